@@ -36,7 +36,8 @@ static void put_dirty(const Membership& membership, json& out) {
         dirty[fmt::format("{:016x}", wwid)] = {{"name", volume.name},
                                                {"bytes", volume.bytes},
                                                {"ownership", volume.ownership},
-                                               {"owner", volume.owner}};
+                                               {"owner", volume.owner},
+                                               {"process", volume.process}};
     out["dirty"] = dirty;
     out["given_up"] = wwids(membership.given_up);
     out["storage_lost"] = wwids(membership.storage_lost);
@@ -47,7 +48,8 @@ static void get_dirty(const json& all, Membership& out) {
         out.dirty[std::stoull(wwid, nullptr, 16)] = {.name = volume.at("name").get<std::string>(),
                                                      .bytes = volume.at("bytes").get<uint64_t>(),
                                                      .ownership = volume.value("ownership", std::string()),
-                                                     .owner = volume.value("owner", uint64_t{0})};
+                                                     .owner = volume.value("owner", uint64_t{0}),
+                                                     .process = volume.value("process", uint64_t{0})};
     out.given_up = parse_wwids(all.at("given_up"));
 }
 

@@ -30,6 +30,7 @@ struct DirtyVolume {
     uint64_t bytes = 0;     // that it has had
     std::string ownership;  // of its storage (io::Backend), then; empty: not known
     uint64_t owner = 0;     // … of its real storage elsewhere (wire::CacheVolumeState); 0: not known
+    uint64_t process = 0;   // … that served it (EngineIdentity::identity), last; 0: not known
     bool operator==(const DirtyVolume&) const = default;
 };
 

@@ -118,7 +118,8 @@ void RemoteQueue::note_away() noexcept {
 }
 
 bool RemoteQueue::accepts_refusal_of(const EngineLink& engine) const noexcept {
-    return served_by_ == engine.identity().identity || reactor_.now() - away_since_ >= kAwayMax;
+    return served_by_ == 0 || served_by_ == engine.identity().identity ||
+           reactor_.now() - away_since_ >= kAwayMax;
 }
 
 void RemoteQueue::submit(io::Request& request) noexcept {

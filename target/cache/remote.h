@@ -48,14 +48,18 @@ class RemoteQueue final : public io::Queue {
     void note_process(const EngineLink& engine);
     // No RS serves the volume, until attach().
     void note_away() noexcept;
-    // It is away, and this RS has lost the volume, or has one that does not fit. Another process, which had
-    // it last or before this program was started, may have the storage and be back soon: this counts when
-    // commands wait no longer.
+    // It is away, and this RS has one that does not fit. If another process served it last, that may have the
+    // storage and be back soon: this counts when commands wait for it no longer.
     bool accepts_refusal_of(const EngineLink& engine) const noexcept;
     // The owner that the storage had when engines took what it does not have, or at attach(); 0: not known.
     uint64_t owner() const noexcept { return owner_; }
-    void note_owner(uint64_t owner) noexcept {
-        if (owner != 0) owner_ = owner;
+    void note_owner(uint64_t owner) noexcept { owner_ = owner; }
+    // The RS that served it last (its identity), in the life of this program or before; 0: not known.
+    uint64_t served_by() const noexcept { return served_by_; }
+    // From before this program was started.
+    void remember(uint64_t owner, uint64_t process) noexcept {
+        owner_ = owner;
+        served_by_ = process;
     }
     // While it is away commands fail at once.
     void refuse(bool at_once) noexcept { refuses_ = at_once; }

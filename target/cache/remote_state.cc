@@ -24,32 +24,28 @@ void RemoteState::report(uint64_t bytes, bool suspended, std::string trouble) {
         sizes_.changed(bytes);
     else
         sizes_.begin(bytes);
-    awaits_owner_ = false;
+    may_give_up_ = false;
+    suspended_there_ = suspended;
     offered_.store(UINT64_MAX, std::memory_order_release);
     suspended_.store(suspended, std::memory_order_release);
     trouble_ = std::move(trouble);
 }
 
-bool RemoteState::refuse(std::string why, uint64_t offered) {
+bool RemoteState::refuse(Refusal refusal) {
     std::lock_guard lock(m_);
-    awaits_owner_ = false;
-    offered_.store(offered, std::memory_order_release);
-    if (is_lost() || trouble_ == why) return false;
-    trouble_ = std::move(why);
+    may_give_up_ = refusal.may_give_up;
+    offered_.store(refusal.offered, std::memory_order_release);
+    suspended_.store(suspended_there_ || refusal.suspends, std::memory_order_release);
+    if (is_lost() || trouble_ == refusal.why) return false;
+    trouble_ = std::move(refusal.why);
     return true;
-}
-
-bool RemoteState::await_owner(std::string why) {
-    const bool is_new = refuse(std::move(why));
-    std::lock_guard lock(m_);
-    awaits_owner_ = true;
-    suspended_.store(true, std::memory_order_release);
-    return is_new;
 }
 
 bool RemoteState::give_up() noexcept {
     std::lock_guard lock(m_);
-    return awaits_owner_ && !lost_.exchange(true, std::memory_order_acq_rel);
+    if (!may_give_up_ || lost_.exchange(true, std::memory_order_acq_rel)) return false;
+    trouble_ = "writes that cache engines hold for its former owner were given up";
+    return true;
 }
 
 void RemoteState::lose(std::string why) {

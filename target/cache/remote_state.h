@@ -2,8 +2,8 @@
 // RemoteState: what real storage (RS) on another node reports of a volume, in the place of a backend's own
 // state. The cache's reactor writes it. A change of its size is passed on as a backend's own (SizeNotices).
 //
-// Thread-safety: any thread. report(), refuse(), await_owner() and lose() are the cache's reactor's, and do
-// not block on what watch() was given.
+// Thread-safety: any thread. report(), refuse() and lose() are the cache's reactor's, and do not block on
+// what watch() was given.
 #pragma once
 
 #include <atomic>
@@ -33,12 +33,16 @@ class RemoteState {
     void watch(io::Backend::SizeChanged changed) { sizes_.watch(std::move(changed)); }
 
     void report(uint64_t bytes, bool suspended, std::string trouble);
-    // No RS serves it; the one that is there has `offered` bytes. False if that is known.
-    bool refuse(std::string why, uint64_t offered = UINT64_MAX);
-    // … but the storage of another owner than the one for which engines hold writes. What they hold does not
-    // count until that one is back. False if that is known.
-    bool await_owner(std::string why);
-    // As Backend::give_up(), while it awaits an owner.
+    // No RS serves it.
+    struct Refusal {
+        std::string why;
+        uint64_t offered = UINT64_MAX;  // bytes that the one has which is there
+        bool suspends = false;          // what engines hold does not count meanwhile
+        bool may_give_up = false;       // what engines hold for an owner that is not here
+    };
+    // False if that is known.
+    bool refuse(Refusal refusal);
+    // As Backend::give_up(), while that is possible.
     bool give_up() noexcept;
     void lose(std::string why);
 
@@ -46,7 +50,7 @@ class RemoteState {
     mutable std::mutex m_;
     // Guarded by m_.
     bool reported_ = false;  // the size is an RS's
-    bool awaits_owner_ = false;
+    bool suspended_there_ = false, may_give_up_ = false;
     std::string trouble_ = "waits for its real storage, which has not joined yet";
     std::atomic<bool> lost_{false}, suspended_{false};
     std::atomic<uint64_t> offered_{UINT64_MAX};  // written under m_

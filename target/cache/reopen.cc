@@ -12,6 +12,8 @@ namespace wss::se {
 
 void VolumeControl::reopen(CachedVolume& volume, std::shared_ptr<volume::Reopening> reopening) {
     if (uses_.recovery.holds(volume)) return reopening->end(recovering());
+    // Changes nothing, and the volume may be in use.
+    if (reopening->look_only()) return drop_contents(volume, reopening);
     auto place = std::make_shared<Gate::Holder>(volume.gate.enter());
     if (!*place) return;
     uses_.engines.hurry();

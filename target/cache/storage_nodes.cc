@@ -62,7 +62,7 @@ void StorageNodes::over(const EngineLink& engine) {
     });
     for (CachedVolume& volume : volumes_.open())
         if (volume.remote != nullptr && volume.remote->storage() == nullptr)
-            volume.remote->state().refuse("waits for its real storage, which is away");
+            volume.remote->state().refuse({.why = "waits for its real storage, which is away"});
 }
 
 static std::string reason(const wire::CacheVolumeState& state) {
@@ -70,7 +70,8 @@ static std::string reason(const wire::CacheVolumeState& state) {
 }
 
 struct StorageNodes::Offer {
-    enum class Kind : uint8_t { kFits, kDoesNotFit, kAnothers, kLost, kNone };  // the better ones first
+    // The better ones first. kUnseen: may have lost it, and not know; only where kAnothers matters as well.
+    enum class Kind : uint8_t { kFits, kUnseen, kDoesNotFit, kAnothers, kLost, kNone };
     Kind kind = Kind::kNone;
     EngineLink* engine = nullptr;
     const wire::CacheVolume* volume = nullptr;
@@ -79,10 +80,20 @@ struct StorageNodes::Offer {
     uint64_t owner() const noexcept { return reported != nullptr ? reported->owner : 0; }
 };
 
-// Than the one that had the storage when engines took what it does not have.
+// Than the one that had the storage when engines took what it does not have. All processes that may take the
+// place of each other are one owner.
 bool StorageNodes::is_of_another(const CachedVolume& volume, const Offer& offer) noexcept {
     const uint64_t known = volume.remote->owner();
-    return known != 0 && offer.owner() != 0 && known != offer.owner();
+    return known != 0 && known != offer.owner();
+}
+
+// Engines hold what its storage does not have.
+bool StorageNodes::holds_writes(const CachedVolume& volume) const noexcept {
+    return index_.dirty_lines(volume.number) > 0 || members_.now().lost.any_of(volume.wwid);
+}
+
+bool StorageNodes::may_hold_writes(const CachedVolume& volume) const noexcept {
+    return holds_writes(volume) || !members_.awaited().empty();
 }
 
 StorageNodes::Offer StorageNodes::offer_of(EngineLink& engine, const CachedVolume& volume) const noexcept {
@@ -96,7 +107,13 @@ StorageNodes::Offer StorageNodes::offer_of(EngineLink& engine, const CachedVolum
     if (offer.reported != nullptr && offer.reported->error != 0) return offer;
     const volume::Volume& here = volume.open->volume();
     const bool fits = offer.bytes() >= here.size() && here.block_size() % found->logical_block == 0;
-    offer.kind = !fits ? Kind::kDoesNotFit : has_another_owner(volume, offer) ? Kind::kAnothers : Kind::kFits;
+    const bool suspended = offer.reported != nullptr && offer.reported->suspended;
+    if (!fits)
+        offer.kind = Kind::kDoesNotFit;
+    else if (!may_hold_writes(volume))
+        offer.kind = Kind::kFits;
+    else
+        offer.kind = is_of_another(volume, offer) ? Kind::kAnothers : suspended ? Kind::kUnseen : Kind::kFits;
     return offer;
 }
 
@@ -117,7 +134,7 @@ void StorageNodes::attach(CachedVolume& volume) {
     volume.remote->note_away();
     const Offer best = best_offer(volume);
     const bool fails =
-        best.kind == Offer::Kind::kAnothers ||
+        (best.kind == Offer::Kind::kAnothers && holds_writes(volume)) ||
         (best.kind == Offer::Kind::kDoesNotFit && volume.remote->accepts_refusal_of(*best.engine));
     volume.remote->refuse(fails);
     if (best.kind != Offer::Kind::kNone) use(volume, best);
@@ -139,37 +156,50 @@ Status StorageNodes::may_reopen(const CachedVolume& volume) {
     return Status::ok();
 }
 
-// They are not to bring it home over what the other one wrote.
-bool StorageNodes::has_another_owner(const CachedVolume& volume, const Offer& offer) const noexcept {
-    return is_of_another(volume, offer) &&
-           (!members_.awaited().empty() || index_.dirty_lines(volume.number) > 0 ||
-            members_.now().lost.any_of(volume.wwid));
-}
-
-// What an owner before the known one has lost, it has lost to that one.
+// What the process lost that served it last, others may have written. One that lost it to another process,
+// and goes on to run, says nothing of that one.
 void StorageNodes::note_lost(const CachedVolume& volume, const Offer& offer) {
-    RemoteState& state = volume.remote->state();
-    if (!is_of_another(volume, offer) && volume.remote->accepts_refusal_of(*offer.engine))
-        return state.lose(reason(*offer.reported));
-    const std::string why = fmt::format("waits for its real storage: the process at {} has lost it ({})",
-                                        offer.engine->peer(), reason(*offer.reported));
-    if (state.refuse(why)) log::warning("volume {}: {}", volume.open->volume().name(), why);
+    if (volume.remote->served_by() == offer.engine->identity().identity)
+        return volume.remote->state().lose(reason(*offer.reported));
+    refuse(volume, {.why = fmt::format("waits for its real storage: the process at {} has lost it ({})",
+                                       offer.engine->peer(), reason(*offer.reported)),
+                    .may_give_up = may_hold_writes(volume)});
 }
 
-// The process of the known owner may come, if this one was started by mistake.
+// They are not to bring it home over what the other one wrote. The process of the known owner may come, if
+// this one was started by mistake.
 void StorageNodes::await_owner(const CachedVolume& volume, const Offer& offer) {
+    if (!holds_writes(volume))
+        return refuse(volume,
+                      {.why = fmt::format("waits for cache engines, which may hold writes for another "
+                                          "owner of its real storage than that at {}",
+                                          offer.engine->peer()),
+                       .suspends = true});
     const std::string& name = volume.open->volume().name();
-    const std::string why = fmt::format(
-        "another owner had its real storage at {} while engines held writes that it does not have: start the "
-        "process that had it last, or wssctl volume reopen {} --give-up-dirty",
-        offer.engine->peer(), name);
-    if (volume.remote->state().await_owner(why)) log::error("volume {}: {}", name, why);
+    refuse(volume,
+           {.why = fmt::format("another owner had its real storage at {} while engines held writes that "
+                               "it does not have: start the process that had it last, or wssctl volume "
+                               "reopen {} --give-up-dirty",
+                               offer.engine->peer(), name),
+            .suspends = true,
+            .may_give_up = true});
+}
+
+void StorageNodes::refuse(const CachedVolume& volume, RemoteState::Refusal refusal) {
+    const std::string why = refusal.why;
+    if (volume.remote->state().refuse(std::move(refusal)))
+        log::error("volume {}: {}", volume.open->volume().name(), why);
 }
 
 void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
     RemoteState& state = volume.remote->state();
     if (offer.kind == Offer::Kind::kLost) return note_lost(volume, offer);
     if (offer.kind == Offer::Kind::kAnothers) return await_owner(volume, offer);
+    if (offer.kind == Offer::Kind::kUnseen)
+        return refuse(volume, {.why = fmt::format("waits for its real storage: the process at {} has had no "
+                                                  "answer whether it still has it",
+                                                  offer.engine->peer()),
+                               .suspends = true});
     const uint64_t before = changes_;
     if (offer.kind == Offer::Kind::kFits) {
         volume.remote->note_owner(offer.owner());
@@ -186,7 +216,7 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
         if (offer.bytes() < here.size() && here.block_size() % offer.volume->logical_block == 0)
             why += fmt::format("; wssctl volume resize {} {} serves what is left, if it is the right storage",
                                here.name(), offer.bytes() / here.block_size() * here.block_size());
-        if (state.refuse(why, offer.bytes())) log::error("volume {}: {}", here.name(), why);
+        refuse(volume, {.why = std::move(why), .offered = offer.bytes()});
     }
     if (changes_ != before) forget_clean(volume);
 }

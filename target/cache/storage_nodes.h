@@ -79,11 +79,13 @@ class StorageNodes {
     struct Reached;
     struct Offer;  // of a volume, by an RS
     static bool is_of_another(const CachedVolume& volume, const Offer& offer) noexcept;
-    bool has_another_owner(const CachedVolume& volume, const Offer& offer) const noexcept;
+    bool holds_writes(const CachedVolume& volume) const noexcept;
+    bool may_hold_writes(const CachedVolume& volume) const noexcept;
     Offer offer_of(EngineLink& engine, const CachedVolume& volume) const noexcept;
     Offer best_offer(const CachedVolume& volume) noexcept;
-    static void note_lost(const CachedVolume& volume, const Offer& offer);
-    static void await_owner(const CachedVolume& volume, const Offer& offer);
+    void note_lost(const CachedVolume& volume, const Offer& offer);
+    void await_owner(const CachedVolume& volume, const Offer& offer);
+    static void refuse(const CachedVolume& volume, RemoteState::Refusal refusal);
     void use(CachedVolume& volume, const Offer& offer);
     void forget_clean(const CachedVolume& volume) noexcept;
     void open_bays(EngineLink& storage);

@@ -24,7 +24,7 @@ CachedVolume* VolumeControl::add(volume::OpenVolume& open) {
     volume.remote = dynamic_cast<RemoteQueue*>(&open.queue());
     auto dirty = uses_.members.now().dirty.find(wwid);
     if (volume.remote != nullptr && dirty != uses_.members.now().dirty.end())
-        volume.remote->note_owner(dirty->second.owner);
+        volume.remote->remember(dirty->second.owner, dirty->second.process);
     uses_.nodes.attach(volume);
     volume.planner = std::make_unique<cache::DestagePlanner>(options_.destage);
     volume.ahead = std::make_unique<cache::ReadAhead>(options_.read_ahead);
@@ -199,7 +199,8 @@ void VolumeControl::note_dirty(CachedVolume& volume, bool may_be_dirty) {
     const DirtyVolume now{.name = open.name(),
                           .bytes = open.size(),
                           .ownership = open.backend().ownership(),
-                          .owner = volume.remote != nullptr ? volume.remote->owner() : 0};
+                          .owner = volume.remote != nullptr ? volume.remote->owner() : 0,
+                          .process = volume.remote != nullptr ? volume.remote->served_by() : 0};
     auto [known, added] = uses_.members.edit().dirty.try_emplace(open.wwid(), now);
     if (!added && known->second == now) return;
     known->second = now;

@@ -21,8 +21,10 @@ namespace wss::volume {
 class VolumeSet::LostVolume {
   public:
     LostVolume(VolumeSet& set, const std::string& name) : set_(set), name_(name) {}
-    // An error unless there is such a volume, and it is lost. `give_up`: it may be lost by that.
-    Status find(bool give_up);
+    // An error unless there is such a volume, and it is lost; or, for `may_give_up`, fails.
+    Status find(bool may_give_up);
+    // It is lost from here on, if it is not.
+    Status give_up();
     // Observers drop what they know of its contents; `look_only`: they say whether they would.
     Status drop_contents(bool give_up_dirty, bool look_only);
     // What was set for the volume until now counts for `made`; later changes find the old one being reopened.
@@ -34,6 +36,7 @@ class VolumeSet::LostVolume {
 
   private:
     Status save_for(const Record& made);  // change_m_ held
+    Status not_lost() const;
 
     VolumeSet& set_;
     const std::string& name_;
@@ -41,19 +44,24 @@ class VolumeSet::LostVolume {
     std::shared_ptr<Volume> volume_;
 };
 
-Status VolumeSet::LostVolume::find(bool give_up) {
-    {
-        std::lock_guard lock(set_.m_);
-        auto record = set_.find_live(name_);
-        if (!record) return record.status();
-        record_ = *record;
-        volume_ = record_->volume;
-    }
+Status VolumeSet::LostVolume::find(bool may_give_up) {
+    std::lock_guard lock(set_.m_);
+    auto record = set_.find_live(name_);
+    if (!record) return record.status();
+    record_ = *record;
+    volume_ = record_->volume;
+    if (volume_->lost() || (may_give_up && !volume_->backend().trouble().empty())) return Status::ok();
+    return not_lost();
+}
+
+Status VolumeSet::LostVolume::give_up() {
     if (volume_->lost()) return Status::ok();
-    if (give_up && volume_->backend().give_up()) {
-        set_.storage_lost(name_, volume_.get(), volume_->size());
-        return Status::ok();
-    }
+    if (!volume_->backend().give_up()) return not_lost();
+    set_.storage_lost(name_, volume_.get(), volume_->size());
+    return Status::ok();
+}
+
+Status VolumeSet::LostVolume::not_lost() const {
     const std::string trouble = volume_->backend().trouble();
     if (trouble.empty())
         return failure(Code::kInvalid, "volume {} has its storage: there is nothing to reopen", name_);
@@ -178,7 +186,7 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
                        name);
     const Turn turn(lost);
     if (how.steal) WSS_TRY(volume->backend().may_steal().within("volume " + name));
-    // A live owner is shut out when nothing of that can refuse any more.
+    // … nor is a live owner shut out before.
     WSS_TRY(former.drop_contents(how.give_up_dirty, !how.steal));
     auto backend = options_.open(volume->backend_name(), {.size = volume->size(),
                                                           .read_only = lost->options.read_only,
@@ -189,6 +197,8 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     auto made = make_again(*lost, *volume, std::move(*backend));
     if (!made) return made.status();
     const std::shared_ptr<Volume> again = (*made)->volume;
+    // Nothing of that can refuse any more.
+    WSS_TRY(former.give_up());
     if (!how.steal) WSS_TRY(former.drop_contents(how.give_up_dirty, false));
     WSS_TRY(former.hand_over_to(**made));
     volume->backend().watch_size({});

@@ -73,7 +73,7 @@ TEST_F(StorageElsewhere, dirty_lines_are_not_brought_home_over_what_another_owne
     disk_.change_hands();
     storage_node_.restart();
     start_storage();
-    expect_refused();
+    expect_waiting();
 }
 
 // The loss shows right before the stop, and an owner that is no target leaves no trace for the next process.
@@ -98,13 +98,13 @@ TEST_F(StorageElsewhere, a_target_that_starts_again_knows_which_owner_its_disk_h
     restart_target();
     storage_node_.restart();
     start_storage();
-    expect_refused();
+    expect_waiting();
 }
 
-// The volume was moved to another process. The one that had it before goes on to run for its other volumes.
-TEST_F(StorageElsewhere, the_word_of_a_former_owner_loses_nothing_however_long_the_last_one_is_away) {
+// The volume was moved to another process of the same owner. The one that had it before goes on to run for
+// its other volumes.
+TEST_F(StorageElsewhere, the_word_of_a_former_process_loses_nothing_however_long_the_last_one_is_away) {
     make_dirty_without_storage();
-    former_disk_.change_hands();
     start_former_storage();
     world_.run_for(se::RemoteQueue::kAwayMax + from_s(5));
     EXPECT_GT(dirty(), 0u);
@@ -118,53 +118,84 @@ TEST_F(StorageElsewhere, the_word_of_a_former_owner_loses_nothing_however_long_t
     EXPECT_TRUE(se::Membership::parse(membership_.text)->storage_lost.empty());
 }
 
-// It was started by mistake.
-TEST_F(StorageElsewhere, a_process_of_another_owner_loses_nothing_when_the_right_one_returns) {
-    make_dirty_without_storage();
-    former_disk_.change_hands();
-    former_ = std::make_unique<ClusterEngine>(world_.add_node("other storage"), network_, storage_memory_,
-                                              "target", &former_disk_, &network_);
-    ASSERT_TRUE(former_->start());
-    ASSERT_TRUE(until([&] { return joined(); }));
-    expect_refused();
-    storage_node_.restart();
-    start_storage();
-    EXPECT_TRUE(until([&] { return dirty() == 0; }));
-    EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
-}
-
-TEST_F(StorageElsewhere, a_target_that_starts_again_waits_for_a_better_process_than_the_first_that_joins) {
-    disk_.forget_owners();
-    former_disk_.forget_owners();
-    restart_storage();
-    make_dirty_without_storage();
+TEST_F(StorageElsewhere, the_word_of_a_former_process_keeps_nobody_from_a_volume_with_nothing_dirty) {
+    lose_storage_with_nothing_dirty();
     start_former_storage();
-    restart_target();
-    ASSERT_TRUE(until([&] { return joined() && dirty() > 0; }));
+    for (const bool restarts : {false, true}) {
+        if (restarts) restart_target();
+        world_.run_for(se::RemoteQueue::kAwayMax + from_s(5));
+    }
     storage_node_.restart();
     start_storage();
-    EXPECT_TRUE(until([&] { return dirty() == 0; }));
-    EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
+    EXPECT_TRUE(until([&] { return run(0, Operation::kRead) == Outcome::kOk; }));
 }
 
-TEST_F(StorageElsewhere, a_target_that_starts_again_believes_the_only_process_after_a_time) {
-    make_dirty_without_storage();
+// Others may have written its disk, and leave no trace for the next process.
+TEST_F(StorageElsewhere, a_target_that_starts_again_believes_the_process_that_had_the_disk_last) {
+    start_engines(2);
+    set_policy(cache::Policy::kBack);
+    disk_.refuse(true);
+    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+    ASSERT_GT(dirty(), 0u);
+    node_.crash();
+    disk_.refuse(false);
     disk_.take_away();
     restart_target();
-    storage_node_.restart();
-    start_storage();
-    world_.run_for(se::RemoteQueue::kAwayMax);
     expect_lost();
+    EXPECT_FALSE(se::Membership::parse(membership_.text)->storage_lost.empty());
 }
 
-// It would drop acknowledged data for a volume that is lost as before.
+// It has not looked yet whether it has lost the volume.
+TEST_F(StorageElsewhere, a_former_process_that_is_woken_loses_nothing) {
+    make_dirty_without_storage();
+    other_disk_.suspend(true);
+    start_other_storage();
+    expect_waiting();
+    other_disk_.take_away();
+    world_.run_for(se::RemoteQueue::kAwayMax + from_s(5));
+    storage_node_.restart();
+    start_storage();
+    EXPECT_TRUE(until([&] { return dirty() == 0; }));
+    EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
+}
+
+class OtherStorage : public StorageElsewhere {
+  protected:
+    // While it is there nothing counts, and nothing goes there; when it has gone engines answer again.
+    void expect_nothing_lost() {
+        start_other_storage();
+        expect_waiting();
+        other_node_->crash();
+        bury(std::move(other_));
+        ASSERT_TRUE(until([&] { return !joined(); }));
+        world_.run_for(from_s(1));
+        EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk) << "by the engines";
+        storage_node_.restart();
+        start_storage();
+        EXPECT_TRUE(until([&] { return dirty() == 0; }));
+        EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
+    }
+};
+
+TEST_F(OtherStorage, of_another_owner_that_is_started_by_mistake_loses_nothing) {
+    make_dirty_without_storage();
+    other_disk_.change_hands();
+    expect_nothing_lost();
+}
+
+TEST_F(OtherStorage, without_an_owner_that_is_started_by_mistake_takes_nothing) {
+    make_dirty_without_storage();
+    other_disk_.forget_owners();
+    expect_nothing_lost();
+}
+
+// It would drop acknowledged data for a volume that is served no better.
 TEST_F(StorageElsewhere, a_reopening_drops_nothing_while_the_storage_process_has_lost_its_disk) {
     make_dirty_without_storage();
     disk_.take_away();
     storage_node_.restart();
     start_storage();
-    world_.run_for(se::RemoteQueue::kAwayMax);  // the process that served it might be back until then
-    expect_lost();
+    world_.run_for(se::RemoteQueue::kAwayMax);
     const uint64_t before = dirty();
     EXPECT_EQ(give_up_for_a_reopening().code(), Code::kRefused);
     EXPECT_EQ(dirty(), before);
@@ -175,7 +206,7 @@ TEST_F(StorageElsewhere, a_reopening_drops_nothing_while_no_storage_process_is_t
     disk_.change_hands();
     storage_node_.restart();
     start_storage();
-    expect_refused();
+    expect_waiting();
     crash_storage();
     ASSERT_TRUE(until([&] { return !joined(); }));
     const uint64_t before = dirty();
@@ -204,6 +235,21 @@ TEST_F(StorageElsewhere, another_owner_of_its_disk_changes_nothing_when_nothing_
     EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
     EXPECT_EQ(run(0, Operation::kWrite), Outcome::kOk);
     EXPECT_EQ(run(0, Operation::kFlush), Outcome::kOk);
+}
+
+// A volume was moved from an image to a file, when nothing was dirty.
+TEST_F(StorageElsewhere, dirty_lines_of_a_disk_without_an_owner_are_brought_home_although_another_had_one) {
+    lose_storage_with_nothing_dirty();
+    disk_.forget_owners();
+    storage_node_.restart();
+    start_storage();
+    ASSERT_EQ(run(0, Operation::kFlush), Outcome::kOk);
+    crash_storage();
+    ASSERT_TRUE(until([&] { return !joined(); }));
+    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk) << "by the engines";
+    storage_node_.restart();
+    start_storage();
+    EXPECT_TRUE(until([&] { return dirty() == 0; }));
 }
 
 class FewSlots : public StorageElsewhere {

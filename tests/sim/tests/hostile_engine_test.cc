@@ -8,6 +8,7 @@
 #include "lib/base/log.h"
 #include "lib/cache/engine/record_link.h"
 #include "target/cache/limits.h"
+#include "target/cache/remote.h"
 #include "tests/sim/scenarios/block_client.h"
 #include "tests/sim/scenarios/cluster_parts.h"
 
@@ -414,13 +415,26 @@ TEST_F(TwoStorageProcesses, target_prefers_the_one_that_has_the_storage) {
     EXPECT_EQ(trouble(), "");
 }
 
-TEST_F(TwoStorageProcesses, target_loses_the_volume_when_only_a_process_that_lost_it_is_left) {
+TEST_F(TwoStorageProcesses, target_waits_for_the_one_that_served_while_one_that_lost_it_is_left) {
     offer(*peer_, 1);
     start_client();
     offer(*other_, 2, ESHUTDOWN);
     leave(*peer_);
-    EXPECT_TRUE(until([&] { return trouble() == "taken"; }));
+    EXPECT_TRUE(until([&] { return trouble().find("has lost it (taken)") != std::string::npos; }));
+    world_.run_for(se::RemoteQueue::kAwayMax + from_s(1));
+    offer(*peer_, 3);
+    EXPECT_EQ(serving(), peer_.get());
+    EXPECT_EQ(trouble(), "");
+}
+
+TEST_F(TwoStorageProcesses, target_loses_the_volume_when_the_one_that_served_it_has_lost_it) {
     offer(*peer_, 1);
+    start_client();
+    leave(*peer_);
+    offer(*peer_, 1, ESHUTDOWN);
+    EXPECT_TRUE(until([&] { return trouble() == "taken"; }));
+    leave(*peer_);
+    offer(*other_, 2);
     EXPECT_EQ(trouble(), "taken") << "for good";
 }
 

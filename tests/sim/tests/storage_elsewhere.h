@@ -40,7 +40,7 @@ class StorageElsewhere : public ::testing::Test {
         for (auto& client : clients_) bury(std::move(client));
         bury(std::move(target_));
         bury(std::move(storage_));
-        bury(std::move(former_));
+        bury(std::move(other_));
         for (auto& engine : engines_) bury(std::move(engine));
     }
     bool until(const std::function<bool()>& done) { return world_.run_until(done, kLimit); }
@@ -55,13 +55,18 @@ class StorageElsewhere : public ::testing::Test {
         ASSERT_TRUE(storage_->start());
         ASSERT_TRUE(until([&] { return joined(); }));
     }
-    // A process that had the volume, has lost it to another owner, and goes on to run.
-    void start_former_storage() {
-        former_disk_.take_away();
-        former_ = std::make_unique<ClusterEngine>(world_.add_node("former storage"), network_,
-                                                  storage_memory_, "target", &former_disk_, &network_);
-        ASSERT_TRUE(former_->start());
+    // Another process that has a volume of that name.
+    void start_other_storage() {
+        other_node_ = &world_.add_node("other storage");
+        other_ = std::make_unique<ClusterEngine>(*other_node_, network_, storage_memory_, "target",
+                                                 &other_disk_, &network_);
+        ASSERT_TRUE(other_->start());
         ASSERT_TRUE(until([&] { return joined(); }));
+    }
+    // It had the volume, and has lost it to the one that serves it.
+    void start_former_storage() {
+        other_disk_.take_away();
+        start_other_storage();
     }
     void crash_storage() {
         storage_node_.crash();
@@ -147,8 +152,8 @@ class StorageElsewhere : public ::testing::Test {
         EXPECT_TRUE(until([&] { return dropped.has_value(); }));
         return dropped.value_or(Status(Code::kTimedOut, "no answer"));
     }
-    // What there is belongs to another owner.
-    void expect_refused() {
+    // What there is is not its storage.
+    void expect_waiting() {
         ASSERT_TRUE(until([&] { return dirty() > 0; })) << "what a target that starts again finds";
         world_.run_for(from_s(3));
         EXPECT_EQ(run(0, initiator::Operation::kRead, 8), initiator::Outcome::kMediumError);
@@ -175,12 +180,13 @@ class StorageElsewhere : public ::testing::Test {
     Node& storage_node_ = world_.add_node("storage");
     const io::SimDiskFaults no_faults_{};
     io::SimDisk disk_{world_, kSectors* io::SimDisk::kSector, no_faults_};
-    io::SimDisk former_disk_{world_, kSectors* io::SimDisk::kSector, no_faults_};
+    io::SimDisk other_disk_{world_, kSectors* io::SimDisk::kSector, no_faults_};
     io::SimDisk smaller_{world_, kSectors / 2 * io::SimDisk::kSector, no_faults_};
     BlockShared shared_{kSectors};
     StableText membership_;
     std::unique_ptr<ClusterTarget> target_;
-    std::unique_ptr<ClusterEngine> storage_, former_;
+    std::unique_ptr<ClusterEngine> storage_, other_;
+    Node* other_node_ = nullptr;
     std::vector<std::unique_ptr<BlockClient>> clients_;
     std::vector<std::unique_ptr<ClusterEngine>> engines_;
     std::vector<Node*> engine_nodes_;

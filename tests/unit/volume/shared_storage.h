@@ -29,6 +29,7 @@ struct Shared {
     bool taken = false;                     // from whose is the newest
     bool elsewhere = false;                 // its owner can be shut out only there
     bool silent = false;                    // it is not resized
+    bool awaits = false, given_up = false;  // an owner; by the operator
     std::optional<io::OpenOptions> opened;  // how it was last
     std::function<void()> meanwhile;        // happens once, while it is opened or resized
     void let_happen() {
@@ -59,6 +60,11 @@ class SharedBackend final : public io::Backend {
         if (shared_.newest == this) shared_.changed = std::move(changed);
     }
     bool lost() const noexcept override { return shared_.newest == this && shared_.taken; }
+    std::string trouble() const override { return shared_.awaits ? "waits for its owner" : ""; }
+    bool give_up() noexcept override {
+        shared_.given_up |= shared_.awaits;
+        return std::exchange(shared_.awaits, false);
+    }
     Status may_steal() const override { return shared_.elsewhere ? not_here() : Status::ok(); }
     static Status not_here() { return Status(Code::kInvalid, "its owner can be shut out only there"); }
     std::string describe() const override { return "shared"; }

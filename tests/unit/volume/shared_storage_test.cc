@@ -261,6 +261,32 @@ TEST_F(OnSharedStorage, a_reopening_that_is_refused_leaves_the_volume_as_it_was)
     EXPECT_EQ(permission(), Permission::kWrite);
 }
 
+// Its owner may come back as long as it is not.
+TEST_F(OnSharedStorage, a_volume_that_waits_for_its_owner_is_given_up_when_nothing_can_refuse_that_any_more) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    shared_.awaits = true;
+    EXPECT_EQ(reopen("a").code(), Code::kInvalid) << "it is not lost";
+    shared_.elsewhere = true;
+    EXPECT_FALSE(reopen("a", {.steal = true, .give_up_dirty = true}));
+    shared_.elsewhere = false;
+    shared_.refuses = true;
+    EXPECT_EQ(reopen("a", {.give_up_dirty = true}).code(), Code::kBusy);
+    shared_.refuses = false;
+    EXPECT_FALSE(shared_.given_up);
+    EXPECT_EQ(permission(), Permission::kWrite);
+    ASSERT_TRUE(reopen("a", {.give_up_dirty = true}));
+    EXPECT_TRUE(shared_.given_up);
+    EXPECT_EQ(observer.drops, 1);
+    EXPECT_EQ(permission(), Permission::kWrite);
+}
+
+TEST_F(OnSharedStorage, a_volume_that_waits_for_nobody_is_not_given_up) {
+    ASSERT_TRUE(create("a"));
+    EXPECT_EQ(reopen("a", {.give_up_dirty = true}).code(), Code::kInvalid);
+    EXPECT_EQ(permission(), Permission::kWrite);
+}
+
 // The list is on its way when the storage is lost.
 TEST_F(OnSharedStorage, an_access_list_does_not_open_a_volume_that_is_lost_before_it_arrives) {
     Forgetful observer(set_->table(0));
