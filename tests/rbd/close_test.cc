@@ -54,7 +54,7 @@ TEST_F(Closing, with_a_silent_call_lets_a_thief_shut_the_client_out) {
 
 // Of the size, which was asked for at a notice. An OSD that has lost what it held drops it.
 TEST_F(Closing, does_not_wait_for_an_answer_that_never_comes) {
-    open("away_timeout=5&close_timeout=20");
+    open("close_timeout=10");
     ceph_.hold(Kind::kSize);
     ceph_.notify();
     ASSERT_TRUE(wait_for([&] { return ceph_.holds(Kind::kSize); }));

@@ -177,7 +177,7 @@ void Client::stop() {
     if (image_ != nullptr) {
         parents_.end_watches();
         if (watch_ != 0) rbd_update_unwatch(image_, watch_);
-        questions_.end(from_s(options_.away_timeout));
+        questions_.end();
         end_map();
         // Waits for all that is under way, then releases the lock.
         rbd_close(image_);

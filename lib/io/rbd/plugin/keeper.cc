@@ -326,8 +326,9 @@ void Client::look_at_parents() {
 bool Client::release_lock() const {
     const int result = rbd_lock_release(image_);
     if (result >= 0 || result == -ENOENT) return true;
-    log::warning("rbd:{}: cannot release the exclusive lock: {}", options_.name(),
-                 std::generic_category().message(-result));
+    if (!keeps_claim_.load())
+        log::warning("rbd:{}: cannot release the exclusive lock: {}", options_.name(),
+                     std::generic_category().message(-result));
     return false;
 }
 

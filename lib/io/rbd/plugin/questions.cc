@@ -2,11 +2,18 @@
 #include "lib/io/rbd/plugin/questions.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 
 #include "lib/io/rbd/plugin/boot_time.h"
 
 namespace wss::io::rbd {
+
+namespace {
+
+constexpr int64_t kPatienceMax = 1024;
+
+}  // namespace
 
 bool Questions::ask(const To& to, const char* method, std::span<const char> input, Over over) {
     auto asked = std::make_shared<Question>();
@@ -22,12 +29,13 @@ bool Questions::ask(const To& to, const char* method, std::span<const char> inpu
     const int result = rados_aio_exec(to.pool, to.header, asked->completion, "rbd", method, input.data(),
                                       input.size(), asked->answer.data(), asked->answer.size());
     if (result >= 0) return true;
-    remove(*asked);
+    remove(*asked, false);
     return false;
 }
 
-std::shared_ptr<Questions::Question> Questions::remove(const Question& one) {
+std::shared_ptr<Questions::Question> Questions::remove(const Question& one, bool answered) {
     std::lock_guard lock(m_);
+    if (answered) patience_ = 1;
     const auto at =
         std::find_if(under_way_.begin(), under_way_.end(), [&](auto& it) { return it.get() == &one; });
     std::shared_ptr<Question> removed = std::move(*at);
@@ -41,7 +49,7 @@ void Questions::answered(rados_completion_t completion, void* context) {
     const int result = rados_aio_get_return_value(completion);
     asked.over(result, std::span(asked.answer).first(static_cast<size_t>(std::max(result, 0))));
     // Nothing of this is used after it: end() may have returned.
-    (void)asked.all->remove(asked);
+    (void)asked.all->remove(asked, result != -ECANCELED);
 }
 
 // Without the lock: librados may call back at once.
@@ -50,18 +58,19 @@ void Questions::cancel_late(Nanoseconds now, Nanoseconds limit) {
     {
         std::lock_guard lock(m_);
         std::copy_if(under_way_.begin(), under_way_.end(), std::back_inserter(late),
-                     [&](auto& one) { return now - one->begun >= limit; });
+                     [&](auto& one) { return now - one->begun >= Nanoseconds{limit.count * patience_}; });
+        if (!late.empty()) patience_ = std::min(2 * patience_, kPatienceMax);
     }
     for (const auto& one : late) rados_aio_cancel(one->pool, one->completion);
 }
 
-void Questions::end(Nanoseconds limit) {
+void Questions::end() {
     for (;;) {
         {
             std::unique_lock lock(m_);
             if (none_.wait_for(lock, std::chrono::seconds(1), [this] { return under_way_.empty(); })) return;
         }
-        cancel_late(boot_time(), limit);
+        cancel_late(boot_time(), Nanoseconds{});
     }
 }
 

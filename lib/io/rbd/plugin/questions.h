@@ -34,10 +34,11 @@ class Questions {
 
     // A method of Ceph's class rbd. False: librados has not taken it, and `over` is not called.
     bool ask(const To& to, const char* method, std::span<const char> input, Over over);
-    // Those that began `limit` ago, or before. By boot_time().
+    // Those that began `limit` ago, or before. By boot_time(). OSDs that answer later than that are heard all
+    // the same: the limit doubles until one is answered.
     void cancel_late(Nanoseconds now, Nanoseconds limit);
-    // Blocks until none is under way; what is later than that is cancelled.
-    void end(Nanoseconds limit);
+    // Blocks until none is under way. What is not answered within a second is cancelled.
+    void end();
 
   private:
     struct Question {
@@ -50,11 +51,13 @@ class Questions {
         std::array<char, 16> answer{};
     };
     static void answered(rados_completion_t completion, void* context);
-    std::shared_ptr<Question> remove(const Question& one);
+    std::shared_ptr<Question> remove(const Question& one, bool answered);
 
     std::mutex m_;
     std::condition_variable none_;
-    std::vector<std::shared_ptr<Question>> under_way_;  // guarded by m_
+    // Guarded by m_.
+    std::vector<std::shared_ptr<Question>> under_way_;
+    int64_t patience_ = 1;  // in limits
 };
 
 }  // namespace wss::io::rbd
