@@ -91,4 +91,6 @@ def test_logins_from_elsewhere_pass_during_a_flood(tmp_path, speaks, sources):
             assert flood.thread.is_alive()
     seconds = time.monotonic() - started
     lines = target.log.read_text().splitlines()
-    assert len(lines) < 200 + 20 * min(len(sources), 20) * seconds, f"{flood.opened} connections wrote {len(lines)} lines in {seconds:.0f} s"
+    # The limits of lines are of whole seconds, of which the flood may have seen one more than it took.
+    most = 200 + 20 * min(len(sources), 20) * (seconds + 1)
+    assert len(lines) < most, f"{flood.opened} connections wrote {len(lines)} lines in {seconds:.0f} s"
