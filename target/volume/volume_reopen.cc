@@ -186,6 +186,8 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
                        name);
     const Turn turn(lost);
     if (how.steal) WSS_TRY(volume->backend().may_steal().within("volume " + name));
+    // What follows drops contents, which only a lost volume may.
+    if (how.steal) WSS_TRY(former.give_up());
     // … nor is a live owner shut out before.
     WSS_TRY(former.drop_contents(how.give_up_dirty, !how.steal));
     auto backend = options_.open(volume->backend_name(), {.size = volume->size(),

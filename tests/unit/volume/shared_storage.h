@@ -30,6 +30,7 @@ struct Shared {
     bool elsewhere = false;                 // its owner can be shut out only there
     bool silent = false;                    // it is not resized
     bool awaits = false, given_up = false;  // an owner; by the operator
+    bool slow = false;                      // it is in trouble, and not lost
     std::optional<io::OpenOptions> opened;  // how it was last
     std::function<void()> meanwhile;        // happens once, while it is opened or resized
     void let_happen() {
@@ -60,7 +61,9 @@ class SharedBackend final : public io::Backend {
         if (shared_.newest == this) shared_.changed = std::move(changed);
     }
     bool lost() const noexcept override { return shared_.newest == this && shared_.taken; }
-    std::string trouble() const override { return shared_.awaits ? "waits for its owner" : ""; }
+    std::string trouble() const override {
+        return shared_.awaits ? "waits for its owner" : shared_.slow ? "does not answer" : "";
+    }
     bool give_up() noexcept override {
         shared_.given_up |= shared_.awaits;
         return std::exchange(shared_.awaits, false);

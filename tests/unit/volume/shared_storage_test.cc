@@ -282,8 +282,14 @@ TEST_F(OnSharedStorage, a_volume_that_waits_for_its_owner_is_given_up_when_nothi
 }
 
 TEST_F(OnSharedStorage, a_volume_that_waits_for_nobody_is_not_given_up) {
+    Forgetful observer(set_->table(0));
     ASSERT_TRUE(create("a"));
-    EXPECT_EQ(reopen("a", {.give_up_dirty = true}).code(), Code::kInvalid);
+    for (const bool slow : {false, true})
+        for (const bool steal : {false, true}) {
+            shared_.slow = slow;
+            EXPECT_EQ(reopen("a", {.steal = steal, .give_up_dirty = true}).code(), Code::kInvalid);
+        }
+    EXPECT_EQ(observer.drops, 0);
     EXPECT_EQ(permission(), Permission::kWrite);
 }
 

@@ -42,7 +42,9 @@ class Questions {
 
   private:
     struct Question {
-        ~Question() { rados_aio_release(completion); }
+        ~Question() {
+            if (completion != nullptr) rados_aio_release(completion);
+        }
         Questions* all = nullptr;
         rados_ioctx_t pool = nullptr;
         rados_completion_t completion = nullptr;
