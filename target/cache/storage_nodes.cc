@@ -70,7 +70,8 @@ static std::string reason(const wire::CacheVolumeState& state) {
 }
 
 struct StorageNodes::Offer {
-    // The better ones first. kUnseen: may have lost it, and not know; only where kAnothers matters as well.
+    // The better ones first. kAnothers, kUnseen (it may have lost the volume, and not know): only while
+    // engines may hold writes.
     enum class Kind : uint8_t { kFits, kUnseen, kDoesNotFit, kAnothers, kLost, kNone };
     Kind kind = Kind::kNone;
     EngineLink* engine = nullptr;

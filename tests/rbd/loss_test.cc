@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Others take the image: what its client does before it lets go, and what reaches the image afterwards.
 #include <cerrno>
-#include <map>
 
 #include "tests/rbd/rig.h"
 
@@ -207,14 +206,7 @@ TEST_F(Loss, is_seen_by_looks_that_take_longer_than_away_timeout) {
     open("away_timeout=5");
     ceph_.hold(Kind::kLook);
     ceph_.set_lock_owner(kForeign);
-    std::map<uint64_t, Nanoseconds> begun;  // by the looks that are under way
-    SystemClock clock;
-    EXPECT_TRUE(wait_for([&] {
-        for (const FakeCeph::HeldCall& one : ceph_.held())
-            if (clock.now() - begun.try_emplace(one.id, clock.now()).first->second >= from_s(6))
-                ceph_.release(one);
-        return backend_->lost();
-    }));
+    EXPECT_TRUE(wait_with_late_answers(from_s(6), [this] { return backend_->lost(); }));
 }
 
 TEST_F(Loss, of_a_client_whose_librbd_answers_nothing_has_it_shut_itself_out) {

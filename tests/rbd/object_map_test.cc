@@ -2,7 +2,6 @@
 // A change that Ceph refuses may be missing from the object map, which the next client uses. Until the header
 // says that the map is invalid, or nothing is missing, no other change is acknowledged.
 #include <cerrno>
-#include <map>
 #include <thread>
 
 #include "tests/rbd/rig.h"
@@ -146,14 +145,7 @@ TEST_F(ObjectMap, is_marked_by_answers_that_take_longer_than_away_timeout) {
     open("away_timeout=5");
     ceph_.hold(Kind::kMark);
     refuse_one(EPERM);
-    std::map<uint64_t, Nanoseconds> begun;  // by the marks that are under way
-    SystemClock clock;
-    EXPECT_TRUE(wait_for([&] {
-        for (const FakeCeph::HeldCall& one : ceph_.held())
-            if (clock.now() - begun.try_emplace(one.id, clock.now()).first->second >= from_s(6))
-                ceph_.release(one);
-        return ceph_.is_map_invalid();
-    }));
+    EXPECT_TRUE(wait_with_late_answers(from_s(6), [this] { return ceph_.is_map_invalid(); }));
 }
 
 TEST_F(ObjectMap, lets_its_reactor_sleep_while_changes_wait_for_it) {

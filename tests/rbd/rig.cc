@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <stdexcept>
 #include <thread>
 
@@ -103,6 +104,16 @@ void RbdTest::pass(Nanoseconds time) {
 bool RbdTest::turn_until(const std::function<bool()>& condition) {
     return wait_for([&] {
         reactor_.step();
+        return condition();
+    });
+}
+
+bool RbdTest::wait_with_late_answers(Nanoseconds age, const std::function<bool()>& condition) {
+    std::map<uint64_t, Nanoseconds> begun;  // by the calls that are held
+    SystemClock clock;
+    return wait_for([&] {
+        for (const FakeCeph::HeldCall& one : ceph_.held())
+            if (clock.now() - begun.try_emplace(one.id, clock.now()).first->second >= age) ceph_.release(one);
         return condition();
     });
 }

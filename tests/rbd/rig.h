@@ -83,6 +83,8 @@ class RbdTest : public testing::Test {
     void pause(Nanoseconds time) { clock_.pass(time); }
     // The reactor turns, and no time passes for it, until the condition holds. False: it never does.
     bool turn_until(const std::function<bool()>& condition);
+    // As wait_for(); what the fake holds is answered when it is so old, if nobody has cancelled it before.
+    bool wait_with_late_answers(Nanoseconds age, const std::function<bool()>& condition);
     // Until all that the fake does not hold is answered, and done.
     void settle();
     // Number of this client.
