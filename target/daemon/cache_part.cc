@@ -63,18 +63,22 @@ CachePart::~CachePart() {
     for (auto& poller : pollers_) reactor_.remove(*poller);
 }
 
-volume::VolumeSet::Open CachePart::opener() {
-    return [this, owner = fmt::format("{:016x}", cache_->storage_id())](
-               const std::string& specification,
-               const io::OpenOptions& options) -> Result<std::unique_ptr<io::Backend>> {
-        constexpr std::string_view kRemote = "rs:";
+// Storage elsewhere knows targets, not volumes: two of them would show old contents of each other.
+static constexpr std::string_view kRemote = "rs:";
+
+void CachePart::add_remote_storage(volume::VolumeSet::Options& options) {
+    options.of_one_volume = [](const std::string& specification) {
+        return specification.starts_with(kRemote);
+    };
+    options.open = [this, owner = fmt::format("{:016x}", cache_->storage_id())](
+                       const std::string& specification,
+                       const io::OpenOptions& how) -> Result<std::unique_ptr<io::Backend>> {
         if (!specification.starts_with(kRemote)) {
-            io::OpenOptions ours = options;
+            io::OpenOptions ours = how;
             ours.owner = owner;
             return io::open_backend(specification, ours);
         }
-        return se::RemoteBackend::open(cache_->storage_nodes(), specification.substr(kRemote.size()),
-                                       options);
+        return se::RemoteBackend::open(cache_->storage_nodes(), specification.substr(kRemote.size()), how);
     };
 }
 

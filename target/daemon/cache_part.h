@@ -29,8 +29,8 @@ class CachePart {
     ~CachePart();
 
     se::Cache& cache() { return *cache_; }
-    // Opens "rs:NAME" as well.
-    volume::VolumeSet::Open opener();
+    // Opens "rs:NAME" as well, each for one volume.
+    void add_remote_storage(volume::VolumeSet::Options& options);
     // Nothing is deleted that engines alone have, unless that is given up.
     void follow_deletions(volume::VolumeSet::Options& options);
     Status listen();

@@ -217,7 +217,7 @@ Status Daemon::create_service() {
         ours.owner = owner;
         return io::open_backend(specification, ours);
     };
-    if (cached) options.open = cache_->opener();
+    if (cached) cache_->add_remote_storage(options);
     if (cached) cache_->follow_deletions(options);
     volumes_ = std::make_unique<volume::VolumeSet>(reactors, std::move(options));
     std::shared_ptr<volume::ReservationBook> reservations;

@@ -95,6 +95,12 @@ static Status ends() {
     return Status(Code::kClosed, "the target ends");
 }
 
+static Status check_other_storage(const VolumeOptions& options, const VolumeOptions& other) {
+    if (other.backend != options.backend) return Status::ok();
+    return failure(Code::kRefused, "volume {}: {} is the storage of volume {}, and of no other", options.name,
+                   options.backend, other.name);
+}
+
 Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options, bool again) {
     WSS_TRY(check_name(options.name));
     if (options.block_size != 0 && options.block_size != 512 && options.block_size != 4096)
@@ -117,6 +123,13 @@ Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options, bo
     if (again && !unopened) return failure(Code::kNotFound, "there is no volume {}", options.name);
     if (records_.size() >= kVolumesMax)
         return failure(Code::kExhausted, "there are {} volumes, the limit", kVolumesMax);
+    if (options_.of_one_volume && options_.of_one_volume(options.backend)) {
+        for (const auto& [name, record] : records_) WSS_TRY(check_other_storage(options, record->options));
+        // One that is not open has its storage as well: what is kept for it goes there. A start, which opens
+        // one after the other, gives it to the first.
+        for (const Unopened::One& one : unopened_.all())
+            if (!again && !options.declared) WSS_TRY(check_other_storage(options, one.stored.options));
+    }
     auto identity = choose_identity(options);
     if (!identity) return identity.status();
     auto record = std::make_shared<Record>();

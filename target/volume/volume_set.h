@@ -72,6 +72,9 @@ class VolumeSet {
         // restart and differ between hosts (for instance the machine id).
         std::string identity_salt;
         Open open = io::open_backend;
+        // Whether storage, by its specification, is of one volume only and does not look after that itself.
+        // May be empty: none is.
+        std::function<bool(const std::string& specification)> of_one_volume;
         Extend extend;  // may be empty
         Write write = write_state_file;
         // A volume that is not open was deleted: nothing of it may be kept. On the caller's thread;

@@ -320,6 +320,17 @@ def test_a_volume_that_does_not_fit_its_storage_is_refused_at_once_and_served_wh
         assert ask(cluster.control, "volume.list")[0]["trouble"] == ""
 
 
+def test_a_second_volume_of_the_same_real_storage_is_refused_also_after_a_restart(tmp_path):
+    with remote_cluster("tcp", tmp_path, engines=0) as cluster, Storage(cluster):
+        wait_for_storage(cluster)
+        for _ in range(2):
+            with pytest.raises(ControlError, match="rs:disk is the storage of volume disk, and of no other"):
+                ask(cluster.control, "volume.create", name="second", backend="rs:disk", size="64M")
+            cluster.target.stop()
+            cluster.target.start()
+        assert [volume["name"] for volume in ask(cluster.control, "volume.list")] == ["disk"]
+
+
 def test_words_for_real_storage_are_checked(tmp_path):
     for words, said in ((["--role", "rs", "--volume", "a=ram:64M"], "give --join URI"),
                         (["--role", "rs", "--join", "tcp://127.0.0.1:1"], "give --volume"),

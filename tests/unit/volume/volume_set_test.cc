@@ -50,6 +50,19 @@ TEST_F(Stepped, a_lun_is_not_given_to_another_volume_while_commands_for_the_form
     for (size_t i = 0; i < 2; ++i) EXPECT_EQ(set_->table(i).find(former), nullptr);
 }
 
+// By its specification: each RAM disk is one of its own, but they stand for storage that is not.
+TEST_F(Stepped, storage_that_is_of_one_volume_is_refused_to_another_until_the_first_is_removed) {
+    reopen({.of_one_volume = [](const std::string& specification) { return specification == "ram:1M"; }});
+    ASSERT_TRUE(create("a", "ram:1M"));
+    const Status second = create("b", "ram:1M");
+    EXPECT_EQ(second.code(), Code::kRefused);
+    EXPECT_NE(second.to_string().find("volume a"), std::string::npos) << second.to_string();
+    EXPECT_TRUE(create("c", "ram:2M"));
+    EXPECT_TRUE(create("d", "ram:2M"));
+    ASSERT_TRUE(remove("a"));
+    EXPECT_TRUE(create("b", "ram:1M"));
+}
+
 TEST_F(Stepped, luns_of_former_volumes_are_given_again_when_there_are_no_others) {
     std::vector<bool> given(kLunMax + 1);
     for (uint32_t i = 0; i <= kLunMax + 1; ++i) {
