@@ -96,10 +96,17 @@ Result<std::vector<NamedSecret>> parse_secrets(std::string_view text, const std:
             return failure(Code::kInvalid, "{}: more than {} secrets", path, kSecretsMax);
         NamedSecret next;
         WSS_TRY(parse_line(line, path, number, next));
-        for (const NamedSecret& each : secrets)
-            if (each.name == next.name)
-                return failure(Code::kInvalid, "{}:{}: initiator {} has a secret already", path, number,
+        size_t others = 0;
+        for (const NamedSecret& each : secrets) {
+            if (each.name != next.name) continue;
+            ++others;
+            if (each.secret.bytes() == next.secret.bytes())
+                return failure(Code::kInvalid, "{}:{}: initiator {} has this secret already", path, number,
                                next.name);
+        }
+        if (others == kSecretsPerName)
+            return failure(Code::kInvalid, "{}:{}: initiator {} has {} secrets already: remove an old one",
+                           path, number, next.name, kSecretsPerName);
         secrets.push_back(std::move(next));
     }
     if (secrets.empty())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/auth/auth.h"
 
-#include <algorithm>
+#include <set>
 
 namespace wss::auth {
 
@@ -14,18 +14,31 @@ SecretBook::SecretBook(std::string target_name, std::vector<NamedSecret> secrets
     nobody_ = Secret({reinterpret_cast<const char*>(chance.data()), chance.size()});
 }
 
-const Secret& SecretBook::find(std::string_view name, bool& known) const {
-    auto found = std::find_if(secrets_.begin(), secrets_.end(),
-                              [&](const NamedSecret& each) { return each.name == name; });
-    known = found != secrets_.end();
-    return known ? found->secret : nobody_;
+SecretBook::Found SecretBook::find(std::string_view name) const {
+    Found found;
+    found.secrets.fill(&nobody_);
+    size_t count = 0;
+    for (const NamedSecret& each : secrets_)
+        if (each.name == name && count < found.secrets.size()) found.secrets[count++] = &each.secret;
+    found.known = count > 0;
+    return found;
 }
 
-bool SecretBook::still_grants(std::string_view name, const SecretBook& other) const {
-    bool known = false, known_there = false;
-    const auto mine = std::as_bytes(std::span(find(name, known).bytes()));
-    const auto theirs = std::as_bytes(std::span(other.find(name, known_there).bytes()));
-    return known && known_there && mine.size() == theirs.size() && equal_in_constant_time(mine, theirs);
+unsigned SecretBook::place_of(std::string_view name, const Secret& secret) const {
+    const Found found = find(name);
+    const auto wanted = std::as_bytes(std::span(secret.bytes()));
+    unsigned place = 0;
+    for (unsigned i = 0; i < found.secrets.size(); ++i) {
+        const auto ours = std::as_bytes(std::span(found.secrets[i]->bytes()));
+        if (ours.size() == wanted.size() && equal_in_constant_time(ours, wanted)) place = i + 1;
+    }
+    return place;
+}
+
+size_t SecretBook::names() const {
+    std::set<std::string_view> names;
+    for (const NamedSecret& each : secrets_) names.insert(each.name);
+    return names.size();
 }
 
 Authenticator::Authenticator(std::shared_ptr<const SecretBook> secrets, wire::Bytes login_request,
@@ -63,15 +76,16 @@ Authenticator::Verdict Authenticator::take_proof(wire::Bytes message) {
     step_ = Step::kOver;
     Digest proof;
     if (wire::parse_auth_proof(message, proof) != wire::ParseError::kNone) return Verdict::kViolation;
-    const Secret& secret = secrets_->find(start_.name, known_);
-    const bool equal = equal_in_constant_time(proof, transcript_.proof(secret, Prover::kInitiator));
-    return equal && known_ ? Verdict::kProven : Verdict::kRefused;
+    const SecretBook::Found found = secrets_->find(start_.name);
+    known_ = found.known;
+    for (const Secret* secret : found.secrets)
+        if (equal_in_constant_time(proof, transcript_.proof(*secret, Prover::kInitiator))) proven_ = secret;
+    return known_ && proven_ != nullptr ? Verdict::kProven : Verdict::kRefused;
 }
 
 size_t Authenticator::result(std::string_view why, wire::MutableBytes answer) const {
     wire::AuthResult result{.granted = why.empty(), .text = std::string(why)};
-    bool known = false;
-    if (result.granted) result.proof = transcript_.proof(secrets_->find(start_.name, known), Prover::kTarget);
+    if (result.granted) result.proof = transcript_.proof(*proven_, Prover::kTarget);
     return wire::encode_auth_result(result, answer);
 }
 

@@ -21,12 +21,16 @@ class SecretBook {
     // `target_name` is told to initiators, for people.
     SecretBook(std::string target_name, std::vector<NamedSecret> secrets);
 
-    // Of an unknown name: one that nobody has, so that the answer takes as long.
-    const Secret& find(std::string_view name, bool& known) const;
-    // Whether a proof by `name` with the secret of `other` is still one with ours.
-    bool still_grants(std::string_view name, const SecretBook& other) const;
+    // Of a name. In place of those that it has not: one that nobody has, so that the answer takes as long.
+    struct Found {
+        std::array<const Secret*, kSecretsPerName> secrets{};
+        bool known = false;
+    };
+    Found find(std::string_view name) const;
+    // Which of the name's secrets it is, from 1, as in the file; 0: none of them, or not any more.
+    unsigned place_of(std::string_view name, const Secret& secret) const;
     const std::string& target_name() const { return target_name_; }
-    size_t size() const { return secrets_.size(); }
+    size_t names() const;
     const std::vector<NamedSecret>& secrets() const { return secrets_; }
 
   private:
@@ -59,6 +63,8 @@ class Authenticator {
     // The last message. `why` empty: granted.
     size_t result(std::string_view why, wire::MutableBytes answer) const;
     const std::string& name() const { return start_.name; }
+    // Of kProven: with which of the name's.
+    const Secret& secret() const { return *proven_; }
     // Of kRefused: for the peer, and for our log.
     std::string refusal() const;
     std::string_view finding() const { return known_ ? "wrong secret" : "unknown initiator"; }
@@ -73,6 +79,7 @@ class Authenticator {
     wire::AuthStart start_;
     wire::AuthTranscript transcript_;
     bool known_ = false;
+    const Secret* proven_ = nullptr;  // one of secrets_
 };
 
 }  // namespace wss::auth

@@ -40,8 +40,8 @@ void Channel::received_auth(Request& request) noexcept {
     if (verdict == auth::Authenticator::Verdict::kRefused) return proof_failed();
     failures.proven(record_->source, auth_->name());
     worker_.service().control_reactor().post(
-        [&service = worker_.service(), record = record_, name = auth_->name()] {
-            service.sessions().authenticated(record, name);
+        [&service = worker_.service(), record = record_, name = auth_->name(), secret = auth_->secret()] {
+            service.sessions().authenticated(record, name, secret);
         });
 }
 

@@ -2,6 +2,7 @@
 #include "target/block/session.h"
 
 #include <algorithm>
+#include <set>
 
 #include "lib/base/log.h"
 #include "lib/base/source_limiter.h"
@@ -109,7 +110,8 @@ void SessionTable::begin_authentication(Pending pending) {
     set_timer();
 }
 
-void SessionTable::authenticated(const std::shared_ptr<ChannelRecord>& record, const std::string& name) {
+void SessionTable::authenticated(const std::shared_ptr<ChannelRecord>& record, const std::string& name,
+                                 const Secret& secret) {
     auto found = std::find_if(unproven_.begin(), unproven_.end(),
                               [&](const Pending& each) { return each.record == record; });
     if (found == unproven_.end() || strangers_.is_evicted(found->place)) return;
@@ -117,6 +119,7 @@ void SessionTable::authenticated(const std::shared_ptr<ChannelRecord>& record, c
     Pending pending = std::move(*found);
     unproven_.erase(found);
     record->name = name;
+    record->secret = secret;
     if (withdrawn(record))
         return refuse(pending, {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "this initiator's secret was withdrawn"});
     if (stopping_) return refuse(pending, {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "the target is shutting down"});
@@ -433,7 +436,7 @@ void SessionTable::check_silence(Session& session, Nanoseconds now) {
 // By a change of the secrets since it proved its name.
 bool SessionTable::withdrawn(const std::shared_ptr<ChannelRecord>& record) const {
     return record != nullptr && record->secrets != nullptr && secrets_ != nullptr &&
-           record->secrets != secrets_ && !secrets_->still_grants(record->name, *record->secrets);
+           record->secrets != secrets_ && secrets_->place_of(record->name, record->secret) == 0;
 }
 
 size_t SessionTable::set_secrets(std::shared_ptr<const auth::SecretBook> secrets) {
@@ -475,6 +478,7 @@ size_t SessionTable::end(const std::string& initiator) {
 std::vector<SessionInfo> SessionTable::list() const {
     std::vector<SessionInfo> sessions;
     for (const Session& session : sessions_) {
+        std::set<unsigned> secrets;
         SessionInfo& info = sessions.emplace_back();
         info.initiator = to_string(session.initiator);
         info.name = session.name.empty() ? info.initiator : session.name;
@@ -488,7 +492,11 @@ std::vector<SessionInfo> SessionTable::list() const {
         for (const auto& record : session.channels) {
             info.peers.push_back(record->peer);
             info.counters.add(record->counters);
+            if (info.authenticated && secrets_ != nullptr)
+                secrets.insert(secrets_->place_of(record->name, record->secret));
         }
+        secrets.erase(0);  // it is being ended
+        info.secrets.assign(secrets.begin(), secrets.end());
     }
     return sessions;
 }

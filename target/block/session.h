@@ -66,6 +66,7 @@ struct ChannelRecord {
     std::shared_ptr<const auth::SecretBook> secrets;
     // Set before the session admits the channel, which is at once where nobody authenticates.
     std::string name;                     // that the initiator has proven; else its port id
+    Secret secret;                        // with which; reactor 0's
     std::atomic<uint64_t> session_id{0};  // 0: its authentication is pending
     // Written by the channel's reactor, read by anyone.
     Counters counters;
@@ -82,6 +83,7 @@ struct SessionInfo {
     std::string initiator;  // port id, hexadecimal
     std::string name;       // proven, or the port id again
     bool authenticated = false;
+    std::vector<unsigned> secrets;  // which of its name's its channels have proven, from 1; ascending
     std::string target;
     std::vector<std::string> peers;  // one per channel
     std::string fabric;
@@ -111,9 +113,11 @@ class SessionTable {
 
     // All of these on reactor 0.
     void connect_requested(size_t fabric_index, std::unique_ptr<fabric::ConnectRequest> request);
-    // A channel whose authentication was pending has proven to be `name`'s.
-    void authenticated(const std::shared_ptr<ChannelRecord>& record, const std::string& name);
-    // Sessions whose name is not in the new book, or has another secret there, are closed; returns how many.
+    // A channel whose authentication was pending has proven to be `name`'s, with that secret.
+    void authenticated(const std::shared_ptr<ChannelRecord>& record, const std::string& name,
+                       const Secret& secret);
+    // Sessions that proved a secret which the new book does not have for their name are closed; returns how
+    // many.
     // Not between nullptr and something.
     size_t set_secrets(std::shared_ptr<const auth::SecretBook> secrets);
     // Ends the sessions of this name or port id: commands in flight are finished, the initiator may log in

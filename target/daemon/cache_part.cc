@@ -107,7 +107,7 @@ Status CachePart::listen() {
 Status CachePart::reload_secrets(const control::TargetConfig& config) {
     auto book = read_secret_book(config, config.cache_secrets);
     if (!book) return book.status().within("--cache-secrets");
-    const size_t count = (*book)->size();
+    const size_t count = (*book)->names();
     known_->replace((*book)->secrets());
     auto set = ask_reactor<bool>([&](auto take) {
         reactor_.post([cache = cache_.get(), book = std::move(*book), count, take]() mutable {

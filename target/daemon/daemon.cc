@@ -149,8 +149,8 @@ void Daemon::warn_if_open() const {
             "it may read and write its keys");
     if (cache_ != nullptr) cache_->warn_if_open(config_);
     if (secrets_ != nullptr)
-        return log::info("authentication is on: {} initiator{} known", secrets_->size(),
-                         secrets_->size() == 1 ? " is" : "s are");
+        return log::info("authentication is on: {} initiator{} known", secrets_->names(),
+                         secrets_->names() == 1 ? " is" : "s are");
     if (control::admits_by_certificate(config_.tls, config_.listen))
         return log::info(
             "initiators need a certificate of --tls-client-ca; their names are not verified (--secrets "

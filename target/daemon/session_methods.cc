@@ -34,6 +34,7 @@ static json to_json(const block::SessionInfo& session) {
     return {{"initiator", session.initiator},
             {"name", session.name},
             {"authenticated", session.authenticated},
+            {"secrets", session.secrets},
             {"target", session.target},
             {"fabric", session.fabric},
             {"peers", session.peers},
@@ -106,7 +107,7 @@ Result<ReloadedSecrets> reload_secrets(block::Service& service, const control::T
                        "this target was started without secrets: start it with --secrets FILE");
     auto book = read_secret_book(config, config.secrets);
     if (!book) return book.status().within("nothing is changed");
-    const size_t count = (*book)->size();
+    const size_t count = (*book)->names();
     known.replace((*book)->secrets());
     // Once posted it takes effect, however late: the log says when.
     auto ended = ask_reactor<size_t>([&](auto take) {

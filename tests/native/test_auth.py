@@ -123,6 +123,27 @@ def test_secrets_are_read_again_without_a_restart(tmp_path, keys):
         assert attempt(target, f"secret-file={mine}")[0] == 0
 
 
+@pytest.mark.parametrize("scheme", ["tcp", "tls"])
+def test_a_secret_is_replaced_while_its_session_goes_on(tmp_path, keys, scheme):
+    control = tmp_path / "control.sock"
+    wssctl = f"{WSSCTL} --control {control}"
+    both = secret_file(tmp_path / "both", keys["alice"], fresh("alice"))
+    former, following = both.read_text().splitlines()
+    book = secret_file(tmp_path / "secrets", former)
+    reload = f'{wssctl} auth reload | grep "sessions ended" && exit 1'
+    with Target(f"{scheme}://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--secrets", str(book), "--control", str(control)) as target:
+        logged_in = f'for try in $(seq 200); do {wssctl} session list | grep -q "alice .* yes" && break; sleep 0.05; done'
+        status, text, _ = attempt(target, f"secret-file={secret_file(tmp_path / 'former', former)}", command=
+                                  f'{logged_in}; cp -p {both} {book}; {reload}; qemu-io -f raw -c "write -P 0x5a 1M 256k" "$uri"')
+        assert status == 0, text
+        mine = f"secret-file={secret_file(tmp_path / 'following', following)}"
+        status, text, _ = attempt(target, mine, command=
+                                  f'{logged_in}; {wssctl} session list | grep -q "yes (second secret)" || exit 1; '
+                                  f'cp -p {tmp_path / "following"} {book}; {reload}; qemu-io -f raw -c "read -P 0x5a 1M 256k" "$uri"')
+        assert status == 0, text
+        assert attempt(target, f"secret-file={tmp_path / 'former'}")[0] != 0
+
+
 def test_wssctl_says_that_authentication_is_off(tmp_path):
     control = tmp_path / "control.sock"
     with Target("tcp://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--control", str(control)):

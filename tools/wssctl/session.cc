@@ -15,6 +15,14 @@ static std::string joined(const Json& words) {
     return text.empty() ? "-" : text;
 }
 
+// With the second secret of its name, or with both: then that is said.
+static std::string authentication(const Json& session) {
+    if (!session.value("authenticated", false)) return "no";
+    const Json secrets = session.value("secrets", Json::array());
+    if (secrets == Json::array({2})) return "yes (second secret)";
+    return secrets.size() == 2 ? "yes (both secrets)" : "yes";
+}
+
 static void print_sessions(const Json& sessions) {
     Table table({"NAME", "INITIATOR", "AUTH", "KIND", "FABRIC", "CHANNELS", "READS", "WRITES", "ERRORS",
                  "EXTENSIONS", "PEER"});
@@ -22,11 +30,10 @@ static void print_sessions(const Json& sessions) {
         Json counters = session.value("counters", Json::object());
         auto counter = [&](const char* name) { return std::to_string(counters.value(name, uint64_t{0})); };
         Json peers = session.value("peers", Json::array());
-        table.add({session.value("name", "?"), session.value("initiator", "?"),
-                   session.value("authenticated", false) ? "yes" : "no", session.value("kind", "?"),
-                   session.value("fabric", "?"), std::to_string(session.value("channels", 0u)),
-                   counter("reads"), counter("writes"), counter("errors"),
-                   joined(session.value("capabilities", Json::array())),
+        table.add({session.value("name", "?"), session.value("initiator", "?"), authentication(session),
+                   session.value("kind", "?"), session.value("fabric", "?"),
+                   std::to_string(session.value("channels", 0u)), counter("reads"), counter("writes"),
+                   counter("errors"), joined(session.value("capabilities", Json::array())),
                    peers.empty() || !peers[0].is_string() ? "-" : peers[0].get<std::string>()});
     }
     if (table.empty())
@@ -38,7 +45,12 @@ static void print_sessions(const Json& sessions) {
 void add_session(CLI::App& app, Context& context) {
     CLI::App* session = app.add_subcommand("session", "Initiators connected to the target: list, end");
     session->require_subcommand(1);
-    session->add_subcommand("list", "Who is connected")->callback([&context] {
+    CLI::App* list = session->add_subcommand("list", "Who is connected");
+    list->footer(
+        "AUTH says so where a session has logged in with the second of two secrets of its name, or with "
+        "both:\n"
+        "a secret that is not in use any more can be removed from the file without ending a session.");
+    list->callback([&context] {
         auto answer = ask(context, "session.list");
         if (!answer) return context.fail(answer.status());
         if (context.json) return context.print(*answer);

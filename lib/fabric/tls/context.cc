@@ -52,19 +52,22 @@ static const Context& context_of(SSL* ssl) {
 
 static int offer_psk(SSL* ssl, const EVP_MD*, const unsigned char** id, size_t* id_length,
                      SSL_SESSION** session) {
-    const NamedSecret& identity = *context_of(ssl).credentials().identity;
-    *session = psk_session(ssl, derive_psk(identity.name, identity.secret));
-    *id = reinterpret_cast<const unsigned char*>(identity.name.data());
-    *id_length = identity.name.size();
+    const Context& context = context_of(ssl);
+    const NamedSecret& own = *context.credentials().identity;
+    *session = psk_session(ssl, derive_psk(own.name, own.secret));
+    const std::string& identity = context.offered_identity();  // libssl copies it when this has returned
+    *id = reinterpret_cast<const unsigned char*>(identity.data());
+    *id_length = identity.size();
     return *session != nullptr;
 }
 
 static int find_psk(SSL* ssl, const unsigned char* id, size_t id_length, SSL_SESSION** session) {
-    const std::string_view name(reinterpret_cast<const char*>(id), id_length);
+    const std::string_view identity(reinterpret_cast<const char*>(id), id_length);
+    const std::string_view name = identity.substr(0, identity.find('#'));
     *session = nullptr;
     if (!check_initiator_name(name)) return 1;  // no such identity can exist: go on without
     static_cast<Session*>(SSL_get_app_data(ssl))->set_claimed_name(name);
-    *session = psk_session(ssl, context_of(ssl).credentials().known->key_of(name));
+    *session = psk_session(ssl, context_of(ssl).credentials().known->key_of(identity));
     return *session != nullptr;
 }
 
@@ -100,6 +103,13 @@ static Status unusable(std::string_view option, const std::string& path) {
 // Of this process, for reload_all().
 static std::mutex contexts_mutex;
 static std::vector<const Context*> contexts;  // guarded by contexts_mutex
+
+static std::string identity_of(const std::optional<NamedSecret>& own) {
+    return own ? psk_identity(own->name, own->secret) : "";
+}
+
+Context::Context(Credentials credentials)
+    : credentials_(std::move(credentials)), offered_identity_(identity_of(credentials_.identity)) {}
 
 Result<std::shared_ptr<const Context>> Context::create(Credentials credentials) {
     WSS_TRY(credentials.files.check());

@@ -49,6 +49,8 @@ class Context {
     Status can_connect() const;
     Status can_listen() const;
     const Credentials& credentials() const { return credentials_; }
+    // Connecting: that of the key that we offer; "": none.
+    const std::string& offered_identity() const { return offered_identity_; }
     enum class End : uint8_t { kConnecting, kListening };
     // For one connection; nullptr: no memory. The caller frees it, before the context.
     ssl_st* begin(End end) const;
@@ -59,7 +61,7 @@ class Context {
     };
     using Loaded = std::unique_ptr<ssl_ctx_st, FreeContext>;
 
-    explicit Context(Credentials credentials) : credentials_(std::move(credentials)) {}
+    explicit Context(Credentials credentials);
     Status load() const;
     Result<Loaded> set_up(End end) const;
     Status set_up_client(ssl_ctx_st* context) const;
@@ -67,6 +69,7 @@ class Context {
     Status use_certificate(ssl_ctx_st* context) const;
 
     const Credentials credentials_;
+    const std::string offered_identity_;
     mutable std::mutex m_;
     mutable Loaded client_, server_;  // guarded by m_
 };

@@ -24,18 +24,22 @@ namespace wss::fabric::tls {
 // The key of `name`, 32 bytes.
 Secret derive_psk(std::string_view name, const Secret& secret);
 
+// What the key is offered as, in clear text: "NAME#" and 8 hexadecimal digits that tell the secrets of a name
+// apart. They help to guess a secret no more than the handshake itself, which is under the key.
+std::string psk_identity(std::string_view name, const Secret& secret);
+
 // Who may connect with a pre-shared key. Thread-safety: all methods may be called from any thread.
 class KnownPeers {
   public:
     explicit KnownPeers(const std::vector<NamedSecret>& secrets) { replace(secrets); }
     // Connections that exist are not affected.
     void replace(const std::vector<NamedSecret>& secrets);
-    // Of an unknown name: a key that nobody has, so that a wrong name and a wrong secret fail alike.
-    Secret key_of(std::string_view name) const;
+    // Of an unknown one: a key that nobody has, so that a wrong name and a wrong secret fail alike.
+    Secret key_of(std::string_view identity) const;
 
   private:
     struct Known {
-        std::string name;
+        std::string identity;
         Secret key;
     };
     mutable std::mutex m_;

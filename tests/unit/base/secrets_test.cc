@@ -52,8 +52,10 @@ TEST(Secrets, lines_are_names_and_secrets_and_comments_are_skipped) {
 }
 
 TEST(Secrets, what_is_wrong_is_named_by_line_and_never_quoted) {
-    for (const char* text : {"a:0123456789abcdef\na:fedcba9876543210\n", "x\n", "-a:0123456789abcdef\n",
-                             "a:hunter2\n", "a:0123456789 abcdef\n", ":0123456789abcdef\n"}) {
+    for (const char* text :
+         {"a:0123456789abcdef\na:0123456789abcdef\n", "x\n",
+          "a:0123456789abcdef\na:fedcba9876543210\na:0123456789fedcba\n", "-a:0123456789abcdef\n",
+          "a:hunter2\n", "a:0123456789 abcdef\n", ":0123456789abcdef\n"}) {
         auto parsed = parse_secrets(text, "file");
         ASSERT_FALSE(parsed.is_ok()) << text;
         EXPECT_NE(parsed.status().text().find("file:"), std::string::npos);
@@ -62,6 +64,12 @@ TEST(Secrets, what_is_wrong_is_named_by_line_and_never_quoted) {
     }
     EXPECT_FALSE(parse_secrets("a:" + std::string(257, 'x'), "file").is_ok());
     EXPECT_FALSE(parse_secrets("# nothing\n", "file").is_ok());
+}
+
+TEST(Secrets, a_name_may_have_two_while_it_changes_from_one_to_the_other) {
+    auto parsed = parse_secrets("a:0123456789abcdef\nb:0123456789abcdef\na:fedcba9876543210\n", "f");
+    ASSERT_TRUE(parsed.is_ok()) << parsed.status().to_string();
+    EXPECT_EQ(parsed->size(), 3u);
 }
 
 TEST(Secrets, a_fresh_line_is_a_valid_one_and_never_the_same) {

@@ -157,8 +157,9 @@ int offer(SSL* ssl, const EVP_MD*, const unsigned char** id, size_t* length, SSL
     SSL_SESSION_set_cipher(*out, SSL_CIPHER_find(ssl, suite));
     SSL_SESSION_set_protocol_version(*out, TLS1_3_VERSION);
     SSL_SESSION_set_max_early_data(*out, 16384);
-    *id = reinterpret_cast<const unsigned char*>(kName);
-    *length = std::strlen(kName);
+    static const std::string identity = psk_identity(kName, kSecret);
+    *id = reinterpret_cast<const unsigned char*>(identity.data());
+    *length = identity.size();
     return 1;
 }
 

@@ -180,6 +180,18 @@ TEST_F(Tls, a_replaced_key_is_refused_and_the_new_one_connects) {
     EXPECT_TRUE(heard.established) << heard.why.to_string();
 }
 
+TEST_F(Tls, both_secrets_of_a_name_connect) {
+    const std::vector both{named("host1", "the former secret"), named("host2", kSecret),
+                           named("host1", kSecret)};
+    for (const char* secret : {"the former secret", kSecret}) {
+        listen(knows(both));
+        ASSERT_NO_FATAL_FAILURE(connect(is("host1", secret)));
+        EXPECT_TRUE(heard.established) << heard.why.to_string();
+        TearDown();
+        heard = {}, server_heard = {};
+    }
+}
+
 TEST_F(Tls, the_key_is_not_the_secret_and_differs_by_name) {
     const Secret secret(kSecret);
     const Secret key = tls::derive_psk("host1", secret);

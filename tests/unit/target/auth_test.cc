@@ -239,6 +239,33 @@ TEST_F(Authentication, a_reload_ends_the_sessions_whose_secret_is_gone_or_change
     EXPECT_TRUE(world.until([&] { return ended == 0; }));
 }
 
+TEST_F(Authentication, a_secret_is_replaced_without_ending_sessions_while_both_are_valid) {
+    Prove before(world, 1);
+    ASSERT_TRUE(before.run("alice", kAlice).granted);
+    const Secret next("the next of alice");
+    size_t ended = 99;
+    world.service().set_secrets(book({{"alice", kAlice}, {"bob", kBob}, {"alice", next}}),
+                                [&](size_t count) { ended = count; });
+    ASSERT_TRUE(world.until([&] { return ended == 0; }));
+    Prove after(world, 2);
+    const wire::AuthResult granted = after.run("alice", next);
+    ASSERT_TRUE(granted.granted) << granted.text;
+    EXPECT_TRUE(equal_in_constant_time(granted.proof, after.proof(next, Prove::Prover::kTarget)))
+        << "the target proves the secret that was proven to it";
+    EXPECT_TRUE(Prove(world, 3).run("alice", kAlice).granted);
+    EXPECT_FALSE(Prove(world, 4).run("alice", kBob).granted);
+    auto sessions = world.service().sessions().list();
+    ASSERT_GE(sessions.size(), 2u);
+    EXPECT_EQ(sessions[0].secrets, std::vector<unsigned>{1});
+    EXPECT_EQ(sessions[1].secrets, std::vector<unsigned>{2});
+    ended = 0;
+    world.service().set_secrets(book({{"alice", next}}), [&](size_t count) { ended = count; });
+    EXPECT_TRUE(before.ends());
+    EXPECT_FALSE(after.client->closed());
+    // As the test's own end wants it.
+    world.service().set_secrets(book({{"alice", next}, {"alice", kAlice}}), [](size_t) {});
+}
+
 TEST_F(Authentication, a_session_that_is_ended_by_name_logs_in_again) {
     Prove alice(world, 1), bob(world, 2);
     ASSERT_TRUE(alice.run("alice", kAlice).granted);
