@@ -31,6 +31,22 @@ Result<std::unique_ptr<Fabric>> open(const Address& address, const tls::Credenti
     return failure(Code::kUnsupported, "{}: not a part of this build", address.to_string());
 }
 
+namespace {
+
+class Refuses final : public ListenHandler {
+    void on_connect_request(std::unique_ptr<ConnectRequest>) noexcept override {}
+};
+
+}  // namespace
+
+Status try_listening(Fabric& fabric, const Address& address) {
+    Refuses nobody;
+    auto poller = fabric.create_poller();
+    if (!poller) return poller.status().within("listen on " + address.to_string());
+    auto listener = (*poller)->listen(address, nobody);
+    return listener ? Status::ok() : listener.status().within("listen on " + address.to_string());
+}
+
 bool writes_in_order(const Connection& connection) noexcept {
     const auto* verbs = dynamic_cast<const verbs::VerbsConnection*>(&connection);
     return verbs == nullptr || verbs->writes_in_order();

@@ -78,7 +78,7 @@ Result<fabric::tls::Credentials> Daemon::kv_credentials() {
 }
 
 Status Daemon::run_start() {
-    WSS_TRY(http_.listen(config_.http));
+    WSS_TRY(http_.listen(config_.http, config_.control));
     if (!config_.listen.empty() || config_.kv.listen.empty()) WSS_TRY(start_block());
     if (!config_.kv.listen.empty()) {
         auto credentials = kv_credentials();
@@ -90,7 +90,7 @@ Status Daemon::run_start() {
     add_methods();
     add_metrics();
     add_health();
-    WSS_TRY(http_.open(config_.control));
+    http_.open();
     started_ = true;
     return Status::ok();
 }
@@ -176,6 +176,7 @@ Status Daemon::open_fabrics() {
         if (!address) return address.status().within("--listen");
         auto fabric = fabric::open(*address, credentials);
         if (!fabric) return fabric.status().within("listen on " + address->to_string());
+        WSS_TRY(fabric::try_listening(**fabric, *address));
         wanted_.push_back(*address);
         fabrics_.push_back(std::move(*fabric));
     }

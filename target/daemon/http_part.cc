@@ -5,21 +5,18 @@
 
 namespace wss::daemon {
 
-Status HttpPart::listen(const std::string& address) {
-    if (address.empty()) return Status::ok();
-    auto server = http::Server::start_at_port(address, site_);
-    if (!server) return server.status();
-    port_ = std::move(*server);
-    log::info("HTTP: metrics and API at http://{}/", port_->address());
-    return Status::ok();
-}
-
-Status HttpPart::open(const std::string& control) {
-    site_.open(methods_, exporter_, health_);
-    if (control.empty()) return Status::ok();
-    auto server = http::Server::start_at_socket(control, site_);
-    if (!server) return server.status();
-    control_ = std::move(*server);
+Status HttpPart::listen(const std::string& address, const std::string& control) {
+    if (!address.empty()) {
+        auto server = http::Server::start_at_port(address, site_);
+        if (!server) return server.status();
+        port_ = std::move(*server);
+        log::info("HTTP: metrics and API at http://{}/", port_->address());
+    }
+    if (!control.empty()) {
+        auto server = http::Server::start_at_socket(control, site_);
+        if (!server) return server.status();
+        control_ = std::move(*server);
+    }
     return Status::ok();
 }
 

@@ -19,16 +19,16 @@ class HttpPart {
     // A request may wait for several threads, each for seconds.
     static constexpr Nanoseconds kAnswerMax = from_s(60);
 
-    // First of all steps of a start: a port that is in use fails at once, and clients of the port learn that
-    // the program is starting. "": no port.
-    Status listen(const std::string& address);
+    // First of all steps of a start: a port or socket that is in use fails at once, and clients learn that
+    // the program is starting. `address` of the port, `control`: path of the control socket; "": none.
+    Status listen(const std::string& address, const std::string& control);
     // To be filled before open().
     control::Methods& methods() { return methods_; }
     metrics::Exporter& exporter() { return exporter_; }
     http::Health& health() { return health_; }
     const http::Health& health() const { return health_; }
-    // The program serves. `control`: path of the control socket; "": none.
-    Status open(const std::string& control);
+    // The program serves.
+    void open() { site_.open(methods_, exporter_, health_); }
     // Fails if a change has not ended within `limit`.
     Status stop(Nanoseconds limit);
 

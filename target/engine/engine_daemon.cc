@@ -58,7 +58,7 @@ Result<size_t> EngineDaemon::net_for(const fabric::Address& address) {
 }
 
 Status EngineDaemon::run_start() {
-    WSS_TRY(http_.listen(config_.http));
+    WSS_TRY(http_.listen(config_.http, config_.control));
     if (!config_.secret_file.empty()) {
         auto secret = read_own_secret(config_.secret_file);
         if (!secret) return secret.status().within("--secret-file");
@@ -76,6 +76,7 @@ Status EngineDaemon::run_start() {
         if (!address) return address.status().within("--listen");
         auto net = net_for(*address);
         if (!net) return net.status();
+        WSS_TRY(fabric::try_listening(*nets_[*net].fabric, *address));
         listen_.emplace_back(*address, *net);
     }
     std::vector<cache::Engine::Net> nets;
@@ -95,7 +96,8 @@ Status EngineDaemon::run_start() {
     add_metrics();
     http_.health().add(
         "engine", [this](const http::Health::Answer& answer) { reactor_.post([answer] { answer(""); }); });
-    return http_.open(config_.control);
+    http_.open();
+    return Status::ok();
 }
 
 // Who opens storage that has one owner at a time: the target whose it is, whatever process serves it.

@@ -113,6 +113,25 @@ def test_a_socket_that_is_taken_is_named(tmp_path):
     assert f"{tmp_path}/wss.sock" in text, text
 
 
+@pytest.mark.parametrize("role", ["block", "cache", "rs"])
+@pytest.mark.parametrize("taken", ["port", "socket"])
+def test_a_program_that_cannot_listen_takes_no_storage_from_whoever_has_it(tmp_path, role, taken):
+    """Storage may be another program's, which loses it."""
+    image = tmp_path / "disk.img"
+    with socket.create_server(("127.0.0.1", 0)) as there, Target("tcp://127.0.0.1:0", {"ram": "ram:1M"}, tmp_path,
+                                                                 "--control", str(tmp_path / "taken.sock")):
+        taken_at = f"tcp://127.0.0.1:{there.getsockname()[1]}"
+        free = "tcp://127.0.0.1:0"
+        port = taken_at if taken == "port" else free
+        where = {"block": ["--listen", port],
+                 "cache": ["--listen", free, "--cache-listen", port],
+                 "rs": ["--role", "rs", "--join", "tcp://127.0.0.1:1", "--listen", port]}[role]
+        status, text = target_fails(*where, "--control", str(tmp_path / "taken.sock") if taken == "socket" else "",
+                                    "--volume", f"a=aio:{image},size=1M,create")
+        assert status == 1 and "use" in text, text
+    assert not image.exists()
+
+
 # 2: nothing but another configuration helps.
 @pytest.mark.parametrize("words, ends, said", [
     (["--listen", "tcp://127.0.0.1:0", "--volume", "v=aio:/nonexistent/file"], 1, "/nonexistent/file"),
