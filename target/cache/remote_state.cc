@@ -6,8 +6,8 @@
 namespace wss::se {
 
 Result<std::shared_ptr<RemoteState>> RemoteState::create(uint64_t bytes) {
-    auto made = std::make_shared<RemoteState>();
-    WSS_TRY(made->sizes_.start(bytes));
+    auto made = std::make_shared<RemoteState>(bytes);
+    WSS_TRY(made->sizes_.start(0));
     return made;
 }
 
@@ -16,14 +16,10 @@ std::string RemoteState::trouble() const {
     return trouble_;
 }
 
-// The size that an RS reports first is where the volume begins: only a change of it is followed.
 void RemoteState::report(uint64_t bytes, bool suspended, std::string trouble) {
     std::lock_guard lock(m_);
     if (is_lost()) return;
-    if (std::exchange(reported_, true))
-        sizes_.changed(bytes);
-    else
-        sizes_.begin(bytes);
+    sizes_.changed(bytes);
     may_give_up_ = false;
     suspended_there_ = suspended;
     offered_.store(UINT64_MAX, std::memory_order_release);

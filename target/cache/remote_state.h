@@ -17,11 +17,15 @@ namespace wss::se {
 
 class RemoteState {
   public:
-    // Fails when there is no thread for its notices. `bytes` is what the volume was given, until an RS
-    // reports its size.
+    // Fails when there is no thread for its notices. `bytes` is what the volume was given: it counts until an
+    // RS reports a size, the notice of which says that it was not known before (0).
     static Result<std::shared_ptr<RemoteState>> create(uint64_t bytes);
+    explicit RemoteState(uint64_t bytes) : given_(bytes) {}
 
-    uint64_t bytes() const noexcept { return sizes_.size(); }
+    uint64_t bytes() const noexcept {
+        const uint64_t reported = sizes_.size();
+        return reported == 0 ? given_ : reported;
+    }
     // What an RS has that does not serve the volume, as it is too small; UINT64_MAX: there is none.
     uint64_t offered() const noexcept { return offered_.load(std::memory_order_acquire); }
     // For good.
@@ -47,9 +51,9 @@ class RemoteState {
     void lose(std::string why);
 
   private:
+    const uint64_t given_;
     mutable std::mutex m_;
     // Guarded by m_.
-    bool reported_ = false;  // the size is an RS's
     bool suspended_there_ = false, may_give_up_ = false;
     std::string trouble_ = "waits for its real storage, which has not joined yet";
     std::atomic<bool> lost_{false}, suspended_{false};

@@ -114,6 +114,7 @@ class Volume {
     const Identity identity_;
     std::unique_ptr<io::Backend> backend_;
     bool shrinking_ = false;
+    bool takes_all_ = false;  // of its storage, whose size is not known yet
     io::Limits limits_;
     std::unique_ptr<Extension> extension_;  // dies before the backend
     // Atomic: written by the control thread, read by all.

@@ -57,7 +57,8 @@ Status VolumeSet::LostVolume::find(bool may_give_up) {
 Status VolumeSet::LostVolume::give_up() {
     if (volume_->lost()) return Status::ok();
     if (!volume_->backend().give_up()) return not_lost();
-    set_.storage_lost(name_, volume_.get(), volume_->size());
+    // What its storage had may not be known: it keeps its size.
+    set_.storage_lost(name_, volume_.get(), 0);
     return Status::ok();
 }
 
@@ -103,6 +104,7 @@ Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Vol
     record->part = volume.part_.load();
     record->reopening = true;
     WSS_TRY(make_volume(*record, std::move(backend)));
+    record->volume->takes_all_ = volume.lost_all();
     record->options.size = lost.options.size;
     return record;
 }

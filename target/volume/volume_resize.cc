@@ -376,15 +376,17 @@ struct VolumeSet::Following {
     }
 };
 
-// Somebody else resized its storage. A volume that is all of it follows; one that was made a part shrinks,
-// and becomes no larger than it was. One that is being created, or is to replace another one, follows when it
-// is there.
+// Somebody else resized its storage, or its size is known at last (`before` is 0). A volume that is all of it
+// follows; one that was made a part shrinks, and becomes no larger than it was. One that is being created, or
+// is to replace another one, follows when it is there.
 bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, uint64_t before,
                                uint64_t after) {
     auto live = hold_live(name);
     if (!live || live->get() != volume) return false;
     if (volume->lost()) return true;
     const uint64_t size = volume->size();
+    if (before == 0 && volume->takes_all_) before = size;
+    if (before == 0 && volume->fit(after) > size) (*live)->part_ = size;
     uint64_t bytes = volume->fit(after);
     if (!volume->is_all_of(before) && bytes > size) bytes = size;
     const Following following{*this, name, volume};

@@ -95,12 +95,6 @@ static Status ends() {
     return Status(Code::kClosed, "the target ends");
 }
 
-static Status check_other_storage(const VolumeOptions& options, const VolumeOptions& other) {
-    if (other.backend != options.backend) return Status::ok();
-    return failure(Code::kRefused, "volume {}: {} is the storage of volume {}, and of no other", options.name,
-                   options.backend, other.name);
-}
-
 Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options, bool again) {
     WSS_TRY(check_name(options.name));
     if (options.block_size != 0 && options.block_size != 512 && options.block_size != 4096)
@@ -123,13 +117,6 @@ Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options, bo
     if (again && !unopened) return failure(Code::kNotFound, "there is no volume {}", options.name);
     if (records_.size() >= kVolumesMax)
         return failure(Code::kExhausted, "there are {} volumes, the limit", kVolumesMax);
-    if (options_.of_one_volume && options_.of_one_volume(options.backend)) {
-        for (const auto& [name, record] : records_) WSS_TRY(check_other_storage(options, record->options));
-        // One that is not open has its storage as well: what is kept for it goes there. A start, which opens
-        // one after the other, gives it to the first.
-        for (const Unopened::One& one : unopened_.all())
-            if (!again && !options.declared) WSS_TRY(check_other_storage(options, one.stored.options));
-    }
     auto identity = choose_identity(options);
     if (!identity) return identity.status();
     auto record = std::make_shared<Record>();
@@ -333,19 +320,36 @@ Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backe
     return Status::ok();
 }
 
+static Status not_alone(const VolumeOptions& options, const VolumeOptions& other) {
+    if (other.backend != options.backend || other.name == options.name) return Status::ok();
+    return failure(Code::kRefused, "volume {}: {} is the storage of volume {}, and of no other", options.name,
+                   options.backend, other.name);
+}
+
 void VolumeSet::open_async(const VolumeOptions& options, const Opening& how, Done done) {
     bury();
     auto reserved = reserve(options, how.again);
     if (!reserved) return done(reserved.status());
     RecordPtr record = *reserved;
     if (how.again) record->grow = false;
-    auto backend = options_.open(options.backend, {.size = record->options.size,
-                                                   .create = record->options.create,
-                                                   .read_only = options.read_only,
-                                                   .grow = record->grow,
-                                                   .steal = how.steal});
-    Status made = backend ? make_volume(*record, std::move(*backend))
-                          : backend.status().within(fmt::format("volume {}", options.name));
+    auto make = [&]() -> Status {
+        if (options_.of_one_volume && options_.of_one_volume(options.backend)) {
+            std::lock_guard lock(m_);
+            for (const auto& [name, one] : records_) WSS_TRY(not_alone(options, one->options));
+            // One that is not open has its storage as well, for what is kept for it; at a start the first has
+            // it.
+            for (const Unopened::One& one : unopened_.all())
+                if (!how.again && !options.declared) WSS_TRY(not_alone(options, one.stored.options));
+        }
+        auto backend = options_.open(options.backend, {.size = record->options.size,
+                                                       .create = record->options.create,
+                                                       .read_only = options.read_only,
+                                                       .grow = record->grow,
+                                                       .steal = how.steal});
+        if (!backend) return backend.status().within(fmt::format("volume {}", options.name));
+        return make_volume(*record, std::move(*backend));
+    };
+    Status made = make();
     if (made) return serve(record, std::move(done));
     if (options.create && !record->options.create && made.sys_errno() == ENOENT) {
         made = failure(Code::kRefused,

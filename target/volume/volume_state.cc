@@ -45,6 +45,9 @@ Status VolumeSet::restore() {
         options_.deleted(volume.identity.wwid, [this, wwid = volume.identity.wwid] { end_deletion(wwid); });
     }
     std::erase_if(*stored, [](const StoredVolume& volume) { return volume.deleted; });
+    // Each time in the same order: of two that want one storage the first has it.
+    std::sort(stored->begin(), stored->end(),
+              [](const auto& a, const auto& b) { return a.identity.lun < b.identity.lun; });
     for (const StoredVolume& volume : *stored) {
         if (volume.options.declared) continue;
         const std::string& name = volume.options.name;

@@ -70,6 +70,34 @@ TEST_F(OnSharedStorage, a_volume_that_was_made_a_part_of_it_does_not_become_larg
     EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20}) << "the operator has made it all of its storage";
 }
 
+// Storage on another node, which joins when the volume is open.
+TEST_F(OnSharedStorage, a_volume_is_a_part_of_storage_that_turns_out_to_be_larger) {
+    ASSERT_TRUE(create("a"));
+    shared_.size = 2 << 20;
+    EXPECT_TRUE(follows(0, 2 << 20));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
+    others_resize(512 << 10);
+    others_resize(2 << 20);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20}) << "what it was made";
+}
+
+TEST_F(OnSharedStorage, a_volume_whose_storage_is_lost_before_its_size_is_known_keeps_its_own) {
+    ASSERT_TRUE(create("a"));
+    EXPECT_TRUE(follows(0, 0));
+    shared_.left = 2 << 20;
+    ASSERT_TRUE(reopen("a"));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
+}
+
+TEST_F(OnSharedStorage, a_lost_volume_that_was_all_of_its_storage_gets_all_of_it_when_its_size_is_known) {
+    ASSERT_TRUE(create("a"));
+    EXPECT_TRUE(follows(1 << 20, 0));
+    ASSERT_TRUE(reopen("a"));
+    shared_.size = 2 << 20;
+    EXPECT_TRUE(follows(0, 2 << 20));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20});
+}
+
 TEST_F(OnSharedStorage, a_part_of_it_that_is_lost_while_it_is_all_that_is_left_is_reopened_as_a_part) {
     ASSERT_TRUE(create("a", 512 << 10));
     others_resize(256 << 10);
@@ -275,10 +303,12 @@ TEST_F(OnSharedStorage, a_volume_that_waits_for_its_owner_is_given_up_when_nothi
     shared_.refuses = false;
     EXPECT_FALSE(shared_.given_up);
     EXPECT_EQ(permission(), Permission::kWrite);
+    shared_.left = 2 << 20;
     ASSERT_TRUE(reopen("a", {.give_up_dirty = true}));
     EXPECT_TRUE(shared_.given_up);
     EXPECT_EQ(observer.drops, 1);
     EXPECT_EQ(permission(), Permission::kWrite);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20}) << "whatever the other owner has";
 }
 
 TEST_F(OnSharedStorage, a_volume_that_waits_for_nobody_is_not_given_up) {

@@ -71,6 +71,51 @@ TEST_F(Restarts, a_declared_volume_that_cannot_be_opened_keeps_its_lun) {
     }
 }
 
+class OneVolumeEach : public Restarts {
+  protected:
+    void start_with_shared_storage(bool refuses) {
+        options_ = {};  // it has the lock
+        VolumeSet::Options options;
+        options.state = locked(folder_.file("state.json"));
+        if (refuses) options.of_one_volume = [](const std::string& what) { return what == "ram:1M"; };
+        start(options);
+    }
+    bool is_open(const std::string& name) {
+        auto found = set_->find(name);
+        return found && !found->closed;
+    }
+};
+
+TEST_F(OneVolumeEach, of_two_in_the_state_file_the_same_is_open_after_each_start) {
+    start_with_shared_storage(false);
+    ASSERT_TRUE(create("z", "ram:1M"));
+    ASSERT_TRUE(create("a", "ram:1M"));
+    stop();
+    for (int i = 0; i < 3; ++i) {
+        start_with_shared_storage(true);
+        EXPECT_TRUE(set_->declare({}));
+        EXPECT_TRUE(is_open("z")) << i;
+        EXPECT_FALSE(is_open("a")) << i;
+        ASSERT_TRUE(set_->find("a"));
+        EXPECT_NE(set_->find("a")->trouble.find("the storage of volume z"), std::string::npos);
+        stop();
+    }
+}
+
+TEST_F(OneVolumeEach, a_declared_one_that_is_refused_is_listed_and_opened_when_the_other_is_deleted) {
+    start_with_shared_storage(true);
+    const std::vector<VolumeOptions> declared{{.name = "a", .backend = "ram:1M", .declared = true},
+                                              {.name = "b", .backend = "ram:1M", .declared = true}};
+    ASSERT_TRUE(set_->declare(declared));
+    ASSERT_TRUE(set_->create(declared[0]));
+    EXPECT_EQ(set_->create(declared[1]).code(), Code::kRefused);
+    EXPECT_FALSE(is_open("b"));
+    ASSERT_TRUE(set_->find("b"));
+    ASSERT_TRUE(set_->remove("a"));
+    EXPECT_TRUE(set_->reopen("b", {}));
+    EXPECT_TRUE(is_open("b"));
+}
+
 // The one before it is resized by others meanwhile, and the target dies before it is open.
 TEST_F(Restarts, a_volume_that_is_still_being_opened_stays_in_the_file) {
     const std::string file = folder_.file("state.json");

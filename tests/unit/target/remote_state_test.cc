@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a volume knows of real storage on another node.
+#include "target/cache/remote_state.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/io/harness.h"
+
+namespace wss::se {
+namespace {
+
+using Notice = std::pair<uint64_t, uint64_t>;
+
+class RemoteStateTest : public testing::Test {
+  protected:
+    RemoteStateTest() {
+        state_->watch([this](uint64_t before, uint64_t after) {
+            std::lock_guard lock(m_);
+            notices_.emplace_back(before, after);
+            news_.notify_one();
+            return true;
+        });
+    }
+    ~RemoteStateTest() override { state_->watch({}); }
+    std::vector<Notice> notices(size_t count) {
+        std::unique_lock lock(m_);
+        news_.wait_for(lock, std::chrono::nanoseconds(io::test::kPatience.count),
+                       [&] { return notices_.size() >= count; });
+        return notices_;
+    }
+
+    const std::shared_ptr<RemoteState> state_ = *RemoteState::create(1 << 20);
+    std::mutex m_;
+    std::condition_variable news_;
+    std::vector<Notice> notices_;
+};
+
+TEST_F(RemoteStateTest, its_size_is_what_the_volume_was_given_until_one_is_reported) {
+    EXPECT_EQ(state_->bytes(), uint64_t{1 << 20});
+    state_->report(4 << 20, false, "");
+    EXPECT_EQ(notices(1), std::vector<Notice>({{0, 4 << 20}})) << "it was not known before";
+    EXPECT_EQ(state_->bytes(), uint64_t{4 << 20});
+    state_->report(2 << 20, false, "");
+    EXPECT_EQ(notices(2).back(), Notice(4 << 20, 2 << 20));
+}
+
+TEST_F(RemoteStateTest, a_loss_before_a_report_says_that_its_size_was_not_known) {
+    state_->lose("taken");
+    EXPECT_EQ(notices(1), std::vector<Notice>({{0, 0}}));
+    EXPECT_TRUE(state_->is_lost());
+    EXPECT_EQ(state_->bytes(), uint64_t{1 << 20});
+}
+
+}  // namespace
+}  // namespace wss::se
