@@ -124,6 +124,13 @@ Result<uint64_t> AbsentVolumes::to_give_up(const std::string& which) const {
     }
     const bool is_open = volumes_.find(which) != nullptr;
     if (closed.size() == 1 && !is_open) return closed.front();
+    if (closed.empty() && is_open)
+        return failure(
+            Code::kNotFound,
+            "nothing of volume {} is lost: it is open, and what cache engines keep for it goes home; "
+            "while that waits for another owner of its storage, wssctl volume reopen {} "
+            "--give-up-dirty drops it",
+            which, which);
     if (closed.empty())
         return failure(Code::kNotFound, "nothing of volume {} is lost, and cache engines keep nothing for it",
                        which);

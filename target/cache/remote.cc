@@ -122,6 +122,10 @@ bool RemoteQueue::accepts_refusal_of(const EngineLink& engine) const noexcept {
            reactor_.now() - away_since_ >= kAwayMax;
 }
 
+bool RemoteQueue::may_be_taken_over() const noexcept {
+    return owner_ != 0 && reactor_.now() - away_since_ < kAwayMax;
+}
+
 void RemoteQueue::submit(io::Request& request) noexcept {
     new (request.scratch) Progress{reactor_.now() + kAwayMax, 0, last_loss_};
     ++in_flight_;

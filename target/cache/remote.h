@@ -51,6 +51,8 @@ class RemoteQueue final : public io::Queue {
     // It is away, and this RS has one that does not fit. If another process served it last, that may have the
     // storage and be back soon: this counts when commands wait for it no longer.
     bool accepts_refusal_of(const EngineLink& engine) const noexcept;
+    // It is away, and another process of its owner may be about to join.
+    bool may_be_taken_over() const noexcept;
     // The owner that the storage had when engines took what it does not have, or at attach(); 0: not known.
     uint64_t owner() const noexcept { return owner_; }
     void note_owner(uint64_t owner) noexcept { owner_ = owner; }

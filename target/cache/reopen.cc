@@ -47,7 +47,8 @@ void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<vo
                     "storage since; wssctl volume reopen {} --give-up-dirty drops that data",
                     name, unsaved, name));
     }
-    if (volume.remote != nullptr) {
+    // Its owner that was awaited is given up by now, so that there is no way back (VolumeSet::reopen).
+    if (volume.remote != nullptr && reopening->look_only()) {
         if (Status served = uses_.nodes.may_reopen(volume); !served) return reopening->end(std::move(served));
     }
     // What is dropped is recorded before anything else, which would be waited for.

@@ -109,12 +109,14 @@ StorageNodes::Offer StorageNodes::offer_of(EngineLink& engine, const CachedVolum
     const volume::Volume& here = volume.open->volume();
     const bool fits = offer.bytes() >= here.size() && here.block_size() % found->logical_block == 0;
     const bool suspended = offer.reported != nullptr && offer.reported->suspended;
-    if (!fits)
+    const bool holds = may_hold_writes(volume);
+    // Before its size: nobody is to give a volume the size of a storage that is not the right one.
+    if (holds && is_of_another(volume, offer))
+        offer.kind = Kind::kAnothers;
+    else if (!fits)
         offer.kind = Kind::kDoesNotFit;
-    else if (!may_hold_writes(volume))
-        offer.kind = Kind::kFits;
     else
-        offer.kind = is_of_another(volume, offer) ? Kind::kAnothers : suspended ? Kind::kUnseen : Kind::kFits;
+        offer.kind = holds && suspended ? Kind::kUnseen : Kind::kFits;
     return offer;
 }
 
@@ -157,13 +159,16 @@ Status StorageNodes::may_reopen(const CachedVolume& volume) {
     return Status::ok();
 }
 
-// What the process lost that served it last, others may have written. One that lost it to another process,
-// and goes on to run, says nothing of that one.
+// What the process lost that served it last, others may have written: but for one that took it over for the
+// same owner, which may be about to join. One that lost it to another process, and goes on to run, says
+// nothing of that one.
 void StorageNodes::note_lost(const CachedVolume& volume, const Offer& offer) {
-    if (volume.remote->served_by() == offer.engine->identity().identity)
+    const bool served_last = volume.remote->served_by() == offer.engine->identity().identity;
+    if (served_last && !volume.remote->may_be_taken_over())
         return volume.remote->state().lose(reason(*offer.reported));
     refuse(volume, {.why = fmt::format("waits for its real storage: the process at {} has lost it ({})",
                                        offer.engine->peer(), reason(*offer.reported)),
+                    .suspends = served_last,
                     .may_give_up = may_hold_writes(volume)});
 }
 
@@ -179,8 +184,8 @@ void StorageNodes::await_owner(const CachedVolume& volume, const Offer& offer) {
     const std::string& name = volume.open->volume().name();
     refuse(volume,
            {.why = fmt::format("another owner had its real storage at {} while engines held writes that "
-                               "it does not have: start the process that had it last, or wssctl volume "
-                               "reopen {} --give-up-dirty",
+                               "it does not have: start the process that had it last (its --join spelled "
+                               "as then), or wssctl volume reopen {} --give-up-dirty",
                                offer.engine->peer(), name),
             .suspends = true,
             .may_give_up = true});

@@ -141,10 +141,11 @@ void ClusterTarget::remove_volume(const std::string& name, std::function<void(St
 }
 
 void ClusterTarget::drop_contents(const std::string& name, bool give_up_dirty,
-                                  std::function<void(Status)> done) {
+                                  std::function<void(Status)> done, bool look_only) {
     volume::OpenVolume* open = volumes_->table(0).find(volumes_->find(name)->identity.lun);
     volume::Observer& worker = service_->worker(0);
-    worker.volume_reopens(*open, std::make_shared<volume::Reopening>(give_up_dirty, false, std::move(done)));
+    worker.volume_reopens(*open,
+                          std::make_shared<volume::Reopening>(give_up_dirty, look_only, std::move(done)));
 }
 
 // As the daemon does: sessions, then the cache, then the volumes.

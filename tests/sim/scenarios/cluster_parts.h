@@ -57,7 +57,8 @@ class ClusterTarget {
     void resize_volume(const std::string& name, uint64_t bytes, std::function<void(Status)> done);
     void remove_volume(const std::string& name, std::function<void(Status)> done);
     // As a reopening does: others have written the storage of the volume.
-    void drop_contents(const std::string& name, bool give_up_dirty, std::function<void(Status)> done);
+    void drop_contents(const std::string& name, bool give_up_dirty, std::function<void(Status)> done,
+                       bool look_only = false);
     bool started() const { return started_; }
     bool stopped() const { return stopped_; }
     const Status& status() const { return status_; }

@@ -145,6 +145,24 @@ TEST_F(StorageElsewhere, a_target_that_starts_again_believes_the_process_that_ha
     EXPECT_FALSE(se::Membership::parse(membership_.text)->storage_lost.empty());
 }
 
+// Which of the two joins first is chance.
+TEST_F(StorageElsewhere, a_process_that_took_the_disk_over_for_its_owner_is_awaited_for_a_moment) {
+    start_engines(2);
+    set_policy(cache::Policy::kBack);
+    disk_.refuse(true);
+    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+    ASSERT_GT(dirty(), 0u);
+    node_.crash();
+    disk_.take_away();
+    restart_target();
+    ASSERT_TRUE(until([&] { return joined(); }));
+    world_.run_for(from_s(1));
+    start_other_storage();
+    world_.run_for(se::RemoteQueue::kAwayMax + from_s(3));
+    EXPECT_EQ(dirty(), 0u);
+    EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk) << "what the engines had";
+}
+
 // It has not looked yet whether it has lost the volume.
 TEST_F(StorageElsewhere, a_former_process_that_is_woken_loses_nothing) {
     make_dirty_without_storage();
@@ -183,6 +201,20 @@ TEST_F(OtherStorage, of_another_owner_that_is_started_by_mistake_loses_nothing) 
     expect_nothing_lost();
 }
 
+// Its size is no reason to make the volume smaller.
+TEST_F(OtherStorage, of_another_owner_that_is_too_small_is_not_said_to_be_what_is_left) {
+    make_dirty_without_storage();
+    smaller_.change_hands();
+    other_node_ = &world_.add_node("other storage");
+    other_ = std::make_unique<ClusterEngine>(*other_node_, network_, storage_memory_, "target", &smaller_,
+                                             &network_);
+    ASSERT_TRUE(other_->start());
+    ASSERT_TRUE(until([&] { return joined(); }));
+    expect_waiting();
+    const std::string trouble = target_->volumes().find("disk")->trouble;
+    EXPECT_TRUE(trouble.starts_with("another owner had its real storage")) << trouble;
+}
+
 TEST_F(OtherStorage, without_an_owner_that_is_started_by_mistake_takes_nothing) {
     make_dirty_without_storage();
     other_disk_.forget_owners();
@@ -215,6 +247,20 @@ TEST_F(StorageElsewhere, a_reopening_drops_nothing_while_no_storage_process_is_t
     storage_node_.restart();
     start_storage();
     EXPECT_TRUE(give_up_for_a_reopening());
+    EXPECT_EQ(dirty(), 0u);
+}
+
+// The owner that was awaited does not count any more when the lines are dropped.
+TEST_F(StorageElsewhere, a_reopening_is_not_refused_when_the_storage_process_goes_after_the_look) {
+    make_dirty_without_storage();
+    disk_.change_hands();
+    storage_node_.restart();
+    start_storage();
+    expect_waiting();
+    ASSERT_TRUE(give_up(true));
+    crash_storage();
+    ASSERT_TRUE(until([&] { return !joined(); }));
+    EXPECT_TRUE(give_up(false));
     EXPECT_EQ(dirty(), 0u);
 }
 

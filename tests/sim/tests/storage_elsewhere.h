@@ -146,11 +146,16 @@ class StorageElsewhere : public ::testing::Test {
         target_->start();
         ASSERT_TRUE(until([&] { return target_->started(); }));
     }
-    Status give_up_for_a_reopening() {
+    Status give_up(bool look_only) {
         std::optional<Status> dropped;
-        target_->drop_contents("disk", true, [&](Status status) { dropped = std::move(status); });
+        target_->drop_contents(
+            "disk", true, [&](Status status) { dropped = std::move(status); }, look_only);
         EXPECT_TRUE(until([&] { return dropped.has_value(); }));
         return dropped.value_or(Status(Code::kTimedOut, "no answer"));
+    }
+    Status give_up_for_a_reopening() {
+        Status looked = give_up(true);
+        return looked ? give_up(false) : looked;
     }
     // What there is is not its storage.
     void expect_waiting() {
@@ -161,7 +166,7 @@ class StorageElsewhere : public ::testing::Test {
     }
     void expect_lost() {
         ASSERT_TRUE(until([&] { return dirty() > 0; })) << "what a target that starts again finds";
-        world_.run_for(from_s(3));
+        world_.run_for(se::RemoteQueue::kAwayMax + from_s(3));
         EXPECT_GT(dirty(), 0u) << "nothing came home";
         // A thread tells the volumes of it (io::SizeNotices), for which no time of the world passes.
         initiator::Outcome outcome = run(0, initiator::Operation::kRead);

@@ -118,7 +118,7 @@ Status Client::start() {
         WSS_TRY(take_lock());
         WSS_TRY(check_wanted());
         WSS_TRY(begin_map());
-        auto had = note_owner(image_, header_, owner_, read_only_);
+        auto had = note_owner(image_, options_.name(), header_, owner_, read_only_);
         if (!had) return had.status();
         if (!had->empty()) ownership_ = fmt::format("{} {}", *had, place_);
     } else {

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "lib/base/clock.h"
+#include "lib/base/log.h"
 #include "lib/io/rbd/owner_mark.h"
 #include "lib/io/rbd/plugin/refusal.h"
 
@@ -20,8 +21,8 @@ std::string entropy() {
 
 }  // namespace
 
-Result<std::string> note_owner(rbd_image_t image, const std::string& header, const std::string& owner,
-                               bool read_only) {
+Result<std::string> note_owner(rbd_image_t image, const std::string& name, const std::string& header,
+                               const std::string& owner, bool read_only) {
     std::array<char, 256> value{};
     size_t bytes = value.size();
     const int found = rbd_metadata_get(image, kKey, value.data(), &bytes);
@@ -34,6 +35,13 @@ Result<std::string> note_owner(rbd_image_t image, const std::string& header, con
     const OwnerMark mark{.name = owner.empty() ? entropy() : owner, .number = entropy()};
     const int written = rbd_metadata_set(image, kKey, mark.text().c_str());
     if (written < 0) return refusal(-written, fmt::format("cannot write the image's metadata {}", kKey));
+    // Engines of the former owner keep what they hold for it, which nothing else can bring home.
+    if (known)
+        log::warning(
+            "rbd:{}: another owner had it last. If that is taken over by mistake, and nothing is written "
+            "here: "
+            "stop this process, then rbd image-meta set {} {} '{}'",
+            name, name, kKey, known->text());
     return fmt::format("{} {}", header, mark.number);
 }
 

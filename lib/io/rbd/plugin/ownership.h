@@ -18,8 +18,8 @@
 namespace wss::io::rbd {
 
 // With the lock. Returns the number, and which image it is of; empty: nobody has written one, and a read-only
-// client does not. `owner` empty: another one than all before.
-Result<std::string> note_owner(rbd_image_t image, const std::string& header, const std::string& owner,
-                               bool read_only);
+// client does not. `owner` empty: another one than all before. `name` of the image, for the log.
+Result<std::string> note_owner(rbd_image_t image, const std::string& name, const std::string& header,
+                               const std::string& owner, bool read_only);
 
 }  // namespace wss::io::rbd
