@@ -13,6 +13,7 @@ CacheInfo Cache::info() {
     cache::Index& index = lines_.index();
     CacheInfo info{.line_bytes = index.geometry().line_bytes(),
                    .recovering = recovery_.holding(),
+                   .trouble = members_.pending() && !members_.trouble() ? members_.trouble().to_string() : "",
                    .awaited = recovery_.missing(),
                    .away = static_cast<uint32_t>(members_.now().away.size()),
                    .lost_grace = options_.lost_grace,

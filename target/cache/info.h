@@ -66,6 +66,7 @@ struct AbsentVolumeInfo {
 struct CacheInfo {
     uint32_t line_bytes = 0;
     bool recovering = false;
+    std::string trouble;            // why what it has to remember over a restart cannot be saved; writes wait
     std::vector<uint64_t> awaited;  // identities of engines that recovery waits for, and that are not here
     uint32_t away = 0;              // engines that could give back what is lost
     Nanoseconds lost_grace{};       // how long commands wait for that

@@ -94,6 +94,7 @@ json to_json(const se::CacheInfo& info) {
     for (const auto& volume : info.volumes) volumes.push_back(to_json(volume));
     return {{"line_bytes", info.line_bytes},
             {"recovering", info.recovering},
+            {"trouble", info.trouble},
             {"awaited", awaited},
             {"away", info.away},
             {"grace_ms", info.lost_grace.count / 1'000'000},

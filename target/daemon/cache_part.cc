@@ -152,7 +152,9 @@ Status CachePart::stop(uint32_t seconds, se::LastSave last) {
 }
 
 std::string CachePart::not_ready() const {
-    return cache_->info().recovering ? "the cache waits for engines with dirty lines" : "";
+    const se::CacheInfo info = cache_->info();
+    if (info.recovering) return "the cache waits for engines with dirty lines";
+    return info.trouble.empty() ? "" : "writes wait for the state of the cache: " + info.trouble;
 }
 
 std::string CachePart::describe() const {

@@ -189,6 +189,8 @@ Samples cache_samples(CachePart& cache) {
     gauge("wss_cache_used_lines", "lines in use", static_cast<double>(info->index.lines));
     gauge("wss_cache_recovering", "1 while engines with dirty lines are waited for",
           info->recovering ? 1 : 0);
+    gauge("wss_cache_unsaved", "1 while writes wait because the state of the cache cannot be saved",
+          info->trouble.empty() ? 0 : 1);
     for (const auto& volume : info->volumes) add_cached_volume(out, volume);
     return out;
 }

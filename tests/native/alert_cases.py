@@ -101,6 +101,7 @@ CASES = [
         one("wss_cache_engines", TARGET, step(3, 0)),
     ], 3 * MINUTE, ends=63 * MINUTE),
     held("WssCacheRecovering", "critical", "wss_cache_recovering", TARGET, 1, [0], 2 * MINUTE),
+    held("WssCacheUnsaved", "critical", "wss_cache_unsaved", TARGET, 1, [0], MINUTE),
     held("WssKvNotReady", "critical", "wss_kv_ready", PARTITION, 0, [1], MINUTE),
     counted("WssKvLogFails", "critical", "wss_kv_log_failures_total", PARTITION, 5 * MINUTE),
     counted("WssKvMemoryFull", "warning", "wss_kv_refused_memory_total", PARTITION, 5 * MINUTE),

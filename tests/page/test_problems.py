@@ -36,6 +36,7 @@ STATES = [
     ("WssCacheFullOfDirtyData", "target", {"stats.cache.lines": 100, "stats.cache.dirty_lines": 46}, "46\u202f% of the lines of the cache are dirty"),
     ("WssCacheWithoutEngines", "target", {"stats.cache.engines": []}, "No cache engine has joined"),
     ("WssCacheRecovering", "target", {"stats.cache.recovering": True}, "The cache recovers"),
+    ("WssCacheUnsaved", "target", {"stats.cache.trouble": "no space left"}, "Writes wait: the state of the cache cannot be saved: no space left"),
     ("WssKvNotReady", "target", {"stats.kv.server.ready": False}, "Partition 0 does not serve clients yet"),
     ("WssKvLogFails", "target", {"stats.kv.memory.log_failures": 1}, "Partition 0: 1 write of its log failed"),
     ("WssKvMemoryFull", "target", {"stats.kv.memory.refused_memory": 3}, "Partition 0: 3 writes refused, as memory is full since "),

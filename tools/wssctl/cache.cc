@@ -80,6 +80,14 @@ void print_recovery(const Json& status) {
             missing.c_str());
 }
 
+void print_trouble(const Json& status) {
+    const std::string trouble = status.value("trouble", "");
+    if (!trouble.empty())
+        std::printf(
+            "writes wait: the cache cannot save what it has to remember over a restart (--state): %s\n",
+            trouble.c_str());
+}
+
 void print_lost(const Json& status) {
     for (const Json& volume : status.value("volumes", Json::array())) {
         const uint64_t lost = number(volume, "lost_bytes");
@@ -143,6 +151,7 @@ void status(Context& context) {
     if (!answer) return context.fail(answer.status());
     if (context.json) return context.print(*answer);
     print_recovery(*answer);
+    print_trouble(*answer);
     print_engines(*answer);
     print_volumes(*answer);
     print_lost(*answer);

@@ -37,6 +37,7 @@ function ofCache(cache) {
     const awaited = cache.awaited.length > 0 ? `; it waits for ${cache.awaited.join(", ")}` : "";
     found.push(bad(`The cache recovers what its engines have${awaited}`));
   }
+  if (cache.trouble) found.push(bad(`Writes wait: the state of the cache cannot be saved: ${cache.trouble}`));
   if (cache.away > 0) found.push(bad(`${plural(cache.away, "cache engine")} that left could bring lost data back`));
   for (const engine of cache.engines) {
     if (engine.state !== "live" && isEngine(engine))
