@@ -42,9 +42,8 @@ class Refuses final : public ListenHandler {
 Status try_listening(Fabric& fabric, const Address& address) {
     Refuses nobody;
     auto poller = fabric.create_poller();
-    if (!poller) return poller.status().within("listen on " + address.to_string());
-    auto listener = (*poller)->listen(address, nobody);
-    return listener ? Status::ok() : listener.status().within("listen on " + address.to_string());
+    if (!poller) return poller.status();
+    return (*poller)->listen(address, nobody).status();
 }
 
 bool writes_in_order(const Connection& connection) noexcept {

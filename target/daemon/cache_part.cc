@@ -31,7 +31,8 @@ Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig
         if (!address) return address.status().within("--cache-listen");
         auto fabric = fabric::open(*address, credentials);
         if (!fabric) return fabric.status().within("listen for cache engines on " + address->to_string());
-        WSS_TRY(fabric::try_listening(**fabric, *address).within("for cache engines"));
+        Status free = fabric::try_listening(**fabric, *address);
+        if (!free) return free.within("listen for cache engines on " + address->to_string());
         auto poller = (*fabric)->create_poller();
         if (!poller) return poller.status();
         part->wanted_.push_back(*address);

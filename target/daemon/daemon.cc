@@ -176,7 +176,7 @@ Status Daemon::open_fabrics() {
         if (!address) return address.status().within("--listen");
         auto fabric = fabric::open(*address, credentials);
         if (!fabric) return fabric.status().within("listen on " + address->to_string());
-        WSS_TRY(fabric::try_listening(**fabric, *address));
+        WSS_TRY(fabric::try_listening(**fabric, *address).within("listen on " + address->to_string()));
         wanted_.push_back(*address);
         fabrics_.push_back(std::move(*fabric));
     }

@@ -76,7 +76,8 @@ Status EngineDaemon::run_start() {
         if (!address) return address.status().within("--listen");
         auto net = net_for(*address);
         if (!net) return net.status();
-        WSS_TRY(fabric::try_listening(*nets_[*net].fabric, *address));
+        Status free = fabric::try_listening(*nets_[*net].fabric, *address);
+        if (!free) return free.within("listen on " + address->to_string());
         listen_.emplace_back(*address, *net);
     }
     std::vector<cache::Engine::Net> nets;
