@@ -33,17 +33,20 @@ Result<std::unique_ptr<Fabric>> open(const Address& address, const tls::Credenti
 
 namespace {
 
-class Refuses final : public ListenHandler {
+// Of a poller that nobody polls.
+class Nobody final : public ListenHandler {
     void on_connect_request(std::unique_ptr<ConnectRequest>) noexcept override {}
 };
 
 }  // namespace
 
-Status try_listening(Fabric& fabric, const Address& address) {
-    Refuses nobody;
+Result<ReservedAddress> reserve(Fabric& fabric, const Address& address) {
+    static Nobody nobody;
     auto poller = fabric.create_poller();
     if (!poller) return poller.status();
-    return (*poller)->listen(address, nobody).status();
+    auto listener = (*poller)->listen(address, nobody);
+    if (!listener) return listener.status();
+    return ReservedAddress{std::move(*poller), std::move(*listener)};
 }
 
 bool writes_in_order(const Connection& connection) noexcept {

@@ -14,9 +14,14 @@ namespace wss::fabric {
 // tls:// only.
 Result<std::unique_ptr<Fabric>> open(const Address& address, const tls::Credentials& credentials = {});
 
-// Whether one could listen there now, which is found out by doing so for a moment: for programs whose start
-// takes something from others that they cannot give back.
-Status try_listening(Fabric& fabric, const Address& address);
+// An address that nobody else can listen at: for programs whose start takes something from others that they
+// cannot give back. Destroy it right before the listener is made, and before its fabric. Peers that connect
+// meanwhile are not heard, and are disconnected then.
+struct ReservedAddress {
+    std::unique_ptr<Poller> poller;
+    std::unique_ptr<Listener> listener;  // dies before the poller
+};
+Result<ReservedAddress> reserve(Fabric& fabric, const Address& address);
 
 // Does the device promise that a peer's WRITE becomes visible in order of its bytes, so that whoever polls
 // for the last one has them all? Asked of an established connection. False: not so, or nobody knows; true

@@ -116,9 +116,8 @@ class SessionTable {
     // A channel whose authentication was pending has proven to be `name`'s, with that secret.
     void authenticated(const std::shared_ptr<ChannelRecord>& record, const std::string& name,
                        const Secret& secret);
-    // Sessions that proved a secret which the new book does not have for their name are closed; returns how
-    // many.
-    // Not between nullptr and something.
+    // Closes sessions that proved a secret which the new book does not have for their name; returns how
+    // many. Not between nullptr and something.
     size_t set_secrets(std::shared_ptr<const auth::SecretBook> secrets);
     // Ends the sessions of this name or port id: commands in flight are finished, the initiator may log in
     // again. Returns how many.

@@ -31,8 +31,9 @@ Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig
         if (!address) return address.status().within("--cache-listen");
         auto fabric = fabric::open(*address, credentials);
         if (!fabric) return fabric.status().within("listen for cache engines on " + address->to_string());
-        Status free = fabric::try_listening(**fabric, *address);
-        if (!free) return free.within("listen for cache engines on " + address->to_string());
+        auto reserved = fabric::reserve(**fabric, *address);
+        if (!reserved) return reserved.status().within("listen for cache engines on " + address->to_string());
+        part->reserved_.push_back(std::move(*reserved));
         auto poller = (*fabric)->create_poller();
         if (!poller) return poller.status();
         part->wanted_.push_back(*address);
@@ -95,6 +96,7 @@ void CachePart::follow_deletions(volume::VolumeSet::Options& options) {
 }
 
 Status CachePart::listen() {
+    reserved_.clear();
     for (size_t i = 0; i < wanted_.size(); ++i) {
         auto bound = ask_reactor<Result<fabric::Address>>([&](auto take) {
             reactor_.post([this, i, take] { take(cache_->admission().listen(i, wanted_[i])); });

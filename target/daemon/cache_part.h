@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/fabric/open.h"
 #include "target/cache/cache.h"
 #include "target/control/config.h"
 #include "target/control/methods.h"
@@ -57,6 +58,7 @@ class CachePart {
     std::shared_ptr<fabric::tls::KnownPeers> known_;
     std::vector<fabric::Address> wanted_, bound_;
     std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;
+    std::vector<fabric::ReservedAddress> reserved_;  // until listen()
     std::vector<std::unique_ptr<fabric::Poller>> pollers_;
     std::unique_ptr<se::Cache> cache_;
 };

@@ -176,7 +176,9 @@ Status Daemon::open_fabrics() {
         if (!address) return address.status().within("--listen");
         auto fabric = fabric::open(*address, credentials);
         if (!fabric) return fabric.status().within("listen on " + address->to_string());
-        WSS_TRY(fabric::try_listening(**fabric, *address).within("listen on " + address->to_string()));
+        auto reserved = fabric::reserve(**fabric, *address);
+        if (!reserved) return reserved.status().within("listen on " + address->to_string());
+        reserved_.push_back(std::move(*reserved));
         wanted_.push_back(*address);
         fabrics_.push_back(std::move(*fabric));
     }
@@ -269,6 +271,7 @@ Status Daemon::open_volumes() {
 }
 
 Status Daemon::listen() {
+    reserved_.clear();
     for (size_t i = 0; i < wanted_.size(); ++i) {
         auto promise = std::make_shared<std::promise<Result<fabric::Address>>>();
         auto future = promise->get_future();

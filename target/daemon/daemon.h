@@ -21,6 +21,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/fabric/fabric.h"
+#include "lib/fabric/open.h"
 #include "lib/reactor/reactor.h"
 #include "target/block/service.h"
 #include "target/control/config.h"
@@ -76,6 +77,7 @@ class Daemon final : public Service {
     volume::StateLock::Shared state_;  // nullptr: nothing is remembered
     std::vector<fabric::Address> wanted_;
     std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;  // one per listen address
+    std::vector<fabric::ReservedAddress> reserved_;         // until listen()
     std::vector<std::unique_ptr<reactor::Reactor>> reactors_;
     std::unique_ptr<CachePart> cache_;  // nullptr: no cache
     std::unique_ptr<volume::VolumeSet> volumes_;

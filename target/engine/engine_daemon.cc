@@ -71,15 +71,7 @@ Status EngineDaemon::run_start() {
         if (!net) return net.status();
         join_.emplace_back(*address, *net);
     }
-    for (const std::string& uri : config_.listen) {
-        auto address = fabric::parse_local(uri, kEnginePort);
-        if (!address) return address.status().within("--listen");
-        auto net = net_for(*address);
-        if (!net) return net.status();
-        Status free = fabric::try_listening(*nets_[*net].fabric, *address);
-        if (!free) return free.within("listen on " + address->to_string());
-        listen_.emplace_back(*address, *net);
-    }
+    WSS_TRY(reserve_places());
     std::vector<cache::Engine::Net> nets;
     for (Net& net : nets_) nets.push_back({net.fabric.get(), net.poller.get()});
     cache::Engine::Options options{.memory = config_.memory};
@@ -139,17 +131,30 @@ static Result<std::string> advertised(const std::string& uri) {
     return numeric->to_string();
 }
 
-Status EngineDaemon::listen_all() {
-    for (size_t i = 0; i < listen_.size(); ++i) {
-        const auto& [address, net] = listen_[i];
+Status EngineDaemon::reserve_places() {
+    for (size_t i = 0; i < config_.listen.size(); ++i) {
+        auto address = fabric::parse_local(config_.listen[i], kEnginePort);
+        if (!address) return address.status().within("--listen");
+        auto net = net_for(*address);
+        if (!net) return net.status();
         std::string told = i < config_.advertise.size() ? config_.advertise[i] : "";
         if (!told.empty()) {
             auto digits = advertised(told);
             if (!digits) return digits.status().within("--advertise");
             told = *digits;
         }
-        auto bound = engine_->listen(net, address, told);
-        if (!bound) return bound.status().within("listen on " + address.to_string());
+        auto reserved = fabric::reserve(*nets_[*net].fabric, *address);
+        if (!reserved) return reserved.status().within("listen on " + address->to_string());
+        listen_.push_back({*address, *net, std::move(told), std::move(*reserved)});
+    }
+    return Status::ok();
+}
+
+Status EngineDaemon::listen_all() {
+    for (Place& place : listen_) place.reserved = {};
+    for (const Place& place : listen_) {
+        auto bound = engine_->listen(place.net, place.address, place.told);
+        if (!bound) return bound.status().within("listen on " + place.address.to_string());
     }
     return Status::ok();
 }

@@ -12,6 +12,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/cache/engine/engine.h"
+#include "lib/fabric/open.h"
 #include "target/daemon/http_part.h"
 #include "target/daemon/process.h"
 #include "target/engine/config.h"
@@ -42,6 +43,7 @@ class EngineDaemon final : public Service {
     Status run_start();
     Result<Net> open_net(std::string key, const fabric::Address& address);
     Result<size_t> net_for(const fabric::Address& address);
+    Status reserve_places();
     Status open_volumes(cache::Engine::Options& options);
     Status listen_all();
     void add_methods();
@@ -54,7 +56,14 @@ class EngineDaemon final : public Service {
     reactor::Reactor reactor_{clock_};
     std::vector<Net> nets_;
     Net reach_;  // of real storage: to engines
-    std::vector<std::pair<fabric::Address, size_t>> join_, listen_;
+    std::vector<std::pair<fabric::Address, size_t>> join_;
+    struct Place {
+        fabric::Address address;
+        size_t net = 0;
+        std::string told;                  // to clients, in the place of the address; "": that
+        fabric::ReservedAddress reserved;  // until listen_all()
+    };
+    std::vector<Place> listen_;
     std::vector<std::unique_ptr<io::Backend>> backends_;
     std::unique_ptr<cache::Engine> engine_;
     std::thread thread_;

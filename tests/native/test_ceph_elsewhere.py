@@ -82,6 +82,7 @@ def test_a_volume_whose_image_elsewhere_became_smaller_while_that_was_away_is_re
         assert "volume resize" not in volume(cluster)["trouble"] and cluster.dirty() > 0
         assert refusal_of_reopening(cluster, give_up_dirty=True) == ""
         until(lambda: "wssctl volume resize disk" in volume(cluster)["trouble"], 30, "the way is shown")
+        assert volume(cluster)["size"] == 8 * MIB, "it may be the wrong image"
         ask(cluster.control, "volume.resize", name="disk", size=re.search(r"wssctl volume resize disk (\w+)", volume(cluster)["trouble"])[1])
         check_what_is_left(cluster, client, nbd)
 

@@ -132,6 +132,21 @@ def test_a_program_that_cannot_listen_takes_no_storage_from_whoever_has_it(tmp_p
     assert not image.exists()
 
 
+@pytest.mark.parametrize("words", [
+    ["--listen", "tcp://0.0.0.0:PORT", "--listen", "tcp://127.0.0.1:PORT"],
+    ["--listen", "tcp://127.0.0.1:PORT", "--cache-listen", "tcp://127.0.0.1:PORT"],
+    ["--role", "rs", "--join", "tcp://127.0.0.1:1", "--listen", "tcp://127.0.0.1:PORT", "--listen", "tcp://127.0.0.1:PORT"],
+    ["--role", "rs", "--join", "tcp://127.0.0.1:1", "--listen", "tcp://127.0.0.1:0", "--advertise", "ftp://127.0.0.1:1"],
+], ids=["two", "cache", "twice", "advertise"])
+def test_a_program_whose_addresses_exclude_each_other_takes_no_storage(tmp_path, words):
+    image = tmp_path / "disk.img"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    status, text = target_fails(*[word.replace("PORT", port) for word in words], "--control", "", "--volume", f"a=aio:{image},size=1M,create")
+    assert status in (1, 2) and not image.exists(), text
+
+
 # 2: nothing but another configuration helps.
 @pytest.mark.parametrize("words, ends, said", [
     (["--listen", "tcp://127.0.0.1:0", "--volume", "v=aio:/nonexistent/file"], 1, "/nonexistent/file"),

@@ -23,13 +23,10 @@ void add_secret(CLI::App& app, Context& context) {
         "secret", "Print a fresh NAME:SECRET line: (umask 077; wssctl secret host1 > host1.secret)");
     command->add_option("NAME", name, "the initiator's: 1 to 63 of A-Z a-z 0-9 . _ -")->required();
     command->footer(
-        "Add the same line to the file of the target (--secrets) and to the initiator's own. A name may have "
-        "two\n"
-        "lines in the target's file: add the new one, `wssctl auth reload`, give it to the initiator, which "
-        "uses it\n"
-        "from its next login on, then remove the former one and reload again. `wssctl session list` says "
-        "which of\n"
-        "them is in use.");
+        "Add the same line to the file of the target (--secrets) and to the initiator's own.\n"
+        "To replace a secret, let the target's file have both lines for a while: add the new one,\n"
+        "`wssctl auth reload`, give it to the initiator, which uses it from its next login on, then\n"
+        "remove the former one and reload again. `wssctl session list` says which one is in use.");
     command->callback([&context] { make_secret(context, name); });
 }
 

@@ -15,7 +15,6 @@ static std::string joined(const Json& words) {
     return text.empty() ? "-" : text;
 }
 
-// With the second secret of its name, or with both: then that is said.
 static std::string authentication(const Json& session) {
     if (!session.value("authenticated", false)) return "no";
     const Json secrets = session.value("secrets", Json::array());
@@ -47,9 +46,8 @@ void add_session(CLI::App& app, Context& context) {
     session->require_subcommand(1);
     CLI::App* list = session->add_subcommand("list", "Who is connected");
     list->footer(
-        "AUTH says so where a session has logged in with the second of two secrets of its name, or with "
-        "both:\n"
-        "a secret that is not in use any more can be removed from the file without ending a session.");
+        "AUTH names the secret of a session that logged in with the second of two that its name has.\n"
+        "One that no session uses can be removed from the file without ending any.");
     list->callback([&context] {
         auto answer = ask(context, "session.list");
         if (!answer) return context.fail(answer.status());

@@ -132,12 +132,7 @@ TEST_F(StorageElsewhere, the_word_of_a_former_process_keeps_nobody_from_a_volume
 
 // Others may have written its disk, and leave no trace for the next process.
 TEST_F(StorageElsewhere, a_target_that_starts_again_believes_the_process_that_had_the_disk_last) {
-    start_engines(2);
-    set_policy(cache::Policy::kBack);
-    disk_.refuse(true);
-    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
-    ASSERT_GT(dirty(), 0u);
-    node_.crash();
+    crash_target_with_dirty_lines();
     disk_.refuse(false);
     disk_.take_away();
     restart_target();
@@ -147,14 +142,13 @@ TEST_F(StorageElsewhere, a_target_that_starts_again_believes_the_process_that_ha
 
 // Which of the two joins first is chance.
 TEST_F(StorageElsewhere, a_process_that_took_the_disk_over_for_its_owner_is_awaited_for_a_moment) {
-    start_engines(2);
-    set_policy(cache::Policy::kBack);
-    disk_.refuse(true);
-    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
-    ASSERT_GT(dirty(), 0u);
-    node_.crash();
+    crash_target_with_dirty_lines();
     disk_.take_away();
+    // It has been away for long when it says so.
+    world_.cut(node_, storage_node_);
     restart_target();
+    world_.run_for(se::RemoteQueue::kAwayMax + from_s(3));
+    world_.heal(node_, storage_node_);
     ASSERT_TRUE(until([&] { return joined(); }));
     world_.run_for(from_s(1));
     start_other_storage();

@@ -133,6 +133,14 @@ class StorageElsewhere : public ::testing::Test {
         crash_storage();
         ASSERT_TRUE(until([&] { return !joined(); }));
     }
+    void crash_target_with_dirty_lines() {
+        start_engines(2);
+        set_policy(cache::Policy::kBack);
+        disk_.refuse(true);
+        ASSERT_EQ(run(0, initiator::Operation::kWrite), initiator::Outcome::kOk);
+        ASSERT_GT(dirty(), 0u);
+        node_.crash();
+    }
     void make_dirty_without_storage() {
         ASSERT_NO_FATAL_FAILURE(lose_storage_with_nothing_dirty());
         ASSERT_EQ(run(0, initiator::Operation::kWrite), initiator::Outcome::kOk) << "by the engines";

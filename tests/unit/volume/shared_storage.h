@@ -23,6 +23,7 @@ struct Shared {
     uint64_t size = 1 << 20;
     uint64_t former_size = 0;  // which its former client goes by
     uint64_t left = 0;         // what the next client finds; 0: it has its size
+    uint64_t offered = 0;      // smaller, and not accepted while it is in trouble; 0: none
     io::Backend::SizeChanged changed;
     const io::Backend* newest = nullptr;    // whose that is
     bool refuses = false;                   // to be opened
@@ -47,6 +48,7 @@ class SharedBackend final : public io::Backend {
     }
     ~SharedBackend() override { --shared_.clients; }
     io::Limits limits() const noexcept override {
+        if (shared_.offered != 0) return {.size = shared_.offered};
         return {.size = shared_.newest == this ? shared_.size : shared_.former_size};
     }
     Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+// A volume whose storage was lost, or is given up, is opened anew.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <functional>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/volume/locked.h"
+#include "tests/unit/volume/shared_storage.h"
+
+namespace wss::volume {
+namespace {
+
+// What an observer of the table does about it.
+class Forgetful final : public Observer {
+  public:
+    explicit Forgetful(VolumeTable& table) : table_(table) { table_.add_observer(*this); }
+    ~Forgetful() override { table_.remove_observer(*this); }
+    Status may_open(const Volume&) override {
+        return refuses ? Status(Code::kRefused, "engines hold writes") : Status::ok();
+    }
+    void volume_changed(Change change, OpenVolume& volume) noexcept override {
+        if (change == Change::kRemoved) replaced = volume.reopening();
+        if (change == Change::kAccess) allowed.push_back(volume.access().of("anybody"));
+    }
+    void volume_reopens(OpenVolume&, std::shared_ptr<Reopening> reopening) noexcept override {
+        if (dirty && !reopening->give_up_dirty()) return reopening->end(Status(Code::kRefused, "dirty"));
+        if (fails && !reopening->look_only()) return reopening->end(Status(Code::kBusy, "recovering"));
+        drops += !reopening->look_only();
+        if (meanwhile && !reopening->look_only()) meanwhile();
+        reopening->end(Status::ok());
+    }
+    bool dirty = false, fails = false, replaced = false, refuses = false;
+    int drops = 0;
+    std::vector<Permission> allowed;  // with each change of access
+    std::function<void()> meanwhile;  // happens after the new backend was opened
+
+  private:
+    VolumeTable& table_;
+};
+
+TEST_F(OnSharedStorage, a_lost_volume_is_reopened_with_its_identity_and_what_was_set_for_it) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    ASSERT_TRUE(
+        await([&](VolumeSet::Done done) { set_->set_access_async("a", {"anybody=ro"}, std::move(done)); }));
+    const VolumeInfo before = *set_->find("a");
+    shared_.changed(shared_.size, 0);
+    while (permission() != Permission::kNone) reactor_.step();
+    ASSERT_TRUE(reopen("a", {.steal = true}));
+    EXPECT_EQ(permission(), Permission::kRead);
+    EXPECT_EQ(set_->find("a")->identity, before.identity);
+    EXPECT_EQ(set_->find("a")->size, before.size);
+    EXPECT_TRUE(shared_.opened->steal && !shared_.opened->create);
+    EXPECT_EQ(observer.drops, 1);
+    EXPECT_TRUE(observer.replaced);
+    // The next loss, and the end, are those of any volume.
+    shared_.changed(shared_.size, 0);
+    while (permission() != Permission::kNone) reactor_.step();
+    ASSERT_TRUE(await([&](VolumeSet::Done done) { set_->remove_async("a", std::move(done)); }));
+    EXPECT_FALSE(observer.replaced);
+}
+
+TEST_F(OnSharedStorage, a_reopened_volume_follows_the_size_of_its_storage) {
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    ASSERT_TRUE(reopen("a"));
+    others_resize(2 << 20);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20});
+}
+
+TEST_F(OnSharedStorage, a_volume_that_has_its_storage_is_not_reopened) {
+    ASSERT_TRUE(create("a"));
+    EXPECT_EQ(reopen("a").code(), Code::kInvalid);
+    EXPECT_EQ(reopen("b").code(), Code::kNotFound);
+    EXPECT_EQ(permission(), Permission::kWrite);
+}
+
+TEST_F(OnSharedStorage, a_reopening_that_is_refused_leaves_the_volume_as_it_was) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    while (permission() != Permission::kNone) reactor_.step();
+    shared_.refuses = true;
+    EXPECT_EQ(reopen("a").code(), Code::kBusy);
+    shared_.refuses = false;
+    shared_.opened.reset();
+    observer.dirty = true;
+    EXPECT_EQ(reopen("a").code(), Code::kRefused);
+    EXPECT_FALSE(shared_.opened) << "nobody is shut out for a reopening that is refused";
+    EXPECT_EQ(observer.drops, 0);
+    EXPECT_EQ(permission(), Permission::kNone);
+    ASSERT_TRUE(reopen("a", {.give_up_dirty = true}));
+    EXPECT_EQ(observer.drops, 1);
+    EXPECT_EQ(permission(), Permission::kWrite);
+}
+
+// Its owner may come back as long as it is not.
+TEST_F(OnSharedStorage, a_volume_that_waits_for_its_owner_is_given_up_when_nothing_can_refuse_that_any_more) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    shared_.awaits = true;
+    EXPECT_EQ(reopen("a").code(), Code::kInvalid) << "it is not lost";
+    shared_.elsewhere = true;
+    EXPECT_FALSE(reopen("a", {.steal = true, .give_up_dirty = true}));
+    shared_.elsewhere = false;
+    shared_.refuses = true;
+    EXPECT_EQ(reopen("a", {.give_up_dirty = true}).code(), Code::kBusy);
+    shared_.refuses = false;
+    EXPECT_FALSE(shared_.given_up);
+    EXPECT_EQ(permission(), Permission::kWrite);
+    shared_.left = 2 << 20;
+    ASSERT_TRUE(reopen("a", {.give_up_dirty = true}));
+    EXPECT_TRUE(shared_.given_up);
+    EXPECT_EQ(observer.drops, 1);
+    EXPECT_EQ(permission(), Permission::kWrite);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20}) << "whatever the other owner has";
+}
+
+// It may be the wrong one: nothing of the volume is cut without the operator's word.
+TEST_F(OnSharedStorage, a_volume_that_is_given_up_does_not_take_a_size_that_nobody_has_accepted) {
+    Forgetful observer(set_->table(0));
+    observer.meanwhile = [this] {
+        shared_.slow = true;
+        shared_.offered = 512 << 10;
+    };
+    ASSERT_TRUE(create("a"));
+    shared_.awaits = true;
+    ASSERT_TRUE(reopen("a", {.give_up_dirty = true}));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
+}
+
+TEST_F(OnSharedStorage, a_volume_that_waits_for_nobody_is_not_given_up) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    for (const bool slow : {false, true})
+        for (const bool steal : {false, true}) {
+            shared_.slow = slow;
+            EXPECT_EQ(reopen("a", {.steal = steal, .give_up_dirty = true}).code(), Code::kInvalid);
+        }
+    EXPECT_EQ(observer.drops, 0);
+    EXPECT_EQ(permission(), Permission::kWrite);
+}
+
+// The list is on its way when the storage is lost.
+TEST_F(OnSharedStorage, an_access_list_does_not_open_a_volume_that_is_lost_before_it_arrives) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    std::optional<Status> set;
+    set_->set_access_async("a", {"anybody=rw"}, [&](Status status) { set = std::move(status); });
+    shared_.changed(shared_.size, 0);
+    while (!set || permission() != Permission::kNone) reactor_.step();
+    for (Permission allowed : observer.allowed) EXPECT_EQ(allowed, Permission::kNone);
+}
+
+// Until it replaces the old one, nobody finds the volume that the loss is about.
+TEST_F(OnSharedStorage, a_volume_whose_new_client_is_shut_out_while_it_is_reopened_refuses_everybody) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    observer.meanwhile = [this] {
+        shared_.taken = true;
+        shared_.changed(shared_.size, 0);
+    };
+    EXPECT_EQ(reopen("a").code(), Code::kRefused);
+    EXPECT_EQ(permission(), Permission::kNone);
+    observer.meanwhile = {};
+    shared_.taken = false;
+    ASSERT_TRUE(reopen("a"));
+    EXPECT_EQ(permission(), Permission::kWrite);
+}
+
+TEST_F(OnSharedStorage, a_volume_follows_a_size_that_its_storage_gets_while_it_is_reopened) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    for (uint64_t bytes : {2 << 20, 512 << 10}) {
+        shared_.changed(shared_.size, 0);
+        observer.meanwhile = [this, bytes] {
+            const uint64_t before = std::exchange(shared_.size, bytes);
+            shared_.changed(before, bytes);
+        };
+        ASSERT_TRUE(reopen("a"));
+        EXPECT_EQ(set_->find("a")->size, bytes);
+    }
+}
+
+TEST_F(OnSharedStorage, what_is_set_for_a_volume_while_it_is_reopened_has_effect) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    observer.meanwhile = [this] {
+        set_->set_access_async("a", {"anybody=ro"}, [](const Status&) {});
+        set_->set_read_only_async("a", true, [](const Status&) {});
+    };
+    ASSERT_TRUE(reopen("a"));
+    EXPECT_EQ(permission(), Permission::kRead);
+    EXPECT_EQ(set_->find("a")->access, std::vector<std::string>{"anybody=ro"});
+    EXPECT_TRUE(set_->find("a")->read_only);
+}
+
+// … which the next start would give back the size of its configuration.
+TEST_F(OnSharedStorage, a_size_that_others_gave_a_lost_volume_is_that_of_the_next_start) {
+    ASSERT_TRUE(create("a", 1 << 20, true));
+    for (uint64_t bytes : {1 << 20, 512 << 10, 768 << 10}) {
+        shared_.changed(shared_.size, 0);
+        shared_.left = bytes;
+        ASSERT_TRUE(reopen("a"));
+        EXPECT_EQ(set_->find("a")->size, bytes);
+    }
+    ASSERT_TRUE(await([&](VolumeSet::Done done) { set_->remove_async("a", std::move(done)); }));
+    ASSERT_TRUE(create("a", 1 << 20, true));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{768 << 10});
+    EXPECT_FALSE(shared_.opened->grow);
+}
+
+// A client that is not shut out, only without the lock, goes on to see the size.
+TEST_F(OnSharedStorage, a_lost_volume_that_was_all_of_its_storage_is_reopened_with_a_size_that_it_got_since) {
+    ASSERT_TRUE(create("a"));
+    for (uint64_t bytes : {512 << 10, 2 << 20}) {
+        shared_.changed(shared_.size, 0);
+        shared_.size = bytes;
+        ASSERT_TRUE(reopen("a"));
+        EXPECT_EQ(set_->find("a")->size, bytes);
+    }
+}
+
+TEST_F(OnSharedStorage, a_lost_volume_that_was_a_part_of_its_storage_keeps_its_size_when_it_is_reopened) {
+    ASSERT_TRUE(create("a", 512 << 10));
+    shared_.changed(shared_.size, 0);
+    shared_.size = 512 << 10;
+    shared_.left = 2 << 20;
+    ASSERT_TRUE(reopen("a"));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
+}
+
+// The operator's shrink had no answer, and was carried out for all that.
+TEST_F(OnSharedStorage, a_volume_that_follows_a_growth_does_not_undo_it_for_a_shrink_that_was_not_over) {
+    ASSERT_TRUE(create("a"));
+    shared_.silent = true;
+    auto shrink = [&](VolumeSet::Done done) { set_->resize_async("a", 512 << 10, std::move(done)); };
+    ASSERT_EQ(await(shrink).code(), Code::kTimedOut);
+    shared_.silent = false;
+    shared_.size = 512 << 10;
+    const uint64_t before = std::exchange(shared_.size, 1 << 20);
+    EXPECT_TRUE(follows(before, 1 << 20));
+    EXPECT_EQ(shared_.size, uint64_t{1 << 20});
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
+}
+
+TEST_F(OnSharedStorage, a_volume_that_follows_a_growth_does_not_undo_a_shrink_that_came_meanwhile) {
+    ASSERT_TRUE(create("a"));
+    shared_.size = 512 << 10;
+    EXPECT_FALSE(shared_.changed(1 << 20, 2 << 20)) << "it is notified again";
+    EXPECT_EQ(shared_.size, uint64_t{512 << 10}) << "others resized it";
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
+    others_resize(256 << 10);
+}
+
+TEST_F(OnSharedStorage, a_reopening_that_fails_to_drop_contents_shuts_nobody_out) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    shared_.opened.reset();
+    observer.fails = true;
+    EXPECT_EQ(reopen("a", {.steal = true}).code(), Code::kBusy);
+    EXPECT_FALSE(shared_.opened);
+}
+
+TEST_F(OnSharedStorage, a_reopening_that_cannot_shut_out_the_owner_drops_nothing) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    shared_.elsewhere = observer.dirty = true;
+    EXPECT_EQ(reopen("a", {.steal = true, .give_up_dirty = true}).code(), Code::kInvalid);
+    EXPECT_EQ(observer.drops, 0);
+    ASSERT_TRUE(reopen("a", {.give_up_dirty = true}));
+    EXPECT_EQ(observer.drops, 1);
+}
+
+// The size that it has then is not the one that the volume was made of.
+TEST_F(OnSharedStorage, a_volume_that_shrinks_and_is_lost_during_a_reopening_gets_what_is_left_by_the_next) {
+    Forgetful observer(set_->table(0));
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    observer.meanwhile = [this] {
+        const uint64_t before = std::exchange(shared_.size, 512 << 10);
+        shared_.taken = true;
+        shared_.changed(before, 0);
+    };
+    EXPECT_EQ(reopen("a").code(), Code::kRefused);
+    observer.meanwhile = {};
+    shared_.taken = false;
+    ASSERT_TRUE(reopen("a"));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
+}
+
+// A shrink after a start from any of these files would else cut what others have written since.
+TEST_F(OnSharedStorage, nothing_of_a_shrink_that_was_not_over_is_written_when_a_volume_is_reopened) {
+    make_set(
+        {.state = locked(folder_.file("state.json")), .write = [this](const StateLock&, const auto& volumes) {
+             written_.push_back(volumes);
+             return Status::ok();
+         }});
+    ASSERT_TRUE(set_->restore());
+    ASSERT_TRUE(create("a"));
+    shared_.silent = true;
+    auto shrink = [&](VolumeSet::Done done) { set_->resize_async("a", 512 << 10, std::move(done)); };
+    ASSERT_EQ(await(shrink).code(), Code::kTimedOut);
+    ASSERT_EQ(written_.back().front().cut_from, uint64_t{1 << 20});
+    shared_.changed(shared_.size, 0);
+    written_.clear();
+    ASSERT_TRUE(reopen("a"));
+    ASSERT_FALSE(written_.empty());
+    for (const auto& volumes : written_) {
+        EXPECT_FALSE(volumes.front().shrinking);
+        EXPECT_EQ(volumes.front().cut_from, 0u);
+    }
+}
+
+// The next start would give it the size of its configuration, and the storage with it.
+TEST_F(OnSharedStorage, a_reopening_that_cannot_be_saved_leaves_the_volume_as_it_was) {
+    bool full = false;
+    make_set({.state = locked(folder_.file("state.json")), .write = [&](const StateLock&, const auto&) {
+                  return full ? Status::from_errno(ENOSPC, "state file") : Status::ok();
+              }});
+    ASSERT_TRUE(set_->restore());
+    ASSERT_TRUE(create("a", 1 << 20, true));
+    shared_.changed(shared_.size, 0);
+    shared_.left = 512 << 10;
+    full = true;
+    EXPECT_EQ(reopen("a").sys_errno(), ENOSPC);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
+    full = false;
+    ASSERT_TRUE(reopen("a"));
+    EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
+}
+
+// Commands of before are not over, and its operator has given up waiting.
+TEST_F(OnSharedStorage, a_change_of_a_volume_that_is_being_reopened_is_refused_with_that_word) {
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    OpenVolume* held = set_->table(0).find(0);
+    held->hold();
+    std::atomic<bool> over{false};
+    std::thread control([&] {
+        EXPECT_TRUE(set_->reopen("a", {}));
+        over = true;
+    });
+    while (!held->closing()) reactor_.step();
+    const Status again = set_->reopen("a", {});
+    EXPECT_EQ(again.code(), Code::kBusy);
+    EXPECT_NE(again.text().find("is being reopened"), std::string::npos) << again.text();
+    EXPECT_FALSE(set_->find("a")->removing);
+    held->release();
+    while (!over) reactor_.step();
+    control.join();
+}
+
+// The reopening waits for a command of the old volume.
+TEST_F(OnSharedStorage, a_stop_closes_a_volume_that_is_being_reopened) {
+    ASSERT_TRUE(create("a"));
+    shared_.changed(shared_.size, 0);
+    OpenVolume* held = set_->table(0).find(0);
+    held->hold();
+    std::optional<Status> reopened;
+    std::atomic<bool> over{false};
+    std::thread control([&] {
+        reopened = set_->reopen("a", {});
+        over = true;
+    });
+    while (!held->closing()) reactor_.step();
+    EXPECT_EQ(shared_.clients, 2);
+    std::optional<Status> closed;
+    set_->close_all_async([&](Status status) { closed = std::move(status); });
+    for (int i = 0; i < 10; ++i) reactor_.step();
+    EXPECT_FALSE(closed);
+    held->release();
+    while (!over || !closed) reactor_.step();
+    control.join();
+    EXPECT_EQ(reopened->code(), Code::kClosed);
+    EXPECT_TRUE(*closed);
+    EXPECT_EQ(set_->count(), 0u);
+}
+
+TEST_F(OnSharedStorage, a_stop_closes_a_volume_that_is_being_created) {
+    VolumeOptions options;
+    options.name = "a";
+    options.backend = "any";
+    std::optional<Status> created, closed;
+    set_->create_async(options, [&](Status status) { created = std::move(status); });
+    ASSERT_FALSE(created);
+    set_->close_all_async([&](Status status) { closed = std::move(status); });
+    while (!created || !closed) reactor_.step();
+    EXPECT_EQ(created->code(), Code::kClosed);
+    EXPECT_EQ(set_->count(), 0u);
+    EXPECT_EQ(create("b").code(), Code::kClosed);
+}
+
+TEST_F(OnSharedStorage, a_stop_waits_for_a_volume_that_is_being_removed) {
+    ASSERT_TRUE(create("a"));
+    OpenVolume* held = set_->table(0).find(0);
+    held->hold();
+    std::optional<Status> removed, closed;
+    set_->remove_async("a", [&](Status status) { removed = std::move(status); });
+    set_->close_all_async([&](Status status) { closed = std::move(status); });
+    for (int i = 0; i < 10; ++i) reactor_.step();
+    EXPECT_FALSE(closed);
+    held->release();
+    while (!removed || !closed) reactor_.step();
+    EXPECT_TRUE(*removed);
+}
+
+}  // namespace
+}  // namespace wss::volume
