@@ -69,6 +69,11 @@ void FakeCeph::hold(Kind kind) {
     held_kinds_.insert(kind);
 }
 
+void FakeCeph::hold_returns(Kind kind) {
+    std::lock_guard lock(m_);
+    held_returns_.insert(kind);
+}
+
 void FakeCeph::hold_looks_at(const std::string& image) {
     std::lock_guard lock(m_);
     held_headers_.insert("rbd_header." + image);
@@ -79,6 +84,7 @@ void FakeCeph::release() {
     held_headers_.clear();
     held_ranges_.clear();
     held_kinds_.clear();
+    held_returns_.clear();
     for (Operation& one : std::exchange(held_, {})) lane_of(one).ready.push_back(std::move(one));
     changed_.notify_all();
 }
@@ -190,6 +196,7 @@ int FakeCeph::call(Kind kind, FakeClient* client, const std::function<int()>& ca
     const int result = refused != 0 ? -refused : carry_out();
     ++answered_[index(kind)];
     changed_.notify_all();
+    changed_.wait(lock, [&] { return !held_returns_.contains(kind); });
     return result;
 }
 
@@ -420,8 +427,18 @@ void FakeCeph::wait_for_calls(FakeImage& image) {
     changed_.wait(lock, [&] { return image.in_librbd == 0 && !held_kinds_.contains(Kind::kLock); });
 }
 
+void FakeCeph::wait_for_marks(const FakeClient* client) {
+    auto is_mark = [=](const Operation& one) { return one.kind == Kind::kMark && one.client == client; };
+    std::unique_lock lock(m_);
+    changed_.wait(lock, [&] {
+        return std::none_of(held_.begin(), held_.end(), is_mark) &&
+               std::none_of(librados_.ready.begin(), librados_.ready.end(), is_mark);
+    });
+}
+
 void FakeCeph::close(FakeImage* image) {
     wait_for_calls(*image);
+    wait_for_marks(image->client);
     std::lock_guard lock(m_);
     const bool owns = state.lock_owner == image->client->number && !image->client->blocklisted;
     if (owns && image->id == kImage) state.lock_owner = 0;

@@ -78,6 +78,8 @@ class FakeCeph {
     void hold(Kind kind);
     // … and all looks at the header of an image with that id.
     void hold_looks_at(const std::string& image);
+    // … and calls of a kind that block are carried out, and return later.
+    void hold_returns(Kind kind);
     // Nothing waits any more. What did is answered in the order in which it was taken.
     void release();
     // A kind waits no more, unless it touches a part that does.
@@ -149,6 +151,8 @@ class FakeCeph {
     FakeImage* open(FakeClient* client, const std::string& id);
     void close(FakeImage* image);
     void wait_for_calls(FakeImage& image);
+    // One object takes its operations in their order: a client's marks come before its lock is released.
+    void wait_for_marks(const FakeClient* client);
     uint64_t watch(void (*changed)(void*), void* context);
     uint64_t watch_header(const std::string& header, std::function<void()> changed);
     void unwatch(uint64_t id);
@@ -199,7 +203,7 @@ class FakeCeph {
     // Guarded by m_.
     std::map<uint64_t, std::vector<char>> objects_;  // by number; those that exist
     std::vector<std::pair<uint64_t, uint64_t>> held_ranges_;
-    std::set<Kind> held_kinds_;
+    std::set<Kind> held_kinds_, held_returns_;
     std::set<std::string> held_headers_;
     std::map<std::string, int> refused_headers_;
     std::vector<Operation> held_;

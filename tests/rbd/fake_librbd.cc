@@ -156,6 +156,7 @@ int rbd_lock_acquire(rbd_image_t handle, rbd_lock_mode_t) {
 int rbd_lock_release(rbd_image_t handle) {
     FakeImage& image = *image_of(handle);
     ceph().wait_for_calls(image);
+    ceph().wait_for_marks(image.client);
     return ceph().call(Kind::kLock, image.client, [&image] {
         uint64_t& owner = ceph().state.lock_owner;
         if (owner != image.client->number) return -ENOENT;

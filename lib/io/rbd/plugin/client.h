@@ -200,6 +200,7 @@ class Client {
     Status begin_map();
     void keep_map(uint64_t flags);
     void settle_doubts();
+    void end_marks();
     void end_map();
 
     // follower.cc
@@ -297,7 +298,10 @@ class Client {
     // known that nothing is missing, or the header says so.
     std::atomic<uint64_t> doubts_{0}, settled_{0};
     std::atomic<bool> must_mark_{false};  // one of them was a refusal
-    std::atomic<bool> gave_up_lock_{false};
+    // The map may be the next owner's: nobody marks it any more. Set with marks_lock_, which the follower has
+    // while it sends a mark, so that none is sent after the lock is released.
+    std::atomic<bool> ended_marks_{false};
+    std::mutex marks_lock_;
     std::atomic<bool> keeps_claim_{false};  // it has no lock, and could not be shut out
     std::atomic<bool> marks_map_{false};    // a question is under way
     std::atomic<int> mark_error_{0};        // what the last one was answered with
@@ -310,6 +314,7 @@ class Client {
     News news_;
     // The keeper's own.
     bool waiting_reported_ = false;
+    bool gave_up_lock_ = false;
     std::string keeper_failure_;
     Nanoseconds moved_at_{};
     Nanoseconds no_holder_since_ = kNever;  // when the first look began that found none

@@ -341,8 +341,7 @@ void Client::give_up_lock() {
     const bool moved = parents_moved_.load() && options_.is_head();
     if (!(keeps_lock(loss) || moved) || gave_up_lock_) return;
     if (waiting().requests > 0 && !(moved && boot_time() - moved_at_ >= kEndsMax)) return;
-    // The next owner's map is not ours to mark.
-    if (moved && !read_only_ && maps_objects_.load() && doubts_map()) (void)mark_map();
+    end_marks();
     if (loss == Loss::kTaken || in_librbd().requests > 0 || !release_lock()) {
         // Until that succeeds the image is ours for this program.
         if (Status shut = shut_itself_out(); !shut) {

@@ -97,7 +97,7 @@ Status Client::begin_map() {
 
 // What the header says.
 void Client::keep_map(uint64_t flags) {
-    if (lost() || gave_up_lock_.load()) return;
+    if (lost() || ended_marks_.load()) return;
     const bool marked = (flags & RBD_FLAG_OBJECT_MAP_INVALID) != 0;
     if (marked && !std::exchange(marked_map_, true))
         log::warning(
@@ -119,7 +119,8 @@ void Client::settle_doubts() {
     if (marks_map_.load()) return;
     const uint64_t doubts = doubts_.load();
     if (!maps_objects_.load() || !needs_mark()) return settled_.store(doubts);
-    if (lost() || gave_up_lock_.load()) return;
+    std::lock_guard lock(marks_lock_);
+    if (lost() || ended_marks_.load()) return;
     marks_map_.store(true);
     // A refusal from here on is another one.
     must_mark_.store(false);
@@ -132,7 +133,7 @@ void Client::settle_doubts() {
         marks_map_.store(false);
         // One that was refused, or never answered, is tried again after the next look.
         if (result < 0 || !doubts_map()) return;
-        std::lock_guard lock(keeper_lock_);
+        std::lock_guard locked(keeper_lock_);
         news_.doubted = true;
         follower_wake_.notify_one();
     };
@@ -156,9 +157,19 @@ std::string Client::unmarked(int error) const {
         std::generic_category().message(error), options_.user);
 }
 
+// The keeper, before it releases the lock: once, for that may fail after it was done. One object takes the
+// marks that were sent, and then the release.
+void Client::end_marks() {
+    {
+        std::lock_guard lock(marks_lock_);
+        if (ended_marks_.exchange(true)) return;
+    }
+    if (!lost() && !read_only_ && maps_objects_.load() && doubts_map()) (void)mark_map();
+}
+
 // Nothing is written any more. `marked_map_` is as old as the last look: the map may have been rebuilt.
 void Client::end_map() {
-    if (!maps_objects_.load() || read_only_ || lost() || gave_up_lock_.load()) return;
+    if (!maps_objects_.load() || read_only_ || lost() || ended_marks_.load()) return;
     if (marked_map_ && !must_mark_.load() && !doubts_map()) return;
     if (!needs_mark()) return;
     if (int result = mark_map(); result < 0)
