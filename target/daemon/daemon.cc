@@ -77,16 +77,21 @@ Result<fabric::tls::Credentials> Daemon::kv_credentials() {
     return credentials;
 }
 
+Status Daemon::start_kv() {
+    auto credentials = kv_credentials();
+    if (!credentials) return credentials.status();
+    auto kv = kvpart::KvPart::start(config_.kv, *credentials);
+    if (!kv) return kv.status();
+    kv_ = std::move(*kv);
+    return Status::ok();
+}
+
+// Volumes are opened last of what may fail: that can take storage from another program.
 Status Daemon::run_start() {
     WSS_TRY(http_.listen(config_.http, config_.control));
+    WSS_TRY(lock_state());
+    if (!config_.kv.listen.empty()) WSS_TRY(start_kv());
     if (!config_.listen.empty() || config_.kv.listen.empty()) WSS_TRY(start_block());
-    if (!config_.kv.listen.empty()) {
-        auto credentials = kv_credentials();
-        if (!credentials) return credentials.status();
-        auto kv = kvpart::KvPart::start(config_.kv, *credentials);
-        if (!kv) return kv.status();
-        kv_ = std::move(*kv);
-    }
     add_methods();
     add_metrics();
     add_health();
@@ -105,7 +110,6 @@ Status Daemon::lock_state() {
 }
 
 Status Daemon::start_block() {
-    WSS_TRY(lock_state());
     WSS_TRY(load_secrets());
     WSS_TRY(open_fabrics());
     WSS_TRY(create_service());

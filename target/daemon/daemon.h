@@ -64,6 +64,7 @@ class Daemon final : public Service {
     Status start_threads();
     Status open_volumes();
     Status listen();
+    Status start_kv();
     Status start_block();
     void add_methods();
     void add_metrics();

@@ -113,7 +113,7 @@ def test_a_socket_that_is_taken_is_named(tmp_path):
     assert f"{tmp_path}/wss.sock" in text, text
 
 
-@pytest.mark.parametrize("role", ["block", "cache", "rs"])
+@pytest.mark.parametrize("role", ["block", "cache", "rs", "kv"])
 @pytest.mark.parametrize("taken", ["port", "socket"])
 def test_a_program_that_cannot_listen_takes_no_storage_from_whoever_has_it(tmp_path, role, taken):
     """Storage may be another program's, which loses it."""
@@ -125,7 +125,8 @@ def test_a_program_that_cannot_listen_takes_no_storage_from_whoever_has_it(tmp_p
         port = taken_at if taken == "port" else free
         where = {"block": ["--listen", port],
                  "cache": ["--listen", free, "--cache-listen", port],
-                 "rs": ["--role", "rs", "--join", "tcp://127.0.0.1:1", "--listen", port]}[role]
+                 "rs": ["--role", "rs", "--join", "tcp://127.0.0.1:1", "--listen", port],
+                 "kv": ["--listen", free, "--kv-listen", port]}[role]
         status, text = target_fails(*where, "--control", str(tmp_path / "taken.sock") if taken == "socket" else "",
                                     "--volume", f"a=aio:{image},size=1M,create")
         assert status == 1 and "use" in text, text
