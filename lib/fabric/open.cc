@@ -46,7 +46,7 @@ Result<ReservedAddress> reserve(Fabric& fabric, const Address& address) {
     if (!poller) return poller.status();
     auto listener = (*poller)->listen(address, nobody);
     if (!listener) return listener.status();
-    return ReservedAddress{std::move(*poller), std::move(*listener)};
+    return ReservedAddress(std::move(*poller), std::move(*listener));
 }
 
 bool writes_in_order(const Connection& connection) noexcept {

@@ -17,9 +17,18 @@ Result<std::unique_ptr<Fabric>> open(const Address& address, const tls::Credenti
 // An address that nobody else can listen at: for programs whose start takes something from others that they
 // cannot give back. Destroy it right before the listener is made, and before its fabric. Peers that connect
 // meanwhile are not heard, and are disconnected then.
-struct ReservedAddress {
-    std::unique_ptr<Poller> poller;
-    std::unique_ptr<Listener> listener;  // dies before the poller
+class ReservedAddress {
+  public:
+    ReservedAddress() = default;  // of nothing
+    ReservedAddress(std::unique_ptr<Poller> poller, std::unique_ptr<Listener> listener)
+        : held_(new Held{std::move(poller), std::move(listener)}) {}
+
+  private:
+    struct Held {
+        std::unique_ptr<Poller> poller;
+        std::unique_ptr<Listener> listener;  // dies before the poller
+    };
+    std::unique_ptr<Held> held_;  // as one: assignment member by member would end the poller first
 };
 Result<ReservedAddress> reserve(Fabric& fabric, const Address& address);
 
