@@ -64,6 +64,14 @@ def test_verbs_notices_a_peer_process_that_is_killed(pair: Lab) -> None:
     client.wait_for("closed: ", timeout=20)
 
 
+def test_a_target_reports_an_error_of_its_rdma_port(make_lab) -> None:
+    vm = make_lab().vms[0]
+    target = vm.start(f"wss-target --auth-off --listen rdma://{vm.address}:5555 --volume v=ram:1M")
+    target.wait_for("ready on", 60)
+    vm.run("ip link set eth0 down")
+    target.wait_for("port error", timeout=30)
+
+
 def test_verbs_lets_its_device_be_removed(make_lab) -> None:
     vm = make_lab().vms[0]
     client, server = connected(vm, "idle", vm)

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device: one RDMA device as this process uses it: context, protection domain, limits.
 //
-// Thread-safety: immutable after open(), except claim_async_events(). Shared by the fabric, its pollers and
-// its regions: the last of them closes it.
+// Thread-safety: immutable after open(). Shared by the fabric, its pollers and its regions: the last of them
+// closes it.
 #pragma once
 
-#include <atomic>
 #include <memory>
 
 #include "lib/fabric/fabric.h"
@@ -31,10 +30,6 @@ class Device {
     const DeviceLimits& limits() const { return limits_; }
     std::string name() const { return ibv_get_device_name(context_->device); }
 
-    // Asynchronous events belong to the device, not to a thread: the first caller reads them until it yields.
-    bool claim_async_events() { return !async_claimed_.exchange(true); }
-    void yield_async_events() { async_claimed_.store(false); }
-
   private:
     Device() = default;
     Status find(const Address& address);
@@ -50,7 +45,6 @@ class Device {
     Pd pd_;
     Caps caps_;
     DeviceLimits limits_;
-    std::atomic<bool> async_claimed_{false};
 };
 
 }  // namespace wss::fabric::verbs

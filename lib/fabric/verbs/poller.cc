@@ -61,14 +61,11 @@ Status VerbsPoller::set_up() {
     WSS_TRY(watch(channel_->fd, kEventChannel));
     WSS_TRY(watch(completions_.fd(), kCompletionChannel));
     WSS_TRY(watch(timer_.get(), kTimer));
-    reads_device_events_ = device_->claim_async_events();
-    if (reads_device_events_) WSS_TRY(watch(device_->context()->async_fd, kDevice));
-    return Status::ok();
+    return watch(device_->context()->async_fd, kDevice);
 }
 
 VerbsPoller::~VerbsPoller() {
     WSS_ASSERT(free_slots_.size() == slots_.size(), "a poller outlives its connections");
-    if (reads_device_events_) device_->yield_async_events();
 }
 
 Result<std::unique_ptr<Listener>> VerbsPoller::listen(const Address& address, ListenHandler& handler) {
@@ -210,6 +207,7 @@ size_t VerbsPoller::take_cm_events() noexcept {
     return events;
 }
 
+// All pollers of a device are told of its events, and one of them gets each.
 size_t VerbsPoller::take_device_events() noexcept {
     size_t events = 0;
     ibv_async_event event;

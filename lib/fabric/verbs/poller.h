@@ -128,7 +128,6 @@ class VerbsPoller final : public Poller {
     CompletionQueues completions_;
     Descriptor timer_;
     Descriptor epoll_;
-    bool reads_device_events_ = false;
 
     // Of the thread.
     std::array<ibv_wc, kBatch> batch_;
