@@ -18,8 +18,8 @@ struct SizeNotices::State {
     mutable std::mutex m;
     std::condition_variable news;
     // Guarded by m.
-    uint64_t reported = 0;  // to the user
-    uint64_t lowest = 0;    // since then; at most `reported` while a shrink waits to be reported
+    uint64_t reported = 0;  // to the user; 0: none was
+    uint64_t lowest = 0;    // since then; less than `reported` while a shrink waits to be reported
     uint64_t latest = 0;
     uint64_t own_limit = UINT64_MAX;  // of the user's own resize that is under way
     uint64_t own_changes = 0;
@@ -38,6 +38,7 @@ struct SizeNotices::State {
         reported = lowest = latest;
         set_size();
     }
+    void note(uint64_t bytes) { lowest = lowest == 0 ? bytes : std::min(lowest, bytes); }
     // The next notice: {before, after}.
     std::pair<uint64_t, uint64_t> take();
     // The user could not follow it. `own`: it resized the storage meanwhile, which leaves only a shrink.
@@ -50,7 +51,7 @@ std::pair<uint64_t, uint64_t> SizeNotices::State::take() {
         loss_reported = true;
         return {before, 0};
     }
-    if (lowest < reported) {
+    if (lowest < reported || reported == 0) {
         reported = lowest;
     } else {
         forget();
@@ -62,11 +63,11 @@ void SizeNotices::State::put_back(uint64_t before, uint64_t after, bool own) {
     if (!watched) return;
     if (after == 0)
         loss_reported = false;
-    else if (after < before)
-        lowest = std::min(lowest, after);
+    else if (after < before || before == 0)
+        note(after);
     if (!own) {
         reported = before;
-        lowest = std::min(lowest, before);
+        if (before != 0) note(before);
     }
     set_size();
 }
@@ -119,7 +120,7 @@ bool SizeNotices::changed(uint64_t bytes, uint64_t own_changes) {
     if (state_->own_limit != UINT64_MAX && bytes >= std::min(state_->own_limit, state_->reported))
         return false;
     state_->latest = bytes;
-    state_->lowest = std::min(state_->lowest, bytes);
+    state_->note(bytes);
     state_->set_size();
     if (!state_->watched) state_->forget();
     state_->news.notify_one();

@@ -179,6 +179,22 @@ TEST(SizeNotices, loss_before_there_is_a_user_is_reported_to_it) {
     notices.watch({});
 }
 
+// The first size that is known at all is followed late: what was cut meanwhile is not there any more.
+TEST(SizeNotices, shrink_after_a_first_size_that_the_user_could_not_follow_is_reported_before_the_growth) {
+    SizeNotices notices;
+    User user;
+    ASSERT_TRUE(notices.start(0));
+    notices.watch([&](uint64_t before, uint64_t after) { return user.heard(before, after); });
+    user.refuse();
+    notices.changed(16);
+    user.wait_for(1);
+    notices.changed(8);
+    notices.changed(16);
+    EXPECT_EQ(notices.size(), 8u);
+    EXPECT_EQ(user.wait_for(3), (std::vector<Notice>{{0, 16}, {0, 8}, {8, 16}}));
+    notices.watch({});
+}
+
 TEST(SizeNotices, without_a_user_the_last_size_counts) {
     SizeNotices notices;
     ASSERT_TRUE(notices.start(16));
