@@ -40,10 +40,14 @@ struct VolumeSet::Resize {
     Status check_wanted(const VolumeSet& set) const;
 };
 
-// The operator has made the volume a part of its storage, or all of it.
+// The operator has made the volume a part of its storage, or all of it. A part that shrinks to what others
+// have left of its storage is a part.
 void VolumeSet::Resize::note_part() const {
     if (follows) return;
-    volume->part_ = volume->is_all_of(volume->backend().limits().size) ? 0 : volume->size();
+    const bool cuts_nothing = shrink_to != 0 && !grows() && cut_from == 0;
+    const bool is_part =
+        (volume->part_ != 0 && cuts_nothing) || !volume->is_all_of(volume->backend().limits().size);
+    volume->part_ = is_part ? volume->size() : 0;
 }
 
 Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint64_t bytes, bool follows) {

@@ -71,6 +71,15 @@ TEST_F(OnSharedStorage, a_volume_that_was_made_a_part_of_it_does_not_become_larg
 }
 
 // Storage on another node, which joins when the volume is open.
+// Others made its storage smaller, which waited for the operator's word (rs:).
+TEST_F(OnSharedStorage, a_part_of_it_that_is_resized_to_what_is_left_stays_one) {
+    ASSERT_TRUE(create("a", 512 << 10));
+    shared_.size = 256 << 10;
+    ASSERT_TRUE(control([&] { return set_->resize("a", 256 << 10); }));
+    others_resize(1 << 20);
+    EXPECT_EQ(set_->find("a")->size, uint64_t{256 << 10});
+}
+
 TEST_F(OnSharedStorage, a_volume_is_a_part_of_storage_that_turns_out_to_be_larger) {
     ASSERT_TRUE(create("a"));
     shared_.size = 2 << 20;
