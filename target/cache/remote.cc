@@ -102,7 +102,7 @@ void RemoteQueue::attach(const EngineLink& engine, const wire::CacheVolume& volu
         flushed_ = writes_;
     }
     boot_ = volume.boot;
-    away_since_ = lost_since_ = kNever;
+    away_since_ = kNever;
     refuses_ = false;
     served_by_ = engine.identity().identity;
     note_process(engine);
@@ -120,11 +120,6 @@ void RemoteQueue::note_away() noexcept {
 bool RemoteQueue::accepts_refusal_of(const EngineLink& engine) const noexcept {
     return served_by_ == 0 || served_by_ == engine.identity().identity ||
            reactor_.now() - away_since_ >= kAwayMax;
-}
-
-bool RemoteQueue::may_be_taken_over() noexcept {
-    if (lost_since_ == kNever) lost_since_ = reactor_.now();
-    return owner_ != 0 && reactor_.now() - lost_since_ < kAwayMax;
 }
 
 void RemoteQueue::submit(io::Request& request) noexcept {

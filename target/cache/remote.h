@@ -51,9 +51,6 @@ class RemoteQueue final : public io::Queue {
     // It is away, and this RS has one that does not fit. If another process served it last, that may have the
     // storage and be back soon: this counts when commands wait for it no longer.
     bool accepts_refusal_of(const EngineLink& engine) const noexcept;
-    // The RS that served it last says that it has lost it. Whether another one of its owner may have taken it
-    // over, and be about to join: for kAwayMax, unless one served it in between.
-    bool may_be_taken_over() noexcept;
     // The owner that the storage had when engines took what it does not have, or at attach(); 0: not known.
     uint64_t owner() const noexcept { return owner_; }
     void note_owner(uint64_t owner) noexcept { owner_ = owner; }
@@ -115,7 +112,7 @@ class RemoteQueue final : public io::Queue {
     bool refuses_ = false;
     uint64_t writes_ = 0, flushed_ = 0;  // that were done; as of the last flush
     uint64_t last_loss_ = 0;
-    Nanoseconds away_since_ = kNever, lost_since_ = kNever;
+    Nanoseconds away_since_ = kNever;
 };
 
 // "rs:NAME", NAME as the RS calls it. May be opened before the RS has come, so it is told how large it is.

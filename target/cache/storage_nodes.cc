@@ -159,16 +159,14 @@ Status StorageNodes::may_reopen(const CachedVolume& volume) {
     return Status::ok();
 }
 
-// What the process lost that served it last, others may have written: but for one that took it over for the
-// same owner, which may be about to join. One that lost it to another process, and goes on to run, says
+// What the process lost that served it last, others may have written, also if the next one has the same
+// owner: it may have taken it from them. One that lost it to another process, and goes on to run, says
 // nothing of that one.
 void StorageNodes::note_lost(const CachedVolume& volume, const Offer& offer) {
-    const bool served_last = volume.remote->served_by() == offer.engine->identity().identity;
-    if (served_last && !volume.remote->may_be_taken_over())
+    if (volume.remote->served_by() == offer.engine->identity().identity)
         return volume.remote->state().lose(reason(*offer.reported));
     refuse(volume, {.why = fmt::format("waits for its real storage: the process at {} has lost it ({})",
                                        offer.engine->peer(), reason(*offer.reported)),
-                    .suspends = served_last,
                     .may_give_up = may_hold_writes(volume)});
 }
 
