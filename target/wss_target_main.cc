@@ -6,6 +6,7 @@
 #include "lib/base/log.h"
 #include "lib/base/size.h"
 #include "lib/kv/placement.h"
+#include "target/cache/limits.h"
 #include "target/daemon/daemon.h"
 #include "target/engine/engine_daemon.h"
 
@@ -268,6 +269,10 @@ Status check_storage(const control::TargetConfig& config) {
         return failure(Code::kInvalid,
                        "--role rs: give --join URI, where the target of the volumes has its --cache-listen");
     if (config.volumes.empty()) return failure(Code::kInvalid, "--role rs: give --volume NAME=BACKEND");
+    if (config.volumes.size() > se::kStorageVolumesMax)
+        return failure(Code::kInvalid, "--role rs: {} volumes are more than the {} that a target takes",
+                       config.volumes.size(), se::kStorageVolumesMax);
+    WSS_TRY(control::check_volumes(config.volumes));
     return daemon::check_engine_config(storage_config(config));
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of backends. A new one adds a row.
+#include "lib/io/open.h"
+
 #include <charconv>
 
 #include "lib/base/size.h"
@@ -104,17 +106,38 @@ constexpr Kind kKinds[] = {
                   const OpenOptions& options) { return open_filter(make_delay_filter, rest, options); }},
 };
 
-bool too_many_filters(std::string_view specification) {
-    int depth = 0;
-    for (; specification.starts_with("error:") || specification.starts_with("delay:"); ++depth) {
+// What is below them; their number.
+std::string_view without_filters(std::string_view specification, int& depth) {
+    for (depth = 0; specification.starts_with("error:") || specification.starts_with("delay:"); ++depth) {
         size_t colon = specification.find(':', 6);
         if (colon == std::string_view::npos) break;
         specification.remove_prefix(colon + 1);
     }
+    return specification;
+}
+
+bool too_many_filters(std::string_view specification) {
+    int depth = 0;
+    (void)without_filters(specification, depth);
     return depth > kFiltersMax;
 }
 
 }  // namespace
+
+Status try_backend(const std::string& specification) {
+    int depth = 0;
+    if (without_filters(specification, depth).starts_with("ram:")) return Status::ok();
+    return open_backend(specification, {.read_only = true, .any_size = true}).status();
+}
+
+bool may_take_storage(std::string_view specification) {
+    constexpr std::string_view kRbd = "rbd:";
+    int depth = 0;
+    const std::string_view storage = without_filters(specification, depth);
+    if (!storage.starts_with(kRbd)) return false;
+    auto options = parse_rbd_options(storage.substr(kRbd.size()));
+    return options && options->steal;
+}
 
 Opened open_backend(const std::string& specification, const OpenOptions& options) {
     if (too_many_filters(specification))

@@ -11,6 +11,7 @@
 #include "lib/base/suggest.h"
 #include "lib/cache/policy.h"
 #include "lib/fabric/address.h"
+#include "lib/io/open.h"
 #include "target/volume/access.h"
 #include "target/volume/rate_limit.h"
 
@@ -247,6 +248,22 @@ static Status check_kv_secrets(const TargetConfig& config) {
                   "addresses, and no others");
 }
 
+Status check_volumes(const std::vector<VolumeOptions>& volumes) {
+    std::set<std::string_view> names, storage;
+    for (const VolumeOptions& volume : volumes) {
+        if (!names.insert(volume.name).second)
+            return failure(Code::kInvalid, "volume {} is given twice", volume.name);
+        if (io::may_take_storage(volume.backend) && !storage.insert(volume.backend).second)
+            return failure(Code::kInvalid, "volume {}: {} is the storage of another volume", volume.name,
+                           volume.backend);
+        const uint32_t block = std::max<uint32_t>(volume.block_size, 512);
+        if (volume.size % block != 0)
+            return failure(Code::kInvalid, "volume {}: size {} is no multiple of its block size {}",
+                           volume.name, volume.size, block);
+    }
+    return Status::ok();
+}
+
 Status check_target_config(const TargetConfig& config) {
     WSS_TRY(check_tls(config.tls, {config.listen, config.cache_listen, config.kv.listen, config.kv.map}));
     WSS_TRY(check_kv_secrets(config));
@@ -257,10 +274,7 @@ Status check_target_config(const TargetConfig& config) {
                        "no address to listen on: give --listen, for example rdma://0.0.0.0:5555");
     WSS_TRY(check_addresses(config));
     if (!config.cpus.empty()) WSS_TRY(parse_cpus(config.cpus).status().within("cpus"));
-    std::set<std::string_view> names;
-    for (const VolumeOptions& volume : config.volumes)
-        if (!names.insert(volume.name).second)
-            return failure(Code::kInvalid, "volume {} is given twice", volume.name);
+    WSS_TRY(check_volumes(config.volumes));
     if (config.auth_off && !config.secrets.empty())
         return failure(Code::kInvalid, "secrets and auth_off exclude each other: use one of the two");
     WSS_TRY(check_cache(config));

@@ -62,6 +62,8 @@ Status parse_target_config(std::string_view text, const std::string& path, Targe
 
 // The cross-field rules, after options were applied.
 Status check_target_config(const TargetConfig& config);
+// What can be known of volumes before one is opened.
+Status check_volumes(const std::vector<volume::VolumeOptions>& volumes);
 
 // What belongs to another role is refused: who configured a secret, or a list of who may, must not believe
 // that it counts.

@@ -53,6 +53,20 @@ TEST(TargetConfig, rules_between_values_are_checked_after_options_were_applied) 
     EXPECT_FALSE(check_target_config(config));
 }
 
+// Some of them may be another program's, which would lose them for nothing.
+TEST(TargetConfig, volumes_that_cannot_all_be_served_are_refused_before_one_is_opened) {
+    const std::string image = "rbd:rbd/a?steal=true";
+    EXPECT_EQ(check_volumes({{.name = "a", .backend = image}, {.name = "b", .backend = image}}).text(),
+              "volume b: rbd:rbd/a?steal=true is the storage of another volume");
+    EXPECT_EQ(check_volumes({{.name = "a", .backend = image, .size = 1000}}).text(),
+              "volume a: size 1000 is no multiple of its block size 512");
+    EXPECT_EQ(check_volumes({{.name = "a", .backend = image, .size = 512, .block_size = 4096}}).text(),
+              "volume a: size 512 is no multiple of its block size 4096");
+    EXPECT_FALSE(check_volumes({{.name = "a", .backend = image}, {.name = "a", .backend = "ram:1M"}}));
+    EXPECT_TRUE(
+        check_volumes({{.name = "a", .backend = image, .size = 512}, {.name = "b", .backend = "ram:1M"}}));
+}
+
 TEST(TargetConfig, the_role_and_what_belongs_to_it_come_from_the_file) {
     TargetConfig config;
     Status status = parse_target_config(

@@ -38,8 +38,8 @@ Result<std::string> note_owner(rbd_image_t image, const std::string& name, const
     // Engines of the former owner keep what they hold for it, which nothing else can bring home.
     if (known)
         log::warning(
-            "rbd:{}: another owner had it last. If this one took it by mistake and has written nothing: stop "
-            "it, then rbd image-meta set {} {} '{}'",
+            "rbd:{}: another owner had it last. If this one took it by mistake, has written nothing, and the "
+            "other one was not running: stop it, then rbd image-meta set {} {} '{}'",
             name, name, kKey, known->text());
     return fmt::format("{} {}", header, mark.number);
 }
