@@ -98,9 +98,9 @@ enum class Op : uint8_t {
 struct WorkRequest {
     Op op = Op::kSend;
     bool signalled = true;
-    bool inlined = false;  // payload ≤ Caps::inline_max is copied at post(); lkeys are not looked at
-    uint64_t cookie = 0;   // returned in the completion
-    std::span<const Segment> segments;  // at most Caps::segments_max; need not outlive post()
+    bool inlined = false;               // payload ≤ inline_max is copied at post(); lkeys are not looked at
+    uint64_t cookie = 0;                // returned in the completion
+    std::span<const Segment> segments;  // need not outlive post()
     RemoteAddress remote;               // kWrite, kWriteImmediate, kRead
     uint32_t immediate = 0;             // kWriteImmediate: value; kSendInvalidate: rkey
 };
@@ -148,6 +148,15 @@ class ConnectionHandler {
     virtual void on_closed(Connection& connection, const Status& why) noexcept = 0;
 };
 
+// What a connection can do: what device and peer gave, which may be less than the options wished for.
+struct ConnectionLimits {
+    uint32_t inline_max = 0;         // bytes of an inlined payload
+    uint32_t segments_max = 1;       // of one work request
+    uint32_t read_segments_max = 1;  // of one READ
+    // READs in flight. More may be posted: they wait in the send queue, with all that is posted after them.
+    uint32_t read_depth = 0;
+};
+
 class Connection {
   public:
     virtual ~Connection() = default;
@@ -169,12 +178,15 @@ class Connection {
     virtual void close() noexcept = 0;
     // "10.0.0.1:4711", a socket path's pid and uid …: for people and access lists.
     virtual std::string peer() const = 0;
+    // Final from on_established() on.
+    const ConnectionLimits& limits() const noexcept { return limits_; }
     // A value that both ends of this connection compute alike and nobody else can (RFC 9266): what a proof
     // covers so that it is worth nothing on another connection. Empty where the fabric has none.
     virtual std::span<const std::byte> channel_binding() const noexcept { return {}; }
 
   protected:
     Connection() = default;
+    ConnectionLimits limits_;
 };
 
 struct ConnectionOptions {
@@ -182,8 +194,8 @@ struct ConnectionOptions {
     uint32_t receive_depth = 128;  // receives posted
     uint32_t send_segments = 2;    // of one work request
     uint32_t receive_segments = 1;
-    uint32_t inline_bytes = 64;  // wished for; inlined posts above Caps::inline_max are refused
-    uint32_t read_depth = 16;    // READs outstanding, each way; clipped to what both ends can
+    uint32_t inline_bytes = 64;  // wished for
+    uint32_t read_depth = 16;    // READs in flight, each way; wished for
     Nanoseconds connect_timeout = from_s(5);
 };
 
@@ -235,7 +247,6 @@ struct Caps {
     bool write_immediate = false;
     bool send_invalidate = false;
     bool read_sink_remote_write = false;  // iWARP: the local target of a READ needs Access::kRemoteWrite
-    uint32_t inline_max = 0;
     uint32_t segments_max = 1;
     uint32_t read_depth_max = 1;
     uint32_t message_max = 0;        // bytes of one SEND

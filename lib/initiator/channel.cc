@@ -24,7 +24,6 @@ Status Channel::prepare(fabric::Fabric& fabric) {
     slot_bytes_ = (iu_bytes_ + 63) / 64 * 64;  // no two slots in one cache line
     receive_count_ = depth + kSpareReceives;
     send_depth_ = depth + kSignalEvery + 2 * kShortSlots;
-    inline_max_ = std::min<uint32_t>(caps_.inline_max, 64);
 
     size_t send_bytes =
         size_t{depth} * slot_bytes_ + size_t{kShortSlots} * kShortBytes + size_t{kAuthSlots} * kAuthBytes;
@@ -75,7 +74,7 @@ Status Channel::connect(fabric::Poller& poller, bool multi, const wire::PortId& 
     options.receive_depth = receive_count_;
     options.send_segments = 1;
     options.receive_segments = 1;
-    options.inline_bytes = inline_max_;
+    options.inline_bytes = kInlineWish;
     options.connect_timeout = options_.connect_timeout;
     auto connection = poller.connect(options_.address, data, options, *this);
     if (!connection) {
@@ -89,6 +88,7 @@ Status Channel::connect(fabric::Poller& poller, bool multi, const wire::PortId& 
 
 void Channel::on_established(fabric::Connection&, std::span<const std::byte> data) noexcept {
     if (state_ != State::kConnecting) return;
+    inline_max_ = std::min(connection_->limits().inline_max, kInlineWish);
     Status status = take_login(data);
     if (status.is_ok()) status = post_all_receives();
     if (!status) return close(status);

@@ -117,6 +117,7 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
     static_assert(sizeof(wss_srp_auth_start) <= kAuthBytes && sizeof(wss_srp_auth_proof) <= kAuthBytes);
     static constexpr uint32_t kSpareReceives = 16;  // unasked messages: keep-alive answers, notifications
     static constexpr uint32_t kSignalEvery = 16;
+    static constexpr uint32_t kInlineWish = 64;
     static constexpr uint32_t kBatch = 32;
     static constexpr size_t kEnginesMax = 16;  // more are not used
 

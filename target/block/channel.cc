@@ -27,12 +27,7 @@ Channel::Channel(Lane& lane, std::shared_ptr<ChannelRecord> record)
       worker_(lane.worker()),
       record_(std::move(record)),
       terms_(record_->terms),
-      inline_max_(std::min(lane.fabric().caps().inline_max, kInlineWish)),
-      done_max_(inline_max_ < wire::done_bytes(0)
-                    ? 0
-                    : std::min((inline_max_ - wire::done_bytes(0)) / sizeof(uint16_t), wire::kDoneMax)),
       send_depth_(send_depth_for(terms_)),
-      read_depth_(std::clamp(lane.fabric().caps().read_depth_max, 1u, kReadDepth)),
       counters_(record_->counters),
       credits_(terms_.credits),
       rights_(*record_),
@@ -82,7 +77,7 @@ Status Channel::open(fabric::ConnectRequest& request, std::span<const std::byte>
     options.send_depth = send_depth_;
     options.receive_depth = slots_;
     options.send_segments = 1;
-    options.inline_bytes = inline_max_;
+    options.inline_bytes = kInlineWish;
     options.read_depth = kReadDepth;
     auto connection = request.create(lane_.poller(), options, *this);
     if (!connection) return connection.status();
@@ -173,7 +168,16 @@ bool Channel::take_credit() noexcept {
     return true;
 }
 
-void Channel::on_established(fabric::Connection&, std::span<const std::byte>) noexcept {
+// Tags in one message that can be inlined.
+static size_t done_max(uint32_t inline_max) {
+    if (inline_max < wire::done_bytes(0)) return 0;
+    return std::min((inline_max - wire::done_bytes(0)) / sizeof(uint16_t), wire::kDoneMax);
+}
+
+void Channel::on_established(fabric::Connection& connection, std::span<const std::byte>) noexcept {
+    inline_max_ = std::min(connection.limits().inline_max, kInlineWish);
+    done_max_ = done_max(inline_max_);
+    read_depth_ = std::min(connection.limits().read_depth, kReadDepth);
     if (life_ == Life::kConnecting) set_life(Life::kLive);
     if (se::Cache* cache = worker_.service().cache()) losses_at_login_ = cache->storage_nodes().losses();
     join_cache();

@@ -257,10 +257,7 @@ class Channel final : public fabric::ConnectionHandler,
     Worker& worker_;
     const std::shared_ptr<ChannelRecord> record_;
     const ChannelTerms terms_;
-    const uint32_t inline_max_;
-    const size_t done_max_;  // tags in one message; below 2: none, as it could not be inlined
     const uint32_t send_depth_;
-    const uint32_t read_depth_;
     Counters& counters_;
 
     std::unique_ptr<fabric::Region> arena_;
@@ -270,6 +267,10 @@ class Channel final : public fabric::ConnectionHandler,
     Request* auth_request_ = nullptr;  // carries the result
     std::unique_ptr<fabric::Connection> connection_;  // dies first: it refers to the memory above
     uint32_t slots_ = 0;
+    // Of the connection, from on_established() on.
+    uint32_t inline_max_ = 0;
+    size_t done_max_ = 0;  // tags in one message; below 2: none, as it could not be inlined
+    uint32_t read_depth_ = 0;
 
     Life life_ = Life::kConnecting;
     uint32_t busy_ = 0;       // requests that storage or range locks hold

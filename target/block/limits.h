@@ -37,7 +37,7 @@ static_assert(kSignalEvery * 2 <= kCreditsMin * kSendDepthPerCredit + kSendDepth
               "a send queue of the least depth sees a signal before it is full");
 // Work requests built before one post(): a reactor's turn rarely has more for one channel.
 constexpr uint32_t kBatch = 32;
-// READs outstanding of one connection; clipped to what the devices can.
+// READs in flight of one connection; fewer where the devices agreed on fewer.
 constexpr uint32_t kReadDepth = 16;
 // Sixteen bytes of header and tag need it, a good response 36; a response with sense is rarer than the space
 // that more would take in every slot of every send queue.

@@ -102,12 +102,13 @@ TEST_P(Conformance, F1_data_is_gathered_from_and_scattered_to_segments_in_order)
     ASSERT_EQ(client_.post({.op = Op::kSend, .cookie = 2}, pieces), Code::kOk);
     ASSERT_EQ(client_.post({.op = Op::kWrite, .cookie = 3, .remote = server_.remote(200)}, pieces),
               Code::kOk);
-    std::array sinks{client_.segment(300, 1), client_.segment(400, 7)};
+    std::vector<Segment> sinks{client_.segment(300, 1), client_.segment(301, 7)};
+    if (client_.connection->limits().read_segments_max < 2) sinks = {client_.segment(300, 8)};
     ASSERT_EQ(client_.post({.op = Op::kRead, .cookie = 4, .remote = server_.remote(200)}, sinks), Code::kOk);
     ASSERT_TRUE(wait([&] { return server_.heard.done(1) && client_.heard.done(4); }));
     EXPECT_EQ(server_.text(0, 2) + server_.text(50, 6), "abcdefgh");
     EXPECT_EQ(server_.text(200, 8), "abcdefgh");
-    EXPECT_EQ(client_.text(300, 1) + client_.text(400, 7), "abcdefgh");
+    EXPECT_EQ(client_.text(300, 8), "abcdefgh");
 }
 
 TEST_P(Conformance, F1_completions_come_in_posting_order_whatever_takes_longest) {
@@ -162,8 +163,8 @@ TEST_P(Conformance, F1_empty_messages_and_transfers_complete) {
 }
 
 TEST_P(Conformance, F2_an_inlined_payload_may_be_changed_as_soon_as_post_returns) {
-    ASSERT_GE(caps().inline_max, 64u);
     ASSERT_NO_FATAL_FAILURE(connect());
+    ASSERT_GE(client_.connection->limits().inline_max, 64u);
     std::byte stack[64];  // not registered: lkeys are not looked at
     std::memset(stack, 'a', sizeof stack);
     ASSERT_EQ(server_.receive(1, 0, 64), Code::kOk);
@@ -242,7 +243,7 @@ TEST_P(Conformance, F7_what_exceeds_the_capabilities_is_refused_at_once) {
     std::vector<Segment> many(options_.send_segments + 1, client_.segment(0, 1));
     if (many.size() > caps().segments_max) many.resize(caps().segments_max + 1, many[0]);
     EXPECT_EQ(client_.post({.op = Op::kSend}, many), Code::kInvalid);
-    Segment big = client_.segment(0, caps().inline_max + 1);
+    Segment big = client_.segment(0, client_.connection->limits().inline_max + 1);
     EXPECT_EQ(client_.post({.op = Op::kSend, .inlined = true}, {&big, 1}), Code::kInvalid);
     if (!caps().send_invalidate) {
         Segment one = client_.segment(0, 1);

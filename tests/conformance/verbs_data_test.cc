@@ -85,7 +85,7 @@ void a_batch_larger_than_the_room_is_refused_whole(Verbs& t) {
 
 void an_inlined_payload_may_change_after_post(Verbs& t) {
     t.connect();
-    uint32_t limit = t.fabric->caps().inline_max;
+    uint32_t limit = t.client.connection->limits().inline_max;
     ASSERT_GE(limit, 64u);
     t.post_receives(t.server, 1);
     memset(t.at(0), 0x5a, limit + 1);
@@ -97,6 +97,12 @@ void an_inlined_payload_may_change_after_post(Verbs& t) {
     ASSERT_TRUE(t.until([&] { return !t.server.completions.empty(); }));
     EXPECT_EQ(t.server.completions[0].length, limit);
     EXPECT_EQ(t.at(Verbs::kReceives)[limit - 1], std::byte{0x5a});
+}
+
+void a_queue_pair_that_the_device_refuses_is_made_with_fewer_inlined_bytes(Verbs& t) {
+    t.options.inline_bytes = 1u << 20;  // no device has that
+    an_inlined_payload_may_change_after_post(t);
+    EXPECT_LT(t.client.connection->limits().inline_max, 1u << 20);
 }
 
 void a_send_waits_briefly_for_its_receive(Verbs& t) {
@@ -128,14 +134,42 @@ void scattered_segments_are_gathered(Verbs& t) {
     EXPECT_EQ(t.client.connection->post({&too_many, 1}), Code::kInvalid);
 }
 
+// A client that answers so many READs asks a server that wishes for 16 in flight.
+void ask_answering(Verbs& t, uint32_t reads) {
+    t.hold = true;
+    t.memory = std::move(*t.fabric->allocate(Verbs::kMemory, Access::kRemoteReadWrite));
+    t.options.read_depth = reads;
+    t.start_connecting();
+    ASSERT_TRUE(t.until([&] { return t.held != nullptr; }));
+}
+
+void reads_in_flight_are_what_the_peer_answers(Verbs& t) {
+    ASSERT_NO_FATAL_FAILURE(ask_answering(t, 3));
+    auto made = t.held->create(*t.server_poller, {}, t.server);
+    ASSERT_TRUE(made) << made.status().to_string();
+    t.server.connection = std::move(*made);
+    ASSERT_TRUE(t.server.connection->accept({}));
+    ASSERT_TRUE(t.until([&] { return t.client.established && t.server.established; }));
+    EXPECT_EQ(t.server.connection->limits().read_depth, 3u);
+    EXPECT_EQ(t.client.connection->limits().read_depth, 3u);
+    memcpy(t.at(4096), "fetched", 8);
+    WorkRequest read{.op = Op::kRead, .remote = t.remote(4096)};
+    for (uint32_t i = 0; i < 20; ++i)
+        ASSERT_EQ(t.post(t.server, read, t.segment(8192 + i * 64, 8)), Code::kOk) << "the rest waits";
+    ASSERT_TRUE(t.until([&] { return t.server.completions.size() == 20; }));
+    EXPECT_STREQ(reinterpret_cast<char*>(t.at(8192 + 19 * 64)), "fetched");
+}
+
 constexpr std::pair<const char*, VerbsBody> kTests[] = {
     VERBS_TEST(private_data_travels_both_ways),
     VERBS_TEST(messages_and_one_sided_operations_arrive),
     VERBS_TEST(unsignalled_work_retires_its_slots),
     VERBS_TEST(a_batch_larger_than_the_room_is_refused_whole),
     VERBS_TEST(an_inlined_payload_may_change_after_post),
+    VERBS_TEST(a_queue_pair_that_the_device_refuses_is_made_with_fewer_inlined_bytes),
     VERBS_TEST(a_send_waits_briefly_for_its_receive),
     VERBS_TEST(scattered_segments_are_gathered),
+    VERBS_TEST(reads_in_flight_are_what_the_peer_answers),
 };
 [[maybe_unused]] const bool registered = register_verbs_tests("VerbsData", __FILE__, kTests);
 

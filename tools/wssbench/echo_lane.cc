@@ -7,12 +7,15 @@ namespace wss::wssbench {
 
 using Mode = EchoOptions::Mode;
 
+// Pings up to this size have the latency of the network alone.
+constexpr uint32_t kInlineWish = 256;
+
 // One connection. Requests end by what the server sends (kRead, kWrite, kPing) or by their own completion;
 // those that ended in one turn begin again in one post.
 class EchoLane::Link final : public fabric::ConnectionHandler {
   public:
-    Link(EchoLane& lane, std::unique_ptr<fabric::Region> memory, uint32_t inline_max)
-        : lane_(lane), memory_(std::move(memory)), inline_max_(inline_max), begun_(lane.options_.depth) {}
+    Link(EchoLane& lane, std::unique_ptr<fabric::Region> memory)
+        : lane_(lane), memory_(std::move(memory)), begun_(lane.options_.depth) {}
 
     Status connect();
     void close() noexcept;
@@ -50,7 +53,7 @@ class EchoLane::Link final : public fabric::ConnectionHandler {
     static constexpr uint64_t kNone = UINT64_MAX;
     EchoLane& lane_;
     const std::unique_ptr<fabric::Region> memory_;
-    const uint32_t inline_max_;
+    uint32_t inline_max_ = 0;  // of the connection
     std::vector<Nanoseconds> begun_;
     std::unique_ptr<fabric::Connection> connection_;
     Offer offer_{};
@@ -65,7 +68,8 @@ Status EchoLane::Link::connect() {
     const EchoOptions& options = lane_.options_;
     uint32_t each = options.burst + 1;
     fabric::ConnectionOptions wish{.send_depth = std::max(128u, 2 * options.depth * each),
-                                   .receive_depth = std::max(128u, 2 * options.depth)};
+                                   .receive_depth = std::max(128u, 2 * options.depth),
+                                   .inline_bytes = kInlineWish};
     auto made = lane_.poller_->connect(lane_.address_, {}, wish, *this);
     if (!made) return made.status();
     connection_ = std::move(*made);
@@ -81,6 +85,7 @@ void EchoLane::Link::on_established(fabric::Connection&, std::span<const std::by
     if (offered.size() < sizeof offer_)
         return lane_.failed(Status(Code::kInvalid, "this is no wssbench echo-server"));
     std::memcpy(&offer_, offered.data(), sizeof offer_);
+    inline_max_ = connection_->limits().inline_max;
     for (uint32_t slot = 0; slot < lane_.options_.depth; ++slot)
         if (!post_receive(slot)) return lane_.failed(Status(Code::kExhausted, "a receive cannot be posted"));
     for (uint32_t slot = 0; slot < lane_.options_.depth; ++slot) go(slot);
@@ -216,8 +221,7 @@ Result<std::unique_ptr<Lane>> EchoLane::create(const std::string& uri, const Ech
         auto memory = lane->fabric_->allocate(Link::slot_bytes(options) * options.depth,
                                               fabric::Access::kRemoteReadWrite);
         if (!memory) return memory.status();
-        lane->links_.push_back(
-            std::make_unique<Link>(*lane, std::move(*memory), lane->fabric_->caps().inline_max));
+        lane->links_.push_back(std::make_unique<Link>(*lane, std::move(*memory)));
     }
     return std::unique_ptr<Lane>(std::move(lane));
 }

@@ -31,7 +31,9 @@ class Peer final : public fabric::ConnectionHandler {
         return connection_ != nullptr;
     }
 
-    void on_established(fabric::Connection&, std::span<const std::byte>) noexcept override {}
+    void on_established(fabric::Connection& connection, std::span<const std::byte>) noexcept override {
+        inline_max_ = connection.limits().inline_max;
+    }
     void on_refused(fabric::Connection&, const Status&, std::span<const std::byte>) noexcept override {
         over();
     }
@@ -61,7 +63,7 @@ class Peer final : public fabric::ConnectionHandler {
     fabric::Region& memory_;
     const std::unique_ptr<fabric::Region> messages_;  // one for each receive
     std::unique_ptr<fabric::Connection> connection_;
-    uint32_t inline_max_ = 0;
+    uint32_t inline_max_ = 0;  // of the connection
     uint32_t answers_ = 0;
     bool immediate_ = false;  // the device has WRITEs that announce themselves
 };
@@ -93,7 +95,6 @@ Status Peer::take(fabric::ConnectRequest& request, fabric::Poller& poller, const
     auto made = request.create(poller, options, *this);
     if (!made) return made.status();
     connection_ = std::move(*made);
-    inline_max_ = std::min(options.inline_bytes, caps.inline_max);
     immediate_ = caps.write_immediate;
     for (uint32_t slot = 0; slot < kEchoDepthMax; ++slot) {
         fabric::Segment piece = segment(slot, kPingBytesMax);

@@ -150,9 +150,7 @@ class SimListener final : public Listener {
 
 class SimConnection final : public Connection {
   public:
-    explicit SimConnection(EndpointPtr endpoint) : endpoint_(std::move(endpoint)) {
-        endpoint_->connection = this;
-    }
+    explicit SimConnection(EndpointPtr endpoint);
     ~SimConnection() override;
     Code post(std::span<const WorkRequest> requests) noexcept override;
     Code post_receives(std::span<const Receive> receives) noexcept override;

@@ -12,6 +12,7 @@ namespace wss::fabric {
 
 constexpr size_t kNewsPerPoll = 64;
 constexpr size_t kPage = 4096;
+constexpr uint32_t kInlineMax = 256;
 
 std::unique_ptr<Fabric> open_sim(sim::Node& node, const SimNetwork& network) {
     return std::make_unique<SimFabric>(node, network);
@@ -45,7 +46,6 @@ class SimRegion final : public Region {
 SimFabric::SimFabric(sim::Node& node, const SimNetwork& network) : node_(node), network_(network) {
     caps_ = {.name = "sim",
              .write_immediate = true,
-             .inline_max = 256,
              .segments_max = 16,
              .read_depth_max = 16,
              .message_max = 1 << 20,
@@ -221,6 +221,16 @@ SimListener::~SimListener() {
         services.erase(found);
 }
 
+SimConnection::SimConnection(EndpointPtr endpoint) : endpoint_(std::move(endpoint)) {
+    endpoint_->connection = this;
+    const Caps& caps = endpoint_->poller->fabric().caps();
+    const uint32_t segments = std::min(caps.segments_max, endpoint_->options.send_segments);
+    limits_ = {.inline_max = kInlineMax,
+               .segments_max = segments,
+               .read_segments_max = segments,
+               .read_depth = caps.read_depth_max};
+}
+
 SimConnection::~SimConnection() {
     WSS_ASSERT(!endpoint_->lives() || endpoint_->state == SimState::kClosed,
                "F5: a connection dies after on_closed");
@@ -232,11 +242,10 @@ static uint32_t length_of(std::span<const Segment> segments) {
     return static_cast<uint32_t>(std::min<uint64_t>(length, UINT32_MAX));
 }
 
-static bool acceptable(const WorkRequest& request, const Caps& caps, const ConnectionOptions& options) {
+static bool acceptable(const WorkRequest& request, const Caps& caps, const ConnectionLimits& limits) {
     uint32_t length = length_of(request.segments);
-    size_t segments_max = std::min(caps.segments_max, options.send_segments);
-    if (request.op == Op::kSendInvalidate || request.segments.size() > segments_max) return false;
-    if (request.inlined && (length > caps.inline_max || request.op == Op::kRead)) return false;
+    if (request.op == Op::kSendInvalidate || request.segments.size() > limits.segments_max) return false;
+    if (request.inlined && (length > limits.inline_max || request.op == Op::kRead)) return false;
     return length <= (request.op == Op::kSend ? caps.message_max : caps.transfer_max);
 }
 
@@ -263,7 +272,7 @@ Code SimConnection::post(std::span<const WorkRequest> requests) noexcept {
     if (!end.open()) return Code::kClosed;
     SimFabric& fabric = end.poller->fabric();
     for (const WorkRequest& request : requests)
-        if (!acceptable(request, fabric.caps(), end.options)) return Code::kInvalid;
+        if (!acceptable(request, fabric.caps(), limits_)) return Code::kInvalid;
     if (end.sends.size() + requests.size() > end.options.send_depth) return Code::kExhausted;
     for (const WorkRequest& request : requests) {
         auto operation = make_operation(request, fabric.world().now());

@@ -12,7 +12,6 @@ namespace wss::fabric::stream {
 Caps caps(std::string_view name, uint32_t dead_peer_ms) {
     return {.name = name,
             .write_immediate = true,
-            .inline_max = kInlineMax,
             .segments_max = kSegmentsMax,
             .read_depth_max = kReadDepthMax,
             .message_max = kMessageMax,
@@ -39,6 +38,9 @@ Engine::Engine(const Setup& setup)
       reads_out_(clip(setup.options.read_depth, kReadDepthMax)),
       reads_in_(clip(setup.options.read_depth, kReadDepthMax)) {
     poller_.count_connection(+1);
+    limits_ = {.inline_max = kInlineMax,
+               .segments_max = sends_.segments_max(),
+               .read_segments_max = sends_.segments_max()};
 }
 
 Engine::~Engine() {
@@ -63,10 +65,10 @@ Hello Engine::hello(HelloKind kind) const noexcept {
 
 Code Engine::check(const WorkRequest& request) const noexcept {
     uint64_t length = bytes_of(request.segments);
-    if (request.segments.size() > sends_.segments_max()) return Code::kInvalid;
+    if (request.segments.size() > limits_.segments_max) return Code::kInvalid;
     if (request.op == Op::kSendInvalidate) return Code::kInvalid;
     if (length > (request.op == Op::kSend ? kMessageMax : kTransferMax)) return Code::kInvalid;
-    if (request.inlined && (length > kInlineMax || request.op == Op::kRead)) return Code::kInvalid;
+    if (request.inlined && (length > limits_.inline_max || request.op == Op::kRead)) return Code::kInvalid;
     return Code::kOk;
 }
 
@@ -150,7 +152,7 @@ size_t Engine::reap() noexcept {
 // --- beginning ---
 
 void Engine::establish(uint8_t read_depth, std::span<const std::byte> data) noexcept {
-    read_depth_out_ = static_cast<uint8_t>(std::min<size_t>(read_depth, reads_out_.items.size()));
+    limits_.read_depth = static_cast<uint32_t>(std::min<size_t>(read_depth, reads_out_.items.size()));
     hello_data_.assign(data.begin(), data.end());
     set_state(State::kAccepted);
     activate();

@@ -211,7 +211,6 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     uint32_t messages_sent_ = 0;  // requests that consumed a receive of the peer
     uint32_t peer_credits_ = 0;
     uint32_t last_write_end_ = 0;  // number after the last WRITE that the peer executes
-    uint8_t read_depth_out_ = 1;
     Fifo<uint32_t> reads_out_;     // positions of READs whose data is coming
     int64_t direct_budget_ = 0;    // bytes that this side may still move itself in this turn
     bool local_fault_ = false;     // the request at built() has a segment that is not ours

@@ -181,7 +181,7 @@ bool Engine::build_request(uint32_t position) noexcept {
     }
     bool takes_receive = entry.op == Op::kSend || entry.op == Op::kWriteImmediate;
     if (takes_receive && messages_sent_ == peer_credits_) return false;
-    if (entry.op == Op::kRead && reads_out_.count >= read_depth_out_) return false;
+    if (entry.op == Op::kRead && reads_out_.count >= limits_.read_depth) return false;
     bool may_be_direct = direct_ && entry.op != Op::kSend && entry.length > 0;
     if (may_be_direct && (!outbox_.empty() || static_cast<int32_t>(acked_ - last_write_end_) < 0))
         return false;

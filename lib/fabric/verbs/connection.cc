@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/fabric/verbs/negotiation.h"
+
 namespace wss::fabric::verbs {
 
 // Retransmissions that are answered by nothing until a peer counts as lost, and the wait for each:
@@ -64,10 +66,13 @@ Status VerbsConnection::create_queues(rdma_cm_id* id) {
     wanted.cap.max_recv_wr = options_.receive_depth;
     wanted.cap.max_send_sge = std::max(options_.send_segments, 1u);
     wanted.cap.max_recv_sge = std::max(options_.receive_segments, 1u);
-    wanted.cap.max_inline_data = caps_.inline_max;
-    if (rdma_create_qp(id, poller_.device().pd(), &wanted) != 0)
+    wanted.cap.max_inline_data = options_.inline_bytes;
+    auto create = [&](ibv_qp_init_attr& attributes) {
+        return rdma_create_qp(id, poller_.device().pd(), &attributes) == 0 ? 0 : errno;
+    };
+    if (int error = create_queue_pair(wanted, create); error != 0)
         return Status::from_errno(
-            errno, fmt::format("{}: no queue pair with {} sends of {} segments and {} receives of {}",
+            error, fmt::format("{}: no queue pair with {} sends of {} segments and {} receives of {}",
                                poller_.device().name(), options_.send_depth, options_.send_segments,
                                options_.receive_depth, options_.receive_segments));
     qp_ = id->qp;
@@ -75,7 +80,10 @@ Status VerbsConnection::create_queues(rdma_cm_id* id) {
     receives_.resize(std::bit_ceil(options_.receive_depth));
     send_mask_ = static_cast<uint32_t>(sends_.size() - 1);
     receive_mask_ = static_cast<uint32_t>(receives_.size() - 1);
-    inline_max_ = caps_.inline_max;
+    limits_.inline_max = wanted.cap.max_inline_data;
+    limits_.segments_max = std::min(options_.send_segments, wanted.cap.max_send_sge);
+    limits_.read_segments_max = limits_.segments_max;
+    receive_segments_max_ = std::min(options_.receive_segments, wanted.cap.max_recv_sge);
     // Often enough that unsignalled work never fills the queue.
     signal_every_ = std::max(options_.send_depth / 4, 1u);
     return Status::ok();
@@ -233,6 +241,8 @@ Result<std::unique_ptr<Connection>> VerbsConnection::accepting(VerbsPoller& poll
     connection->peer_ = to_string(rdma_get_peer_addr(id.get()));
     connection->what_ = "connection from " + connection->peer_;
     connection->offer_ = offer;
+    connection->limits_.read_depth =
+        agree_on_reads(options, poller.device().limits().initiated_reads_max, offer.initiator_depth);
     connection->state_ = State::kRequested;
     if (id->channel != poller.channel() && rdma_migrate_id(id.get(), poller.channel()) != 0)
         return Status::from_errno(errno, connection->what_ + ": it cannot move to another thread");
@@ -253,12 +263,10 @@ Status VerbsConnection::accept(std::span<const std::byte> data) {
     if (data.size() > caps_.accept_data_max)
         return failure(Code::kInvalid, "{}: {} bytes of private data; an answer takes {}", what_, data.size(),
                        caps_.accept_data_max);
-    const DeviceLimits& limits = poller_.device().limits();
-    uint8_t initiated =
-        clip(options_.read_depth, std::min(offer_.initiator_depth, limits.initiated_reads_max));
-    uint8_t answered =
-        clip(options_.read_depth, std::min(offer_.responder_resources, limits.answered_reads_max));
-    rdma_conn_param answer = parameters(data, initiated, answered);
+    const uint8_t answered =
+        clip(options_.read_depth,
+             std::min(offer_.responder_resources, poller_.device().limits().answered_reads_max));
+    rdma_conn_param answer = parameters(data, static_cast<uint8_t>(limits_.read_depth), answered);
     if (rdma_accept(id_.get(), &answer) != 0) {
         Status why =
             Status::from_errno(errno, what_ + ": it cannot be accepted (the peer may have cancelled it)");
@@ -278,6 +286,17 @@ void VerbsConnection::establish(std::span<const std::byte> data) noexcept {
     deadline_ = kNever;
     if (connector_) shorten_receiver_wait();
     handler_.on_established(*this, data);
+}
+
+// The connecting side knows what the peer answers only now.
+void VerbsConnection::on_connected(const CmEvent& event) noexcept {
+    // Providers of iWARP disagree which of the two is the peer's; the device keeps to the right one itself.
+    const bool iwarp = caps_.read_sink_remote_write;
+    const uint8_t peer_answers =
+        iwarp ? std::max(event.initiator_depth, event.responder_resources) : event.initiator_depth;
+    limits_.read_depth =
+        agree_on_reads(options_, poller_.device().limits().initiated_reads_max, peer_answers);
+    establish(event.data());
 }
 
 // Reasons are of the InfiniBand connection manager; iWARP gives errno.
@@ -328,8 +347,9 @@ void VerbsConnection::on_cm_event(const CmEvent& event) noexcept {
         case RDMA_CM_EVENT_REJECTED:
             return on_rejected(event);
         case RDMA_CM_EVENT_ESTABLISHED:
-            // On the accepting side the first message may have been faster.
-            if (state_ == State::kConnecting || state_ == State::kAccepting) establish(event.data());
+            if (state_ == State::kConnecting) return on_connected(event);
+            // The first message may have been faster.
+            if (state_ == State::kAccepting) establish({});
             break;
         case RDMA_CM_EVENT_DISCONNECTED:
         case RDMA_CM_EVENT_TIMEWAIT_EXIT:

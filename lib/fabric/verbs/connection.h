@@ -102,6 +102,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     void on_route_resolved() noexcept;
     void on_rejected(const CmEvent& event) noexcept;
     void establish(std::span<const std::byte> data) noexcept;
+    void on_connected(const CmEvent& event) noexcept;
     // Connecting failed (on the accepting side that is a close like any other).
     void fail(Status why) noexcept;
     void begin_close(Status why) noexcept;
@@ -132,7 +133,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     uint32_t signal_every_ = 1;
     uint32_t send_mask_ = 0;
     uint32_t receive_mask_ = 0;
-    uint32_t inline_max_ = 0;
+    uint32_t receive_segments_max_ = 0;
     std::vector<SendSlot> sends_;
     std::vector<uint64_t> receives_;
     ConnectionHandler& handler_;

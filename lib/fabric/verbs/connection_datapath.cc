@@ -47,8 +47,8 @@ static uint64_t length_of(std::span<const Segment> segments) {
 
 Code VerbsConnection::check(std::span<const WorkRequest> requests) const noexcept {
     for (const WorkRequest& request : requests) {
-        if (request.segments.size() > options_.send_segments) return Code::kInvalid;
-        if (request.inlined && (request.op == Op::kRead || length_of(request.segments) > inline_max_))
+        if (request.segments.size() > limits_.segments_max) return Code::kInvalid;
+        if (request.inlined && (request.op == Op::kRead || length_of(request.segments) > limits_.inline_max))
             return Code::kInvalid;
         if (request.op == Op::kWriteImmediate && !caps_.write_immediate) return Code::kInvalid;
         if (request.op == Op::kSendInvalidate && !caps_.send_invalidate) return Code::kInvalid;
@@ -107,7 +107,7 @@ Code VerbsConnection::post_receives(std::span<const Receive> receives) noexcept 
     if (state_ >= State::kClosing) return Code::kClosed;
     if (qp_ == nullptr) return Code::kInvalid;
     for (const Receive& receive : receives)
-        if (receive.segments.size() > options_.receive_segments) return Code::kInvalid;
+        if (receive.segments.size() > receive_segments_max_) return Code::kInvalid;
     if (receives.size() > options_.receive_depth - (receive_next_ - receive_done_)) return Code::kExhausted;
     while (!receives.empty()) {
         size_t count = std::min(receives.size(), kChainMax);

@@ -8,9 +8,6 @@
 
 namespace wss::fabric::verbs {
 
-// Enough for every command and response of ours (the largest that is worth inlining is a login); more would
-// only make each slot of the send queue larger.
-constexpr uint32_t kInlineMax = 256;
 // Scattered pieces of one work request: more only grows the queues' slots; requests are one region anyway.
 constexpr uint32_t kSegmentsMax = 16;
 constexpr int kResolveTimeoutMs = 3000;
@@ -79,22 +76,6 @@ Status Device::find_at(SocketAddress& where, const Address& address) {
     return Status::ok();
 }
 
-// Devices do not tell how much they inline; they refuse a queue pair that asks too much.
-uint32_t Device::probe_inline() const {
-    Cq cq(ibv_create_cq(context_, 2, nullptr, nullptr, 0));
-    if (cq == nullptr) return 0;
-    for (uint32_t bytes = kInlineMax; bytes >= 16; bytes /= 2) {
-        ibv_qp_init_attr wanted{};
-        wanted.send_cq = wanted.recv_cq = cq.get();
-        wanted.qp_type = IBV_QPT_RC;
-        wanted.cap.max_send_wr = wanted.cap.max_recv_wr = 1;
-        wanted.cap.max_send_sge = wanted.cap.max_recv_sge = 1;
-        wanted.cap.max_inline_data = bytes;
-        if (Qp qp(ibv_create_qp(pd_.get(), &wanted)); qp != nullptr) return bytes;
-    }
-    return 0;
-}
-
 Status Device::describe() {
     ibv_device_attr device{};
     ibv_port_attr port{};
@@ -118,7 +99,6 @@ Status Device::describe() {
     caps_.segments_max = std::min(kSegmentsMax, static_cast<uint32_t>(std::max(device.max_sge, 1)));
     caps_.read_depth_max = std::min(limits_.initiated_reads_max, limits_.answered_reads_max);
     caps_.message_max = caps_.transfer_max = port.max_msg_sz;
-    caps_.inline_max = probe_inline();
     return Status::ok();
 }
 

@@ -35,7 +35,6 @@ class Device {
     Status find(const Address& address);
     Status find_at(SocketAddress& where, const Address& address);  // one of the addresses of the host
     Status describe();
-    uint32_t probe_inline() const;
 
     // What keeps librdmacm from closing the context: an id bound to the device, or the list of all devices.
     CmId anchor_;

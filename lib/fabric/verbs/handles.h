@@ -35,9 +35,6 @@ struct CompletionChannelDeleter {
 struct CqDeleter {
     void operator()(ibv_cq* cq) const noexcept { ibv_destroy_cq(cq); }
 };
-struct QpDeleter {
-    void operator()(ibv_qp* qp) const noexcept { ibv_destroy_qp(qp); }
-};
 struct MrDeleter {
     void operator()(ibv_mr* mr) const noexcept { ibv_dereg_mr(mr); }
 };
@@ -48,7 +45,6 @@ using DeviceList = std::unique_ptr<ibv_context*, DeviceListDeleter>;
 using Pd = std::unique_ptr<ibv_pd, PdDeleter>;
 using CompletionChannel = std::unique_ptr<ibv_comp_channel, CompletionChannelDeleter>;
 using Cq = std::unique_ptr<ibv_cq, CqDeleter>;
-using Qp = std::unique_ptr<ibv_qp, QpDeleter>;
 using Mr = std::unique_ptr<ibv_mr, MrDeleter>;
 
 }  // namespace wss::fabric::verbs

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/fabric/verbs/negotiation.h"
+
+#include <algorithm>
+
+namespace wss::fabric::verbs {
+
+// The shortest message of ours.
+constexpr uint32_t kInlineMin = 16;
+
+static bool ask_for_less(ibv_qp_cap& cap) {
+    if (cap.max_inline_data > 0) {
+        cap.max_inline_data /= 2;
+        if (cap.max_inline_data < kInlineMin) cap.max_inline_data = 0;
+        return true;
+    }
+    if (cap.max_send_sge <= 1 && cap.max_recv_sge <= 1) return false;
+    cap.max_send_sge = std::max(cap.max_send_sge / 2, 1u);
+    cap.max_recv_sge = std::max(cap.max_recv_sge / 2, 1u);
+    return true;
+}
+
+int create_queue_pair(ibv_qp_init_attr& attributes, const CreateQueuePair& create) {
+    // A refusal may leave anything in what it was given.
+    ibv_qp_init_attr wanted = attributes;
+    for (;;) {
+        attributes = wanted;
+        const int error = create(attributes);
+        if (error == 0 || !ask_for_less(wanted.cap)) return error;
+    }
+}
+uint32_t agree_on_reads(const ConnectionOptions& wish, uint8_t device_issues, uint8_t peer_answers) {
+    return std::min<uint32_t>({wish.read_depth, device_issues, peer_answers});
+}
+
+}  // namespace wss::fabric::verbs

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a connection gets of what it wishes for. Functions of what the device and the peer offer; no state.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <functional>
+
+#include "lib/fabric/fabric.h"
+
+namespace wss::fabric::verbs {
+
+// Makes a queue pair and writes its capabilities to `attributes.cap`. Returns 0 or an errno.
+using CreateQueuePair = std::function<int(ibv_qp_init_attr& attributes)>;
+
+// A device does not report how many bytes it inlines, nor how inlined bytes, segments and depths limit each
+// other: it refuses the queue pair. Asks for less after each refusal: half the inlined bytes, down to none,
+// then half the segments, down to one. Returns 0, with what was made in `attributes`, or the last errno.
+int create_queue_pair(ibv_qp_init_attr& attributes, const CreateQueuePair& create);
+
+// READs that this side may have in flight.
+uint32_t agree_on_reads(const ConnectionOptions& wish, uint8_t device_issues, uint8_t peer_answers);
+
+}  // namespace wss::fabric::verbs

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a connection over verbs gets, from devices and peers that give less than it wishes for.
+#include "lib/fabric/verbs/negotiation.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <vector>
+
+namespace wss::fabric::verbs {
+namespace {
+
+// A device that gives a queue pair only within its limits, and writes over what it refuses.
+struct FakeDevice {
+    uint32_t work_requests_max = 4096;
+    uint32_t inline_max = 1024;
+    uint32_t segments_max = 32;
+    // What a place of the send queue may take, inlined bytes and segments together.
+    uint32_t bytes_max = 1u << 20;
+    std::vector<ibv_qp_cap> asked;
+
+    int create(ibv_qp_init_attr& attributes) {
+        ibv_qp_cap& cap = attributes.cap;
+        asked.push_back(cap);
+        const uint32_t bytes = cap.max_send_wr * (cap.max_inline_data + 16 * cap.max_send_sge);
+        if (cap.max_send_wr <= work_requests_max && cap.max_inline_data <= inline_max &&
+            std::max(cap.max_send_sge, cap.max_recv_sge) <= segments_max && bytes <= bytes_max)
+            return 0;
+        cap = {};
+        return EINVAL;
+    }
+    int make(ibv_qp_init_attr& attributes) {
+        return create_queue_pair(attributes, [this](ibv_qp_init_attr& each) { return create(each); });
+    }
+};
+
+ibv_qp_init_attr wish(uint32_t depth, uint32_t segments, uint32_t inlined) {
+    ibv_qp_init_attr attributes{};
+    attributes.cap = {.max_send_wr = depth,
+                      .max_recv_wr = depth,
+                      .max_send_sge = segments,
+                      .max_recv_sge = segments,
+                      .max_inline_data = inlined};
+    return attributes;
+}
+
+TEST(VerbsNegotiation, a_device_that_gives_all_is_asked_once) {
+    FakeDevice device;
+    ibv_qp_init_attr attributes = wish(289, 2, 256);
+    ASSERT_EQ(device.make(attributes), 0);
+    EXPECT_EQ(device.asked.size(), 1u);
+    EXPECT_EQ(attributes.cap.max_inline_data, 256u);
+}
+
+TEST(VerbsNegotiation, a_refused_queue_pair_is_asked_for_with_fewer_inlined_bytes) {
+    for (uint32_t inline_max : {200u, 64u, 60u, 0u}) {
+        FakeDevice device{.inline_max = inline_max};
+        ibv_qp_init_attr attributes = wish(289, 2, 256);
+        ASSERT_EQ(device.make(attributes), 0) << inline_max;
+        EXPECT_LE(attributes.cap.max_inline_data, inline_max);
+        EXPECT_GE(2 * attributes.cap.max_inline_data, std::min(inline_max, 128u));
+        EXPECT_EQ(attributes.cap.max_send_sge, 2u) << "inlining is what can be done without";
+        EXPECT_EQ(attributes.cap.max_send_wr, 289u);
+    }
+}
+
+TEST(VerbsNegotiation, a_long_queue_gets_fewer_inlined_bytes_than_a_short_one) {
+    FakeDevice device{.bytes_max = 32u << 10};
+    ibv_qp_init_attr shorter = wish(1, 1, 256);
+    ibv_qp_init_attr longer = wish(289, 1, 256);
+    ASSERT_EQ(device.make(shorter), 0);
+    ASSERT_EQ(device.make(longer), 0);
+    EXPECT_EQ(shorter.cap.max_inline_data, 256u);
+    EXPECT_EQ(longer.cap.max_inline_data, 64u);
+}
+
+TEST(VerbsNegotiation, a_queue_pair_that_is_refused_without_inlining_is_asked_for_with_fewer_segments) {
+    FakeDevice device{.segments_max = 3};
+    ibv_qp_init_attr attributes = wish(64, 16, 64);
+    ASSERT_EQ(device.make(attributes), 0);
+    EXPECT_EQ(attributes.cap.max_send_sge, 2u);
+    EXPECT_EQ(attributes.cap.max_recv_sge, 2u);
+}
+
+TEST(VerbsNegotiation, a_device_that_gives_nothing_is_asked_a_limited_number_of_times) {
+    FakeDevice device{.work_requests_max = 0};
+    ibv_qp_init_attr attributes = wish(64, 16, 256);
+    EXPECT_EQ(device.make(attributes), EINVAL);
+    // 256 down to 16 and no inlined bytes, then 8, 4, 2 and 1 segments.
+    EXPECT_EQ(device.asked.size(), 10u);
+    for (const ibv_qp_cap& cap : device.asked)
+        EXPECT_EQ(cap.max_send_wr, 64u) << "the depth is what is needed";
+}
+
+TEST(VerbsNegotiation, reads_in_flight_are_the_least_of_wish_device_and_peer) {
+    EXPECT_EQ(agree_on_reads({.read_depth = 16}, 128, 4), 4u);
+    EXPECT_EQ(agree_on_reads({.read_depth = 16}, 2, 4), 2u);
+    EXPECT_EQ(agree_on_reads({.read_depth = 1}, 128, 255), 1u);
+}
+
+}  // namespace
+}  // namespace wss::fabric::verbs
