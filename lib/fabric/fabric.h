@@ -196,6 +196,7 @@ struct ConnectionOptions {
     uint32_t receive_segments = 1;
     uint32_t inline_bytes = 64;  // wished for
     uint32_t read_depth = 16;    // READs in flight, each way; wished for
+    bool posts_reads = true;     // a peer that answers none is refused
     Nanoseconds connect_timeout = from_s(5);
 };
 

@@ -75,6 +75,7 @@ Status Channel::connect(fabric::Poller& poller, bool multi, const wire::PortId& 
     options.send_segments = 1;
     options.receive_segments = 1;
     options.inline_bytes = kInlineWish;
+    options.posts_reads = false;
     options.connect_timeout = options_.connect_timeout;
     auto connection = poller.connect(options_.address, data, options, *this);
     if (!connection) {

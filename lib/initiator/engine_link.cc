@@ -20,6 +20,7 @@ Status EngineLink::connect(fabric::Poller& poller, const wire::CacheEngineNotice
     options.receive_depth = kReceives;
     options.send_segments = 1;
     options.inline_bytes = 0;
+    options.posts_reads = false;
     options.connect_timeout = timeout;
     auto connection = poller.connect(*address, data, options, *this);
     if (!connection) return connection.status();

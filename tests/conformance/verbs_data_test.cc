@@ -139,6 +139,7 @@ void ask_answering(Verbs& t, uint32_t reads) {
     t.hold = true;
     t.memory = std::move(*t.fabric->allocate(Verbs::kMemory, Access::kRemoteReadWrite));
     t.options.read_depth = reads;
+    t.options.posts_reads = reads > 0;
     t.start_connecting();
     ASSERT_TRUE(t.until([&] { return t.held != nullptr; }));
 }
@@ -160,6 +161,27 @@ void reads_in_flight_are_what_the_peer_answers(Verbs& t) {
     EXPECT_STREQ(reinterpret_cast<char*>(t.at(8192 + 19 * 64)), "fetched");
 }
 
+void a_peer_that_answers_no_reads_is_refused_with_the_reason(Verbs& t) {
+    ASSERT_NO_FATAL_FAILURE(ask_answering(t, 0));
+    auto made = t.held->create(*t.server_poller, {}, t.server);
+    ASSERT_FALSE(made) << "its READs would never end";
+    EXPECT_NE(made.status().text().find("the peer answers 0"), std::string::npos)
+        << made.status().to_string();
+    t.held->reject(bytes_of("it cannot be served"));
+    ASSERT_TRUE(t.until([&] { return t.client.refused; }));
+    EXPECT_EQ(t.client.data, "it cannot be served");
+}
+
+void a_connecting_side_refuses_a_peer_that_answers_no_reads(Verbs& t) {
+    ASSERT_NO_FATAL_FAILURE(ask_answering(t, 16));
+    auto made = t.held->create(*t.server_poller, {.read_depth = 0, .posts_reads = false}, t.server);
+    ASSERT_TRUE(made) << made.status().to_string();
+    t.server.connection = std::move(*made);
+    ASSERT_TRUE(t.server.connection->accept({}));
+    ASSERT_TRUE(t.until([&] { return t.client.refused && t.server.closed; }));
+    EXPECT_NE(t.client.why.text().find("the peer answers 0"), std::string::npos) << t.client.why.to_string();
+}
+
 constexpr std::pair<const char*, VerbsBody> kTests[] = {
     VERBS_TEST(private_data_travels_both_ways),
     VERBS_TEST(messages_and_one_sided_operations_arrive),
@@ -170,6 +192,8 @@ constexpr std::pair<const char*, VerbsBody> kTests[] = {
     VERBS_TEST(a_send_waits_briefly_for_its_receive),
     VERBS_TEST(scattered_segments_are_gathered),
     VERBS_TEST(reads_in_flight_are_what_the_peer_answers),
+    VERBS_TEST(a_peer_that_answers_no_reads_is_refused_with_the_reason),
+    VERBS_TEST(a_connecting_side_refuses_a_peer_that_answers_no_reads),
 };
 [[maybe_unused]] const bool registered = register_verbs_tests("VerbsData", __FILE__, kTests);
 

@@ -24,6 +24,7 @@ class Engine::Reach::Channel final : public fabric::ConnectionHandler {
         fabric::ConnectionOptions options;
         options.send_depth = options.receive_depth = options.send_segments = 1;
         options.inline_bytes = 0;
+        options.posts_reads = false;
         options.connect_timeout = kConnectTimeout;
         auto connection = reach_.net_.poller->connect(*address, data, options, *this);
         if (!connection) return connection.status();

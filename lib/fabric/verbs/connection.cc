@@ -241,8 +241,9 @@ Result<std::unique_ptr<Connection>> VerbsConnection::accepting(VerbsPoller& poll
     connection->peer_ = to_string(rdma_get_peer_addr(id.get()));
     connection->what_ = "connection from " + connection->peer_;
     connection->offer_ = offer;
-    connection->limits_.read_depth =
-        agree_on_reads(options, poller.device().limits().initiated_reads_max, offer.initiator_depth);
+    auto reads = agree_on_reads(options, poller.device().limits().initiated_reads_max, offer.initiator_depth);
+    if (!reads) return reads.status();
+    connection->limits_.read_depth = *reads;
     connection->state_ = State::kRequested;
     if (id->channel != poller.channel() && rdma_migrate_id(id.get(), poller.channel()) != 0)
         return Status::from_errno(errno, connection->what_ + ": it cannot move to another thread");
@@ -294,8 +295,9 @@ void VerbsConnection::on_connected(const CmEvent& event) noexcept {
     const bool iwarp = caps_.read_sink_remote_write;
     const uint8_t peer_answers =
         iwarp ? std::max(event.initiator_depth, event.responder_resources) : event.initiator_depth;
-    limits_.read_depth =
-        agree_on_reads(options_, poller_.device().limits().initiated_reads_max, peer_answers);
+    auto reads = agree_on_reads(options_, poller_.device().limits().initiated_reads_max, peer_answers);
+    if (!reads) return fail(reads.status().within(what_));
+    limits_.read_depth = *reads;
     establish(event.data());
 }
 

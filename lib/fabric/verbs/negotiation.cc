@@ -29,8 +29,16 @@ int create_queue_pair(ibv_qp_init_attr& attributes, const CreateQueuePair& creat
         if (error == 0 || !ask_for_less(wanted.cap)) return error;
     }
 }
-uint32_t agree_on_reads(const ConnectionOptions& wish, uint8_t device_issues, uint8_t peer_answers) {
-    return std::min<uint32_t>({wish.read_depth, device_issues, peer_answers});
+
+Result<uint32_t> agree_on_reads(const ConnectionOptions& wish, uint8_t device_issues, uint8_t peer_answers) {
+    const uint32_t agreed = std::min<uint32_t>({wish.read_depth, device_issues, peer_answers});
+    if (agreed == 0 && wish.posts_reads)
+        return failure(
+            Code::kUnsupported,
+            "RDMA READ is needed: the peer answers {} at a time (responder resources), this device "
+            "issues {}",
+            peer_answers, device_issues);
+    return agreed;
 }
 
 }  // namespace wss::fabric::verbs

@@ -18,7 +18,8 @@ using CreateQueuePair = std::function<int(ibv_qp_init_attr& attributes)>;
 // then half the segments, down to one. Returns 0, with what was made in `attributes`, or the last errno.
 int create_queue_pair(ibv_qp_init_attr& attributes, const CreateQueuePair& create);
 
-// READs that this side may have in flight.
-uint32_t agree_on_reads(const ConnectionOptions& wish, uint8_t device_issues, uint8_t peer_answers);
+// READs that this side may have in flight. A queue pair without any never completes the READ that it is
+// given, and nothing that is posted after it.
+Result<uint32_t> agree_on_reads(const ConnectionOptions& wish, uint8_t device_issues, uint8_t peer_answers);
 
 }  // namespace wss::fabric::verbs

@@ -93,9 +93,21 @@ TEST(VerbsNegotiation, a_device_that_gives_nothing_is_asked_a_limited_number_of_
 }
 
 TEST(VerbsNegotiation, reads_in_flight_are_the_least_of_wish_device_and_peer) {
-    EXPECT_EQ(agree_on_reads({.read_depth = 16}, 128, 4), 4u);
-    EXPECT_EQ(agree_on_reads({.read_depth = 16}, 2, 4), 2u);
-    EXPECT_EQ(agree_on_reads({.read_depth = 1}, 128, 255), 1u);
+    EXPECT_EQ(*agree_on_reads({.read_depth = 16}, 128, 4), 4u);
+    EXPECT_EQ(*agree_on_reads({.read_depth = 16}, 2, 4), 2u);
+    EXPECT_EQ(*agree_on_reads({.read_depth = 1}, 128, 255), 1u);
+}
+
+TEST(VerbsNegotiation, a_peer_that_answers_no_reads_is_refused_by_those_who_post_them) {
+    auto refused = agree_on_reads({.read_depth = 16}, 128, 0);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.status().code(), Code::kUnsupported);
+    EXPECT_NE(refused.status().text().find("the peer answers 0"), std::string::npos)
+        << refused.status().to_string();
+    auto useless = agree_on_reads({.read_depth = 16}, 0, 16);
+    ASSERT_FALSE(useless);
+    EXPECT_NE(useless.status().text().find("this device issues 0"), std::string::npos);
+    EXPECT_EQ(*agree_on_reads({.read_depth = 16, .posts_reads = false}, 128, 0), 0u);
 }
 
 }  // namespace
