@@ -243,6 +243,8 @@ TEST_P(Conformance, F7_what_exceeds_the_capabilities_is_refused_at_once) {
     std::vector<Segment> many(options_.send_segments + 1, client_.segment(0, 1));
     if (many.size() > caps().segments_max) many.resize(caps().segments_max + 1, many[0]);
     EXPECT_EQ(client_.post({.op = Op::kSend}, many), Code::kInvalid);
+    std::vector<Segment> sinks(client_.connection->limits().read_segments_max + 1, client_.segment(0, 1));
+    EXPECT_EQ(client_.post({.op = Op::kRead, .remote = server_.remote(0)}, sinks), Code::kInvalid);
     Segment big = client_.segment(0, client_.connection->limits().inline_max + 1);
     EXPECT_EQ(client_.post({.op = Op::kSend, .inlined = true}, {&big, 1}), Code::kInvalid);
     if (!caps().send_invalidate) {

@@ -82,7 +82,7 @@ Status VerbsConnection::create_queues(rdma_cm_id* id) {
     receive_mask_ = static_cast<uint32_t>(receives_.size() - 1);
     limits_.inline_max = wanted.cap.max_inline_data;
     limits_.segments_max = std::min(options_.send_segments, wanted.cap.max_send_sge);
-    limits_.read_segments_max = limits_.segments_max;
+    limits_.read_segments_max = std::min(limits_.segments_max, poller_.device().limits().read_segments_max);
     receive_segments_max_ = std::min(options_.receive_segments, wanted.cap.max_recv_sge);
     // Often enough that unsignalled work never fills the queue.
     signal_every_ = std::max(options_.send_depth / 4, 1u);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/fabric/verbs/connection.h"
+#include "lib/fabric/verbs/negotiation.h"
 #include "lib/fabric/verbs/tag.h"
 
 namespace wss::fabric::verbs {
@@ -47,7 +48,7 @@ static uint64_t length_of(std::span<const Segment> segments) {
 
 Code VerbsConnection::check(std::span<const WorkRequest> requests) const noexcept {
     for (const WorkRequest& request : requests) {
-        if (request.segments.size() > limits_.segments_max) return Code::kInvalid;
+        if (request.segments.size() > segments_max(request.op, limits_)) return Code::kInvalid;
         if (request.inlined && (request.op == Op::kRead || length_of(request.segments) > limits_.inline_max))
             return Code::kInvalid;
         if (request.op == Op::kWriteImmediate && !caps_.write_immediate) return Code::kInvalid;

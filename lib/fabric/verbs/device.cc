@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "lib/fabric/verbs/negotiation.h"
+
 namespace wss::fabric::verbs {
 
 // Scattered pieces of one work request: more only grows the queues' slots; requests are one region anyway.
@@ -85,6 +87,7 @@ Status Device::describe() {
         return Status::from_errno(error, fmt::format("{}: port {} cannot be queried", name(), port_));
     limits_.queue_depth_max = static_cast<uint32_t>(std::max(device.max_qp_wr, 1));
     limits_.completions_max = static_cast<uint32_t>(std::max(device.max_cqe, 1));
+    limits_.read_segments_max = read_segments(device);
     // 8-bit fields of the connection manager.
     limits_.initiated_reads_max = static_cast<uint8_t>(std::clamp(device.max_qp_init_rd_atom, 0, 255));
     limits_.answered_reads_max = static_cast<uint8_t>(std::clamp(device.max_qp_rd_atom, 0, 255));

@@ -30,6 +30,11 @@ int create_queue_pair(ibv_qp_init_attr& attributes, const CreateQueuePair& creat
     }
 }
 
+uint32_t read_segments(const ibv_device_attr& device) {
+    const int segments = device.max_sge_rd > 0 ? std::min(device.max_sge, device.max_sge_rd) : device.max_sge;
+    return static_cast<uint32_t>(std::max(segments, 1));
+}
+
 Result<uint32_t> agree_on_reads(const ConnectionOptions& wish, uint8_t device_issues, uint8_t peer_answers) {
     const uint32_t agreed = std::min<uint32_t>({wish.read_depth, device_issues, peer_answers});
     if (agreed == 0 && wish.posts_reads)

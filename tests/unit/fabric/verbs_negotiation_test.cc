@@ -92,6 +92,19 @@ TEST(VerbsNegotiation, a_device_that_gives_nothing_is_asked_a_limited_number_of_
         EXPECT_EQ(cap.max_send_wr, 64u) << "the depth is what is needed";
 }
 
+TEST(VerbsNegotiation, a_read_has_no_more_segments_than_the_device_scatters_reads_to) {
+    EXPECT_EQ(read_segments({.max_sge = 30, .max_sge_rd = 1}), 1u);
+    EXPECT_EQ(read_segments({.max_sge = 16, .max_sge_rd = 30}), 16u);
+    EXPECT_EQ(read_segments({.max_sge = 30, .max_sge_rd = 0}), 30u) << "the device does not report it";
+}
+
+TEST(VerbsNegotiation, a_read_is_posted_with_the_segments_of_reads_only) {
+    const ConnectionLimits limits{.segments_max = 4, .read_segments_max = 1};
+    EXPECT_EQ(segments_max(Op::kRead, limits), 1u);
+    for (Op op : {Op::kSend, Op::kSendInvalidate, Op::kWrite, Op::kWriteImmediate})
+        EXPECT_EQ(segments_max(op, limits), 4u);
+}
+
 TEST(VerbsNegotiation, reads_in_flight_are_the_least_of_wish_device_and_peer) {
     EXPECT_EQ(*agree_on_reads({.read_depth = 16}, 128, 4), 4u);
     EXPECT_EQ(*agree_on_reads({.read_depth = 16}, 2, 4), 2u);
