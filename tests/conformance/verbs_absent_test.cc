@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a user reads who asks for RDMA where there is none. Runs on any machine.
 #include <gtest/gtest.h>
+#include <infiniband/verbs.h>
 
 #include "lib/fabric/open.h"
 
@@ -21,6 +22,11 @@ TEST(VerbsAbsent, an_unknown_host_is_named) {
     ASSERT_FALSE(opened);
     EXPECT_NE(opened.status().text().find("no-such-host.invalid"), std::string::npos)
         << opened.status().to_string();
+}
+
+TEST(VerbsAbsent, memory_is_registered_so_that_the_process_may_fork) {
+    ASSERT_FALSE(open(*Address::parse("rdma://203.0.113.1", 5555)));
+    EXPECT_NE(ibv_is_fork_initialized(), IBV_FORK_DISABLED);
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
 
+#include "lib/base/log.h"
 #include "lib/fabric/verbs/negotiation.h"
 
 namespace wss::fabric::verbs {
@@ -105,7 +107,20 @@ Status Device::describe() {
     return Status::ok();
 }
 
+// A program that uses libwss may fork. Before Linux 5.12 the page that parent or child writes next is copied,
+// and the device goes on with the one that is the child's now: registered memory has to be kept out of the
+// child. libibverbs does nothing where the kernel copies such pages in time (IBV_FORK_UNNEEDED).
+static void prepare_for_forks() {
+    static std::once_flag once;
+    std::call_once(once, [] {
+        if (int error = ibv_fork_init(); error != 0)
+            log::warning("libibverbs cannot prepare for fork ({}); this process must not fork",
+                         Status::from_errno(error, "").to_string());
+    });
+}
+
 Result<std::shared_ptr<Device>> Device::open(const Address& address) {
+    prepare_for_forks();
     std::shared_ptr<Device> device(new Device);
     WSS_TRY(device->find(address));
     device->pd_.reset(ibv_alloc_pd(device->context_));
