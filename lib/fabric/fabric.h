@@ -18,7 +18,8 @@
 //  F2  A posted buffer belongs to the fabric until its completion is delivered. An unsignalled operation
 //      completes when a later signalled one of the same connection does; if it fails it is reported although
 //      unsignalled. An operation with `inlined` set has its payload copied before post() returns.
-//  F3  A send that finds no receive posted waits for one. A slow peer is not an error.
+//  F3  A send that finds no receive posted waits for one. A slow peer is not an error; verbs closes the
+//      connection after 15 to 30 s in which the peer took nothing of what was sent.
 //  F4  A refused remote access (bad key, out of bounds, no permission, revoked region) never touches memory.
 //      The operation completes with kRemoteAccess and the connection closes, on both sides.
 //  F5  When a connection closes, for whatever reason, everything still posted completes with kFlushed (the

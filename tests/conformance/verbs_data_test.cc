@@ -182,6 +182,16 @@ void a_connecting_side_refuses_a_peer_that_answers_no_reads(Verbs& t) {
     EXPECT_NE(t.client.why.text().find("the peer answers 0"), std::string::npos) << t.client.why.to_string();
 }
 
+void a_peer_that_posts_no_receives_is_closed(Verbs& t) {
+    t.connect();
+    ASSERT_EQ(t.post(t.client, {.op = Op::kSend, .cookie = 9}, t.segment(0, 8)), Code::kOk);
+    ASSERT_TRUE(t.until([&] { return t.client.closed; }, from_s(35)));
+    // Soft RoCE of Linux 6.1 ends it by itself after 12 s: it counts the refusals as no answer.
+    EXPECT_EQ(t.client.why.code(), Code::kUnavailable) << t.client.why.to_string();
+    ASSERT_EQ(t.client.completions.size(), 1u);
+    EXPECT_NE(t.client.completions[0].status, CompletionStatus::kOk);
+}
+
 constexpr std::pair<const char*, VerbsBody> kTests[] = {
     VERBS_TEST(private_data_travels_both_ways),
     VERBS_TEST(messages_and_one_sided_operations_arrive),
@@ -194,6 +204,7 @@ constexpr std::pair<const char*, VerbsBody> kTests[] = {
     VERBS_TEST(reads_in_flight_are_what_the_peer_answers),
     VERBS_TEST(a_peer_that_answers_no_reads_is_refused_with_the_reason),
     VERBS_TEST(a_connecting_side_refuses_a_peer_that_answers_no_reads),
+    VERBS_TEST(a_peer_that_posts_no_receives_is_closed),
 };
 [[maybe_unused]] const bool registered = register_verbs_tests("VerbsData", __FILE__, kTests);
 

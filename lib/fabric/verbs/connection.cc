@@ -18,10 +18,13 @@ namespace wss::fabric::verbs {
 // was paused. Not 7, the greatest: soft RoCE takes it for "for ever".
 constexpr uint8_t kRetries = 6;
 constexpr uint8_t kAckTimeoutExponent = 17;
-// For ever: the peer's slowness in posting receives is not an error (F3).
-constexpr uint8_t kReceiverNotReadyRetries = 7;
-// What a sender waits when no receive is posted: code 12 = 0.64 ms. The default, code 0, is 655 ms.
+// What a sender waits when no receive is posted: code 12 = 0.64 ms. The default, code 0, is 655 ms. The
+// receiver chooses it and sends it with each refusal; the sender waits at least as long (IBTA C9-130).
 constexpr uint8_t kReceiverNotReadyTimer = 12;
+// Without a limit: the greatest that has one, 6, would end a connection after 6 x 0.64 = 3.84 ms in which the
+// peer's thread did not run, or with code 0 would halt senders for 655 ms where a busy receiver is 1 us late
+// (F3). TakeWatch has the limit.
+constexpr uint8_t kReceiverNotReadyRetries = 7;
 // The marker that closing posts behind everything.
 constexpr uint32_t kMarkers = 1;
 
@@ -284,7 +287,7 @@ Status VerbsConnection::accept(std::span<const std::byte> data) {
 
 void VerbsConnection::establish(std::span<const std::byte> data) noexcept {
     state_ = State::kEstablished;
-    deadline_ = kNever;
+    set_deadline(SystemClock().now() + kTakeTick);
     if (connector_) shorten_receiver_wait();
     handler_.on_established(*this, data);
 }

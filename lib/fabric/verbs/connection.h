@@ -25,6 +25,7 @@
 #include "lib/fabric/resolve.h"
 #include "lib/fabric/verbs/handles.h"
 #include "lib/fabric/verbs/poller.h"
+#include "lib/fabric/verbs/take_watch.h"
 
 namespace wss::fabric::verbs {
 
@@ -103,6 +104,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     void on_rejected(const CmEvent& event) noexcept;
     void establish(std::span<const std::byte> data) noexcept;
     void on_connected(const CmEvent& event) noexcept;
+    void check_taking() noexcept;
     // Connecting failed (on the accepting side that is a close like any other).
     void fail(Status why) noexcept;
     void begin_close(Status why) noexcept;
@@ -128,6 +130,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     uint32_t send_next_ = 0;         // sequence of the next work request
     uint32_t send_done_ = 0;         // all before it are completed
     uint32_t send_unsignalled_ = 0;  // posted since the last signalled one
+    uint32_t send_awaited_ = 0;      // sequence after the last signalled one
     uint32_t receive_next_ = 0;
     uint32_t receive_done_ = 0;
     uint32_t signal_every_ = 1;
@@ -153,6 +156,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     std::array<std::byte, 256> data_;         // of our request before, of the peer's reject after
     uint8_t data_length_ = 0;
     Offer offer_;
+    TakeWatch take_watch_;
     bool connector_ = false;
     bool told_ = false;     // the user has the connection
     bool refused_ = false;  // the last call is on_refused

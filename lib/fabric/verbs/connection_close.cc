@@ -79,10 +79,20 @@ void VerbsConnection::on_deadline() noexcept {
         await_goodbye_ = false;
         return advance_close();
     }
-    if (state_ == State::kEstablished || state_ == State::kClosed) return;
+    if (state_ == State::kEstablished) return check_taking();
+    if (state_ == State::kClosed) return;
     const char* why = state_ == State::kLookingUp ? "no answer from a name server" : "not connected";
     try_next(failure(Code::kTimedOut, "{}: {} within {} ms", what_, why,
                      options_.connect_timeout.count / from_ms(1).count));
+}
+
+void VerbsConnection::check_taking() noexcept {
+    const bool waits = static_cast<int32_t>(send_awaited_ - send_done_) > 0;
+    if (take_watch_.is_stuck(waits, send_done_))
+        return begin_close(failure(
+            Code::kUnavailable, "{}: the peer took nothing of what was sent for {} s (it posts no receives)",
+            what_, kTakeTick.count / from_s(1).count));
+    set_deadline(SystemClock().now() + kTakeTick);
 }
 
 void VerbsConnection::take_cause(CompletionStatus status, const ibv_wc& done) noexcept {

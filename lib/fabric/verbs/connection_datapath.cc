@@ -83,6 +83,7 @@ void VerbsConnection::post_chain(std::span<const WorkRequest> requests) noexcept
         if (signalled) send_unsignalled_ = 0;
         sends_[send_next_ & send_mask_] = {request.cookie, request.op, request.signalled};
         wr.wr_id = send_id(tag_, send_next_++);
+        if (signalled) send_awaited_ = send_next_;
         wr.next = &chain[i + 1];
         wr.sg_list = free_segment;
         wr.num_sge = static_cast<int>(request.segments.size());

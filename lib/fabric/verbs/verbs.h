@@ -4,8 +4,8 @@
 //
 // Files: handles (RAII of every verbs object) · address (names to socket addresses) · device (finds and
 // describes the device) · region · poller (completion queue, event channels, deadlines) · negotiation (what a
-// connection gets of what it wishes for) · connection (set-up and closing) · listener (who wants to
-// connect) · *_datapath (post and poll, nothing else).
+// connection gets of what it wishes for) · connection (set-up and closing) · take_watch (ends one whose peer
+// takes nothing) · listener (who wants to connect) · *_datapath (post and poll, nothing else).
 //
 // What differs from other fabrics: a region of this fabric cannot be revoked by a peer's kSendInvalidate
 // (user memory registrations are not invalidatable; kernel peers' fast registrations are). Private data may

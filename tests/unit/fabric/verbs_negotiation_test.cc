@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <vector>
 
+#include "lib/fabric/verbs/take_watch.h"
+
 namespace wss::fabric::verbs {
 namespace {
 
@@ -121,6 +123,20 @@ TEST(VerbsNegotiation, a_peer_that_answers_no_reads_is_refused_by_those_who_post
     ASSERT_FALSE(useless);
     EXPECT_NE(useless.status().text().find("this device issues 0"), std::string::npos);
     EXPECT_EQ(*agree_on_reads({.read_depth = 16, .posts_reads = false}, 128, 0), 0u);
+}
+
+TEST(TakeWatch, a_peer_that_took_nothing_between_two_looks_is_stuck) {
+    TakeWatch watch;
+    EXPECT_FALSE(watch.is_stuck(true, 7)) << "it may have been posted just now";
+    EXPECT_TRUE(watch.is_stuck(true, 7));
+}
+
+TEST(TakeWatch, a_slow_peer_and_an_idle_connection_are_not_stuck) {
+    TakeWatch watch;
+    for (uint32_t done = 0; done < 10; ++done) EXPECT_FALSE(watch.is_stuck(true, done));
+    for (int look = 0; look < 3; ++look) EXPECT_FALSE(watch.is_stuck(false, 10));
+    EXPECT_FALSE(watch.is_stuck(true, 10)) << "nothing was awaited at the look before";
+    EXPECT_FALSE(watch.is_stuck(false, 10));
 }
 
 }  // namespace
