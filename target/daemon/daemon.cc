@@ -212,6 +212,10 @@ Status Daemon::create_service() {
         auto cache = CachePart::create(config_, state_, *reactors_[0]);
         if (!cache) return cache.status();
         cache_ = std::move(*cache);
+    } else {
+        auto uncached = UncachedStart::look(state_, *reactors_[0]);
+        if (!uncached) return uncached.status().within("the state of the cache that this target had");
+        uncached_ = std::move(*uncached);
     }
     std::vector<fabric::Fabric*> fabrics;
     for (auto& fabric : fabrics_) fabrics.push_back(fabric.get());
@@ -227,7 +231,9 @@ Status Daemon::create_service() {
     };
     if (cached) cache_->add_remote_storage(options);
     if (cached) cache_->follow_deletions(options);
+    if (uncached_ != nullptr) uncached_->follow_deletions(options);
     volumes_ = std::make_unique<volume::VolumeSet>(reactors, std::move(options));
+    if (uncached_ != nullptr) volumes_->table(0).add_observer(*uncached_);
     std::shared_ptr<volume::ReservationBook> reservations;
     if (state_ != nullptr) {
         auto book = volume::ReservationBook::open(state_);

@@ -28,6 +28,7 @@
 #include "target/daemon/cache_part.h"
 #include "target/daemon/http_part.h"
 #include "target/daemon/process.h"
+#include "target/daemon/uncached_start.h"
 #include "target/kv/kv_part.h"
 #include "target/volume/volume_set.h"
 
@@ -82,6 +83,7 @@ class Daemon final : public Service {
     std::vector<std::unique_ptr<reactor::Reactor>> reactors_;
     std::unique_ptr<CachePart> cache_;  // nullptr: no cache
     std::unique_ptr<volume::VolumeSet> volumes_;
+    std::unique_ptr<UncachedStart> uncached_;  // nullptr: a cache, or nothing that one would be needed for
     std::unique_ptr<block::Service> service_;
     std::shared_ptr<const auth::SecretBook> secrets_;  // as of the start
     // The same, as keys of tls://; what is replaced at a reload.

@@ -39,6 +39,28 @@ def test_a_volume_whose_option_is_missing_keeps_its_dirty_lines_in_the_engines(t
             assert client.command(FLUSH, 0, 0)[0] == 0
 
 
+def without(command: list[str], *options: str) -> list[str]:
+    """The command without these options and their values."""
+    values = {at + 1 for at, word in enumerate(command) if word in options}
+    return [word for at, word in enumerate(command) if word not in options and at not in values]
+
+
+def test_a_start_without_the_cache_serves_no_volume_with_dirty_lines(tmp_path, nbd):
+    with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
+        written_by_default(cluster, nbd)
+        command = list(cluster.target.command)
+        cluster.target.command = without(command, "--cache-listen", "--cache-policy", "--cache-read-ahead")
+        cluster.target.start()
+        shown = run(BUILD / "wssctl", "--control", cluster.control, "volume", "list").stdout
+        assert "disk" in shown and "start it with --cache-listen" in shown, shown
+        assert cluster.target.stop() == 0
+        cluster.target.command = command
+        cluster.target.start()
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            assert client.command(READ, 0, 64 * KIB) == (0, b"\xe1" * 64 * KIB)
+            assert client.command(FLUSH, 0, 0)[0] == 0
+
+
 def test_a_shrink_drops_dirty_lines_beyond_the_new_end(tmp_path, nbd):
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
         with RawNbd(nbd(cluster.target, "disk").socket) as client:

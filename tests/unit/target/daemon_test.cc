@@ -4,8 +4,11 @@
 #include "target/daemon/daemon.h"
 
 #include <atomic>
+#include <fstream>
 #include <thread>
 
+#include "target/cache/membership.h"
+#include "tests/unit/io/harness.h"
 #include "tests/unit/target/world.h"
 
 namespace wss::block::testing {
@@ -127,6 +130,57 @@ TEST(Daemon, says_what_is_wrong_and_leaves_nothing_behind) {
     ASSERT_FALSE(third.is_ok());
     EXPECT_NE(third.status().to_string().find("/nonexistent/file"), std::string::npos);
     EXPECT_TRUE((*first)->stop());
+}
+
+// Started once, so that the state file has the WWIDs of both volumes.
+std::vector<volume::VolumeInfo> volumes_after_a_start(const control::TargetConfig& config) {
+    auto daemon = daemon::Daemon::start(config);
+    EXPECT_TRUE(daemon.is_ok()) << daemon.status().to_string();
+    if (!daemon.is_ok()) return {};
+    std::vector<volume::VolumeInfo> volumes = (*daemon)->volumes().list();
+    EXPECT_TRUE((*daemon)->stop());
+    return volumes;
+}
+
+TEST(Daemon, without_a_cache_refuses_volumes_that_engines_hold_dirty_lines_of) {
+    io::test::TemporaryFolder folder;
+    auto config = small_target();
+    config.state = folder.file("state.json");
+    for (auto& volume : config.volumes) {
+        volume.backend = "aio:" + folder.file(volume.name);
+        volume.size = 1 << 20;
+        volume.create = true;
+    }
+    const auto before = volumes_after_a_start(config);
+    ASSERT_EQ(before.size(), 2u);
+    se::Membership membership;
+    membership.storage = 7;
+    membership.dirty[before[0].identity.wwid] = {.name = before[0].name, .bytes = before[0].size};
+    std::ofstream(config.state + ".cache") << membership.to_text();
+
+    auto daemon = daemon::Daemon::start(config);
+    ASSERT_TRUE(daemon.is_ok()) << daemon.status().to_string();
+    volume::VolumeSet& volumes = (*daemon)->volumes();
+    const auto refused = volumes.find(before[0].name), served = volumes.find(before[1].name);
+    ASSERT_TRUE(refused.is_ok() && served.is_ok());
+    EXPECT_TRUE(refused->closed);
+    EXPECT_NE(refused->trouble.find("--cache-listen"), std::string::npos) << refused->trouble;
+    EXPECT_FALSE(served->closed);
+    EXPECT_EQ(volumes.reopen(before[0].name, {}).code(), Code::kRefused);
+    for (bool give_up_dirty : {false, true})
+        EXPECT_EQ(volumes.remove(before[0].name, {give_up_dirty}).code(), Code::kRefused);
+    EXPECT_TRUE(volumes.remove(before[1].name));
+    EXPECT_TRUE((*daemon)->stop());
+}
+
+TEST(Daemon, without_a_cache_refuses_a_damaged_state_of_the_cache) {
+    io::test::TemporaryFolder folder;
+    auto config = small_target();
+    config.state = folder.file("state.json");
+    std::ofstream(config.state + ".cache") << "{";
+    auto daemon = daemon::Daemon::start(config);
+    EXPECT_EQ(daemon.status().code(), Code::kInvalid) << daemon.status().to_string();
+    if (daemon.is_ok()) (void)(*daemon)->stop();
 }
 
 }  // namespace
