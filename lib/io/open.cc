@@ -124,12 +124,6 @@ bool too_many_filters(std::string_view specification) {
 
 }  // namespace
 
-Status try_backend(const std::string& specification) {
-    int depth = 0;
-    if (without_filters(specification, depth).starts_with("ram:")) return Status::ok();
-    return open_backend(specification, {.read_only = true, .any_size = true}).status();
-}
-
 bool may_take_storage(std::string_view specification) {
     constexpr std::string_view kRbd = "rbd:";
     int depth = 0;

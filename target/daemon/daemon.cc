@@ -24,7 +24,6 @@
 #include "target/daemon/target_metrics.h"
 #include "target/kv/kv_metrics.h"
 #include "target/metrics/tls_samples.h"
-#include "target/volume/try_volumes.h"
 
 namespace wss::daemon {
 
@@ -268,7 +267,6 @@ Status Daemon::start_threads() {
 }
 
 Status Daemon::open_volumes() {
-    WSS_TRY(volume::try_volumes(config_.volumes));
     WSS_TRY(volumes_->restore());
     WSS_TRY(volumes_->declare(config_.volumes));
     for (const auto& volume : config_.volumes) {

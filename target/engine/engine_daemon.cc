@@ -17,7 +17,6 @@
 #include "target/daemon/boot_id.h"
 #include "target/daemon/machine_id.h"
 #include "target/metrics/tls_samples.h"
-#include "target/volume/try_volumes.h"
 
 namespace wss::daemon {
 
@@ -102,7 +101,6 @@ static std::string owner_of(const fabric::Address& target) {
 }
 
 Status EngineDaemon::open_volumes(cache::Engine::Options& options) {
-    WSS_TRY(volume::try_volumes(config_.volumes));
     for (const volume::VolumeOptions& volume : config_.volumes) {
         auto backend = io::open_backend(volume.backend, {.size = volume.size,
                                                          .create = volume.create,
