@@ -183,6 +183,7 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     WSS_TRY(former.find(how.give_up_dirty));
     const RecordPtr lost = former.record();
     const std::shared_ptr<Volume> volume = former.volume();
+    const bool was_lost = volume->lost();
     if (lost->resizing.exchange(true))
         return failure(Code::kBusy, "volume {}: a change of its size, or a reopening, is not over; try again",
                        name);
@@ -212,7 +213,13 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
         save_again();
     }
     const io::Backend& now = again->backend();
-    if (!now.lost()) return Status::ok();
+    if (!now.lost()) {
+        // Notices of its size that came before it replaced the old one found nobody. One that was given up
+        // does not become smaller for storage that may be the wrong one.
+        if (was_lost)
+            follow_backend(name, again.get(), volume->lost_all() ? again->size() : 0, now.limits().size);
+        return Status::ok();
+    }
     return failure(Code::kRefused, "volume {}: its storage is still another owner's: {}", name,
                    now.trouble());
 }
