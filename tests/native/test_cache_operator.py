@@ -20,6 +20,16 @@ def written_by_default(cluster: Cluster, nbd) -> None:
         cluster.target.kill()
 
 
+def returns_with_its_data(cluster, nbd, command) -> None:
+    """What written_by_default() wrote is there after a start with the former command."""
+    assert cluster.target.stop() == 0
+    cluster.target.command = command
+    cluster.target.start()
+    with RawNbd(nbd(cluster.target, "disk").socket) as client:
+        assert client.command(READ, 0, 64 * KIB) == (0, b"\xe1" * 64 * KIB)
+        assert client.command(FLUSH, 0, 0)[0] == 0
+
+
 def test_a_volume_whose_option_is_missing_keeps_its_dirty_lines_in_the_engines(tmp_path, nbd):
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
         written_by_default(cluster, nbd)
@@ -31,12 +41,7 @@ def test_a_volume_whose_option_is_missing_keeps_its_dirty_lines_in_the_engines(t
         assert [(volume["name"], volume["dirty_lines"]) for volume in absent] == [("disk", 1)]
         shown = run(BUILD / "wssctl", "--control", cluster.control, "cache", "status").stdout
         assert "volume disk" in shown and "is not open" in shown and "cache give-up disk" in shown
-        assert cluster.target.stop() == 0
-        cluster.target.command = command
-        cluster.target.start()
-        with RawNbd(nbd(cluster.target, "disk").socket) as client:
-            assert client.command(READ, 0, 64 * KIB) == (0, b"\xe1" * 64 * KIB)
-            assert client.command(FLUSH, 0, 0)[0] == 0
+        returns_with_its_data(cluster, nbd, command)
 
 
 def without(command: list[str], *options: str) -> list[str]:
@@ -53,12 +58,7 @@ def test_a_start_without_the_cache_serves_no_volume_with_dirty_lines(tmp_path, n
         cluster.target.start()
         shown = run(BUILD / "wssctl", "--control", cluster.control, "volume", "list").stdout
         assert "disk" in shown and "start it with --cache-listen" in shown, shown
-        assert cluster.target.stop() == 0
-        cluster.target.command = command
-        cluster.target.start()
-        with RawNbd(nbd(cluster.target, "disk").socket) as client:
-            assert client.command(READ, 0, 64 * KIB) == (0, b"\xe1" * 64 * KIB)
-            assert client.command(FLUSH, 0, 0)[0] == 0
+        returns_with_its_data(cluster, nbd, command)
 
 
 def test_a_shrink_drops_dirty_lines_beyond_the_new_end(tmp_path, nbd):
