@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of backends. A new one adds a row.
-#include "lib/io/open.h"
-
 #include <charconv>
 
 #include "lib/base/size.h"
@@ -10,6 +8,7 @@
 #include "lib/io/plugin.h"
 #include "lib/io/ram/ram.h"
 #include "lib/io/rbd/options.h"
+#include "lib/io/specification.h"
 #include "lib/io/threads/threads.h"
 #include "lib/io/uring/uring.h"
 
@@ -106,35 +105,10 @@ constexpr Kind kKinds[] = {
                   const OpenOptions& options) { return open_filter(make_delay_filter, rest, options); }},
 };
 
-// What is below them; their number.
-std::string_view without_filters(std::string_view specification, int& depth) {
-    for (depth = 0; specification.starts_with("error:") || specification.starts_with("delay:"); ++depth) {
-        size_t colon = specification.find(':', 6);
-        if (colon == std::string_view::npos) break;
-        specification.remove_prefix(colon + 1);
-    }
-    return specification;
-}
-
-bool too_many_filters(std::string_view specification) {
-    int depth = 0;
-    (void)without_filters(specification, depth);
-    return depth > kFiltersMax;
-}
-
 }  // namespace
 
-bool may_take_storage(std::string_view specification) {
-    constexpr std::string_view kRbd = "rbd:";
-    int depth = 0;
-    const std::string_view storage = without_filters(specification, depth);
-    if (!storage.starts_with(kRbd)) return false;
-    auto options = parse_rbd_options(storage.substr(kRbd.size()));
-    return options && options->steal;
-}
-
 Opened open_backend(const std::string& specification, const OpenOptions& options) {
-    if (too_many_filters(specification))
+    if (without_filters(specification).filters > kFiltersMax)
         return failure(Code::kInvalid, "at most {} filters on one backend", kFiltersMax);
     for (const Kind& kind : kKinds)
         if (specification.starts_with(kind.prefix))

@@ -11,7 +11,7 @@
 #include "lib/base/suggest.h"
 #include "lib/cache/policy.h"
 #include "lib/fabric/address.h"
-#include "lib/io/open.h"
+#include "lib/io/specification.h"
 #include "target/volume/access.h"
 #include "target/volume/rate_limit.h"
 

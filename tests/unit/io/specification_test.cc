@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a specification says before it is opened.
-#include "lib/io/open.h"
+#include "lib/io/specification.h"
 
 #include <gtest/gtest.h>
 

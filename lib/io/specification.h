@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the specification of a backend says before anything is opened. Needs no backend.
+#pragma once
+
+#include <string_view>
+
+namespace wss::io {
+
+// What is below its filters, and how many these are.
+struct Unfiltered {
+    std::string_view storage;
+    int filters = 0;
+};
+Unfiltered without_filters(std::string_view specification);
+
+// To open it may take the storage from an owner that is alive, and would lose it (steal=true).
+bool may_take_storage(std::string_view specification);
+
+}  // namespace wss::io
