@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Domain: what all pollers, regions and connections of one shm fabric share. The table of regions, the page
-// that tells peers which regions are valid, and the words that tell us which foreign region a peer is busy
-// in.
+// Domain: what all pollers, regions and connections of one shm fabric share. The table of regions, and the
+// page that tells peers which regions are valid.
 //
 // Thread-safety: all functions.
 #pragma once
@@ -16,7 +15,7 @@
 
 namespace wss::fabric::shm {
 
-constexpr uint32_t kSlots = 1u << 16;  // regions that peers can reach themselves; more are reached by frames
+constexpr uint32_t kSlots = 1u << 16;  // regions that peers can map; more are reached by frames
 constexpr uint32_t kNoSlot = kSlots;
 constexpr size_t kValidityBytes = kSlots * sizeof(std::atomic<uint32_t>);
 
@@ -26,10 +25,6 @@ struct Validity {
     uint32_t generation = 0;
 };
 
-// How peers reach a region themselves: by a mapping of their own, which outlives the region, or by system
-// calls on our memory, which may be freed when the region is gone.
-enum class Reach : uint8_t { kMapped, kForeign };
-
 class Domain {
   public:
     static Result<std::shared_ptr<Domain>> create();
@@ -38,19 +33,11 @@ class Domain {
     int validity_fd() const { return validity_.fd.get(); }
 
     Validity take_slot() noexcept;
-    // Peers stop using the region: later operations see it, those in progress in foreign memory are waited
-    // for, a bounded time. The slot of a region in which a peer still claims to be busy is not used again
-    // until that peer is done or gone.
-    void invalidate(const Validity& validity, Reach reach) noexcept;
-
-    // The word in which a peer says what it is busy in, for as long as its connection lives.
-    void add_peer(const std::atomic<uint32_t>* busy);
-    void remove_peer(const std::atomic<uint32_t>* busy) noexcept;
+    // Peers stop using the region: later operations see it.
+    void invalidate(const Validity& validity) noexcept;
 
   private:
     Domain() = default;
-    bool anyone_busy_in(uint32_t slot) const noexcept;  // REQUIRES lock_
-    void reclaim_stuck() noexcept;                      // REQUIRES lock_
     std::atomic<uint32_t>& word(uint32_t slot) const {
         return reinterpret_cast<std::atomic<uint32_t>*>(validity_.mapping.data())[slot];
     }
@@ -59,29 +46,22 @@ class Domain {
     SharedMemory validity_;
     std::mutex lock_;  // protects what follows
     std::vector<uint32_t> free_slots_;
-    std::vector<uint32_t> stuck_slots_;  // a peer was busy there for longer than we wait
     std::vector<uint32_t> generations_;
-    std::vector<const std::atomic<uint32_t>*> peers_;
 };
 
-// A region of this fabric: in a memfd of its own (allocated) or anywhere (registered).
-class ShmRegion final : public Region {
+// A region in a memfd of its own: allocate(). What register_memory() makes is a stream::TableRegion.
+class SharedRegion final : public Region {
   public:
-    ShmRegion(std::shared_ptr<Domain> domain, SharedMemory memory, size_t bytes, Access access);
-    ShmRegion(std::shared_ptr<Domain> domain, std::span<std::byte> memory, Access access);
-    ~ShmRegion() override;
+    SharedRegion(std::shared_ptr<Domain> domain, SharedMemory memory, size_t bytes, Access access);
+    ~SharedRegion() override;
 
-    const Validity& validity() const { return validity_; }
-    Reach reach() const { return reach_; }
-    int fd() const { return memory_.fd.get(); }  // -1: foreign memory
+    const Validity& validity() const { return validity_; }  // no slot: peers may not map it
+    int fd() const { return memory_.fd.get(); }
 
   private:
-    void enter(std::span<std::byte> bytes, Access access);
-
     const std::shared_ptr<Domain> domain_;
     SharedMemory memory_;
     Validity validity_;
-    Reach reach_ = Reach::kForeign;
 };
 
 }  // namespace wss::fabric::shm

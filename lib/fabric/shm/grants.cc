@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric/shm/grants.h"
 
-#include <poll.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
+#include <atomic>
 #include <cstring>
-
-#include "lib/fabric/stream/outbox.h"
 
 namespace wss::fabric::shm {
 
@@ -18,14 +10,6 @@ using stream::SendEntry;
 
 // More regions than that of one peer are forgotten and asked for again.
 constexpr size_t kGrantsMax = 4096;
-
-void Grants::attach(Mapping validity, std::atomic<uint32_t>* busy, pid_t pid) noexcept {
-    validity_ = std::move(validity);
-    busy_ = busy;
-    pid_ = pid;
-    if (pid_ != 0) pidfd_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
-    if (!pidfd_) pid_ = 0;
-}
 
 Grants::Grant* Grants::find(uint32_t rkey) noexcept {
     if (last_ != nullptr && last_rkey_ == rkey) return last_;
@@ -44,8 +28,6 @@ void Grants::detach() noexcept {
     grants_.clear();
     last_ = nullptr;
     validity_.reset();
-    busy_ = nullptr;
-    pidfd_.reset();
 }
 
 bool Grants::take(const GrantMessage& message, Descriptor memory) {
@@ -58,8 +40,9 @@ bool Grants::take(const GrantMessage& message, Descriptor memory) {
                 .length = message.length,
                 .mapping = {}};
     if (message.kind != GrantKind::kNone) {
-        bool possible = message.validity.slot < kSlots && message.validity.generation != 0 &&
-                        message.length > 0 && message.address + message.length > message.address &&
+        bool possible = message.kind == GrantKind::kMapped && message.validity.slot < kSlots &&
+                        message.validity.generation != 0 && message.length > 0 &&
+                        message.address + message.length > message.address &&
                         message.access != Access::kLocal && message.access <= Access::kRemoteReadWrite;
         if (!possible) return false;
     }
@@ -77,7 +60,7 @@ bool Grants::take(const GrantMessage& message, Descriptor memory) {
 
 bool Grants::is_valid(const Grant& grant) const noexcept {
     auto* words = reinterpret_cast<std::atomic<uint32_t>*>(validity_.data());
-    return words[grant.validity.slot].load(std::memory_order_seq_cst) == grant.validity.generation;
+    return words[grant.validity.slot].load(std::memory_order_acquire) == grant.validity.generation;
 }
 
 static void copy(const SendEntry& entry, std::span<const Segment> segments, std::byte* remote) {
@@ -93,14 +76,12 @@ static void copy(const SendEntry& entry, std::span<const Segment> segments, std:
 
 bool Grants::move(const SendEntry& entry, std::span<const Segment> segments) noexcept {
     Grant& grant = *find(entry.remote.rkey);
-    if (grant.kind == GrantKind::kNone) return false;
     Access need = entry.op == Op::kRead ? Access::kRemoteRead : Access::kRemoteWrite;
     if (!stream::allows(grant.access, need)) return false;
     uint64_t offset = entry.remote.address - grant.address;
     if (entry.remote.address < grant.address || entry.length > grant.length ||
         offset > grant.length - entry.length)
         return false;
-    if (grant.kind == GrantKind::kForeign) return move_foreign(grant, entry, segments);
     if (!is_valid(grant)) {
         last_ = nullptr;
         grants_.erase(entry.remote.rkey);
@@ -108,32 +89,6 @@ bool Grants::move(const SendEntry& entry, std::span<const Segment> segments) noe
     }
     copy(entry, segments, grant.mapping.data() + offset);
     return true;
-}
-
-// A process id may come to name another process: not while its pidfd says that it lives.
-bool Grants::peer_lives() const noexcept {
-    pollfd poll{.fd = pidfd_.get(), .events = POLLIN, .revents = 0};
-    return pidfd_ && ::poll(&poll, 1, 0) == 0;
-}
-
-bool Grants::move_foreign(Grant& grant, const SendEntry& entry, std::span<const Segment> segments) noexcept {
-    if (pid_ == 0 || !peer_lives()) return false;
-    std::array<iovec, stream::kSegmentsMax> local;
-    size_t count = stream::gather(segments, 0, entry.length, local);
-    iovec remote{.iov_base = reinterpret_cast<void*>(entry.remote.address), .iov_len = entry.length};
-    // Said before the look at the validity: see Domain::invalidate().
-    busy_->store(grant.validity.slot + 1, std::memory_order_seq_cst);
-    ssize_t moved = -1;
-    if (is_valid(grant))
-        moved = entry.op == Op::kRead ? process_vm_readv(pid_, local.data(), count, &remote, 1, 0)
-                                      : process_vm_writev(pid_, local.data(), count, &remote, 1, 0);
-    else
-        errno = EFAULT;
-    int error = errno;
-    busy_->store(0, std::memory_order_release);
-    if (moved == static_cast<ssize_t>(entry.length)) return true;
-    if (moved < 0 && (error == EPERM || error == ENOSYS)) pid_ = 0;  // the kernel will not change its mind
-    return false;
 }
 
 }  // namespace wss::fabric::shm

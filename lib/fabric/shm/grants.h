@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grants: what one connection knows of the peer's regions, and how it moves data to and from them itself.
+// Grants: what one connection knows of the peer's regions: which of them it maps, and so moves data to and
+// from itself.
 //
 // Thread-safety: none; belongs to its connection.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <unordered_map>
 
@@ -19,7 +18,6 @@ namespace wss::fabric::shm {
 enum class GrantKind : uint8_t {
     kNone = 1,  // send frames
     kMapped,    // the memfd comes with this message
-    kForeign,   // process_vm_readv/writev
 };
 
 // From the owner of region `rkey`, over the socket. Both ends are on one host: no byte order to agree on.
@@ -36,17 +34,16 @@ static_assert(sizeof(GrantMessage) == 32, "no padding whose bytes would leak");
 
 class Grants {
   public:
-    // `validity`: the peer's page; `busy`: our word for the peer to see; `pid` 0: no foreign access.
-    void attach(Mapping validity, std::atomic<uint32_t>* busy, pid_t pid) noexcept;
+    // `validity`: the peer's page.
+    void attach(Mapping validity) noexcept { validity_ = std::move(validity); }
     void detach() noexcept;
 
     bool knows(uint32_t rkey) const { return grants_.contains(rkey); }
-    // Reached by loads and stores.
     bool is_mapped(uint32_t rkey) noexcept;
     // False: the message cannot be true.
     bool take(const GrantMessage& message, Descriptor memory);
 
-    // True when the data is in place. False: let the owner do it, or refuse it. REQUIRES knows(rkey).
+    // True when the data is in place. False: let the owner do it, or refuse it. REQUIRES is_mapped(rkey).
     bool move(const stream::SendEntry& entry, std::span<const Segment> segments) noexcept;
 
   private:
@@ -59,19 +56,12 @@ class Grants {
         Mapping mapping;
     };
     bool is_valid(const Grant& grant) const noexcept;
-    bool move_foreign(Grant& grant, const stream::SendEntry& entry,
-                      std::span<const Segment> segments) noexcept;
-    bool peer_lives() const noexcept;
-
     Grant* find(uint32_t rkey) noexcept;
 
     std::unordered_map<uint32_t, Grant> grants_;
     uint32_t last_rkey_ = 0;
     Grant* last_ = nullptr;  // of last_rkey_: one region after the other is what users do
     Mapping validity_;
-    std::atomic<uint32_t>* busy_ = nullptr;
-    pid_t pid_ = 0;
-    Descriptor pidfd_;
 };
 
 }  // namespace wss::fabric::shm

@@ -35,7 +35,11 @@ struct SharedMemory {
 // A memfd of a fixed size. `read_only`: nobody but us, now, can map it writable.
 Result<SharedMemory> make_shared(const char* name, size_t bytes, bool read_only);
 // Maps a peer's memfd. Fails unless it has that size and is sealed against shrinking, which would let the
-// peer fault us.
+// peer fault us. A userfaultfd that the peer has on its own mapping does not concern ours.
+// A peer that punches holes without end still makes accesses fault, and each fault waits for the fallocate()
+// in progress: 0.1 ms on average, 0.5 s at worst on a busy machine. The new pages are charged to us, and
+// beyond the limit of vm.overcommit_memory=2 a fault is SIGBUS. No seal prevents it: those that forbid holes
+// forbid writable mappings too. The peer is a process of our user, which could as well stop or kill us.
 Result<Mapping> map_shared(int fd, size_t bytes, bool writable);
 
 }  // namespace wss::fabric::shm

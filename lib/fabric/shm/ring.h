@@ -38,7 +38,6 @@ struct Area {
     };
     Direction directions[2];  // written by side 0, by side 1
     SharedWord32 asleep[2];   // of side 0, 1: kSleeps, kWantsSpace
-    SharedWord32 busy[2];  // of side 0, 1: 1 + the slot of the peer's foreign region it moves data to or from
 };
 constexpr uint32_t kSleeps = 1;
 constexpr uint32_t kWantsSpace = 2;
@@ -62,9 +61,6 @@ class Rings {
     void awake() noexcept;
     // After read() or write(): must the peer be woken? True at most once per sleep of its.
     bool peer_needs_waking() noexcept;
-
-    std::atomic<uint32_t>* my_busy() const noexcept { return &area_->busy[side_].value; }
-    const std::atomic<uint32_t>* peer_busy() const noexcept { return &area_->busy[1 - side_].value; }
 
   private:
     Mapping mapping_;

@@ -29,11 +29,10 @@ class ShmFabric final : public Fabric {
         Result<SharedMemory> memory = make_shared("wss-region", whole, access == Access::kRemoteRead);
         if (!memory) return memory.status();
         return std::unique_ptr<Region>(
-            std::make_unique<ShmRegion>(domain_, std::move(*memory), bytes, access));
+            std::make_unique<SharedRegion>(domain_, std::move(*memory), bytes, access));
     }
     Result<std::unique_ptr<Region>> register_memory(std::span<std::byte> memory, Access access) override {
-        if (memory.empty()) return failure(Code::kInvalid, "cannot register a region of no bytes");
-        return std::unique_ptr<Region>(std::make_unique<ShmRegion>(domain_, memory, access));
+        return stream::register_memory(domain_->table(), memory, access);
     }
 
   private:

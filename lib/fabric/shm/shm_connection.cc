@@ -2,7 +2,6 @@
 #include "lib/fabric/shm/shm_connection.h"
 
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -28,21 +27,17 @@ constexpr uint8_t kGrantNotNow = 1;
 // --- greetings ---
 
 int say(int socket, const Hello& hello, std::span<const int> descriptors) noexcept {
-    std::array<std::byte, kGreetingBytes> bytes;
-    stream::encode(hello, std::span(bytes).first<stream::kHelloBytes>());
-    pid_t pid = getpid();
-    std::memcpy(&bytes[stream::kHelloBytes], &pid, sizeof pid);
+    std::array<std::byte, stream::kHelloBytes> bytes;
+    stream::encode(hello, bytes);
     return send(socket, bytes, descriptors);
 }
 
 ssize_t hear(int socket, Greeting& greeting) noexcept {
-    std::array<std::byte, kGreetingBytes> bytes;
+    std::array<std::byte, stream::kHelloBytes> bytes;
     greeting.message = receive(socket, bytes);
     if (greeting.message.bytes <= 0) return greeting.message.bytes;
     if (greeting.message.bytes != static_cast<ssize_t>(bytes.size())) return -EPROTO;
-    if (stream::decode(std::span(bytes).first<stream::kHelloBytes>(), greeting.hello) != HelloFault::kNone)
-        return -EPROTO;
-    std::memcpy(&greeting.pid, &bytes[stream::kHelloBytes], sizeof greeting.pid);
+    if (stream::decode(bytes, greeting.hello) != HelloFault::kNone) return -EPROTO;
     return greeting.message.bytes;
 }
 
@@ -76,9 +71,7 @@ void ShmConnection::dial() noexcept {
 }
 
 Status ShmConnection::greet() noexcept {
-    Result<Peer> peer = check_peer(socket_.get());
-    if (!peer) return peer.status().within(peer_);
-    peer_process_ = *peer;
+    if (Result<Peer> peer = check_peer(socket_.get()); !peer) return peer.status().within(peer_);
     Result<SharedMemory> area = make_shared("wss-rings", sizeof(Area), false);
     if (!area) return area.status();
     std::array descriptors{area->fd.get(), domain_->validity_fd()};
@@ -109,18 +102,14 @@ void ShmConnection::greeted(Greeting& greeting) noexcept {
     Result<Mapping> validity = map_shared(greeting.message.descriptors[0].get(), kValidityBytes, false);
     if (!validity) return refuse_connect(validity.status().within(peer_), {});
     poller_.set_deadline(*this, kNever);
-    pid_t pid = greeting.pid == peer_process_.pid ? greeting.pid : 0;
-    stream(std::move(*validity), pid, answer.read_depth, answer.private_data());
+    stream(std::move(*validity), answer.read_depth, answer.private_data());
     drain_socket();
 }
 
-// The peer's own idea of its process id must agree with the kernel's: in a child of the one that listened, or
-// from another namespace, the id would name a different process.
-void ShmConnection::stream(Mapping validity, pid_t pid, uint8_t read_depth, std::span<const std::byte> data) {
+void ShmConnection::stream(Mapping validity, uint8_t read_depth, std::span<const std::byte> data) {
     phase_ = Phase::kStreaming;
-    grants_.attach(std::move(validity), rings_.my_busy(), pid);
+    grants_.attach(std::move(validity));
     direct_ = true;
-    domain_->add_peer(rings_.peer_busy());
     shm_poller_.add(*this);
     establish(read_depth, data);
 }
@@ -144,10 +133,9 @@ ShmConnection::ShmConnection(ShmPoller& poller, std::shared_ptr<Domain> domain, 
       domain_(std::move(domain)),
       socket_(std::move(visitor.socket)),
       phase_(Phase::kDeciding),
-      peer_process_(visitor.peer),
       visitor_validity_(std::move(visitor.validity)),
       peer_read_depth_(visitor.hello.read_depth) {
-    peer_ = peer_process_.to_string();
+    peer_ = visitor.peer.to_string();
     rings_.attach(std::move(visitor.area), 1);
     if (Status status = poller_.watch(*this, socket_.get(), EPOLLIN | EPOLLRDHUP); !status)
         fail(std::move(status));
@@ -167,7 +155,7 @@ Status ShmConnection::accept(std::span<const std::byte> data) {
         fail(failure(Code::kUnavailable, "{} hung up before it was accepted", peer_));
         return failure(Code::kClosed, "{} has gone", peer_);
     }
-    stream(std::move(visitor_validity_), peer_process_.pid, peer_read_depth_, {});
+    stream(std::move(visitor_validity_), peer_read_depth_, {});
     return Status::ok();
 }
 
@@ -244,10 +232,7 @@ bool ShmConnection::sleep() noexcept {
 
 void ShmConnection::detach(bool) noexcept {
     if (phase_ == Phase::kDeciding) say(socket_.get(), hello(HelloKind::kReject), {});
-    if (phase_ == Phase::kStreaming) {
-        shm_poller_.remove(*this);
-        domain_->remove_peer(rings_.peer_busy());
-    }
+    if (phase_ == Phase::kStreaming) shm_poller_.remove(*this);
     grants_.detach();
     rings_.detach();
     visitor_validity_.reset();
@@ -263,38 +248,35 @@ bool ShmConnection::move_now(Op op, const Segment& local, RemoteAddress remote) 
     return grants_.move(entry, {&local, 1});
 }
 
-stream::Engine::Direct ShmConnection::move_directly(const SendEntry& entry,
-                                                    std::span<const Segment> segments) noexcept {
-    uint32_t rkey = entry.remote.rkey;
-    if (asking_) return Direct::kWait;
+stream::Engine::Reach ShmConnection::reach(uint32_t rkey) noexcept {
+    if (asking_) return Reach::kWait;
     if (skipped_ == rkey) {
         skipped_.reset();
-        return Direct::kNo;
+        return Reach::kFrames;
     }
     if (!grants_.knows(rkey)) {
         asking_ = rkey;
-        return Direct::kAsk;
+        return Reach::kAsk;
     }
-    return grants_.move(entry, segments) ? Direct::kDone : Direct::kNo;
+    return grants_.is_mapped(rkey) ? Reach::kDirect : Reach::kFrames;
 }
 
-// The peer asks how it may reach a region itself. What it may not reach it is told to send frames for: the
-// frame is then refused in its place among the requests.
+// The peer asks how it may reach a region itself. For a region that it may not reach at all it sends frames
+// too: the frame is then refused in its place among the requests.
 bool ShmConnection::on_grant_ask(uint32_t rkey) noexcept {
     GrantMessage message{.rkey = rkey};
     Descriptor nothing;
     int memory = -1;
     stream::RegionTable::Guard guard = table_->guard();
     const stream::RegionTable::Entry* entry = table_->find(rkey);
-    if (entry != nullptr && entry->access != Access::kLocal) {
-        auto* region = static_cast<ShmRegion*>(entry->owner);
-        message.kind = region->reach() == Reach::kMapped ? GrantKind::kMapped : GrantKind::kForeign;
+    auto* shared = entry != nullptr ? static_cast<SharedRegion*>(entry->owner) : nullptr;
+    if (shared != nullptr && shared->validity().slot != kNoSlot) {
+        message.kind = GrantKind::kMapped;
         message.access = entry->access;
-        message.validity = region->validity();
-        message.address = region->remote_address();
+        message.validity = shared->validity();
+        message.address = shared->remote_address();
         message.length = entry->bytes.size();
-        if (message.validity.slot == kNoSlot) message.kind = GrantKind::kNone;
-        if (message.kind == GrantKind::kMapped) memory = region->fd();
+        memory = shared->fd();
     }
     auto* bytes = reinterpret_cast<const std::byte*>(&message);
     std::span<const int> descriptors(&memory, memory >= 0 ? 1 : 0);

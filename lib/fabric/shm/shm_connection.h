@@ -16,14 +16,11 @@ namespace wss::fabric::shm {
 
 class ShmPoller;
 
-// A hello with what only this fabric says. Descriptors that travel with it: connect: area, validity page;
-// accept: validity page; reject: none.
-constexpr size_t kGreetingBytes = stream::kHelloBytes + sizeof(pid_t);
+// Descriptors that travel with a hello: connect: area, validity page; accept: validity page; reject: none.
 int say(int socket, const stream::Hello& hello, std::span<const int> descriptors) noexcept;
 
 struct Greeting {
     stream::Hello hello;
-    pid_t pid = 0;  // that the peer believes to have
     Message message;
 };
 // Fails as receive() does; -EPROTO when it is no greeting.
@@ -62,7 +59,10 @@ class ShmConnection final : public stream::Engine {
     ssize_t read(std::span<const iovec> into) noexcept override;
     ssize_t write(std::span<const iovec> from) noexcept override;
     void detach(bool orderly) noexcept override;
-    Direct move_directly(const stream::SendEntry& entry, std::span<const Segment> segments) noexcept override;
+    Reach reach(uint32_t rkey) noexcept override;
+    bool move_directly(const stream::SendEntry& entry, std::span<const Segment> segments) noexcept override {
+        return grants_.move(entry, segments);
+    }
     bool on_grant_ask(uint32_t rkey) noexcept override;
     bool on_grant(uint32_t rkey, uint8_t status) noexcept override;
 
@@ -70,7 +70,7 @@ class ShmConnection final : public stream::Engine {
     Status greet() noexcept;
     void hear_greeting() noexcept;
     void greeted(Greeting& greeting) noexcept;
-    void stream(Mapping validity, pid_t pid, uint8_t read_depth, std::span<const std::byte> data);
+    void stream(Mapping validity, uint8_t read_depth, std::span<const std::byte> data);
     void drain_socket() noexcept;
     void wake_peer() noexcept;
 
@@ -78,7 +78,6 @@ class ShmConnection final : public stream::Engine {
     const std::shared_ptr<Domain> domain_;
     Descriptor socket_;
     Phase phase_;
-    Peer peer_process_;
     Rings rings_;
     Grants grants_;
     std::optional<uint32_t> asking_;   // rkey that the peer is asked about

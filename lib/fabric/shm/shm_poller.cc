@@ -131,8 +131,6 @@ Result<std::unique_ptr<ConnectRequest>> ShmArrival::request() {
                     .peer = peer_,
                     .area = std::move(*area),
                     .validity = std::move(*validity)};
-    // See ShmConnection::stream().
-    if (greeting_.pid != peer_.pid) visitor.peer.pid = 0;
     return std::unique_ptr<ConnectRequest>(std::make_unique<ShmConnectRequest>(domain_, std::move(visitor)));
 }
 

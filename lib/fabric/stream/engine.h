@@ -76,12 +76,12 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
         ConnectionHandler& handler;
         State state;
     };
-    // What a derived class that can reach the peer's memory itself did with a request.
-    enum class Direct : uint8_t {
-        kNo,    // let the peer execute it (and judge it)
-        kDone,  // the data is in place
-        kWait,  // cannot say yet; activate() follows
-        kAsk,   // as kWait, and the peer is to be asked
+    // How this side gets at a region of the peer's.
+    enum class Reach : uint8_t {
+        kFrames,  // the peer executes requests
+        kDirect,  // move_directly()
+        kWait,    // not known yet; activate() follows
+        kAsk,     // as kWait, and the peer is to be asked
     };
     explicit Engine(const Setup& setup);
 
@@ -90,7 +90,9 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     virtual ssize_t write(std::span<const iovec> from) noexcept = 0;
     // Gives up descriptors and mappings. `orderly`: what was written should still reach the peer.
     virtual void detach(bool orderly) noexcept = 0;
-    virtual Direct move_directly(const SendEntry&, std::span<const Segment>) noexcept { return Direct::kNo; }
+    virtual Reach reach(uint32_t /*rkey*/) noexcept { return Reach::kFrames; }
+    // After kDirect. False: nothing was done, the peer is to execute the request (and refuse it).
+    virtual bool move_directly(const SendEntry&, std::span<const Segment>) noexcept { return false; }
     // False: the peer may not say this.
     virtual bool on_grant_ask(uint32_t /*rkey*/) noexcept { return false; }
     virtual bool on_grant(uint32_t /*rkey*/, uint8_t /*status*/) noexcept { return false; }
@@ -120,9 +122,10 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     bool readable_ = true;
     bool writable_ = true;
     bool hung_up_ = false;  // the stream has ended behind what is still to be read
-    bool direct_ = false;   // move_directly() is worth a call
+    bool direct_ = false;   // reach() is worth a call
 
   private:
+    enum class Settled : uint8_t { kByFrame, kDone, kLater };
     enum class SinkKind : uint8_t { kNone, kDiscard, kReceive, kRegion, kReadData };
     // Where the payload of the frame in hand goes.
     struct Sink {
@@ -185,7 +188,7 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     void refuse_read(uint32_t number) noexcept;
     void build_requests() noexcept;
     bool build_request(uint32_t position) noexcept;
-    bool settle_directly(SendEntry& entry, uint32_t position) noexcept;
+    Settled settle(SendEntry& entry, uint32_t position) noexcept;
     void build_acknowledge() noexcept;
     bool owes_counts() const noexcept;
     Frame counted(Frame frame) noexcept;

@@ -143,30 +143,30 @@ void Engine::build_requests() noexcept {
     }
 }
 
-// True when this side has dealt with the request itself.
-bool Engine::settle_directly(SendEntry& entry, uint32_t position) noexcept {
-    if (!direct_ || entry.length == 0 || entry.op == Op::kSend) return false;
-    if (direct_budget_ <= 0) {
-        activate();
-        entry.wait = Wait::kData;  // marks: not settled
-        return true;
-    }
-    // F1: everything before is in the ring or done (build_request saw to it). A WRITE that the peer executes
-    // must have been executed; it was built wanting to be acknowledged at once.
-    switch (move_directly(entry, sends_.segments(position))) {
-        case Direct::kDone:
-            entry.wait = Wait::kNothing;
-            direct_budget_ -= entry.length;
-            return true;
-        case Direct::kAsk:
+// Moves the data of a request itself where it can.
+Engine::Settled Engine::settle(SendEntry& entry, uint32_t position) noexcept {
+    if (!direct_ || entry.length == 0 || entry.op == Op::kSend) return Settled::kByFrame;
+    switch (reach(entry.remote.rkey)) {
+        case Reach::kFrames:
+            return Settled::kByFrame;
+        case Reach::kAsk:
             ask_ = entry.remote.rkey;
             [[fallthrough]];
-        case Direct::kWait:
-            entry.wait = Wait::kData;  // marks: not settled
-            return true;
-        default:
-            return false;
+        case Reach::kWait:
+            return Settled::kLater;
+        case Reach::kDirect:
+            break;
     }
+    // F1: everything before is in the ring, and a WRITE that the peer executes has been executed; it was
+    // built wanting to be acknowledged at once.
+    if (!outbox_.empty() || static_cast<int32_t>(acked_ - last_write_end_) < 0) return Settled::kLater;
+    if (direct_budget_ <= 0) {
+        activate();
+        return Settled::kLater;
+    }
+    if (!move_directly(entry, sends_.segments(position))) return Settled::kByFrame;
+    direct_budget_ -= entry.length;
+    return Settled::kDone;
 }
 
 // False: this request, and so all after it, must wait.
@@ -182,9 +182,13 @@ bool Engine::build_request(uint32_t position) noexcept {
     bool takes_receive = entry.op == Op::kSend || entry.op == Op::kWriteImmediate;
     if (takes_receive && messages_sent_ == peer_credits_) return false;
     if (entry.op == Op::kRead && reads_out_.count >= limits_.read_depth) return false;
-    bool may_be_direct = direct_ && entry.op != Op::kSend && entry.length > 0;
-    if (may_be_direct && (!outbox_.empty() || static_cast<int32_t>(acked_ - last_write_end_) < 0))
-        return false;
+    const Settled settled = settle(entry, position);
+    if (settled == Settled::kLater) return false;
+    const bool placed = settled == Settled::kDone;
+    if (placed && entry.op != Op::kWriteImmediate) {
+        entry.wait = Wait::kNothing;
+        return true;
+    }
 
     bool wants_count = entry.signalled && entry.op != Op::kRead;  // a READ's data says it all
     Frame frame{.flags = wants_count ? kWantsAcknowledge : uint8_t{0},
@@ -192,12 +196,6 @@ bool Engine::build_request(uint32_t position) noexcept {
                 .address = entry.remote.address,
                 .rkey = entry.remote.rkey,
                 .immediate = entry.immediate};
-    bool placed = false;
-    if (settle_directly(entry, position)) {
-        if (entry.wait != Wait::kNothing) return false;
-        if (entry.op != Op::kWriteImmediate) return true;
-        placed = true;
-    }
     entry.wait = entry.op == Op::kRead ? Wait::kData : Wait::kAcknowledge;
     entry.number = next_number_++;
     std::span<const Segment> payload = sends_.segments(position);

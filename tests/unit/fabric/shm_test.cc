@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // What only the shm fabric can get wrong: rings shared with an untrusted peer, seals, socket files, and the
-// promise that a READ needs no peer.
+// promises that a READ of allocated memory needs no peer and that no peer's page fault stops us.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <set>
 #include <thread>
 
@@ -151,56 +156,17 @@ TEST(ShmMemory, huge_pages_of_a_peer_are_refused) {
     EXPECT_EQ(map_shared(huge.get(), 4096, false).status().code(), Code::kInvalid);
 }
 
-TEST(ShmDomain, a_peer_that_was_busy_for_too_long_is_waited_for_again_and_its_slot_is_not_reused) {
+TEST(ShmDomain, a_slot_is_used_again_with_another_generation_and_none_is_lost) {
     auto domain = std::move(*Domain::create());
-    std::atomic<uint32_t> busy{0};
-    domain->add_peer(&busy);
-    Validity stuck = domain->take_slot();
-    busy = stuck.slot + 1;
-    domain->invalidate(stuck, Reach::kForeign);  // gives up after its time
-    Validity next = domain->take_slot();
-    EXPECT_NE(next.slot, stuck.slot) << "the peer still uses it";
-    busy = next.slot + 1;
-    std::atomic<bool> returned{false};
-    std::thread owner([&] {
-        domain->invalidate(next, Reach::kForeign);
-        returned = true;
-    });
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    EXPECT_FALSE(returned) << "the peer is busy in this region too";
-    busy = 0;
-    owner.join();
-    domain->remove_peer(&busy);
-    std::set<uint32_t> slots;
+    Validity first = domain->take_slot();
+    domain->invalidate(first);
+    Validity again = domain->take_slot();
+    EXPECT_EQ(again.slot, first.slot);
+    EXPECT_NE(again.generation, first.generation);
+    std::set<uint32_t> slots{again.slot};
     for (Validity each = domain->take_slot(); each.slot != kNoSlot; each = domain->take_slot())
         EXPECT_TRUE(slots.insert(each.slot).second);
-    EXPECT_EQ(slots.size(), kSlots) << "no slot is lost";
-}
-
-TEST(ShmDomain, a_region_that_peers_map_ends_at_once_in_spite_of_a_busy_peer_and_a_foreign_one_waits) {
-    SystemClock clock;
-    auto domain = std::move(*Domain::create());
-    std::atomic<uint32_t> busy{0};
-    domain->add_peer(&busy);
-    auto ends_after = [&](std::unique_ptr<ShmRegion> region) {
-        busy = region->validity().slot + 1;
-        const Nanoseconds begin = clock.now();
-        region.reset();
-        return clock.now() - begin;
-    };
-    auto allocated = [&](Access access) {
-        return std::make_unique<ShmRegion>(domain, std::move(*make_shared("test", 4096, false)), 4096,
-                                           access);
-    };
-    // Under load this thread may be off the CPU for a while, but not five times in a row.
-    Nanoseconds shortest = kNever;
-    for (int i = 0; i < 5; ++i)
-        shortest = std::min(shortest, ends_after(allocated(Access::kRemoteReadWrite)));
-    EXPECT_LT(shortest, from_ms(10));
-    EXPECT_GE(ends_after(allocated(Access::kRemoteWrite)), from_ms(900)) << "peers may not map it";
-    std::vector<std::byte> memory(4096);
-    EXPECT_GE(ends_after(std::make_unique<ShmRegion>(domain, memory, Access::kRemoteRead)), from_ms(900));
-    domain->remove_peer(&busy);
+    EXPECT_EQ(slots.size(), kSlots);
 }
 
 std::string fresh_path(const char* name) {
@@ -251,17 +217,20 @@ TEST(ShmSocket, descriptors_beyond_the_limit_are_refused_and_not_leaked) {
 
 TEST(ShmGrants, what_cannot_be_true_of_a_region_is_refused) {
     SharedMemory validity = std::move(*make_shared("test", kValidityBytes, true));
-    std::atomic<uint32_t> busy{0};
     Grants grants;
-    grants.attach(std::move(validity.mapping), &busy, 0);
+    grants.attach(std::move(validity.mapping));
     GrantMessage good{.rkey = 1,
-                      .kind = GrantKind::kForeign,
+                      .kind = GrantKind::kMapped,
                       .access = Access::kRemoteRead,
                       .validity = {.slot = 1, .generation = 1},
                       .address = 4096,
                       .length = 4096};
-    EXPECT_TRUE(grants.take(good, {}));
+    EXPECT_TRUE(grants.take(good, std::move(make_shared("test", 4096, true)->fd)));
+    EXPECT_TRUE(grants.is_mapped(1));
     GrantMessage bad = good;
+    bad.kind = static_cast<GrantKind>(3);
+    EXPECT_FALSE(grants.take(bad, {}));
+    bad = good;
     bad.validity.slot = kSlots;
     EXPECT_FALSE(grants.take(bad, {}));
     bad = good;
@@ -270,14 +239,47 @@ TEST(ShmGrants, what_cannot_be_true_of_a_region_is_refused) {
     bad = good;
     bad.access = static_cast<Access>(9);
     EXPECT_FALSE(grants.take(bad, {}));
-    bad = good;
-    bad.kind = GrantKind::kMapped;
-    EXPECT_TRUE(grants.take(bad, {})) << "without its memory a grant is used by frames";
-    stream::SendEntry entry{.remote = {.address = 4096, .rkey = 1}, .length = 8, .op = Op::kRead};
-    EXPECT_FALSE(grants.move(entry, {}));
+    EXPECT_TRUE(grants.take(good, {}));
+    EXPECT_FALSE(grants.is_mapped(1)) << "without its memory a region is reached by frames";
 }
 
 // --- two ends in one process ---
+
+// Waits 10 s at most.
+bool eventually(const std::function<bool()>& holds) {
+    for (int i = 0; i < 10'000 && !holds(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return holds();
+}
+
+// Lets page faults in `memory` wait until serve(). None of its pages exists yet.
+class UnservedFaults {
+  public:
+    explicit UnservedFaults(std::span<std::byte> memory)
+        : memory_(memory), fd_(static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK))) {
+        uffdio_api api{.api = UFFD_API, .features = UFFD_FEATURE_MISSING_SHMEM, .ioctls = 0};
+        uffdio_register range{.range = range_of_memory(), .mode = UFFDIO_REGISTER_MODE_MISSING, .ioctls = 0};
+        if (fd_ &&
+            (ioctl(fd_.get(), UFFDIO_API, &api) != 0 || ioctl(fd_.get(), UFFDIO_REGISTER, &range) != 0))
+            fd_.reset();
+    }
+    explicit operator bool() const { return static_cast<bool>(fd_); }
+    bool any() const {
+        pollfd poll{.fd = fd_.get(), .events = POLLIN, .revents = 0};
+        return ::poll(&poll, 1, 0) == 1;
+    }
+    void serve() {
+        uffdio_zeropage zero{.range = range_of_memory(), .mode = 0, .zeropage = 0};
+        EXPECT_EQ(ioctl(fd_.get(), UFFDIO_ZEROPAGE, &zero), 0);
+    }
+
+  private:
+    uffdio_range range_of_memory() const {
+        return {.start = reinterpret_cast<uintptr_t>(memory_.data()), .len = memory_.size()};
+    }
+    const std::span<std::byte> memory_;
+    Descriptor fd_;
+};
+constexpr const char* kNoUserfaultfd = "no userfaultfd: be root, or set vm.unprivileged_userfaultfd";
 
 struct Heard final : ConnectionHandler {
     void on_established(Connection&, std::span<const std::byte>) noexcept override { established = true; }
@@ -349,10 +351,50 @@ TEST_F(ShmPair, reads_and_writes_of_allocated_memory_need_no_peer) {
     EXPECT_TRUE(completes_without_the_peer(Op::kWrite, *region));
 }
 
-TEST_F(ShmPair, reads_and_writes_of_foreign_memory_need_no_peer_either) {
+TEST_F(ShmPair, reads_and_writes_of_registered_memory_are_the_owners_to_execute) {
     std::vector<std::byte> memory(4096);
     auto region = std::move(*server_fabric->register_memory(memory, Access::kRemoteReadWrite));
-    EXPECT_TRUE(completes_without_the_peer(Op::kRead, *region));
+    EXPECT_FALSE(completes_without_the_peer(Op::kRead, *region));
+    for (int i = 0; i < 1000; ++i) poll();
+    EXPECT_FALSE(completes_without_the_peer(Op::kWrite, *region));
+}
+
+TEST_F(ShmPair, a_page_fault_in_registered_memory_stops_its_owner_alone) {
+    for (Op op : {Op::kWrite, Op::kRead}) {
+        void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        Mapping memory({static_cast<std::byte*>(page), 4096});
+        UnservedFaults faults(memory.bytes());
+        if (!faults) GTEST_SKIP() << kNoUserfaultfd;
+        auto region = std::move(*server_fabric->register_memory(memory.bytes(), Access::kRemoteReadWrite));
+        Segment one{.address = local->bytes().data(), .length = 64, .lkey = local->lkey()};
+        WorkRequest request{.op = op,
+                            .segments = {&one, 1},
+                            .remote = {.address = region->remote_address(), .rkey = region->rkey()}};
+        client_heard.completions = 0;
+        ASSERT_EQ(client->post({&request, 1}), Code::kOk);
+        std::atomic<bool> done{false};
+        std::atomic<int> turns{0};
+        std::thread owner([&] {
+            while (!done) server_poller->poll();
+        });
+        std::thread initiator([&] {
+            for (; !done && client_heard.completions == 0; ++turns) client_poller->poll();
+        });
+        EXPECT_TRUE(eventually([&] { return faults.any(); }));
+        EXPECT_TRUE(eventually([&, before = turns.load()] { return turns > before + 1000; }))
+            << "the initiator waits for a page of the owner";
+        faults.serve();
+        initiator.join();
+        done = true;
+        owner.join();
+        EXPECT_EQ(client_heard.status, CompletionStatus::kOk);
+    }
+}
+
+TEST_F(ShmPair, a_userfaultfd_on_the_owners_mapping_of_allocated_memory_stops_nobody) {
+    auto region = std::move(*server_fabric->allocate(4096, Access::kRemoteReadWrite));
+    UnservedFaults faults(region->bytes());
+    if (!faults) GTEST_SKIP() << kNoUserfaultfd;
     EXPECT_TRUE(completes_without_the_peer(Op::kWrite, *region));
 }
 
@@ -379,18 +421,10 @@ TEST_F(ShmPair, mapped_memory_is_moved_within_the_call_but_not_past_what_was_pos
     EXPECT_FALSE(client->move_now(Op::kRead, one, there)) << "the region is revoked";
 }
 
-// More regions than the validity page has words: those beyond are reached by frames, which the peer executes.
-// The same goes for foreign memory where the kernel forbids process_vm_readv.
-TEST_F(ShmPair, a_region_out_of_direct_reach_is_reached_by_frames_and_in_order) {
+// A WRITE by frame, then a READ of the same bytes by mapping, posted at once: the READ sees the WRITE (F1).
+TEST_F(ShmPair, requests_by_frame_and_by_mapping_take_effect_in_order) {
     auto direct = std::move(*server_fabric->allocate(4096, Access::kRemoteReadWrite));
-    std::vector<std::unique_ptr<Region>> fill;
-    for (uint32_t i = 0; i < kSlots; ++i)
-        fill.push_back(std::move(*server_fabric->register_memory(direct->bytes(), Access::kRemoteReadWrite)));
-    const Region& framed = *fill.back();
-    EXPECT_FALSE(completes_without_the_peer(Op::kRead, framed));
-    for (int i = 0; i < 1000; ++i) poll();
-    // A WRITE by frame, then a READ of the same bytes by mapping, posted at once: the READ sees the WRITE
-    // (F1).
+    auto framed = std::move(*server_fabric->register_memory(direct->bytes(), Access::kRemoteReadWrite));
     for (int round = 1; round < 100; ++round) {
         local->bytes()[0] = static_cast<std::byte>(round);
         Segment from{.address = local->bytes().data(), .length = 1, .lkey = local->lkey()};
@@ -398,7 +432,7 @@ TEST_F(ShmPair, a_region_out_of_direct_reach_is_reached_by_frames_and_in_order) 
         WorkRequest requests[2]{{.op = Op::kWrite,
                                  .signalled = false,
                                  .segments = {&from, 1},
-                                 .remote = {.address = framed.remote_address(), .rkey = framed.rkey()}},
+                                 .remote = {.address = framed->remote_address(), .rkey = framed->rkey()}},
                                 {.op = Op::kRead,
                                  .segments = {&into, 1},
                                  .remote = {.address = direct->remote_address(), .rkey = direct->rkey()}}};
