@@ -230,10 +230,10 @@ void Client::run(ClientRequest& request) noexcept {
     waiter.changed.wait(lock, [&] { return waiter.done; });
 }
 
-Status Client::add_region(Result<std::unique_ptr<fabric::Region>> region) {
+Status Client::add_region(Result<std::unique_ptr<fabric::Region>> region, bool copied) {
     if (!region) return region.status();
     Status status;
-    on_reactor([&] { status = session_->memory().regions().add(std::move(*region)); });
+    on_reactor([&] { status = session_->memory().regions().add(std::move(*region), copied); });
     return status;
 }
 
@@ -241,13 +241,15 @@ Result<std::byte*> Client::allocate(size_t bytes) {
     auto region = fabric_->allocate(bytes, fabric::Access::kRemoteReadWrite);
     if (!region) return region.status();
     std::byte* memory = (*region)->bytes().data();
-    if (Status status = add_region(std::move(region)); !status) return status;
+    if (Status status = add_region(std::move(region), false); !status) return status;
     return memory;
 }
 
 Status Client::register_memory(std::span<std::byte> memory) {
     if (memory.empty()) return Status(Code::kInvalid, "there is nothing to register in 0 bytes");
-    return add_region(fabric_->register_memory(memory, fabric::Access::kRemoteReadWrite));
+    const bool copied = copies_registered(*fabric_);
+    auto access = copied ? fabric::Access::kLocal : fabric::Access::kRemoteReadWrite;
+    return add_region(fabric_->register_memory(memory, access), copied);
 }
 
 Status Client::release_memory(const std::byte* memory) {

@@ -103,7 +103,7 @@ class Client final : private SessionHandler {
     Status prepare(Options options);
     Status wait_until_ready();
     void on_reactor(const std::function<void()>& task);
-    Status add_region(Result<std::unique_ptr<fabric::Region>> region);
+    Status add_region(Result<std::unique_ptr<fabric::Region>> region, bool copied);
     void on_ready(Session&) noexcept override;
     void on_lost(Session&, const Status& why) noexcept override;
     void on_failed(Session&, const Status& why) noexcept override;

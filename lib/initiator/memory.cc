@@ -144,12 +144,13 @@ void RegionTable::release(Entry& entry) noexcept {
     std::erase_if(dropped_, [&entry](const auto& other) { return other.get() == &entry; });
 }
 
-Status RegionTable::add(std::unique_ptr<fabric::Region> region) {
+Status RegionTable::add(std::unique_ptr<fabric::Region> region, bool copied) {
     if (overlaps_own(region->bytes()))
         return Status(Code::kExists, "the memory, or a part of it, is registered already");
     invalidate(region->bytes());
     auto entry = std::make_unique<Entry>();
     entry->region = std::move(region);
+    entry->copied = copied;
     insert(std::move(entry));
     return Status::ok();
 }

@@ -10,6 +10,8 @@
 // A registration used by a command on the wire is *held*: revoking it would close the connection. Dropped
 // pins that are held die with the last hold.
 //
+// Over shm only allocated memory is used as it is. The rest is copied: see copies_registered().
+//
 // Thread-safety: belongs to the session's thread.
 #pragma once
 
@@ -26,6 +28,12 @@
 #include "lib/wire/srp.h"
 
 namespace wss::initiator {
+
+// True over shm: a target does not move memory that we registered, we would have to do that through a ring
+// (lib/fabric/shm/shm.h). A copy in the bounce arena, which the target maps, costs a third for 1 MiB.
+inline bool copies_registered(const fabric::Fabric& fabric) {
+    return fabric.caps().name == "shm";
+}
 
 // A run of chunks of the bounce arena.
 struct Bounce {
@@ -65,6 +73,7 @@ class RegionTable {
         std::unique_ptr<fabric::Region> region;
         uint32_t holds = 0;
         bool pinned = false;
+        bool copied = false;   // requests copy from and to it, and hold it all the same
         bool dropped = false;  // not in the table any more; dies with the last hold
         const std::byte* begin() const { return region->bytes().data(); }
         const std::byte* end() const { return begin() + region->bytes().size(); }
@@ -82,7 +91,7 @@ class RegionTable {
     void release(Entry& entry) noexcept;
 
     // The caller's memory, from now on and until remove(). `region` covers it.
-    Status add(std::unique_ptr<fabric::Region> region);
+    Status add(std::unique_ptr<fabric::Region> region, bool copied = false);
     // kBusy while a request uses it, kNotFound if `memory` does not begin one.
     Result<std::unique_ptr<fabric::Region>> remove(const std::byte* memory);
     // Forgets pins that touch `memory`: before the caller unmaps or frees it.

@@ -3,6 +3,7 @@
 //
 //   kImmediate  in the command itself: small writes, no registration, no extra round trip
 //   kRegions    in registered memory of the user: the target moves it there and back, nothing is copied
+//               (over shm: in allocated memory of the user)
 //   kBounce     in the bounce arena: copied by us before or after
 //
 // DataMemory chooses, in this order; see plan().
@@ -27,7 +28,7 @@ struct Payload {
 
     Kind kind = Kind::kNone;
     Direction direction = Direction::kNone;
-    uint8_t count = 0;    // kRegions: entries held
+    uint8_t count = 0;    // entries held
     uint32_t length = 0;  // bytes of data
     Bounce bounce;
     Cursor where;  // the user's buffers, from the first byte of this command's data
@@ -59,7 +60,7 @@ class DataMemory {
 
   private:
     DataMemory(fabric::Fabric& fabric, const Options& options, std::unique_ptr<BouncePool> bounce)
-        : pin_at_least_(options.pin_at_least),
+        : pin_at_least_(copies_registered(fabric) ? 0 : options.pin_at_least),
           bounce_(std::move(bounce)),
           regions_(fabric, {options.pins_max, options.pin_bytes_max}) {}
     bool use_regions(Payload& payload, Descriptors& descriptors) noexcept;

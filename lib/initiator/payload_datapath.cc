@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "lib/initiator/payload.h"
 
 namespace wss::initiator {
@@ -12,7 +14,10 @@ bool DataMemory::plan(Payload& payload, uint32_t immediate_room, Descriptors& de
     }
     if (use_regions(payload, descriptors)) return true;
     std::optional<Bounce> bounce = bounce_->take(payload.length);
-    if (!bounce) return false;
+    if (!bounce) {
+        release(payload);
+        return false;
+    }
     payload.kind = Payload::Kind::kBounce;
     payload.bounce = *bounce;
     if (payload.direction == Direction::kOut) {
@@ -24,6 +29,7 @@ bool DataMemory::plan(Payload& payload, uint32_t immediate_room, Descriptors& de
     return true;
 }
 
+// False: the data has to be copied. Entries may be held then, too.
 bool DataMemory::use_regions(Payload& payload, Descriptors& descriptors) noexcept {
     payload.kind = Payload::Kind::kRegions;
     payload.count = 0;
@@ -31,10 +37,9 @@ bool DataMemory::use_regions(Payload& payload, Descriptors& descriptors) noexcep
     Cursor at = payload.where;
     at.walk(payload.length,
             [&](std::span<std::byte> run) { all = all && add_run(payload, descriptors, run); });
-    if (all) return true;
-    release(payload);
-    descriptors.count = 0;
-    return false;
+    if (!all) release(payload);
+    return all && std::none_of(payload.entries.begin(), payload.entries.begin() + payload.count,
+                               [](const RegionTable::Entry* entry) { return entry->copied; });
 }
 
 bool DataMemory::add_run(Payload& payload, Descriptors& descriptors, std::span<std::byte> run) noexcept {
@@ -65,8 +70,7 @@ void DataMemory::deliver(Payload& payload, uint32_t bytes) noexcept {
 
 void DataMemory::release(Payload& payload) noexcept {
     if (payload.kind == Payload::Kind::kBounce) bounce_->give_back(payload.bounce);
-    if (payload.kind == Payload::Kind::kRegions)
-        for (uint32_t i = 0; i < payload.count; ++i) regions_.release(*payload.entries[i]);
+    for (uint32_t i = 0; i < payload.count; ++i) regions_.release(*payload.entries[i]);
     payload.kind = Payload::Kind::kNone;
     payload.count = 0;
 }

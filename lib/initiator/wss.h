@@ -57,8 +57,8 @@ struct wss_options {
     /*
      * Buffers that were neither allocated nor registered here are copied. With this set, those of at least so
      * many bytes are registered when first used and stay registered: call wss_invalidate() before you give
-     * such memory back (free, munmap), else the target may reach pages that are no longer yours. Leave it 0
-     * over shm://: see wss_register().
+     * such memory back (free, munmap), else the target may reach pages that are no longer yours. Ignored
+     * over shm://.
      */
     uint32_t pin_at_least;
     size_t bounce_bytes; /* registered memory for those copies; 16 MiB, at least 2 MiB */
@@ -192,8 +192,8 @@ int wss_queue_fd(struct wss_queue* queue);
 /* Page-aligned, zeroed, and the fastest kind: the target moves data straight there. */
 int wss_allocate(struct wss_client* client, size_t bytes, void** memory);
 /*
- * Makes memory of yours the second fastest kind, except over shm://, where this process moves the data through
- * a ring: from some 100 KiB on copies (the default) are faster. Not overlapping other registered memory.
+ * Makes memory of yours the second fastest kind. Over shm:// it changes nothing: all memory but that of
+ * wss_allocate() is copied. Not overlapping other registered memory.
  */
 int wss_register(struct wss_client* client, void* memory, size_t bytes);
 /* Ends either. `memory`: the beginning. -EBUSY: a request still uses it. */

@@ -6,10 +6,13 @@
 #include <sys/mman.h>
 
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "lib/base/clock.h"
 #include "lib/fabric/open.h"
 #include "lib/initiator/options.h"
+#include "lib/initiator/payload.h"
 
 namespace wss::initiator {
 namespace {
@@ -135,6 +138,42 @@ TEST_F(RegionTableTest, the_callers_own_memory_is_not_taken_away) {
     table.release(*entry);
     EXPECT_TRUE(table.remove(pages(4, 1).data()).is_ok());
     EXPECT_EQ(table.remove(pages(4, 1).data()).status().code(), Code::kNotFound);
+}
+
+// How a read into `buffer` is done, and how many registrations it holds.
+std::pair<Payload::Kind, int> plan(DataMemory& memory, std::span<std::byte> buffer) {
+    iovec one{.iov_base = buffer.data(), .iov_len = buffer.size()};
+    Payload payload{.direction = Direction::kIn,
+                    .length = static_cast<uint32_t>(buffer.size()),
+                    .where = Cursor({&one, 1})};
+    Descriptors descriptors;
+    EXPECT_TRUE(memory.plan(payload, 0, descriptors));
+    EXPECT_EQ(descriptors.count, 1u);
+    auto planned = std::pair(payload.kind, int{payload.count});
+    memory.release(payload);
+    return planned;
+}
+
+TEST(DataMemoryTest, over_shm_all_memory_but_allocated_is_copied) {
+    Options options{.pin_at_least = 1};
+    std::vector<std::byte> buffers(16 * 4096);
+    for (auto scheme : {fabric::Scheme::kTcp, fabric::Scheme::kShm}) {
+        auto fabric = *std::move(fabric::open({.scheme = scheme, .host = "/unused", .port = 0}));
+        auto memory = *std::move(DataMemory::create(*fabric, options));
+        const bool copied = copies_registered(*fabric);
+        EXPECT_EQ(copied, scheme == fabric::Scheme::kShm);
+        auto expected = copied ? Payload::Kind::kBounce : Payload::Kind::kRegions;
+        std::span<std::byte> registered = std::span(buffers).first(4096);
+        ASSERT_TRUE(memory->regions().add(
+            *fabric->register_memory(registered, fabric::Access::kRemoteReadWrite), copied));
+        EXPECT_EQ(plan(*memory, registered), std::pair(expected, 1));
+        EXPECT_TRUE(memory->regions().remove(registered.data()).is_ok()) << "no request holds it";
+        EXPECT_EQ(plan(*memory, std::span(buffers).last(4096)), std::pair(expected, copied ? 0 : 1));
+        auto allocated = *fabric->allocate(4096, fabric::Access::kRemoteReadWrite);
+        std::span<std::byte> bytes = allocated->bytes();
+        ASSERT_TRUE(memory->regions().add(std::move(allocated)));
+        EXPECT_EQ(plan(*memory, bytes), std::pair(Payload::Kind::kRegions, 1));
+    }
 }
 
 }  // namespace
