@@ -506,8 +506,7 @@ void Destager::salvage() noexcept {
     uint32_t looks = kSalvageLooksPerTurn;
     for (EngineLink& engine : uses_.engines.all()) {
         if (!engine.identity().returned || !engine.is_ready()) continue;
-        const cache::EngineIndex index = engine.index();
-        SalvageQueue& queue = salvages_[index.value];
+        SalvageQueue& queue = salvage_of(engine);
         while (queue.has_due()) {
             if (looks-- == 0) {
                 salvage_due_ = true;
@@ -519,9 +518,9 @@ void Destager::salvage() noexcept {
             SalvageQueue::Item item = *queue.take();
             if (!start_salvage(*free, item)) queue.postpone(std::move(item));
         }
-        const auto any_job = [this, index](auto&& which) {
+        const auto any_job = [this, &engine](auto&& which) {
             return std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& job) {
-                return job->busy && job->salvage && job->item.slot.engine == index && which(*job);
+                return job->busy && job->salvage && job->item.slot.engine == engine.index() && which(*job);
             });
         };
         // Copies of what was lost since were passed over. What is due is fetched first: losses without end do
@@ -541,8 +540,13 @@ void Destager::salvage() noexcept {
     }
 }
 
+// Of what is lost from now on copies may have been passed over already.
+SalvageQueue& Destager::salvage_of(const EngineLink& engine) {
+    return salvages_.try_emplace(engine.index().value, uses_.losses.noted()).first->second;
+}
+
 void Destager::engine_returned(const EngineLink& engine) {
-    salvages_[engine.index().value].set_noted(uses_.losses.noted());
+    salvage_of(engine);
     salvage_due_ = true;
     turn_.want();
 }
@@ -553,12 +557,14 @@ void Destager::salvage_again() noexcept {
 }
 
 void Destager::add_salvage(EngineLink& engine, const wire::CacheHeader& item) {
+    SalvageQueue& queue = salvage_of(engine);
     const cache::ParsedHeader parsed = cache::parse_header(item.header);
     const uint32_t incarnation = engine.identity().incarnation;
     if (parsed.fault != cache::HeaderFault::kNone || parsed.header.line_shift != geometry_.shift() ||
         parsed.header.incarnation != incarnation)
         return;
-    salvages_[engine.index().value].add({{engine.index(), item.slot}, incarnation, parsed.header, {}});
+    SalvageQueue::Item copy{{engine.index(), item.slot}, incarnation, parsed.header, {}};
+    if (!salvageable(copy).empty()) queue.add(std::move(copy));
 }
 
 // False: not now. True: the item is done with, or the job has it.
@@ -588,7 +594,7 @@ void Destager::salvage_failed(Job& job) noexcept {
     EngineLink* engine = uses_.engines.link(job.item.slot.engine);
     const bool here = engine != nullptr && engine->identity().incarnation == job.item.incarnation;
     job.item.not_before = reactor_.now() + kSalvageAgain;
-    if (here) salvages_[job.item.slot.engine.value].postpone(job.item);
+    if (here) salvage_of(*engine).postpone(job.item);
 }
 
 }  // namespace wss::se

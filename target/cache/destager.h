@@ -98,6 +98,7 @@ class Destager {
     void done(Job& job, int error) noexcept;
     void check_flushes(CachedVolume& volume, int error) noexcept;
     void fail_flushes() noexcept;
+    SalvageQueue& salvage_of(const EngineLink& engine);
     void salvage() noexcept;
     void salvage_again() noexcept;
     bool start_salvage(Job& job, const SalvageQueue::Item& item) noexcept;

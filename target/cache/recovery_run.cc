@@ -4,15 +4,16 @@
 #include <fmt/ranges.h>
 
 #include "lib/base/log.h"
-#include "lib/cache/recovery.h"
 
 namespace wss::se {
 
+constexpr size_t kLooksPerTurn = 4096;  // clean copies; below 0.5 ms
+constexpr size_t kErasesMax = 1024;     // under way at a time
+
 // A slot whose copy lost at recovery.
 struct RecoveryRun::SlotErase {
-    Turn* turn = nullptr;
+    RecoveryRun* run = nullptr;
     Transfer transfer;
-    bool over = false;
 };
 
 RecoveryRun::RecoveryRun(const Uses& uses, Nanoseconds grace, const Life& life, reactor::Reactor& reactor,
@@ -34,8 +35,13 @@ Status RecoveryRun::begin(uint32_t line_bytes) {
                        "cache engines hold dirty lines of {} bytes: start with this line size until they "
                        "are in real storage",
                        saved.line_bytes);
-    if (needed) state_ = saved.degraded ? State::kWaitingForAll : State::kWaitingForMost;
-    if (needed) uses_.members.await_engines();
+    if (needed) {
+        state_ = saved.degraded ? State::kWaitingForAll : State::kWaitingForMost;
+        uses_.members.await_engines();
+        found_ = std::make_unique<cache::Recovery>(uses_.index.geometry(), [this](uint64_t wwid) {
+            return uses_.members.now().dirty.contains(wwid) || uses_.volumes.find(wwid) != nullptr;
+        });
+    }
     // Copies of what is lost, in engines that are away, must be older than what is written from now on.
     uses_.index.set_generation_floor(saved.generation);
     uses_.index.hold_placement(needed);
@@ -48,11 +54,12 @@ Status RecoveryRun::begin(uint32_t line_bytes) {
 }
 
 void RecoveryRun::take_item(const EngineLink& engine, const wire::CacheHeader& item) {
-    items_.push_back({{engine.index(), item.slot}, engine.identity().incarnation, item.header});
+    if (waiting())
+        found_->add_header({engine.index(), item.slot}, engine.identity().incarnation, item.header);
 }
 
 void RecoveryRun::engine_lost(cache::EngineIndex engine) {
-    std::erase_if(items_, [engine](const Item& item) { return item.slot.engine == engine; });
+    if (holding()) found_->forget(engine);
 }
 
 // Each dirty line is in an engine that is back.
@@ -136,24 +143,35 @@ void RecoveryRun::check() {
         uses_.members.edit().degraded = true;
         uses_.members.save();
     }
-    if (!uses_.members.pending()) finish();
+    if (!uses_.members.pending() && found_->compared()) finish();
+}
+
+void RecoveryRun::go_on() {
+    waiting() ? compare() : erase();
+}
+
+// Some of what engines have shown, each turn. Not while one is showing what it has: each dirty line that is
+// new to us may be in what others have shown.
+void RecoveryRun::compare() {
+    if (found_->compared()) return;
+    for (const EngineLink& engine : uses_.engines.all())
+        if (engine.identity().kept && !engine.is_ready()) return;
+    found_->compare(kLooksPerTurn);
+    turn_.want();
+    if (found_->compared()) check();
 }
 
 void RecoveryRun::finish() {
-    cache::Recovery recovery(uses_.index.geometry());
     for (CachedVolume& volume : uses_.volumes.open())
-        recovery.add_volume(volume.open->volume().wwid(), volume.number, volume.open->volume().size(),
-                            volume.may_be_dirty);
-    uses_.absent.keep(recovery);
-    for (const Item& item : items_) recovery.add_header(item.slot, item.incarnation, item.header);
+        found_->add_volume(volume.open->volume().wwid(), volume.number, volume.open->volume().size(),
+                           volume.may_be_dirty);
+    uses_.absent.keep(*found_);
     cache::Index& index = uses_.index;
     index.hold_placement(false);
-    const cache::RecoveryReport report = recovery.restore(index);
+    const cache::RecoveryReport report = found_->restore(index);
     index.hold_placement(true);
     log::info("recovered {} dirty lines from {} headers of {} cache engines", report.dirty_lines,
               report.headers, uses_.members.awaited().size());
-    erase_losers(recovery.erase(), Transfer::Kind::kHeader);
-    erase_losers(recovery.wipe(), Transfer::Kind::kWipe);
     uses_.single.mark();
     // Dirty in a member: written after the loss, the word of that had not come to stable storage.
     for (CachedVolume& volume : uses_.volumes.open())
@@ -164,28 +182,11 @@ void RecoveryRun::finish() {
             });
     uses_.absent.settle();
     advance(State::kErasing);
+    erases_ = std::make_unique<SlotErase[]>(kErasesMax);
+    for (size_t i = 0; i < kErasesMax; ++i) free_erases_.push_back(&erases_[i]);
     uses_.members.settle();
-    items_.clear();
     uses_.members.save();
     turn_.want();
-}
-
-void RecoveryRun::erase_losers(std::span<const cache::Slot> slots, Transfer::Kind how) {
-    for (const cache::Slot& slot : slots) {
-        auto erase = std::make_unique<SlotErase>();
-        erase->turn = &turn_;
-        erase->transfer.kind = how;
-        erase->transfer.move.slot = slot.number;
-        erase->transfer.context = erase.get();
-        erase->transfer.done = [](Transfer& transfer, wire::CacheStatus) noexcept {
-            // An engine that did not do it is lost, and no member any more.
-            auto& over = *static_cast<SlotErase*>(transfer.context);
-            over.over = true;
-            over.turn->want();
-        };
-        uses_.engines.link(slot.engine)->submit(erase->transfer);
-        slot_erases_.push_back(std::move(erase));
-    }
 }
 
 void RecoveryRun::forget_awaited() {
@@ -197,10 +198,39 @@ void RecoveryRun::forget_awaited() {
 
 // Copies that lost claim dirty data no more, and that is confirmed, before anything is written that they
 // miss.
-void RecoveryRun::check_erased() {
-    std::erase_if(slot_erases_, [](const auto& erase) { return erase->over; });
-    if (!slot_erases_.empty()) return;
+void RecoveryRun::erase() {
+    size_t looks = kLooksPerTurn;
+    while (!free_erases_.empty()) {
+        const auto loser = found_->next_loser(looks);
+        if (!loser) break;
+        begin_erase(*loser);
+    }
+    if (!found_->any_left() && free_erases_.size() == kErasesMax) return end();
+    if (found_->any_left() && !free_erases_.empty()) turn_.want();
+}
+
+void RecoveryRun::begin_erase(const cache::Recovery::Loser& loser) {
+    SlotErase& erase = *free_erases_.back();
+    free_erases_.pop_back();
+    erase.run = this;
+    erase.transfer.kind = loser.wipe ? Transfer::Kind::kWipe : Transfer::Kind::kHeader;
+    erase.transfer.move = {};
+    erase.transfer.move.slot = loser.slot.number;
+    erase.transfer.context = &erase;
+    erase.transfer.done = [](Transfer& transfer, wire::CacheStatus) noexcept {
+        // An engine that did not do it is lost, and no member any more.
+        auto& over = *static_cast<SlotErase*>(transfer.context);
+        over.run->free_erases_.push_back(&over);
+        over.run->turn_.want();
+    };
+    uses_.engines.link(loser.slot.engine)->submit(erase.transfer);
+}
+
+void RecoveryRun::end() {
     advance(State::kOver);
+    found_.reset();
+    free_erases_.clear();
+    erases_.reset();
     uses_.index.hold_placement(false);
     observer_.recovery_over();
 }

@@ -11,17 +11,16 @@
 //
 // Until kOver, commands of volumes that may be dirty wait (holds()), and no line gets a place in an engine.
 //
-// It owns the inventories of the engines that are back, and the tasks that wait for its end. It calls the
+// It owns what the engines that are back have shown, and the tasks that wait for its end. It calls the
 // members, the engines, the index, the losses and the absent volumes; its end it reports to the observer.
 //
 // Thread-safety: belongs to the cache's reactor. Control plane: allocates, but for what is inline.
 #pragma once
 
-#include <list>
 #include <memory>
-#include <span>
 #include <vector>
 
+#include "lib/cache/recovery.h"
 #include "lib/reactor/reactor.h"
 #include "target/cache/absent_volumes.h"
 #include "target/cache/engine_set.h"
@@ -82,7 +81,7 @@ class RecoveryRun {
     // other engine has, every volume with such writes is lost as a whole until it is given up.
     void forget_awaited();
     void turn() {
-        if (state_ == State::kErasing) check_erased();
+        if (holding()) go_on();
     }
 
     // ---- Tasks
@@ -92,12 +91,6 @@ class RecoveryRun {
 
   private:
     enum class State : uint8_t { kWaitingForMost, kWaitingForAll, kErasing, kOver };
-    // A slot's header as its engine showed it when it joined.
-    struct Item {
-        cache::Slot slot;
-        uint32_t incarnation = 0;
-        std::array<std::byte, wire::kCacheHeaderBytes> header{};
-    };
     struct SlotErase;
 
     void advance(State next) noexcept;
@@ -107,8 +100,11 @@ class RecoveryRun {
     void tell_of_wait();
     void note_forgotten();
     void finish();
-    void check_erased();
-    void erase_losers(std::span<const cache::Slot> slots, Transfer::Kind how);
+    void go_on();
+    void compare();
+    void erase();
+    void begin_erase(const cache::Recovery::Loser& loser);
+    void end();
 
     const Uses uses_;
     const Nanoseconds grace_;
@@ -120,8 +116,9 @@ class RecoveryRun {
     bool forgotten_ = false;  // the operator's command: without those that are not here
     bool wait_is_told_ = false;
     Nanoseconds began_{};
-    std::vector<Item> items_;
-    std::list<std::unique_ptr<SlotErase>> slot_erases_;
+    std::unique_ptr<cache::Recovery> found_;  // until it is over
+    std::unique_ptr<SlotErase[]> erases_;     // while kErasing
+    std::vector<SlotErase*> free_erases_;
     Postponed tasks_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SalvageQueue: the copies that an engine had when it came back with lost lines, each with its parsed header,
+// SalvageQueue: the copies of lost lines that an engine had when it came back, each with its parsed header,
 // in the order in which the engine sent them. A copy that cannot be brought home now waits in a second list
 // for the next tick, so that a completion looks at no copy twice.
 //
@@ -25,8 +25,8 @@ class SalvageQueue {
         Nanoseconds not_before{};  // real storage failed
     };
 
-    // The engine has sent all: Losses::noted() by then.
-    void set_noted(uint64_t losses) noexcept { noted_ = losses; }
+    // `noted`: Losses::noted() before the engine sent its first copy.
+    explicit SalvageQueue(uint64_t noted) : noted_(noted) {}
     uint64_t noted() const noexcept { return noted_; }
 
     void add(Item item) { due_.push_back(std::move(item)); }
@@ -47,7 +47,7 @@ class SalvageQueue {
 
   private:
     std::deque<Item> due_, later_;
-    uint64_t noted_ = 0;
+    const uint64_t noted_;
 };
 
 }  // namespace wss::se

@@ -45,6 +45,7 @@ class Scale {
     void join(uint32_t live);
     void fill();
     void make_dirty(uint64_t lines);
+    void keep_headers(uint64_t wwid);
     void lose(BareEngine& engine);
     std::string saved_membership();
 
@@ -152,6 +153,27 @@ std::string Scale::saved_membership() {
     return saved.to_text();
 }
 
+// Every slot of both engines holds a line: dirty ones in both, scattered, between clean ones, every other of
+// which was filled and never written.
+void Scale::keep_headers(uint64_t wwid) {
+    cache::LineHeader header{.volume = wwid, .valid = {1}, .line_shift = 12};
+    for (uint32_t copy = 0; copy < 2; ++copy) {
+        header.incarnation = copy + 1;
+        header.dirty = {};
+        for (uint32_t slot = 0; slot < lines_ / 2; ++slot) {
+            header.line = (uint64_t{slot} * 2 + copy) * 2 + 1;
+            header.generation = slot % 2 == 0 ? 1 : slot;
+            engines_[copy]->set_header(slot, header);
+        }
+        header.dirty = {1};
+        for (uint64_t i = 0; i < dirty_; ++i) {
+            header.line = i * 2;
+            header.generation = i + 1;
+            engines_[copy]->set_header(static_cast<uint32_t>(i * (lines_ / 2) / dirty_), header);
+        }
+    }
+}
+
 void Scale::recovery() {
     open("", cache::Policy::kBack);
     const std::string membership = saved_membership();
@@ -160,17 +182,7 @@ void Scale::recovery() {
     world_.find(kTarget)->services().clear();
     open(membership, cache::Policy::kBack);
     add_engines(lines_, true);
-    // In both engines, scattered over all slots.
-    for (uint64_t i = 0; i < dirty_; ++i)
-        for (uint32_t copy = 0; copy < 2; ++copy)
-            engines_[copy]->set_header(static_cast<uint32_t>(i * (lines_ / 2) / dirty_),
-                                       {.volume = wwid,
-                                        .line = i * 2,
-                                        .generation = i + 1,
-                                        .incarnation = copy + 1,
-                                        .valid = {1},
-                                        .dirty = {1},
-                                        .line_shift = 12});
+    keep_headers(wwid);
     target_->holds_writes = true;
     target_->take_longest();
     for (auto& engine : engines_) engine->join(7, static_cast<uint32_t>(engine->identity()));

@@ -316,6 +316,19 @@ TEST_F(ClusterEvents, salvage_checks_each_line_once_and_saves_the_membership_onc
     for (uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(run(Operation::kRead, i * kLine), Outcome::kOk);
 }
 
+TEST_F(ClusterEvents, salvage_takes_no_copy_of_what_is_not_lost) {
+    constexpr uint64_t kClean = 12;
+    for (uint64_t i = 1; i <= kClean; ++i) ASSERT_EQ(run(Operation::kRead, i * kLine), Outcome::kOk);
+    ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
+    ASSERT_TRUE(until([&] { return target_->cache().info().index.lines > kClean; }));
+    isolate();
+    ASSERT_EQ(lost(), kLineBytes);
+    world_.heal_all();
+    ASSERT_TRUE(until([&] { return live_engines() == 2 && lost() == 0; }));
+    EXPECT_LE(target_->cache().info().salvage_checks, 2u) << "each engine had a copy of the line";
+    EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
+}
+
 // After a crash of the target the copy would undo the write.
 TEST_F(ClusterEvents, a_write_to_a_salvaged_line_is_acknowledged_when_it_is_stable_that_the_line_is_home) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);

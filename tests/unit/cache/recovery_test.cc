@@ -27,16 +27,26 @@ struct RecoveryTest : ::testing::Test {
         if (damage_at >= 0) bytes[static_cast<size_t>(damage_at)] ^= std::byte{1};
         recovery.add_header({{engine}, slot}, kIncarnation, bytes);
     }
+    RecoveryReport restore() {
+        recovery.compare(SIZE_MAX);
+        RecoveryReport report = recovery.restore(bench.index);
+        while (recovery.any_left()) {
+            size_t looks = 1;
+            if (auto loser = recovery.next_loser(looks)) (loser->wipe ? wipe : erase).push_back(loser->slot);
+        }
+        return report;
+    }
     static bool holds(std::span<const Slot> slots, uint8_t engine, uint32_t number) {
         return std::find(slots.begin(), slots.end(), Slot{{engine}, number}) != slots.end();
     }
     Bench bench{3, 8};
-    Recovery recovery{LineGeometry{}};
+    Recovery recovery{LineGeometry{}, [](uint64_t wwid) { return wwid == kWwid; }};
+    std::vector<Slot> erase, wipe;
 };
 
 TEST_F(RecoveryTest, dirty_lines_are_found_where_they_are) {
     add(1, 6, header(77, 9, piece(2)));
-    RecoveryReport report = recovery.restore(bench.index);
+    RecoveryReport report = restore();
     EXPECT_EQ(report.dirty_lines, 1u);
     Line* line = bench.index.find({2, 77});
     ASSERT_NE(line, nullptr);
@@ -45,7 +55,7 @@ TEST_F(RecoveryTest, dirty_lines_are_found_where_they_are) {
     EXPECT_EQ(line->valid(), piece(2)) << "clean pieces do not count after a crash";
     EXPECT_EQ(line->holders()[0], (Slot{{1}, 6}));
     EXPECT_EQ(bench.index.used_slots({1}), 1u);
-    EXPECT_TRUE(recovery.erase().empty());
+    EXPECT_TRUE(erase.empty());
     EXPECT_TRUE(bench.index.consistent());
     bench.with({2, 77}, kAll, Access::kExclusive, [&](Line& l) { EXPECT_GT(bench.index.stamp(l), 9u); });
 }
@@ -53,7 +63,7 @@ TEST_F(RecoveryTest, dirty_lines_are_found_where_they_are) {
 // An engine that it did without may have one: readers see the line without what that has.
 TEST_F(RecoveryTest, newer_copies_of_what_was_restored_are_passed_over_up_to_what_is_written_next) {
     add(1, 6, header(77, 9, piece(2)));
-    recovery.restore(bench.index);
+    restore();
     uint64_t next = 0;
     bench.with({2, 77}, kAll, Access::kExclusive, [&](Line& line) { next = bench.index.stamp(line); });
     const Loss loss = bench.index.lose_engine({1});
@@ -66,37 +76,95 @@ TEST_F(RecoveryTest, newer_copies_of_what_was_restored_are_passed_over_up_to_wha
 TEST_F(RecoveryTest, the_newest_of_two_copies_wins_wholly) {
     add(0, 1, header(3, 10, piece(0)));
     add(1, 2, header(3, 11, piece(1)));
-    RecoveryReport report = recovery.restore(bench.index);
+    RecoveryReport report = restore();
     EXPECT_EQ(report.older, 1u);
     Line* line = bench.index.find({2, 3});
     ASSERT_NE(line, nullptr);
     EXPECT_EQ(line->dirty(), piece(1)) << "bitmaps are not mixed";
     EXPECT_EQ(line->holders()[0], (Slot{{1}, 2}));
-    EXPECT_TRUE(holds(recovery.erase(), 0, 1));
+    EXPECT_TRUE(holds(erase, 0, 1));
 }
 
 TEST_F(RecoveryTest, of_equal_generations_the_copy_with_more_dirty_pieces_wins) {
     add(0, 1, header(3, 10, piece(0)));
     add(1, 2, header(3, 10, piece(0) | piece(1)));
-    recovery.restore(bench.index);
+    restore();
     EXPECT_EQ(bench.index.find({2, 3})->dirty(), piece(0) | piece(1));
 }
 
-TEST_F(RecoveryTest, clean_lines_and_what_is_not_ours_is_erased) {
+TEST_F(RecoveryTest, clean_headers_are_not_erased) {
     add(0, 0, header(1, 1, {}));
-    add(0, 1, header(2, 1, piece(0)), 20);  // half written
+    add(0, 1, header(2, 50, {}));
+    restore();
+    EXPECT_TRUE(erase.empty());
+    EXPECT_TRUE(wipe.empty());
+    EXPECT_EQ(bench.index.counters().lines, 0u);
+}
+
+// In whatever order they come.
+TEST_F(RecoveryTest, a_newer_clean_copy_beats_an_older_dirty_one) {
+    add(0, 1, header(3, 10, piece(0)));
+    add(0, 2, header(4, 11, {}));
+    recovery.compare(SIZE_MAX);
+    add(1, 1, header(3, 11, {}));
+    EXPECT_FALSE(recovery.compared());
+    recovery.compare(SIZE_MAX);
+    add(1, 2, header(4, 10, piece(0)));
+    EXPECT_FALSE(recovery.compared());
+    RecoveryReport report = restore();
+    EXPECT_EQ(report.dirty_lines, 0u);
+    EXPECT_EQ(report.older, 2u);
+    EXPECT_TRUE(holds(erase, 0, 1) && holds(erase, 1, 2));
+    EXPECT_EQ(erase.size(), 2u) << "should this be interrupted, the clean ones must win again";
+}
+
+TEST_F(RecoveryTest, a_clean_copy_of_the_same_generation_beats_no_dirty_one) {
+    add(0, 1, header(3, 10, piece(0)));
+    add(1, 1, header(3, 10, {}));
+    EXPECT_EQ(restore().dirty_lines, 1u);
+    EXPECT_TRUE(erase.empty());
+}
+
+TEST_F(RecoveryTest, what_an_engine_has_shown_does_not_count_when_it_is_lost) {
+    add(0, 1, header(3, 10, piece(0)));
+    add(1, 1, header(3, 11, {}));
+    add(1, 2, header(4, 11, piece(0)));
+    add(1, 3, header(5, 11, piece(0)), 20);
+    LineHeader deleted = header(1, 2, {});
+    deleted.volume = kWwid + 1;
+    add(1, 4, deleted);
+    recovery.compare(SIZE_MAX);
+    recovery.forget({1});
+    EXPECT_EQ(restore().dirty_lines, 1u);
+    EXPECT_NE(bench.index.find({2, 3}), nullptr);
+    EXPECT_TRUE(erase.empty());
+    EXPECT_TRUE(wipe.empty());
+}
+
+TEST_F(RecoveryTest, some_clean_copies_are_compared_at_a_time) {
+    for (uint32_t slot = 0; slot < 5; ++slot) add(0, slot, header(slot, 10, {}));
+    recovery.compare(2);
+    EXPECT_FALSE(recovery.compared());
+    recovery.compare(3);
+    EXPECT_TRUE(recovery.compared());
+    for (uint32_t slot = 5; slot < 8; ++slot) add(0, slot, header(slot, 1, {}));
+    EXPECT_TRUE(recovery.compared()) << "lines that were filled and never written are dropped on arrival";
+}
+
+TEST_F(RecoveryTest, what_is_not_ours_is_erased) {
+    add(0, 0, header(2, 1, piece(0)), 20);  // half written
     LineHeader foreign = header(3, 99, piece(0));
     foreign.incarnation = kIncarnation - 1;
-    add(0, 2, foreign);
+    add(0, 1, foreign);
     LineHeader other_size = header(4, 1, piece(0));
     other_size.line_shift = 17;
-    add(0, 3, other_size);
-    RecoveryReport report = recovery.restore(bench.index);
+    add(0, 2, other_size);
+    RecoveryReport report = restore();
     EXPECT_EQ(report.dirty_lines, 0u);
-    EXPECT_EQ(report.headers, 4u);
+    EXPECT_EQ(report.headers, 3u);
     EXPECT_EQ(report.refused, 2u);
     EXPECT_EQ(report.foreign, 1u);
-    for (uint32_t slot = 0; slot < 4; ++slot) EXPECT_TRUE(holds(recovery.erase(), 0, slot)) << slot;
+    for (uint32_t slot = 0; slot < 3; ++slot) EXPECT_TRUE(holds(erase, 0, slot)) << slot;
     EXPECT_EQ(bench.index.counters().lines, 0u);
 }
 
@@ -105,9 +173,12 @@ TEST_F(RecoveryTest, slots_of_deleted_volumes_are_for_wiping) {
     deleted.volume = kWwid + 1;
     add(0, 0, deleted);
     add(0, 1, header(kBytes / 65536, 1, piece(0)));  // the first line beyond the end
-    RecoveryReport report = recovery.restore(bench.index);
+    deleted.dirty = {};
+    add(0, 2, deleted);
+    add(0, 3, header(kBytes / 65536, 2, {}));
+    RecoveryReport report = restore();
     EXPECT_EQ(report.unknown_volume, 2u);
-    EXPECT_TRUE(holds(recovery.wipe(), 0, 0) && holds(recovery.wipe(), 0, 1));
+    for (uint32_t slot = 0; slot < 4; ++slot) EXPECT_TRUE(holds(wipe, 0, slot)) << slot;
 }
 
 TEST_F(RecoveryTest, empty_slots_and_slots_beyond_the_engine_do_no_harm) {
@@ -115,7 +186,7 @@ TEST_F(RecoveryTest, empty_slots_and_slots_beyond_the_engine_do_no_harm) {
     recovery.add_header({{0}, 0}, kIncarnation, empty);
     add(0, 800, header(1, 1, piece(0)));
     add(40, 0, header(2, 1, piece(0)));
-    RecoveryReport report = recovery.restore(bench.index);
+    RecoveryReport report = restore();
     EXPECT_EQ(report.headers, 2u);
     EXPECT_EQ(report.dirty_lines, 0u);
     EXPECT_TRUE(bench.index.consistent());
