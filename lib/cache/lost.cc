@@ -14,17 +14,20 @@ static Pieces split_at(uint32_t end) {
 
 void LostPieces::add(const Key& key, Pieces pieces, Nanoseconds since, const LossBounds& bounds) {
     if (pieces.empty() || is_whole(key.volume)) return;
-    if (lines_.size() >= lines_max_ && !lines_.contains(key)) {
-        forget(key.volume);
-        return add_whole(key.volume);
-    }
-    auto [at, added] = lines_.try_emplace(key, Loss{pieces, since, bounds});
-    added ? ++times_[{key.volume, since}] : at->second.pieces.bits |= pieces.bits;
+    auto [at, added] = lines_.try_emplace(key, Loss{{}, since, bounds});
+    if (added) ++times_[{key.volume, since}];
+    Count& count = counts_[key.volume];
+    count.lines += added;
+    count.pieces += pieces.without(at->second.pieces).count();
+    at->second.pieces |= pieces;
 }
 
 LostPieces::Lines::iterator LostPieces::erase(Lines::iterator line) {
     auto time = times_.find({line->first.volume, line->second.since});
     if (--time->second == 0) times_.erase(time);
+    auto count = counts_.find(line->first.volume);
+    count->second.pieces -= line->second.pieces.count();
+    if (--count->second.lines == 0) counts_.erase(count);
     return lines_.erase(line);
 }
 
@@ -64,15 +67,12 @@ bool LostPieces::any_since(uint64_t volume, Nanoseconds after, Nanoseconds until
 }
 
 bool LostPieces::any_of(uint64_t volume) const noexcept {
-    auto at = lines_.lower_bound({volume, 0, 0});
-    return is_whole(volume) || (at != lines_.end() && at->first.volume == volume);
+    return is_whole(volume) || counts_.contains(volume);
 }
 
 uint64_t LostPieces::pieces_of(uint64_t volume) const noexcept {
-    uint64_t count = 0;
-    for (auto at = lines_.lower_bound({volume, 0, 0}); at != lines_.end() && at->first.volume == volume; ++at)
-        count += at->second.pieces.count();
-    return count;
+    auto count = counts_.find(volume);
+    return count == counts_.end() ? 0 : count->second.pieces;
 }
 
 Pieces LostPieces::in_copy(const Key& key, Pieces dirty) const noexcept {
@@ -98,6 +98,7 @@ bool LostPieces::found(uint64_t volume, uint64_t line, Pieces pieces) {
     for (auto at = lines_.lower_bound({volume, line, 0});
          at != lines_.end() && at->first.volume == volume && at->first.line == line;) {
         any = any || at->second.pieces.overlaps(pieces);
+        counts_.at(volume).pieces -= (at->second.pieces & pieces).count();
         at->second.pieces = at->second.pieces.without(pieces);
         at = at->second.pieces.empty() ? erase(at) : std::next(at);
     }

@@ -19,8 +19,10 @@
 // What is lost must be remembered over restarts: target/cache/membership.h keeps it with the membership.
 //
 // Where it is not known which lines are lost, the whole volume is, which only the operator ends. So it is
-// beyond kLinesMax lines, and where the operator does not wait for engines after a restart. Lines that were
-// lost before that can still be given back.
+// where the operator does not wait for engines after a restart, or more lines were lost than are saved. Lines
+// that were lost before that can still be given back.
+//
+// Any number of lines may be lost: they were dirty in the index, which needs more memory for each.
 //
 // Thread-safety: a value of one thread. Control plane: allocates; empty() and of() are for the datapath.
 #pragma once
@@ -44,16 +46,12 @@ struct LossBounds {
 
 class LostPieces {
   public:
-    static constexpr size_t kLinesMax = 1u << 17;  // 8 GiB of dirty lines of 64 KiB
-
     struct Key {
         uint64_t volume = 0;  // WWID
         uint64_t line = 0;
         uint64_t generation = 0;
         auto operator<=>(const Key&) const = default;
     };
-
-    explicit LostPieces(size_t lines_max = kLinesMax) : lines_max_(lines_max) {}
 
     bool empty() const noexcept { return lines_.empty() && whole_.empty(); }
     // `since`: when the line was lost; the default for what is remembered from before a restart. Pieces that
@@ -92,13 +90,19 @@ class LostPieces {
     };
     const std::map<Key, Loss>& lines() const noexcept { return lines_; }
     const std::set<uint64_t>& whole() const noexcept { return whole_; }
+    struct Count {
+        size_t lines = 0;  // in lines(): more than one of a line, if it was lost more than once
+        uint64_t pieces = 0;
+    };
+    // By volume, of those that have any.
+    const std::map<uint64_t, Count>& counts() const noexcept { return counts_; }
 
   private:
     using Lines = std::map<Key, Loss>;
     Lines::iterator erase(Lines::iterator line);
     void erase(Lines::iterator first, Lines::iterator end);
-    size_t lines_max_;
-    Lines lines_;                                               // of one line the pieces differ
+    Lines lines_;  // of one line the pieces differ
+    std::map<uint64_t, Count> counts_;
     std::map<std::pair<uint64_t, Nanoseconds>, size_t> times_;  // lines by volume and time
     std::set<uint64_t> whole_;
     uint64_t known_again_ = 0;

@@ -40,6 +40,11 @@ void Losses::note(const EngineLink& engine, const cache::Loss& loss) {
         "{} lines hold acknowledged data that only cache engine {:016x} or engines lost before it have: "
         "reading them waits for a while, then fails, until one is back (or: wssctl cache give-up)",
         loss.lost.size(), identity.identity);
+    if (members_.now().lost.lines().size() > kLostLinesSaved)
+        log::warning(
+            "more than {} lines are lost: a restart of the target before engines are back finds the volumes "
+            "with the most of them lost as a whole",
+            kLostLinesSaved);
 }
 
 void Losses::remember(uint64_t identity, uint32_t incarnation) {

@@ -5,8 +5,8 @@
 
 namespace wss::se {
 
-void Members::Counting::add(const Membership& membership) {
-    engines.insert(membership.engines.begin(), membership.engines.end());
+void Members::Counting::add(const Membership& membership, const Engines& members) {
+    engines.insert(members.begin(), members.end());
     engines.insert(membership.away.begin(), membership.away.end());
     for (const auto& [wwid, known] : membership.dirty) dirty.insert(wwid);
 }
@@ -17,7 +17,7 @@ Status Members::load() {
     auto membership = Membership::parse(*text);
     if (!membership) return membership.status();
     now_ = std::move(*membership);
-    found_.add(now_);
+    found_.add(now_, now_.engines);
     saving_ = found_;
     saved_text_ = saving_text_ = now_.to_text();
     return Status::ok();
@@ -40,12 +40,12 @@ void Members::turn() {
     if (state_ != State::kChanged) return;
     state_ = State::kSaving;
     came_home_.clear();
-    Membership stable = now_;
-    stable.engines.insert(awaited_.begin(), awaited_.end());
+    Engines members = now_.engines;
+    members.insert(awaited_.begin(), awaited_.end());
     saving_ = {};
-    saving_.add(stable);
-    found_.add(stable);
-    saving_text_ = stable.to_text();
+    saving_.add(now_, members);
+    found_.add(now_, members);
+    saving_text_ = now_.to_text(members);
     write(saving_text_);
 }
 

@@ -120,7 +120,7 @@ class Members {
     struct Counting {
         std::set<std::pair<uint64_t, uint32_t>> engines;  // identity, incarnation; away ones also
         std::set<uint64_t> dirty;                         // WWIDs
-        void add(const Membership& membership);
+        void add(const Membership& membership, const Engines& members);
     };
     static Status stopping() { return Status(Code::kBusy, "the target is stopping"); }
     void change();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/cache/membership.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
@@ -61,19 +62,44 @@ static void derive_dirty(Membership& out) {
     for (uint64_t wwid : out.lost.whole()) out.dirty[wwid];
 }
 
+static json lines_of(const cache::LostPieces& lost, uint64_t volume) {
+    json out = json::array();
+    const auto end = lost.lines().upper_bound({volume, UINT64_MAX, UINT64_MAX});
+    for (auto line = lost.lines().lower_bound({volume, 0, 0}); line != end; ++line) {
+        const auto& [key, loss] = *line;
+        out.push_back(fmt::format("{:x} {:x} {:x} {:x} {:x}", key.line, key.generation, loss.pieces.bits,
+                                  loss.bounds.end, loss.bounds.passed_over));
+    }
+    return out;
+}
+
+// Those of the smallest loss first: a large one makes no other volume lost as a whole.
+static void put_lost_lines(const cache::LostPieces& lost, json& out) {
+    std::vector<std::pair<size_t, uint64_t>> volumes;
+    for (const auto& [volume, count] : lost.counts()) volumes.push_back({count.lines, volume});
+    std::sort(volumes.begin(), volumes.end());
+    json lines = json::object();
+    std::set<uint64_t> whole = lost.whole();
+    size_t left = kLostLinesSaved;
+    for (const auto& [count, volume] : volumes) {
+        if (count > left) {
+            whole.insert(volume);
+            continue;
+        }
+        left -= count;
+        lines[fmt::format("{:016x}", volume)] = lines_of(lost, volume);
+    }
+    out["lost"] = lines;
+    out["lost_whole"] = wwids(whole);
+}
+
 static void put_lost(const Membership& membership, json& out) {
-    json away = json::object(), lines = json::object(), whole = json::array();
+    json away = json::object();
     for (const auto& [identity, incarnation] : membership.away)
         away[fmt::format("{:016x}", identity)] = incarnation;
-    for (const auto& [key, loss] : membership.lost.lines())
-        lines[fmt::format("{:016x}", key.volume)].push_back(
-            fmt::format("{:x} {:x} {:x} {:x} {:x}", key.line, key.generation, loss.pieces.bits,
-                        loss.bounds.end, loss.bounds.passed_over));
-    for (uint64_t volume : membership.lost.whole()) whole.push_back(fmt::format("{:016x}", volume));
     out["away"] = away;
     out["generation"] = fmt::format("{:x}", membership.generation);
-    out["lost"] = lines;
-    out["lost_whole"] = whole;
+    put_lost_lines(membership.lost, out);
 }
 
 // Files of before had none. Headers of writes that were not acknowledged are newer than what is lost, by not
@@ -102,9 +128,9 @@ static Status get_lost(const json& all, int version, Membership& out) {
     return Status::ok();
 }
 
-std::string Membership::to_text() const {
+std::string Membership::to_text(const std::map<uint64_t, uint32_t>& members) const {
     json engines_json = json::object(), policies_json = json::object();
-    for (const auto& [identity, incarnation] : engines)
+    for (const auto& [identity, incarnation] : members)
         engines_json[fmt::format("{:016x}", identity)] = incarnation;
     for (const auto& [wwid, settings] : policies)
         policies_json[fmt::format("{:016x}", wwid)] = {{"policy", std::string(to_string(settings.policy))},

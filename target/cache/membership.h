@@ -34,6 +34,10 @@ struct DirtyVolume {
     bool operator==(const DirtyVolume&) const = default;
 };
 
+// Lost lines that are saved one by one: the text is written anew each time. Of a volume that has more only
+// that is saved, as lost as a whole, until fewer are lost; a restart meanwhile finds no more than that.
+constexpr size_t kLostLinesSaved = 1u << 17;
+
 struct Membership {
     uint64_t storage = 0;  // our own name for life
     uint32_t next_incarnation = 1;
@@ -56,7 +60,9 @@ struct Membership {
     // hold of it is older and must not be brought home, whatever owns the storage after a restart.
     std::set<uint64_t> storage_lost;
 
-    std::string to_text() const;
+    std::string to_text() const { return to_text(engines); }
+    // … with other members.
+    std::string to_text(const std::map<uint64_t, uint32_t>& members) const;
     static Result<Membership> parse(const std::string& text);
     bool operator==(const Membership& other) const { return to_text() == other.to_text(); }
 };

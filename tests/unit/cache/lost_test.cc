@@ -50,20 +50,15 @@ TEST(LostPieces, of_one_volume_are_given_up_alone) {
     EXPECT_EQ(lost.of(kOther, 0), piece(0));
 }
 
-TEST(LostPieces, beyond_what_is_remembered_the_whole_volume_is_lost) {
-    LostPieces lost(2);
-    lost.add({kVolume, 1, 20}, piece(0));
-    lost.add({kOther, 1, 20}, piece(0));
-    lost.add({kVolume, 1, 20}, piece(1));  // known: needs no room
+TEST(LostPieces, of_any_number_each_can_be_given_back) {
+    constexpr uint64_t kMany = (1u << 17) + 1;
+    LostPieces lost;
+    for (uint64_t line = 0; line < kMany; ++line) lost.add({kVolume, line, 20 + line}, piece(line % 16));
     EXPECT_FALSE(lost.is_whole(kVolume));
-    lost.add({kVolume, 2, 20}, piece(0));
-    EXPECT_TRUE(lost.is_whole(kVolume));
-    EXPECT_TRUE(lost.of(kVolume, 999).contains(kAll));
-    EXPECT_FALSE(lost.found(kVolume, 1, kAll)) << "only the operator ends that";
-    EXPECT_TRUE(lost.in_copy({kVolume, 1, 99}, kAll).empty());
-    EXPECT_EQ(lost.of(kOther, 1), piece(0));
-    EXPECT_TRUE(lost.forget(kVolume));
-    EXPECT_TRUE(lost.of(kVolume, 1).empty());
+    EXPECT_EQ(lost.pieces_of(kVolume), kMany);
+    for (uint64_t line = 0; line < kMany; ++line)
+        ASSERT_TRUE(lost.found(kVolume, line, lost.in_copy({kVolume, line, 20 + line}, kAll))) << line;
+    EXPECT_TRUE(lost.empty());
 }
 
 TEST(LostPieces, lines_that_were_lost_before_their_whole_volume_can_be_given_back) {

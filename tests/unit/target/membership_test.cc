@@ -34,6 +34,23 @@ TEST(Membership, has_one_version_whatever_is_in_it) {
     EXPECT_TRUE(read->lost.in_copy({5, 6, 9}, {0x3}).empty());
 }
 
+TEST(Membership, of_more_lost_lines_than_it_saves_says_that_the_largest_loss_is_of_the_whole_volume) {
+    Membership many;
+    for (uint64_t line = 0; line < kLostLinesSaved; ++line) many.lost.add({6, line, 1}, {1});
+    many.lost.add({5, 1, 1}, {1});
+    EXPECT_FALSE(many.lost.is_whole(6));
+    auto read = Membership::parse(many.to_text());
+    ASSERT_TRUE(read) << read.status().to_string();
+    EXPECT_TRUE(read->lost.is_whole(6));
+    EXPECT_FALSE(read->lost.is_whole(5));
+    EXPECT_EQ(read->lost.pieces_of(5), 1u);
+    EXPECT_TRUE(many.lost.found(6, 0, {1}));
+    read = Membership::parse(many.to_text());
+    ASSERT_TRUE(read) << read.status().to_string();
+    EXPECT_FALSE(read->lost.is_whole(6));
+    EXPECT_EQ(read->lost.pieces_of(6), kLostLinesSaved - 1);
+}
+
 // An image's metadata may be written by others.
 TEST(Membership, can_be_written_whatever_storage_says_of_its_owner) {
     Membership foul;
