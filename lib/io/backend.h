@@ -26,6 +26,7 @@
 
 #include "lib/base/list.h"
 #include "lib/base/status.h"
+#include "lib/io/ownership.h"
 #include "lib/reactor/reactor.h"
 
 namespace wss::io {
@@ -99,6 +100,8 @@ class Backend {
     virtual bool suspended() const noexcept { return false; }
     // The same as long as nobody but OpenOptions::owner has had the storage; empty: that is not known.
     virtual std::string ownership() const { return {}; }
+    // In whose place this has the storage: the same for as long as it is open.
+    virtual Succession succession() const noexcept { return {}; }
     // Whether OpenOptions::steal is possible for storage of this kind; else what the operator can do.
     virtual Status may_steal() const { return Status::ok(); }
     // All requests are done, nothing but the destructor follows. Begins what that waits for, so that many

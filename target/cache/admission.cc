@@ -168,7 +168,8 @@ wire::CacheWelcome Admission::welcome_for(const EngineLink::Identity& identity) 
             .operations = kTransfersPerEngine,
             .keep = identity.kept,
             .states = true,
-            .owners = true};
+            .owners = true,
+            .holders = true};
 }
 
 // ---- Proofs ----------------------------------------------------------------------------------------------

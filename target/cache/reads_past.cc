@@ -88,12 +88,13 @@ void Reads::fetch(Work& work) noexcept {
 void Reads::fetched(Transfer& transfer, CacheStatus status) noexcept {
     Work& work = *static_cast<Work*>(transfer.context);
     --work.outstanding;
-    if (status != CacheStatus::kOk) {
+    const bool counts = work.volume->remote->answers_for_it(work.remote_engine);
+    if (status != CacheStatus::kOk || (transfer.error != 0 && !counts)) {
         work.transfer_failed = true;
         work.failed_engine = work.remote_engine.value;
     }
     // The RS reports that its storage failed: it has written nothing to the client, and does not.
-    if (transfer.error != 0)
+    if (transfer.error != 0 && counts)
         work.ending = {.kind = Ending::Kind::kStorageFailed, .error = transfer.error, .offset = work.offset};
     work.path.reads->part_over(work);
 }

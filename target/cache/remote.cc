@@ -21,6 +21,7 @@ struct RemoteQueue::Job {
     RemoteQueue* owner = nullptr;
     std::byte* buffer = nullptr;
     io::Request* request = nullptr;
+    cache::EngineIndex storage;
     uint64_t writes = 0;  // of a flush: what was done before it
     Transfer transfer;
 };
@@ -103,6 +104,7 @@ void RemoteQueue::attach(const EngineLink& engine, const wire::CacheVolume& volu
     }
     boot_ = volume.boot;
     away_since_ = kNever;
+    taken_from_ = 0;
     refuses_ = false;
     served_by_ = engine.identity().identity;
     note_process(engine);
@@ -120,6 +122,14 @@ void RemoteQueue::note_away() noexcept {
 bool RemoteQueue::accepts_refusal_of(const EngineLink& engine) const noexcept {
     return served_by_ == 0 || served_by_ == engine.identity().identity ||
            reactor_.now() - away_since_ >= kAwayMax;
+}
+
+void RemoteQueue::note_taken(uint64_t holder, std::string why) {
+    taken_from_ = holder;
+    taken_why_ = std::move(why);
+    taken_since_ = reactor_.now();
+    index_ = {};
+    incarnation_ = 0;
 }
 
 void RemoteQueue::submit(io::Request& request) noexcept {
@@ -178,6 +188,7 @@ void RemoteQueue::start(Job& job, EngineLink& storage) noexcept {
     const uint64_t length =
         moves(request) ? std::min<uint64_t>(request.length - done, kPiece) : request.length;
     if (request.op == io::Op::kWrite) std::memcpy(job.buffer, request.data + done, length);
+    job.storage = storage.index();
     job.writes = writes_;
     job.transfer.kind = Transfer::Kind::kStorage;
     job.transfer.storage = {.op = remote_op(request.op),
@@ -202,9 +213,9 @@ void RemoteQueue::over(Job& job, CacheStatus status) noexcept {
     io::Request& request = *job.request;
     Progress& progress = progress_of(request);
     free_.push_back(&job);
-    if (job.transfer.error != 0) return finish(request, job.transfer.error);
-    if (status != CacheStatus::kOk) {
-        // Lost with its RS, which may come back.
+    if (job.transfer.error != 0 && answers_for_it(job.storage)) return finish(request, job.transfer.error);
+    if (status != CacheStatus::kOk || job.transfer.error != 0) {
+        // Lost with its RS, which may come back, or to one that goes on with it.
         if (state_->is_lost() || reactor_.now() >= progress.until) return finish(request, EIO);
         progress.done = 0;
         return waiting_.push_front(request);

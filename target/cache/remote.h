@@ -34,6 +34,8 @@ class RemoteQueue final : public io::Queue {
   public:
     static constexpr uint32_t kJobs = 32, kPiece = 256 * 1024;
     static constexpr Nanoseconds kAwayMax = from_s(5);
+    // A process that took the storage has joined by then: it opens all its volumes before.
+    static constexpr Nanoseconds kTakenMax = from_s(10);
 
     static Result<std::unique_ptr<io::Queue>> create(StorageNodes& nodes, reactor::Reactor& reactor,
                                                      std::string name, std::shared_ptr<RemoteState> state);
@@ -51,6 +53,14 @@ class RemoteQueue final : public io::Queue {
     // It is away, and this RS has one that does not fit. If another process served it last, that may have the
     // storage and be back soon: this counts when commands wait for it no longer.
     bool accepts_refusal_of(const EngineLink& engine) const noexcept;
+    // The RS that served it last was this holder (io::Succession), and has lost it. Until attach() only one
+    // that took the storage from that holder may serve it: others may have had it in between.
+    void note_taken(uint64_t holder, std::string why);
+    bool is_taken() const noexcept { return taken_from_ != 0; }
+    uint64_t taken_from() const noexcept { return taken_from_; }
+    const std::string& taken_why() const noexcept { return taken_why_; }
+    // Such a one may be about to join.
+    bool awaits_successor() const noexcept { return reactor_.now() - taken_since_ < kTakenMax; }
     // The owner that the storage had when engines took what it does not have, or at attach(); 0: not known.
     uint64_t owner() const noexcept { return owner_; }
     void note_owner(uint64_t owner) noexcept { owner_ = owner; }
@@ -65,6 +75,9 @@ class RemoteQueue final : public io::Queue {
     void refuse(bool at_once) noexcept { refuses_ = at_once; }
     // nullptr: away.
     EngineLink* storage() const noexcept;
+    // What the RS there reports as failed has failed. Else another one took its place, or is to take it, and
+    // the request is done again.
+    bool answers_for_it(cache::EngineIndex index) const noexcept { return index_ == index; }
     uint32_t number() const noexcept { return number_; }
     const std::string& name() const noexcept { return name_; }
     // Which of the cache's losses (StorageNodes::losses()) was the last of this volume; 0: none.
@@ -109,10 +122,12 @@ class RemoteQueue final : public io::Queue {
     uint64_t process_ = 0;    // the RS's that had the volume last
     uint64_t served_by_ = 0;  // … that fitted
     uint64_t owner_ = 0;
+    uint64_t taken_from_ = 0;
+    std::string taken_why_;  // for the operator
     bool refuses_ = false;
     uint64_t writes_ = 0, flushed_ = 0;  // that were done; as of the last flush
     uint64_t last_loss_ = 0;
-    Nanoseconds away_since_ = kNever;
+    Nanoseconds away_since_ = kNever, taken_since_ = kNever;
 };
 
 // "rs:NAME", NAME as the RS calls it. May be opened before the RS has come, so it is told how large it is.

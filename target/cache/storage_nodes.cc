@@ -135,6 +135,7 @@ void StorageNodes::attach(CachedVolume& volume) {
     if (volume.remote == nullptr || volume.remote->state().is_lost()) return;
     if (volume.remote->storage() != nullptr) return;
     volume.remote->note_away();
+    if (volume.remote->is_taken()) return await_successor(volume);
     const Offer best = best_offer(volume);
     const bool fails =
         (best.kind == Offer::Kind::kAnothers && holds_writes(volume)) ||
@@ -159,12 +160,42 @@ Status StorageNodes::may_reopen(const CachedVolume& volume) {
     return Status::ok();
 }
 
-// What the process lost that served it last, others may have written, also if the next one has the same
-// owner: it may have taken it from them. One that lost it to another process, and goes on to run, says
-// nothing of that one.
-void StorageNodes::note_lost(const CachedVolume& volume, const Offer& offer) {
+// By the process that served it last: others may have written it, also if the next one has the same owner,
+// which may have taken it from them. They have not if the next one took it from this one.
+void StorageNodes::note_taken(CachedVolume& volume, const wire::CacheVolumeState& reported) {
+    const uint64_t owner = volume.remote->owner();
+    if (reported.holder == 0 || owner == 0 || reported.owner != owner)
+        return volume.remote->state().lose(reason(reported));
+    volume.remote->note_taken(reported.holder, reason(reported));
+    await_successor(volume);
+}
+
+bool StorageNodes::succeeds(const CachedVolume& volume, const Offer& offer) const noexcept {
+    return offer.kind == Offer::Kind::kFits && offer.reported != nullptr &&
+           offer.reported->former == volume.remote->taken_from() && !is_of_another(volume, offer);
+}
+
+void StorageNodes::await_successor(CachedVolume& volume) {
+    for (EngineLink& engine : engines_.all()) {
+        if (!engine.is_ready() || !engine.is_storage()) continue;
+        if (const Offer offer = offer_of(engine, volume); succeeds(volume, offer)) {
+            log::warning("volume {}: the process at {} took its real storage from the one that served it",
+                         volume.open->volume().name(), engine.peer());
+            return use(volume, offer);
+        }
+    }
+    if (!volume.remote->awaits_successor()) return volume.remote->state().lose(volume.remote->taken_why());
+    refuse(volume, {.why = fmt::format("waits for a process that took its real storage from the one that "
+                                       "served it, and has lost it ({})",
+                                       volume.remote->taken_why()),
+                    .suspends = true,
+                    .may_give_up = may_hold_writes(volume)});
+}
+
+// One that lost it to another process, and goes on to run, says nothing of that one.
+void StorageNodes::note_lost(CachedVolume& volume, const Offer& offer) {
     if (volume.remote->served_by() == offer.engine->identity().identity)
-        return volume.remote->state().lose(reason(*offer.reported));
+        return note_taken(volume, *offer.reported);
     refuse(volume, {.why = fmt::format("waits for its real storage: the process at {} has lost it ({})",
                                        offer.engine->peer(), reason(*offer.reported)),
                     .may_give_up = may_hold_writes(volume)});
@@ -234,9 +265,10 @@ void StorageNodes::volume_state_changed(const EngineLink& storage) {
         if (volume.remote == nullptr || volume.remote->storage() != &storage) continue;
         const wire::CacheVolumeState* reported = storage.state_of(volume.remote->number());
         if (reported == nullptr) continue;
-        RemoteState& state = volume.remote->state();
-        reported->error != 0 ? state.lose(reason(*reported))
-                             : state.report(reported->bytes, reported->suspended, reported->text);
+        if (reported->error != 0)
+            note_taken(volume, *reported);
+        else
+            volume.remote->state().report(reported->bytes, reported->suspended, reported->text);
     }
     turn_.want();
 }

@@ -83,7 +83,10 @@ class StorageNodes {
     bool may_hold_writes(const CachedVolume& volume) const noexcept;
     Offer offer_of(EngineLink& engine, const CachedVolume& volume) const noexcept;
     Offer best_offer(const CachedVolume& volume) noexcept;
-    void note_lost(const CachedVolume& volume, const Offer& offer);
+    void note_lost(CachedVolume& volume, const Offer& offer);
+    void note_taken(CachedVolume& volume, const wire::CacheVolumeState& reported);
+    void await_successor(CachedVolume& volume);
+    bool succeeds(const CachedVolume& volume, const Offer& offer) const noexcept;
     void await_owner(const CachedVolume& volume, const Offer& offer);
     static void refuse(const CachedVolume& volume, RemoteState::Refusal refusal);
     void use(CachedVolume& volume, const Offer& offer);

@@ -286,12 +286,12 @@ void Writes::store_from_client(Work& work, bool fua) noexcept {
 // memory back, and asks again (RS1 keeps from the disk what was read after that).
 void Writes::stored(Transfer& transfer, CacheStatus status) noexcept {
     Work& work = *static_cast<Work*>(transfer.context);
-    if (transfer.error != 0)
+    if (transfer.error != 0 && work.volume->remote->answers_for_it(work.remote_engine))
         work.ending = {.kind = Ending::Kind::kStorageFailed,
                        .error = transfer.error,
                        .io_op = io::Op::kWrite,
                        .offset = work.offset};
-    else if (status != CacheStatus::kOk)
+    else if (status != CacheStatus::kOk || transfer.error != 0)
         work.ending = {.kind = Ending::Kind::kDoAgain, .engine = work.remote_engine.value};
     else
         work.volume->remote->note_write();

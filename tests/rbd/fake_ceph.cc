@@ -370,6 +370,10 @@ void FakeCeph::set_lock_owner(uint64_t client) {
     changed_.notify_all();
 }
 
+void FakeCeph::add_watcher(uint64_t client) {
+    std::lock_guard lock(m_);
+    state.watchers.insert(client);
+}
 uint64_t FakeCeph::lock_owner() const {
     std::lock_guard lock(m_);
     return state.lock_owner;
@@ -465,6 +469,7 @@ std::vector<uint64_t> FakeCeph::alive() const {
     std::vector<uint64_t> found;
     for (const FakeImage* image : images_)
         if (image->id == kImage && !image->client->blocklisted) found.push_back(image->client->number);
+    found.insert(found.end(), state.watchers.begin(), state.watchers.end());
     return found;
 }
 

@@ -122,6 +122,8 @@ class FakeCeph {
     // 0: nobody has it. A number that no client has: another program.
     void set_lock_owner(uint64_t client);
     uint64_t lock_owner() const;
+    // Another program opens the image for writing.
+    void add_watcher(uint64_t client);
     bool is_blocklisted(uint64_t client) const;
     // The object map of the image, as its header says.
     bool is_map_invalid() const;
@@ -180,6 +182,7 @@ class FakeCeph {
         std::map<std::string, std::string> metadata, settings;
         std::map<std::string, std::string> cloned_from;  // by the ids of images, of snapshots of them
         std::set<std::string> parents;                   // that exist
+        std::set<uint64_t> watchers;                     // that are no clients of this fake
     } state;
 
   private:

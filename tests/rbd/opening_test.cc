@@ -29,6 +29,25 @@ TEST_F(Opening, shuts_a_dead_owner_out) {
     EXPECT_NE(ceph_.lock_owner(), kDead);
 }
 
+TEST_F(Opening, says_which_client_it_is_and_that_nobody_was_before) {
+    open();
+    EXPECT_EQ(backend_->succession(), (io::Succession{.holder = client()}));
+}
+
+TEST_F(Opening, says_whose_place_it_took) {
+    ceph_.set_lock_owner(kDead);
+    open();
+    EXPECT_EQ(backend_->succession(), (io::Succession{.holder = client(), .former = kDead}));
+}
+
+TEST_F(Opening, does_not_say_whose_place_it_took_when_another_may_have_had_the_lock_for_a_moment) {
+    constexpr uint64_t kOther = 2;
+    ceph_.set_lock_owner(kDead);
+    ceph_.add_watcher(kOther);
+    open();
+    EXPECT_EQ(backend_->succession(), (io::Succession{.holder = client()}));
+}
+
 TEST_F(Opening, breaks_no_lock_of_an_owner_that_cannot_be_shut_out) {
     ceph_.set_lock_owner(kDead);
     ceph_.refuse(Kind::kMonitors, EACCES);

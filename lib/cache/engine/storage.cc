@@ -82,6 +82,7 @@ Engine::Storage::~Storage() {
 
 void Engine::Storage::introduce(RecordLink& link, const wire::CacheWelcome& welcome) noexcept {
     owners_ = welcome.owners;
+    holders_ = welcome.holders;
     for (uint32_t number = 0; number < volumes_.size(); ++number) {
         Volume& volume = volumes_[number];
         const io::Limits limits = volume.backend->limits();
@@ -110,11 +111,14 @@ wire::CacheVolumeState Engine::Storage::state_of(uint32_t number) const {
     const io::Backend& backend = *volumes_[number].backend;
     const uint64_t bytes = backend.limits().size;
     const bool lost = backend.lost() || bytes == 0;
+    const io::Succession succession = holders_ ? backend.succession() : io::Succession{};
     return {.number = number,
             .error = static_cast<uint32_t>(lost ? ESHUTDOWN : 0),
             .bytes = bytes,
             .suspended = !lost && backend.suspended(),
             .owner = owners_ ? owner_number(backend.ownership()) : 0,
+            .holder = succession.holder,
+            .former = succession.former,
             .text = backend.trouble()};
 }
 

@@ -21,6 +21,7 @@ class Wrapper : public Backend {
     bool give_up() noexcept override { return inner_->give_up(); }
     bool suspended() const noexcept override { return inner_->suspended(); }
     std::string ownership() const override { return inner_->ownership(); }
+    Succession succession() const noexcept override { return inner_->succession(); }
     Status may_steal() const override { return inner_->may_steal(); }
     void begin_close() noexcept override { inner_->begin_close(); }
     std::string describe() const override { return fmt::format("{}:{}", name_, inner_->describe()); }

@@ -51,6 +51,7 @@ class SimBackend final : public Backend {
     bool lost() const noexcept override { return disk_.taken_; }
     bool suspended() const noexcept override { return disk_.suspended_; }
     std::string ownership() const override { return disk_.owners_ == 0 ? "" : std::to_string(disk_.owners_); }
+    Succession succession() const noexcept override { return disk_.succession_; }
     std::string describe() const override { return "sim"; }
 
   private:

@@ -54,6 +54,8 @@ class SimDisk {
     void suspend(bool suspended) noexcept { suspended_ = suspended; }
     // Another owner has had it, while nobody here had it open.
     void change_hands() noexcept { ++owners_; }
+    // Whoever has it open says that it is the one, and took it from the other.
+    void succeed(Succession succession) noexcept { succession_ = succession; }
     // It is another one, made anew, that names no owner.
     void forget_owners() noexcept { owners_ = 0; }
 
@@ -97,6 +99,7 @@ class SimDisk {
     uint64_t next_flight_ = 0;
     uint64_t writes_ = 0;
     uint32_t owners_ = 1;
+    Succession succession_;
     bool taken_ = false, refusing_ = false, full_ = false, suspended_ = false;
 };
 

@@ -174,7 +174,7 @@ class StorageElsewhere : public ::testing::Test {
     }
     void expect_lost() {
         ASSERT_TRUE(until([&] { return dirty() > 0; })) << "what a target that starts again finds";
-        world_.run_for(se::RemoteQueue::kAwayMax + from_s(3));
+        world_.run_for(se::RemoteQueue::kTakenMax + from_s(3));
         EXPECT_GT(dirty(), 0u) << "nothing came home";
         // A thread tells the volumes of it (io::SizeNotices), for which no time of the world passes.
         initiator::Outcome outcome = run(0, initiator::Operation::kRead);

@@ -29,6 +29,7 @@ class RbdBackend final : public Backend {
     bool lost() const noexcept override { return client_->lost(); }
     bool suspended() const noexcept override { return client_->suspended(); }
     std::string ownership() const override { return client_->ownership(); }
+    Succession succession() const noexcept override { return client_->succession(); }
     void begin_close() noexcept override;
     std::string describe() const override { return "rbd:" + client_->options().name(); }
 

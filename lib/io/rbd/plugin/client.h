@@ -116,6 +116,7 @@ class Client {
     // It may not be read or written before more is known of what it was cloned from: requests wait.
     bool holds() const noexcept { return parents_.state() != Parents::State::kAsFound; }
     const std::string& ownership() const { return ownership_; }
+    Succession succession() const noexcept { return succession_; }
 
     // For one more queue; they live as long as this.
     Result<Calls*> add_calls();
@@ -164,15 +165,17 @@ class Client {
 
     // lock.cc
     struct Watcher {
-        uint64_t id = 0;
+        uint64_t client = 0;  // its number, as rados_get_instance_id()
+        std::string address;
     };
     Status take_lock();
     Status end_limit() const;
     Status check_wanted() const;
     Status check_primary() const;
-    Status end_former_owner(const std::string& owner);
+    Result<uint64_t> end_former_owner(const std::string& owner);
     Status wait_until_dead(const std::string& owner);
-    Status shut_out(const std::string& owner);
+    Result<uint64_t> shut_out(const std::string& owner);
+    void note_succession(uint64_t former);
     Status shut_itself_out();
     Status blocklist(const std::string& address, const std::string& failure_text);
     int ask_monitors(const std::string& command) const;
@@ -182,10 +185,12 @@ class Client {
     struct Locker {
         std::string client, cookie, address;
     };
-    int find_locker(Locker& locker) const;
-    int break_lock(const std::string& owner) const;
+    int find_locker(const std::string& owner, Locker& locker) const;
+    int break_lock(const Locker& locker) const;
     Result<std::string> lock_owner() const;
+    Result<std::vector<Watcher>> watchers() const;
     Result<std::optional<Watcher>> watcher_of(const std::string& address) const;
+    bool is_open_elsewhere(uint64_t besides) const;
     bool answers(uint64_t id) const;
 
     // object_map.cc
@@ -254,6 +259,7 @@ class Client {
     const std::string owner_;
     std::string place_;      // the cluster, and the pool in it: not that of a copy which was put in its place
     std::string ownership_;  // see ownership.h, and place_
+    Succession succession_;  // from its opening on
     rados_t cluster_ = nullptr;
     std::shared_ptr<void> connection_;  // cluster_; its last owner shuts it down
     rados_ioctx_t pool_ = nullptr;

@@ -18,6 +18,7 @@
 // broken by librados: rbd_lock_break() blocklists once more, for a time that is not ours to set.
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 
 #include "lib/base/log.h"
@@ -39,6 +40,16 @@ constexpr const char* kCommandLimit = "rados_mon_op_timeout";
 constexpr const char* kOperationLimit = "rados_osd_op_timeout";
 constexpr size_t kWatchersMax = 4096;
 
+// Of "client.4123"; 0: it is none.
+uint64_t client_number(std::string_view name) {
+    constexpr std::string_view kPrefix = "client.";
+    if (!name.starts_with(kPrefix)) return 0;
+    name.remove_prefix(kPrefix.size());
+    uint64_t number = 0;
+    const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), number);
+    return wrong == std::errc() && end == name.data() + name.size() ? number : 0;
+}
+
 }  // namespace
 
 Status Client::take_lock() {
@@ -51,12 +62,15 @@ Status Client::take_lock() {
                        "feature enable {} exclusive-lock",
                        options_.name());
     maps_objects_.store((features & RBD_FEATURE_OBJECT_MAP) != 0);
+    uint64_t former = 0;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
         WSS_TRY(check_wanted());
         auto owner = lock_owner();
         if (!owner) return owner.status();
         if (!owner->empty()) {
-            WSS_TRY(end_former_owner(*owner));
+            auto ended = end_former_owner(*owner);
+            if (!ended) return ended.status();
+            former = *ended;
             continue;
         }
         WSS_TRY(end_limit());
@@ -64,7 +78,11 @@ Status Client::take_lock() {
         WSS_TRY(check_wanted());
         // One that takes the lock between these two calls is asked for it.
         const int result = -rbd_lock_acquire(image_, RBD_LOCK_MODE_EXCLUSIVE);
-        if (result == 0) return Status::ok();
+        if (result == 0) {
+            note_succession(former);
+            return Status::ok();
+        }
+        former = 0;
         if (result == EROFS || result == EINVAL) WSS_TRY(check_primary());
         if (result != EROFS && result != EBUSY && result != EAGAIN)
             return refusal(result, "cannot take the exclusive lock");
@@ -85,7 +103,8 @@ Status Client::check_wanted() const {
     return Status(Code::kClosed, "the opening was given up");
 }
 
-Status Client::end_former_owner(const std::string& owner) {
+// Its number, if its lock was broken and nobody else had a hand in the image; 0: that is not known.
+Result<uint64_t> Client::end_former_owner(const std::string& owner) {
     if (!options_.steal) {
         WSS_TRY(wait_until_dead(owner));
     } else {
@@ -99,7 +118,22 @@ Status Client::end_former_owner(const std::string& owner) {
     // releases the lock before its watch ends.
     auto now = lock_owner();
     if (!now) return now.status();
-    return *now == owner ? shut_out(owner) : Status::ok();
+    return *now == owner ? shut_out(owner) : 0;
+}
+
+// One that opened the image for writing and waited for its lock could have had that between `former` and this
+// client. Who has the image open so watches its header, from before it has the lock.
+void Client::note_succession(uint64_t former) {
+    succession_.holder = rados_get_instance_id(cluster_);
+    if (former != 0 && !is_open_elsewhere(former)) succession_.former = former;
+}
+
+bool Client::is_open_elsewhere(uint64_t besides) const {
+    const auto all = watchers();
+    if (!all) return true;
+    const uint64_t self = rados_get_instance_id(cluster_);
+    return std::any_of(all->begin(), all->end(),
+                       [=](const Watcher& one) { return one.client != self && one.client != besides; });
 }
 
 Status Client::wait_until_dead(const std::string& owner) {
@@ -109,7 +143,7 @@ Status Client::wait_until_dead(const std::string& owner) {
         if (!watcher) return watcher.status();
         without = *watcher ? 0 : without + 1;
         if (without == kLooksWithoutWatch) return Status::ok();
-        if (*watcher && (answers((*watcher)->id) || SystemClock().now() > limit))
+        if (*watcher && (answers((*watcher)->client) || SystemClock().now() > limit))
             return failure(Code::kBusy,
                            "the client at {} uses it (rbd status {}): stop that one, or give steal=true to "
                            "shut it out",
@@ -148,20 +182,27 @@ Result<std::string> Client::lock_owner() const {
     return owner;
 }
 
-Result<std::optional<Client::Watcher>> Client::watcher_of(const std::string& address) const {
+Result<std::vector<Client::Watcher>> Client::watchers() const {
     size_t count = 64;
-    std::vector<rbd_image_watcher_t> watchers(count);
-    int result = rbd_watchers_list(image_, watchers.data(), &count);
+    std::vector<rbd_image_watcher_t> found(count);
+    int result = rbd_watchers_list(image_, found.data(), &count);
     while (result == -ERANGE && count <= kWatchersMax) {
-        watchers.resize(count);
-        result = rbd_watchers_list(image_, watchers.data(), &count);
+        found.resize(count);
+        result = rbd_watchers_list(image_, found.data(), &count);
     }
     if (result < 0) return refusal(-result, "cannot read who uses the image");
-    std::optional<Watcher> found;
-    for (size_t i = 0; i < count; ++i)
-        if (address == watchers[i].addr) found = Watcher{static_cast<uint64_t>(watchers[i].id)};
-    rbd_watchers_list_cleanup(watchers.data(), count);
-    return found;
+    std::vector<Watcher> all;
+    for (size_t i = 0; i < count; ++i) all.push_back({static_cast<uint64_t>(found[i].id), found[i].addr});
+    rbd_watchers_list_cleanup(found.data(), count);
+    return all;
+}
+
+Result<std::optional<Client::Watcher>> Client::watcher_of(const std::string& address) const {
+    auto all = watchers();
+    if (!all) return all.status();
+    for (Watcher& one : *all)
+        if (one.address == address) return std::optional(std::move(one));
+    return std::optional<Watcher>();
 }
 
 // False also when that cannot be known.
@@ -246,8 +287,8 @@ Status Client::command_monitors(const std::string& failure_text, const std::func
     return refusal(result, failure_text);
 }
 
-// The next look at the lock shows what came of it.
-Status Client::shut_out(const std::string& owner) {
+// As end_former_owner(). The next look at the lock shows what came of it.
+Result<uint64_t> Client::shut_out(const std::string& owner) {
     WSS_TRY(blocklist(
         owner, fmt::format("the former owner at {} cannot be blocklisted, and could go on to write", owner)));
     Status known = wait_for_blocklist(
@@ -258,7 +299,11 @@ Status Client::shut_out(const std::string& owner) {
         return wanted;
     }
     if (!known) return known;
-    const int result = -break_lock(owner);
+    Locker locker;
+    int result = -find_locker(owner, locker);
+    const uint64_t former = result == 0 ? client_number(locker.client) : 0;
+    const bool alone = former != 0 && !is_open_elsewhere(former);
+    if (result == 0) result = -break_lock(locker);
     if (result == ENOENT)
         log::warning("rbd:{}: the former owner at {} is blocklisted; it had given the lock up meanwhile",
                      options_.name(), owner);
@@ -267,7 +312,7 @@ Status Client::shut_out(const std::string& owner) {
     else
         log::warning("rbd:{}: the former owner at {} is blocklisted, and its lock is broken", options_.name(),
                      owner);
-    return Status::ok();
+    return result == 0 && alone ? former : 0;
 }
 
 // The lock was taken away, and Ceph goes on to serve this client: what it has under way, also for others,
@@ -285,8 +330,8 @@ Status Client::shut_itself_out() {
     return Status::ok();
 }
 
-// ENOENT: nobody has the lock, or several have.
-int Client::find_locker(Locker& locker) const {
+// ENOENT: that client has no lock, or not alone.
+int Client::find_locker(const std::string& owner, Locker& locker) const {
     std::array<char, 256> tag{};
     std::array<char, 1024> clients{}, cookies{}, addresses{};
     size_t tag_bytes = tag.size(), clients_bytes = clients.size(), cookies_bytes = cookies.size(),
@@ -298,15 +343,12 @@ int Client::find_locker(Locker& locker) const {
     if (count < 0) return static_cast<int>(count);
     if (count != 1) return -ENOENT;
     locker = {clients.data(), cookies.data(), addresses.data()};
-    return 0;
+    // librados puts the protocol before the address ("v1:"), librbd does not.
+    return locker.address == owner || locker.address.ends_with(":" + owner) ? 0 : -ENOENT;
 }
 
-// ENOENT: that client has no lock.
-int Client::break_lock(const std::string& owner) const {
-    Locker locker;
-    if (int result = find_locker(locker); result < 0) return result;
-    // librados puts the protocol before the address ("v1:"), librbd does not.
-    if (locker.address != owner && !locker.address.ends_with(":" + owner)) return -ENOENT;
+// ENOENT: it has none any more.
+int Client::break_lock(const Locker& locker) const {
     return rados_break_lock(pool_, header_.c_str(), kLockName, locker.client.c_str(), locker.cookie.c_str());
 }
 

@@ -27,11 +27,13 @@ class SharedBackend final : public io::Backend {
     bool lost() const noexcept override { return taken; }
     bool suspended() const noexcept override { return away; }
     std::string ownership() const override { return owner; }
+    io::Succession succession() const noexcept override { return place; }
     std::string describe() const override { return "shared"; }
 
     uint64_t size = 4 << 20;
     std::string why, owner;
     bool taken = false, away = false;
+    io::Succession place;
     SizeChanged changed;
 
   private:
@@ -82,7 +84,8 @@ class StorageState : public ::testing::Test, public fabric::ListenHandler, publi
                                                           .line_bytes = 65536,
                                                           .operations = 16,
                                                           .states = takes_states_,
-                                                          .owners = takes_owners_},
+                                                          .owners = takes_owners_,
+                                                          .holders = takes_holders_},
                                                          data);
         EXPECT_TRUE(link_->accept(*request, *poller_, {data.data(), length}));
     }
@@ -113,7 +116,8 @@ class StorageState : public ::testing::Test, public fabric::ListenHandler, publi
     std::unique_ptr<RecordLink> link_;
     std::unique_ptr<Engine> storage_;
     std::vector<CacheVolumeState> states_;
-    bool takes_states_ = true, takes_owners_ = false, ready_ = false, answered_ = false;
+    bool takes_states_ = true, takes_owners_ = false, takes_holders_ = false, ready_ = false,
+         answered_ = false;
 };
 
 TEST_F(StorageState, storage_reports_the_state_of_its_volumes_before_it_is_ready_and_at_each_change) {
@@ -150,6 +154,21 @@ TEST_F(StorageState, storage_tells_one_owner_from_another_to_who_takes_that) {
 
 TEST_F(StorageState, a_storage_engine_that_does_not_know_owners_is_told_of_none) {
     backend_.owner = "a 1";
+    start(true);
+    ASSERT_EQ(states_.size(), 1u);
+    EXPECT_EQ(states_.back(), (CacheVolumeState{.bytes = 4 << 20}));
+}
+
+TEST_F(StorageState, storage_tells_whose_place_it_took_to_who_takes_that) {
+    backend_.place = {.holder = 9, .former = 8};
+    takes_holders_ = true;
+    start(true);
+    ASSERT_EQ(states_.size(), 1u);
+    EXPECT_EQ(states_.back(), (CacheVolumeState{.bytes = 4 << 20, .holder = 9, .former = 8}));
+}
+
+TEST_F(StorageState, a_storage_engine_that_does_not_know_holders_is_told_of_none) {
+    backend_.place = {.holder = 9, .former = 8};
     start(true);
     ASSERT_EQ(states_.size(), 1u);
     EXPECT_EQ(states_.back(), (CacheVolumeState{.bytes = 4 << 20}));
