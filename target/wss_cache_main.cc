@@ -80,8 +80,8 @@ Status configure(const CLI::App& app, const Options& options, daemon::EngineConf
     return log::set_level(config.log_level);
 }
 
-Result<std::unique_ptr<daemon::Service>> start(const daemon::EngineConfig& config) {
-    auto started = daemon::EngineDaemon::start(config);
+Result<std::unique_ptr<daemon::Service>> start(const daemon::EngineConfig& config, const daemon::Step& next) {
+    auto started = daemon::EngineDaemon::start(config, next);
     if (!started) return started.status();
     return std::unique_ptr<daemon::Service>(std::move(*started));
 }
@@ -96,6 +96,6 @@ int main(int argc, char** argv) {
         {.name = "wss-cache",
          .describe = [&](CLI::App& app) { wss::describe(app, options); },
          .configure = [&](const CLI::App& app) { return wss::configure(app, options, config); },
-         .start = [&] { return wss::start(config); }},
+         .start = [&](const wss::daemon::Step& next) { return wss::start(config, next); }},
         argc, argv);
 }

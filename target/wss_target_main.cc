@@ -285,13 +285,13 @@ Status check(const control::TargetConfig& config) {
     return kvpart::check_options(config.kv);
 }
 
-Started start(const control::TargetConfig& config) {
+Started start(const control::TargetConfig& config, const daemon::Step& next) {
     if (config.role == "rs") {
-        auto storage = daemon::EngineDaemon::start(storage_config(config));
+        auto storage = daemon::EngineDaemon::start(storage_config(config), next);
         if (!storage) return storage.status();
         return std::unique_ptr<daemon::Service>(std::move(*storage));
     }
-    auto started = daemon::Daemon::start(config);
+    auto started = daemon::Daemon::start(config, next);
     if (!started) return started.status();
     return std::unique_ptr<daemon::Service>(std::move(*started));
 }
@@ -302,13 +302,14 @@ Started start(const control::TargetConfig& config) {
 int main(int argc, char** argv) {
     wss::Options options;
     wss::control::TargetConfig config;
-    return wss::daemon::run_process({.name = "wss-target",
-                                     .describe = [&](CLI::App& app) { wss::describe(app, options); },
-                                     .configure = [&](const CLI::App& app) -> wss::Status {
-                                         options.control_set = app.count("--control") > 0;
-                                         WSS_TRY(wss::configure(options, config));
-                                         return wss::check(config);
-                                     },
-                                     .start = [&] { return wss::start(config); }},
-                                    argc, argv);
+    return wss::daemon::run_process(
+        {.name = "wss-target",
+         .describe = [&](CLI::App& app) { wss::describe(app, options); },
+         .configure = [&](const CLI::App& app) -> wss::Status {
+             options.control_set = app.count("--control") > 0;
+             WSS_TRY(wss::configure(options, config));
+             return wss::check(config);
+         },
+         .start = [&](const wss::daemon::Step& next) { return wss::start(config, next); }},
+        argc, argv);
 }

@@ -70,10 +70,14 @@ Opened open_uring(const std::string& rest, const OpenOptions& options) {
     return UringBackend::open(rest, options);
 }
 
-Opened open_rbd(const std::string& rest, const OpenOptions& options) {
+Result<const Plugin*> plugin_for_rbd(const std::string& rest) {
     auto parsed = parse_rbd_options(rest);
     if (!parsed) return parsed.status();
-    auto plugin = load_plugin("rbd", "librbd1");
+    return load_plugin("rbd", "librbd1");
+}
+
+Opened open_rbd(const std::string& rest, const OpenOptions& options) {
+    auto plugin = plugin_for_rbd(rest);
     if (!plugin) return plugin.status();
     return (*plugin)->open(rest, options);
 }
@@ -118,6 +122,18 @@ Opened open_backend(const std::string& specification, const OpenOptions& options
                    "'{}' is no backend: write aio:PATH, uring:PATH, pool:PATH, spawn:PATH, ram:SIZE or "
                    "rbd:POOL/IMAGE",
                    specification);
+}
+
+Status check_backend(const std::string& specification) {
+    constexpr std::string_view kRam = "ram:", kRbd = "rbd:";
+    const Unfiltered below = without_filters(specification);
+    if (below.filters > kFiltersMax || !below.storage.starts_with(kRbd)) {
+        if (below.storage.starts_with(kRam)) return Status::ok();
+        return open_backend(specification, {.read_only = true, .any_size = true}).status();
+    }
+    const std::string rest(below.storage.substr(kRbd.size()));
+    auto plugin = plugin_for_rbd(rest);
+    return plugin ? (*plugin)->check(rest) : plugin.status();
 }
 
 }  // namespace wss::io

@@ -17,7 +17,7 @@ namespace wss::io {
 
 // Grows with each change of what both sides see: this file, backend.h and what they include. The digest is of
 // that and the number; make lint prints the next two (tests/lint/plugin_abi.py).
-constexpr uint32_t kPluginAbi = 9;  // shared: 71106ffb08c0
+constexpr uint32_t kPluginAbi = 10;  // shared: dbb2508c3911
 
 struct Plugin {
     uint32_t abi = kPluginAbi;
@@ -30,6 +30,8 @@ struct Plugin {
     void (*end_waits)() = nullptr;
     // `rest` is the specification after "NAME:".
     Result<std::unique_ptr<Backend>> (*open)(const std::string& rest, const OpenOptions& options) = nullptr;
+    // As check_backend().
+    Status (*check)(const std::string& rest) = nullptr;
 };
 
 // What a plug-in exports: extern "C" const wss::io::Plugin* wss_io_plugin().

@@ -49,9 +49,9 @@ static uint64_t epoch_base() {
     return static_cast<uint64_t>(std::time(nullptr)) << 24;
 }
 
-Result<std::unique_ptr<Daemon>> Daemon::start(const control::TargetConfig& config) {
+Result<std::unique_ptr<Daemon>> Daemon::start(const control::TargetConfig& config, const Step& next) {
     WSS_TRY(control::check_target_config(config));
-    std::unique_ptr<Daemon> daemon(new Daemon(config));
+    std::unique_ptr<Daemon> daemon(new Daemon(config, next));
     const Status started = daemon->run_start();
     return started_or_stopped(std::move(daemon), started);
 }
@@ -95,6 +95,7 @@ Status Daemon::run_start() {
     add_methods();
     add_metrics();
     add_health();
+    starting_ = {};  // commands, which open volumes on threads of their own, come from here on
     http_.open();
     started_ = true;
     return Status::ok();
@@ -189,6 +190,15 @@ Status Daemon::open_fabrics() {
     return Status::ok();
 }
 
+volume::VolumeSet::Open Daemon::storage_opener() {
+    return [this, owner = owner_of(state_)](const std::string& specification, const io::OpenOptions& how) {
+        if (starting_) starting_("opening " + specification, kOpeningMax);
+        io::OpenOptions ours = how;
+        ours.owner = owner;
+        return io::open_backend(specification, ours);
+    };
+}
+
 static constexpr uint32_t kCapsWithCache = WSS_CAP_ALL | WSS_CAP_CACHE;
 
 Status Daemon::create_service() {
@@ -223,11 +233,7 @@ Status Daemon::create_service() {
     options.identity_salt = machine_id();
     options.extend = block::VolumeRegions::factory(fabrics);
     options.wait = from_s(config_.drain_seconds);
-    options.open = [owner = owner_of(state_)](const std::string& specification, const io::OpenOptions& how) {
-        io::OpenOptions ours = how;
-        ours.owner = owner;
-        return io::open_backend(specification, ours);
-    };
+    options.open = storage_opener();
     if (cached) cache_->add_remote_storage(options);
     if (cached) cache_->follow_deletions(options);
     if (uncached_ != nullptr) uncached_->follow_deletions(options);
@@ -267,7 +273,8 @@ Status Daemon::start_threads() {
 }
 
 Status Daemon::open_volumes() {
-    WSS_TRY(volumes_->restore());
+    starting_("looking for the volumes", kOpeningMax);
+    WSS_TRY(volumes_->restore(config_.volumes));
     WSS_TRY(volumes_->declare(config_.volumes));
     for (const auto& volume : config_.volumes) {
         Status created = volumes_->create(volume);
@@ -340,7 +347,7 @@ void Daemon::add_health() {
 
 // Whatever becomes of one part, those after it are stopped: dirty lines go home although, for instance,
 // connections of the key-value store do not end.
-Status Daemon::stop(const StopStep& next) {
+Status Daemon::stop(const Step& next) {
     Status first;
     auto note = [&first](const Status& ended) {
         if (!ended && !first) log::error("{}", ended.to_string());

@@ -36,10 +36,12 @@ namespace wss::daemon {
 
 class Daemon final : public Service {
   public:
-    static Result<std::unique_ptr<Daemon>> start(const control::TargetConfig& config);
+    // `next` is told of what may take long.
+    static Result<std::unique_ptr<Daemon>> start(
+        const control::TargetConfig& config, const Step& next = [](const std::string&, Nanoseconds) {});
     // Lets commands in flight end, closes everything. When a part does not finish within the configured
     // time, what it holds is leaked and the status says so.
-    Status stop(const StopStep& next) override;
+    Status stop(const Step& next) override;
     using Service::stop;
     // After stop() returned ok.
     ~Daemon() override;
@@ -54,9 +56,10 @@ class Daemon final : public Service {
     volume::VolumeSet& volumes() { return *volumes_; }
 
   private:
-    explicit Daemon(const control::TargetConfig& config) : config_(config) {}
+    Daemon(const control::TargetConfig& config, const Step& next) : config_(config), starting_(next) {}
     Status lock_state();
     Status open_fabrics();
+    volume::VolumeSet::Open storage_opener();
     Status load_secrets();
     Status load_kv_secrets();
     Result<fabric::tls::Credentials> kv_credentials();
@@ -75,6 +78,7 @@ class Daemon final : public Service {
     void stop_threads();
 
     const control::TargetConfig config_;
+    Step starting_;  // empty: the start is over
     SystemClock clock_;
     volume::StateLock::Shared state_;  // nullptr: nothing is remembered
     std::vector<fabric::Address> wanted_;

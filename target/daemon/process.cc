@@ -180,8 +180,8 @@ int Attendant::wait_for_end() {
 
 Status Attendant::stop() {
     manager_.stopping();
-    return service_.stop([this](const char* what, Nanoseconds at_most) {
-        manager_.stopping_for(what, at_most + kStopMargin);
+    return service_.stop([this](const std::string& what, Nanoseconds at_most) {
+        manager_.goes_on("stopping", what, at_most + kStopMargin);
     });
 }
 
@@ -199,7 +199,10 @@ int serve(const Program& program, const sigset_t& signals) {
     const int output = take_standard_output();
     raise_descriptor_limit();
     StartWatch watch;
-    auto service = program.start();
+    const ServiceManager manager;
+    auto service = program.start([&manager](const std::string& what, Nanoseconds at_most) {
+        manager.goes_on("starting", what, at_most);
+    });
     const int ended = watch.end();
     if (!service) {
         const int failed = fail(program, service.status());

@@ -20,8 +20,10 @@ class App;
 
 namespace wss::daemon {
 
-// What a stop does next, and for how long at most.
-using StopStep = std::function<void(const char* what, Nanoseconds at_most)>;
+// What a start or a stop does next, and for how long at most.
+using Step = std::function<void(const std::string& what, Nanoseconds at_most)>;
+// The opening of one volume ends by itself: open_timeout= of Ceph's images is an hour at most.
+constexpr Nanoseconds kOpeningMax = from_s(3600 + 60);
 
 // What runs in a process until a signal ends it. start() of the derived class makes it.
 class Service {
@@ -37,9 +39,9 @@ class Service {
     // Ends every part in order, whatever becomes of the others, and returns the first failure. Where one
     // fails (storage that does not finish, peers that do not answer), threads may still refer to what
     // destructors would free: the process then ends without them.
-    virtual Status stop(const StopStep& next) = 0;
+    virtual Status stop(const Step& next) = 0;
     Status stop() {
-        return stop([](const char*, Nanoseconds) {});
+        return stop([](const std::string&, Nanoseconds) {});
     }
 };
 
@@ -60,7 +62,7 @@ struct Program {
     // Options are parsed. What it refuses is wrong until somebody changes it.
     std::function<Status(const CLI::App&)> configure;
     // Signals are blocked, so that threads made here never take them.
-    std::function<Result<std::unique_ptr<Service>>()> start;
+    std::function<Result<std::unique_ptr<Service>>(const Step& next)> start;
 };
 
 // --tls-cert, --tls-key, --tls-ca, --tls-client-ca.

@@ -28,9 +28,9 @@ void ServiceManager::stopping() const {
     sd_notify(0, "STOPPING=1");
 }
 
-void ServiceManager::stopping_for(const char* what, Nanoseconds at_most) const {
-    sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%lld\nSTATUS=stopping: %s",
-               static_cast<long long>(at_most.count / 1000), what);
+void ServiceManager::goes_on(const char* where, const std::string& what, Nanoseconds at_most) const {
+    sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%lld\nSTATUS=%s: %s", static_cast<long long>(at_most.count / 1000),
+               where, what.c_str());
 }
 
 void ServiceManager::alive(const std::string& status) const {

@@ -19,8 +19,8 @@ class ServiceManager {
     void ready(const std::string& status) const;
     void reloading() const;
     void stopping() const;
-    // It takes so long at most until the next report: the process is not killed before.
-    void stopping_for(const char* what, Nanoseconds at_most) const;
+    // A start or a stop. It takes so long at most until the next report: the process is not killed before.
+    void goes_on(const char* where, const std::string& what, Nanoseconds at_most) const;
     // Without it for the time of the unit's WatchdogSec= the process is killed and started again.
     void alive(const std::string& status) const;
 

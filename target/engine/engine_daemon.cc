@@ -17,6 +17,7 @@
 #include "target/daemon/boot_id.h"
 #include "target/daemon/machine_id.h"
 #include "target/metrics/tls_samples.h"
+#include "target/volume/try_volumes.h"
 
 namespace wss::daemon {
 
@@ -27,10 +28,10 @@ constexpr Nanoseconds kControlMax = from_s(30);
 constexpr Nanoseconds kLeaveMargin = from_s(5);
 constexpr Nanoseconds kCloseMax = from_s(10);
 
-Result<std::unique_ptr<EngineDaemon>> EngineDaemon::start(const EngineConfig& config) {
+Result<std::unique_ptr<EngineDaemon>> EngineDaemon::start(const EngineConfig& config, const Step& next) {
     WSS_TRY(check_engine_config(config));
     std::unique_ptr<EngineDaemon> daemon(new EngineDaemon(config));
-    const Status started = daemon->run_start();
+    const Status started = daemon->run_start(next);
     return started_or_stopped(std::move(daemon), started);
 }
 
@@ -57,7 +58,7 @@ Result<size_t> EngineDaemon::net_for(const fabric::Address& address) {
     return nets_.size() - 1;
 }
 
-Status EngineDaemon::run_start() {
+Status EngineDaemon::run_start(const Step& next) {
     WSS_TRY(http_.listen(config_.http, config_.control));
     if (!config_.secret_file.empty()) {
         auto secret = read_own_secret(config_.secret_file);
@@ -76,7 +77,7 @@ Status EngineDaemon::run_start() {
     for (Net& net : nets_) nets.push_back({net.fabric.get(), net.poller.get()});
     cache::Engine::Options options{.memory = config_.memory};
     options.secret = secret_;
-    WSS_TRY(open_volumes(options));
+    WSS_TRY(open_volumes(options, next));
     auto engine = cache::Engine::create(reactor_, random_, nets, options);
     if (!engine) return engine.status();
     engine_ = std::move(*engine);
@@ -100,8 +101,11 @@ static std::string owner_of(const fabric::Address& target) {
     return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }
 
-Status EngineDaemon::open_volumes(cache::Engine::Options& options) {
+Status EngineDaemon::open_volumes(cache::Engine::Options& options, const Step& next) {
+    next("looking for the volumes", kOpeningMax);
+    WSS_TRY(volume::try_volumes(config_.volumes));
     for (const volume::VolumeOptions& volume : config_.volumes) {
+        next("opening " + volume.backend, kOpeningMax);
         auto backend = io::open_backend(volume.backend, {.size = volume.size,
                                                          .create = volume.create,
                                                          .read_only = volume.read_only,
@@ -250,7 +254,7 @@ void EngineDaemon::add_metrics() {
     });
 }
 
-Status EngineDaemon::stop(const StopStep& next) {
+Status EngineDaemon::stop(const Step& next) {
     io::end_plugin_waits();
     next("control socket and HTTP port", kControlMax + HttpPart::kAnswerMax);
     Status first = http_.stop(kControlMax);

@@ -21,10 +21,11 @@ namespace wss::daemon {
 
 class EngineDaemon final : public Service {
   public:
-    static Result<std::unique_ptr<EngineDaemon>> start(const EngineConfig& config);
+    // `next` is told of what may take long.
+    static Result<std::unique_ptr<EngineDaemon>> start(const EngineConfig& config, const Step& next);
     // Leaves: storage engines bring dirty lines home first, within leave_seconds. A failure says how many
     // they did not: those end with the process.
-    Status stop(const StopStep& next) override;
+    Status stop(const Step& next) override;
     using Service::stop;
     ~EngineDaemon() override;
 
@@ -40,11 +41,11 @@ class EngineDaemon final : public Service {
 
   private:
     explicit EngineDaemon(const EngineConfig& config) : config_(config) {}
-    Status run_start();
+    Status run_start(const Step& next);
     Result<Net> open_net(std::string key, const fabric::Address& address);
     Result<size_t> net_for(const fabric::Address& address);
     Status reserve_places();
-    Status open_volumes(cache::Engine::Options& options);
+    Status open_volumes(cache::Engine::Options& options, const Step& next);
     Status listen_all();
     void add_methods();
     void add_metrics();

@@ -94,8 +94,9 @@ class VolumeSet {
 
     // Reads the state file and opens the run-time volumes it names. A damaged file is an error and is left
     // alone; a volume that cannot be opened is logged, listed and kept in the file, and reopen() tries again.
-    // Call once, before create(); the reactors must turn.
-    Status restore();
+    // An error also if one of `declared`, which are to be created, cannot be opened (try_volumes()): nothing
+    // is open then. Call once, before create(); the reactors must turn.
+    Status restore(const std::vector<VolumeOptions>& declared = {});
 
     // Gives each of these volumes the LUN that it had, else a new one, in this order and before any is
     // opened: one that cannot be opened leaves its LUN to no other. After restore().

@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "target/volume/try_volumes.h"
 #include "target/volume/volume_record.h"
 
 namespace wss::volume {
 
-Status VolumeSet::restore() {
-    if (options_.state == nullptr) return Status::ok();
+Status VolumeSet::restore(const std::vector<VolumeOptions>& declared) {
+    if (options_.state == nullptr) return try_volumes(declared);
     auto stored = read_state_file(*options_.state);
     if (!stored) return stored.status();
     {
@@ -48,6 +49,10 @@ Status VolumeSet::restore() {
     // Each time in the same order: of two that want one storage the first has it.
     std::sort(stored->begin(), stored->end(),
               [](const auto& a, const auto& b) { return a.identity.lun < b.identity.lun; });
+    std::vector<VolumeOptions> of_run_time;
+    for (const StoredVolume& volume : *stored)
+        if (!volume.options.declared) of_run_time.push_back(volume.options);
+    WSS_TRY(try_volumes(declared, of_run_time));
     for (const StoredVolume& volume : *stored) {
         if (volume.options.declared) continue;
         const std::string& name = volume.options.name;

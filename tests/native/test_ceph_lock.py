@@ -13,7 +13,7 @@ import pytest
 
 from .cache_cluster import Cluster, ControlError, ask, until
 from .ceph_cluster import CephCluster
-from .programs import build_shim
+from .programs import TARGET, build_shim, run
 from .rawnbd import READ, WRITE, RawNbd
 from .test_ceph import KIB, MIB, refusal, start_target, volume
 
@@ -321,6 +321,20 @@ def shim(tmp_path_factory):
 def with_shim(target, shim, **environment):
     target.command = ["env", f"LD_PRELOAD={shim}", *(f"{name}={value}" for name, value in environment.items()), *target.command]
     return target
+
+
+@pytest.mark.parametrize("role", ["block", "rs"])
+@pytest.mark.parametrize("wrong", ["rbd", "aio"])
+def test_a_start_that_fails_at_a_later_volume_takes_no_image(ceph, tmp_path, nbd, role, wrong):
+    image = ceph.create_image("8M")
+    with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first, RawNbd(nbd(first, "disk").socket) as client:
+        last = {"rbd": ceph.backend("rbd/nobodys"), "aio": f"aio:{tmp_path}/nothing"}[wrong]
+        words = ["--role", "rs", "--join", "tcp://127.0.0.1:1"] if role == "rs" else []
+        done = run(TARGET, "--listen", "tcp://127.0.0.1:0", "--control", "", *words, "--volume", f"a={ceph.backend(image, steal='true')}",
+                   "--volume", f"b={last}", check=False, timeout=60)
+        assert done.returncode == 1 and "volume b" in done.stdout + done.stderr, done.stdout + done.stderr
+        assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0, "the first has its image"
+        assert volume(first)["trouble"] == ""
 
 
 def fail_to_steal(ceph, target, image, why) -> None:

@@ -136,7 +136,8 @@ def test_an_abstract_socket_of_a_manager_works(tmp_path, start):
         listener.bind(f"\0{name}")
         listener.settimeout(START_SECONDS)
         start("wss-target", *TARGET, NOTIFY_SOCKET=f"@{name}")
-        assert listener.recv(4096).startswith(b"READY=1\n")
+        reports = iter(lambda: listener.recv(4096), b"")
+        assert any(report.startswith(b"READY=1\n") for report in reports)
 
 
 def test_a_target_that_cannot_start_is_never_ready(manager, start):
@@ -412,6 +413,16 @@ def test_a_volume_whose_file_is_gone_is_absent_and_not_made_anew(start, tmp_path
 
 
 # ---- Stops, stalls, reloads ------------------------------------------------------------------------------------------------
+
+
+# Of Ceph's images each may take minutes.
+@pytest.mark.parametrize("role", ["block", "rs"])
+def test_a_start_reports_each_volume_that_it_opens_and_for_how_long_it_may_take(manager, start, role):
+    words = ["--role", "rs", "--join", "tcp://127.0.0.1:1"] if role == "rs" else []
+    start("wss-target", *TARGET, *words, "--volume", "slow=ram:2M", NOTIFY_SOCKET=manager.path)
+    report = manager.wait_for("STATUS=starting: opening ram:2M")
+    assert int(re.search(r"^EXTEND_TIMEOUT_USEC=(\d+)$", report, re.M).group(1)) > 3_600_000_000, report
+    manager.wait_for("READY=1")
 
 
 def test_a_stop_reports_each_step_and_for_how_long_it_may_take(manager, start):

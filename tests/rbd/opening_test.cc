@@ -55,6 +55,19 @@ TEST_F(Opening, breaks_no_lock_of_an_owner_that_cannot_be_shut_out) {
     EXPECT_EQ(ceph_.lock_owner(), kDead);
 }
 
+TEST_F(Opening, that_is_tried_takes_nothing_and_changes_nothing) {
+    ceph_.set_lock_owner(kDead);
+    EXPECT_TRUE(check("steal=true"));
+    EXPECT_EQ(ceph_.lock_owner(), kDead);
+    EXPECT_FALSE(ceph_.is_blocklisted(kDead));
+    EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+}
+
+TEST_F(Opening, that_is_tried_fails_for_what_would_end_it_later) {
+    ceph_.resize(0);
+    EXPECT_EQ(check().code(), Code::kInvalid);
+}
+
 TEST_F(Opening, that_is_given_up_takes_no_lock) {
     ceph_.hold(Kind::kLock);
     EXPECT_EQ(open_other("open_timeout=1").status().code(), Code::kTimedOut);

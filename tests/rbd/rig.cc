@@ -92,6 +92,10 @@ Result<std::unique_ptr<io::Backend>> RbdTest::open_other(const std::string& opti
     return io::rbd::RbdBackend::open(specification(options), {.owner = "other"});
 }
 
+Status RbdTest::check(const std::string& options) {
+    return io::rbd::RbdBackend::check(specification(options));
+}
+
 void RbdTest::pass(Nanoseconds time) {
     for (Nanoseconds left = time; left > Nanoseconds{}; left = left - kTurn) {
         settle();

@@ -68,6 +68,8 @@ class RbdTest : public testing::Test {
     void open(const std::string& options = {});
     // Another client of the image.
     Result<std::unique_ptr<io::Backend>> open_other(const std::string& options = {});
+    // Whether it could be opened.
+    Status check(const std::string& options = {});
     Way& way() { return *way_; }
     // Where a test needs a second reactor's.
     std::unique_ptr<Way> make_way() { return std::make_unique<Way>(*backend_, reactor_); }

@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "tests/unit/io/harness.h"
+
 namespace wss::io::test {
 namespace {
 
@@ -14,6 +18,19 @@ TEST(Specification, says_whether_its_storage_may_be_taken_from_somebody) {
     EXPECT_FALSE(may_take_storage("rbd:pool/image?steal=false"));
     EXPECT_FALSE(may_take_storage("aio:/tmp/rbd:x?steal=true"));
     EXPECT_FALSE(may_take_storage("ram:1M"));
+}
+
+TEST(Specification, is_looked_for_without_making_or_changing_anything) {
+    const TemporaryFolder folder;
+    const std::string file = folder.file("disk");
+    EXPECT_EQ(check_backend("aio:" + file).code(), Code::kNotFound);
+    EXPECT_FALSE(std::filesystem::exists(file));
+    ASSERT_TRUE(open_backend("aio:" + file, {.size = 1 << 20, .create = true}));
+    EXPECT_TRUE(check_backend("error:every=3:aio:" + file));
+    EXPECT_EQ(std::filesystem::file_size(file), uint64_t{1 << 20});
+    EXPECT_TRUE(check_backend("ram:"));
+    EXPECT_FALSE(check_backend("nothing:x"));
+    EXPECT_FALSE(check_backend("rbd:x"));
 }
 
 }  // namespace

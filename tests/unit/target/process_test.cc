@@ -21,7 +21,7 @@ class Nothing final : public Service {
     }
     Status reload() override { return Status::ok(); }
     Status check_alive() override { return Status::ok(); }
-    Status stop(const StopStep&) override { return Status::ok(); }
+    Status stop(const Step&) override { return Status::ok(); }
 
   private:
     mutable int reports_ = 0;
@@ -47,7 +47,7 @@ Ended run(bool starts) {
         Program program{.name = name,
                         .describe = [](CLI::App&) {},
                         .configure = [](const CLI::App&) { return Status::ok(); },
-                        .start = [starts]() -> Result<std::unique_ptr<Service>> {
+                        .start = [starts](const Step&) -> Result<std::unique_ptr<Service>> {
                             std::printf("a library prints\n");
                             std::fflush(stdout);
                             if (starts) return std::unique_ptr<Service>(new Nothing);

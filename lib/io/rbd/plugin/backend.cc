@@ -55,6 +55,13 @@ Result<std::unique_ptr<Backend>> RbdBackend::open(const std::string& rest, const
     return std::unique_ptr<Backend>(std::move(backend));
 }
 
+Status RbdBackend::check(const std::string& rest) {
+    auto parsed = parse_rbd_options(rest);
+    if (!parsed) return parsed.status();
+    leave_at_exit();
+    return Client::check(*parsed);
+}
+
 void RbdBackend::begin_close() noexcept {
     if (closing_) return;
     client_->watch_size({});
@@ -125,6 +132,7 @@ extern "C" const wss::io::Plugin* wss_io_plugin() {
     static const wss::io::Plugin plugin{
         .set_log_level = [](const char* level) { (void)wss::log::set_level(level); },
         .end_waits = [] { wss::io::rbd::program_ends.store(true); },
-        .open = wss::io::rbd::RbdBackend::open};
+        .open = wss::io::rbd::RbdBackend::open,
+        .check = wss::io::rbd::RbdBackend::check};
     return &plugin;
 }

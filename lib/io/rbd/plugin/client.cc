@@ -40,6 +40,19 @@ Client::~Client() {
 
 Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, bool read_only,
                                              const std::string& owner) {
+    return begin(options, read_only, owner, &Client::start);
+}
+
+Status Client::check(const RbdOptions& options) {
+    auto client = begin(options, false, {}, &Client::look_for_image);
+    if (!client) return client.status();
+    Closing closing = begin_close(*client);
+    end_close(closing);
+    return Status::ok();
+}
+
+Result<std::shared_ptr<Client>> Client::begin(const RbdOptions& options, bool read_only,
+                                              const std::string& owner, Status (Client::*how)()) {
     const std::string name = "rbd:" + options.name();
     WSS_TRY(check_room().within(name));
     if (leaks.load() >= kLeaksMax)
@@ -50,8 +63,8 @@ Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, bool rea
             name, kLeaksMax);
     std::shared_ptr<Client> client(new Client(options, read_only, owner), [](Client* one) { delete one; });
     BoundedCall call;
-    Status begun = call.start([client] {
-        Status status = client->start();
+    Status begun = call.start([client, how] {
+        Status status = (client.get()->*how)();
         if (!status) client->stop();
         return status;
     });
@@ -105,14 +118,20 @@ void Client::end_close(Closing& closing) {
         log::warning("rbd:{}: {}; its client is abandoned", closing.name, closed->to_string());
 }
 
-Status Client::start() {
+// Nothing is taken from anybody.
+Status Client::look_for_image() {
     WSS_TRY(configure());
     WSS_TRY(connect());
     WSS_TRY(open_image());
     WSS_TRY(find_parents());
     WSS_TRY(check_settings());
     WSS_TRY(identify());
-    WSS_TRY(open_data_pool());
+    if (options_.is_head()) WSS_TRY(check_features());
+    return open_data_pool();
+}
+
+Status Client::start() {
+    WSS_TRY(look_for_image());
     if (options_.is_head()) {
         WSS_TRY(claim());
         WSS_TRY(take_lock());
@@ -127,12 +146,17 @@ Status Client::start() {
     return start_keeper();
 }
 
+static Status check_size(uint64_t bytes) {
+    if (bytes >= kBlock) return Status::ok();
+    return failure(Code::kInvalid, "the image is empty: rbd resize gives it a size");
+}
+
 Status Client::start_keeper() {
     uint64_t bytes = 0;
     if (int result = rbd_get_size(image_, &bytes); result < 0)
         return refusal(-result, "cannot read the size of the image");
+    WSS_TRY(check_size(bytes));
     bytes = bytes / kBlock * kBlock;
-    if (bytes == 0) return failure(Code::kInvalid, "the image is empty: rbd resize gives it a size");
     seen_.store(boot_time().count);
     answered_.store(SystemClock().now().count);
     WSS_TRY(sizes_.start(bytes));
@@ -345,6 +369,7 @@ Status Client::identify() {
     rbd_image_info_t info{};
     if (int result = rbd_stat(image_, &info, sizeof info); result < 0)
         return refusal(-result, "cannot read the properties of the image");
+    WSS_TRY(check_size(info.size));
     object_bytes_ = info.obj_size;
     piece_bytes_ = info.obj_size;
     if (int result = rbd_get_stripe_unit(image_, &piece_bytes_); result < 0)

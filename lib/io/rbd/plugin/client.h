@@ -73,6 +73,8 @@ class Client {
     // `owner`: as OpenOptions says.
     static Result<std::shared_ptr<Client>> open(const RbdOptions& options, bool read_only,
                                                 const std::string& owner);
+    // As io::check_backend(), bounded by open_timeout and close_timeout.
+    static Status check(const RbdOptions& options);
     // All requests are done. Bounded by close_timeout from its beginning; then the client is abandoned.
     struct Closing {
         std::string name;
@@ -137,6 +139,9 @@ class Client {
   private:
     Client(const RbdOptions& options, bool read_only, std::string owner);
     ~Client();
+    static Result<std::shared_ptr<Client>> begin(const RbdOptions& options, bool read_only,
+                                                 const std::string& owner, Status (Client::*how)());
+    Status look_for_image();
     Status start();
     Status connect();
     Status open_image();
@@ -168,6 +173,7 @@ class Client {
         uint64_t client = 0;  // its number, as rados_get_instance_id()
         std::string address;
     };
+    Status check_features();
     Status take_lock();
     Status end_limit() const;
     Status check_wanted() const;
@@ -299,7 +305,8 @@ class Client {
     Throttles throttles_;
     LateCalls late_calls_;
     std::atomic<Calls*> calls_{nullptr};     // linked; ours
-    std::atomic<bool> maps_objects_{false};  // the image has the feature
+    bool found_map_ = false;                 // before it had the lock: the image has an object map
+    std::atomic<bool> maps_objects_{false};  // the image has the feature, and is ours
     // How often something failed that may have left the object map without a note; up to which time it is
     // known that nothing is missing, or the header says so.
     std::atomic<uint64_t> doubts_{0}, settled_{0};

@@ -52,7 +52,7 @@ uint64_t client_number(std::string_view name) {
 
 }  // namespace
 
-Status Client::take_lock() {
+Status Client::check_features() {
     uint64_t features = 0;
     if (int result = rbd_get_features(image_, &features); result < 0)
         return refusal(-result, "cannot read the features of the image");
@@ -61,7 +61,11 @@ Status Client::take_lock() {
                        "the image has no exclusive lock, so that nothing would keep two targets apart: rbd "
                        "feature enable {} exclusive-lock",
                        options_.name());
-    maps_objects_.store((features & RBD_FEATURE_OBJECT_MAP) != 0);
+    found_map_ = (features & RBD_FEATURE_OBJECT_MAP) != 0;
+    return Status::ok();
+}
+
+Status Client::take_lock() {
     uint64_t former = 0;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
         WSS_TRY(check_wanted());
@@ -79,6 +83,8 @@ Status Client::take_lock() {
         // One that takes the lock between these two calls is asked for it.
         const int result = -rbd_lock_acquire(image_, RBD_LOCK_MODE_EXCLUSIVE);
         if (result == 0) {
+            // Nobody but the owner marks it.
+            maps_objects_.store(found_map_);
             note_succession(former);
             return Status::ok();
         }

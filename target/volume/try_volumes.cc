@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/volume/try_volumes.h"
+
+#include <algorithm>
+
+#include "lib/io/backend.h"
+#include "lib/io/specification.h"
+
+namespace wss::volume {
+
+static bool may_take_any(const std::vector<VolumeOptions>& volumes) {
+    return std::any_of(volumes.begin(), volumes.end(),
+                       [](const auto& one) { return io::may_take_storage(one.backend); });
+}
+
+static Status try_volume(const VolumeOptions& volume) {
+    if (volume.create || volume.backend.starts_with("rs:")) return Status::ok();
+    return io::check_backend(volume.backend).within("volume " + volume.name);
+}
+
+Status try_volumes(const std::vector<VolumeOptions>& volumes, const std::vector<VolumeOptions>& others) {
+    // One alone takes nothing before it is known that it can be opened.
+    if (volumes.size() + others.size() < 2) return Status::ok();
+    if (!may_take_any(volumes) && !may_take_any(others)) return Status::ok();
+    for (const VolumeOptions& volume : volumes) WSS_TRY(try_volume(volume));
+    return Status::ok();
+}
+
+}  // namespace wss::volume
