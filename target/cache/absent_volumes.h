@@ -28,8 +28,9 @@ class AbsentVolumes {
                   Eraser& eraser)
         : members_(members), volumes_(volumes), losses_(losses), index_(index), eraser_(eraser) {}
 
-    // Refuses a volume that has become smaller while engines may hold dirty lines beyond its present end, and
-    // one whose storage another owner had while engines held dirty lines.
+    // Refuses a volume that has become smaller while engines may hold dirty lines beyond its present end, one
+    // whose storage another owner had while engines held dirty lines, and one by the storage of another
+    // volume that engines may hold dirty lines of.
     Status may_open(const volume::Volume& volume) const;
     // Recovery finds lines of those that may be dirty; afterwards those of which nothing was found are not
     // waited for any more.

@@ -34,11 +34,9 @@ static std::set<uint64_t> parse_wwids(const json& volumes) {
 static void put_dirty(const Membership& membership, json& out) {
     json dirty = json::object();
     for (const auto& [wwid, volume] : membership.dirty)
-        dirty[fmt::format("{:016x}", wwid)] = {{"name", volume.name},
-                                               {"bytes", volume.bytes},
-                                               {"ownership", volume.ownership},
-                                               {"owner", volume.owner},
-                                               {"process", volume.process}};
+        dirty[fmt::format("{:016x}", wwid)] = {{"name", volume.name},           {"bytes", volume.bytes},
+                                               {"ownership", volume.ownership}, {"owner", volume.owner},
+                                               {"process", volume.process},     {"storage", volume.storage}};
     out["dirty"] = dirty;
     out["given_up"] = wwids(membership.given_up);
     out["storage_lost"] = wwids(membership.storage_lost);
@@ -50,7 +48,8 @@ static void get_dirty(const json& all, Membership& out) {
                                                      .bytes = volume.at("bytes").get<uint64_t>(),
                                                      .ownership = volume.value("ownership", std::string()),
                                                      .owner = volume.value("owner", uint64_t{0}),
-                                                     .process = volume.value("process", uint64_t{0})};
+                                                     .process = volume.value("process", uint64_t{0}),
+                                                     .storage = volume.value("storage", std::string())};
     out.given_up = parse_wwids(all.at("given_up"));
 }
 
@@ -126,6 +125,13 @@ static Status get_lost(const json& all, int version, Membership& out) {
     for (const json& volume : all.at("lost_whole"))
         out.lost.add_whole(std::stoull(volume.get<std::string>(), nullptr, 16));
     return Status::ok();
+}
+
+const DirtyVolume* other_by_storage(const std::map<uint64_t, DirtyVolume>& dirty, uint64_t wwid,
+                                    const std::string& storage) {
+    for (const auto& [other, volume] : dirty)
+        if (other != wwid && !storage.empty() && volume.storage == storage) return &volume;
+    return nullptr;
 }
 
 std::string Membership::to_text(const std::map<uint64_t, uint32_t>& members) const {

@@ -31,6 +31,7 @@ struct DirtyVolume {
     std::string ownership;  // of its storage (io::Backend), then; empty: not known
     uint64_t owner = 0;     // … of its real storage elsewhere (wire::CacheVolumeState); 0: not known
     uint64_t process = 0;   // … that served it (EngineIdentity::identity), last; 0: not known
+    std::string storage;    // io::storage_name(); empty: nobody else has it, or it is not known
     bool operator==(const DirtyVolume&) const = default;
 };
 
@@ -66,6 +67,11 @@ struct Membership {
     static Result<Membership> parse(const std::string& text);
     bool operator==(const Membership& other) const { return to_text() == other.to_text(); }
 };
+
+// Another volume than that with the WWID, by the same storage; nullptr: none. What engines hold of it the
+// storage does not have.
+const DirtyVolume* other_by_storage(const std::map<uint64_t, DirtyVolume>& dirty, uint64_t wwid,
+                                    const std::string& storage);
 
 // Where it is kept. One save at a time.
 class MembershipStore {

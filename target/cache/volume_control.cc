@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
+#include "lib/io/specification.h"
 #include "target/cache/remote.h"
 
 namespace wss::se {
@@ -200,7 +201,8 @@ void VolumeControl::note_dirty(CachedVolume& volume, bool may_be_dirty) {
                           .bytes = open.size(),
                           .ownership = open.backend().ownership(),
                           .owner = volume.remote != nullptr ? volume.remote->owner() : 0,
-                          .process = volume.remote != nullptr ? volume.remote->served_by() : 0};
+                          .process = volume.remote != nullptr ? volume.remote->served_by() : 0,
+                          .storage = io::storage_name(open.backend_name())};
     auto [known, added] = uses_.members.edit().dirty.try_emplace(open.wwid(), now);
     if (!added && known->second == now) return;
     known->second = now;

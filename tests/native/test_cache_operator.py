@@ -61,6 +61,25 @@ def test_a_start_without_the_cache_serves_no_volume_with_dirty_lines(tmp_path, n
         returns_with_its_data(cluster, nbd, command)
 
 
+def test_storage_of_a_volume_with_dirty_lines_is_served_by_no_other_name(tmp_path, nbd):
+    with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
+        written_by_default(cluster, nbd)
+        command = list(cluster.target.command)
+        (tmp_path / "link").symlink_to(tmp_path)
+        for other in [f"aio:{tmp_path}/disk.img", f"pool:2:{tmp_path}/link/disk.img"]:
+            cluster.target.command = [f"renamed={other},size=64M" if word.startswith("disk=") else word for word in command]
+            for uncached in [False, True]:
+                if uncached:
+                    cluster.target.command = without(cluster.target.command, "--cache-listen", "--cache-policy", "--cache-read-ahead")
+                cluster.target.start()
+                shown = run(BUILD / "wssctl", "--control", cluster.control, "volume", "list").stdout
+                assert "renamed" in shown and "cache engines may hold acknowledged writes" in shown, shown
+                assert cluster.target.stop() == 0
+        cluster.target.command = command
+        cluster.target.start()
+        returns_with_its_data(cluster, nbd, command)
+
+
 def test_a_shrink_drops_dirty_lines_beyond_the_new_end(tmp_path, nbd):
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
         with RawNbd(nbd(cluster.target, "disk").socket) as client:

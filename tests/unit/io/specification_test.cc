@@ -20,6 +20,22 @@ TEST(Specification, says_whether_its_storage_may_be_taken_from_somebody) {
     EXPECT_FALSE(may_take_storage("ram:1M"));
 }
 
+TEST(Specification, names_its_storage_the_same_however_that_is_reached) {
+    const TemporaryFolder folder;
+    const std::string file = folder.file("disk");
+    std::filesystem::create_symlink(file, folder.file("link"));
+    const std::string name = storage_name("aio:" + file);
+    for (const std::string& other : {file, "uring:" + file, "pool:" + file, "pool:8:" + file, "spawn:" + file,
+                                     "delay:us=5:aio:" + file, "aio:" + folder.file("x/../disk")})
+        EXPECT_EQ(storage_name(other), name) << other;
+    EXPECT_NE(storage_name("aio:" + file + "2"), name);
+    EXPECT_EQ(storage_name("rbd:pool/image?steal=true"), storage_name("rbd:pool/image"));
+    EXPECT_NE(storage_name("rbd:pool/image@one"), storage_name("rbd:pool/image"));
+    EXPECT_NE(storage_name("rbd:pool/image?conf=/other"), storage_name("rbd:pool/image"));
+    EXPECT_NE(storage_name("rs:a"), storage_name("rs:b"));
+    for (const char* nobodys : {"ram:1M", "rbd:x", "", "nothing:x"}) EXPECT_EQ(storage_name(nobodys), "");
+}
+
 TEST(Specification, is_looked_for_without_making_or_changing_anything) {
     const TemporaryFolder folder;
     const std::string file = folder.file("disk");
