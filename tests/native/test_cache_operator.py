@@ -80,6 +80,34 @@ def test_storage_of_a_volume_with_dirty_lines_is_served_by_no_other_name(tmp_pat
         returns_with_its_data(cluster, nbd, command)
 
 
+def test_engines_with_dirty_lines_serve_no_target_with_another_state(tmp_path, nbd):
+    with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
+        written_by_default(cluster, nbd)
+        command = list(cluster.target.command)
+        (tmp_path / "other").mkdir()
+        at = command.index("--state") + 1
+        cluster.target.command = [*command[:at], str(tmp_path / "other/state.json"), *command[at + 1:]]
+        cluster.target.start()
+        for engine in cluster.engines:
+            until(lambda engine=engine: "another target than that whose 1 dirty lines" in engine.log.read_text(), 15, "it refuses")
+        assert not cluster.live()
+        cluster.target.kill()
+        cluster.target.command = command
+        cluster.target.start()
+        returns_with_its_data(cluster, nbd, command)
+
+
+def test_engines_whose_lines_are_home_serve_another_target(tmp_path, nbd):
+    with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            assert client.command(WRITE, 0, 64 * KIB, b"\xe1" * 64 * KIB)[0] == 0
+        assert cluster.target.stop() == 0
+        (tmp_path / "state.json").unlink()
+        (tmp_path / "state.json.cache").unlink()
+        cluster.target.start()
+        cluster.wait_for_engines(2)
+
+
 def test_a_shrink_drops_dirty_lines_beyond_the_new_end(tmp_path, nbd):
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
         with RawNbd(nbd(cluster.target, "disk").socket) as client:

@@ -36,6 +36,7 @@ bool Engine::SeLink::record(RecordLink&, const wire::Record& record) noexcept {
             return true;
         case RecordType::kGoodbye:
             said_goodbye_ = true;
+            storage_ = 0;  // it needs nothing of the contents any more
             link_->close(Status(Code::kClosed, "the storage engine let it go"));
             return true;
         default:

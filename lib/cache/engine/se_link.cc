@@ -101,6 +101,13 @@ bool Engine::SeLink::welcomed(std::span<const std::byte> data) noexcept {
     wire::CacheWelcome welcome;
     if (wire::parse_cache_welcome(data, welcome) != wire::ParseError::kNone)
         return refuse("the process that listens there is not a storage engine");
+    // An SE says of its own contents alone that they are not needed any more.
+    if (storage_ != 0 && welcome.storage != storage_ && dirty_lines() > 0)
+        return refuse(
+            fmt::format("another target than that whose {} dirty lines this engine holds: start that one "
+                        "(its --state, with the file beside it), or start this engine anew, which destroys "
+                        "them",
+                        dirty_lines()));
     const bool keep = welcome.keep && welcome.storage == storage_ && welcome.line_bytes == line_bytes_ &&
                       welcome.incarnation == incarnation_;
     if (!keep) cut(welcome);
