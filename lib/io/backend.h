@@ -125,8 +125,7 @@ struct OpenOptions {
     std::string owner;      // who opens it, over restarts; empty: nobody who was there before
 };
 Result<std::unique_ptr<Backend>> open_backend(const std::string& specification, const OpenOptions& options);
-// Whether there is something that can be opened for reading, as far as that shows without taking it from
-// anybody or making anything.
-Status check_backend(const std::string& specification);
+// Whether it can be opened, as far as that shows without taking it from anybody or making anything.
+Status check_backend(const std::string& specification, const OpenOptions& options);
 
 }  // namespace wss::io

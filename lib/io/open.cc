@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of backends. A new one adds a row.
+#include <unistd.h>
+
+#include <cerrno>
 #include <charconv>
+#include <filesystem>
 
 #include "lib/base/size.h"
 #include "lib/io/aio/aio.h"
@@ -84,6 +88,14 @@ Opened open_rbd(const std::string& rest, const OpenOptions& options) {
 
 using MakeFilter = std::unique_ptr<Backend> (*)(const FilterRule& rule, std::unique_ptr<Backend> inner);
 
+// A file can be made there.
+Status check_folder(std::string path) {
+    if (!path.starts_with('/')) path.erase(0, path.rfind(':') + 1);
+    const std::string folder = std::filesystem::path(path).parent_path().string();
+    if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0) return Status::ok();
+    return Status::from_errno(errno, fmt::format("cannot create {}", path));
+}
+
 Opened open_filter(MakeFilter make, const std::string& rest, const OpenOptions& options) {
     size_t colon = rest.find(':');
     if (colon == std::string::npos)
@@ -124,16 +136,17 @@ Opened open_backend(const std::string& specification, const OpenOptions& options
                    specification);
 }
 
-Status check_backend(const std::string& specification) {
-    constexpr std::string_view kRam = "ram:", kRbd = "rbd:";
+Status check_backend(const std::string& specification, const OpenOptions& options) {
     const Unfiltered below = without_filters(specification);
-    if (below.filters > kFiltersMax || !below.storage.starts_with(kRbd)) {
-        if (below.storage.starts_with(kRam)) return Status::ok();
-        return open_backend(specification, {.read_only = true, .any_size = true}).status();
+    const std::string storage(below.storage);
+    if (below.filters <= kFiltersMax && storage.starts_with("rbd:")) {
+        auto plugin = plugin_for_rbd(storage.substr(4));
+        return plugin ? (*plugin)->check(storage.substr(4)) : plugin.status();
     }
-    const std::string rest(below.storage.substr(kRbd.size()));
-    auto plugin = plugin_for_rbd(rest);
-    return plugin ? (*plugin)->check(rest) : plugin.status();
+    const bool nobodys = storage.starts_with("ram:");
+    const OpenOptions reading{.size = nobodys ? options.size : 0, .read_only = true, .any_size = true};
+    const Status opened = open_backend(specification, reading).status();
+    return options.create && opened.code() == Code::kNotFound ? check_folder(storage) : opened;
 }
 
 }  // namespace wss::io

@@ -73,13 +73,14 @@ void CachePart::add_remote_storage(volume::VolumeSet::Options& options) {
     options.of_one_volume = [](const std::string& specification) {
         return specification.starts_with(kRemote);
     };
-    options.open = [this, owner = fmt::format("{:016x}", cache_->storage_id())](
+    options.open = [this, open = std::move(options.open),
+                    owner = fmt::format("{:016x}", cache_->storage_id())](
                        const std::string& specification,
                        const io::OpenOptions& how) -> Result<std::unique_ptr<io::Backend>> {
         if (!specification.starts_with(kRemote)) {
             io::OpenOptions ours = how;
             ours.owner = owner;
-            return io::open_backend(specification, ours);
+            return open(specification, ours);
         }
         return se::RemoteBackend::open(cache_->storage_nodes(), specification.substr(kRemote.size()), how);
     };

@@ -194,7 +194,7 @@ volume::VolumeSet::Open Daemon::storage_opener() {
     return [this, owner = owner_of(state_)](const std::string& specification, const io::OpenOptions& how) {
         if (starting_) starting_("opening " + specification, kOpeningMax);
         io::OpenOptions ours = how;
-        ours.owner = owner;
+        if (ours.owner.empty()) ours.owner = owner;
         return io::open_backend(specification, ours);
     };
 }

@@ -14,8 +14,9 @@ static bool may_take_any(const std::vector<VolumeOptions>& volumes) {
 }
 
 static Status try_volume(const VolumeOptions& volume) {
-    if (volume.create || volume.backend.starts_with("rs:")) return Status::ok();
-    return io::check_backend(volume.backend).within("volume " + volume.name);
+    if (volume.backend.starts_with("rs:")) return Status::ok();
+    return io::check_backend(volume.backend, {.size = volume.size, .create = volume.create})
+        .within("volume " + volume.name);
 }
 
 Status try_volumes(const std::vector<VolumeOptions>& volumes, const std::vector<VolumeOptions>& others) {

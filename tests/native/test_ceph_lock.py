@@ -324,11 +324,15 @@ def with_shim(target, shim, **environment):
 
 
 @pytest.mark.parametrize("role", ["block", "rs"])
-@pytest.mark.parametrize("wrong", ["rbd", "aio"])
+@pytest.mark.parametrize("wrong", ["missing", "used", "locked", "aio", "ram"])
 def test_a_start_that_fails_at_a_later_volume_takes_no_image(ceph, tmp_path, nbd, role, wrong):
-    image = ceph.create_image("8M")
+    image, locked = ceph.create_image("8M"), ceph.create_image("8M")
+    ceph.rbd("lock", "add", locked, "mine")
     with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first, RawNbd(nbd(first, "disk").socket) as client:
-        last = {"rbd": ceph.backend("rbd/nobodys"), "aio": f"aio:{tmp_path}/nothing"}[wrong]
+        used = ceph.create_image("8M")
+        ask(first.control, "volume.create", name="used", backend=ceph.backend(used))
+        last = {"missing": ceph.backend("rbd/nobodys"), "used": ceph.backend(used), "locked": ceph.backend(locked, steal="true"),
+                "aio": f"aio:{tmp_path}/nothing/disk,size=1M,create", "ram": "ram:1000"}[wrong]
         words = ["--role", "rs", "--join", "tcp://127.0.0.1:1"] if role == "rs" else []
         done = run(TARGET, "--listen", "tcp://127.0.0.1:0", "--control", "", *words, "--volume", f"a={ceph.backend(image, steal='true')}",
                    "--volume", f"b={last}", check=False, timeout=60)

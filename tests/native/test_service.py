@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from .ports import free_port
 from .programs import BUILD, PLUGIN, START_SECONDS, STOP_SECONDS, Target, run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -416,9 +417,9 @@ def test_a_volume_whose_file_is_gone_is_absent_and_not_made_anew(start, tmp_path
 
 
 # Of Ceph's images each may take minutes.
-@pytest.mark.parametrize("role", ["block", "rs"])
+@pytest.mark.parametrize("role", ["block", "rs", "cached"])
 def test_a_start_reports_each_volume_that_it_opens_and_for_how_long_it_may_take(manager, start, role):
-    words = ["--role", "rs", "--join", "tcp://127.0.0.1:1"] if role == "rs" else []
+    words = {"block": [], "rs": ["--role", "rs", "--join", "tcp://127.0.0.1:1"], "cached": ["--cache-listen", f"tcp://127.0.0.1:{free_port()}"]}[role]
     start("wss-target", *TARGET, *words, "--volume", "slow=ram:2M", NOTIFY_SOCKET=manager.path)
     report = manager.wait_for("STATUS=starting: opening ram:2M")
     assert int(re.search(r"^EXTEND_TIMEOUT_USEC=(\d+)$", report, re.M).group(1)) > 3_600_000_000, report

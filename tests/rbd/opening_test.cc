@@ -63,6 +63,13 @@ TEST_F(Opening, that_is_tried_takes_nothing_and_changes_nothing) {
     EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
 }
 
+TEST_F(Opening, that_is_tried_is_refused_beside_a_live_owner_unless_it_would_take_the_image) {
+    open();
+    EXPECT_EQ(check().code(), Code::kBusy);
+    EXPECT_TRUE(check("steal=true"));
+    EXPECT_FALSE(ceph_.is_blocklisted(client()));
+}
+
 TEST_F(Opening, that_is_tried_fails_for_what_would_end_it_later) {
     ceph_.resize(0);
     EXPECT_EQ(check().code(), Code::kInvalid);

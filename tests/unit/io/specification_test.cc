@@ -39,14 +39,16 @@ TEST(Specification, names_its_storage_the_same_however_that_is_reached) {
 TEST(Specification, is_looked_for_without_making_or_changing_anything) {
     const TemporaryFolder folder;
     const std::string file = folder.file("disk");
-    EXPECT_EQ(check_backend("aio:" + file).code(), Code::kNotFound);
+    EXPECT_EQ(check_backend("aio:" + file, {}).code(), Code::kNotFound);
+    EXPECT_TRUE(check_backend("pool:3:" + file, {.create = true}));
+    EXPECT_EQ(check_backend("aio:" + file + "/x/disk", {.create = true}).code(), Code::kNotFound);
     EXPECT_FALSE(std::filesystem::exists(file));
     ASSERT_TRUE(open_backend("aio:" + file, {.size = 1 << 20, .create = true}));
-    EXPECT_TRUE(check_backend("error:every=3:aio:" + file));
+    EXPECT_TRUE(check_backend("error:every=3:aio:" + file, {}));
     EXPECT_EQ(std::filesystem::file_size(file), uint64_t{1 << 20});
-    EXPECT_TRUE(check_backend("ram:"));
-    EXPECT_FALSE(check_backend("nothing:x"));
-    EXPECT_FALSE(check_backend("rbd:x"));
+    EXPECT_TRUE(check_backend("ram:", {.size = 1 << 20}));
+    for (const char* wrong : {"ram:", "ram:1000", "nothing:x", "rbd:x"})
+        EXPECT_FALSE(check_backend(wrong, {}));
 }
 
 }  // namespace

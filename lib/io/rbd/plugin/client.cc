@@ -44,7 +44,7 @@ Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, bool rea
 }
 
 Status Client::check(const RbdOptions& options) {
-    auto client = begin(options, false, {}, &Client::look_for_image);
+    auto client = begin(options, false, {}, &Client::look_for_owner);
     if (!client) return client.status();
     Closing closing = begin_close(*client);
     end_close(closing);
@@ -128,6 +128,15 @@ Status Client::look_for_image() {
     WSS_TRY(identify());
     if (options_.is_head()) WSS_TRY(check_features());
     return open_data_pool();
+}
+
+// A dead one may give way.
+Status Client::look_for_owner() {
+    WSS_TRY(look_for_image());
+    if (!options_.is_head()) return Status::ok();
+    auto owner = lock_owner();
+    if (!owner || owner->empty() || options_.steal) return owner.status();
+    return refuse_live(*owner);
 }
 
 Status Client::start() {

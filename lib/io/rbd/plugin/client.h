@@ -142,6 +142,7 @@ class Client {
     static Result<std::shared_ptr<Client>> begin(const RbdOptions& options, bool read_only,
                                                  const std::string& owner, Status (Client::*how)());
     Status look_for_image();
+    Status look_for_owner();
     Status start();
     Status connect();
     Status open_image();
@@ -180,6 +181,8 @@ class Client {
     Status check_primary() const;
     Result<uint64_t> end_former_owner(const std::string& owner);
     Status wait_until_dead(const std::string& owner);
+    Status refuse_live(const std::string& owner) const;
+    Status uses_it(const std::string& owner) const;
     Result<uint64_t> shut_out(const std::string& owner);
     void note_succession(uint64_t former);
     Status shut_itself_out();

@@ -149,14 +149,24 @@ Status Client::wait_until_dead(const std::string& owner) {
         if (!watcher) return watcher.status();
         without = *watcher ? 0 : without + 1;
         if (without == kLooksWithoutWatch) return Status::ok();
-        if (*watcher && (answers((*watcher)->client) || SystemClock().now() > limit))
-            return failure(Code::kBusy,
-                           "the client at {} uses it (rbd status {}): stop that one, or give steal=true to "
-                           "shut it out",
-                           owner, options_.name());
+        if (*watcher && (answers((*watcher)->client) || SystemClock().now() > limit)) return uses_it(owner);
         WSS_TRY(check_wanted());
         std::this_thread::sleep_for(kLookAgain);
     }
+}
+
+Status Client::uses_it(const std::string& owner) const {
+    return failure(
+        Code::kBusy,
+        "the client at {} uses it (rbd status {}): stop that one, or give steal=true to shut it out", owner,
+        options_.name());
+}
+
+// As far as one look shows.
+Status Client::refuse_live(const std::string& owner) const {
+    auto watcher = watcher_of(owner);
+    if (!watcher) return watcher.status();
+    return *watcher && answers((*watcher)->client) ? uses_it(owner) : Status::ok();
 }
 
 Status Client::check_primary() const {
