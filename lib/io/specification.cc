@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/io/specification.h"
 
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
 #include <filesystem>
 
 #include "lib/io/rbd/options.h"
@@ -10,15 +14,28 @@ namespace wss::io {
 namespace {
 
 constexpr std::string_view kRbd = "rbd:";
-// "pool:" may have a number of threads before the path.
 constexpr std::string_view kFiles[] = {"aio:", "uring:", "pool:", "spawn:"};
 
-std::string file_name(std::string_view path) {
-    const size_t colon = path.find(':');
-    if (colon != path.npos && !path.starts_with('/')) path.remove_prefix(colon + 1);
+// Of a file system its id, which it keeps over restarts of the machine, where it has one.
+std::string file_of(const char* path) {
+    struct stat found {};
+    struct statvfs system {};
+    if (stat(path, &found) != 0 || statvfs(path, &system) != 0) return {};
+    if (S_ISBLK(found.st_mode)) return fmt::format("device:{:x}", found.st_rdev);
+    return fmt::format("{:x}:{:x}", system.f_fsid, found.st_ino);
+}
+
+StorageName file_name(std::string_view path) {
     std::error_code unknown;
     const std::filesystem::path found = std::filesystem::weakly_canonical(path, unknown);
-    return "file:" + (unknown ? std::string(path) : found.string());
+    return {"file:" + (unknown ? std::string(path) : found.string()), file_of(std::string(path).c_str())};
+}
+
+// "pool:" may have a number of threads before the path.
+StorageName pool_name(std::string_view rest) {
+    const size_t colon = rest.find(':');
+    if (colon != rest.npos && !rest.starts_with('/')) rest.remove_prefix(colon + 1);
+    return file_name(rest);
 }
 
 }  // namespace
@@ -41,16 +58,19 @@ bool may_take_storage(std::string_view specification) {
     return options && options->steal;
 }
 
-std::string storage_name(std::string_view specification) {
+StorageName storage_name(std::string_view specification) {
     const std::string_view storage = without_filters(specification).storage;
     if (storage.starts_with('/')) return file_name(storage);
-    for (std::string_view prefix : kFiles)
-        if (storage.starts_with(prefix)) return file_name(storage.substr(prefix.size()));
-    if (storage.starts_with("rs:")) return std::string(storage);
+    for (std::string_view prefix : kFiles) {
+        if (!storage.starts_with(prefix)) continue;
+        const std::string_view rest = storage.substr(prefix.size());
+        return prefix == "pool:" ? pool_name(rest) : file_name(rest);
+    }
+    if (storage.starts_with("rs:")) return {std::string(storage), {}};
     if (!storage.starts_with(kRbd)) return {};
     auto options = parse_rbd_options(storage.substr(kRbd.size()));
     if (!options) return {};
-    return "rbd:" + options->name() + (options->conf.empty() ? "" : "?conf=" + options->conf);
+    return {"rbd:" + options->name() + (options->conf.empty() ? "" : "?conf=" + options->conf), {}};
 }
 
 }  // namespace wss::io

@@ -17,9 +17,17 @@ Unfiltered without_filters(std::string_view specification);
 // To open it may take the storage from an owner that is alive, and would lose it (steal=true).
 bool may_take_storage(std::string_view specification);
 
-// Which storage it is, however that is reached: the same for each way to a file (aio:, uring:, pool:, spawn:)
-// and each of its names, as far as the file system shows them. Empty: nobody else has it (ram:), or it is not
-// known.
-std::string storage_name(std::string_view specification);
+// Which storage it is, however that is reached.
+struct StorageName {
+    std::string name;  // the same for each way to a file (aio:, uring:, pool:, spawn:), and each path to it
+    std::string file;  // the file as its file system knows it, also under another name; empty: none
+    // Empty ones are nobody else's (ram:), or not known.
+    bool is_same(const StorageName& other) const {
+        return (!name.empty() && name == other.name) || (!file.empty() && file == other.file);
+    }
+    bool operator==(const StorageName&) const = default;
+};
+// Asks the file system.
+StorageName storage_name(std::string_view specification);
 
 }  // namespace wss::io

@@ -184,7 +184,7 @@ struct CacheBays {
 
 struct CacheVolume {
     uint64_t bytes = 0;
-    uint64_t boot = 0;  // of the RS's machine
+    uint64_t boot = 0;  // of the RS's machine; 0: whatever becomes of that, what was written stays
     uint32_t number = 0;
     uint32_t logical_block = 512;
     std::string name;

@@ -8,7 +8,6 @@
 #include "lib/base/log.h"
 #include "lib/base/size.h"
 #include "lib/io/ownership.h"
-#include "lib/io/specification.h"
 
 namespace wss::se {
 
@@ -27,14 +26,8 @@ Status AbsentVolumes::may_open(const volume::Volume& volume) const {
                        "held writes that it did not have: it is another one, or others may have written it "
                        "since; give these writes up (wssctl cache give-up {}), then wssctl volume reopen {}",
                        volume.name(), volume.name(), volume.name());
-    const std::string storage = io::storage_name(volume.backend_name());
-    if (const DirtyVolume* other = other_by_storage(members_.now().dirty, volume.wwid(), storage))
-        return failure(
-            Code::kRefused,
-            "volume {}: cache engines may hold acknowledged writes of volume {}, which has the same "
-            "storage, that this does not have: serve it by that name, until they are home (wssctl "
-            "cache status), or give them up (wssctl cache give-up {})",
-            volume.name(), other->name, other->name);
+    if (const DirtyVolume* other = other_by_storage(members_.now().dirty, volume))
+        return refused_for(volume, *other);
     auto known = members_.now().dirty.find(volume.wwid());
     if (known == members_.now().dirty.end() || known->second.bytes <= volume.size() || volume.shrinking())
         return Status::ok();

@@ -373,8 +373,8 @@ bool Destager::store_from_bay(Job& job, uint64_t at, uint32_t begin, uint64_t le
 void Destager::stored_from_bay(Transfer& transfer, CacheStatus status) noexcept {
     Job& job = *static_cast<Job*>(transfer.context);
     Destager& destager = *job.owner;
-    if (transfer.error != 0) return destager.done(job, transfer.error);
-    if (status != CacheStatus::kOk) return destager.done(job, EAGAIN);
+    const bool failed = transfer.error != 0 && job.volume->remote->answers_for_it(job.bay.storage);
+    if (status != CacheStatus::kOk) return destager.done(job, failed ? transfer.error : EAGAIN);
     job.volume->remote->note_write();
     destager.count_stored(job, transfer.storage.length);
     destager.step(job);

@@ -113,6 +113,7 @@ void EngineEvents::engine_gone(EngineLink& storage, uint64_t handle) noexcept {
 
 void EngineEvents::volume_state_changed(EngineLink& storage) noexcept {
     uses_.nodes.volume_state_changed(storage);
+    uses_.control.note_owners();
 }
 
 void EngineEvents::tick() {

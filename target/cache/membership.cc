@@ -34,9 +34,14 @@ static std::set<uint64_t> parse_wwids(const json& volumes) {
 static void put_dirty(const Membership& membership, json& out) {
     json dirty = json::object();
     for (const auto& [wwid, volume] : membership.dirty)
-        dirty[fmt::format("{:016x}", wwid)] = {{"name", volume.name},           {"bytes", volume.bytes},
-                                               {"ownership", volume.ownership}, {"owner", volume.owner},
-                                               {"process", volume.process},     {"storage", volume.storage}};
+        dirty[fmt::format("{:016x}", wwid)] = {{"name", volume.name},
+                                               {"bytes", volume.bytes},
+                                               {"ownership", volume.ownership},
+                                               {"owner", volume.owner},
+                                               {"process", volume.process},
+                                               {"taken", volume.taken},
+                                               {"storage", volume.storage.name},
+                                               {"file", volume.storage.file}};
     out["dirty"] = dirty;
     out["given_up"] = wwids(membership.given_up);
     out["storage_lost"] = wwids(membership.storage_lost);
@@ -44,12 +49,14 @@ static void put_dirty(const Membership& membership, json& out) {
 
 static void get_dirty(const json& all, Membership& out) {
     for (const auto& [wwid, volume] : all.at("dirty").items())
-        out.dirty[std::stoull(wwid, nullptr, 16)] = {.name = volume.at("name").get<std::string>(),
-                                                     .bytes = volume.at("bytes").get<uint64_t>(),
-                                                     .ownership = volume.value("ownership", std::string()),
-                                                     .owner = volume.value("owner", uint64_t{0}),
-                                                     .process = volume.value("process", uint64_t{0}),
-                                                     .storage = volume.value("storage", std::string())};
+        out.dirty[std::stoull(wwid, nullptr, 16)] = {
+            .name = volume.at("name").get<std::string>(),
+            .bytes = volume.at("bytes").get<uint64_t>(),
+            .ownership = volume.value("ownership", std::string()),
+            .owner = volume.value("owner", uint64_t{0}),
+            .process = volume.value("process", uint64_t{0}),
+            .taken = volume.value("taken", uint64_t{0}),
+            .storage = {volume.value("storage", std::string()), volume.value("file", std::string())}};
     out.given_up = parse_wwids(all.at("given_up"));
 }
 
@@ -127,11 +134,25 @@ static Status get_lost(const json& all, int version, Membership& out) {
     return Status::ok();
 }
 
-const DirtyVolume* other_by_storage(const std::map<uint64_t, DirtyVolume>& dirty, uint64_t wwid,
-                                    const std::string& storage) {
-    for (const auto& [other, volume] : dirty)
-        if (other != wwid && !storage.empty() && volume.storage == storage) return &volume;
+const DirtyVolume* other_by_storage(const std::map<uint64_t, DirtyVolume>& dirty,
+                                    const volume::Volume& volume) {
+    const io::StorageName storage = io::storage_name(volume.backend_name());
+    const std::string ownership = volume.backend().ownership();
+    for (const auto& [wwid, other] : dirty) {
+        if (wwid == volume.wwid()) continue;
+        // An image names its owner, whatever it is called.
+        const bool same_owner = !ownership.empty() && io::is_same_ownership(other.ownership, ownership);
+        if (same_owner || other.storage.is_same(storage)) return &other;
+    }
     return nullptr;
+}
+
+Status refused_for(const volume::Volume& volume, const DirtyVolume& other) {
+    return failure(Code::kRefused,
+                   "volume {}: cache engines may hold acknowledged writes of volume {}, which has the same "
+                   "storage, that this does not have: serve it by that name, with --cache-listen, until they "
+                   "are home (wssctl cache status), or give them up there (wssctl cache give-up {})",
+                   volume.name(), other.name, other.name);
 }
 
 std::string Membership::to_text(const std::map<uint64_t, uint32_t>& members) const {

@@ -19,8 +19,10 @@
 #include "lib/base/status.h"
 #include "lib/cache/lost.h"
 #include "lib/cache/policy.h"
+#include "lib/io/specification.h"
 #include "lib/reactor/reactor.h"
 #include "target/volume/state_lock.h"
+#include "target/volume/volume.h"
 
 namespace wss::se {
 
@@ -31,7 +33,8 @@ struct DirtyVolume {
     std::string ownership;  // of its storage (io::Backend), then; empty: not known
     uint64_t owner = 0;     // … of its real storage elsewhere (wire::CacheVolumeState); 0: not known
     uint64_t process = 0;   // … that served it (EngineIdentity::identity), last; 0: not known
-    std::string storage;    // io::storage_name(); empty: nobody else has it, or it is not known
+    uint64_t taken = 0;     // … which had lost it as this holder (RemoteQueue::taken_from()); 0: it had not
+    io::StorageName storage;
     bool operator==(const DirtyVolume&) const = default;
 };
 
@@ -68,10 +71,12 @@ struct Membership {
     bool operator==(const Membership& other) const { return to_text() == other.to_text(); }
 };
 
-// Another volume than that with the WWID, by the same storage; nullptr: none. What engines hold of it the
-// storage does not have.
-const DirtyVolume* other_by_storage(const std::map<uint64_t, DirtyVolume>& dirty, uint64_t wwid,
-                                    const std::string& storage);
+// Another volume than this, by the same storage; nullptr: none. What engines hold of it the storage does not
+// have.
+const DirtyVolume* other_by_storage(const std::map<uint64_t, DirtyVolume>& dirty,
+                                    const volume::Volume& volume);
+// The error of opening that one.
+Status refused_for(const volume::Volume& volume, const DirtyVolume& other);
 
 // Where it is kept. One save at a time.
 class MembershipStore {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "lib/base/log.h"
 #include "lib/io/request.h"
@@ -96,7 +97,7 @@ void RemoteQueue::attach(const EngineLink& engine, const wire::CacheVolume& volu
     index_ = engine.index();
     incarnation_ = engine.identity().incarnation;
     number_ = volume.number;
-    if (boot_ != 0 && boot_ != volume.boot && writes_ != flushed_) {
+    if (boot_ != 0 && volume.boot != 0 && boot_ != volume.boot && writes_ != flushed_) {
         log::error("volume {}: the machine of its real storage was started anew; the next flushes fail",
                    name_);
         last_loss_ = nodes_.note_loss();
@@ -104,7 +105,7 @@ void RemoteQueue::attach(const EngineLink& engine, const wire::CacheVolume& volu
     }
     boot_ = volume.boot;
     away_since_ = kNever;
-    taken_from_ = 0;
+    taken_ = {};
     refuses_ = false;
     served_by_ = engine.identity().identity;
     note_process(engine);
@@ -124,12 +125,26 @@ bool RemoteQueue::accepts_refusal_of(const EngineLink& engine) const noexcept {
            reactor_.now() - away_since_ >= kAwayMax;
 }
 
+void RemoteQueue::remember(uint64_t owner, uint64_t process, uint64_t taken) {
+    owner_ = owner;
+    served_by_ = process;
+    if (taken != 0) note_taken(taken, "its process said so before the target was started");
+}
+
 void RemoteQueue::note_taken(uint64_t holder, std::string why) {
-    taken_from_ = holder;
-    taken_why_ = std::move(why);
-    taken_since_ = reactor_.now();
+    taken_.from = holder;
+    taken_.why = std::move(why);
+    taken_.looked = reactor_.now();
+    taken_.waited = {};
     index_ = {};
     incarnation_ = 0;
+}
+
+bool RemoteQueue::awaits_successor() noexcept {
+    constexpr Nanoseconds kLookMax = from_ms(500);
+    const Nanoseconds now = reactor_.now();
+    taken_.waited = taken_.waited + std::min(now - std::exchange(taken_.looked, now), kLookMax);
+    return taken_.waited < kTakenMax;
 }
 
 void RemoteQueue::submit(io::Request& request) noexcept {

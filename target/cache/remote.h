@@ -56,21 +56,21 @@ class RemoteQueue final : public io::Queue {
     // The RS that served it last was this holder (io::Succession), and has lost it. Until attach() only one
     // that took the storage from that holder may serve it: others may have had it in between.
     void note_taken(uint64_t holder, std::string why);
-    bool is_taken() const noexcept { return taken_from_ != 0; }
-    uint64_t taken_from() const noexcept { return taken_from_; }
-    const std::string& taken_why() const noexcept { return taken_why_; }
-    // Such a one may be about to join.
-    bool awaits_successor() const noexcept { return reactor_.now() - taken_since_ < kTakenMax; }
+    bool is_taken() const noexcept { return taken_.from != 0; }
+    uint64_t taken_from() const noexcept { return taken_.from; }
+    const std::string& taken_why() const noexcept { return taken_.why; }
+    // It is here, and cannot serve it yet.
+    void note_successor() noexcept { taken_.waited = {}; }
+    // Such a one may be about to join. A look, of which there is one each tick: time in which we did not look
+    // does not count, as what has come meanwhile is not read yet.
+    bool awaits_successor() noexcept;
     // The owner that the storage had when engines took what it does not have, or at attach(); 0: not known.
     uint64_t owner() const noexcept { return owner_; }
     void note_owner(uint64_t owner) noexcept { owner_ = owner; }
     // The RS that served it last (its identity), in the life of this program or before; 0: not known.
     uint64_t served_by() const noexcept { return served_by_; }
-    // From before this program was started.
-    void remember(uint64_t owner, uint64_t process) noexcept {
-        owner_ = owner;
-        served_by_ = process;
-    }
+    // From before this program was started. `taken`: as taken_from(), which counts from now on.
+    void remember(uint64_t owner, uint64_t process, uint64_t taken);
     // While it is away commands fail at once.
     void refuse(bool at_once) noexcept { refuses_ = at_once; }
     // nullptr: away.
@@ -122,12 +122,15 @@ class RemoteQueue final : public io::Queue {
     uint64_t process_ = 0;    // the RS's that had the volume last
     uint64_t served_by_ = 0;  // … that fitted
     uint64_t owner_ = 0;
-    uint64_t taken_from_ = 0;
-    std::string taken_why_;  // for the operator
+    struct {
+        uint64_t from = 0;           // 0: it is not
+        std::string why;             // for the operator
+        Nanoseconds looked, waited;  // for a successor
+    } taken_;
     bool refuses_ = false;
     uint64_t writes_ = 0, flushed_ = 0;  // that were done; as of the last flush
     uint64_t last_loss_ = 0;
-    Nanoseconds away_since_ = kNever, taken_since_ = kNever;
+    Nanoseconds away_since_ = kNever;
 };
 
 // "rs:NAME", NAME as the RS calls it. May be opened before the RS has come, so it is told how large it is.

@@ -70,9 +70,10 @@ static std::string reason(const wire::CacheVolumeState& state) {
 }
 
 struct StorageNodes::Offer {
-    // The better ones first. kAnothers, kUnseen (it may have lost the volume, and not know): only while
+    // The better ones first. kOtherVolumes: engines may hold writes of another volume by the same storage.
+    // kAnothers, kUnseen (it may have lost the volume, and not know): only while
     // engines may hold writes.
-    enum class Kind : uint8_t { kFits, kUnseen, kDoesNotFit, kAnothers, kLost, kNone };
+    enum class Kind : uint8_t { kFits, kUnseen, kDoesNotFit, kAnothers, kOtherVolumes, kLost, kNone };
     Kind kind = Kind::kNone;
     EngineLink* engine = nullptr;
     const wire::CacheVolume* volume = nullptr;
@@ -86,6 +87,13 @@ struct StorageNodes::Offer {
 bool StorageNodes::is_of_another(const CachedVolume& volume, const Offer& offer) noexcept {
     const uint64_t known = volume.remote->owner();
     return known != 0 && known != offer.owner();
+}
+
+const DirtyVolume* StorageNodes::other_volume_of(const CachedVolume& volume,
+                                                 const Offer& offer) const noexcept {
+    for (const auto& [wwid, known] : members_.now().dirty)
+        if (wwid != volume.wwid && known.owner != 0 && known.owner == offer.owner()) return &known;
+    return nullptr;
 }
 
 // Engines hold what its storage does not have.
@@ -111,7 +119,9 @@ StorageNodes::Offer StorageNodes::offer_of(EngineLink& engine, const CachedVolum
     const bool suspended = offer.reported != nullptr && offer.reported->suspended;
     const bool holds = may_hold_writes(volume);
     // Before its size: nobody is to give a volume the size of a storage that is not the right one.
-    if (holds && is_of_another(volume, offer))
+    if (other_volume_of(volume, offer) != nullptr)
+        offer.kind = Kind::kOtherVolumes;
+    else if (holds && is_of_another(volume, offer))
         offer.kind = Kind::kAnothers;
     else if (!fits)
         offer.kind = Kind::kDoesNotFit;
@@ -171,18 +181,23 @@ void StorageNodes::note_taken(CachedVolume& volume, const wire::CacheVolumeState
 }
 
 bool StorageNodes::succeeds(const CachedVolume& volume, const Offer& offer) const noexcept {
-    return offer.kind == Offer::Kind::kFits && offer.reported != nullptr &&
+    return offer.kind < Offer::Kind::kLost && offer.reported != nullptr &&
            offer.reported->former == volume.remote->taken_from() && !is_of_another(volume, offer);
 }
 
 void StorageNodes::await_successor(CachedVolume& volume) {
+    Offer best;
     for (EngineLink& engine : engines_.all()) {
         if (!engine.is_ready() || !engine.is_storage()) continue;
-        if (const Offer offer = offer_of(engine, volume); succeeds(volume, offer)) {
+        if (const Offer offer = offer_of(engine, volume); succeeds(volume, offer) && offer.kind < best.kind)
+            best = offer;
+    }
+    if (best.kind != Offer::Kind::kNone) {
+        volume.remote->note_successor();
+        if (best.kind == Offer::Kind::kFits)
             log::warning("volume {}: the process at {} took its real storage from the one that served it",
-                         volume.open->volume().name(), engine.peer());
-            return use(volume, offer);
-        }
+                         volume.open->volume().name(), best.engine->peer());
+        return use(volume, best);
     }
     if (!volume.remote->awaits_successor()) return volume.remote->state().lose(volume.remote->taken_why());
     refuse(volume, {.why = fmt::format("waits for a process that took its real storage from the one that "
@@ -230,6 +245,14 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
     RemoteState& state = volume.remote->state();
     if (offer.kind == Offer::Kind::kLost) return note_lost(volume, offer);
     if (offer.kind == Offer::Kind::kAnothers) return await_owner(volume, offer);
+    if (offer.kind == Offer::Kind::kOtherVolumes)
+        return refuse(
+            volume,
+            {.why = fmt::format("cache engines may hold writes of volume {}, which has the same real "
+                                "storage: serve it by that name until they are home, or wssctl "
+                                "cache give-up {}",
+                                other_volume_of(volume, offer)->name, other_volume_of(volume, offer)->name),
+             .suspends = true});
     if (offer.kind == Offer::Kind::kUnseen)
         return refuse(volume, {.why = fmt::format("waits for its real storage: the process at {} has had no "
                                                   "answer whether it still has it",

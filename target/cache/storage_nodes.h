@@ -79,6 +79,7 @@ class StorageNodes {
     struct Reached;
     struct Offer;  // of a volume, by an RS
     static bool is_of_another(const CachedVolume& volume, const Offer& offer) noexcept;
+    const DirtyVolume* other_volume_of(const CachedVolume& volume, const Offer& offer) const noexcept;
     bool holds_writes(const CachedVolume& volume) const noexcept;
     bool may_hold_writes(const CachedVolume& volume) const noexcept;
     Offer offer_of(EngineLink& engine, const CachedVolume& volume) const noexcept;

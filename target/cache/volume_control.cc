@@ -22,10 +22,11 @@ CachedVolume* VolumeControl::add(volume::OpenVolume& open) {
     CachedVolume& volume = uses_.volumes.add(wwid);
     volume.open = &open;
     volume.opened = reactor_.now();
+    volume.storage = io::storage_name(open.volume().backend_name());
     volume.remote = dynamic_cast<RemoteQueue*>(&open.queue());
     auto dirty = uses_.members.now().dirty.find(wwid);
     if (volume.remote != nullptr && dirty != uses_.members.now().dirty.end())
-        volume.remote->remember(dirty->second.owner, dirty->second.process);
+        volume.remote->remember(dirty->second.owner, dirty->second.process, dirty->second.taken);
     uses_.nodes.attach(volume);
     volume.planner = std::make_unique<cache::DestagePlanner>(options_.destage);
     volume.ahead = std::make_unique<cache::ReadAhead>(options_.read_ahead);
@@ -202,7 +203,8 @@ void VolumeControl::note_dirty(CachedVolume& volume, bool may_be_dirty) {
                           .ownership = open.backend().ownership(),
                           .owner = volume.remote != nullptr ? volume.remote->owner() : 0,
                           .process = volume.remote != nullptr ? volume.remote->served_by() : 0,
-                          .storage = io::storage_name(open.backend_name())};
+                          .taken = volume.remote != nullptr ? volume.remote->taken_from() : 0,
+                          .storage = volume.storage};
     auto [known, added] = uses_.members.edit().dirty.try_emplace(open.wwid(), now);
     if (!added && known->second == now) return;
     known->second = now;

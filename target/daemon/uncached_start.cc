@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/daemon/uncached_start.h"
 
-#include "lib/io/specification.h"
-
 namespace wss::daemon {
 
 Result<std::unique_ptr<UncachedStart>> UncachedStart::look(const volume::StateLock::Shared& state,
@@ -18,9 +16,9 @@ Result<std::unique_ptr<UncachedStart>> UncachedStart::look(const volume::StateLo
 }
 
 Status UncachedStart::may_open(const volume::Volume& volume) {
-    const bool other =
-        se::other_by_storage(dirty_, volume.wwid(), io::storage_name(volume.backend_name())) != nullptr;
-    if (!dirty_.contains(volume.wwid()) && !other) return Status::ok();
+    if (const se::DirtyVolume* other = se::other_by_storage(dirty_, volume))
+        return se::refused_for(volume, *other);
+    if (!dirty_.contains(volume.wwid())) return Status::ok();
     return failure(
         Code::kRefused,
         "volume {}: cache engines may hold acknowledged writes that its storage does not have, and "

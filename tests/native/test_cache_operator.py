@@ -66,14 +66,15 @@ def test_storage_of_a_volume_with_dirty_lines_is_served_by_no_other_name(tmp_pat
         written_by_default(cluster, nbd)
         command = list(cluster.target.command)
         (tmp_path / "link").symlink_to(tmp_path)
-        for other in [f"aio:{tmp_path}/disk.img", f"pool:2:{tmp_path}/link/disk.img"]:
+        (tmp_path / "same.img").hardlink_to(tmp_path / "disk.img")
+        for other in [f"aio:{tmp_path}/disk.img", f"pool:2:{tmp_path}/link/disk.img", f"aio:{tmp_path}/same.img"]:
             cluster.target.command = [f"renamed={other},size=64M" if word.startswith("disk=") else word for word in command]
             for uncached in [False, True]:
                 if uncached:
                     cluster.target.command = without(cluster.target.command, "--cache-listen", "--cache-policy", "--cache-read-ahead")
                 cluster.target.start()
                 shown = run(BUILD / "wssctl", "--control", cluster.control, "volume", "list").stdout
-                assert "renamed" in shown and "cache engines may hold acknowledged writes" in shown, shown
+                assert "renamed" in shown and "cache engines may hold acknowledged writes of volume disk" in shown, shown
                 assert cluster.target.stop() == 0
         cluster.target.command = command
         cluster.target.start()

@@ -110,6 +110,11 @@ bool Engine::SeLink::welcomed(std::span<const std::byte> data) noexcept {
                         dirty_lines()));
     const bool keep = welcome.keep && welcome.storage == storage_ && welcome.line_bytes == line_bytes_ &&
                       welcome.incarnation == incarnation_;
+    if (const uint64_t dirty = keep ? 0 : dirty_lines(); dirty > 0)
+        log::warning(
+            "{}: the {} dirty lines that this engine holds are destroyed: the target counts others, or has "
+            "an older state",
+            address_.to_string(), dirty);
     if (!keep) cut(welcome);
     operations_ = std::vector<Operation>(welcome.operations);
     for (uint32_t id = 0; id < welcome.operations; ++id) {

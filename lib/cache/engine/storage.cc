@@ -80,6 +80,11 @@ Engine::Storage::~Storage() {
     }
 }
 
+// What it has acknowledged. RAM has no volatile cache either: only storage that others may have does.
+static bool outlasts_machine(const io::Backend& backend) {
+    return !backend.limits().volatile_cache && !backend.ownership().empty();
+}
+
 void Engine::Storage::introduce(RecordLink& link, const wire::CacheWelcome& welcome) noexcept {
     owners_ = welcome.owners;
     holders_ = welcome.holders;
@@ -91,7 +96,7 @@ void Engine::Storage::introduce(RecordLink& link, const wire::CacheWelcome& welc
         volume.reported = state_of(number);
         // One that is lost may have no size any more, which its state says.
         link.wrote(wire::put_volume({.bytes = std::max<uint64_t>(limits.size, limits.logical_block),
-                                     .boot = engine_.options_.boot,
+                                     .boot = outlasts_machine(*volume.backend) ? 0 : engine_.options_.boot,
                                      .number = number,
                                      .logical_block = limits.logical_block,
                                      .name = volume.name},

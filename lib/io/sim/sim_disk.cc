@@ -42,7 +42,8 @@ class SimBackend final : public Backend {
         return {.size = disk_.size_,
                 .logical_block = SimDisk::kSector,
                 .physical_block = SimDisk::kSector,
-                .discard = true};
+                .discard = true,
+                .volatile_cache = !disk_.stable_};
     }
     Result<std::unique_ptr<Queue>> open_queue(reactor::Reactor&) override {
         return std::unique_ptr<Queue>(std::make_unique<SimQueue>(disk_));
@@ -50,7 +51,9 @@ class SimBackend final : public Backend {
     Status resize(uint64_t) override { return Status(Code::kUnsupported, "a simulated disk keeps its size"); }
     bool lost() const noexcept override { return disk_.taken_; }
     bool suspended() const noexcept override { return disk_.suspended_; }
-    std::string ownership() const override { return disk_.owners_ == 0 ? "" : std::to_string(disk_.owners_); }
+    std::string ownership() const override {
+        return disk_.owners_ == 0 ? "" : fmt::format("{} {}", disk_.number_, disk_.owners_);
+    }
     Succession succession() const noexcept override { return disk_.succession_; }
     std::string describe() const override { return "sim"; }
 
@@ -138,7 +141,7 @@ void SimDisk::write(const Request& request, uint64_t sectors) {
         Bytes bytes{};  // discarded and zeroed sectors read zero
         if (request.op == Op::kWrite) std::memcpy(bytes.data(), request.data + i * kSector, kSector);
         Sector& sector = sectors_[request.offset / kSector + i];
-        if (request.fua) {
+        if (request.fua || stable_) {
             sector.pending.clear();
             sector.stable = bytes;
         } else {

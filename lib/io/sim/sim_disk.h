@@ -54,12 +54,18 @@ class SimDisk {
     void suspend(bool suspended) noexcept { suspended_ = suspended; }
     // Another owner has had it, while nobody here had it open.
     void change_hands() noexcept { ++owners_; }
+    // It is the same as that one, as its owners see it.
+    void be_same_as(const SimDisk& other) noexcept { number_ = other.number_; }
+    // What is written is stable from now on.
+    void make_stable() noexcept { stable_ = true; }
     // Whoever has it open says that it is the one, and took it from the other.
     void succeed(Succession succession) noexcept { succession_ = succession; }
     // It is another one, made anew, that names no owner.
     void forget_owners() noexcept { owners_ = 0; }
 
     static constexpr uint32_t kSector = 512;
+    // Requests that have changed it.
+    uint64_t writes() const noexcept { return writes_; }
 
   private:
     friend class SimQueue;
@@ -98,9 +104,11 @@ class SimDisk {
     std::map<uint64_t, Flight> flights_;
     uint64_t next_flight_ = 0;
     uint64_t writes_ = 0;
+    static inline uint64_t disks_ = 0;  // of the process
+    uint64_t number_ = ++disks_;
     uint32_t owners_ = 1;
     Succession succession_;
-    bool taken_ = false, refusing_ = false, full_ = false, suspended_ = false;
+    bool taken_ = false, refusing_ = false, full_ = false, suspended_ = false, stable_ = false;
 };
 
 }  // namespace wss::io

@@ -18,6 +18,15 @@ TEST_F(StorageElsewhere, each_initiator_hears_once_that_what_was_not_flushed_may
     EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
 }
 
+TEST_F(StorageElsewhere, what_its_disk_cannot_lose_is_not_said_to_be_lost_with_its_machine) {
+    disk_.make_stable();
+    restart_storage();
+    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+    restart_storage();
+    EXPECT_EQ(run(0, Operation::kFlush), Outcome::kOk);
+    EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
+}
+
 TEST_F(StorageElsewhere, what_was_flushed_is_there_and_nobody_is_told_of_a_loss) {
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
     ASSERT_EQ(run(1, Operation::kFlush), Outcome::kOk);
@@ -147,97 +156,6 @@ TEST_F(StorageElsewhere, a_process_that_joins_after_the_word_of_the_last_one_bri
     restart_target();
     ASSERT_TRUE(until([&] { return joined(); }));
     start_other_storage();
-    expect_lost();
-}
-
-// Two processes that may take the place of each other, as Ceph's storage processes with one --join.
-class TakenOver : public StorageElsewhere {
-  protected:
-    static constexpr uint64_t kFirst = 7, kSecond = 8;
-    // The first one serves the volume, and its disk has not what engines hold.
-    void serve(uint64_t taken_from = kFirst) {
-        disk_.succeed({.holder = kFirst});
-        other_disk_.succeed({.holder = kSecond, .former = taken_from});
-        start_engines(2);
-        set_policy(cache::Policy::kBack);
-        disk_.refuse(true);
-        world_.run_for(from_s(1));  // the report
-        ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
-        ASSERT_GT(dirty(), 0u);
-    }
-    void lose() {
-        disk_.refuse(false);
-        disk_.take_away();
-    }
-    void expect_home() {
-        EXPECT_TRUE(until([&] { return dirty() == 0; }));
-        EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
-        EXPECT_EQ(run(0, Operation::kWrite), Outcome::kOk);
-        EXPECT_EQ(run(1, Operation::kFlush), Outcome::kOk);
-        EXPECT_TRUE(se::Membership::parse(membership_.text)->storage_lost.empty());
-    }
-};
-
-TEST_F(TakenOver, a_volume_goes_on_with_the_process_that_took_its_disk_and_joined_before) {
-    serve();
-    start_other_storage();
-    lose();
-    expect_home();
-}
-
-TEST_F(TakenOver, a_volume_waits_for_the_process_that_took_its_disk) {
-    serve();
-    lose();
-    world_.run_for(from_s(3));
-    EXPECT_GT(dirty(), 0u);
-    EXPECT_EQ(run(0, Operation::kRead, 8), Outcome::kMediumError) << "others may have written it";
-    start_other_storage();
-    expect_home();
-}
-
-TEST_F(TakenOver, commands_that_the_former_process_failed_are_done_by_the_one_that_took_its_disk) {
-    disk_.succeed({.holder = kFirst});
-    other_disk_.succeed({.holder = kSecond, .former = kFirst});
-    world_.run_for(from_s(1));  // the report
-    start_other_storage();
-    for (uint64_t at = 128; at < 1024; at += 128) clients_[0]->begin(Operation::kWrite, at, 128);
-    disk_.take_away();
-    ASSERT_TRUE(until([&] { return clients_[0]->under_way() == 0; }));
-    EXPECT_EQ(clients_[0]->last_outcome(), Outcome::kOk);
-}
-
-TEST_F(TakenOver, a_target_that_starts_again_believes_the_process_that_took_the_disk_from_the_last_one) {
-    disk_.succeed({.holder = kFirst});
-    other_disk_.succeed({.holder = kSecond, .former = kFirst});
-    crash_target_with_dirty_lines();
-    lose();
-    restart_target();
-    ASSERT_TRUE(until([&] { return joined(); }));
-    world_.run_for(from_s(1));
-    start_other_storage();
-    expect_home();
-}
-
-// Which need not be a target, and leaves no trace.
-TEST_F(TakenOver, a_volume_is_lost_when_another_one_may_have_had_the_disk_in_between) {
-    constexpr uint64_t kUnknown = 0;
-    serve(kUnknown);
-    start_other_storage();
-    lose();
-    expect_lost();
-}
-
-TEST_F(TakenOver, a_volume_is_lost_when_the_process_that_took_its_disk_is_of_another_owner) {
-    serve();
-    other_disk_.change_hands();
-    lose();
-    start_other_storage();
-    expect_lost();
-}
-
-TEST_F(TakenOver, a_volume_is_lost_when_no_process_says_that_it_took_its_disk) {
-    serve();
-    lose();
     expect_lost();
 }
 

@@ -23,6 +23,7 @@ class StorageElsewhere : public ::testing::Test {
     void SetUp() override {
         ASSERT_TRUE(log::set_level(getenv("WSS_LOG") != nullptr ? getenv("WSS_LOG") : "off"));
         options_.works = 16;
+        for (io::SimDisk* disk : {&other_disk_, &smaller_}) disk->be_same_as(disk_);
         target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options_,
                                                   kSectors * io::SimDisk::kSector);
         target_->start();
@@ -178,7 +179,7 @@ class StorageElsewhere : public ::testing::Test {
         EXPECT_GT(dirty(), 0u) << "nothing came home";
         // A thread tells the volumes of it (io::SizeNotices), for which no time of the world passes.
         initiator::Outcome outcome = run(0, initiator::Operation::kRead);
-        for (int tries = 0; outcome == initiator::Outcome::kOk && tries < 1000; ++tries) {
+        for (int tries = 0; outcome != initiator::Outcome::kVolumeGone && tries < 1000; ++tries) {
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
             outcome = run(0, initiator::Operation::kRead);
         }

@@ -23,17 +23,24 @@ TEST(Specification, says_whether_its_storage_may_be_taken_from_somebody) {
 TEST(Specification, names_its_storage_the_same_however_that_is_reached) {
     const TemporaryFolder folder;
     const std::string file = folder.file("disk");
+    ASSERT_TRUE(open_backend("aio:" + file, {.size = 1 << 20, .create = true}));
     std::filesystem::create_symlink(file, folder.file("link"));
-    const std::string name = storage_name("aio:" + file);
-    for (const std::string& other : {file, "uring:" + file, "pool:" + file, "pool:8:" + file, "spawn:" + file,
-                                     "delay:us=5:aio:" + file, "aio:" + folder.file("x/../disk")})
-        EXPECT_EQ(storage_name(other), name) << other;
-    EXPECT_NE(storage_name("aio:" + file + "2"), name);
-    EXPECT_EQ(storage_name("rbd:pool/image?steal=true"), storage_name("rbd:pool/image"));
-    EXPECT_NE(storage_name("rbd:pool/image@one"), storage_name("rbd:pool/image"));
-    EXPECT_NE(storage_name("rbd:pool/image?conf=/other"), storage_name("rbd:pool/image"));
-    EXPECT_NE(storage_name("rs:a"), storage_name("rs:b"));
-    for (const char* nobodys : {"ram:1M", "rbd:x", "", "nothing:x"}) EXPECT_EQ(storage_name(nobodys), "");
+    const StorageName name = storage_name("aio:" + file);
+    for (const std::string& other :
+         {file, "uring:" + file, "pool:" + file, "pool:8:" + file, "spawn:" + file, "delay:us=5:aio:" + file,
+          "aio:" + folder.file("x/../disk"), "aio:" + folder.file("link")})
+        EXPECT_TRUE(storage_name(other).is_same(name)) << other;
+    EXPECT_FALSE(storage_name("aio:" + file + "2").is_same(name));
+    std::filesystem::rename(file, folder.file("another"));
+    EXPECT_TRUE(storage_name("aio:" + folder.file("another")).is_same(name)) << "the same file";
+    EXPECT_TRUE(storage_name("aio:" + file).is_same(name)) << "the same place";
+    EXPECT_FALSE(storage_name("aio:a:disk").is_same(storage_name("aio:b:disk")));
+    EXPECT_TRUE(storage_name("rbd:pool/image?steal=true").is_same(storage_name("rbd:pool/image")));
+    EXPECT_FALSE(storage_name("rbd:pool/image@one").is_same(storage_name("rbd:pool/image")));
+    EXPECT_FALSE(storage_name("rbd:pool/image?conf=/other").is_same(storage_name("rbd:pool/image")));
+    EXPECT_FALSE(storage_name("rs:a").is_same(storage_name("rs:b")));
+    for (const char* nobodys : {"ram:1M", "rbd:x", "", "nothing:x"})
+        EXPECT_FALSE(storage_name(nobodys).is_same(storage_name(nobodys))) << nobodys;
 }
 
 TEST(Specification, is_looked_for_without_making_or_changing_anything) {

@@ -18,7 +18,13 @@ TEST(Membership, has_one_version_whatever_is_in_it) {
     full.engines[1] = 2;
     full.lost.add({5, 6, 7}, {0x3}, {}, {.passed_over = 9, .end = 6000});
     full.away[1] = 1;
-    full.dirty[5] = {.name = "a", .bytes = 4096, .ownership = "b 1", .owner = UINT64_MAX};
+    full.dirty[5] = {.name = "a",
+                     .bytes = 4096,
+                     .ownership = "b 1",
+                     .owner = UINT64_MAX,
+                     .process = 1,
+                     .taken = 2,
+                     .storage = {.name = "c", .file = "d"}};
     full.given_up.insert(9);
     full.storage_lost.insert(5);
     for (const Membership* membership : {&empty, &full}) {
@@ -30,6 +36,7 @@ TEST(Membership, has_one_version_whatever_is_in_it) {
     }
     auto read = Membership::parse(full.to_text());
     ASSERT_TRUE(read) << read.status().to_string();
+    EXPECT_EQ(read->dirty.at(5), full.dirty.at(5));
     EXPECT_EQ(read->lost.end_of(5, 6, {0x3}), 6000u);
     EXPECT_TRUE(read->lost.in_copy({5, 6, 9}, {0x3}).empty());
 }

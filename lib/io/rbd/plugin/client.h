@@ -118,7 +118,11 @@ class Client {
     // It may not be read or written before more is known of what it was cloned from: requests wait.
     bool holds() const noexcept { return parents_.state() != Parents::State::kAsFound; }
     const std::string& ownership() const { return ownership_; }
-    Succession succession() const noexcept { return succession_; }
+    // None of a client that has lost the image otherwise than by being shut out: nobody succeeds it.
+    Succession succession() const noexcept {
+        const Loss loss = loss_.load(std::memory_order_acquire);
+        return loss == Loss::kNone || loss == Loss::kBlocklisted ? succession_ : Succession{};
+    }
 
     // For one more queue; they live as long as this.
     Result<Calls*> add_calls();

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Real storage on another node that one process takes from another, told step by step.
+#include "tests/sim/tests/storage_elsewhere.h"
+
+namespace wss::sim {
+namespace {
+
+using initiator::Operation;
+using initiator::Outcome;
+
+// Two processes that may take the place of each other, as Ceph's storage processes with one --join.
+class TakenOver : public StorageElsewhere {
+  protected:
+    static constexpr uint64_t kFirst = 7, kSecond = 8;
+    // The first one serves the volume, and its disk has not what engines hold.
+    void serve(uint64_t taken_from = kFirst) {
+        disk_.succeed({.holder = kFirst});
+        other_disk_.succeed({.holder = kSecond, .former = taken_from});
+        start_engines(2);
+        set_policy(cache::Policy::kBack);
+        disk_.refuse(true);
+        world_.run_for(from_s(1));  // the report
+        ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+        ASSERT_GT(dirty(), 0u);
+    }
+    void lose() {
+        disk_.refuse(false);
+        disk_.take_away();
+    }
+    void expect_home() {
+        EXPECT_TRUE(until([&] { return dirty() == 0; }));
+        EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
+        EXPECT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+        EXPECT_EQ(run(1, Operation::kFlush), Outcome::kOk);
+        EXPECT_TRUE(se::Membership::parse(membership_.text)->storage_lost.empty());
+    }
+};
+
+TEST_F(TakenOver, a_volume_goes_on_with_the_process_that_took_its_disk_and_joined_before) {
+    serve();
+    start_other_storage();
+    lose();
+    expect_home();
+}
+
+TEST_F(TakenOver, a_volume_waits_for_the_process_that_took_its_disk) {
+    serve();
+    lose();
+    world_.run_for(from_s(3));
+    EXPECT_GT(dirty(), 0u);
+    EXPECT_EQ(run(0, Operation::kRead, 8), Outcome::kMediumError) << "others may have written it";
+    start_other_storage();
+    expect_home();
+}
+
+TEST_F(TakenOver, commands_that_the_former_process_failed_are_done_by_the_one_that_took_its_disk) {
+    disk_.succeed({.holder = kFirst});
+    other_disk_.succeed({.holder = kSecond, .former = kFirst});
+    world_.run_for(from_s(1));  // the report
+    start_other_storage();
+    for (uint64_t at = 128; at < 1024; at += 128) clients_[0]->begin(Operation::kWrite, at, 128);
+    disk_.take_away();
+    ASSERT_TRUE(until([&] { return clients_[0]->under_way() == 0; }));
+    EXPECT_EQ(clients_[0]->last_outcome(), Outcome::kOk);
+}
+
+TEST_F(TakenOver, a_target_that_starts_again_believes_the_process_that_took_the_disk_from_the_last_one) {
+    disk_.succeed({.holder = kFirst});
+    other_disk_.succeed({.holder = kSecond, .former = kFirst});
+    crash_target_with_dirty_lines();
+    lose();
+    restart_target();
+    ASSERT_TRUE(until([&] { return joined(); }));
+    world_.run_for(from_s(1));
+    start_other_storage();
+    expect_home();
+}
+
+TEST_F(TakenOver, flushes_do_not_fail_for_what_the_former_process_did_not_bring_home) {
+    disk_.succeed({.holder = kFirst});
+    other_disk_.succeed({.holder = kSecond, .former = kFirst});
+    start_engines(2);
+    set_policy(cache::Policy::kBack);
+    start_other_storage();
+    world_.run_for(from_s(1));  // the report
+    for (uint64_t at = 0; at < 4096; at += 128) {
+        ASSERT_TRUE(clients_[0]->begin(Operation::kWrite, at, 128));
+        ASSERT_TRUE(until([&] { return clients_[0]->under_way() == 0; }));
+    }
+    ASSERT_TRUE(clients_[0]->begin(Operation::kFlush, 0, 0));
+    world_.run_for(from_us(60));
+    ASSERT_GT(dirty(), 0u) << "on its way";
+    disk_.take_away();
+    ASSERT_TRUE(until([&] { return clients_[0]->under_way() == 0; }));
+    EXPECT_EQ(clients_[0]->last_outcome(), Outcome::kOk);
+    EXPECT_TRUE(until([&] { return dirty() == 0; }));
+}
+
+TEST_F(TakenOver, a_volume_waits_for_the_process_that_took_its_disk_until_that_can_serve_it) {
+    serve();
+    other_disk_.suspend(true);
+    start_other_storage();
+    lose();
+    world_.run_for(se::RemoteQueue::kTakenMax + from_s(3));
+    EXPECT_GT(dirty(), 0u);
+    other_disk_.suspend(false);
+    expect_home();
+}
+
+// The process that said so is gone, and what took its disk has given it back.
+class HeardBeforeARestart : public TakenOver {
+  protected:
+    void hear_and_stop(const std::function<void()>& stop_target) {
+        serve();
+        lose();
+        world_.run_for(from_s(3));
+        stop_target();
+        storage_node_.crash();
+        bury(std::move(storage_));
+        disk_.give_back();
+        disk_.succeed({.holder = kSecond + 1});
+        restart_target();
+        storage_node_.restart();
+        start_storage();
+    }
+};
+
+TEST_F(HeardBeforeARestart, a_loss_counts_for_a_target_that_was_killed) {
+    hear_and_stop([] {});
+    expect_lost();
+}
+
+TEST_F(HeardBeforeARestart, a_loss_counts_for_a_target_that_was_stopped) {
+    hear_and_stop([this] {
+        target_->stop(from_s(2));
+        world_.run_for(from_s(5));
+    });
+    expect_lost();
+}
+
+TEST_F(HeardBeforeARestart, the_process_that_took_the_disk_from_the_last_one_is_believed) {
+    serve();
+    lose();
+    world_.run_for(from_s(3));
+    storage_node_.crash();
+    bury(std::move(storage_));
+    restart_target();
+    start_other_storage();
+    expect_home();
+}
+
+// Which need not be a target, and leaves no trace.
+TEST_F(TakenOver, a_volume_is_lost_when_another_one_may_have_had_the_disk_in_between) {
+    constexpr uint64_t kUnknown = 0;
+    serve(kUnknown);
+    start_other_storage();
+    lose();
+    expect_lost();
+}
+
+TEST_F(TakenOver, a_volume_is_lost_when_the_process_that_took_its_disk_is_of_another_owner) {
+    serve();
+    other_disk_.change_hands();
+    lose();
+    start_other_storage();
+    expect_lost();
+}
+
+TEST_F(TakenOver, a_volume_is_lost_when_no_process_says_that_it_took_its_disk) {
+    serve();
+    lose();
+    expect_lost();
+}
+
+}  // namespace
+}  // namespace wss::sim
