@@ -5,6 +5,7 @@
 
 #include "lib/base/log.h"
 #include "lib/cache/header.h"
+#include "target/cache/destage_job.h"
 #include "target/cache/remote.h"
 
 namespace wss::se {
@@ -19,44 +20,6 @@ constexpr uint32_t kSalvageLooksPerTurn = 256;  // below 0.2 ms
 // object of a Ceph image.
 constexpr uint32_t kPartShift = 22;
 
-//   kFetch: the primary writes the dirty pieces to `buffer` or `bay` → kStore: to real storage → kClear:
-//   headers
-// A line that was lost comes home the same way, from a slot of an engine that is no member, without the end.
-struct Destager::Job : LineUser {
-    enum class Phase : uint8_t { kFetch, kStore, kClear };
-
-    Destager* owner = nullptr;
-    std::byte* buffer = nullptr;  // of a line
-    Bay bay;                      // … instead, for real storage on another node
-    bool busy = false;
-    Nanoseconds since;    // it is busy
-    bool silent = false;  // for kSilentAfter
-    bool again = false;   // the line was deferred
-
-    CachedVolume* volume = nullptr;
-    Gate::Holder place;  // in its gate
-    cache::Line* line = nullptr;
-    cache::LineKey key;
-    cache::LineOp op;
-    cache::Index::Destage token;
-    cache::Pieces left;       // to be stored
-    cache::EngineIndex from;  // the primary
-    Phase phase = Phase::kFetch;
-    bool begun = false, failed = false;
-    bool salvage = false;
-    SalvageQueue::Item item;  // of salvage: where the copy is
-    int error = 0;
-    uint64_t changes = 0;  // of storage elsewhere, when it began
-    uint32_t outstanding = 0;
-    std::array<Transfer, cache::kHoldersMax> transfers;
-    io::Request io;
-    // The volume ends, at byte `end`, within a piece: the rest of that is not stored.
-    struct {
-        cache::Pieces piece;
-        uint64_t end = 0;
-    } cut_off;
-};
-
 Destager::Destager(const Uses& uses, reactor::Reactor& reactor, Turn& turn)
     : uses_(uses),
       index_(uses.lines.index()),
@@ -68,10 +31,12 @@ Destager::~Destager() = default;
 
 void Destager::prepare(uint32_t destages) {
     destages_ = destages;
+    runs_ = std::make_unique<Runs>(*this, size_t{destages} * kJobsFor);
     for (uint32_t i = 0; i < destages * kJobsFor; ++i) {
         jobs_.push_back(std::make_unique<Job>());
         Job& job = *jobs_.back();
         job.owner = this;
+        job.number = i;
         job.on_entered = [](LineUser& user) noexcept {
             auto& entered = static_cast<Job&>(user);
             entered.begun ? entered.owner->step(entered) : entered.owner->entered(entered);
@@ -134,12 +99,20 @@ bool Destager::leaves_room(const CachedVolume& volume, const Load& load) noexcep
 }
 
 // Each volume that has lines to be brought home has a job: so those that have jobs are those that share.
-bool Destager::may_begin(const CachedVolume& volume) noexcept {
+Destager::Room Destager::room_for(const CachedVolume& volume) noexcept {
     const Load load = load_of(volume);
     short_of_jobs_ = short_of_jobs_ || load.free == 0;
-    if (load.free == 0 || !leaves_room(volume, load)) return false;
+    if (load.free == 0 || !leaves_room(volume, load)) return {};
     const uint32_t share = std::max(destages_ / load.volumes, 1U);
-    return load.of_volume == 0 || (load.working < destages_ && load.working_of_volume < share);
+    Room room{.together = std::max(share / 2, 1U), .grows = load.working_of_volume > 0};
+    room.jobs = std::min(share - std::min(share, load.working_of_volume),
+                         destages_ - std::min(destages_, load.working));
+    if (load.of_volume == 0) room.jobs = std::max(room.jobs, 1U);
+    if (volume.planner->suspect()) room.jobs = std::min(room.jobs, 1U);
+    // The last of them leaves room, too.
+    const uint32_t unused = load.free - std::min(load.free, 2 * load.of_volume);
+    room.jobs = std::min(room.jobs, unused / 3 + 1);
+    return room;
 }
 
 cache::DestagePlanner::Look Destager::look_at(const cache::Line& line) const noexcept {
@@ -173,17 +146,15 @@ bool Destager::start(CachedVolume& volume) noexcept {
     if (volume.removed() || volume.given_up) return false;
     bool began = false;
     std::array<cache::Line*, cache::kDestageRunMax> run;
-    while (may_begin(volume)) {
-        const size_t count = volume.planner->next(index_, volume.number, reactor_.now(), run,
-                                                  [this](const cache::Line& line) { return look_at(line); });
-        if (count == 0) break;
+    for (Room room = room_for(volume); room.jobs > 0; room = room_for(volume)) {
+        // While one write is under way the next is fetched. The oldest line is always among them.
+        const uint32_t most = room.grows ? room.together : std::min(room.together, room.jobs);
+        const size_t count =
+            volume.planner->next(index_, volume.number, reactor_.now(), std::span(run).first(most),
+                                 [this](const cache::Line& line) { return look_at(line); });
+        if (count == 0 || count > room.jobs) break;
         began = true;
-        for (size_t i = 0; i < count && (i == 0 || may_begin(volume)); ++i) {
-            Job& job = *free_job();
-            job.salvage = false;
-            job.again = volume.planner->retries();
-            begin_job(job, volume, *run[i], cache::Access::kShared);
-        }
+        runs_->begin(volume, std::span(run).first(count));
     }
     return began;
 }
@@ -207,7 +178,9 @@ void Destager::begin_job(Job& job, CachedVolume& volume, cache::Line& line, cach
     volume.open->hold();
     job.op.pieces = geometry_.all();
     job.op.access = access;
-    uses_.lines.enter(line, job.op, job) ? entered(job) : uses_.engines.hurry();
+    if (uses_.lines.enter(line, job.op, job)) return entered(job);
+    Runs::leave(job);
+    uses_.engines.hurry();
 }
 
 // What is to be brought home, and from where; false if there is nothing any more.
@@ -227,7 +200,10 @@ bool Destager::choose_copy(Job& job, cache::Slot& slot) noexcept {
 
 void Destager::entered(Job& job) noexcept {
     cache::Slot slot;
-    if (!choose_copy(job, slot)) return done(job, 0);
+    if (!choose_copy(job, slot)) {
+        Runs::leave(job);
+        return done(job, 0);
+    }
     job.begun = true;
     if (job.salvage) job.op.rest();  // it brings home what the line's copies do not have
     job.left = job.token.pieces;
@@ -260,9 +236,14 @@ void Destager::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
     if (--job.outstanding > 0) return;
     const bool unfetched = job.failed && job.phase == Job::Phase::kFetch;
     if (unfetched && job.bay) job.owner->uses_.nodes.distrust(job.bay, job.from, transfer.move.handle);
-    if (unfetched) return job.owner->done(job, EAGAIN);
+    if (job.phase == Job::Phase::kFetch) return job.owner->runs_->fetched(job);
     // A copy whose bits were not cleared is the copy of an engine that is lost: it counts no more.
     job.owner->step(job);
+}
+
+// It is fetched.
+void Destager::go_on(Job& job) noexcept {
+    job.failed ? done(job, EAGAIN) : step(job);
 }
 
 void Destager::storage_done(io::Request& io) noexcept {

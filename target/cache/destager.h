@@ -14,6 +14,9 @@
 //     many free as it has.
 //   - A volume whose storage did not take the last line has one job at a time, beside the silent ones.
 //
+// Neighbours are fetched together and leave as one write (destage_job.h), but for storage elsewhere, where
+// each is in a bay of its own. If that write fails each line is written alone.
+//
 // It owns the jobs with their buffers, and the queues of lines to be salvaged. It calls the lines, the
 // engines' links, the storage nodes, the losses and the volumes' storage; flushes it ends by their tasks.
 //
@@ -75,6 +78,7 @@ class Destager {
 
   private:
     struct Job;
+    class Runs;  // destage_job.h
     struct Load {
         uint32_t free = 0, working = 0;  // of all jobs; working: neither free nor silent
         uint32_t of_volume = 0, working_of_volume = 0;
@@ -83,7 +87,12 @@ class Destager {
     Job* free_job() noexcept;
     Load load_of(const CachedVolume& volume) const noexcept;
     static bool leaves_room(const CachedVolume& volume, const Load& load) noexcept;
-    bool may_begin(const CachedVolume& volume) noexcept;
+    struct Room {
+        uint32_t jobs = 0;      // that may begin
+        uint32_t together = 1;  // of a run of neighbours: half of the volume's share
+        bool grows = false;     // when those end that work for the volume
+    };
+    Room room_for(const CachedVolume& volume) noexcept;
     cache::DestagePlanner::Look look_at(const cache::Line& line) const noexcept;
     void note_silent() noexcept;
     void start_all() noexcept;
@@ -93,6 +102,7 @@ class Destager {
     void entered(Job& job) noexcept;
     void count_stored(Job& job, uint64_t bytes) noexcept;
     cache::Pieces next_run(Job& job) const noexcept;
+    void go_on(Job& job) noexcept;
     void step(Job& job) noexcept;
     bool store_from_bay(Job& job, uint64_t at, uint32_t begin, uint64_t length) noexcept;
     void done(Job& job, int error) noexcept;
@@ -114,7 +124,8 @@ class Destager {
     const cache::LineGeometry geometry_;
     reactor::Reactor& reactor_;
     Turn& turn_;
-    std::vector<std::unique_ptr<Job>> jobs_;
+    std::vector<std::unique_ptr<Job>> jobs_;  // by number
+    std::unique_ptr<Runs> runs_;
     uint32_t destages_ = 0;
     bool short_of_jobs_ = false;  // since a volume got none
     uint32_t next_volume_ = 0;    // which start_all() begins with

@@ -128,7 +128,7 @@ bool RemoteQueue::accepts_refusal_of(const EngineLink& engine) const noexcept {
 void RemoteQueue::remember(uint64_t owner, uint64_t process, uint64_t taken) {
     owner_ = owner;
     served_by_ = process;
-    if (taken != 0) note_taken(taken, "its process said so before the target was started");
+    if (taken != 0) note_taken(taken, "its process reported it before the target was restarted");
 }
 
 void RemoteQueue::note_taken(uint64_t holder, std::string why) {

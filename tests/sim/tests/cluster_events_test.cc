@@ -316,6 +316,26 @@ TEST_F(ClusterEvents, salvage_checks_each_line_once_and_saves_the_membership_onc
     for (uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(run(Operation::kRead, i * kLine), Outcome::kOk);
 }
 
+TEST_F(ClusterEvents, neighbours_that_are_dirty_without_a_gap_leave_as_one_write) {
+    const uint64_t kTogether = 8, before = disk_.writes();  // half of what may come home at a time
+    for (uint64_t i = 0; i < 2 * kTogether; ++i) ASSERT_EQ(run(Operation::kWrite, i * kLine), Outcome::kOk);
+    ASSERT_EQ(run(Operation::kFlush), Outcome::kOk);
+    EXPECT_EQ(disk_.writes(), before + 2);
+    ASSERT_EQ(run(Operation::kWrite, 0, kLine / 2), Outcome::kOk);
+    for (uint64_t i : {1, 2, 4}) ASSERT_EQ(run(Operation::kWrite, i * kLine), Outcome::kOk);
+    ASSERT_EQ(run(Operation::kFlush), Outcome::kOk);
+    EXPECT_EQ(disk_.writes(), before + 5) << "a gap in a line, and one between two";
+    restart_target();
+    for (uint64_t i = 0; i < 2 * kTogether; ++i) EXPECT_EQ(run(Operation::kRead, i * kLine), Outcome::kOk);
+}
+
+TEST_F(ClusterEvents, neighbours_that_storage_does_not_take_together_are_written_one_by_one) {
+    for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(run(Operation::kWrite, i * kLine), Outcome::kOk);
+    disk_.fill(true);
+    EXPECT_NE(run(Operation::kFlush), Outcome::kOk);
+    EXPECT_TRUE(until([&] { return target_->cache().info().volumes.at(0).counters.destage_errors >= 4; }));
+}
+
 TEST_F(ClusterEvents, salvage_takes_no_copy_of_what_is_not_lost) {
     constexpr uint64_t kClean = 12;
     for (uint64_t i = 1; i <= kClean; ++i) ASSERT_EQ(run(Operation::kRead, i * kLine), Outcome::kOk);
