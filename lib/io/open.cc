@@ -89,8 +89,7 @@ Opened open_rbd(const std::string& rest, const OpenOptions& options) {
 using MakeFilter = std::unique_ptr<Backend> (*)(const FilterRule& rule, std::unique_ptr<Backend> inner);
 
 // A file can be made there.
-Status check_folder(std::string path) {
-    if (!path.starts_with('/')) path.erase(0, path.rfind(':') + 1);
+Status check_folder(std::string_view path) {
     const std::string folder = std::filesystem::path(path).parent_path().string();
     if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0) return Status::ok();
     return Status::from_errno(errno, fmt::format("cannot create {}", path));
@@ -146,7 +145,7 @@ Status check_backend(const std::string& specification, const OpenOptions& option
     const bool nobodys = storage.starts_with("ram:");
     const OpenOptions reading{.size = nobodys ? options.size : 0, .read_only = true, .any_size = true};
     const Status opened = open_backend(specification, reading).status();
-    return options.create && opened.code() == Code::kNotFound ? check_folder(storage) : opened;
+    return options.create && opened.code() == Code::kNotFound ? check_folder(path_of(storage)) : opened;
 }
 
 }  // namespace wss::io

@@ -31,13 +31,6 @@ StorageName file_name(std::string_view path) {
     return {"file:" + (unknown ? std::string(path) : found.string()), file_of(std::string(path).c_str())};
 }
 
-// "pool:" may have a number of threads before the path.
-StorageName pool_name(std::string_view rest) {
-    const size_t colon = rest.find(':');
-    if (colon != rest.npos && !rest.starts_with('/')) rest.remove_prefix(colon + 1);
-    return file_name(rest);
-}
-
 }  // namespace
 
 Unfiltered without_filters(std::string_view specification) {
@@ -51,6 +44,20 @@ Unfiltered without_filters(std::string_view specification) {
     return below;
 }
 
+std::string_view path_of(std::string_view storage) {
+    if (storage.starts_with('/')) return storage;
+    for (std::string_view prefix : kFiles) {
+        if (!storage.starts_with(prefix)) continue;
+        storage.remove_prefix(prefix.size());
+        // A number of threads before the path.
+        const size_t colon = storage.find(':');
+        if (prefix == "pool:" && colon != storage.npos && !storage.starts_with('/'))
+            storage.remove_prefix(colon + 1);
+        return storage;
+    }
+    return {};
+}
+
 bool may_take_storage(std::string_view specification) {
     const std::string_view storage = without_filters(specification).storage;
     if (!storage.starts_with(kRbd)) return false;
@@ -60,12 +67,7 @@ bool may_take_storage(std::string_view specification) {
 
 StorageName storage_name(std::string_view specification) {
     const std::string_view storage = without_filters(specification).storage;
-    if (storage.starts_with('/')) return file_name(storage);
-    for (std::string_view prefix : kFiles) {
-        if (!storage.starts_with(prefix)) continue;
-        const std::string_view rest = storage.substr(prefix.size());
-        return prefix == "pool:" ? pool_name(rest) : file_name(rest);
-    }
+    if (const std::string_view path = path_of(storage); !path.empty()) return file_name(path);
     if (storage.starts_with("rs:")) return {std::string(storage), {}};
     if (!storage.starts_with(kRbd)) return {};
     auto options = parse_rbd_options(storage.substr(kRbd.size()));

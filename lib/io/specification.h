@@ -14,6 +14,9 @@ struct Unfiltered {
 };
 Unfiltered without_filters(std::string_view specification);
 
+// The path of what is a file or a device; empty: it is none. Without filters.
+std::string_view path_of(std::string_view storage);
+
 // To open it may take the storage from an owner that is alive, and would lose it (steal=true).
 bool may_take_storage(std::string_view specification);
 

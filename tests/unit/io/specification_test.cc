@@ -49,6 +49,8 @@ TEST(Specification, is_looked_for_without_making_or_changing_anything) {
     EXPECT_EQ(check_backend("aio:" + file, {}).code(), Code::kNotFound);
     EXPECT_TRUE(check_backend("pool:3:" + file, {.create = true}));
     EXPECT_EQ(check_backend("aio:" + file + "/x/disk", {.create = true}).code(), Code::kNotFound);
+    std::filesystem::create_directory(folder.file("a:b"));
+    EXPECT_TRUE(check_backend("aio:" + folder.file("a:b/disk"), {.create = true}));
     EXPECT_FALSE(std::filesystem::exists(file));
     ASSERT_TRUE(open_backend("aio:" + file, {.size = 1 << 20, .create = true}));
     EXPECT_TRUE(check_backend("error:every=3:aio:" + file, {}));
