@@ -90,7 +90,7 @@ def test_engines_with_dirty_lines_serve_no_target_with_another_state(tmp_path, n
         cluster.target.command = [*command[:at], str(tmp_path / "other/state.json"), *command[at + 1:]]
         cluster.target.start()
         for engine in cluster.engines:
-            until(lambda engine=engine: "another target than that whose 1 dirty lines" in engine.log.read_text(), 15, "it refuses")
+            until(lambda engine=engine: "holds 1 dirty lines of another target" in engine.log.read_text(), 15, "it refuses")
         assert not cluster.live()
         cluster.target.kill()
         cluster.target.command = command

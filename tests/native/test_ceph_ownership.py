@@ -354,11 +354,18 @@ def second_storage(ceph, tmp_path, cluster, image):
         storage.kill()
 
 
-def test_a_volume_goes_on_with_the_storage_process_that_took_its_image_from_the_one_that_runs(ceph, tmp_path, nbd):
-    image = ceph.create_image("8M")
+@contextlib.contextmanager
+def first_storage(ceph, tmp_path, image):
+    """A volume under write-back, and the process that has its image."""
     with storage_elsewhere(ceph, tmp_path, image, "8M", engines=2) as (cluster, first):
         until(lambda: cluster.status()["volumes"], 30, "the volume is there")
         cluster.policy("write-back")
+        yield cluster, first
+
+
+def test_a_volume_goes_on_with_the_storage_process_that_took_its_image_from_the_one_that_runs(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with first_storage(ceph, tmp_path, image) as (cluster, first):
         with Writer(nbd(cluster.target, "disk").socket) as writer:
             until(lambda: len(writer.acknowledged) == Writer.BLOCKS, 30, "the load runs")
             with second_storage(ceph, tmp_path, cluster, image):
@@ -385,9 +392,7 @@ def test_a_volume_goes_on_with_the_storage_process_that_took_its_image_from_the_
 
 def test_a_volume_is_lost_when_a_program_had_its_image_between_two_storage_processes(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
-    with storage_elsewhere(ceph, tmp_path, image, "8M", engines=2) as (cluster, first):
-        until(lambda: cluster.status()["volumes"], 30, "the volume is there")
-        cluster.policy("write-back")
+    with first_storage(ceph, tmp_path, image) as (cluster, first):
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
             until(lambda: client.command(WRITE, 0, BLOCK, b"0" * BLOCK)[0] == 0, 30, "a write")
             pause(first.process)

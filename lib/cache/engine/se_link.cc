@@ -104,9 +104,8 @@ bool Engine::SeLink::welcomed(std::span<const std::byte> data) noexcept {
     // An SE says of its own contents alone that they are not needed any more.
     if (storage_ != 0 && welcome.storage != storage_ && dirty_lines() > 0)
         return refuse(
-            fmt::format("another target than that whose {} dirty lines this engine holds: start that one "
-                        "(its --state, with the file beside it), or start this engine anew, which destroys "
-                        "them",
+            fmt::format("this engine holds {} dirty lines of another target: start that target (its --state, "
+                        "with the file beside it), or restart this engine, which destroys the lines",
                         dirty_lines()));
     const bool keep = welcome.keep && welcome.storage == storage_ && welcome.line_bytes == line_bytes_ &&
                       welcome.incarnation == incarnation_;
