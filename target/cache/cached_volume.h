@@ -12,7 +12,6 @@
 #include "lib/base/gate.h"
 #include "lib/cache/destage.h"
 #include "lib/cache/readahead.h"
-#include "lib/io/specification.h"
 #include "target/cache/info.h"
 #include "target/cache/remote.h"
 #include "target/cache/volume_gate.h"
@@ -43,7 +42,6 @@ struct CachedVolume {
     uint64_t wwid = 0;
     volume::OpenVolume* open = nullptr;
     RemoteQueue* remote = nullptr;  // its queue, if real storage is on another node
-    io::StorageName storage;        // as of its opening
     cache::PolicySettings settings;
     bool may_be_dirty = false;  // as Membership::dirty says; set by VolumeControl::note_dirty() alone
     // As its storage says (io::Backend), at each tick: others may have written it. Nothing is answered from

@@ -136,13 +136,12 @@ static Status get_lost(const json& all, int version, Membership& out) {
 
 const DirtyVolume* other_by_storage(const std::map<uint64_t, DirtyVolume>& dirty,
                                     const volume::Volume& volume) {
-    const io::StorageName storage = io::storage_name(volume.backend_name());
     const std::string ownership = volume.backend().ownership();
     for (const auto& [wwid, other] : dirty) {
         if (wwid == volume.wwid()) continue;
         // An image names its owner, whatever it is called.
         const bool same_owner = !ownership.empty() && io::is_same_ownership(other.ownership, ownership);
-        if (same_owner || other.storage.is_same(storage)) return &other;
+        if (same_owner || other.storage.is_same(volume.storage_name())) return &other;
     }
     return nullptr;
 }

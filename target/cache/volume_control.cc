@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
-#include "lib/io/specification.h"
 #include "target/cache/remote.h"
 
 namespace wss::se {
@@ -22,7 +21,6 @@ CachedVolume* VolumeControl::add(volume::OpenVolume& open) {
     CachedVolume& volume = uses_.volumes.add(wwid);
     volume.open = &open;
     volume.opened = reactor_.now();
-    volume.storage = io::storage_name(open.volume().backend_name());
     volume.remote = dynamic_cast<RemoteQueue*>(&open.queue());
     auto dirty = uses_.members.now().dirty.find(wwid);
     if (volume.remote != nullptr && dirty != uses_.members.now().dirty.end())
@@ -204,7 +202,7 @@ void VolumeControl::note_dirty(CachedVolume& volume, bool may_be_dirty) {
                           .owner = volume.remote != nullptr ? volume.remote->owner() : 0,
                           .process = volume.remote != nullptr ? volume.remote->served_by() : 0,
                           .taken = volume.remote != nullptr ? volume.remote->taken_from() : 0,
-                          .storage = volume.storage};
+                          .storage = open.storage_name()};
     auto [known, added] = uses_.members.edit().dirty.try_emplace(open.wwid(), now);
     if (!added && known->second == now) return;
     known->second = now;

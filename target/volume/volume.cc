@@ -66,6 +66,7 @@ std::string_view to_string(Change change) {
 Volume::Volume(VolumeOptions options, Identity identity, std::unique_ptr<io::Backend> backend)
     : options_(std::move(options)),
       identity_(identity),
+      storage_name_(io::storage_name(options_.backend)),
       backend_(std::move(backend)),
       limits_(backend_->limits()),
       size_(options_.size),

@@ -35,6 +35,7 @@
 #include "lib/base/list.h"
 #include "lib/base/status.h"
 #include "lib/io/backend.h"
+#include "lib/io/specification.h"
 #include "lib/reactor/reactor.h"
 #include "target/volume/access.h"
 #include "target/volume/extension.h"
@@ -70,6 +71,7 @@ class Volume {
 
     const std::string& name() const { return options_.name; }
     const std::string& backend_name() const { return options_.backend; }
+    const io::StorageName& storage_name() const { return storage_name_; }
     uint32_t lun() const { return identity_.lun; }
     uint64_t wwid() const { return identity_.wwid; }
     uint32_t block_size() const { return options_.block_size; }
@@ -112,6 +114,7 @@ class Volume {
     // Immutable.
     const VolumeOptions options_;  // its size and read_only are those of creation
     const Identity identity_;
+    const io::StorageName storage_name_;  // as of its opening: to ask the file system may block
     std::unique_ptr<io::Backend> backend_;
     bool shrinking_ = false;
     bool takes_all_ = false;  // of its storage, whose size is not known yet
