@@ -15,18 +15,25 @@ namespace wss::se {
 
 // Neighbours that leave as one write. Their jobs have numbers side by side, and so buffers that lie side by
 // side. All of them are fetched; then what is dirty without a gap from one line into the next is one request
-// to storage. A job that has to wait for its line, or has nothing to bring home any more, does without the
-// others.
+// to storage. A job leaves the run and goes on alone if it waits for its line, has nothing to bring home any
+// more, or waits for its engine longer than kPatience: writers of the other lines wait for the run.
 class Destager::Runs {
   public:
     // Jobs that began together: those of `count` numbers from `first` on, less those that did without.
     struct Run {
+        Run()
+            : patience(
+                  [](void* run) noexcept { static_cast<Run*>(run)->owner->part(*static_cast<Run*>(run)); },
+                  this) {}
+        Runs* owner = nullptr;
         uint32_t first = 0, count = 0;
         uint32_t fetching = 0;  // and 1 while they begin, or are stored; 0: unused
+        reactor::Timer patience;
     };
 
-    // Without one that is unused a line goes home alone.
-    Runs(Destager& destager, size_t jobs) : destager_(destager), jobs_(destager.jobs_), runs_(jobs) {}
+    // Without a run that is unused a line goes home alone.
+    Runs(Destager& destager, size_t jobs);
+    ~Runs();
     // There is a free job. Begins with as many lines as there are numbers side by side.
     void begin(CachedVolume& volume, std::span<cache::Line* const> lines) noexcept;
     static void leave(Job& job) noexcept;
@@ -35,14 +42,17 @@ class Destager::Runs {
 
   private:
     uint32_t free_numbers(uint32_t wanted, uint32_t& found) const noexcept;
+    void part(Run& run) noexcept;
     void store(Run& run) noexcept;
     uint32_t neighbours(const Job& job, const Run* run, uint32_t most) const noexcept;
     void store_together(Job& job, uint32_t count) noexcept;
     static void stored(io::Request& io) noexcept;
 
+    static constexpr Nanoseconds kPatience = from_ms(20);
+
     Destager& destager_;
     std::vector<std::unique_ptr<Job>>& jobs_;
-    std::vector<Run> runs_;
+    std::vector<std::unique_ptr<Run>> runs_;
 };
 
 //   kFetch: the primary writes the dirty pieces to `buffer` or `bay` → kStore: to real storage → kClear:

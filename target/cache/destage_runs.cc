@@ -8,6 +8,17 @@ namespace wss::se {
 
 using cache::Pieces;
 
+Destager::Runs::Runs(Destager& destager, size_t jobs) : destager_(destager), jobs_(destager.jobs_) {
+    while (runs_.size() < jobs) {
+        runs_.push_back(std::make_unique<Run>());
+        runs_.back()->owner = this;
+    }
+}
+
+Destager::Runs::~Runs() {
+    for (const auto& run : runs_) destager_.reactor_.cancel(run->patience);
+}
+
 // The first of so many free numbers side by side, or of as many as there are: `found`, at least one.
 uint32_t Destager::Runs::free_numbers(uint32_t wanted, uint32_t& found) const noexcept {
     uint32_t best = 0;
@@ -23,11 +34,16 @@ uint32_t Destager::Runs::free_numbers(uint32_t wanted, uint32_t& found) const no
 
 void Destager::Runs::begin(CachedVolume& volume, std::span<cache::Line* const> lines) noexcept {
     const auto unused =
-        std::find_if(runs_.begin(), runs_.end(), [](const auto& one) { return one.fetching == 0; });
-    Run* const run = unused == runs_.end() ? nullptr : &*unused;
+        std::find_if(runs_.begin(), runs_.end(), [](const auto& one) { return one->fetching == 0; });
+    Run* const run = unused == runs_.end() ? nullptr : unused->get();
     uint32_t count = 0;
     const uint32_t first = free_numbers(run == nullptr ? 1 : static_cast<uint32_t>(lines.size()), count);
-    if (run != nullptr) *run = {.first = first, .count = count, .fetching = count + 1};
+    if (run != nullptr) {
+        run->first = first;
+        run->count = count;
+        run->fetching = count + 1;
+        if (count > 1) destager_.reactor_.set(run->patience, destager_.reactor_.now() + kPatience);
+    }
     for (uint32_t i = 0; i < count; ++i) {
         Job& job = *jobs_[first + i];
         if (job.busy) {  // one of those before it was over at once, and gave its place to another line
@@ -51,8 +67,18 @@ void Destager::Runs::fetched(Job& job) noexcept {
     if (--job.run->fetching == 0) store(*job.run);
 }
 
+// Stores the lines that are fetched. The others follow alone.
+void Destager::Runs::part(Run& run) noexcept {
+    for (uint32_t i = 0; i < run.count; ++i) {
+        Job& job = *jobs_[run.first + i];
+        if (job.run == &run && job.outstanding > 0) leave(job);
+    }
+    store(run);
+}
+
 // Each of them is fetched, or that failed.
 void Destager::Runs::store(Run& run) noexcept {
+    destager_.reactor_.cancel(run.patience);
     // A job that is over may be the next one's, also in the middle of this, and is another run's then.
     run.fetching = 1;
     for (uint32_t i = 0; i < run.count;) {

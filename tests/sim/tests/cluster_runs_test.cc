@@ -67,5 +67,21 @@ TEST_F(Runs, a_run_one_of_whose_lines_is_lost_writes_nothing_of_another_run) {
     for (uint64_t at : {c, d, e}) EXPECT_EQ(run(a_, Operation::kRead, at), Outcome::kOk) << at / kLine;
 }
 
+// Its writers wait for as long as that line is not stored.
+TEST_F(Runs, a_line_does_not_wait_for_the_silent_engine_of_another_one_of_its_run) {
+    size_t silent = 0;
+    const uint64_t base = find_lines(silent);
+    ASSERT_NE(base, UINT64_MAX);
+    ASSERT_TRUE(drain("a"));
+    const uint64_t a = base * kLine, c = a + kLine, d = c + kLine;
+    for (uint64_t at : {d, c, a}) ASSERT_EQ(run(a_, Operation::kWrite, at), Outcome::kOk);
+    world_.cut(node_, *engines_[silent].node);
+    target_->cache().drain("a", [](const Status&) {});
+    world_.run_for(from_ms(2));
+    ASSERT_TRUE(a_.client->begin(Operation::kWrite, c, kLine));
+    EXPECT_TRUE(until([&] { return a_.client->under_way() == 0; }, from_ms(100)));
+    world_.heal_all();
+}
+
 }  // namespace
 }  // namespace wss::sim
