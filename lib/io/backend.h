@@ -78,8 +78,8 @@ class Backend {
     virtual ~Backend() = default;
     virtual Limits limits() const noexcept = 0;
     virtual Result<std::unique_ptr<Queue>> open_queue(reactor::Reactor& reactor) = 0;
-    // Grows or shrinks; a block device can only be what it is. Requests beyond the new end fail with
-    // ENOSPC/EIO.
+    // Grows or shrinks; a block device can only be what it is. Beyond the new end reads fail with EIO, all
+    // else with EFBIG, which says nothing else.
     virtual Status resize(uint64_t bytes) = 0;
     // Whether it takes another size, as far as that can be known before. Blocks, changes nothing.
     virtual Status may_resize() { return resize(limits().size); }

@@ -14,7 +14,7 @@ inline int refusal(const Request& request, uint64_t size, uint32_t block, bool r
     if (read_only && request.op != Op::kRead) return EROFS;
     if ((request.offset | request.length) % block != 0) return EINVAL;
     if (request.offset > size || request.length > size - request.offset)
-        return request.op == Op::kRead ? EIO : ENOSPC;
+        return request.op == Op::kRead ? EIO : EFBIG;
     return 0;
 }
 

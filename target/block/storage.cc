@@ -93,6 +93,8 @@ void Channel::storage_failed(Request& request) noexcept {
     if (io.error == ENXIO && request.unit->open->closing())
         return respond_sense(request, scsi::sense::lun_not_supported());
     if (io.error == EROFS) return respond_sense(request, scsi::sense::write_protected());
+    // Others made the storage smaller, and the volume has not followed yet.
+    if (io.error == EFBIG) return respond_sense(request, scsi::sense::lba_out_of_range(lba));
     if (io.error == ENOSPC || io.error == EDQUOT) {
         report_full(*request.unit->open, worker_.reactor().now());
         return respond_sense(request, scsi::sense::no_space(lba));

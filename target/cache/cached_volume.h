@@ -61,12 +61,19 @@ struct CachedVolume {
         Gate::Holder place;
         uint64_t mark = 0;
         Asker asker = Asker::kClient;
+        bool holds = false;  // commands of the volume wait for it
         std::function<void(int error)> done;
     };
     std::list<Flush> flushes;
     CacheCounters counters;
-    uint64_t hit_ns = 0;             // what a delegated read took whose end was heard of at once
-    std::string last_error;          // of destaging
+    uint64_t hit_ns = 0;     // what a delegated read took whose end was heard of at once
+    std::string last_error;  // of destaging
+    // Others made its storage smaller (EFBIG), and it has not followed yet: since when, when that was seen
+    // last, and its size.
+    struct {
+        Nanoseconds since = kNever, seen = kNever;
+        uint64_t size = 0;
+    } smaller;
     Nanoseconds opened{};            // what was lost before that is waited for since then
     LostWaiters* waiters = nullptr;  // the unit's, which has a place in the gate; nullptr: none any more
     // Of a loss: a flush has failed for it; the next one has to, though what it is about was given up.

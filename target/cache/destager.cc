@@ -15,6 +15,7 @@ using wire::CacheStatus;
 using Op = wire::CacheStorage::Op;
 
 constexpr Nanoseconds kSalvageAgain = from_s(1);
+constexpr Nanoseconds kFollowMax = from_s(60);  // more than DestageOptions::retry_max
 constexpr uint32_t kSalvageLooksPerTurn = 256;  // below 0.2 ms
 // What lies that near to a line that storage is silent about is taken to be in the same part of it: an
 // object of a Ceph image.
@@ -57,7 +58,7 @@ void Destager::tick() noexcept {
     start_all();
     // What they wait for may have gone without a job: a volume that became smaller has lost it.
     for (CachedVolume& volume : uses_.volumes.open())
-        if (!volume.flushes.empty()) check_flushes(volume, 0);
+        if (!volume.flushes.empty()) check_flushes(volume, {});
     fail_flushes();
     salvage_again();
 }
@@ -371,8 +372,24 @@ bool Destager::is_refused(CachedVolume& volume, const Job& job) noexcept {
     });
 }
 
+// A volume follows storage that others make smaller, and drops what is dirty beyond the new end. Flushes wait
+// for that: storage refuses such writes from the beginning of the shrink, and reports its size at the end.
+bool Destager::follows_storage(CachedVolume& volume) noexcept {
+    const Nanoseconds now = reactor_.now();
+    const uint64_t size = volume.open->volume().size();
+    auto& smaller = volume.smaller;
+    const bool known = smaller.since != kNever && smaller.size == size && now - smaller.seen <= kFollowMax;
+    smaller = {.since = known ? smaller.since : now, .seen = now, .size = size};
+    return now - smaller.since < kFollowMax;
+}
+
 void Destager::done(Job& job, int error) noexcept {
     CachedVolume& volume = *job.volume;
+    const bool follows = error == EFBIG && follows_storage(volume);
+    if (follows) {
+        error = EAGAIN;
+        volume.planner->failed(reactor_.now(), true);
+    }
     const bool is_cut_off = job.begun && !job.salvage && !job.cut_off.piece.empty();
     if (is_cut_off && job.cut_off.end != volume.open->volume().size() && error == 0) error = EAGAIN;
     if (job.begun && !job.salvage)
@@ -410,7 +427,7 @@ void Destager::done(Job& job, int error) noexcept {
     salvage_due_ = salvage_due_ || job.salvage;
     job.busy = false;
     volume.open->release();
-    check_flushes(volume, storage_failed ? error : 0);
+    check_flushes(volume, {.plain = storage_failed ? error : 0, .holding = follows ? EFBIG : 0});
     if (short_of_jobs_)
         start_all();
     else if (!storage_failed)
@@ -419,7 +436,7 @@ void Destager::done(Job& job, int error) noexcept {
 
 // ---- Flushes ---------------------------------------------------------------------------------------------
 
-void Destager::check_flushes(CachedVolume& volume, int error) noexcept {
+void Destager::check_flushes(CachedVolume& volume, Failure failure) noexcept {
     auto& flushes = volume.flushes;
     const bool tells = !flushes.empty() && uses_.losses.fails_flushes(volume, Asker::kClient);
     // What the engines that are left take with them is not in real storage.
@@ -428,6 +445,7 @@ void Destager::check_flushes(CachedVolume& volume, int error) noexcept {
         const bool done = index_.dirty(volume.number).flushed(at->mark);
         const bool clients = at->asker == Asker::kClient;
         const bool lost = clients ? tells : uses_.losses.fails_flushes(volume, at->asker);
+        const int error = at->holds && failure.plain == 0 ? failure.holding : failure.plain;
         if (!done && error == 0 && !lost && !leaves) {
             ++at;
             continue;
@@ -456,16 +474,17 @@ void Destager::fail_flushes() noexcept {
     if (uses_.members.now().lost.empty()) return;
     for (CachedVolume& volume : uses_.volumes.open())
         if (!volume.flushes.empty() && uses_.losses.fails_flushes(volume, Asker::kOperator))
-            check_flushes(volume, EIO);
+            check_flushes(volume, {.plain = EIO});
 }
 
-void Destager::flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker) {
+void Destager::flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker, bool holds) {
     Gate::Holder place = volume.gate.enter();
     if (!place) return done(ENXIO);
     if (uses_.life.leaving()) return done(EBUSY);
     if (uses_.recovery.waits(volume))
-        return uses_.recovery.when_over(
-            volume, [this, &volume, done = std::move(done), asker] { flush(volume, done, asker); });
+        return uses_.recovery.when_over(volume, [this, &volume, done = std::move(done), asker, holds] {
+            flush(volume, done, asker, holds);
+        });
     if (uses_.recovery.holds(volume)) return done(EBUSY);
     if (asker == Asker::kClient && uses_.losses.awaits(volume))
         return done(uses_.life.waits_are_over() ? EBUSY : EAGAIN);
@@ -473,8 +492,8 @@ void Destager::flush(CachedVolume& volume, std::function<void(int error)> done, 
     const uint64_t mark = index_.flush_mark();
     const bool lost = uses_.losses.fails_flushes(volume, asker);
     if (!lost && index_.dirty(volume.number).flushed(mark)) return done(0);
-    volume.flushes.push_back({std::move(place), mark, asker, std::move(done)});
-    if (lost) return check_flushes(volume, EIO);
+    volume.flushes.push_back({std::move(place), mark, asker, holds, std::move(done)});
+    if (lost) return check_flushes(volume, {.plain = EIO});
     volume.planner->want(mark);
     start(volume);
 }

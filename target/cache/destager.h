@@ -67,8 +67,9 @@ class Destager {
     }
     bool start(CachedVolume& volume) noexcept;  // whether a job has begun
     // Everything written before is in real storage when `done` is called, which then flushes that. EAGAIN, to
-    // clients: see Losses::awaits().
-    void flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker);
+    // clients: see Losses::awaits(). `holds`: commands of the volume wait for it. It fails with EFBIG then,
+    // instead of waiting for a volume that follows its storage.
+    void flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker, bool holds = false);
 
     // ---- Lost lines that an engine came back with
     void add_salvage(EngineLink& engine, const wire::CacheHeader& item);
@@ -97,6 +98,7 @@ class Destager {
     void note_silent() noexcept;
     void start_all() noexcept;
     bool is_refused(CachedVolume& volume, const Job& job) noexcept;
+    bool follows_storage(CachedVolume& volume) noexcept;
     void begin_job(Job& job, CachedVolume& volume, cache::Line& line, cache::Access access) noexcept;
     bool choose_copy(Job& job, cache::Slot& slot) noexcept;
     void entered(Job& job) noexcept;
@@ -106,7 +108,12 @@ class Destager {
     void step(Job& job) noexcept;
     bool store_from_bay(Job& job, uint64_t at, uint32_t begin, uint64_t length) noexcept;
     void done(Job& job, int error) noexcept;
-    void check_flushes(CachedVolume& volume, int error) noexcept;
+    // Of what a flush waits for; 0: none.
+    struct Failure {
+        int plain = 0;
+        int holding = 0;  // … that holds the volume's commands
+    };
+    void check_flushes(CachedVolume& volume, Failure failure) noexcept;
     void fail_flushes() noexcept;
     SalvageQueue& salvage_of(const EngineLink& engine);
     void salvage() noexcept;

@@ -320,7 +320,7 @@ void VolumeControl::bring_range_home(CachedVolume& volume, cache::Stretch range,
                                      std::function<void(int error)> done, Asker asker) {
     const bool known = range.length > 0 && !uses_.recovery.holds(volume) &&
                        !uses_.members.now().lost.any_of(volume.wwid) && !volume.removed();
-    if (!known) return uses_.destager.flush(volume, std::move(done), asker);
+    if (!known) return uses_.destager.flush(volume, std::move(done), asker, true);
     auto dirty = std::make_shared<bool>(false);
     auto look = [dirty](const cache::Line& line, const Lines::Ended& ended) {
         *dirty = *dirty || !line.dirty().empty();
@@ -329,7 +329,7 @@ void VolumeControl::bring_range_home(CachedVolume& volume, cache::Stretch range,
     auto looked = [this, &volume, dirty, asker, done = std::move(done)] {
         // A dirty line that was lost meanwhile is not seen, and would come home over what is to follow.
         const bool needed = *dirty || uses_.members.now().lost.any_of(volume.wwid);
-        needed ? uses_.destager.flush(volume, done, asker) : done(volume.removed() ? ENXIO : 0);
+        needed ? uses_.destager.flush(volume, done, asker, true) : done(volume.removed() ? ENXIO : 0);
     };
     if (uses_.lines.index().dirty_lines(volume.number) == 0) return looked();
     uses_.lines.walk(volume.number, range.offset, range.length, look, std::move(looked));

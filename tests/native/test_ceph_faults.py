@@ -547,6 +547,30 @@ def test_a_target_whose_storage_elsewhere_was_taken_and_started_anew_answers_not
             assert another.command(FLUSH, 0, 0)[0] == 0
 
 
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "elsewhere"])
+def test_no_flush_fails_for_dirty_lines_beyond_the_end_of_an_image_that_others_make_smaller(ceph, tmp_path, nbd, elsewhere):
+    image = ceph.create_image("1G")
+    with contextlib.ExitStack() as stack:
+        if elsewhere:
+            cluster, _ = stack.enter_context(storage_elsewhere(ceph, tmp_path, image, "1G", engines=2))
+        else:
+            cluster = stack.enter_context(Cluster("tcp", tmp_path, engines=2, volumes={"disk": ceph.backend(image)}))
+        until(lambda: cluster.status()["volumes"], 30, "the volume is there")
+        cluster.policy("write-back")
+        client = stack.enter_context(RawNbd(nbd(cluster.target, "disk").socket))
+        until(lambda: client.command(WRITE, 0, BLOCK, b"0" * BLOCK)[0] == 0, 30, "a write")
+        for at in range(8 * MIB, 1024 * MIB, 4 * MIB):
+            assert client.command(WRITE, at, BLOCK, b"1" * BLOCK)[0] == 0
+        assert cluster.dirty() > 0
+        shrink = subprocess.Popen(["rbd", "-c", str(ceph.conf), "resize", "--no-progress", "--allow-shrink", "--size", "8M", image])
+        while shrink.poll() is None:
+            assert client.command(FLUSH, 0, 0)[0] == 0
+        assert shrink.wait() == 0
+        assert client.command(FLUSH, 0, 0)[0] == 0
+        until(lambda: volume(cluster)["size"] == 8 * MIB and cluster.dirty() == 0, 30, "the volume follows")
+        assert client.command(READ, 0, BLOCK) == (0, b"0" * BLOCK)
+
+
 def test_a_volume_with_storage_elsewhere_follows_the_size_of_its_image(ceph, tmp_path, nbd):
     image = ceph.create_image("16M")
     with storage_elsewhere(ceph, tmp_path, image, "16M", engines=2) as (cluster, _), RawNbd(nbd(cluster.target, "disk").socket) as client:

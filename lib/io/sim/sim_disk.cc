@@ -107,7 +107,7 @@ int SimDisk::perform(const Flight& flight) {
     if (full_ && request.op == Op::kWrite) return ENOSPC;
     if (request.op != Op::kFlush) {
         if (request.offset % kSector != 0 || request.length % kSector != 0) return EINVAL;
-        if (!is_within(request)) return ENOSPC;
+        if (!is_within(request)) return request.op == Op::kRead ? EIO : EFBIG;
     }
     bool fails = world_.fault("disk.error", faults_.error_one_in);
     switch (request.op) {

@@ -48,6 +48,8 @@ class SimDisk {
     void give_back() noexcept { taken_ = false; }
     // Every request fails with EIO.
     void refuse(bool refusing) noexcept { refusing_ = refusing; }
+    // Others make it smaller.
+    void shrink(uint64_t bytes) noexcept { size_ = bytes; }
     // Every write fails with ENOSPC.
     void fill(bool full) noexcept { full_ = full; }
     // It may have: backends say so, and go on.
@@ -98,7 +100,7 @@ class SimDisk {
     void flush(uint64_t up_to);
 
     sim::World& world_;
-    const uint64_t size_;
+    uint64_t size_;
     const SimDiskFaults& faults_;
     std::map<uint64_t, Sector> sectors_;
     std::map<uint64_t, Flight> flights_;

@@ -35,6 +35,63 @@ TEST_F(ClusterShrink, what_was_dirty_beyond_the_end_does_not_come_back_when_the_
     expect_that_nothing_came_back();
 }
 
+TEST_F(ClusterShrink, a_flush_waits_until_the_volume_has_followed_storage_that_others_made_smaller) {
+    a_.disk.shrink(2 * kLine * io::SimDisk::kSector);
+    ASSERT_TRUE(a_.client->begin(Operation::kFlush, 0, 0));
+    world_.run_for(from_s(3));
+    EXPECT_EQ(a_.client->under_way(), 1u);
+    EXPECT_EQ(dirty(), 2u);
+    ASSERT_TRUE(resize(2 * kLine * io::SimDisk::kSector));
+    ASSERT_TRUE(until([&] { return a_.client->under_way() == 0; }));
+    EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk);
+    EXPECT_EQ(dirty(), 0u);
+}
+
+// Of an operator, who waits for longer than the clients of the simulation.
+class SmallerStorage : public ClusterShrink {
+  protected:
+    std::optional<Status> drained_;
+    void shrink_to(uint64_t lines) {
+        a_.disk.shrink(lines * kLine * io::SimDisk::kSector);
+        drained_.reset();
+        target_->cache().drain("a", [this](Status status) { drained_ = std::move(status); });
+    }
+    void follow_after(Nanoseconds time, uint64_t lines) {
+        world_.run_for(time);
+        EXPECT_FALSE(drained_);
+        ASSERT_TRUE(resize(lines * kLine * io::SimDisk::kSector));
+        ASSERT_TRUE(until([&] { return drained_.has_value(); }));
+        EXPECT_TRUE(*drained_) << drained_->to_string();
+        EXPECT_EQ(dirty(), 0u);
+    }
+};
+
+TEST_F(SmallerStorage, is_followed_within_a_minute_or_flushes_fail_and_nothing_is_given_up) {
+    shrink_to(2);
+    world_.run_for(from_s(50));
+    EXPECT_FALSE(drained_);
+    ASSERT_TRUE(until([&] { return drained_.has_value(); }, from_s(25)));
+    EXPECT_FALSE(*drained_);
+    EXPECT_EQ(dirty(), 2u);
+}
+
+TEST_F(SmallerStorage, that_became_smaller_again_has_a_minute_again) {
+    shrink_to(3);
+    follow_after(from_s(40), 3);
+    ASSERT_EQ(run(a_, Operation::kWrite, 2 * kLine), Outcome::kOk);
+    shrink_to(2);
+    follow_after(from_s(40), 2);
+}
+
+// It holds all commands of the volume until the dirty lines are home.
+TEST_F(SmallerStorage, does_not_hold_up_a_volume_by_a_discard) {
+    a_.disk.shrink(2 * kLine * io::SimDisk::kSector);
+    ASSERT_TRUE(a_.client->begin(Operation::kWriteZeroes, 0, kLine));
+    world_.run_for(from_ms(100));
+    ASSERT_TRUE(a_.client->begin(Operation::kRead, kLine, kLine));
+    EXPECT_TRUE(until([&] { return a_.client->under_way() == 0; }, from_s(2)));
+}
+
 // A file would be longer again.
 TEST_F(ClusterShrink, waits_for_what_is_in_storage_beyond_the_end_and_holds_no_line) {
     a_.faults.latency_min = a_.faults.latency_max = from_s(1);

@@ -110,10 +110,10 @@ TEST_P(EachBackend, requests_that_leave_the_storage_are_refused_and_change_nothi
     Buffer buffer(8192);
     EXPECT_EQ(rig->run(Op::kRead, kSize, 512, buffer.data()), EIO);
     EXPECT_EQ(rig->run(Op::kRead, kSize - 512, 1024, buffer.data()), EIO);
-    EXPECT_EQ(rig->run(Op::kWrite, kSize - 512, 1024, buffer.data()), ENOSPC);
-    EXPECT_EQ(rig->run(Op::kWrite, UINT64_MAX - 511, 1024, buffer.data()), ENOSPC)
+    EXPECT_EQ(rig->run(Op::kWrite, kSize - 512, 1024, buffer.data()), EFBIG);
+    EXPECT_EQ(rig->run(Op::kWrite, UINT64_MAX - 511, 1024, buffer.data()), EFBIG)
         << "offset + length overflows";
-    EXPECT_EQ(rig->run(Op::kDiscard, kSize, 512), ENOSPC);
+    EXPECT_EQ(rig->run(Op::kDiscard, kSize, 512), EFBIG);
     EXPECT_EQ(rig->run(Op::kRead, 100, 512, buffer.data()), EINVAL);
     EXPECT_EQ(rig->run(Op::kRead, 0, 100, buffer.data()), EINVAL);
     EXPECT_EQ(rig->backend->limits().size, kSize);

@@ -52,6 +52,12 @@ uint64_t part_of(Op op, uint64_t offset, uint64_t left, uint64_t piece, uint64_t
     return op == Op::kRead ? std::min(part, Call::kMemory) : part;
 }
 
+// What a request fails with, for an error of Ceph.
+int request_error(int error) noexcept {
+    if (error == EDQUOT || error == ENOSPC) return ENOSPC;
+    return error == ETIMEDOUT || error == EFBIG ? error : EIO;
+}
+
 // The part of one object is zeroes: the object may be missing.
 bool has_hole(const std::byte* data, uint64_t offset, uint64_t length, uint64_t piece) noexcept {
     for (uint64_t at = 0; at < length;) {
@@ -320,6 +326,13 @@ void RbdQueue::judge_hole(const Call& call, int& error) noexcept {
     }
 }
 
+// While others make the image smaller, which may take minutes, librbd goes by the new size before the header
+// has it.
+bool RbdQueue::is_beyond_end(const Call& call) const noexcept {
+    uint64_t bytes = 0;
+    return rbd_get_size(client_->image(), &bytes) == 0 && call.offset + call.length > bytes;
+}
+
 // librbd has called back, or has not taken it.
 void RbdQueue::complete(Call& call) noexcept {
     Request* request = call.request;
@@ -339,6 +352,7 @@ void RbdQueue::complete(Call& call) noexcept {
         std::memcpy(request->data + at, call.memory, good);
         if (good < call.length) error = EIO;  // the image became smaller
     }
+    if (!call.reads && error == EINVAL && is_beyond_end(call)) error = EFBIG;
     calls_.give_back(call);
     part_over(*request, error, at + good / kBlock * kBlock);
 }
@@ -348,8 +362,7 @@ void RbdQueue::part_over(Request& request, int error, uint64_t good) noexcept {
     Slot& slot = slot_of(request);
     if (error != 0) {
         slot.good = std::min(slot.good, good);
-        if (slot.error == 0)
-            slot.error = error == EDQUOT || error == ENOSPC ? ENOSPC : error == ETIMEDOUT ? ETIMEDOUT : EIO;
+        if (slot.error == 0) slot.error = request_error(error);
     }
     if (--slot.parts > 0) return;
     if (slot.error != 0) return end(request, slot.error);
