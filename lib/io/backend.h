@@ -100,7 +100,7 @@ class Backend {
     virtual bool suspended() const noexcept { return false; }
     // The same as long as nobody but OpenOptions::owner has had the storage; empty: that is not known.
     virtual std::string ownership() const { return {}; }
-    // In whose place this has the storage: the same for as long as it is open.
+    // Whom this has the storage after: the same for as long as it is open.
     virtual Succession succession() const noexcept { return {}; }
     // Whether OpenOptions::steal is possible for storage of this kind; else what the operator can do.
     virtual Status may_steal() const { return Status::ok(); }
@@ -123,6 +123,9 @@ struct OpenOptions {
     bool any_size = false;  // `size` is what it had when others took it, who may have changed that
     bool steal = false;     // shut out a live owner, where storage has one owner at a time
     std::string owner;      // who opens it, over restarts; empty: nobody who was there before
+    // The process ends when this is closed. A backend that took the storage from another holder does not
+    // release it unless something was submitted: the next holder follows in the chain (Succession).
+    bool keeps_taken = false;
 };
 Result<std::unique_ptr<Backend>> open_backend(const std::string& specification, const OpenOptions& options);
 // Whether it can be opened, as far as that shows without taking it from anybody or making anything.

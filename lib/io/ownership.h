@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether storage has had another owner: what Backend::ownership() answered then and now, and in whose place
-// a process has it.
+// Whether storage has had another owner: what Backend::ownership() answered then and now, and which holders
+// it has had one after the other.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,14 @@ inline bool is_same_ownership(std::string_view then, std::string_view now) noexc
     return now == then || (!then.empty() && now.starts_with(then) && now[then.size()] == ' ');
 }
 
-// Of storage that one process at a time holds, and another one may take. The numbers are of this storage, and
-// no two processes have the same.
+// Of storage that one process at a time holds, and another one may take: a chain of holders, each of which
+// shut out the one before it, and nobody else held the storage in between.
 struct Succession {
-    uint64_t holder = 0;  // 0: nothing of this is known
-    // Was shut out, and nobody held the storage between the two; 0: not known.
-    uint64_t former = 0;
+    uint64_t chain = 0;  // the same for all of them, and for no others; 0: nothing of this is known
+    uint64_t place = 0;  // in the chain; later ones have higher numbers
+    bool follows(const Succession& other) const noexcept {
+        return chain != 0 && chain == other.chain && place > other.place;
+    }
     bool operator==(const Succession&) const = default;
 };
 

@@ -27,7 +27,7 @@ namespace {
 
 constexpr size_t kJoinBytes = 48;
 constexpr size_t kWelcomeBytes = 32;
-constexpr uint8_t kWelcomeKeep = 1, kWelcomeStates = 2, kWelcomeOwners = 4, kWelcomeHolders = 8;
+constexpr uint8_t kWelcomeKeep = 1, kWelcomeStates = 2, kWelcomeOwners = 4, kWelcomeChains = 16;
 constexpr uint32_t kJoinStorage = 1;
 
 ParseError check_head(Bytes data, size_t bytes, uint8_t kind) {
@@ -78,7 +78,7 @@ ParseError parse_cache_welcome(Bytes data, CacheWelcome& out) {
            .keep = (get8(data.data() + 6) & kWelcomeKeep) != 0,
            .states = (get8(data.data() + 6) & kWelcomeStates) != 0,
            .owners = (get8(data.data() + 6) & kWelcomeOwners) != 0,
-           .holders = (get8(data.data() + 6) & kWelcomeHolders) != 0};
+           .chains = (get8(data.data() + 6) & kWelcomeChains) != 0};
     const bool whole_pages = out.line_bytes >= 4096 && (out.line_bytes & (out.line_bytes - 1)) == 0;
     const bool fits = out.line_bytes <= 256 * 1024 && out.operations > 0;
     return whole_pages && fits && out.operations <= kCacheOperationsMax ? ParseError::kNone
@@ -90,8 +90,7 @@ size_t encode_cache_welcome(const CacheWelcome& welcome, MutableBytes out) {
     put_connect_head(out, kWelcomeBytes, WSS_CACHE_LOGIN_JOIN);
     put8(out.data() + 6,
          static_cast<uint8_t>((welcome.keep ? kWelcomeKeep : 0) | (welcome.states ? kWelcomeStates : 0) |
-                              (welcome.owners ? kWelcomeOwners : 0) |
-                              (welcome.holders ? kWelcomeHolders : 0)));
+                              (welcome.owners ? kWelcomeOwners : 0) | (welcome.chains ? kWelcomeChains : 0)));
     put64(out.data() + 8, welcome.storage);
     put32(out.data() + 16, welcome.incarnation);
     put32(out.data() + 20, welcome.line_bytes);
@@ -151,8 +150,8 @@ constexpr size_t kBaysBytes = 24;
 constexpr size_t kVolumeBytes = 24;
 constexpr size_t kVolumeNameMax = 64;  // a zero behind the last character included
 constexpr size_t kVolumeStateBytes = 16;
-constexpr uint8_t kVolumeSuspended = 1, kVolumeOwner = 2, kVolumeHolder = 4;
-constexpr size_t kVolumeOwnerBytes = 8, kVolumeHolderBytes = 16;  // before the text, in this order
+constexpr uint8_t kVolumeSuspended = 1, kVolumeOwner = 2, kVolumeChain = 8;
+constexpr size_t kVolumeOwnerBytes = 8, kVolumeChainBytes = 16;  // before the text, in this order
 constexpr uint32_t kErrnoMax = 4095;
 
 std::byte* put_head(RecordType type, uint8_t flags, uint32_t id, size_t body, MutableBytes out) {
@@ -310,27 +309,27 @@ ParseError parse_volume(const Record& record, CacheVolume& out) {
     return can_be ? ParseError::kNone : ParseError::kContradiction;
 }
 
-static size_t fixed_bytes(bool has_owner, bool has_holder) {
-    return kVolumeStateBytes + (has_owner ? kVolumeOwnerBytes : 0) + (has_holder ? kVolumeHolderBytes : 0);
+static size_t fixed_bytes(bool has_owner, bool has_chain) {
+    return kVolumeStateBytes + (has_owner ? kVolumeOwnerBytes : 0) + (has_chain ? kVolumeChainBytes : 0);
 }
 
 size_t put_volume_state(const CacheVolumeState& state, MutableBytes out) {
     const size_t length = std::min(state.text.size(), CacheVolumeState::kTextMax);
-    const bool owned = state.owner != 0, held = state.holder != 0;
-    const size_t fixed = fixed_bytes(owned, held);
+    const bool owned = state.owner != 0, chained = state.chain != 0;
+    const size_t fixed = fixed_bytes(owned, chained);
     const size_t body = fixed + (length + 7) / 8 * 8;
     const auto flags = static_cast<uint8_t>((state.suspended ? kVolumeSuspended : 0) |
-                                            (owned ? kVolumeOwner : 0) | (held ? kVolumeHolder : 0));
+                                            (owned ? kVolumeOwner : 0) | (chained ? kVolumeChain : 0));
     std::byte* at = put_head(RecordType::kVolumeState, flags, 0, body, out);
     if (at == nullptr) return 0;
     put32(at, state.number);
     put32(at + 4, state.error);
     put64(at + 8, state.bytes);
     if (owned) put64(at + kVolumeStateBytes, state.owner);
-    if (held) {
-        std::byte* const holders = at + fixed - kVolumeHolderBytes;
-        put64(holders, state.holder);
-        put64(holders + 8, state.former);
+    if (chained) {
+        std::byte* const succession = at + fixed - kVolumeChainBytes;
+        put64(succession, state.chain);
+        put64(succession + 8, state.place);
     }
     std::memcpy(at + fixed, state.text.data(), length);
     return kRecordHead + body;
@@ -339,24 +338,24 @@ size_t put_volume_state(const CacheVolumeState& state, MutableBytes out) {
 ParseError parse_volume_state(const Record& record, CacheVolumeState& out) {
     const Bytes body = record.body;
     if (record.type != RecordType::kVolumeState) return ParseError::kOpcode;
-    const bool owned = (record.flags & kVolumeOwner) != 0, held = (record.flags & kVolumeHolder) != 0;
-    const size_t fixed = fixed_bytes(owned, held);
+    const bool owned = (record.flags & kVolumeOwner) != 0, chained = (record.flags & kVolumeChain) != 0;
+    const size_t fixed = fixed_bytes(owned, chained);
     if (body.size() < fixed || body.size() > fixed + CacheVolumeState::kTextMax)
         return ParseError::kOutOfBounds;
-    const std::byte* const holders = body.data() + fixed - kVolumeHolderBytes;
+    const std::byte* const succession = body.data() + fixed - kVolumeChainBytes;
     out = {.number = get32(body.data()),
            .error = get32(body.data() + 4),
            .bytes = get64(body.data() + 8),
            .suspended = (record.flags & kVolumeSuspended) != 0,
            .owner = owned ? get64(body.data() + kVolumeStateBytes) : 0,
-           .holder = held ? get64(holders) : 0,
-           .former = held ? get64(holders + 8) : 0,
+           .chain = chained ? get64(succession) : 0,
+           .place = chained ? get64(succession + 8) : 0,
            .text = {}};
     std::array<char, CacheVolumeState::kTextMax + 1> text{};
     const std::string_view raw{reinterpret_cast<const char*>(body.data()) + fixed, body.size() - fixed};
     out.text.assign(text.data(), copy_printable(raw, text));
     const bool can_be = out.error <= kErrnoMax && (out.bytes != 0 || out.error != 0) &&
-                        owned == (out.owner != 0) && held == (out.holder != 0);
+                        owned == (out.owner != 0) && chained == (out.chain != 0);
     return can_be ? ParseError::kNone : ParseError::kContradiction;
 }
 

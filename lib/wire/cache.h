@@ -48,7 +48,7 @@ struct CacheWelcome {
     bool keep = false;        // the contents count: send the inventory. Else: forget them
     bool states = false;      // an RS sends kVolumeState
     bool owners = false;      // … with the owner
-    bool holders = false;     // … and the holder
+    bool chains = false;      // … and its place in the chain of holders
     bool operator==(const CacheWelcome&) const = default;
 };
 ParseError parse_cache_welcome(Bytes data, CacheWelcome& out);
@@ -198,8 +198,8 @@ struct CacheVolumeState {
     uint64_t bytes = 0;      // not 0, unless it is lost
     bool suspended = false;  // another owner may have it: nothing known of its contents counts at the moment
     uint64_t owner = 0;      // as long as it is the same nobody else has had the storage; 0: not known
-    uint64_t holder = 0;     // io::Succession
-    uint64_t former = 0;     // …, 0 without a holder
+    uint64_t chain = 0;      // io::Succession
+    uint64_t place = 0;      // …
     std::string text;        // for the operator: why it is lost, or what requests wait for; printable
     bool operator==(const CacheVolumeState&) const = default;
 };

@@ -169,7 +169,7 @@ wire::CacheWelcome Admission::welcome_for(const EngineLink::Identity& identity) 
             .keep = identity.kept,
             .states = true,
             .owners = true,
-            .holders = true};
+            .chains = true};
 }
 
 // ---- Proofs ----------------------------------------------------------------------------------------------

@@ -34,14 +34,10 @@ static std::set<uint64_t> parse_wwids(const json& volumes) {
 static void put_dirty(const Membership& membership, json& out) {
     json dirty = json::object();
     for (const auto& [wwid, volume] : membership.dirty)
-        dirty[fmt::format("{:016x}", wwid)] = {{"name", volume.name},
-                                               {"bytes", volume.bytes},
-                                               {"ownership", volume.ownership},
-                                               {"owner", volume.owner},
-                                               {"process", volume.process},
-                                               {"taken", volume.taken},
-                                               {"storage", volume.storage.name},
-                                               {"file", volume.storage.file}};
+        dirty[fmt::format("{:016x}", wwid)] = {
+            {"name", volume.name},         {"bytes", volume.bytes},          {"ownership", volume.ownership},
+            {"owner", volume.owner},       {"process", volume.process},      {"taken", volume.taken.chain},
+            {"place", volume.taken.place}, {"storage", volume.storage.name}, {"file", volume.storage.file}};
     out["dirty"] = dirty;
     out["given_up"] = wwids(membership.given_up);
     out["storage_lost"] = wwids(membership.storage_lost);
@@ -55,7 +51,8 @@ static void get_dirty(const json& all, Membership& out) {
             .ownership = volume.value("ownership", std::string()),
             .owner = volume.value("owner", uint64_t{0}),
             .process = volume.value("process", uint64_t{0}),
-            .taken = volume.value("taken", uint64_t{0}),
+            .taken = {.chain = volume.value("taken", uint64_t{0}),
+                      .place = volume.value("place", uint64_t{0})},
             .storage = {volume.value("storage", std::string()), volume.value("file", std::string())}};
     out.given_up = parse_wwids(all.at("given_up"));
 }

@@ -33,7 +33,7 @@ struct DirtyVolume {
     std::string ownership;  // of its storage (io::Backend), then; empty: not known
     uint64_t owner = 0;     // … of its real storage elsewhere (wire::CacheVolumeState); 0: not known
     uint64_t process = 0;   // … that served it (EngineIdentity::identity), last; 0: not known
-    uint64_t taken = 0;     // … which had lost it as this holder (RemoteQueue::taken_from()); 0: it had not
+    io::Succession taken;   // … which had lost it (RemoteQueue::taken_from()); no chain: it had not
     io::StorageName storage;
     bool operator==(const DirtyVolume&) const = default;
 };

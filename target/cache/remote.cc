@@ -125,14 +125,14 @@ bool RemoteQueue::accepts_refusal_of(const EngineLink& engine) const noexcept {
            reactor_.now() - away_since_ >= kAwayMax;
 }
 
-void RemoteQueue::remember(uint64_t owner, uint64_t process, uint64_t taken) {
+void RemoteQueue::remember(uint64_t owner, uint64_t process, io::Succession taken) {
     owner_ = owner;
     served_by_ = process;
-    if (taken != 0) note_taken(taken, "its process reported it before the target was restarted");
+    if (taken.chain != 0) note_taken(taken, "its process reported it before the target was restarted");
 }
 
-void RemoteQueue::note_taken(uint64_t holder, std::string why) {
-    taken_.from = holder;
+void RemoteQueue::note_taken(io::Succession from, std::string why) {
+    taken_.from = from;
     taken_.why = std::move(why);
     taken_.looked = reactor_.now();
     taken_.waited = {};

@@ -53,11 +53,11 @@ class RemoteQueue final : public io::Queue {
     // It is away, and this RS has one that does not fit. If another process served it last, that may have the
     // storage and be back soon: this counts when commands wait for it no longer.
     bool accepts_refusal_of(const EngineLink& engine) const noexcept;
-    // The RS that served it last was this holder (io::Succession), and has lost it. Until attach() only one
-    // that took the storage from that holder may serve it: others may have had it in between.
-    void note_taken(uint64_t holder, std::string why);
-    bool is_taken() const noexcept { return taken_.from != 0; }
-    uint64_t taken_from() const noexcept { return taken_.from; }
+    // The RS that served it last had this place, and has lost it. Until attach() only one that follows may
+    // serve it: others may have had it in between.
+    void note_taken(io::Succession from, std::string why);
+    bool is_taken() const noexcept { return taken_.from.chain != 0; }
+    io::Succession taken_from() const noexcept { return taken_.from; }
     const std::string& taken_why() const noexcept { return taken_.why; }
     // It is here, and cannot serve it yet.
     void note_successor() noexcept { taken_.waited = {}; }
@@ -70,7 +70,7 @@ class RemoteQueue final : public io::Queue {
     // The RS that served it last (its identity), in the life of this program or before; 0: not known.
     uint64_t served_by() const noexcept { return served_by_; }
     // From before this program was started. `taken`: as taken_from(), which counts from now on.
-    void remember(uint64_t owner, uint64_t process, uint64_t taken);
+    void remember(uint64_t owner, uint64_t process, io::Succession taken);
     // While it is away commands fail at once.
     void refuse(bool at_once) noexcept { refuses_ = at_once; }
     // nullptr: away.
@@ -123,7 +123,7 @@ class RemoteQueue final : public io::Queue {
     uint64_t served_by_ = 0;  // … that fitted
     uint64_t owner_ = 0;
     struct {
-        uint64_t from = 0;           // 0: it is not
+        io::Succession from;         // no chain: it is not
         std::string why;             // for the operator
         Nanoseconds looked, waited;  // for a successor
     } taken_;

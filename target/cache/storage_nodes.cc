@@ -69,6 +69,10 @@ static std::string reason(const wire::CacheVolumeState& state) {
     return state.text.empty() ? "its real storage is lost to another owner" : state.text;
 }
 
+static io::Succession succession_of(const wire::CacheVolumeState& state) {
+    return {.chain = state.chain, .place = state.place};
+}
+
 struct StorageNodes::Offer {
     // The better ones first. kOtherVolumes: engines may hold writes of another volume by the same storage.
     // kAnothers, kUnseen (it may have lost the volume, and not know): only while
@@ -171,26 +175,31 @@ Status StorageNodes::may_reopen(const CachedVolume& volume) {
 }
 
 // By the process that served it last: others may have written it, also if the next one has the same owner,
-// which may have taken it from them. They have not if the next one took it from this one.
+// which may have taken it from them. They have not if the next one follows this one in its chain.
 void StorageNodes::note_taken(CachedVolume& volume, const wire::CacheVolumeState& reported) {
     const uint64_t owner = volume.remote->owner();
-    if (reported.holder == 0 || owner == 0 || reported.owner != owner)
+    if (reported.chain == 0 || owner == 0 || reported.owner != owner)
         return volume.remote->state().lose(reason(reported));
-    volume.remote->note_taken(reported.holder, reason(reported));
+    volume.remote->note_taken(succession_of(reported), reason(reported));
     await_successor(volume);
 }
 
 bool StorageNodes::succeeds(const CachedVolume& volume, const Offer& offer) const noexcept {
     return offer.kind < Offer::Kind::kLost && offer.reported != nullptr &&
-           offer.reported->former == volume.remote->taken_from() && !is_of_another(volume, offer);
+           succession_of(*offer.reported).follows(volume.remote->taken_from()) &&
+           !is_of_another(volume, offer);
 }
 
 void StorageNodes::await_successor(CachedVolume& volume) {
     Offer best;
     for (EngineLink& engine : engines_.all()) {
         if (!engine.is_ready() || !engine.is_storage()) continue;
-        if (const Offer offer = offer_of(engine, volume); succeeds(volume, offer) && offer.kind < best.kind)
-            best = offer;
+        const Offer offer = offer_of(engine, volume);
+        if (!succeeds(volume, offer)) continue;
+        // Of several the last one has it.
+        const bool later =
+            best.kind == offer.kind && succession_of(*offer.reported).follows(succession_of(*best.reported));
+        if (later || offer.kind < best.kind) best = offer;
     }
     if (best.kind != Offer::Kind::kNone) {
         volume.remote->note_successor();

@@ -201,7 +201,7 @@ void VolumeControl::note_dirty(CachedVolume& volume, bool may_be_dirty) {
                           .ownership = open.backend().ownership(),
                           .owner = volume.remote != nullptr ? volume.remote->owner() : 0,
                           .process = volume.remote != nullptr ? volume.remote->served_by() : 0,
-                          .taken = volume.remote != nullptr ? volume.remote->taken_from() : 0,
+                          .taken = volume.remote != nullptr ? volume.remote->taken_from() : io::Succession{},
                           .storage = open.storage_name()};
     auto [known, added] = uses_.members.edit().dirty.try_emplace(open.wwid(), now);
     if (!added && known->second == now) return;

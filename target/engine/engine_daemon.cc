@@ -109,7 +109,8 @@ Status EngineDaemon::open_volumes(cache::Engine::Options& options, const Step& n
         auto backend = io::open_backend(volume.backend, {.size = volume.size,
                                                          .create = volume.create,
                                                          .read_only = volume.read_only,
-                                                         .owner = owner_of(join_.front().first)});
+                                                         .owner = owner_of(join_.front().first),
+                                                         .keeps_taken = true});
         if (!backend) return backend.status().within("volume " + volume.name);
         options.volumes.push_back({volume.name, backend->get()});
         backends_.push_back(std::move(*backend));

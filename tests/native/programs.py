@@ -87,11 +87,12 @@ class Target:
         self.listen = listen
         self.process: subprocess.Popen | None = None
         self.address = ""
+        self.start_seconds = START_SECONDS
 
     def start(self) -> "Target":
         with self.log.open("wb") as errors:
             self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL)
-        readable, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
+        readable, _, _ = select.select([self.process.stdout], [], [], self.start_seconds)
         line = self.process.stdout.readline().decode() if readable else ""
         ready = re.match(r"wss-target: ready on (\S+), ", line)
         if ready is None:

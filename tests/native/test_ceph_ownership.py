@@ -15,7 +15,7 @@ import pytest
 from .cache_cluster import Cluster, ControlError, ask, until
 from .ceph_cluster import CephCluster
 from .programs import BUILD, Target, build_shim, pause, run
-from .rawnbd import FLUSH, READ, TRIM, WRITE, RawNbd
+from .rawnbd import READ, TRIM, WRITE, RawNbd
 from .test_ceph import KIB, MIB, refusal, start_target, volume
 from .test_ceph_faults import Writer, lose_to_another_owner, storage_elsewhere
 
@@ -340,74 +340,6 @@ def test_dirty_lines_go_to_storage_elsewhere_only_if_nobody_else_had_the_image(c
         ask(cluster.control, "volume.reopen", name="disk", give_up_dirty=True)
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
             until(lambda: client.command(READ, 0, BLOCK) == (0, b"2" * BLOCK), 30, "it is served")
-
-
-@contextlib.contextmanager
-def second_storage(ceph, tmp_path, cluster, image):
-    """… with the same --join, which takes the image from whoever has it."""
-    (tmp_path / "second").mkdir(exist_ok=True)
-    storage = Target(cluster._address("rs2"), {"disk": ceph.backend(image, steal="true")}, tmp_path / "second", "--role", "rs", "--join", cluster.join)
-    storage.start()
-    try:
-        yield storage
-    finally:
-        storage.kill()
-
-
-@contextlib.contextmanager
-def first_storage(ceph, tmp_path, image):
-    """A volume under write-back, and the process that has its image."""
-    with storage_elsewhere(ceph, tmp_path, image, "8M", engines=2) as (cluster, first):
-        until(lambda: cluster.status()["volumes"], 30, "the volume is there")
-        cluster.policy("write-back")
-        yield cluster, first
-
-
-def test_a_volume_goes_on_with_the_storage_process_that_took_its_image_from_the_one_that_runs(ceph, tmp_path, nbd):
-    image = ceph.create_image("8M")
-    with first_storage(ceph, tmp_path, image) as (cluster, first):
-        with Writer(nbd(cluster.target, "disk").socket) as writer:
-            until(lambda: len(writer.acknowledged) == Writer.BLOCKS, 30, "the load runs")
-            with second_storage(ceph, tmp_path, cluster, image):
-                until(lambda: "took its real storage from the one that served it" in cluster.target.log.read_text(), 30, "the other one serves it")
-                number = writer.number
-                until(lambda: writer.number > number + Writer.BLOCKS, 30, "the load goes on")
-                # And back, as a service that is restarted.
-                first.kill()
-                first.start()
-                until(lambda: cluster.target.log.read_text().count("took its real storage from the one that served it") == 2, 30, "the first one serves it")
-                number = writer.number
-                until(lambda: writer.number > number + Writer.BLOCKS, 30, "the load goes on")
-        assert writer.errors == 0
-        with RawNbd(nbd(cluster.target, "disk").socket) as client:
-            writer.check(client)
-            assert client.command(FLUSH, 0, 0)[0] == 0
-        assert cluster.target.stop() == 0
-        ceph.rbd("export", image, tmp_path / "out")
-        stored = (tmp_path / "out").read_bytes()
-        for block, number in writer.acknowledged.items():
-            found = int.from_bytes(stored[block * BLOCK : block * BLOCK + 8], "little")
-            assert number <= found <= writer.attempted[block], (block, number, found)
-
-
-def test_a_volume_is_lost_when_a_program_had_its_image_between_two_storage_processes(ceph, tmp_path, nbd):
-    image = ceph.create_image("8M")
-    with first_storage(ceph, tmp_path, image) as (cluster, first):
-        with RawNbd(nbd(cluster.target, "disk").socket) as client:
-            until(lambda: client.command(WRITE, 0, BLOCK, b"0" * BLOCK)[0] == 0, 30, "a write")
-            pause(first.process)
-            assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
-            assert cluster.dirty() > 0
-            lock = json.loads(ceph.rbd("lock", "ls", "--format", "json", image))[0]
-            ceph.rbd("lock", "rm", image, lock["id"], lock["locker"])
-            with bench(ceph, image, tmp_path / "bench"):
-                pass
-            first.process.send_signal(signal.SIGCONT)
-            until(lambda: "waits for a process that took its real storage" in volume(cluster)["trouble"], 30, "the loss is reported")
-            with second_storage(ceph, tmp_path, cluster, image):
-                until(lambda: "waits for" not in volume(cluster)["trouble"], 30, "it is lost")
-                time.sleep(2)
-                assert cluster.dirty() > 0, "nothing goes over what the program wrote"
 
 
 def test_a_volume_whose_cluster_is_away_at_start_is_shown_and_opened_when_it_is_back(ceph, tmp_path, nbd):

@@ -328,6 +328,24 @@ uint64_t FakeCeph::watch_header(const std::string& header, std::function<void()>
     return id;
 }
 
+uint64_t FakeCeph::watch_lock(std::function<void(uint64_t client)> notified) {
+    const uint64_t id = with([this] { return next_id_++; });
+    std::lock_guard lock(watches_lock_);
+    lock_watches_[id] = std::move(notified);
+    return id;
+}
+
+void FakeCeph::let_others_lock(uint64_t client) {
+    std::lock_guard lock(watches_lock_);
+    other_locker_ = client;
+}
+
+void FakeCeph::lock_broken() {
+    std::lock_guard lock(watches_lock_);
+    if (other_locker_ == 0) return;
+    for (const auto& [id, notified] : lock_watches_) notified(other_locker_);
+}
+
 size_t FakeCeph::watches() {
     std::lock_guard lock(watches_lock_);
     return watches_.size();
@@ -336,6 +354,7 @@ size_t FakeCeph::watches() {
 void FakeCeph::unwatch(uint64_t id) {
     std::lock_guard lock(watches_lock_);
     watches_.erase(id);
+    lock_watches_.erase(id);
 }
 
 uint64_t FakeCeph::size() const {
@@ -364,6 +383,17 @@ void FakeCeph::remove(const std::string& parent) {
     notify_of("rbd_header." + parent);
 }
 
+void FakeCeph::set_metadata(const std::string& key, const std::string& value) {
+    std::lock_guard lock(m_);
+    state.metadata[key] = value;
+}
+
+std::string FakeCeph::metadata(const std::string& key) const {
+    std::lock_guard lock(m_);
+    const auto found = state.metadata.find(key);
+    return found == state.metadata.end() ? std::string() : found->second;
+}
+
 void FakeCeph::set_lock_owner(uint64_t client) {
     std::lock_guard lock(m_);
     state.lock_owner = client;
@@ -374,6 +404,16 @@ void FakeCeph::add_watcher(uint64_t client) {
     std::lock_guard lock(m_);
     state.watchers.insert(client);
 }
+void FakeCeph::add_dead_watcher(uint64_t client) {
+    std::lock_guard lock(m_);
+    state.dead_watchers.insert(client);
+}
+
+void FakeCeph::remove_dead_watchers() {
+    std::lock_guard lock(m_);
+    state.dead_watchers.clear();
+}
+
 uint64_t FakeCeph::lock_owner() const {
     std::lock_guard lock(m_);
     return state.lock_owner;

@@ -119,11 +119,18 @@ class FakeCeph {
     void remove(const std::string& parent);
     // Happens each time before the image is opened.
     std::function<void()> before_open = [] {};
+    void set_metadata(const std::string& key, const std::string& value);
+    std::string metadata(const std::string& key) const;  // "": there is none
+    // As soon as a lock is broken another program takes it, and releases it.
+    void let_others_lock(uint64_t client);
     // 0: nobody has it. A number that no client has: another program.
     void set_lock_owner(uint64_t client);
     uint64_t lock_owner() const;
     // Another program opens the image for writing.
     void add_watcher(uint64_t client);
+    // … and ends without closing it: it is listed until Ceph notices.
+    void add_dead_watcher(uint64_t client);
+    void remove_dead_watchers();
     bool is_blocklisted(uint64_t client) const;
     // The object map of the image, as its header says.
     bool is_map_invalid() const;
@@ -157,6 +164,9 @@ class FakeCeph {
     void wait_for_marks(const FakeClient* client);
     uint64_t watch(void (*changed)(void*), void* context);
     uint64_t watch_header(const std::string& header, std::function<void()> changed);
+    // Clients that take or release the lock notify of it.
+    uint64_t watch_lock(std::function<void(uint64_t client)> notified);
+    void lock_broken();
     void unwatch(uint64_t id);
     size_t watches();
     // 0 or the error with which librbd takes nothing.
@@ -182,7 +192,7 @@ class FakeCeph {
         std::map<std::string, std::string> metadata, settings;
         std::map<std::string, std::string> cloned_from;  // by the ids of images, of snapshots of them
         std::set<std::string> parents;                   // that exist
-        std::set<uint64_t> watchers;                     // that are no clients of this fake
+        std::set<uint64_t> watchers, dead_watchers;      // that are no clients of this fake
     } state;
 
   private:
@@ -226,6 +236,8 @@ class FakeCeph {
     void notify_of(const std::string& header);
     std::mutex watches_lock_;            // held while clients are notified
     std::map<uint64_t, Watch> watches_;  // guarded by watches_lock_
+    std::map<uint64_t, std::function<void(uint64_t client)>> lock_watches_;  // …
+    uint64_t other_locker_ = 0;                                              // …; 0: nobody
 };
 
 }  // namespace wss::test

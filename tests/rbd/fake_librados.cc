@@ -270,11 +270,13 @@ ssize_t rados_list_lockers(rados_ioctx_t pool, const char*, const char*, int*, c
     });
 }
 int rados_break_lock(rados_ioctx_t pool, const char*, const char*, const char*, const char*) {
-    return ceph().call(Kind::kLock, static_cast<Pool*>(pool)->client, [] {
+    const int result = ceph().call(Kind::kLock, static_cast<Pool*>(pool)->client, [] {
         if (ceph().state.lock_owner == 0) return -ENOENT;
         ceph().state.lock_owner = 0;
         return 0;
     });
+    if (result == 0) ceph().lock_broken();
+    return result;
 }
 
 // ---- Operations on the header
@@ -343,6 +345,21 @@ int rados_aio_unwatch(rados_ioctx_t pool, uint64_t cookie, rados_completion_t co
                          ceph().unwatch(cookie);
                          end(one, completion, static_cast<int>(result));
                      }});
+    return 0;
+}
+int rados_watch2(rados_ioctx_t, const char*, uint64_t* cookie, rados_watchcb2_t notified, rados_watcherrcb_t,
+                 void* context) {
+    *cookie = ceph().watch_lock([=](uint64_t client) { notified(context, 0, 0, client, nullptr, 0); });
+    return 0;
+}
+int rados_unwatch2(rados_ioctx_t, uint64_t cookie) {
+    ceph().unwatch(cookie);
+    return 0;
+}
+int rados_watch_check(rados_ioctx_t, uint64_t) {
+    return 0;
+}
+int rados_watch_flush(rados_t) {
     return 0;
 }
 int rados_notify_ack(rados_ioctx_t, const char*, uint64_t, uint64_t, const char*, int) {

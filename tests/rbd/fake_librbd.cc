@@ -179,12 +179,14 @@ void rbd_lock_get_owners_cleanup(char** owners, size_t count) {
 }
 int rbd_watchers_list(rbd_image_t, rbd_image_watcher_t* watchers, size_t* count) {
     return ceph().with([=] {
-        const std::vector<uint64_t> alive = ceph().alive();
-        const size_t space = std::exchange(*count, alive.size());
-        if (space < alive.size()) return -ERANGE;
-        for (size_t i = 0; i < alive.size(); ++i)
-            watchers[i] = {.addr = strdup(FakeCeph::address_of(alive[i]).c_str()),
-                           .id = static_cast<int64_t>(alive[i]),
+        std::vector<uint64_t> all = ceph().alive();
+        const auto& dead = ceph().state.dead_watchers;
+        all.insert(all.end(), dead.begin(), dead.end());
+        const size_t space = std::exchange(*count, all.size());
+        if (space < all.size()) return -ERANGE;
+        for (size_t i = 0; i < all.size(); ++i)
+            watchers[i] = {.addr = strdup(FakeCeph::address_of(all[i]).c_str()),
+                           .id = static_cast<int64_t>(all[i]),
                            .cookie = 1};
         return 0;
     });

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The opening of an image: who may have it, and what is left of one that is given up.
 #include <cerrno>
+#include <cstdlib>
+#include <thread>
 
+#include "lib/io/rbd/holder_mark.h"
 #include "tests/rbd/rig.h"
 
 namespace wss::test {
@@ -29,23 +32,121 @@ TEST_F(Opening, shuts_a_dead_owner_out) {
     EXPECT_NE(ceph_.lock_owner(), kDead);
 }
 
-TEST_F(Opening, says_which_client_it_is_and_that_nobody_was_before) {
+// The dead client is the third of a chain.
+class Chain : public Opening {
+  protected:
+    static constexpr io::Succession kOfDead{.chain = 5, .place = 3};
+    static constexpr const char* kKey = "wss_holder";
+    Chain() {
+        ceph_.set_lock_owner(kDead);
+        ceph_.set_metadata(kKey, io::HolderMark{kOfDead, kDead}.text());
+    }
+    void expect_first() const {
+        EXPECT_EQ(backend_->succession().place, 1u);
+        EXPECT_NE(backend_->succession().chain, kOfDead.chain);
+        expect_mark();
+    }
+    void use() {
+        const Io& flush = way().submit(io::Op::kFlush, 0, 0, 0);
+        EXPECT_TRUE(turn_until([&] { return flush.is_done; }));
+    }
+    void expect_mark() const {
+        EXPECT_NE(backend_->succession().chain, 0u);
+        EXPECT_EQ(ceph_.metadata(kKey), (io::HolderMark{backend_->succession(), client()}.text()));
+    }
+};
+
+TEST_F(Chain, begins_with_a_client_that_shut_out_nobody) {
+    ceph_.set_lock_owner(0);
     open();
-    EXPECT_EQ(backend_->succession(), (io::Succession{.holder = client()}));
+    expect_first();
 }
 
-TEST_F(Opening, says_whose_place_it_took) {
-    ceph_.set_lock_owner(kDead);
+TEST_F(Chain, goes_on_with_the_client_that_shut_out_the_one_before) {
     open();
-    EXPECT_EQ(backend_->succession(), (io::Succession{.holder = client(), .former = kDead}));
+    EXPECT_EQ(backend_->succession(), (io::Succession{.chain = kOfDead.chain, .place = kOfDead.place + 1}));
+    expect_mark();
 }
 
-TEST_F(Opening, does_not_say_whose_place_it_took_when_another_may_have_had_the_lock_for_a_moment) {
+TEST_F(Chain, ends_when_another_one_had_the_image) {
+    ceph_.set_metadata(kKey, io::HolderMark{kOfDead, kDead + 1}.text());
+    open();
+    expect_first();
+}
+
+TEST_F(Chain, ends_when_another_one_may_have_had_the_lock_for_a_moment) {
     constexpr uint64_t kOther = 2;
-    ceph_.set_lock_owner(kDead);
     ceph_.add_watcher(kOther);
     open();
-    EXPECT_EQ(backend_->succession(), (io::Succession{.holder = client()}));
+    expect_first();
+}
+
+// It has opened the image after the one look and closed it before the other.
+TEST_F(Chain, ends_when_another_one_had_the_lock_between_two_looks) {
+    ceph_.let_others_lock(2);
+    open();
+    expect_first();
+}
+
+TEST_F(Chain, does_not_end_with_what_the_client_that_was_shut_out_had_sent) {
+    ceph_.let_others_lock(kDead);
+    open();
+    EXPECT_EQ(backend_->succession(), (io::Succession{.chain = kOfDead.chain, .place = kOfDead.place + 1}));
+}
+
+TEST_F(Chain, ends_where_somebody_wrote_over_its_mark) {
+    ceph_.set_metadata(kKey, "5 3 \xff");
+    open();
+    expect_first();
+}
+
+// Of a start before that was killed, for instance.
+TEST_F(Chain, goes_on_after_the_watch_of_a_client_that_ended_without_closing_the_image) {
+    keeps_taken_ = true;
+    ceph_.add_dead_watcher(2);
+    std::thread time([this] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        EXPECT_EQ(ceph_.lock_owner(), kDead);
+        ceph_.remove_dead_watchers();
+    });
+    open("steal=true");
+    time.join();
+    use();
+    EXPECT_EQ(backend_->succession(), (io::Succession{.chain = kOfDead.chain, .place = kOfDead.place + 1}));
+}
+
+TEST_F(Chain, does_not_wait_for_clients_that_are_alive) {
+    keeps_taken_ = true;
+    ceph_.add_watcher(2);
+    open("steal=true");
+    expect_first();
+}
+
+// A process of its own, at the end of which nothing is given back.
+TEST_F(Chain, goes_on_over_an_opening_that_failed) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    const auto fail = [this](bool keeps) {
+        const auto opened = open_larger(keeps);
+        const uint64_t owner = ceph_.lock_owner();
+        std::exit(!opened && owner != 0 && owner != kDead ? 3 : owner == 0 ? 4 : 5);
+    };
+    EXPECT_EXIT(fail(true), testing::ExitedWithCode(3), "Its lock is kept");
+    EXPECT_EXIT(fail(false), testing::ExitedWithCode(4), "");
+    ceph_.set_lock_owner(0);
+    EXPECT_EXIT(fail(true), testing::ExitedWithCode(4), "") << "it was taken from nobody";
+}
+
+TEST_F(Chain, goes_on_over_a_process_that_ended_before_it_was_used) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    const auto end = [this](bool used) {
+        keeps_taken_ = true;
+        open();
+        if (used) use();
+        close();
+        std::exit(ceph_.lock_owner() != 0 ? 3 : 4);
+    };
+    EXPECT_EXIT(end(false), testing::ExitedWithCode(3), "Its lock is kept");
+    EXPECT_EXIT(end(true), testing::ExitedWithCode(4), "");
 }
 
 TEST_F(Opening, breaks_no_lock_of_an_owner_that_cannot_be_shut_out) {

@@ -81,7 +81,8 @@ RbdTest::~RbdTest() {
 }
 
 void RbdTest::open(const std::string& options) {
-    auto opened = io::rbd::RbdBackend::open(specification(options), {.owner = "test"});
+    auto opened =
+        io::rbd::RbdBackend::open(specification(options), {.owner = "test", .keeps_taken = keeps_taken_});
     if (!opened) throw std::runtime_error(opened.status().to_string());
     backend_ = std::move(*opened);
     client_ = ceph_.lock_owner();
@@ -90,6 +91,12 @@ void RbdTest::open(const std::string& options) {
 
 Result<std::unique_ptr<io::Backend>> RbdTest::open_other(const std::string& options) {
     return io::rbd::RbdBackend::open(specification(options), {.owner = "other"});
+}
+
+Result<std::unique_ptr<io::Backend>> RbdTest::open_larger(bool keeps) {
+    return io::rbd::RbdBackend::open(
+        specification({}),
+        {.size = ceph_.size() + kObject, .grow = false, .owner = "other", .keeps_taken = keeps});
 }
 
 Status RbdTest::check(const std::string& options) {

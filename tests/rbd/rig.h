@@ -68,6 +68,8 @@ class RbdTest : public testing::Test {
     void open(const std::string& options = {});
     // Another client of the image.
     Result<std::unique_ptr<io::Backend>> open_other(const std::string& options = {});
+    // … that wants a larger one, which fails when it has the image. `keeps`: as OpenOptions::keeps_taken.
+    Result<std::unique_ptr<io::Backend>> open_larger(bool keeps);
     // Whether it could be opened.
     Status check(const std::string& options = {});
     Way& way() { return *way_; }
@@ -96,6 +98,7 @@ class RbdTest : public testing::Test {
     ManualClock clock_;
     reactor::Reactor reactor_{clock_, {.spin = kNever}};
     std::unique_ptr<io::Backend> backend_;
+    bool keeps_taken_ = false;  // of open(), as OpenOptions says
 
   private:
     std::unique_ptr<Way> way_;

@@ -82,7 +82,7 @@ class Engine::Storage {
     std::unique_ptr<Reach> reach_;  // nullptr: no engine is reached
     reactor::Timer look_;           // set while the SE takes states
     bool owners_ = false;           // it takes owners, too
-    bool holders_ = false;          // … and holders
+    bool chains_ = false;           // … and chains
 };
 
 }  // namespace wss::cache

@@ -106,6 +106,7 @@ class Calls {
     // In librbd. Those are fewer when librbd has called back, on a thread of its own.
     std::atomic<uint32_t> in_librbd{0};
     std::atomic<uint64_t> bytes_in_librbd{0};
+    std::atomic<bool> used{false};  // something was submitted
 
     Calls* next = nullptr;  // of another queue of the client
 

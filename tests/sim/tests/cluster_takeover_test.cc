@@ -11,11 +11,11 @@ using initiator::Outcome;
 // Two processes that may take the place of each other, as Ceph's storage processes with one --join.
 class TakenOver : public StorageElsewhere {
   protected:
-    static constexpr uint64_t kFirst = 7, kSecond = 8;
+    static constexpr io::Succession kFirst{.chain = 7, .place = 1}, kSecond{.chain = 7, .place = 2};
     // The first one serves the volume, and its disk has not what engines hold.
-    void serve(uint64_t taken_from = kFirst) {
-        disk_.succeed({.holder = kFirst});
-        other_disk_.succeed({.holder = kSecond, .former = taken_from});
+    void serve(io::Succession second = kSecond) {
+        disk_.succeed(kFirst);
+        other_disk_.succeed(second);
         start_engines(2);
         set_policy(cache::Policy::kBack);
         disk_.refuse(true);
@@ -54,8 +54,8 @@ TEST_F(TakenOver, a_volume_waits_for_the_process_that_took_its_disk) {
 }
 
 TEST_F(TakenOver, commands_that_the_former_process_failed_are_done_by_the_one_that_took_its_disk) {
-    disk_.succeed({.holder = kFirst});
-    other_disk_.succeed({.holder = kSecond, .former = kFirst});
+    disk_.succeed(kFirst);
+    other_disk_.succeed(kSecond);
     world_.run_for(from_s(1));  // the report
     start_other_storage();
     for (uint64_t at = 128; at < 1024; at += 128) clients_[0]->begin(Operation::kWrite, at, 128);
@@ -65,8 +65,8 @@ TEST_F(TakenOver, commands_that_the_former_process_failed_are_done_by_the_one_th
 }
 
 TEST_F(TakenOver, a_target_that_starts_again_believes_the_process_that_took_the_disk_from_the_last_one) {
-    disk_.succeed({.holder = kFirst});
-    other_disk_.succeed({.holder = kSecond, .former = kFirst});
+    disk_.succeed(kFirst);
+    other_disk_.succeed(kSecond);
     crash_target_with_dirty_lines();
     lose();
     restart_target();
@@ -77,8 +77,8 @@ TEST_F(TakenOver, a_target_that_starts_again_believes_the_process_that_took_the_
 }
 
 TEST_F(TakenOver, flushes_do_not_fail_for_what_the_former_process_did_not_bring_home) {
-    disk_.succeed({.holder = kFirst});
-    other_disk_.succeed({.holder = kSecond, .former = kFirst});
+    disk_.succeed(kFirst);
+    other_disk_.succeed(kSecond);
     start_engines(2);
     set_policy(cache::Policy::kBack);
     start_other_storage();
@@ -118,7 +118,7 @@ class HeardBeforeARestart : public TakenOver {
         storage_node_.crash();
         bury(std::move(storage_));
         disk_.give_back();
-        disk_.succeed({.holder = kSecond + 1});
+        disk_.succeed({.chain = 8, .place = 1});
         restart_target();
         storage_node_.restart();
         start_storage();
@@ -151,10 +151,30 @@ TEST_F(HeardBeforeARestart, the_process_that_took_the_disk_from_the_last_one_is_
 
 // Which need not be a target, and leaves no trace.
 TEST_F(TakenOver, a_volume_is_lost_when_another_one_may_have_had_the_disk_in_between) {
-    constexpr uint64_t kUnknown = 0;
-    serve(kUnknown);
+    serve({.chain = 8, .place = 2});
     start_other_storage();
     lose();
+    expect_lost();
+}
+
+// A start that took the disk and failed, or was killed.
+TEST_F(TakenOver, a_volume_goes_on_with_a_process_that_took_its_disk_from_one_that_never_came) {
+    constexpr io::Succession kThird{.chain = 7, .place = 3};
+    serve(kThird);
+    lose();
+    world_.run_for(from_s(3));
+    start_other_storage();
+    expect_home();
+}
+
+TEST_F(TakenOver, a_volume_does_not_go_back_to_a_process_of_before_the_one_that_lost_its_disk) {
+    disk_.succeed(kSecond);
+    other_disk_.succeed(kFirst);
+    crash_target_with_dirty_lines();
+    lose();
+    restart_target();
+    ASSERT_TRUE(until([&] { return joined(); }));
+    start_other_storage();
     expect_lost();
 }
 

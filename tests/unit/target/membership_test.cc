@@ -23,7 +23,7 @@ TEST(Membership, has_one_version_whatever_is_in_it) {
                      .ownership = "b 1",
                      .owner = UINT64_MAX,
                      .process = 1,
-                     .taken = 2,
+                     .taken = {.chain = UINT64_MAX, .place = 2},
                      .storage = {.name = "c", .file = "d"}};
     full.given_up.insert(9);
     full.storage_lost.insert(5);

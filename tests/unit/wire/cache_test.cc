@@ -143,8 +143,8 @@ TEST(CacheMessages, TheStateOfAVolumeComesBackAsItWasAndContradictionsAreRefused
           CacheVolumeState{.number = 1, .error = 108, .text = "blocklisted"},
           CacheVolumeState{.bytes = 512, .owner = 1},
           CacheVolumeState{.bytes = 512, .owner = 7, .text = "waits"},
-          CacheVolumeState{.bytes = 512, .holder = 3},
-          CacheVolumeState{.bytes = 512, .owner = 7, .holder = 3, .former = 2, .text = "waits"}}) {
+          CacheVolumeState{.bytes = 512, .chain = 3},
+          CacheVolumeState{.bytes = 512, .owner = 7, .chain = 3, .place = 2, .text = "waits"}}) {
         ASSERT_EQ(sent(state, back), ParseError::kNone);
         EXPECT_EQ(back, state);
     }
@@ -158,12 +158,12 @@ TEST(CacheMessages, TheStateOfAVolumeComesBackAsItWasAndContradictionsAreRefused
     unowned.flags |= 2;
     EXPECT_EQ(parse_volume_state(unowned, back), ParseError::kOutOfBounds);
     Record unheld = first_record(put_volume_state({.bytes = 512, .text = "more than two numbers"}, memory));
-    unheld.flags |= 4;
+    unheld.flags |= 8;
     EXPECT_EQ(parse_volume_state(unheld, back), ParseError::kNone) << "its text is taken for them";
     unheld = first_record(put_volume_state({.bytes = 512}, memory));
-    unheld.flags |= 4;
+    unheld.flags |= 8;
     EXPECT_EQ(parse_volume_state(unheld, back), ParseError::kOutOfBounds);
-    Record nobody = first_record(put_volume_state({.bytes = 512, .holder = 1}, memory));
+    Record nobody = first_record(put_volume_state({.bytes = 512, .chain = 1}, memory));
     std::fill_n(memory.begin() + kRecordHead + 16, 8, std::byte{0});
     EXPECT_EQ(parse_volume_state(nobody, back), ParseError::kContradiction);
     std::array<std::byte, 4> none{};

@@ -48,7 +48,7 @@ Result<std::unique_ptr<Backend>> RbdBackend::open(const std::string& rest, const
     // An image that was lost is taken back by the operator's word alone: two targets that both steal by their
     // specification would else take it from each other for ever.
     parsed->steal = (parsed->steal && !options.any_size) || options.steal;
-    auto client = Client::open(*parsed, options.read_only, options.owner);
+    auto client = Client::open(*parsed, options);
     if (!client) return client.status();
     std::unique_ptr<RbdBackend> backend(new RbdBackend(std::move(*client)));
     WSS_TRY(backend->fit(options));

@@ -21,11 +21,12 @@ constexpr uint64_t kObjectMapMax = 256'000'000;  // objects (MAX_OBJECT_MAP_OBJE
 
 std::atomic<uint32_t> Client::alive_{0};
 
-Client::Client(const RbdOptions& options, bool read_only, std::string owner)
+Client::Client(const RbdOptions& options, const OpenOptions& how)
     : options_(options),
-      read_only_(read_only),
+      read_only_(how.read_only),
       opened_at_(SystemClock().now()),
-      owner_(std::move(owner)),
+      owner_(how.owner),
+      keeps_taken_(how.keeps_taken),
       commands_until_(opened_at_ + from_s(options.open_timeout)) {
     ++alive_;
 }
@@ -38,21 +39,20 @@ Client::~Client() {
     --alive_;
 }
 
-Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, bool read_only,
-                                             const std::string& owner) {
-    return begin(options, read_only, owner, &Client::start);
+Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, const OpenOptions& how) {
+    return begin(options, how, &Client::start);
 }
 
 Status Client::check(const RbdOptions& options) {
-    auto client = begin(options, false, {}, &Client::look_for_owner);
+    auto client = begin(options, {}, &Client::look_for_owner);
     if (!client) return client.status();
     Closing closing = begin_close(*client);
     end_close(closing);
     return Status::ok();
 }
 
-Result<std::shared_ptr<Client>> Client::begin(const RbdOptions& options, bool read_only,
-                                              const std::string& owner, Status (Client::*how)()) {
+Result<std::shared_ptr<Client>> Client::begin(const RbdOptions& options, const OpenOptions& how,
+                                              Status (Client::*step)()) {
     const std::string name = "rbd:" + options.name();
     WSS_TRY(check_room().within(name));
     if (leaks.load() >= kLeaksMax)
@@ -61,11 +61,11 @@ Result<std::shared_ptr<Client>> Client::begin(const RbdOptions& options, bool re
             "{}: {} openings and other calls of Ceph failed because descriptors, threads or memory "
             "ran out, and what they had made cannot be released: restart the target",
             name, kLeaksMax);
-    std::shared_ptr<Client> client(new Client(options, read_only, owner), [](Client* one) { delete one; });
+    std::shared_ptr<Client> client(new Client(options, how), [](Client* one) { delete one; });
     BoundedCall call;
-    Status begun = call.start([client, how] {
-        Status status = (client.get()->*how)();
-        if (!status) client->stop();
+    Status begun = call.start([client, step] {
+        Status status = (client.get()->*step)();
+        if (!status) end(client);
         return status;
     });
     if (!begun) return begun.within(name);
@@ -97,7 +97,7 @@ Client::Closing Client::begin_close(const std::shared_ptr<Client>& client) {
     if (!keeps_lock(client->loss_.load())) client->claim_.release();
     closing.call.emplace();
     Status begun = closing.call->start([client] {
-        client->stop();
+        end(client);
         return Status::ok();
     });
     if (begun) return closing;
@@ -192,15 +192,42 @@ Status Client::start_keeper() {
     return Status::ok();
 }
 
+void Client::end(const std::shared_ptr<Client>& client) {
+    if (!client->stays_taken()) return client->stop();
+    log::warning(
+        "rbd:{}: the image was taken from another client and not used. Its lock is kept, and is that of "
+        "a dead client when this process has ended",
+        client->options_.name());
+    client->end_keeper();
+    client->claim_.release();
+    // It lives as long as the process.
+    static auto* const all = new std::vector<std::shared_ptr<Client>>;
+    static std::mutex guards_all;
+    std::lock_guard lock(guards_all);
+    all->push_back(client);
+}
+
+// Nobody had the image between the client that it was taken from and the one that takes it next.
+bool Client::stays_taken() const noexcept {
+    if (!keeps_taken_ || succession().place <= 1) return false;
+    for (const Calls* calls = calls_.load(); calls != nullptr; calls = calls->next)
+        if (calls->used.load()) return false;
+    return true;
+}
+
+void Client::end_keeper() {
+    std::unique_lock lock(keeper_lock_);
+    stopping_ = true;
+    keeper_wake_.notify_all();
+    follower_wake_.notify_all();
+    lock.unlock();
+    if (keeper_.joinable()) keeper_.join();
+}
+
 // The mirror of start(), from wherever it came to.
 void Client::stop() {
-    {
-        std::lock_guard lock(keeper_lock_);
-        stopping_ = true;
-        keeper_wake_.notify_all();
-        follower_wake_.notify_all();
-    }
-    if (keeper_.joinable()) keeper_.join();
+    end_keeper();
+    lock_watch_.reset();
     // The follower may wait for librbd, the next owner must not wait for it.
     if (image_ != nullptr) give_up_lock();
     if (follower_.joinable()) follower_.join();

@@ -43,6 +43,7 @@
 #include "lib/io/rbd/plugin/boot_time.h"
 #include "lib/io/rbd/plugin/bounded.h"
 #include "lib/io/rbd/plugin/claim.h"
+#include "lib/io/rbd/plugin/lock_watch.h"
 #include "lib/io/rbd/plugin/look.h"
 #include "lib/io/rbd/plugin/parents.h"
 #include "lib/io/rbd/plugin/questions.h"
@@ -69,10 +70,8 @@ constexpr bool keeps_lock(Loss loss) {
 
 class Client {
   public:
-    // Bounded by open_timeout.
-    // `owner`: as OpenOptions says.
-    static Result<std::shared_ptr<Client>> open(const RbdOptions& options, bool read_only,
-                                                const std::string& owner);
+    // Bounded by open_timeout. Of `how`: what concerns neither a size nor whom to shut out.
+    static Result<std::shared_ptr<Client>> open(const RbdOptions& options, const OpenOptions& how);
     // As io::check_backend(), bounded by open_timeout and close_timeout.
     static Status check(const RbdOptions& options);
     // All requests are done. Bounded by close_timeout from its beginning; then the client is abandoned.
@@ -141,10 +140,10 @@ class Client {
     static uint32_t alive() { return alive_.load(); }
 
   private:
-    Client(const RbdOptions& options, bool read_only, std::string owner);
+    Client(const RbdOptions& options, const OpenOptions& how);
     ~Client();
-    static Result<std::shared_ptr<Client>> begin(const RbdOptions& options, bool read_only,
-                                                 const std::string& owner, Status (Client::*how)());
+    static Result<std::shared_ptr<Client>> begin(const RbdOptions& options, const OpenOptions& how,
+                                                 Status (Client::*step)());
     Status look_for_image();
     Status look_for_owner();
     Status start();
@@ -159,6 +158,9 @@ class Client {
     std::string metadata_of(const std::string& header, std::string_view key) const;
     Status claim();
     Status start_keeper();
+    static void end(const std::shared_ptr<Client>& client);
+    bool stays_taken() const noexcept;
+    void end_keeper();
     void stop();
 
     void keep_connection();
@@ -185,10 +187,11 @@ class Client {
     Status check_primary() const;
     Result<uint64_t> end_former_owner(const std::string& owner);
     Status wait_until_dead(const std::string& owner);
+    Status wait_for_dead_watches(const std::string& owner) const;
     Status refuse_live(const std::string& owner) const;
     Status uses_it(const std::string& owner) const;
     Result<uint64_t> shut_out(const std::string& owner);
-    void note_succession(uint64_t former);
+    Status note_succession(uint64_t former);
     Status shut_itself_out();
     Status blocklist(const std::string& address, const std::string& failure_text);
     int ask_monitors(const std::string& command) const;
@@ -205,6 +208,7 @@ class Client {
     Result<std::optional<Watcher>> watcher_of(const std::string& address) const;
     bool is_open_elsewhere(uint64_t besides) const;
     bool answers(uint64_t id) const;
+    std::vector<uint64_t> answering() const;
 
     // object_map.cc
     void doubt_map(int error) noexcept;
@@ -270,9 +274,11 @@ class Client {
     const bool read_only_;
     const Nanoseconds opened_at_;
     const std::string owner_;
+    const bool keeps_taken_;
     std::string place_;      // the cluster, and the pool in it: not that of a copy which was put in its place
     std::string ownership_;  // see ownership.h, and place_
     Succession succession_;  // from its opening on
+    std::optional<LockWatch> lock_watch_;  // while it breaks a lock and takes it
     rados_t cluster_ = nullptr;
     std::shared_ptr<void> connection_;  // cluster_; its last owner shuts it down
     rados_ioctx_t pool_ = nullptr;

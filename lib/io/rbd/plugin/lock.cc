@@ -23,6 +23,7 @@
 
 #include "lib/base/log.h"
 #include "lib/io/rbd/plugin/client.h"
+#include "lib/io/rbd/plugin/ownership.h"
 #include "lib/io/rbd/plugin/refusal.h"
 
 namespace wss::io::rbd {
@@ -85,8 +86,7 @@ Status Client::take_lock() {
         if (result == 0) {
             // Nobody but the owner marks it.
             maps_objects_.store(found_map_);
-            note_succession(former);
-            return Status::ok();
+            return note_succession(former);
         }
         former = 0;
         if (result == EROFS || result == EINVAL) WSS_TRY(check_primary());
@@ -120,6 +120,7 @@ Result<uint64_t> Client::end_former_owner(const std::string& owner) {
                 "rbd:{}: the client at {} has the image and may be alive: it is shut out (steal=true)",
                 options_.name(), owner);
     }
+    if (keeps_taken_) WSS_TRY(wait_for_dead_watches(owner));
     // One that closed the image meanwhile has no watch either, and lives: its other images stay its own. It
     // releases the lock before its watch ends.
     auto now = lock_owner();
@@ -128,10 +129,16 @@ Result<uint64_t> Client::end_former_owner(const std::string& owner) {
 }
 
 // One that opened the image for writing and waited for its lock could have had that between `former` and this
-// client. Who has the image open so watches its header, from before it has the lock.
-void Client::note_succession(uint64_t former) {
-    succession_.holder = rados_get_instance_id(cluster_);
-    if (former != 0 && !is_open_elsewhere(former)) succession_.former = former;
+// client. Who has the image open so watches its header, from before it has the lock; who has closed it again
+// has notified lock_watch_.
+Status Client::note_succession(uint64_t former) {
+    const bool follows =
+        former != 0 && !is_open_elsewhere(former) && lock_watch_ && !lock_watch_->saw_another();
+    lock_watch_.reset();
+    auto noted = note_holder(image_, rados_get_instance_id(cluster_), follows ? former : 0);
+    if (!noted) return noted.status();
+    succession_ = *noted;
+    return Status::ok();
 }
 
 bool Client::is_open_elsewhere(uint64_t besides) const {
@@ -153,6 +160,31 @@ Status Client::wait_until_dead(const std::string& owner) {
         WSS_TRY(check_wanted());
         std::this_thread::sleep_for(kLookAgain);
     }
+}
+
+// A client that ended without closing the image is listed as a watcher for osd_client_watch_timeout. It could
+// have had the lock between `owner` and this client, which would not continue the chain of `owner` then.
+Status Client::wait_for_dead_watches(const std::string& owner) const {
+    const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve;
+    for (bool waits = false; SystemClock().now() < limit; waits = true) {
+        auto others = watchers();
+        if (!others) return others.status();
+        const uint64_t self = rados_get_instance_id(cluster_);
+        std::erase_if(*others,
+                      [&](const Watcher& one) { return one.client == self || one.address == owner; });
+        if (others->empty()) break;
+        const std::vector<uint64_t> alive = answering();
+        const auto dead = std::find_if(others->begin(), others->end(), [&](const Watcher& one) {
+            return std::find(alive.begin(), alive.end(), one.client) == alive.end();
+        });
+        if (dead == others->end()) break;
+        if (!waits)
+            log::info("rbd:{}: waits for the end of the watch of a client at {} that does not answer",
+                      options_.name(), dead->address);
+        WSS_TRY(check_wanted());
+        std::this_thread::sleep_for(kLookAgain);
+    }
+    return Status::ok();
 }
 
 Status Client::uses_it(const std::string& owner) const {
@@ -221,19 +253,24 @@ Result<std::optional<Client::Watcher>> Client::watcher_of(const std::string& add
     return std::optional<Watcher>();
 }
 
-// False also when that cannot be known.
 bool Client::answers(uint64_t id) const {
+    const std::vector<uint64_t> all = answering();
+    return std::find(all.begin(), all.end(), id) != all.end();
+}
+
+// The clients with the image open that answer a notification. None when that cannot be known.
+std::vector<uint64_t> Client::answering() const {
     char* reply = nullptr;
     size_t length = 0;
     // Empty: a change of the header, as the first versions of librbd wrote it.
     (void)rados_notify2(pool_, header_.c_str(), "", 0, kNoticeMs, &reply, &length);
-    if (reply == nullptr) return false;
+    std::vector<uint64_t> found;
+    if (reply == nullptr) return found;
     notify_ack_t* acks = nullptr;
     notify_timeout_t* timeouts = nullptr;
     size_t ack_count = 0, timeout_count = 0;
-    bool found = false;
     if (rados_decode_notify_response(reply, length, &acks, &ack_count, &timeouts, &timeout_count) == 0) {
-        for (size_t i = 0; i < ack_count; ++i) found |= acks[i].notifier_id == id;
+        for (size_t i = 0; i < ack_count; ++i) found.push_back(acks[i].notifier_id);
         rados_free_notify_response(acks, ack_count, timeouts);
     }
     rados_buffer_free(reply);
@@ -307,6 +344,8 @@ Status Client::command_monitors(const std::string& failure_text, const std::func
 Result<uint64_t> Client::shut_out(const std::string& owner) {
     WSS_TRY(blocklist(
         owner, fmt::format("the former owner at {} cannot be blocklisted, and could go on to write", owner)));
+    // The process may end while it waits.
+    log::warning("rbd:{}: the client at {} is blocklisted from now on", options_.name(), owner);
     Status known = wait_for_blocklist(
         fmt::format("the former owner at {} is blocklisted, but its lock is not broken", owner));
     if (Status wanted = check_wanted(); !wanted) {
@@ -318,6 +357,7 @@ Result<uint64_t> Client::shut_out(const std::string& owner) {
     Locker locker;
     int result = -find_locker(owner, locker);
     const uint64_t former = result == 0 ? client_number(locker.client) : 0;
+    if (former != 0) lock_watch_.emplace(cluster_, pool_, header_, former);
     const bool alone = former != 0 && !is_open_elsewhere(former);
     if (result == 0) result = -break_lock(locker);
     if (result == ENOENT)

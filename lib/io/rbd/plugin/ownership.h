@@ -7,6 +7,9 @@
 // remembers the number with it.
 //
 // Other programs (qemu, rbd bench) write no such name.
+//
+// It also names the client that had the image last, and its place in a chain of clients each of which shut
+// out the one before: who follows in the chain knows that nobody of any kind had the image in between.
 #pragma once
 
 #include <rbd/librbd.h>
@@ -14,6 +17,7 @@
 #include <string>
 
 #include "lib/base/status.h"
+#include "lib/io/ownership.h"
 
 namespace wss::io::rbd {
 
@@ -21,5 +25,9 @@ namespace wss::io::rbd {
 // client does not. `owner` empty: another one than all before. `name` of the image, for the log.
 Result<std::string> note_owner(rbd_image_t image, const std::string& name, const std::string& header,
                                const std::string& owner, bool read_only);
+
+// With the lock. The place of this client, which shut out `former`; 0: it did not, or somebody may have had
+// the image in between.
+Result<Succession> note_holder(rbd_image_t image, uint64_t client, uint64_t former);
 
 }  // namespace wss::io::rbd

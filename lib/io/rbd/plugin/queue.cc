@@ -98,6 +98,7 @@ void RbdQueue::submit(Request& request) noexcept {
     waiting_.push_back(request);
     ++waiting_count_;
     ++in_flight_;
+    calls_.used.store(true, std::memory_order_relaxed);
 }
 
 size_t RbdQueue::poll() noexcept {

@@ -85,7 +85,7 @@ class StorageState : public ::testing::Test, public fabric::ListenHandler, publi
                                                           .operations = 16,
                                                           .states = takes_states_,
                                                           .owners = takes_owners_,
-                                                          .holders = takes_holders_},
+                                                          .chains = takes_chains_},
                                                          data);
         EXPECT_TRUE(link_->accept(*request, *poller_, {data.data(), length}));
     }
@@ -116,7 +116,7 @@ class StorageState : public ::testing::Test, public fabric::ListenHandler, publi
     std::unique_ptr<RecordLink> link_;
     std::unique_ptr<Engine> storage_;
     std::vector<CacheVolumeState> states_;
-    bool takes_states_ = true, takes_owners_ = false, takes_holders_ = false, ready_ = false,
+    bool takes_states_ = true, takes_owners_ = false, takes_chains_ = false, ready_ = false,
          answered_ = false;
 };
 
@@ -159,16 +159,16 @@ TEST_F(StorageState, a_storage_engine_that_does_not_know_owners_is_told_of_none)
     EXPECT_EQ(states_.back(), (CacheVolumeState{.bytes = 4 << 20}));
 }
 
-TEST_F(StorageState, storage_tells_whose_place_it_took_to_who_takes_that) {
-    backend_.place = {.holder = 9, .former = 8};
-    takes_holders_ = true;
+TEST_F(StorageState, storage_tells_its_place_among_the_holders_to_who_takes_that) {
+    backend_.place = {.chain = 9, .place = 8};
+    takes_chains_ = true;
     start(true);
     ASSERT_EQ(states_.size(), 1u);
-    EXPECT_EQ(states_.back(), (CacheVolumeState{.bytes = 4 << 20, .holder = 9, .former = 8}));
+    EXPECT_EQ(states_.back(), (CacheVolumeState{.bytes = 4 << 20, .chain = 9, .place = 8}));
 }
 
-TEST_F(StorageState, a_storage_engine_that_does_not_know_holders_is_told_of_none) {
-    backend_.place = {.holder = 9, .former = 8};
+TEST_F(StorageState, a_storage_engine_that_does_not_know_holders_is_told_of_no_place) {
+    backend_.place = {.chain = 9, .place = 8};
     start(true);
     ASSERT_EQ(states_.size(), 1u);
     EXPECT_EQ(states_.back(), (CacheVolumeState{.bytes = 4 << 20}));

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Storage processes that take an image from one another, and what becomes of writes that engines hold. Long; `make check-ceph` runs them."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from .cache_cluster import until
+from .ceph_cluster import CephCluster
+from .programs import Target, build_shim, pause
+from .rawnbd import FLUSH, READ, WRITE, RawNbd
+from .test_ceph import KIB, volume
+from .test_ceph_faults import Writer, storage_elsewhere
+from .test_ceph_ownership import bench
+
+pytestmark = pytest.mark.skipif(not os.environ.get("WSS_CEPH_FAULTS"), reason="long: make check-ceph")
+
+BLOCK = 4 * KIB
+
+
+@pytest.fixture(scope="module")
+def ceph(tmp_path_factory):
+    with CephCluster(tmp_path_factory.mktemp("ceph")) as cluster:
+        yield cluster
+
+
+@contextlib.contextmanager
+def second_storage(ceph, tmp_path, cluster, image):
+    """… with the same --join, which takes the image from whoever has it."""
+    (tmp_path / "second").mkdir(exist_ok=True)
+    storage = Target(cluster._address("rs2"), {"disk": ceph.backend(image, steal="true")}, tmp_path / "second", "--role", "rs", "--join", cluster.join)
+    storage.start_seconds = 50  # it may wait until Ceph counts a client as dead
+    storage.start()
+    try:
+        yield storage
+    finally:
+        storage.kill()
+
+
+@contextlib.contextmanager
+def first_storage(ceph, tmp_path, image):
+    """A volume under write-back, and the process that has its image."""
+    with storage_elsewhere(ceph, tmp_path, image, "8M", engines=2) as (cluster, first):
+        until(lambda: cluster.status()["volumes"], 30, "the volume is there")
+        cluster.policy("write-back")
+        yield cluster, first
+
+
+def takeovers(cluster) -> int:
+    return len(re.findall(r"the process at \S+ took its real storage", cluster.target.log.read_text()))
+
+
+def test_a_volume_goes_on_with_the_storage_process_that_took_its_image_from_the_one_that_runs(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with first_storage(ceph, tmp_path, image) as (cluster, first):
+        with Writer(nbd(cluster.target, "disk").socket) as writer:
+            until(lambda: len(writer.acknowledged) == Writer.BLOCKS, 30, "the load runs")
+            with second_storage(ceph, tmp_path, cluster, image):
+                until(lambda: takeovers(cluster) == 1, 30, "the other one serves it")
+                number = writer.number
+                until(lambda: writer.number > number + Writer.BLOCKS, 30, "the load goes on")
+                # And back, as a service that is restarted.
+                first.kill()
+                first.start()
+                until(lambda: takeovers(cluster) == 2, 30, "the first one serves it")
+                number = writer.number
+                until(lambda: writer.number > number + Writer.BLOCKS, 30, "the load goes on")
+        assert writer.errors == 0
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            writer.check(client)
+            assert client.command(FLUSH, 0, 0)[0] == 0
+        assert cluster.target.stop() == 0
+        ceph.rbd("export", image, tmp_path / "out")
+        stored = (tmp_path / "out").read_bytes()
+        for block, number in writer.acknowledged.items():
+            found = int.from_bytes(stored[block * BLOCK : block * BLOCK + 8], "little")
+            assert number <= found <= writer.attempted[block], (block, number, found)
+
+
+def fail_start(ceph, tmp_path, cluster, image) -> str:
+    """A start that takes the image and cannot make the file of its second volume. Returns what it logs."""
+    volumes = {"disk": ceph.backend(image, steal="true"), "more": f"aio:{tmp_path}/more.img,size=1G,create"}
+    (tmp_path / "failing").mkdir()
+    failing = Target(cluster._address("rs3"), volumes, tmp_path / "failing", "--role", "rs", "--join", cluster.join)
+    failing.command = ["prlimit", "--fsize=1048576", *failing.command]
+    with pytest.raises(AssertionError, match="did not get ready"):
+        failing.start()
+    return failing.log.read_text()
+
+
+# Dies when it has the image open.
+LOOKS = r"""
+#include <signal.h>
+#include <stddef.h>
+#include <unistd.h>
+
+int rbd_lock_get_owners(void* image, int* mode, char** owners, size_t* count)
+{
+    return kill(getpid(), SIGKILL);
+}
+"""
+
+
+def look_and_die(ceph, tmp_path, cluster, image) -> None:
+    """A start that is killed when it has the image open, and has taken nothing. Ceph lists its watch for 30 s."""
+    (tmp_path / "killed").mkdir()
+    killed = Target(cluster._address("rs3"), {"disk": ceph.backend(image, steal="true")}, tmp_path / "killed", "--role", "rs", "--join", cluster.join)
+    shim = build_shim(tmp_path / "killed", LOOKS)
+    done = subprocess.run(killed.command, env=os.environ | {"LD_PRELOAD": str(shim)}, capture_output=True, timeout=60)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert ceph.rbd("status", image).count("watcher=") > 1
+
+
+def stop_unused(ceph, tmp_path, cluster, image) -> None:
+    """A storage process that is stopped while the target has no time for it."""
+    pause(cluster.target.process)
+    with second_storage(ceph, tmp_path, cluster, image) as second:
+        assert second.stop() == 0
+    cluster.target.process.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize("between", ["fails", "killed", "looks", "unused"])
+def test_a_volume_goes_on_with_the_storage_process_after_one_that_took_its_image_and_ended(ceph, tmp_path, nbd, between):
+    image = ceph.create_image("8M")
+    with first_storage(ceph, tmp_path, image) as (cluster, first):
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            until(lambda: client.command(WRITE, 0, BLOCK, b"0" * BLOCK)[0] == 0, 30, "a write")
+            pause(first.process)
+            assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+            assert cluster.dirty() > 0
+            if between == "fails":
+                log = fail_start(ceph, tmp_path, cluster, image)
+                assert "its lock is broken" in log and "Its lock is kept" in log, log
+            elif between == "killed":
+                with second_storage(ceph, tmp_path, cluster, image) as second:
+                    second.kill()
+            elif between == "looks":
+                look_and_die(ceph, tmp_path, cluster, image)
+            else:
+                stop_unused(ceph, tmp_path, cluster, image)
+            with second_storage(ceph, tmp_path, cluster, image):
+                first.process.send_signal(signal.SIGCONT)
+                until(lambda: cluster.dirty() == 0, 30, "what engines hold comes home")
+                assert volume(cluster)["trouble"] == ""
+                until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 10, "a flush")
+                assert client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK)
+
+
+# Waits between the breaking of a lock and the taking of it until the file SHIM_GO exists.
+BETWEEN = r"""
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static int broken;
+int rados_break_lock(void* io, const char* object, const char* name, const char* client, const char* cookie)
+{
+    int (*real)(void*, const char*, const char*, const char*, const char*) = dlsym(dlopen("librados.so.2", RTLD_NOW), "rados_break_lock");
+    broken = 1;
+    return real(io, object, name, client, cookie);
+}
+int rbd_lock_acquire(void* image, int mode)
+{
+    int (*real)(void*, int) = dlsym(dlopen("librbd.so.1", RTLD_NOW), "rbd_lock_acquire");
+    if (broken) {
+        close(open(getenv("SHIM_WAITS"), O_CREAT | O_WRONLY, 0600));
+        for (int i = 0; i < 400 && access(getenv("SHIM_GO"), F_OK) != 0; i++) usleep(50000);
+    }
+    return real(image, mode);
+}
+"""
+
+
+def test_a_volume_is_lost_when_a_program_had_its_image_while_another_storage_process_took_it(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    shim = build_shim(tmp_path, BETWEEN)
+    with first_storage(ceph, tmp_path, image) as (cluster, first), RawNbd(nbd(cluster.target, "disk").socket) as client:
+        until(lambda: client.command(WRITE, 0, BLOCK, b"0" * BLOCK)[0] == 0, 30, "a write")
+        pause(first.process)
+        assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+        assert cluster.dirty() > 0
+        (tmp_path / "second").mkdir()
+        second = Target(cluster._address("rs2"), {"disk": ceph.backend(image, steal="true")}, tmp_path / "second", "--role", "rs", "--join", cluster.join)
+        second.command = ["env", f"LD_PRELOAD={shim}", f"SHIM_WAITS={tmp_path}/waits", f"SHIM_GO={tmp_path}/go", *second.command]
+        starter = threading.Thread(target=second.start)
+        starter.start()
+        try:
+            until((tmp_path / "waits").exists, 20, "the lock is broken")
+            ceph.rbd("bench", "--io-type", "write", "--io-size", "4K", "--io-threads", "1", "--io-total", "4K", image)
+            (tmp_path / "go").touch()
+            starter.join(20)
+            first.process.send_signal(signal.SIGCONT)
+            until(lambda: volume(cluster)["trouble"].startswith("blocklisted"), 30, "it is lost")
+            assert cluster.dirty() > 0, "nothing goes over what the program wrote"
+        finally:
+            (tmp_path / "go").touch()
+            starter.join(20)
+            second.kill()
+
+
+def test_a_volume_is_lost_when_a_program_had_its_image_between_two_storage_processes(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with first_storage(ceph, tmp_path, image) as (cluster, first):
+        with RawNbd(nbd(cluster.target, "disk").socket) as client:
+            until(lambda: client.command(WRITE, 0, BLOCK, b"0" * BLOCK)[0] == 0, 30, "a write")
+            pause(first.process)
+            assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+            assert cluster.dirty() > 0
+            lock = json.loads(ceph.rbd("lock", "ls", "--format", "json", image))[0]
+            ceph.rbd("lock", "rm", image, lock["id"], lock["locker"])
+            with bench(ceph, image, tmp_path / "bench"):
+                pass
+            first.process.send_signal(signal.SIGCONT)
+            until(lambda: "waits for a process that took its real storage" in volume(cluster)["trouble"], 30, "the loss is reported")
+            with second_storage(ceph, tmp_path, cluster, image):
+                until(lambda: "waits for" not in volume(cluster)["trouble"], 30, "it is lost")
+                time.sleep(2)
+                assert cluster.dirty() > 0, "nothing goes over what the program wrote"
