@@ -43,11 +43,13 @@ class Admission::Port final : public fabric::ListenHandler {
 };
 
 Admission::Admission(Nets& nets, EngineSet& engines, Members& members, RecoveryRun& recovery,
-                     const Life& life, reactor::Reactor& reactor, Limits limits, EngineLinkOwner& owner)
+                     StorageNodes& nodes, const Life& life, reactor::Reactor& reactor, Limits limits,
+                     EngineLinkOwner& owner)
     : nets_(nets),
       engines_(engines),
       members_(members),
       recovery_(recovery),
+      nodes_(nodes),
       life_(life),
       reactor_(reactor),
       limits_(limits),
@@ -62,6 +64,7 @@ Result<fabric::Address> Admission::listen(size_t net, const fabric::Address& add
     ports_.push_back(std::move(port));
     nets_[net].scheme = address.scheme;
     recovery_.engines_may_join();
+    nodes_.engines_may_join(reactor_.clock().now());
     return bound;
 }
 

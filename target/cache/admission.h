@@ -22,6 +22,7 @@
 #include "target/cache/members.h"
 #include "target/cache/nets.h"
 #include "target/cache/recovery_run.h"
+#include "target/cache/storage_nodes.h"
 
 namespace wss::se {
 
@@ -31,8 +32,8 @@ class Admission {
         uint32_t line_bytes = 0;
         uint64_t lines_max = 0;  // of all engines
     };
-    Admission(Nets& nets, EngineSet& engines, Members& members, RecoveryRun& recovery, const Life& life,
-              reactor::Reactor& reactor, Limits limits, EngineLinkOwner& owner);
+    Admission(Nets& nets, EngineSet& engines, Members& members, RecoveryRun& recovery, StorageNodes& nodes,
+              const Life& life, reactor::Reactor& reactor, Limits limits, EngineLinkOwner& owner);
     ~Admission();
 
     Result<fabric::Address> listen(size_t net, const fabric::Address& address);
@@ -72,6 +73,7 @@ class Admission {
     EngineSet& engines_;
     Members& members_;
     RecoveryRun& recovery_;
+    StorageNodes& nodes_;
     const Life& life_;
     reactor::Reactor& reactor_;
     const Limits limits_;

@@ -106,6 +106,7 @@ void RemoteQueue::attach(const EngineLink& engine, const wire::CacheVolume& volu
     boot_ = volume.boot;
     away_since_ = kNever;
     taken_ = {};
+    last_.reset();
     refuses_ = false;
     served_by_ = engine.identity().identity;
     note_process(engine);
@@ -128,23 +129,31 @@ bool RemoteQueue::accepts_refusal_of(const EngineLink& engine) const noexcept {
 void RemoteQueue::remember(uint64_t owner, uint64_t process, io::Succession taken) {
     owner_ = owner;
     served_by_ = process;
+    if (process != 0) last_ = Wait{.looked = reactor_.now(), .waited = {}};
     if (taken.chain != 0) note_taken(taken, "its process reported it before the target was restarted");
 }
 
 void RemoteQueue::note_taken(io::Succession from, std::string why) {
     taken_.from = from;
     taken_.why = std::move(why);
-    taken_.looked = reactor_.now();
-    taken_.waited = {};
+    taken_.wait = {.looked = reactor_.now(), .waited = {}};
     index_ = {};
     incarnation_ = 0;
 }
 
-bool RemoteQueue::awaits_successor() noexcept {
+bool RemoteQueue::is_over(Wait& wait, Nanoseconds most) noexcept {
     constexpr Nanoseconds kLookMax = from_ms(500);
-    const Nanoseconds now = reactor_.now();
-    taken_.waited = taken_.waited + std::min(now - std::exchange(taken_.looked, now), kLookMax);
-    return taken_.waited < kTakenMax;
+    const Nanoseconds now = reactor_.now(), passed = now - std::exchange(wait.looked, now);
+    if (nodes_.may_join()) wait.waited = wait.waited + std::min(passed, kLookMax);
+    return wait.waited >= most;
+}
+
+bool RemoteQueue::awaits_successor() noexcept {
+    return !is_over(taken_.wait, kTakenMax);
+}
+
+bool RemoteQueue::awaits_last() noexcept {
+    return last_ && !is_over(*last_, kLastMax);
 }
 
 void RemoteQueue::submit(io::Request& request) noexcept {

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ class RemoteQueue final : public io::Queue {
     static constexpr Nanoseconds kAwayMax = from_s(5);
     // A process that took the storage has joined by then: it opens all its volumes before.
     static constexpr Nanoseconds kTakenMax = from_s(10);
+    // The one that served it before this program was started has joined again by then.
+    static constexpr Nanoseconds kLastMax = from_s(3);
 
     static Result<std::unique_ptr<io::Queue>> create(StorageNodes& nodes, reactor::Reactor& reactor,
                                                      std::string name, std::shared_ptr<RemoteState> state);
@@ -60,9 +63,9 @@ class RemoteQueue final : public io::Queue {
     io::Succession taken_from() const noexcept { return taken_.from; }
     const std::string& taken_why() const noexcept { return taken_.why; }
     // It is here, and cannot serve it yet.
-    void note_successor() noexcept { taken_.waited = {}; }
+    void note_successor() noexcept { taken_.wait.waited = {}; }
     // Such a one may be about to join. A look, of which there is one each tick: time in which we did not look
-    // does not count, as what has come meanwhile is not read yet.
+    // does not count, as what has come meanwhile is not read yet. Nor does time in which nobody can join.
     bool awaits_successor() noexcept;
     // The owner that the storage had when engines took what it does not have, or at attach(); 0: not known.
     uint64_t owner() const noexcept { return owner_; }
@@ -71,6 +74,9 @@ class RemoteQueue final : public io::Queue {
     uint64_t served_by() const noexcept { return served_by_; }
     // From before this program was started. `taken`: as taken_from(), which counts from now on.
     void remember(uint64_t owner, uint64_t process, io::Succession taken);
+    // served_by() may be about to join, and to report that it has lost the storage. A look, as
+    // awaits_successor().
+    bool awaits_last() noexcept;
     // While it is away commands fail at once.
     void refuse(bool at_once) noexcept { refuses_ = at_once; }
     // nullptr: away.
@@ -122,10 +128,16 @@ class RemoteQueue final : public io::Queue {
     uint64_t process_ = 0;    // the RS's that had the volume last
     uint64_t served_by_ = 0;  // … that fitted
     uint64_t owner_ = 0;
+    // For a process that may be about to join.
+    struct Wait {
+        Nanoseconds looked, waited;
+    };
+    bool is_over(Wait& wait, Nanoseconds most) noexcept;
+    std::optional<Wait> last_;  // for served_by()
     struct {
-        io::Succession from;         // no chain: it is not
-        std::string why;             // for the operator
-        Nanoseconds looked, waited;  // for a successor
+        io::Succession from;  // no chain: it is not
+        std::string why;      // for the operator
+        Wait wait;            // for a successor
     } taken_;
     bool refuses_ = false;
     uint64_t writes_ = 0, flushed_ = 0;  // that were done; as of the last flush

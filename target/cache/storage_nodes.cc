@@ -144,13 +144,26 @@ StorageNodes::Offer StorageNodes::best_offer(const CachedVolume& volume) noexcep
     return best;
 }
 
-// The one that serves the volume keeps it, whatever others offer or report.
+// The offer of the process that served the volume last.
+StorageNodes::Offer StorageNodes::last_offer(const CachedVolume& volume) noexcept {
+    for (EngineLink& engine : engines_.all()) {
+        const bool is_last = engine.identity().identity == volume.remote->served_by();
+        if (is_last && engine.is_ready() && engine.is_storage()) return offer_of(engine, volume);
+    }
+    return {};
+}
+
+// The process that serves the volume keeps it, whatever others offer or report. Its report of a loss comes
+// before offers of others: they may have taken the storage from a third party.
 void StorageNodes::attach(CachedVolume& volume) {
     if (volume.remote == nullptr || volume.remote->state().is_lost()) return;
     if (volume.remote->storage() != nullptr) return;
     volume.remote->note_away();
     if (volume.remote->is_taken()) return await_successor(volume);
-    const Offer best = best_offer(volume);
+    Offer best = best_offer(volume);
+    const Offer last = last_offer(volume);
+    if (last.kind == Offer::Kind::kLost) best = last;
+    if (last.kind == Offer::Kind::kNone && volume.remote->awaits_last()) return;
     const bool fails =
         (best.kind == Offer::Kind::kAnothers && holds_writes(volume)) ||
         (best.kind == Offer::Kind::kDoesNotFit && volume.remote->accepts_refusal_of(*best.engine));
@@ -286,6 +299,13 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
         refuse(volume, {.why = std::move(why), .offered = offer.bytes()});
     }
     if (changes_ != before) forget_clean(volume);
+}
+
+// What is waited for since a volume was opened could not come before. To open the others may have taken
+// minutes.
+void StorageNodes::engines_may_join(Nanoseconds now) noexcept {
+    if (std::exchange(may_join_, true)) return;
+    for (CachedVolume& volume : volumes_.open()) volume.opened = now;
 }
 
 void StorageNodes::tick() {

@@ -34,6 +34,9 @@ class StorageNodes {
     void over(const EngineLink& engine);
     // What the RS reports of one of its volumes has changed.
     void volume_state_changed(const EngineLink& storage);
+    // Engines and storage processes can join from now on.
+    void engines_may_join(Nanoseconds now) noexcept;
+    bool may_join() const noexcept { return may_join_; }
     // At each tick: a volume that its real storage could not serve may have another size now.
     void tick();
     // The RS says that it is connected no more to the engine that it was told of with this handle.
@@ -84,6 +87,7 @@ class StorageNodes {
     bool may_hold_writes(const CachedVolume& volume) const noexcept;
     Offer offer_of(EngineLink& engine, const CachedVolume& volume) const noexcept;
     Offer best_offer(const CachedVolume& volume) noexcept;
+    Offer last_offer(const CachedVolume& volume) noexcept;
     void note_lost(CachedVolume& volume, const Offer& offer);
     void note_taken(CachedVolume& volume, const wire::CacheVolumeState& reported);
     void await_successor(CachedVolume& volume);
@@ -104,6 +108,7 @@ class StorageNodes {
     Turn& turn_;
     std::vector<std::unique_ptr<Reached>> reached_;  // real storage with bays: one, or none
     uint64_t losses_ = 0, changes_ = 0;
+    bool may_join_ = false;
 };
 
 }  // namespace wss::se

@@ -107,6 +107,45 @@ TEST_F(TakenOver, a_volume_waits_for_the_process_that_took_its_disk_until_that_c
     expect_home();
 }
 
+// Others of its volumes take so long to be opened, before which nobody can join.
+class SlowStart : public TakenOver {
+  protected:
+    void restart_target_in(Nanoseconds opening) {
+        node_.crash();
+        bury(std::move(target_));
+        node_.restart();
+        target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options_,
+                                                  kSectors * io::SimDisk::kSector);
+        target_->open_slowly(opening);
+        target_->start();
+        ASSERT_TRUE(until([&] { return target_->started(); }));
+    }
+};
+
+TEST_F(SlowStart, does_not_count_for_the_wait_for_a_successor) {
+    serve();
+    lose();
+    world_.run_for(from_s(3));
+    storage_node_.crash();
+    bury(std::move(storage_));
+    start_other_storage_alone();
+    restart_target_in(se::RemoteQueue::kTakenMax + from_s(2));
+    expect_home();
+}
+
+TEST_F(SlowStart, does_not_count_for_the_wait_for_the_last_process) {
+    disk_.succeed(kFirst);
+    other_disk_.succeed({.chain = 8, .place = 1});
+    crash_target_with_dirty_lines();
+    lose();
+    start_other_storage_alone();
+    world_.cut(node_, storage_node_);
+    restart_target_in(se::RemoteQueue::kLastMax + from_s(1));
+    world_.run_for(from_ms(500));
+    world_.heal_all();
+    expect_lost();
+}
+
 // The process that said so is gone, and what took its disk has given it back.
 class HeardBeforeARestart : public TakenOver {
   protected:
@@ -175,6 +214,17 @@ TEST_F(TakenOver, a_volume_does_not_go_back_to_a_process_of_before_the_one_that_
     restart_target();
     ASSERT_TRUE(until([&] { return joined(); }));
     start_other_storage();
+    expect_lost();
+}
+
+// Who had it before that one may have had it from somebody else.
+TEST_F(TakenOver, a_target_that_starts_again_believes_the_last_process_before_others_that_are_there) {
+    disk_.succeed(kFirst);
+    other_disk_.succeed({.chain = 8, .place = 1});
+    crash_target_with_dirty_lines();
+    lose();
+    start_other_storage_alone();
+    restart_target();
     expect_lost();
 }
 

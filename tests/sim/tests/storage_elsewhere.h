@@ -58,11 +58,15 @@ class StorageElsewhere : public ::testing::Test {
     }
     // Another process that has a volume of that name.
     void start_other_storage() {
+        start_other_storage_alone();
+        ASSERT_TRUE(until([&] { return joined(); }));
+    }
+    // The target need not be there.
+    void start_other_storage_alone() {
         other_node_ = &world_.add_node("other storage");
         other_ = std::make_unique<ClusterEngine>(*other_node_, network_, storage_memory_, "target",
                                                  &other_disk_, &network_);
         ASSERT_TRUE(other_->start());
-        ASSERT_TRUE(until([&] { return joined(); }));
     }
     // It had the volume, and has lost it to the one that serves it.
     void start_former_storage() {
