@@ -145,7 +145,7 @@ class ClusterRun {
         }
         // A start that failed (registration refused) is repeated by whoever watches the service.
         if (!target_->started() && !target_->status()) return crash_target();
-        if (random.chance(options_.target_crash_one_in)) return crash_target();
+        if (random.chance(options_.target_crash_one_in) && may_lose_target()) return crash_target();
         if (target_->started()) care_for_policy();
     }
     void care_for_policy() {
@@ -270,6 +270,19 @@ class ClusterRun {
     bool may_lose_engine() {
         if (!options_.uses_back()) return true;
         return !exposed_ && !covering_ && all_joined() && membership_is_whole();
+    }
+    // A restart waits for each engine of the membership if some lines have one copy. One that crashed without
+    // the target's notice does not come back.
+    bool may_lose_target() const {
+        if (!options_.uses_back()) return true;
+        const auto membership = se::Membership::parse(membership_.text);
+        if (!membership || !membership->degraded) return true;
+        const auto lives = [this](const auto& member) {
+            return std::any_of(engines_.begin(), engines_.end(), [&](const EngineNode& one) {
+                return one.process != nullptr && one.process->engine().identity() == member.first;
+            });
+        };
+        return std::all_of(membership->engines.begin(), membership->engines.end(), lives);
     }
     // What the target would read after a crash: that it can do without any one engine. Until that is stable,
     // losing an engine and the target together is for the operator to decide (wssctl cache forget).
