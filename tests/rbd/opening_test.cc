@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "lib/io/rbd/holder_mark.h"
+#include "lib/io/rbd/plugin/bounded.h"
 #include "tests/rbd/rig.h"
 
 namespace wss::test {
@@ -115,6 +116,20 @@ TEST_F(Chain, goes_on_after_the_watch_of_a_client_that_ended_without_closing_the
     EXPECT_EQ(backend_->succession(), (io::Succession{.chain = kOfDead.chain, .place = kOfDead.place + 1}));
 }
 
+// It was away for longer than Ceph waits for it.
+TEST_F(Chain, shuts_out_no_owner_that_is_back_after_such_a_watch) {
+    keeps_taken_ = true;
+    ceph_.add_dead_watcher(2);
+    std::thread time([this] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        ceph_.add_watcher(kDead);
+        ceph_.remove_dead_watchers();
+    });
+    EXPECT_THROW(open(), std::runtime_error);
+    time.join();
+    EXPECT_FALSE(ceph_.is_blocklisted(kDead));
+}
+
 TEST_F(Chain, does_not_wait_for_clients_that_are_alive) {
     keeps_taken_ = true;
     ceph_.add_watcher(2);
@@ -134,6 +149,30 @@ TEST_F(Chain, goes_on_over_an_opening_that_failed) {
     EXPECT_EXIT(fail(false), testing::ExitedWithCode(4), "");
     ceph_.set_lock_owner(0);
     EXPECT_EXIT(fail(true), testing::ExitedWithCode(4), "") << "it was taken from nobody";
+}
+
+TEST_F(Chain, goes_on_over_an_opening_that_was_given_up_when_it_had_the_lock) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    const auto give_up = [this] {
+        keeps_taken_ = true;
+        ceph_.with([this] { ceph_.state.map_invalid = true; });
+        ceph_.hold(Kind::kMark);
+        std::thread time([this] {
+            wait_for([this] { return ceph_.lock_owner() > kDead; });
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+            io::rbd::program_ends.store(true);
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+            ceph_.release();
+        });
+        try {
+            open("steal=true&close_timeout=20");
+        } catch (const std::runtime_error&) {
+            time.join();
+            std::exit(ceph_.lock_owner() != 0 ? 3 : 4);
+        }
+        std::exit(5);
+    };
+    EXPECT_EXIT(give_up(), testing::ExitedWithCode(3), "Its lock is kept");
 }
 
 TEST_F(Chain, goes_on_over_a_process_that_ended_before_it_was_used) {

@@ -15,6 +15,7 @@ namespace wss::io::rbd {
 namespace {
 
 constexpr uint32_t kBlock = 512;
+constexpr uint32_t kWatchSeconds = 3;            // for the end of a watch, of a program that ends
 constexpr uint64_t kObjectMapMax = 256'000'000;  // objects (MAX_OBJECT_MAP_OBJECT_COUNT of Ceph)
 
 }  // namespace
@@ -65,19 +66,23 @@ Result<std::shared_ptr<Client>> Client::begin(const RbdOptions& options, const O
     BoundedCall call;
     Status begun = call.start([client, step] {
         Status status = (client.get()->*step)();
+        if (status && !client->decide(Opening::kDone)) status = client->check_wanted();
         if (!status) end(client);
         return status;
     });
     if (!begun) return begun.within(name);
     auto started = call.wait_while_program_runs(in_seconds(options.open_timeout));
+    // It may be done at this moment.
+    if (!started && !client->decide(Opening::kGivenUp))
+        started = call.wait_until(in_seconds(options.close_timeout));
     if (!started) {
-        client->given_up_.store(true);
         client->claim_.release();
         const bool locks = client->may_have_lock_.load();
         client.reset();
         // When the process ends with the lock, that is a dead client's: the next opening of the image waits
-        // for 30 s. Without the lock nothing is waited for.
-        if (locks && program_ends.load() && !call.wait_until(in_seconds(options.close_timeout)))
+        // for 30 s. For storage processes it does so, too, if the process ends with the image open.
+        const uint32_t wait = locks ? options.close_timeout : how.keeps_taken ? kWatchSeconds : 0;
+        if (wait > 0 && program_ends.load() && !call.wait_until(in_seconds(wait)) && locks)
             log::warning(
                 "{}: Ceph does not answer; the exclusive lock may be left behind after {} s (close_timeout)",
                 name, options.close_timeout);
@@ -190,6 +195,12 @@ Status Client::start_keeper() {
                                   "no thread for the keeper or the follower of the image");
     }
     return Status::ok();
+}
+
+// False: it is decided otherwise.
+bool Client::decide(Opening how) noexcept {
+    Opening goes_on = Opening::kGoesOn;
+    return opening_.compare_exchange_strong(goes_on, how);
 }
 
 void Client::end(const std::shared_ptr<Client>& client) {

@@ -291,7 +291,10 @@ class Client {
 
     // open() sets the first and then reads the second. start() sets the second and then reads the first,
     // before it takes the lock. So a lock that is taken after open() has given up is always noticed.
-    std::atomic<bool> given_up_{false};
+    // How its opening ended: the one who opens and the caller, who may give up, both decide that.
+    enum class Opening : uint8_t { kGoesOn, kDone, kGivenUp };
+    bool decide(Opening how) noexcept;
+    std::atomic<Opening> opening_{Opening::kGoesOn};
     std::atomic<bool> may_have_lock_{false};
     std::atomic<Loss> loss_{Loss::kNone};
     std::atomic<bool> parents_moved_{false};  // for good: librbd does not open them again

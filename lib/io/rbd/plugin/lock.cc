@@ -69,7 +69,9 @@ Status Client::check_features() {
 Status Client::take_lock() {
     uint64_t former = 0;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
-        WSS_TRY(check_wanted());
+        // Once it has broken a lock it takes it: somebody else could have it in between, without a trace.
+        const bool goes_on = keeps_taken_ && former != 0;
+        if (!goes_on) WSS_TRY(check_wanted());
         auto owner = lock_owner();
         if (!owner) return owner.status();
         if (!owner->empty()) {
@@ -80,7 +82,7 @@ Status Client::take_lock() {
         }
         WSS_TRY(end_limit());
         may_have_lock_.store(true);
-        WSS_TRY(check_wanted());
+        if (!goes_on) WSS_TRY(check_wanted());
         // One that takes the lock between these two calls is asked for it.
         const int result = -rbd_lock_acquire(image_, RBD_LOCK_MODE_EXCLUSIVE);
         if (result == 0) {
@@ -105,12 +107,14 @@ Status Client::end_limit() const {
 
 // The caller of open() may have given it up: from then on nothing may be taken from others.
 Status Client::check_wanted() const {
-    if (!given_up_.load()) return Status::ok();
+    if (opening_.load() != Opening::kGivenUp) return Status::ok();
     return Status(Code::kClosed, "the opening was given up");
 }
 
 // Its number, if its lock was broken and nobody else had a hand in the image; 0: that is not known.
 Result<uint64_t> Client::end_former_owner(const std::string& owner) {
+    // Before: an owner that was away may be back when they are over.
+    if (keeps_taken_) WSS_TRY(wait_for_dead_watches(owner));
     if (!options_.steal) {
         WSS_TRY(wait_until_dead(owner));
     } else {
@@ -120,7 +124,6 @@ Result<uint64_t> Client::end_former_owner(const std::string& owner) {
                 "rbd:{}: the client at {} has the image and may be alive: it is shut out (steal=true)",
                 options_.name(), owner);
     }
-    if (keeps_taken_) WSS_TRY(wait_for_dead_watches(owner));
     // One that closed the image meanwhile has no watch either, and lives: its other images stay its own. It
     // releases the lock before its watch ends.
     auto now = lock_owner();
@@ -135,6 +138,7 @@ Status Client::note_succession(uint64_t former) {
     const bool follows =
         former != 0 && !is_open_elsewhere(former) && lock_watch_ && !lock_watch_->saw_another();
     lock_watch_.reset();
+    if (read_only_) return Status::ok();
     auto noted = note_holder(image_, rados_get_instance_id(cluster_), follows ? former : 0);
     if (!noted) return noted.status();
     succession_ = *noted;
@@ -342,10 +346,10 @@ Status Client::command_monitors(const std::string& failure_text, const std::func
 
 // As end_former_owner(). The next look at the lock shows what came of it.
 Result<uint64_t> Client::shut_out(const std::string& owner) {
+    // Before: the process may end while it waits for the answer.
+    log::warning("rbd:{}: the client at {} is being blocklisted", options_.name(), owner);
     WSS_TRY(blocklist(
         owner, fmt::format("the former owner at {} cannot be blocklisted, and could go on to write", owner)));
-    // The process may end while it waits.
-    log::warning("rbd:{}: the client at {} is blocklisted from now on", options_.name(), owner);
     Status known = wait_for_blocklist(
         fmt::format("the former owner at {} is blocklisted, but its lock is not broken", owner));
     if (Status wanted = check_wanted(); !wanted) {
