@@ -94,7 +94,8 @@ void Channel::storage_failed(Request& request) noexcept {
         return respond_sense(request, scsi::sense::lun_not_supported());
     if (io.error == EROFS) return respond_sense(request, scsi::sense::write_protected());
     // Others made the storage smaller, and the volume has not followed yet.
-    if (io.error == EFBIG) return respond_sense(request, scsi::sense::lba_out_of_range(lba));
+    if (io.error == EFBIG && io.op != io::Op::kFlush)
+        return respond_sense(request, scsi::sense::lba_out_of_range(lba));
     if (io.error == ENOSPC || io.error == EDQUOT) {
         report_full(*request.unit->open, worker_.reactor().now());
         return respond_sense(request, scsi::sense::no_space(lba));

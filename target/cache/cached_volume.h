@@ -68,11 +68,10 @@ struct CachedVolume {
     CacheCounters counters;
     uint64_t hit_ns = 0;     // what a delegated read took whose end was heard of at once
     std::string last_error;  // of destaging
-    // Others made its storage smaller (EFBIG), and it has not followed yet: since when, when that was seen
-    // last, and its size.
+    // Others made its storage smaller (EFBIG), and it has not followed yet: since when, and when that was
+    // seen last.
     struct {
         Nanoseconds since = kNever, seen = kNever;
-        uint64_t size = 0;
     } smaller;
     Nanoseconds opened{};            // what was lost before that is waited for since then
     LostWaiters* waiters = nullptr;  // the unit's, which has a place in the gate; nullptr: none any more

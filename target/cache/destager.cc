@@ -376,10 +376,9 @@ bool Destager::is_refused(CachedVolume& volume, const Job& job) noexcept {
 // for that: storage refuses such writes from the beginning of the shrink, and reports its size at the end.
 bool Destager::follows_storage(CachedVolume& volume) noexcept {
     const Nanoseconds now = reactor_.now();
-    const uint64_t size = volume.open->volume().size();
     auto& smaller = volume.smaller;
-    const bool known = smaller.since != kNever && smaller.size == size && now - smaller.seen <= kFollowMax;
-    smaller = {.since = known ? smaller.since : now, .seen = now, .size = size};
+    const bool known = smaller.since != kNever && now - smaller.seen <= kFollowMax;
+    smaller = {.since = known ? smaller.since : now, .seen = now};
     return now - smaller.since < kFollowMax;
 }
 
@@ -409,6 +408,7 @@ void Destager::done(Job& job, int error) noexcept {
         if (!is_refused(volume, job)) {
             volume.planner->succeeded(true);
             volume.last_error.clear();
+            volume.smaller = {};
         }
     } else if (storage_failed) {
         ++volume.counters.destage_errors;

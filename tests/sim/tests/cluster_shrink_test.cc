@@ -83,6 +83,16 @@ TEST_F(SmallerStorage, that_became_smaller_again_has_a_minute_again) {
     follow_after(from_s(40), 2);
 }
 
+TEST_F(SmallerStorage, that_was_as_large_as_before_in_between_has_a_minute_again) {
+    shrink_to(2);
+    follow_after(from_s(40), 2);
+    a_.disk.shrink(kSectors * io::SimDisk::kSector);
+    ASSERT_TRUE(resize(kBytes));
+    for (uint64_t line : {0, 2}) ASSERT_EQ(run(a_, Operation::kWrite, line * kLine), Outcome::kOk);
+    shrink_to(2);
+    follow_after(from_s(40), 2);
+}
+
 // It holds all commands of the volume until the dirty lines are home.
 TEST_F(SmallerStorage, does_not_hold_up_a_volume_by_a_discard) {
     a_.disk.shrink(2 * kLine * io::SimDisk::kSector);
