@@ -35,8 +35,9 @@ class RemoteQueue final : public io::Queue {
   public:
     static constexpr uint32_t kJobs = 32, kPiece = 256 * 1024;
     static constexpr Nanoseconds kAwayMax = from_s(5);
-    // A process that took the storage has joined by then: it opens all its volumes before.
-    static constexpr Nanoseconds kTakenMax = from_s(10);
+    // A process that took the storage has joined by then: it opens all its volumes before, and may wait for
+    // half a minute until Ceph counts a client as dead.
+    static constexpr Nanoseconds kTakenMax = from_s(60);
     // The one that served it before this program was started has joined again by then.
     static constexpr Nanoseconds kLastMax = from_s(3);
 

@@ -70,7 +70,7 @@ def check_what_is_left(cluster, client, nbd) -> None:
 @pytest.mark.parametrize("at", [0, 6 * MIB], ids=["left", "cut"])
 def test_a_reopening_that_gives_up_dirty_lines_follows_an_image_elsewhere_that_became_smaller(ceph, tmp_path, nbd, at):
     with dirty_and_taken_elsewhere(ceph, tmp_path, nbd, at, reported=True) as (cluster, client):
-        until(lambda: "--give-up-dirty" in refusal_of_reopening(cluster), 30, "the lines are not dropped without a word")
+        until(lambda: "--give-up-dirty" in refusal_of_reopening(cluster), 90, "the lines are not dropped without a word")
         assert cluster.dirty() > 0
         until(lambda: refusal_of_reopening(cluster, give_up_dirty=True) == "", 30, "the storage process is here")
         check_what_is_left(cluster, client, nbd)

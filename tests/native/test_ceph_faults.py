@@ -516,7 +516,7 @@ def test_a_target_whose_storage_elsewhere_lost_the_image_answers_nothing_from_it
         for _ in range(10):
             assert client.command(READ, 0, BLOCK)[0] != 0
             time.sleep(0.1)
-        until(lambda: volume(cluster)["trouble"] == "blocklisted by Ceph: another client took the image", 30, "no such process came")
+        until(lambda: volume(cluster)["trouble"] == "blocklisted by Ceph: another client took the image", 90, "no such process came")
         with pytest.raises(ControlError, match="has lost its real storage, too"):
             ask(cluster.control, "volume.reopen", name="disk")
         # The storage process has a new client, and the operator's word makes the target use it.

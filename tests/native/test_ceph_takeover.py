@@ -198,7 +198,7 @@ def test_a_volume_is_lost_when_a_program_had_its_image_while_another_storage_pro
             (tmp_path / "go").touch()
             starter.join(20)
             first.process.send_signal(signal.SIGCONT)
-            until(lambda: volume(cluster)["trouble"].startswith("blocklisted"), 30, "it is lost")
+            until(lambda: volume(cluster)["trouble"].startswith("blocklisted"), 90, "it is lost")
             assert cluster.dirty() > 0, "nothing goes over what the program wrote"
         finally:
             (tmp_path / "go").touch()
@@ -221,6 +221,6 @@ def test_a_volume_is_lost_when_a_program_had_its_image_between_two_storage_proce
             first.process.send_signal(signal.SIGCONT)
             until(lambda: "waits for a process that took its real storage" in volume(cluster)["trouble"], 30, "the loss is reported")
             with second_storage(ceph, tmp_path, cluster, image):
-                until(lambda: "waits for" not in volume(cluster)["trouble"], 30, "it is lost")
+                until(lambda: "waits for" not in volume(cluster)["trouble"], 90, "it is lost")
                 time.sleep(2)
                 assert cluster.dirty() > 0, "nothing goes over what the program wrote"

@@ -118,7 +118,7 @@ class SlowStart : public TakenOver {
                                                   kSectors * io::SimDisk::kSector);
         target_->open_slowly(opening);
         target_->start();
-        ASSERT_TRUE(until([&] { return target_->started(); }));
+        ASSERT_TRUE(world_.run_until([&] { return target_->started(); }, opening + from_s(10)));
     }
 };
 
