@@ -271,9 +271,9 @@ TEST_F(Clone, is_looked_at_again_when_a_look_at_a_parent_is_never_answered) {
     look();
     ceph_.hold_looks_at("near");
     ASSERT_TRUE(wait_for([this] { return ceph_.held().size() == 1; }));
-    const FakeCeph::HeldCall dropped = ceph_.held()[0];
+    const FakeCeph::HeldCall dropped = wait_for_held();
     ceph_.clone("near", "other");
-    ASSERT_TRUE(wait_for([&] { return ceph_.held().size() == 1 && ceph_.held()[0].id != dropped.id; }));
+    wait_for_held(dropped.id);
     EXPECT_NE(backend_->trouble().find("does not answer for what it was cloned from"), std::string::npos)
         << backend_->trouble();
     ceph_.release();

@@ -193,9 +193,9 @@ TEST_F(Loss, is_seen_although_a_look_is_never_answered) {
     open("away_timeout=5");
     ceph_.hold(Kind::kLook);
     ASSERT_TRUE(wait_for([&] { return ceph_.held().size() == 1; }));
-    const FakeCeph::HeldCall dropped = ceph_.held()[0];
+    const FakeCeph::HeldCall dropped = wait_for_held();
     ceph_.set_lock_owner(kForeign);
-    EXPECT_TRUE(wait_for([&] { return ceph_.held().size() == 1 && ceph_.held()[0].id != dropped.id; }));
+    wait_for_held(dropped.id);
     EXPECT_FALSE(backend_->lost());
     EXPECT_NE(backend_->trouble().find("does not answer"), std::string::npos) << backend_->trouble();
     ceph_.release();

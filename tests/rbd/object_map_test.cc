@@ -131,9 +131,9 @@ TEST_F(ObjectMap, is_marked_anew_when_a_mark_is_never_answered) {
     ceph_.hold(Kind::kMark);
     refuse_one(EPERM);
     ASSERT_TRUE(wait_for([&] { return ceph_.holds(Kind::kMark); }));
-    const FakeCeph::HeldCall dropped = ceph_.held()[0];
+    const FakeCeph::HeldCall dropped = wait_for_held();
     const Io& later = way().write(kObject, 'b');
-    ASSERT_TRUE(wait_for([&] { return ceph_.holds(Kind::kMark) && ceph_.held()[0].id != dropped.id; }));
+    wait_for_held(dropped.id);
     EXPECT_EQ(backend_->trouble().find("object map"), std::string::npos) << "no mark was refused";
     ceph_.release();
     EXPECT_TRUE(turn_until([&] { return later.is_done; }));

@@ -129,6 +129,18 @@ bool RbdTest::wait_with_late_answers(Nanoseconds age, const std::function<bool()
     });
 }
 
+// What is held changes at any time: it is read once.
+FakeCeph::HeldCall RbdTest::wait_for_held(uint64_t other_than) {
+    FakeCeph::HeldCall found;
+    EXPECT_TRUE(wait_for([&] {
+        const std::vector<FakeCeph::HeldCall> held = ceph_.held();
+        if (held.size() != 1 || held[0].id == other_than) return false;
+        found = held[0];
+        return true;
+    }));
+    return found;
+}
+
 void RbdTest::settle() {
     do {
         EXPECT_TRUE(ceph_.wait_until_quiet());

@@ -89,6 +89,8 @@ class RbdTest : public testing::Test {
     bool turn_until(const std::function<bool()>& condition);
     // As wait_for(); what the fake holds is answered when it is so old, if nobody has cancelled it before.
     bool wait_with_late_answers(Nanoseconds age, const std::function<bool()>& condition);
+    // The one call that the fake holds, as soon as there is one, and it is not that with this id.
+    FakeCeph::HeldCall wait_for_held(uint64_t other_than = 0);
     // Until all that the fake does not hold is answered, and done.
     void settle();
     // Number of this client.
