@@ -53,6 +53,17 @@ def first_storage(ceph, tmp_path, image):
         yield cluster, first
 
 
+@contextlib.contextmanager
+def dirty_beside_a_paused_process(ceph, tmp_path, nbd, image):
+    """Engines hold a write of "1" that the image does not have: the process that serves it is paused."""
+    with first_storage(ceph, tmp_path, image) as (cluster, first), RawNbd(nbd(cluster.target, "disk").socket) as client:
+        until(lambda: client.command(WRITE, 0, BLOCK, b"0" * BLOCK)[0] == 0, 30, "a write")
+        pause(first.process)
+        assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+        assert cluster.dirty() > 0
+        yield cluster, first, client
+
+
 def takeovers(cluster) -> int:
     return len(re.findall(r"the process at \S+ took its real storage", cluster.target.log.read_text()))
 
@@ -129,28 +140,23 @@ def stop_unused(ceph, tmp_path, cluster, image) -> None:
 @pytest.mark.parametrize("between", ["fails", "killed", "looks", "unused"])
 def test_a_volume_goes_on_with_the_storage_process_after_one_that_took_its_image_and_ended(ceph, tmp_path, nbd, between):
     image = ceph.create_image("8M")
-    with first_storage(ceph, tmp_path, image) as (cluster, first):
-        with RawNbd(nbd(cluster.target, "disk").socket) as client:
-            until(lambda: client.command(WRITE, 0, BLOCK, b"0" * BLOCK)[0] == 0, 30, "a write")
-            pause(first.process)
-            assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
-            assert cluster.dirty() > 0
-            if between == "fails":
-                log = fail_start(ceph, tmp_path, cluster, image)
-                assert "its lock is broken" in log and "Its lock is kept" in log, log
-            elif between == "killed":
-                with second_storage(ceph, tmp_path, cluster, image) as second:
-                    second.kill()
-            elif between == "looks":
-                look_and_die(ceph, tmp_path, cluster, image)
-            else:
-                stop_unused(ceph, tmp_path, cluster, image)
-            with second_storage(ceph, tmp_path, cluster, image):
-                first.process.send_signal(signal.SIGCONT)
-                until(lambda: cluster.dirty() == 0, 30, "what engines hold comes home")
-                assert volume(cluster)["trouble"] == ""
-                until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 10, "a flush")
-                assert client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK)
+    with dirty_beside_a_paused_process(ceph, tmp_path, nbd, image) as (cluster, first, client):
+        if between == "fails":
+            log = fail_start(ceph, tmp_path, cluster, image)
+            assert "its lock is broken" in log and "Its lock is kept" in log, log
+        elif between == "killed":
+            with second_storage(ceph, tmp_path, cluster, image) as second:
+                second.kill()
+        elif between == "looks":
+            look_and_die(ceph, tmp_path, cluster, image)
+        else:
+            stop_unused(ceph, tmp_path, cluster, image)
+        with second_storage(ceph, tmp_path, cluster, image):
+            first.process.send_signal(signal.SIGCONT)
+            until(lambda: cluster.dirty() == 0, 30, "what engines hold is destaged")
+            assert volume(cluster)["trouble"] == ""
+            until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 10, "a flush")
+            assert client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK)
 
 
 # Waits between the breaking of a lock and the taking of it until the file SHIM_GO exists.
@@ -182,11 +188,7 @@ int rbd_lock_acquire(void* image, int mode)
 def test_a_volume_is_lost_when_a_program_had_its_image_while_another_storage_process_took_it(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     shim = build_shim(tmp_path, BETWEEN)
-    with first_storage(ceph, tmp_path, image) as (cluster, first), RawNbd(nbd(cluster.target, "disk").socket) as client:
-        until(lambda: client.command(WRITE, 0, BLOCK, b"0" * BLOCK)[0] == 0, 30, "a write")
-        pause(first.process)
-        assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
-        assert cluster.dirty() > 0
+    with dirty_beside_a_paused_process(ceph, tmp_path, nbd, image) as (cluster, first, _):
         (tmp_path / "second").mkdir()
         second = Target(cluster._address("rs2"), {"disk": ceph.backend(image, steal="true")}, tmp_path / "second", "--role", "rs", "--join", cluster.join)
         second.command = ["env", f"LD_PRELOAD={shim}", f"SHIM_WAITS={tmp_path}/waits", f"SHIM_GO={tmp_path}/go", *second.command]
@@ -208,19 +210,14 @@ def test_a_volume_is_lost_when_a_program_had_its_image_while_another_storage_pro
 
 def test_a_volume_is_lost_when_a_program_had_its_image_between_two_storage_processes(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
-    with first_storage(ceph, tmp_path, image) as (cluster, first):
-        with RawNbd(nbd(cluster.target, "disk").socket) as client:
-            until(lambda: client.command(WRITE, 0, BLOCK, b"0" * BLOCK)[0] == 0, 30, "a write")
-            pause(first.process)
-            assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
-            assert cluster.dirty() > 0
-            lock = json.loads(ceph.rbd("lock", "ls", "--format", "json", image))[0]
-            ceph.rbd("lock", "rm", image, lock["id"], lock["locker"])
-            with bench(ceph, image, tmp_path / "bench"):
-                pass
-            first.process.send_signal(signal.SIGCONT)
-            until(lambda: "waits for a process that took its real storage" in volume(cluster)["trouble"], 30, "the loss is reported")
-            with second_storage(ceph, tmp_path, cluster, image):
-                until(lambda: "waits for" not in volume(cluster)["trouble"], 90, "it is lost")
-                time.sleep(2)
-                assert cluster.dirty() > 0, "nothing goes over what the program wrote"
+    with dirty_beside_a_paused_process(ceph, tmp_path, nbd, image) as (cluster, first, _):
+        lock = json.loads(ceph.rbd("lock", "ls", "--format", "json", image))[0]
+        ceph.rbd("lock", "rm", image, lock["id"], lock["locker"])
+        with bench(ceph, image, tmp_path / "bench"):
+            pass
+        first.process.send_signal(signal.SIGCONT)
+        until(lambda: "waits for a process that took its real storage" in volume(cluster)["trouble"], 30, "the loss is reported")
+        with second_storage(ceph, tmp_path, cluster, image):
+            until(lambda: "waits for" not in volume(cluster)["trouble"], 90, "it is lost")
+            time.sleep(2)
+            assert cluster.dirty() > 0, "nothing goes over what the program wrote"
