@@ -60,7 +60,7 @@ class DestagePlanner {
 
     // Storage took a line; `again`: that was deferred, or that it had not answered for.
     void succeeded(bool again);
-    // It did not; `expected`: unanswered() was called for it, or it will not be asked for it much longer.
+    // It did not; `expected`: unanswered() was called for it, or the line lies beyond the end of storage.
     void failed(Nanoseconds now, bool expected = false);
     // It has not answered for some time.
     void unanswered(Nanoseconds now);

@@ -79,7 +79,7 @@ class Backend {
     virtual Limits limits() const noexcept = 0;
     virtual Result<std::unique_ptr<Queue>> open_queue(reactor::Reactor& reactor) = 0;
     // Grows or shrinks; a block device can only be what it is. Beyond the new end reads fail with EIO, all
-    // else with EFBIG, which says nothing else.
+    // else with EFBIG, which has no other meaning.
     virtual Status resize(uint64_t bytes) = 0;
     // Whether it takes another size, as far as that can be known before. Blocks, changes nothing.
     virtual Status may_resize() { return resize(limits().size); }
@@ -100,7 +100,7 @@ class Backend {
     virtual bool suspended() const noexcept { return false; }
     // The same as long as nobody but OpenOptions::owner has had the storage; empty: that is not known.
     virtual std::string ownership() const { return {}; }
-    // Whom this has the storage after: the same for as long as it is open.
+    // Its place among the holders of the storage: the same for as long as it is open.
     virtual Succession succession() const noexcept { return {}; }
     // Whether OpenOptions::steal is possible for storage of this kind; else what the operator can do.
     virtual Status may_steal() const { return Status::ok(); }

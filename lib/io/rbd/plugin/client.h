@@ -291,7 +291,7 @@ class Client {
 
     // open() sets the first and then reads the second. start() sets the second and then reads the first,
     // before it takes the lock. So a lock that is taken after open() has given up is always noticed.
-    // How its opening ended: the one who opens and the caller, who may give up, both decide that.
+    // How its opening ended. The thread that opens it and the caller, which may give up, race to set it.
     enum class Opening : uint8_t { kGoesOn, kDone, kGivenUp };
     bool decide(Opening how) noexcept;
     std::atomic<Opening> opening_{Opening::kGoesOn};

@@ -69,7 +69,7 @@ Status Client::check_features() {
 Status Client::take_lock() {
     uint64_t former = 0;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
-        // Once it has broken a lock it takes it: somebody else could have it in between, without a trace.
+        // A client that has broken a lock takes it in any case: another one could hold it without a trace.
         const bool goes_on = keeps_taken_ && former != 0;
         if (!goes_on) WSS_TRY(check_wanted());
         auto owner = lock_owner();
@@ -113,7 +113,7 @@ Status Client::check_wanted() const {
 
 // Its number, if its lock was broken and nobody else had a hand in the image; 0: that is not known.
 Result<uint64_t> Client::end_former_owner(const std::string& owner) {
-    // Before: an owner that was away may be back when they are over.
+    // First: an owner that was away may be back when these watches end.
     if (keeps_taken_) WSS_TRY(wait_for_dead_watches(owner));
     if (!options_.steal) {
         WSS_TRY(wait_until_dead(owner));
