@@ -128,7 +128,8 @@ struct OpenOptions {
     bool keeps_taken = false;
 };
 Result<std::unique_ptr<Backend>> open_backend(const std::string& specification, const OpenOptions& options);
-// Whether it can be opened, as far as that shows without taking it from anybody or making anything.
+// Whether it can be opened, as far as that shows without taking it from anybody or making anything. Waits as
+// open_backend() would for what has to end before that takes it.
 Status check_backend(const std::string& specification, const OpenOptions& options);
 
 }  // namespace wss::io

@@ -140,7 +140,7 @@ Status check_backend(const std::string& specification, const OpenOptions& option
     const std::string storage(below.storage);
     if (below.filters <= kFiltersMax && storage.starts_with("rbd:")) {
         auto plugin = plugin_for_rbd(storage.substr(4));
-        return plugin ? (*plugin)->check(storage.substr(4)) : plugin.status();
+        return plugin ? (*plugin)->check(storage.substr(4), options) : plugin.status();
     }
     const bool nobodys = storage.starts_with("ram:");
     const OpenOptions reading{.size = nobodys ? options.size : 0, .read_only = true, .any_size = true};

@@ -17,7 +17,7 @@ namespace wss::io {
 
 // Grows with each change of what both sides see: this file, backend.h and what they include. The digest is of
 // that and the number; make lint prints the next two (tests/lint/plugin_abi.py).
-constexpr uint32_t kPluginAbi = 12;  // shared: 3689bb0f5c17
+constexpr uint32_t kPluginAbi = 13;  // shared: d3d6b5c89922
 
 struct Plugin {
     uint32_t abi = kPluginAbi;
@@ -31,7 +31,7 @@ struct Plugin {
     // `rest` is the specification after "NAME:".
     Result<std::unique_ptr<Backend>> (*open)(const std::string& rest, const OpenOptions& options) = nullptr;
     // As check_backend().
-    Status (*check)(const std::string& rest) = nullptr;
+    Status (*check)(const std::string& rest, const OpenOptions& options) = nullptr;
 };
 
 // What a plug-in exports: extern "C" const wss::io::Plugin* wss_io_plugin().

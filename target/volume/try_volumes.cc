@@ -13,17 +13,19 @@ static bool may_take_any(const std::vector<VolumeOptions>& volumes) {
                        [](const auto& one) { return io::may_take_storage(one.backend); });
 }
 
-static Status try_volume(const VolumeOptions& volume) {
+static Status try_volume(const VolumeOptions& volume, bool keeps_taken) {
     if (volume.backend.starts_with("rs:")) return Status::ok();
-    return io::check_backend(volume.backend, {.size = volume.size, .create = volume.create})
+    return io::check_backend(volume.backend,
+                             {.size = volume.size, .create = volume.create, .keeps_taken = keeps_taken})
         .within("volume " + volume.name);
 }
 
-Status try_volumes(const std::vector<VolumeOptions>& volumes, const std::vector<VolumeOptions>& others) {
+Status try_volumes(const std::vector<VolumeOptions>& volumes, const std::vector<VolumeOptions>& others,
+                   bool keeps_taken) {
     // One alone takes nothing before it is known that it can be opened.
     if (volumes.size() + others.size() < 2) return Status::ok();
     if (!may_take_any(volumes) && !may_take_any(others)) return Status::ok();
-    for (const VolumeOptions& volume : volumes) WSS_TRY(try_volume(volume));
+    for (const VolumeOptions& volume : volumes) WSS_TRY(try_volume(volume, keeps_taken));
     return Status::ok();
 }
 

@@ -7,9 +7,12 @@
 
 namespace wss::volume {
 
-// For a start, which ends when one of `volumes` cannot be opened: it would have taken the storage of those
-// before it from owners that are alive, for nothing. Where it may do that, all that are there are looked for
-// first. Storage that is elsewhere (rs:) is not. `others`: are opened by the same start, and do not end it.
-Status try_volumes(const std::vector<VolumeOptions>& volumes, const std::vector<VolumeOptions>& others = {});
+// A start fails when one of `volumes` cannot be opened, and may have taken the storage of earlier ones from
+// live owners for nothing by then. So a start that may take storage first checks all that exists. This also
+// waits for dead clients of that storage: an owner is shut out only when nothing delays the rest of the start.
+// Storage that is elsewhere (rs:) is not checked. `others` are opened by the same start, which does not fail
+// with them. `keeps_taken`: see OpenOptions.
+Status try_volumes(const std::vector<VolumeOptions>& volumes, const std::vector<VolumeOptions>& others = {},
+                   bool keeps_taken = false);
 
 }  // namespace wss::volume

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures: a target over each fabric, and nbdkit with our plugin before it."""
+"""Fixtures: a target over each fabric, nbdkit with our plugin before it, and a Ceph cluster."""
 
 import pytest
 
+from .ceph_cluster import CephCluster
 from .programs import Nbd, Target
 
 
@@ -34,3 +35,10 @@ def nbd(tmp_path):
         # Shown if the test has failed.
         print(f"--- {server.log}\n{server.log.read_text(errors='replace')}")
         server.stop()
+
+
+@pytest.fixture(scope="module")
+def ceph(tmp_path_factory):
+    """A cluster for all tests of a file."""
+    with CephCluster(tmp_path_factory.mktemp("ceph")) as cluster:
+        yield cluster

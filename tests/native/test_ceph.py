@@ -12,19 +12,12 @@ import time
 import pytest
 
 from .cache_cluster import ControlError, ask, until
-from .ceph_cluster import CephCluster
 from .fio import fio
 from .programs import BUILD, Target, cpu_seconds, pause, run
 from .rawnbd import FLUSH, FUA, READ, TRIM, WRITE, ZEROES, RawNbd
 
 KIB, MIB = 1024, 1024 * 1024
 EIO = 5
-
-
-@pytest.fixture(scope="module")
-def ceph(tmp_path_factory):
-    with CephCluster(tmp_path_factory.mktemp("ceph")) as cluster:
-        yield cluster
 
 
 def start_target(ceph, directory, specification: str, *more) -> Target:

@@ -23,12 +23,6 @@ GONE = "is deleted"
 REPLACED = "was replaced"
 
 
-@pytest.fixture(scope="module")
-def ceph(tmp_path_factory):
-    with CephCluster(tmp_path_factory.mktemp("ceph")) as cluster:
-        yield cluster
-
-
 def filled_image(ceph, folder, pool: str = "rbd") -> str:
     """8 MiB of the pattern."""
     image = ceph.create_image("8M", pool=pool)

@@ -10,7 +10,6 @@ import signal
 import pytest
 
 from .cache_cluster import ControlError, ask, until
-from .ceph_cluster import CephCluster
 from .programs import pause
 from .rawnbd import FLUSH, READ, WRITE, RawNbd
 from .test_ceph import KIB, MIB, volume
@@ -19,12 +18,6 @@ from .test_ceph_faults import lose_to_another_owner, storage_elsewhere
 pytestmark = pytest.mark.skipif(not os.environ.get("WSS_CEPH_FAULTS"), reason="long: make check-ceph")
 
 BLOCK = 4 * KIB
-
-
-@pytest.fixture(scope="module")
-def ceph(tmp_path_factory):
-    with CephCluster(tmp_path_factory.mktemp("ceph")) as cluster:
-        yield cluster
 
 
 @contextlib.contextmanager

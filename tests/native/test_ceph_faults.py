@@ -11,7 +11,6 @@ import time
 import pytest
 
 from .cache_cluster import Cluster, ControlError, ask, until
-from .ceph_cluster import CephCluster
 from .programs import BUILD, Target, pause, run
 from .rawnbd import FLUSH, READ, TRIM, WRITE, RawNbd
 from .test_ceph import EIO, KIB, MIB, start_target, volume
@@ -20,12 +19,6 @@ pytestmark = pytest.mark.skipif(not os.environ.get("WSS_CEPH_FAULTS"), reason="l
 
 ENOSPC = 28
 BLOCK = 4 * KIB
-
-
-@pytest.fixture(scope="module")
-def ceph(tmp_path_factory):
-    with CephCluster(tmp_path_factory.mktemp("ceph")) as cluster:
-        yield cluster
 
 
 class Writer:

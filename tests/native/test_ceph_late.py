@@ -26,12 +26,6 @@ BLOCK = 4 * KIB
 OBJECT = 4 * MIB
 
 
-@pytest.fixture(scope="module")
-def ceph(tmp_path_factory):
-    with CephCluster(tmp_path_factory.mktemp("ceph")) as cluster:
-        yield cluster
-
-
 # Connects to the port TO instead of FROM.
 SHIM = r"""
 #define _GNU_SOURCE

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from .cache_cluster import Cluster, ControlError, ask, until
-from .ceph_cluster import CephCluster
 from .rawnbd import FLUSH, READ, WRITE, RawNbd
 from .test_ceph import KIB, MIB, start_target, volume
 
@@ -17,12 +16,6 @@ pytestmark = pytest.mark.skipif(not os.environ.get("WSS_CEPH_FAULTS"), reason="l
 
 BLOCK = 4 * KIB
 PIDS = Path("/sys/fs/cgroup/pids")
-
-
-@pytest.fixture(scope="module")
-def ceph(tmp_path_factory):
-    with CephCluster(tmp_path_factory.mktemp("ceph")) as cluster:
-        yield cluster
 
 
 def check_that_openings_are_refused(ceph, target, nbd, images: int, word: str) -> None:

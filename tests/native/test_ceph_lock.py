@@ -12,7 +12,6 @@ import time
 import pytest
 
 from .cache_cluster import Cluster, ControlError, ask, until
-from .ceph_cluster import CephCluster
 from .programs import TARGET, build_shim, run
 from .rawnbd import READ, WRITE, RawNbd
 from .test_ceph import KIB, MIB, refusal, start_target, volume
@@ -21,12 +20,6 @@ pytestmark = pytest.mark.skipif(not os.environ.get("WSS_CEPH_FAULTS"), reason="l
 
 BLOCK = 4 * KIB
 TAKEN = "exclusive lock was taken away"
-
-
-@pytest.fixture(scope="module")
-def ceph(tmp_path_factory):
-    with CephCluster(tmp_path_factory.mktemp("ceph")) as cluster:
-        yield cluster
 
 
 def disable_the_lock(ceph, image) -> None:

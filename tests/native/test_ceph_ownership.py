@@ -13,7 +13,6 @@ import time
 import pytest
 
 from .cache_cluster import Cluster, ControlError, ask, until
-from .ceph_cluster import CephCluster
 from .programs import BUILD, Target, build_shim, pause, run
 from .rawnbd import READ, TRIM, WRITE, RawNbd
 from .test_ceph import KIB, MIB, refusal, start_target, volume
@@ -23,12 +22,6 @@ pytestmark = pytest.mark.skipif(not os.environ.get("WSS_CEPH_FAULTS"), reason="l
 
 BLOCK = 4 * KIB
 GONE = "is deleted"
-
-
-@pytest.fixture(scope="module")
-def ceph(tmp_path_factory):
-    with CephCluster(tmp_path_factory.mktemp("ceph")) as cluster:
-        yield cluster
 
 
 @contextlib.contextmanager

@@ -13,7 +13,6 @@ import time
 import pytest
 
 from .cache_cluster import until
-from .ceph_cluster import CephCluster
 from .programs import Target, build_shim, pause
 from .rawnbd import FLUSH, READ, WRITE, RawNbd
 from .test_ceph import KIB, volume
@@ -23,12 +22,6 @@ from .test_ceph_ownership import bench
 pytestmark = pytest.mark.skipif(not os.environ.get("WSS_CEPH_FAULTS"), reason="long: make check-ceph")
 
 BLOCK = 4 * KIB
-
-
-@pytest.fixture(scope="module")
-def ceph(tmp_path_factory):
-    with CephCluster(tmp_path_factory.mktemp("ceph")) as cluster:
-        yield cluster
 
 
 @contextlib.contextmanager
@@ -157,6 +150,32 @@ def test_a_volume_goes_on_with_the_storage_process_after_one_that_took_its_image
             assert volume(cluster)["trouble"] == ""
             until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 10, "a flush")
             assert client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK)
+
+
+def test_a_storage_process_waits_for_dead_clients_of_all_its_images_before_it_takes_one(ceph, tmp_path, nbd):
+    image, more = ceph.create_image("8M"), ceph.create_image("8M")
+    with first_storage(ceph, tmp_path, image) as (cluster, first), Writer(nbd(cluster.target, "disk").socket) as writer:
+        with bench(ceph, more, tmp_path / "bench"):
+            pass  # killed: Ceph counts it as alive for 30 s
+        volumes = {"disk": ceph.backend(image, steal="true"), "more": ceph.backend(more)}
+        (tmp_path / "second").mkdir()
+        second = Target(cluster._address("rs2"), volumes, tmp_path / "second", "--role", "rs", "--join", cluster.join)
+        second.start_seconds = 50
+        starter = threading.Thread(target=second.start)
+        starter.start()
+        try:
+            until(lambda: len(ceph.rbd("status", more).split("watcher=")) == 3, 10, "it looks at the second image")
+            time.sleep(5)
+            assert "blocklisted" not in second.log.read_text(), "the first one has its image while the other waits"
+            number = writer.number
+            until(lambda: writer.number > number + Writer.BLOCKS, 10, "the load goes on")
+            until(lambda: takeovers(cluster) == 1, 50, "the second one serves it")
+            number = writer.number
+            until(lambda: writer.number > number + Writer.BLOCKS, 30, "the load goes on")
+            assert writer.errors == 0
+        finally:
+            starter.join(60)
+            second.kill()
 
 
 # Waits between the breaking of a lock and the taking of it until the file SHIM_GO exists.

@@ -210,6 +210,36 @@ TEST_F(Opening, that_is_tried_is_refused_beside_a_live_owner_unless_it_would_tak
     EXPECT_FALSE(ceph_.is_blocklisted(client()));
 }
 
+// So that it does not wait for that when it has taken another image.
+TEST_F(Opening, that_is_tried_waits_for_the_watches_of_dead_clients) {
+    keeps_taken_ = true;
+    ceph_.set_lock_owner(kDead);
+    ceph_.add_dead_watcher(2);
+    std::atomic<bool> over = false;
+    std::thread time([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        over = true;
+        ceph_.remove_dead_watchers();
+    });
+    EXPECT_TRUE(check("steal=true"));
+    EXPECT_TRUE(over);
+    time.join();
+    EXPECT_EQ(ceph_.lock_owner(), kDead);
+}
+
+TEST_F(Opening, that_is_tried_is_refused_by_an_owner_that_is_back_after_such_a_wait) {
+    keeps_taken_ = true;
+    ceph_.set_lock_owner(kDead);
+    ceph_.add_dead_watcher(2);
+    std::thread time([this] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        ceph_.add_watcher(kDead);
+        ceph_.remove_dead_watchers();
+    });
+    EXPECT_EQ(check().code(), Code::kBusy);
+    time.join();
+}
+
 TEST_F(Opening, that_is_tried_fails_for_what_would_end_it_later) {
     ceph_.resize(0);
     EXPECT_EQ(check().code(), Code::kInvalid);

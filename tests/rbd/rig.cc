@@ -100,7 +100,7 @@ Result<std::unique_ptr<io::Backend>> RbdTest::open_larger(bool keeps) {
 }
 
 Status RbdTest::check(const std::string& options) {
-    return io::rbd::RbdBackend::check(specification(options));
+    return io::rbd::RbdBackend::check(specification(options), {.owner = "test", .keeps_taken = keeps_taken_});
 }
 
 void RbdTest::pass(Nanoseconds time) {

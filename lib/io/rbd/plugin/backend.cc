@@ -55,11 +55,11 @@ Result<std::unique_ptr<Backend>> RbdBackend::open(const std::string& rest, const
     return std::unique_ptr<Backend>(std::move(backend));
 }
 
-Status RbdBackend::check(const std::string& rest) {
+Status RbdBackend::check(const std::string& rest, const OpenOptions& options) {
     auto parsed = parse_rbd_options(rest);
     if (!parsed) return parsed.status();
     leave_at_exit();
-    return Client::check(*parsed);
+    return Client::check(*parsed, options);
 }
 
 void RbdBackend::begin_close() noexcept {

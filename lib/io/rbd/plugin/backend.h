@@ -18,7 +18,7 @@ namespace wss::io::rbd {
 class RbdBackend final : public Backend {
   public:
     static Result<std::unique_ptr<Backend>> open(const std::string& rest, const OpenOptions& options);
-    static Status check(const std::string& rest);
+    static Status check(const std::string& rest, const OpenOptions& options);
     ~RbdBackend() override;
 
     Limits limits() const noexcept override;

@@ -44,8 +44,8 @@ Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, const Op
     return begin(options, how, &Client::start);
 }
 
-Status Client::check(const RbdOptions& options) {
-    auto client = begin(options, {}, &Client::look_for_owner);
+Status Client::check(const RbdOptions& options, const OpenOptions& how) {
+    auto client = begin(options, how, &Client::look_for_owner);
     if (!client) return client.status();
     Closing closing = begin_close(*client);
     end_close(closing);
@@ -140,8 +140,9 @@ Status Client::look_for_owner() {
     WSS_TRY(look_for_image());
     if (!options_.is_head()) return Status::ok();
     auto owner = lock_owner();
-    if (!owner || owner->empty() || options_.steal) return owner.status();
-    return refuse_live(*owner);
+    if (!owner || owner->empty()) return owner.status();
+    if (!options_.steal) WSS_TRY(refuse_live(*owner));
+    return wait_to_end(*owner);
 }
 
 Status Client::start() {

@@ -73,7 +73,7 @@ class Client {
     // Bounded by open_timeout. Of `how`: what concerns neither a size nor whom to shut out.
     static Result<std::shared_ptr<Client>> open(const RbdOptions& options, const OpenOptions& how);
     // As io::check_backend(), bounded by open_timeout and close_timeout.
-    static Status check(const RbdOptions& options);
+    static Status check(const RbdOptions& options, const OpenOptions& how);
     // All requests are done. Bounded by close_timeout from its beginning; then the client is abandoned.
     struct Closing {
         std::string name;
@@ -186,7 +186,8 @@ class Client {
     Status check_wanted() const;
     Status check_primary() const;
     Result<uint64_t> end_former_owner(const std::string& owner);
-    Status wait_until_dead(const std::string& owner);
+    Status wait_to_end(const std::string& owner) const;
+    Status wait_until_dead(const std::string& owner) const;
     Status wait_for_dead_watches(const std::string& owner) const;
     Status refuse_live(const std::string& owner) const;
     Status uses_it(const std::string& owner) const;

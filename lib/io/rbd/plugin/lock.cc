@@ -113,11 +113,8 @@ Status Client::check_wanted() const {
 
 // Its number, if its lock was broken and nobody else had a hand in the image; 0: that is not known.
 Result<uint64_t> Client::end_former_owner(const std::string& owner) {
-    // First: an owner that was away may be back when these watches end.
-    if (keeps_taken_) WSS_TRY(wait_for_dead_watches(owner));
-    if (!options_.steal) {
-        WSS_TRY(wait_until_dead(owner));
-    } else {
+    WSS_TRY(wait_to_end(owner));
+    if (options_.steal) {
         auto watcher = watcher_of(owner);
         if (watcher && *watcher)
             log::warning(
@@ -129,6 +126,12 @@ Result<uint64_t> Client::end_former_owner(const std::string& owner) {
     auto now = lock_owner();
     if (!now) return now.status();
     return *now == owner ? shut_out(owner) : 0;
+}
+
+Status Client::wait_to_end(const std::string& owner) const {
+    // First: an owner that was away may be back when these watches end.
+    if (keeps_taken_) WSS_TRY(wait_for_dead_watches(owner));
+    return options_.steal ? Status::ok() : wait_until_dead(owner);
 }
 
 // One that opened the image for writing and waited for its lock could have had that between `former` and this
@@ -153,7 +156,7 @@ bool Client::is_open_elsewhere(uint64_t besides) const {
                        [=](const Watcher& one) { return one.client != self && one.client != besides; });
 }
 
-Status Client::wait_until_dead(const std::string& owner) {
+Status Client::wait_until_dead(const std::string& owner) const {
     const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve;
     for (uint32_t without = 0;;) {
         auto watcher = watcher_of(owner);
@@ -183,7 +186,7 @@ Status Client::wait_for_dead_watches(const std::string& owner) const {
         });
         if (dead == others->end()) break;
         if (!waits)
-            log::info("rbd:{}: waits for the end of the watch of a client at {} that does not answer",
+            log::info("rbd:{}: waiting until Ceph ends the watch of the client at {}, which does not answer",
                       options_.name(), dead->address);
         WSS_TRY(check_wanted());
         std::this_thread::sleep_for(kLookAgain);
