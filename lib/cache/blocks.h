@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks: an array whose elements are made some at a time, when the first of them is used. So a large one
-// begins, and grows, as fast as a small one, and elements that nobody uses cost nothing.
+// Blocks: an array that allocates its elements in blocks, each when its first element is used. A large array
+// is created and grows as fast as a small one, and unused blocks take no memory.
 //
 // Thread-safety: none; belongs to one thread. Addresses of elements never change.
 #pragma once
@@ -22,21 +22,22 @@ class Blocks {
 
     explicit Blocks(size_t size = 0) { grow(size); }
     size_t size() const { return blocks_.size() * kBlock; }
-    // To at least `size` elements; the new ones are not made.
+    // Grows to at least `size` elements and constructs none of them.
     void grow(size_t size) { blocks_.resize(std::max(blocks_.size(), (size + kBlock - 1) / kBlock)); }
     bool is_made(size_t at) const { return blocks_[at / kBlock] != nullptr; }
-    // Of what is made.
+    // Requires is_made(at).
     T& operator[](size_t at) { return blocks_[at / kBlock][at % kBlock]; }
     const T& operator[](size_t at) const { return blocks_[at / kBlock][at % kBlock]; }
-    // Makes it, and its neighbours, unless they are.
+    // Constructs the element and the others of its block, if that has not been done.
     T& make(size_t at) {
         std::unique_ptr<T[]>& block = blocks_[at / kBlock];
         if (block == nullptr) block = std::make_unique<T[]>(kBlock);
         return block[at % kBlock];
     }
-    // What is not made reads as one just made.
+    // An element that has not been constructed reads as a default value.
     T get(size_t at) const { return is_made(at) ? (*this)[at] : T(); }
-    // The elements beside `at`: begins at a multiple of kElements; nullptr if they are not made.
+    // The block that contains `at`; its first element has an index that is a multiple of kElements. nullptr
+    // if it has not been constructed.
     T* block_of(size_t at) { return blocks_[at / kBlock].get(); }
 
   private:

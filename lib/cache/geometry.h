@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LineGeometry: how a volume is cut into lines and lines into pieces. A value; pure arithmetic.
+// LineGeometry: how a volume is divided into lines, and lines into sub-blocks. A value type; pure arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ constexpr uint32_t kLineBytesMin = kPieceBytes;
 constexpr uint32_t kLineBytesMax = kPieceBytes * kPiecesMax;
 constexpr uint32_t kLineBytesDefault = 64 * 1024;
 
-// A stretch of bytes within one line.
+// A range of bytes within one line.
 struct Span {
     uint64_t line = 0;
     uint32_t offset = 0;  // in the line
@@ -34,23 +34,25 @@ class LineGeometry {
 
     uint64_t line_of(uint64_t offset) const { return offset >> shift_; }
     uint64_t start_of(uint64_t line) const { return line << shift_; }
-    // Lines of a volume of so many bytes; the last may be cut short.
+    // The number of lines of a volume of this size; the last one may be short.
     uint64_t lines(uint64_t volume_bytes) const {
         return (volume_bytes >> shift_) + ((volume_bytes & (line_bytes() - 1)) != 0 ? 1 : 0);
     }
-    // The part of [offset, offset + length) in the line where it begins; length 0 if `length` is.
+    // The part of [offset, offset + length) in the line in which the range begins; its length is 0 if
+    // `length` is.
     Span first_span(uint64_t offset, uint64_t length) const {
         const auto inside = static_cast<uint32_t>(offset & (line_bytes() - 1));
         const uint64_t room = line_bytes() - inside;
         return {line_of(offset), inside, static_cast<uint32_t>(length < room ? length : room)};
     }
 
-    // Pieces of which `span` holds at least one byte …
+    // The sub-blocks of which `span` contains at least one byte.
     Pieces touched(Span span) const {
         if (span.length == 0) return {};
         return range(span.offset >> kPieceShift, ((span.offset + span.length - 1) >> kPieceShift) + 1);
     }
-    // … and those of which it holds every byte. A write makes these valid, whatever they were.
+    // The sub-blocks of which `span` contains every byte. A write makes these valid, whatever their state
+    // was.
     Pieces covered(Span span) const {
         return range((span.offset + kPieceBytes - 1) >> kPieceShift,
                      (span.offset + span.length) >> kPieceShift);
@@ -60,7 +62,7 @@ class LineGeometry {
 
   private:
     explicit LineGeometry(uint32_t shift) : shift_(shift) {}
-    // Pieces [first, end).
+    // The sub-blocks [first, end).
     static Pieces range(uint32_t first, uint32_t end) {
         if (first >= end) return {};
         const uint64_t upto = end == kPiecesMax ? ~uint64_t{0} : (uint64_t{1} << end) - 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines, their places and their data. Operations, engines and volumes: index_control.cc.
+// Index: lines, their operations, slots and data. Engines and volumes are in index_control.cc.
 #include "lib/cache/index.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace wss::cache {
 
 uint32_t Index::shard_of(LineKey key, uint32_t shards) {
-    // Stretches of 64 lines: long enough to merge, short enough to spread a volume.
+    // Groups of 64 lines: long enough to merge, short enough to spread a volume over shards.
     return shards <= 1 ? 0 : static_cast<uint32_t>(hash({key.volume, key.line >> 6}) % shards);
 }
 
@@ -92,7 +92,7 @@ void Index::remove_holder(Line& line, uint32_t which, Replacement::Reason reason
     --line.holder_count_;
     line.copying_ = false;
     if (which == 0 && line.holder_count_ > 0) {
-        // The second copy has the dirty pieces only.
+        // The second copy has only the dirty sub-blocks.
         line.holders_[0] = line.holders_[1];
         line.valid_ &= line.dirty_;
         line.replacement_node_ = engine_of(line.holders_[0]).replacement->insert(line.key_, &line);
@@ -137,7 +137,7 @@ Placed Index::place(Line& line, uint32_t copies) {
     if (placement_held_) return Placed::kNoEngine;
     std::array<Slot, kHoldersMax> taken;
     uint32_t missing = copies - line.holder_count_, found = 0, candidates = 0;
-    // The common case needs no more than these; the rest is asked only if one of them has no room.
+    // Usually these suffice; the others are needed only if one of these has no room.
     Ranking ranking = placement_.rank(line.key_, copies + 1);
     if (ranking.count < placement_.count()) ranking = placement_.rank(line.key_, kEnginesMax);
     for (uint32_t i = 0; i < ranking.count && found < missing; ++i) {
@@ -214,7 +214,7 @@ void Index::brought_ahead(Line& line) {
 
 void Index::touch(Line& line, Pieces touched) {
     if (line.brought_ahead_) {
-        // The reader that it was brought for leaves it with the last piece.
+        // The sequential reader has finished the line with its last sub-block.
         const Pieces last{uint64_t{1} << (geometry().pieces() - 1)};
         if (touched.overlaps(last)) line.brought_ahead_ = false;
         return;
@@ -228,7 +228,8 @@ uint64_t Index::stamp(Line& line) {
     return line.generation_ = ++generation_;
 }
 
-// The one place where dirty bits change; keeps counts and lists. Who adds bits joins the dirty list first.
+// The only place where dirty bits change; it keeps counters and lists consistent. A caller that adds bits
+// links the line into the dirty list first.
 void Index::set_dirty(Line& line, Pieces dirty, Pieces destaging) {
     DirtyLines& lines = volume_of(line).dirty;
     bool was = !line.dirty_.empty(), is = !dirty.empty();
@@ -248,7 +249,7 @@ void Index::set_dirty(Line& line, Pieces dirty, Pieces destaging) {
     if (dirty.without(destaging).empty()) static_cast<ListNode<DirtyOrder>&>(line).unlink();
 }
 
-// The state that the bitmaps say. Not for lines that are being erased.
+// Sets the state that follows from the bitmaps. Not for lines that are being erased.
 void Index::settle(Line& line) {
     if (!line.destaging_.empty())
         set_state(line, LineState::kDestaging);
@@ -270,7 +271,7 @@ bool Index::written(Line& line, Pieces pieces, Nanoseconds now) {
     WSS_ASSERT(!line.destaging_.overlaps(pieces), "a write waits for the destaging of its pieces");
     line.valid_ |= pieces;
     if (!static_cast<ListNode<DirtyOrder>&>(line).linked() && !pieces.empty()) {
-        // The end of the list, without the search: nothing is later.
+        // Append without a search: no line is newer.
         line.dirty_since_ = now;
         line.dirty_sequence_ = ++dirty_sequence_;
         volume_of(line).dirty.waiting_.push_back(line);
@@ -314,7 +315,7 @@ void Index::end_destage(Line& line, const Destage& destage, Destaged result) {
     if (result == Destaged::kStable) {
         set_dirty(line, line.dirty_.without(line.destaging_), {});
     } else {
-        // A flush may wait for it: as old as it was.
+        // Restore the age: a flush may wait for the line.
         line.dirty_since_ = line.destage_since_;
         line.dirty_sequence_ = line.destage_sequence_;
         volume_of(line).dirty.defer(line);

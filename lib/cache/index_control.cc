@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control plane of the index: volumes and engines come and go, memory is reserved for them.
+// The control plane of the index: adds and removes volumes and engines, and reserves memory for them.
 #include <algorithm>
 
 #include "lib/base/assert.h"
@@ -12,7 +12,7 @@ Index::Index(const IndexOptions& options) : geometry_(options.geometry) {
 }
 
 Index::~Index() {
-    // Owners of operations have left; what is linked is linked among ourselves.
+    // The owners of operations have left. Lists link only objects of this index.
     WSS_ASSERT(counters_.operations == 0, "every operation leaves before the index dies");
     for (auto& volume : volumes_) volume.reset();
 }
@@ -41,7 +41,7 @@ Status Index::add_engine(EngineIndex index, const EngineOptions& options) {
     engine.slots = SlotPool(options.first_slot, options.slots);
     engine.joined = true;
     if (options.slots != 0) placement_.add(index, options.identity, options.weight);
-    // Lines with slots are at most as many as slots; the lines of an engine that was lost are used again.
+    // At most one line per slot needs an entry. Entries reserved for a lost engine are reused.
     capacity_lines_ += options.slots;
     if (capacity_lines_ > reserved_lines_) {
         lines_.allow(lines_.capacity() + capacity_lines_ - reserved_lines_);
@@ -72,7 +72,7 @@ Loss Index::lose_engine(EngineIndex index) {
         if (dirty && last)
             loss.lost.push_back({line.key_, line.dirty_, generation, {passed_over, line.seen_.end()}});
         if (last && line.holder_count_ == 1) return make_absent(line, Replacement::Reason::kForgotten);
-        // Whoever copies still writes to the other holder: it keeps its slot, and has nothing.
+        // The copying operation still writes to the other holder, so that keeps its slot. It has no data.
         if (last) set_dirty(line, {}, {});
         bool being_erased = line.state_ == LineState::kEvicting || line.state_ == LineState::kWiping;
         bool filling = line.state_ == LineState::kFilling;

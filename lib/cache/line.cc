@@ -11,19 +11,19 @@ constexpr uint8_t bit(LineState state) {
     return static_cast<uint8_t>(1u << static_cast<unsigned>(state));
 }
 
-// Row: the state; bits: those that may follow it.
+// Row: the state. Bits: the states that may follow it.
 constexpr std::array<uint8_t, 7> kNext = {
-    // absent: takes slots, for data of either kind, or is restored after a restart
+    // absent: takes slots for a fill or a write, or is restored after a restart
     bit(LineState::kFilling),
-    // filling: the first data are there, or they did not come, or all holders are lost
+    // filling: the first data arrived or failed to, or all holders were lost
     bit(LineState::kClean) | bit(LineState::kDirty) | bit(LineState::kAbsent) | bit(LineState::kEvicting) |
         bit(LineState::kWiping),
     // clean: an evicted clean line needs no erasure (header.h, H3)
     bit(LineState::kDirty) | bit(LineState::kAbsent) | bit(LineState::kEvicting) | bit(LineState::kWiping),
-    // dirty: becomes clean without destaging only when it is discarded or written through
+    // dirty: becomes clean without destaging only by a discard or a write-through
     bit(LineState::kDestaging) | bit(LineState::kClean) | bit(LineState::kAbsent) | bit(LineState::kWiping) |
         bit(LineState::kEvicting),
-    // destaging: ends well, or with pieces still (or again) dirty, or its last holder is lost
+    // destaging: succeeds, or leaves sub-blocks that are still (or again) dirty, or the last holder is lost
     bit(LineState::kClean) | bit(LineState::kDirty) | bit(LineState::kAbsent) | bit(LineState::kWiping),
     // evicting, wiping: the erasure is confirmed, or the holders are lost
     bit(LineState::kAbsent) | bit(LineState::kWiping),
@@ -93,7 +93,7 @@ bool Line::readmit(LineOp& op) {
     return false;
 }
 
-// Lets in each waiting operation that conflicts with none before it.
+// Grants each waiting operation that conflicts with no earlier one.
 void Line::grant(Granted& granted) {
     ops_.for_each([this, &granted](LineOp& op) {
         if (op.granted_) return;
@@ -109,7 +109,7 @@ void Line::grant(Granted& granted) {
 
 void Line::dismiss(LineOp& op, Granted& granted) {
     static_cast<ListNode<>&>(op).unlink();
-    static_cast<ListNode<GrantOrder>&>(op).unlink();  // granted, but its owner has given up first
+    static_cast<ListNode<GrantOrder>&>(op).unlink();  // granted, but its owner leaves before it continued
     if (!op.granted_) --waiting_count_;
     if (op.access == Access::kExclusive) --exclusive_count_;
     op.granted_ = false;

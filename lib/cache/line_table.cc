@@ -25,7 +25,7 @@ void LineTable::push(Line& line) {
     bucket = &line;
 }
 
-// One bucket more: it takes its share of the one that had it so far.
+// Adds one bucket: it takes its share of the lines of the bucket that had them so far.
 void LineTable::cut_a_bucket() {
     if (bucket_count_ > mask_) mask_ = 2 * mask_ + 1;
     buckets_.make(bucket_count_);

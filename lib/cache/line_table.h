@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// LineTable: the entries of lines, and how they are found by their keys.
+// LineTable: the entries of lines and the hash table that finds them by key.
 //
-// Linear hashing (Litwin 1980): each line that comes may cut one bucket in two, so that the table grows with
-// its lines and never as a whole. Entries are made in blocks, as lines come; their addresses never change.
+// Linear hashing (Litwin 1980): adding a line may split one bucket, so the table grows step by step and is
+// never rehashed as a whole. Entries are allocated in blocks as lines are added; their addresses never
+// change.
 //
 // Thread-safety: belongs to the thread of its Index.
 #pragma once
@@ -17,7 +18,7 @@ namespace wss::cache {
 
 class LineTable {
   public:
-    // Lines that may be in it at once. Only grows.
+    // The maximum number of lines at one time. It only grows.
     uint64_t capacity() const { return capacity_; }
     void allow(uint64_t lines);
     uint64_t free() const { return capacity_ - used_; }
@@ -27,12 +28,12 @@ class LineTable {
         while (line != nullptr && line->key_ != key) line = line->hash_next_;
         return line;
     }
-    // Requires that there is no such line, and free().
+    // Requires that no such line exists and that free() > 0.
     Line& add(LineKey key);
-    // The entry stays where it is, for another line.
+    // The entry keeps its address and will be reused for another line.
     void remove(Line& line);
 
-    // Places of entries: each line has one, in [0, places()), and keeps it.
+    // Positions of entries: each line has one in [0, places()), and it does not change.
     uint64_t places() const { return places_; }
     // The entries in [first, first + count), used or not.
     template <typename Visit>
@@ -55,7 +56,7 @@ class LineTable {
     uint64_t places_ = 0;
     Line* free_ = nullptr;
     Blocks<Line, 512> lines_;
-    // Those up to bucket_count_ are in use; mask_ + 1 is the power of two at or above it.
+    // Buckets below bucket_count_ are in use; mask_ + 1 is bucket_count_ rounded up to a power of two.
     uint64_t bucket_count_ = 0, mask_ = 0;
     Blocks<Line*, 8192> buckets_;
 };
