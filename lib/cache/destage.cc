@@ -14,14 +14,14 @@ bool DestagePlanner::above_ratio(const Index& index) {
 }
 
 bool DestagePlanner::due(const Index& index, const Line& line, Nanoseconds now) {
-    // A line that has lost its second copy is one failure from being lost itself: no reason to wait. The
-    // index cannot tell it from an unsafe volume's, whose lines are in one copy by will; target/cache asks
-    // with want() then.
+    // A line that has lost its second copy should not wait: one more failure loses it. The index cannot
+    // distinguish it from a line of an unsafe volume, which has one copy by configuration. target/cache calls
+    // want() for it.
     return line.dirty_sequence() <= wanted_ || now - line.dirty_since() >= options_.age_max ||
            above_ratio(index);
 }
 
-// `oldest` and what lies next to it, on both sides, as far as it is dirty and nobody is at work on it.
+// Adds to `oldest` its neighbours on both sides, as far as they are dirty and idle.
 size_t DestagePlanner::gather(Index& index, Line& oldest, std::span<Line*> run) const {
     size_t most = std::max<size_t>(options_.merge_bytes_max / index.geometry().line_bytes(), 1);
     most = std::min({most, run.size(), size_t{kDestageRunMax}});
@@ -68,7 +68,7 @@ bool DestagePlanner::pauses(Nanoseconds now) {
     return false;
 }
 
-// What else fails during a pause was asked for before it.
+// Other failures during a pause belong to writes from before it and do not extend it.
 void DestagePlanner::pause(Nanoseconds now) {
     suspect_ = true;
     if (failing() && now < retry_at_ && !asked_) return;

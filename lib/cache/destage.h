@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Destaging: when dirty lines are brought home to real storage, and which of them go together.
+// Destaging: when dirty lines are written to real storage, and which of them together.
 //
-//   age      a dirty line is brought home after `age_max`: what a crash of every holder could cost
-//   ratio    above `dirty_high_percent` of the cache dirty, until below `dirty_low_percent`: room for writes
+//   age      a dirty line is destaged after `age_max`: this bounds what a crash of all its holders can lose
+//   ratio    once more than `dirty_high_percent` of the cache is dirty, until `dirty_low_percent` is: this
+//            keeps room for writes
 //   mark     a flush waits (Index::flush_mark), or the volume or an engine is being emptied
-//   merging  neighbours of the oldest line that are dirty and idle go with it, so that sequential writes
-//            leave as one
-//   failure  the data stay dirty. A line that storage did not take is deferred (dirty_lines.h). So is what
-//            lies beside one that storage has not answered for: it may be silent for that part of a volume
-//            alone. Of what is deferred one line is tried again after each pause, which doubles up to
-//            `retry_max`, until storage takes one; the others go on. After `failures_max` failures in a row
-//            the whole volume pauses
+//   merging  neighbours of the oldest line that are dirty and idle are destaged with it, so that sequential
+//            writes reach storage as one
+//   failure  the data stays dirty. A line whose write fails is deferred (dirty_lines.h). So are lines near
+//            one that storage has not answered for: storage may be silent for that part of a volume alone. Of
+//            the deferred lines one is retried after each pause, which doubles up to `retry_max`, until a
+//            write succeeds; other lines are not delayed. After `failures_max` failures in a row the whole
+//            volume pauses
 //
-// The planner decides; target/cache reads the lines from their holders and writes them. One planner for each
-// volume of an Index; it belongs to the thread of the Index.
+// The planner decides. target/cache reads the lines from their holders and writes them. Each volume of an
+// Index has one planner, which belongs to the thread of the Index.
 #pragma once
 
 #include <cstdint>
@@ -39,33 +40,34 @@ class DestagePlanner {
   public:
     explicit DestagePlanner(const DestageOptions& options) : options_(options) {}
 
-    // Everything that is dirty with a sequence up to `mark` is due now, until it is done. Marks add up.
+    // Makes every line with a dirty sequence up to `mark` due now. The highest mark counts.
     void want(uint64_t mark) { wanted_ = wanted_ > mark ? wanted_ : mark; }
-    // What `want` asked for is done or was given up.
+    // What want() requested was done or given up.
     void want_no_more() { wanted_ = 0; }
 
-    // May a line be asked for now?
+    // Whether a line may be destaged now.
     enum class Look : uint8_t {
         kYes,
-        kAskedFor,  // by the caller, already: it waits to enter the line, which does not hold up the others
-        kSilent,    // storage has not answered for what lies beside it
+        kAskedFor,  // the caller waits to enter the line already; this does not delay other lines
+        kSilent,    // storage has not answered for a line near it: the line is deferred
     };
-    // The next run that is due: adjacent lines in ascending order, the first of `run`; 0 if none is due now.
-    // It passes over those for which `look(line)` does not return kYes. The caller enters what it is given
-    // before it asks again. One line at a time while some are deferred.
+    // The next run to destage: returns the number of adjacent lines, in ascending order, at the start of
+    // `run`; 0 if none is due now. Skips lines for which `look(line)` does not return kYes. The caller must
+    // enter the lines before the next call. While some lines are deferred, a run has one line.
     template <typename LookAt>
     size_t next(Index& index, uint32_t volume, Nanoseconds now, std::span<Line*> run, LookAt&& look);
-    // next() has found a line that was deferred.
+    // True if the last next() returned a deferred line.
     bool retries() const { return retries_; }
 
-    // Storage took a line; `again`: that was deferred, or that it had not answered for.
+    // Storage took a line. `again`: the line had been deferred, or unanswered() had been called for it.
     void succeeded(bool again);
-    // It did not; `expected`: unanswered() was called for it, or the line lies beyond the end of storage.
+    // Storage did not take a line. `expected`: unanswered() was called for it, or the line lies beyond the
+    // end of storage.
     void failed(Nanoseconds now, bool expected = false);
-    // It has not answered for some time.
+    // Storage has not answered for a line for some time.
     void unanswered(Nanoseconds now);
     bool failing() const { return retry_.count != 0; }
-    // The last that is known of storage is that it does not take a line: one at a time is enough to try.
+    // True after a failure until storage takes a line: one write at a time suffices as a probe.
     bool suspect() const { return suspect_; }
 
   private:
@@ -75,14 +77,14 @@ class DestagePlanner {
     size_t gather(Index& index, Line& oldest, std::span<Line*> run) const;
     void pause(Nanoseconds now);
 
-    // Of one call, at lines that it does not find: below 0.1 ms.
+    // Maximum number of unsuitable lines that one call of next() examines: below 0.1 ms.
     static constexpr size_t kLooks = 256, kLooksDeferred = 32;
 
     const DestageOptions options_;
     uint64_t wanted_ = 0;
-    bool draining_ = false;  // between the high and the low mark, on the way down
+    bool draining_ = false;  // the dirty ratio is falling from the high to the low mark
     bool retries_ = false, suspect_ = false;
-    bool asked_ = false;     // a line that was deferred, during a pause or at its end: how it ends is news
+    bool asked_ = false;     // a deferred line is being retried: its failure starts the next pause
     uint32_t failures_ = 0;  // in a row
     Nanoseconds retry_;      // the current pause; 0: none
     Nanoseconds retry_at_;
@@ -94,8 +96,8 @@ size_t DestagePlanner::next(Index& index, uint32_t volume, Nanoseconds now, std:
     retries_ = false;
     if (run.empty() || pauses(now)) return 0;
     DirtyLines& dirty = index.dirty(volume);
-    // A line that is dirty again while it is destaged waits for the end of that; it does not hold up the
-    // others either.
+    // A line that is dirty again while it is destaged must wait for the end of that. It does not delay other
+    // lines either.
     const auto fits = [&look](const Line& line) {
         return line.state() == LineState::kDirty && look(line) != Look::kAskedFor;
     };

@@ -11,7 +11,7 @@ bool DirtyLines::flushed(uint64_t mark) {
     if (destaging_.find_if([mark](Line& line) { return line.destage_sequence_ <= mark; }) != nullptr)
         return false;
     if (deferred_.empty() || mark < deferred_first_) return true;
-    // Those of before the mark are nearly always in front.
+    // Lines from before the mark are nearly always at the front.
     return mark < deferred_last_ &&
            deferred_.find_if([mark](Line& line) { return line.dirty_sequence_ <= mark; }) == nullptr;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// DirtyLines: those of one volume, in the order in which they became dirty. The index keeps it; others ask.
-// Lines that storage did not take, or is not expected to take, are deferred: they are in a list of their own,
-// in the order of deferral, and hold up none of the others.
+// DirtyLines: the dirty lines of one volume, in the order in which they became dirty. The index maintains it;
+// others read it and defer lines. A line that storage did not take, or is not expected to take, is deferred:
+// it moves to a list of its own, in the order of deferral, and delays no other line.
 //
 // Thread-safety: as the Index that it belongs to.
 #pragma once
@@ -17,30 +17,31 @@ namespace wss::cache {
 class DirtyLines {
   public:
     uint64_t count() const { return count_; }
-    // Of these, those of which one copy is left, or may be (Index::mark_single()).
+    // The number of these lines that may have only one copy left (Index::mark_single()).
     uint64_t single() const { return single_; }
-    // Whether all that was written() before the mark (Index::flush_mark()) is not dirty any more.
+    // True if nothing that was written() before the mark (Index::flush_mark()) is dirty any more.
     bool flushed(uint64_t mark);
-    // Since when the oldest dirty data is so, destaged now or not; kNever if there is none. While lines are
-    // deferred it may be a time before that.
+    // The time since which the oldest dirty data has been dirty, whether it is being destaged or not; kNever
+    // if there is none. While lines are deferred it may be earlier than that.
     Nanoseconds since();
-    // Visits lines that are dirty and not being destaged until `visit(Line&)` returns false: oldest first,
-    // then those that are deferred.
+    // Visits the lines that are dirty and not being destaged until `visit(Line&)` returns false: the oldest
+    // first, the deferred ones last.
     template <typename Visit>
     void for_each(Visit&& visit) {
         const auto stop = [&visit](Line& line) { return !visit(line); };
         if (waiting_.find_if(stop) == nullptr) deferred_.find_if(stop);
     }
-    // The oldest that is neither being destaged nor deferred and that `accept(const Line&)` accepts; nullptr
-    // if there is none.
+    // The oldest line that is neither being destaged nor deferred and for which `accept(const Line&)` is
+    // true; nullptr if there is none.
     template <typename Accept>
     Line* oldest(Accept&& accept) {
         return waiting_.find_if(accept);
     }
 
-    // Puts a line that is dirty and not being destaged behind all deferred ones, also if it is one of them.
+    // Makes the line the last of the deferred ones, even if it is deferred already. It must be dirty and not
+    // being destaged.
     void defer(Line& line);
-    // The one that was deferred first; nullptr if there is none.
+    // The line that was deferred first; nullptr if none is deferred.
     Line* first_deferred() { return deferred_.front(); }
 
   private:
@@ -48,9 +49,9 @@ class DirtyLines {
 
     List<Line, DirtyOrder> waiting_, deferred_;
     List<Line, DestageOrder> destaging_;  // few
-    uint64_t count_ = 0;                  // in either or both
+    uint64_t count_ = 0;                  // lines in at least one of the lists
     uint64_t single_ = 0;
-    // Bounds of all that were deferred since none was.
+    // Bounds over all lines that were deferred since the list was last empty.
     uint64_t deferred_first_ = 0, deferred_last_ = 0;  // dirty_sequence()
     Nanoseconds deferred_since_ = kNever;
 };

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// FrequencySketch: about how often a key was used of late, for any number of keys in fixed memory (a
-// count-min sketch with conservative update; Cormode, Muthukrishnan 2005). It errs upwards only, by what
-// shares all of a key's counters.
+// FrequencySketch: an estimate of the recent uses of a key, for any number of keys in fixed memory (a
+// count-min sketch with conservative update; Cormode, Muthukrishnan 2005). Estimates are too high only if
+// other keys share all counters of a key.
 //
-// It forgets: each use halves one or two counters, in turn, so that all of them are halved once in kMemory *
-// capacity uses. Whoever asks for estimates has it age first, by the uses since the last time.
+// The sketch forgets: each use halves one counter, in turn, so that all are halved once in kMemory to 2 *
+// kMemory times capacity uses. Before it reads estimates, the caller reports the uses since the last time
+// with age().
 #pragma once
 
 #include <algorithm>
@@ -33,9 +34,9 @@ class FrequencySketch {
             counter = std::max(counter, wanted);
         }
     }
-    // So many uses later; eight counters at a time. Of many uses the rest follows at the next calls.
+    // Ages the sketch by so many uses, eight counters at a time. If there are many, later calls do the rest.
     void age(uint64_t uses) {
-        // After so many rounds nothing is left.
+        // After kRounds rounds all counters are 0.
         owed_ = std::min(owed_ + uses * halved_per_use_, kRounds * size_);
         for (uint64_t left = std::min(owed_, kHalvedAtOnce); left > 0;) {
             const uint64_t end = std::min<uint64_t>(size_, (hand_ / kBlock + 1) * kBlock);
@@ -59,7 +60,7 @@ class FrequencySketch {
         4;                                   // of each row; measured: 2 cost 0.3 points of hits, 8 gain none
     static constexpr uint32_t kMemory = 16;  // measured: 5 cost 0.4 points on zipf, 30 cost 2 on shifts
 
-    // Within one block.
+    // The range lies within one block.
     void halve(uint64_t begin, uint64_t count) {
         uint8_t* const block = counters_.block_of(begin);
         if (block == nullptr) return;
@@ -78,7 +79,7 @@ class FrequencySketch {
         return least;
     }
     size_t at(uint64_t mixed, uint32_t row) const {
-        // Double hashing: rows see independent enough places.
+        // Double hashing: the positions in the rows are sufficiently independent.
         uint64_t place = (mixed + row * (mixed >> 32 | 1)) & mask_;
         return static_cast<size_t>(row * (mask_ + 1) + place);
     }

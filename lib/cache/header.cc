@@ -24,7 +24,7 @@ bool possible(const LineHeader& header) {
     auto geometry =
         header.line_shift < 64 ? LineGeometry::of(uint64_t{1} << header.line_shift) : LineGeometry::of(0);
     if (!geometry) return false;
-    // A line whose end lies beyond 2^63 is no line of a volume.
+    // No volume has a line that ends beyond 2^63.
     return header.line <= (uint64_t{1} << 63) >> header.line_shift &&
            geometry->all().contains(header.valid) && header.valid.contains(header.dirty);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// LineHeader: what an engine keeps beside each slot, so that a storage engine that lost its memory can find
-// its dirty lines again (recovery.h).
+// LineHeader: what an engine keeps beside each slot, so that a storage engine can find its dirty lines after
+// a restart (recovery.h).
 //
-// 64 bytes, big-endian, in the engine's memory; only the engine writes it, as commanded by the SE:
+// 64 bytes, big-endian, in the engine's memory. Only the engine writes it, as the SE commands:
 //
 //   0  magic "WSSL"        4  version 1      5  line shift (12 … 18)   6  flags, 0   7  reserved, 0
 //   8  volume (WWID)      16  line number
@@ -13,13 +13,13 @@
 // Rules
 //  H1  An engine writes the header after the bytes that it describes are in the slot. Before it puts a line
 //      into a slot that held another, it erases the header (64 zero bytes).
-//  H2  Before a write is acknowledged, every copy that missed it is erased, and the erasure confirmed, or the
-//      membership of that copy's engine is ended on stable storage. So every copy with a valid header and a
-//      current incarnation holds every acknowledged write of its line.
-//  H3  Dirty bits are cleared, at every holder and confirmed, before the line counts as clean. The header of
-//      an evicted line therefore never has dirty bits.
+//  H2  Before a write is acknowledged, every copy that missed it is erased and the erasure is confirmed, or
+//      the membership of that copy's engine is ended on stable storage. So every copy with a valid header and
+//      a current incarnation contains every acknowledged write of its line.
+//  H3  Before a line counts as clean, its dirty bits are cleared at every holder, with confirmation. So the
+//      header of an evicted line never has dirty bits.
 //
-// The bytes come from another machine's memory: parse_header() refuses whatever is not a whole header.
+// The bytes come from another machine's memory: parse_header() rejects everything that is not a whole header.
 #pragma once
 
 #include <cstddef>
@@ -35,10 +35,10 @@ namespace wss::cache {
 constexpr size_t kHeaderBytes = 64;
 
 struct LineHeader {
-    uint64_t volume = 0;  // WWID: unlike a LUN, never used again for another volume
+    uint64_t volume = 0;  // WWID: unlike a LUN, never reused for another volume
     uint64_t line = 0;
-    uint64_t generation = 0;   // of the newest write in it; grows with each
-    uint64_t incarnation = 0;  // the engine's, given at its join; older ones do not count
+    uint64_t generation = 0;   // of the newest write in the slot; grows with each write
+    uint64_t incarnation = 0;  // the engine's, assigned when it joins; older ones do not count
     Pieces valid;
     Pieces dirty;
     uint32_t line_shift = 16;
@@ -51,14 +51,14 @@ void erase_header(std::span<std::byte, kHeaderBytes> bytes);
 enum class HeaderFault : uint8_t {
     kNone,
     kEmpty,      // erased: all zero
-    kMagic,      // no header
-    kVersion,    // of another version
+    kMagic,      // not a header
+    kVersion,    // another version
     kCheck,      // half written or damaged
-    kImpossible  // whole, but says what cannot be
+    kImpossible  // whole, but with impossible values
 };
 struct ParsedHeader {
     HeaderFault fault = HeaderFault::kNone;
-    LineHeader header;  // meaningful only without fault
+    LineHeader header;  // valid only if `fault` is kNone
 };
 ParsedHeader parse_header(std::span<const std::byte, kHeaderBytes> bytes);
 

@@ -102,7 +102,7 @@ class Index {
     Index& operator=(const Index&) = delete;
 
     const LineGeometry& geometry() const { return geometry_; }
-    // The shard, of `shards`, that owns a line. Groups of adjacent lines share one, so that they can be merged.
+    // The shard, of `shards`, that owns a line. Groups of adjacent lines share one, for merging.
     static uint32_t shard_of(LineKey key, uint32_t shards);
 
     // --- volumes and engines: control plane, may allocate

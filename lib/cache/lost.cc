@@ -6,7 +6,7 @@
 
 namespace wss::cache {
 
-// The piece in which a copy ends; none if it ends with a piece.
+// The sub-block that `end` divides; none if `end` lies between two.
 static Pieces split_at(uint32_t end) {
     const bool splits = end < kPiecesMax * kPieceBytes && end % kPieceBytes != 0;
     return splits ? Pieces{uint64_t{1} << (end >> kPieceShift)} : Pieces{};

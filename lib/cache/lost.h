@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// LostPieces: acknowledged writes that nobody can reach. Every engine that held a dirty line is away, and
-// real storage has an older state of it. Whoever reads such a piece must fail, for an acknowledged write is
-// never unseen silently, until
+// LostPieces: lost sub-blocks, which are acknowledged writes that cannot be read at present. Every engine
+// that held the dirty line is away, and real storage has an older state of it. A read of such a sub-block
+// must fail, because the loss of an acknowledged write must never be silent. The sub-block stays lost until
 //
-//   - the piece is written again, as a whole,
-//   - an engine comes back that holds a copy not older than what was acknowledged, and the copy is brought
-//   home,
-//   - or the operator gives the volume's lost pieces up.
+//   - it is overwritten as a whole,
+//   - an engine returns with a copy that is not older than the acknowledged data, and the copy is destaged,
+//   - or the operator gives up the volume's lost sub-blocks.
 //
-// What a copy gives back is bounded by what a reader may have seen since:
+// What a copy may restore is limited by what a reader may have seen since:
 //
-//   - Each loss of a line has the generation of the newest change of its dirty data that a reader may have
-//     seen. A copy of an older generation missed it and gives nothing back.
-//   - A copy of a newer one has a write that was under way, if no reader can have seen the data without it. A
-//     recovery decides by the copies that it finds. Later ones of that time give nothing back.
-//   - A volume that was smaller since has zeroes beyond that end.
+//   - Each loss of a line records the generation of the newest change of its dirty data that a reader may
+//     have seen. A copy of an older generation missed that change and restores nothing.
+//   - A newer copy contains a write that was in flight. It counts only if no reader can have seen the line
+//     without that write. A recovery chooses among the copies that it finds. Copies of that time which return
+//     later restore nothing (LossBounds::passed_over).
+//   - If the volume was smaller since, the data beyond that end is zeroes (LossBounds::end).
 //
-// What is lost must be remembered over restarts: target/cache/membership.h keeps it with the membership.
+// Losses must be remembered across restarts: target/cache/membership.h saves them with the membership.
 //
-// Where it is not known which lines are lost, the whole volume is, which only the operator ends. So it is
-// where the operator does not wait for engines after a restart, or more lines were lost than are saved. Lines
-// that were lost before that can still be given back.
+// Where the lost lines are not known, the whole volume is lost, and only the operator ends that. This happens
+// if the operator does not wait for engines after a restart, or if more lines were lost than are saved. Lines
+// that were lost before that can still be restored.
 //
-// Any number of lines may be lost: they were dirty in the index, which needs more memory for each.
+// The number of lost lines needs no limit: they were dirty in the index, which takes more memory for each.
 //
 // Thread-safety: a value of one thread. Control plane: allocates; empty() and of() are for the datapath.
 #pragma once
@@ -38,10 +38,10 @@
 
 namespace wss::cache {
 
-// Of a loss: what a copy does not give back, besides what it missed.
+// What a copy does not restore after a loss, besides what it missed.
 struct LossBounds {
-    uint64_t passed_over = 0;  // copies newer than the loss, up to this generation
-    uint32_t end = kNoEnd;     // what lies beyond this byte of the line
+    uint64_t passed_over = 0;  // copies newer than the loss up to this generation restore nothing
+    uint32_t end = kNoEnd;     // nothing is restored beyond this byte of the line
 };
 
 class LostPieces {
@@ -54,33 +54,35 @@ class LostPieces {
     };
 
     bool empty() const noexcept { return lines_.empty() && whole_.empty(); }
-    // `since`: when the line was lost; the default for what is remembered from before a restart. Pieces that
-    // are lost of a line already keep their time.
+    // `since`: the time of the loss; the default for losses from before a restart. Adding sub-blocks to an
+    // existing loss keeps its time and bounds.
     void add(const Key& key, Pieces pieces, Nanoseconds since = {}, const LossBounds& bounds = {});
     void add_whole(uint64_t volume);
-    // All of the line, if its volume is lost as a whole.
+    // The lost sub-blocks of the line: all, if its volume is lost as a whole.
     Pieces of(uint64_t volume, uint64_t line) const noexcept;
     bool is_whole(uint64_t volume) const noexcept { return whole_.contains(volume); }
     bool any_of(uint64_t volume) const noexcept;
     uint64_t pieces_of(uint64_t volume) const noexcept;
-    // The first of what is lost of these pieces of the line, and of all lines of the volume; kNever: none is.
+    // The time of the earliest loss, of these sub-blocks of the line or of any line of the volume; kNever if
+    // there is none. Volumes that are lost as a whole do not count.
     Nanoseconds since(uint64_t volume, uint64_t line, Pieces pieces) const noexcept;
     Nanoseconds since(uint64_t volume) const noexcept;
-    // Whether something of the volume was lost later than `after`, and by `until`.
+    // True if something of the volume was lost later than `after` and not later than `until`.
     bool any_since(uint64_t volume, Nanoseconds after, Nanoseconds until) const noexcept;
-    // What a copy of `key.generation` with these dirty pieces gives back.
+    // The lost sub-blocks that a copy of `key.generation` with these dirty sub-blocks restores.
     Pieces in_copy(const Key& key, Pieces dirty) const noexcept;
-    // … up to this byte of the line. The piece that holds it is the last.
+    // The byte of the line up to which in_copy() restores; it lies in the last of these sub-blocks. kNoEnd:
+    // no limit.
     uint32_t end_of(uint64_t volume, uint64_t line, Pieces pieces) const noexcept;
-    // They are known again: written anew, or brought home. True if any of them was lost.
+    // The sub-blocks were overwritten or destaged and are not lost any more. True if any of them was.
     bool found(uint64_t volume, uint64_t line, Pieces pieces);
-    // The volume ends in this line, of which so many bytes are left or none. True if anything beyond was
-    // lost.
+    // The volume now ends in this line, after `bytes` of it (0: before the line). True if a recorded loss
+    // changes.
     bool cut(uint64_t volume, uint64_t line, uint32_t bytes);
-    // Given up, or the volume is gone. True if anything of it was lost.
+    // The volume was given up or deleted. True if anything of it was lost.
     bool forget(uint64_t volume);
 
-    // Grows whenever something is not lost any more.
+    // Grows whenever something stops being lost.
     uint64_t known_again() const noexcept { return known_again_; }
 
     struct Loss {
@@ -91,19 +93,19 @@ class LostPieces {
     const std::map<Key, Loss>& lines() const noexcept { return lines_; }
     const std::set<uint64_t>& whole() const noexcept { return whole_; }
     struct Count {
-        size_t lines = 0;  // in lines(): more than one of a line, if it was lost more than once
+        size_t lines = 0;  // of lines(): several for a line that was lost several times
         uint64_t pieces = 0;
     };
-    // By volume, of those that have any.
+    // By volume; only volumes with lost lines.
     const std::map<uint64_t, Count>& counts() const noexcept { return counts_; }
 
   private:
     using Lines = std::map<Key, Loss>;
     Lines::iterator erase(Lines::iterator line);
     void erase(Lines::iterator first, Lines::iterator end);
-    Lines lines_;  // of one line the pieces differ
+    Lines lines_;  // entries of the same line have no sub-block in common
     std::map<uint64_t, Count> counts_;
-    std::map<std::pair<uint64_t, Nanoseconds>, size_t> times_;  // lines by volume and time
+    std::map<std::pair<uint64_t, Nanoseconds>, size_t> times_;  // number of lines by volume and time
     std::set<uint64_t> whole_;
     uint64_t known_again_ = 0;
 };

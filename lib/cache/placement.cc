@@ -45,7 +45,7 @@ Ranking Placement::rank(LineKey key, uint32_t wanted) const {
     for (uint32_t i = 0; i < count_; ++i) scored[i] = {score(entries_[i], key_hash), i};
     Ranking ranking;
     ranking.count = std::min(wanted, count_);
-    // Equal scores (equal identities) are told apart by the index, so that the order is always the same.
+    // Equal scores (equal identities) are ordered by the index, so that the result is always the same.
     std::partial_sort(scored.begin(), scored.begin() + ranking.count, scored.begin() + count_,
                       [this](const auto& a, const auto& b) {
                           return a.first != b.first ? a.first > b.first

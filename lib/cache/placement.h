@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Placement: which engines hold a line. Rendezvous hashing with weights (highest of -weight / ln(hash)):
-// every storage engine that knows the same engines places alike without asking anyone, a line's share of each
-// engine follows its weight, and when an engine joins or leaves only the lines that it wins or held move.
+// Placement: chooses the engines that hold a line. Weighted rendezvous hashing (the highest -weight /
+// ln(hash) wins). Storage engines that know the same engines compute the same placement without
+// communication. An engine's share of the lines is proportional to its weight. When an engine joins or
+// leaves, only the lines that it gains or had move.
 //
 // Thread-safety: none; a value that belongs to one thread.
 #pragma once
@@ -20,16 +21,16 @@ struct Ranking {
 
 class Placement {
   public:
-    // `identity` is the engine's name for life, so that it wins the same lines when it returns under another
-    // index; `weight` is its capacity in any unit common to all, at least 1.
+    // `identity` is permanent, so that an engine which returns under another index wins the same lines.
+    // `weight` is its capacity in a unit common to all engines, at least 1.
     void add(EngineIndex engine, uint64_t identity, uint64_t weight);
     void remove(EngineIndex engine);
     bool contains(EngineIndex engine) const;
     uint32_t count() const { return count_; }
 
-    // The engine for the only copy, without index if there are none.
+    // The engine for a line with one copy. EngineIndex::exists() is false if there are no engines.
     EngineIndex best(LineKey key) const;
-    // The best `wanted` engines, fewer if there are not so many; all different.
+    // The best `wanted` engines, all different; fewer if there are not so many.
     Ranking rank(LineKey key, uint32_t wanted) const;
 
   private:

@@ -18,8 +18,8 @@ constexpr std::array<Name, 4> kNames = {{{Policy::kNone, "none", "none"},
                                          {Policy::kThrough, "write-through", "through"},
                                          {Policy::kBack, "write-back", "back"}}};
 
-// What of the touched pieces is whole in the line after the write: a piece that was not valid and is written
-// in part is not. Always one stretch, for only the first and the last piece of a write can be covered in
+// The touched sub-blocks that are whole in the line after the write: all but those that were not valid and
+// are written in part. Always one run, for only the first and the last sub-block of a write can be covered in
 // part.
 Pieces whole_after(const WriteFacts& facts) {
     return facts.touched & (facts.covered | facts.valid);
@@ -37,8 +37,8 @@ WritePlan write_through(const WriteFacts& facts) {
     if (facts.holders == 0) return plan;
     plan.update = whole_after(facts);
     plan.copies = facts.holders;
-    // They were newer than storage and are equal to it now as far as this write goes; the rest of the piece
-    // may not be, so they stay dirty.
+    // They were newer than storage. This write makes the written bytes equal, but perhaps not the rest of the
+    // sub-blocks, so they stay dirty.
     plan.dirty_after = facts.touched & facts.dirty;
     return plan;
 }
@@ -56,7 +56,7 @@ WritePlan write_back(const WriteFacts& facts) {
     plan.update = facts.touched;
     plan.copies = copies;
     plan.dirty_after = facts.touched;
-    // The second copy has nothing but dirty pieces: a clean one that is written in part has to get there
+    // The second copy has only dirty sub-blocks. A clean one that is written in part must be copied there
     // first.
     plan.fetch = facts.touched.without(facts.covered).without(copies > 1 ? facts.dirty : facts.valid);
     return plan;
@@ -64,7 +64,7 @@ WritePlan write_back(const WriteFacts& facts) {
 
 bool can_write_back(const WriteFacts& facts) {
     uint32_t copies = copies_wanted(facts.settings);
-    // A line that has lost its second copy takes no new dirty data before the old are safe.
+    // A line that has lost its second copy takes no new dirty data before the old data is safe.
     bool degraded = !facts.dirty.empty() && facts.holders < copies;
     return !facts.fua && !degraded && (facts.engines >= copies || facts.holders >= copies);
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Policies: what has to be done for a write or a read, given what the index knows. Pure decisions:
-// each is a function from facts to a plan, so that every combination can be tested, and a policy can change
-// at run time between any two operations.
+// Policies: the steps of a write or a read, given the index's state of the line. Each function is pure: it
+// maps facts to a plan. So every combination can be tested, and a policy can change at run time between any
+// two operations.
 //
-//   none      the cache does not know the volume
-//   around    writes go to real storage and end what is cached of them; reads fill
-//   through   writes go to real storage and to what is cached before they are acknowledged; reads fill
-//   back      writes go to the memory of two engines and are acknowledged; real storage follows
+//   none      the volume is not cached
+//   around    writes go to real storage and invalidate the cached data; reads fill
+//   through   writes go to real storage and to the cached copies before they are acknowledged; reads fill
+//   back      writes go to the memory of two engines and are acknowledged; they are destaged later
 //
-// Whatever the policy says today, dirty pieces may be there from yesterday: a plan never leaves an older
-// dirty piece behind a newer write, since destaging would bring it back to life.
+// Whatever the present policy, sub-blocks may be dirty from an earlier one. A plan never leaves an older
+// dirty sub-block behind a newer write, since destaging would restore the older data.
 //
-// FLUSH and FUA mean stable storage under each policy: engines are memory.
+// FLUSH and FUA mean stable storage under each policy, because engines are memory.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +30,13 @@ Result<Policy> parse_policy(std::string_view text);  // these, or their short fo
 
 struct PolicySettings {
     Policy policy = Policy::kThrough;
-    // Write-back with one engine is write-back with no second copy: only for who says so.
+    // Allows write-back without a second copy. Only if the operator requests it.
     bool unsafe = false;
 };
-// Whether `settings` may be set for a volume now, and why not.
+// Ok if `settings` can be set for a volume now; otherwise the reason.
 Status check_policy(const PolicySettings& settings, uint32_t engines);
 
-// Copies that a dirty line needs.
+// The number of copies that a dirty line needs.
 constexpr uint32_t copies_wanted(const PolicySettings& settings) {
     return settings.policy == Policy::kBack && !settings.unsafe ? 2 : 1;
 }
@@ -45,32 +45,32 @@ struct WriteFacts {
     PolicySettings settings;
     bool fua = false;
     Pieces touched;  // by the write
-    Pieces covered;  // wholly
+    Pieces covered;  // as a whole
     Pieces valid, dirty;
-    uint32_t holders = 0;  // that the line has now
-    uint32_t engines = 0;  // that can take new lines
+    uint32_t holders = 0;  // of the line now
+    uint32_t engines = 0;  // that accept new lines
 };
 struct WritePlan {
-    // To real storage before the acknowledgement; stable there too if `storage_fua`.
+    // The data goes to real storage before the acknowledgement, and to stable storage if `storage_fua`.
     bool storage = false;
     bool storage_fua = false;
-    // To every holder before the acknowledgement: the touched pieces of `update`. `copies` holders are
-    // needed: place the line first; if that fails, `without_room()` says what to do.
+    // The touched sub-blocks in `update` go to every holder before the acknowledgement. The line needs
+    // `copies` holders: place it first. If that fails, use the plan of without_room().
     Pieces update;
     uint32_t copies = 0;
-    // Of these, the pieces that are dirty afterwards. In the second copy these, and no others, are valid
+    // The sub-blocks of `update` that are dirty afterwards. In the second copy only these are valid
     // afterwards.
     Pieces dirty_after;
-    // Pieces that must be read from real storage into the line first: the write covers them in part only, and
-    // what is left of them has to be valid.
+    // Sub-blocks to read from real storage into the line first: the write covers only a part of each, and the
+    // rest must be valid.
     Pieces fetch;
-    // Not valid any more, before the acknowledgement.
+    // Sub-blocks to invalidate before the acknowledgement.
     Pieces invalidate;
     bool operator==(const WritePlan&) const = default;
 };
 WritePlan plan_write(const WriteFacts& facts);
-// The same write when place() found no room for it. Dirty pieces always have their slots, so this never needs
-// any.
+// The plan for the same write if place() found no room for it. Dirty sub-blocks always have their slots, so
+// this never needs new ones.
 WritePlan without_room(const WriteFacts& facts);
 
 struct ReadFacts {
@@ -81,16 +81,16 @@ struct ReadFacts {
 };
 enum class ReadFrom : uint8_t {
     kEngine,   // the primary answers the client
-    kStorage,  // real storage answers the client, with dirty pieces on top of it
+    kStorage,  // real storage answers the client, with the dirty sub-blocks on top
 };
 struct ReadPlan {
     ReadFrom from = ReadFrom::kStorage;
-    Pieces fill_afterwards;  // after the answer, off the critical path
+    Pieces fill_afterwards;  // after the answer, outside the critical path
     bool operator==(const ReadPlan&) const = default;
 };
 ReadPlan plan_read(const ReadFacts& facts);
 
-// A volume whose policy changes, and of which nothing is dirty: the cache forgets it.
+// True if this change of policy drops the volume's lines, of which none is dirty then.
 bool forgets_lines(Policy from, Policy to);
 
 }  // namespace wss::cache

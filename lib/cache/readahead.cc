@@ -5,11 +5,11 @@
 
 namespace wss::cache {
 
-// The stream that it belongs to; it may be one that begins with it.
+// The stream of the read. It may be a new one that begins with this read.
 ReadAhead::Stream* ReadAhead::follow(Stretch read) {
     for (uint32_t i = 0; i < followed_;) {
         Stream& stream = streams_[i];
-        // Behind `expected` by more wraps around.
+        // A read further behind `expected` wraps around.
         const uint64_t reach = options_.gap_max;
         if (read.offset + reach - stream.expected <= 2 * reach) return &stream;
         if (turn_ - stream.used > kPatience)

@@ -7,10 +7,10 @@
 
 namespace wss::cache {
 
-// Of a line that was filled and never written. No dirty copy has an older one.
+// The generation of a line that was filled and never written. Every dirty copy has a newer one.
 constexpr uint64_t kFillGeneration = 1;
 
-// ---- While engines come ----------------------------------------------------------------------------------
+// ---- While engines join ----------------------------------------------------------------------------------
 
 void Recovery::add_header(Slot slot, uint64_t incarnation, std::span<const std::byte, kHeaderBytes> bytes) {
     ParsedHeader parsed = parse_header(bytes);
@@ -26,7 +26,7 @@ void Recovery::add_header(Slot slot, uint64_t incarnation, std::span<const std::
     header.dirty.empty() ? add_clean(slot, header) : add_dirty(slot, header);
 }
 
-// Clean copies of a line of which no dirty one had come were passed over.
+// The first dirty copy of a line: clean copies of it may have been compared before, without effect.
 void Recovery::add_dirty(Slot slot, const LineHeader& header) {
     auto [found, added] = found_.try_emplace({header.volume, header.line});
     found->second.copies.push_back({slot, header.generation, header.dirty});
@@ -83,7 +83,7 @@ void Recovery::add_volume(uint64_t wwid, uint32_t volume, uint64_t bytes, bool m
     volumes_[wwid] = {volume, bytes, may_be_dirty};
 }
 
-// Deleted, or beyond its end.
+// True if the volume is deleted or ends before the line.
 bool Recovery::is_gone(uint64_t wwid, uint64_t line) const {
     auto volume = volumes_.find(wwid);
     return volume == volumes_.end() || line >= geometry_.lines(volume->second.bytes);
@@ -92,7 +92,7 @@ bool Recovery::is_gone(uint64_t wwid, uint64_t line) const {
 bool Recovery::better(const Copy& a, const Copy& b) {
     if (a.generation != b.generation) return a.generation > b.generation;
     if (a.dirty.count() != b.dirty.count()) return a.dirty.count() > b.dirty.count();
-    // The same for whoever asks.
+    // A total order, so that every recovery chooses the same copy.
     return a.slot.engine != b.slot.engine ? a.slot.engine < b.slot.engine : a.slot.number < b.slot.number;
 }
 
@@ -131,7 +131,8 @@ bool Recovery::restore_copy(Index& index, LineKey key, const Copy& copy) {
     return placed;
 }
 
-// More than a target stamps in days, should one that recovery does without have all of them.
+// More than a target assigns in days, in case an engine that is absent from the recovery has seen all of
+// them.
 constexpr uint64_t kUnseenGenerations = uint64_t{1} << 44;
 
 RecoveryReport Recovery::restore(Index& index) {

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recovery: a storage engine that starts again finds its dirty lines by the headers that the engines kept.
+// Recovery: after a restart, a storage engine finds its dirty lines by the headers that the engines kept.
 //
-// Each engine that joins shows its headers; when all that the persistent membership names have come, or the
-// wait for them has ended, the map is rebuilt. For each line the copy of the newest generation wins, wholly:
-// at equal generations the one that claims more dirty pieces. Bitmaps of two copies are never mixed: each
-// acknowledged write is in every copy (header.h, H2), so any one of them is right, but a write that was under
-// way may be in one only.
+// Each engine that joins sends its headers. When all engines of the persistent membership have joined, or the
+// wait for them has ended, the map is rebuilt. For each line one copy wins as a whole: the one of the newest
+// generation, or at equal generations the one with more dirty sub-blocks. Bitmaps of two copies are never
+// combined. Each acknowledged write is in every copy (header.h, H2), so any of them is right, but a write in
+// flight may be in one copy only.
 //
-// Clean pieces do not count after a restart: a write that was under way may have reached storage and not the
-// copy, and a reader must not see it come and go. But a clean copy of a newer generation beats a dirty one:
-// storage has a write that the dirty one missed, and a reader may have seen it.
+// Clean sub-blocks are not valid after a restart: a write in flight may have reached storage but not the
+// copy, and a reader must not see it appear and disappear. But a clean copy of a newer generation beats a
+// dirty one: storage has a write that the dirty copy missed, and a reader may have seen it.
 //
-// An engine that recovery does without may have a newer copy, with a write that was under way. Readers see
-// the line without it from then on, so such a copy does not count later either (lost.h).
+// An engine that is absent from the recovery may have a newer copy, with a write that was in flight. Readers
+// see the line without that write from then on, so the copy does not count later either (lost.h).
 //
-// Dirty copies that lose, and what cannot be (another incarnation, half written, another line size), are for
-// erasure. Copies of volumes that are unknown, and beyond a volume's end, are for wiping. Clean copies need
-// no erasure: they are older than whatever is written from now on, and one that has beaten a dirty copy must
-// do so again if this is interrupted.
+// Dirty copies that lose and unusable headers (of another incarnation, half written, of another line size)
+// are erased. Copies of unknown volumes, and copies beyond a volume's end, are wiped. Clean copies need no
+// erasure: they are older than everything that is written later. A clean copy that has beaten a dirty one
+// must do so again if the recovery is interrupted.
 //
-// An engine has millions of clean lines. Those that were filled and never written beat nothing, and are
-// dropped on arrival. Others take kCleanBytes each until they are compared, and then looked through for those
-// to be wiped, some each turn.
+// An engine has millions of clean lines. Those of known volumes that were filled and never written beat
+// nothing; they are dropped on arrival, and are not wiped. Each other one takes kCleanBytes until
+// next_loser() has examined it. That searches them for copies to wipe, some in each turn.
 //
 // Thread-safety: one thread. Control plane: allocates.
 #pragma once
@@ -43,44 +43,46 @@
 namespace wss::cache {
 
 struct RecoveryReport {
-    uint64_t headers = 0;         // that were not empty
+    uint64_t headers = 0;         // not empty
     uint64_t refused = 0;         // damaged or impossible, or of another line size
     uint64_t foreign = 0;         // of an old incarnation
-    uint64_t unknown_volume = 0;  // dirty copies of one that is deleted, or beyond its end
-    uint64_t older = 0;           // dirty copies that lost against a newer one
+    uint64_t unknown_volume = 0;  // dirty copies of a deleted volume or beyond a volume's end
+    uint64_t older = 0;           // dirty copies that a newer copy beat
     uint64_t dirty_lines = 0;     // restored
 };
 
 class Recovery {
   public:
-    // `is_known`: the volume with this WWID is there, or is awaited. What is in the cache of others is wiped.
+    // `is_known`: the volume with this WWID exists or is expected. Cached data of other volumes is wiped.
     Recovery(const LineGeometry& geometry, std::function<bool(uint64_t wwid)> is_known)
         : geometry_(geometry), is_known_(std::move(is_known)) {}
 
-    // ---- While engines come
-    // The header of one slot; `incarnation` is what the persistent membership says of the engine.
+    // ---- While engines join
+    // Adds the header of one slot. `incarnation` is the engine's, from the persistent membership.
     void add_header(Slot slot, uint64_t incarnation, std::span<const std::byte, kHeaderBytes> bytes);
-    // The engine is lost, with all that it has shown.
+    // The engine is lost: removes all its headers.
     void forget(EngineIndex engine);
-    // Compares so many clean copies with the dirty ones that have come.
+    // Compares up to `count` clean copies with the dirty ones that have arrived.
     void compare(size_t count);
     bool compared() const;
 
     // ---- Once
-    // Lines of the volume with this WWID are restored under `volume`. If it may not be dirty, what claims to
-    // be is of a former one with this WWID: nothing of it counts.
+    // The lines of the volume with this WWID are restored under the number `volume`. If the volume cannot be
+    // dirty, its dirty copies belong to an earlier volume of the same WWID and are erased.
     void add_volume(uint64_t wwid, uint32_t volume, uint64_t bytes, bool may_be_dirty = true);
-    // Requires that all are compared. Puts what was found into the index, whose engines and volumes have been
-    // added, and raises its generation floor. Dirty lines are due at once: dirty since the beginning of time.
+    // Requires compared(). Adds the winning copies to the index, whose engines and volumes have been added,
+    // and raises its generation floor. The restored lines are due for destaging at once: they are dirty since
+    // time 0.
     RecoveryReport restore(Index& index);
 
     // ---- After restore()
-    // A slot that has to be erased before it is used again, or whose contents have to be wiped.
+    // A slot that must be erased before it is used again, or whose contents must be wiped.
     struct Loser {
         Slot slot;
         bool wipe = false;
     };
-    // The next one, each once. Empty: no more, or none among so many copies, which it counts down.
+    // Returns each loser once. Examines at most `looks` clean copies and counts `looks` down. Empty if there
+    // are no more, or none among those examined.
     std::optional<Loser> next_loser(size_t& looks);
     bool any_left() const { return !losers_.empty() || !clean_.empty(); }
 
@@ -105,17 +107,17 @@ class Recovery {
     };
     struct Found {
         std::vector<Copy> copies;       // dirty ones
-        uint64_t clean_generation = 0;  // of the newest clean one that was compared
+        uint64_t clean_generation = 0;  // of the newest clean copy that was compared
     };
     struct Clean {
         uint64_t line = 0;
         uint64_t generation = 0;
-        uint32_t volume = 0;  // in wwids_
+        uint32_t volume = 0;  // index into wwids_
         uint32_t slot = 0;
     };
     static constexpr size_t kCleanBytes = 24;
     static_assert(sizeof(Clean) == kCleanBytes, "an engine may have millions of them");
-    // Of one engine; the first `compared` of them are.
+    // Of one engine; the first `compared` copies have been compared.
     struct CleanCopies {
         std::deque<Clean> copies;
         size_t compared = 0;
@@ -139,7 +141,7 @@ class Recovery {
     std::unordered_map<uint64_t, VolumeInfo> volumes_;
     std::unordered_map<Key, Found, KeyHash> found_;
     std::vector<Wwid> wwids_;                         // of clean copies
-    std::unordered_map<uint64_t, uint32_t> numbers_;  // in wwids_
+    std::unordered_map<uint64_t, uint32_t> numbers_;  // indexes into wwids_
     std::map<EngineIndex, CleanCopies> clean_;
     std::deque<Loser> losers_;
     RecoveryReport report_;

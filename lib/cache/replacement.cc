@@ -11,22 +11,22 @@ namespace wss::cache {
 
 namespace {
 
-// All shares are of the capacity, in percent; measured with `wssbench cache-sim` and two traces of moving
-// working sets.
+// Shares of the capacity in percent, measured with `wssbench cache-sim` and two traces of moving working
+// sets.
 constexpr uint64_t kWindowLeast = 1;
 constexpr uint64_t kWindowMost = 99;
 constexpr uint64_t kProtectedOfMain = 80;
-// The ghosts of each kind: what the window or the main part would gain by a tenth more of the cache.
+// Ghosts of each kind. They show what a part would gain if it were larger by a tenth of the cache.
 constexpr uint64_t kGhosts = 10;
-// A line that had to leave the main part has shown its worth before, so its return weighs more than that of
-// one that was refused. With 1, scans beside a zipf load cost up to 0.2 points of hits.
+// A line that was evicted from the main part had proven its worth, so a miss on it weighs more than one on a
+// line that was rejected. With 1, scans beside a zipf load cost up to 0.2 points of hits.
 constexpr uint32_t kShrinkBy = 2;
-// A working set that moves shows in ghosts of the window alone: after so many in a row the window grows by
-// one more each time. With 8, scans beside a zipf load cost 0.1 points; with 16 none, and the moving set
-// gains 0.6.
+// A moving working set causes misses on window ghosts alone. For each kStreak of them in a row, the window
+// grows by one more line per miss. With 8, scans beside a zipf load cost 0.1 points; with 16 none, and the
+// moving set gains 0.6.
 constexpr uint32_t kStreak = 16;
 constexpr uint32_t kGrowByMost = 64;
-// Lines that were used and are not moved down for it, each time that one has to be.
+// Per demotion, the maximum number of used lines that keep their place.
 constexpr uint32_t kSecondChances = 8;
 
 uint32_t percent(uint64_t share, uint32_t of) {
@@ -45,7 +45,7 @@ Replacement::Replacement(uint32_t capacity)
       buckets_(buckets_mask_ + 1),
       frequency_(capacity) {}
 
-// There is one: residents and ghosts have their limits. It is in no list.
+// Returns a node that is in no list. One always exists, because residents and ghosts are limited.
 uint32_t Replacement::free_node() {
     const uint32_t index = chains_[kFree].front;
     if (index != kNone) {
@@ -71,7 +71,7 @@ uint32_t Replacement::insert(LineKey key, void* owner) {
     return index;
 }
 
-// What its uses would have done one by one, but for the order among lines.
+// Applies the uses of a line, as if one by one, except for the order among lines.
 void Replacement::make_up(uint32_t index) {
     Node& node = nodes_[index];
     frequency_.add(node.key, std::exchange(node.uses, uint8_t{0}));
@@ -101,7 +101,7 @@ void Replacement::remove(uint32_t index, Reason reason) {
         move(index, kFree);
 }
 
-// A line too many in the window has won its place in the main part, or there was no competition.
+// Moves the excess lines of the window to the main part: they have won the competition, or there was none.
 void Replacement::balance() {
     uint32_t chances = kSecondChances;
     while (chains_[kWindow].count > window_target_) {
@@ -142,7 +142,7 @@ uint32_t Replacement::find_ghost(LineKey key) const {
     return at;
 }
 
-// A miss that would have been a hit, had its part of the cache been larger, moves the border.
+// A miss on a ghost would have been a hit if its part were larger: adjusts the size of the window.
 void Replacement::heed_ghost(LineKey key) {
     uint32_t ghost = find_ghost(key);
     if (ghost == kNone) return;

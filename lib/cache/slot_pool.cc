@@ -14,7 +14,7 @@ uint32_t SlotPool::take() {
             top_ = slot.next;
             slot.stacked = 0;
         }
-        if (slot.taken) continue;  // by its number
+        if (slot.taken) continue;  // taken by its number
         slot.taken = 1;
         ++used_;
         return first_ + inside;
@@ -34,7 +34,7 @@ void SlotPool::give_back(uint32_t slot) {
     Entry& given = entries_.make(inside);
     given.taken = 0;
     --used_;
-    // One that was taken by its number may wait there still, or be still to come.
+    // A slot that was taken by its number may still be in the stack or among those never taken.
     if (given.stacked || inside >= fresh_) return;
     given.stacked = 1;
     given.next = top_;

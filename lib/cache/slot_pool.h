@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// SlotPool: which slots of one engine are taken. Every call is O(1), amortised; nothing is touched before it
-// is used, so that a pool of millions of slots begins as fast as one of a few.
+// SlotPool: the free and taken slots of one engine. Every call is O(1), amortized. No entry is accessed
+// before its slot is used, so a pool of millions of slots is created as fast as a small one.
 //
-// Slots that were given back wait in a stack; those that were never taken are only counted, in ascending
-// order. One that is taken by its number, at a recovery, stays where it is there, and is passed over when its
-// turn comes.
+// Returned slots are in a stack. Slots that were never taken are only counted, in ascending order. A slot
+// that recovery takes by its number stays in the stack or the count and is skipped when its turn comes.
 //
 // Thread-safety: belongs to the thread of its Index.
 #pragma once
@@ -26,23 +25,23 @@ class SlotPool {
     bool full() const { return used_ == count_; }
     bool is_taken(uint32_t slot) const { return contains(slot) && entries_.get(slot - first_).taken; }
 
-    // Any. Requires that it is not full().
+    // Takes any slot. Requires that the pool is not full().
     uint32_t take();
-    // This one; false if it is taken, or is none of ours.
+    // Takes this slot. False if it is taken or outside the pool.
     bool take(uint32_t slot);
     void give_back(uint32_t slot);
 
   private:
     static constexpr uint32_t kNone = UINT32_MAX >> 2;
     struct Entry {
-        uint32_t next : 30 = kNone;  // in the stack, if it is stacked
+        uint32_t next : 30 = kNone;  // in the stack, if `stacked`
         uint32_t taken : 1 = 0;
         uint32_t stacked : 1 = 0;
     };
     bool contains(uint32_t slot) const { return slot >= first_ && slot - first_ < count_; }
 
     uint32_t first_ = 0, count_ = 0, used_ = 0;
-    uint32_t fresh_ = 0;  // those from here on were never stacked
+    uint32_t fresh_ = 0;  // slots from here on were never in the stack
     uint32_t top_ = kNone;
     Blocks<Entry, 8192> entries_;
 };
