@@ -14,13 +14,13 @@
 
 namespace wss::cache {
 
-// What strangers can make us log.
+// Limits the log lines that unauthenticated peers can cause.
 static bool may_log(const fabric::ConnectRequest& request) {
     static log::SourceLimiter limiter(10);
     return limiter.allow(fabric::source_of(request.peer()));
 }
 
-// A listener, and which net it stands on.
+// A listener on one of the nets.
 class Engine::Port final : public fabric::ListenHandler {
   public:
     Port(Engine& engine, size_t net) : engine_(engine), net_(net) {}
@@ -93,7 +93,7 @@ Status Engine::map_arena() {
     arena_ = {static_cast<std::byte*>(memory), bytes};
     madvise(memory, bytes, MADV_HUGEPAGE);
     for (const Net& net : nets_) {
-        // Nobody reaches it but us; iWARP wants to be allowed to write what it READs.
+        // Only this process accesses it. iWARP requires remote write access to the destination of a READ.
         auto access =
             net.fabric->caps().read_sink_remote_write ? fabric::Access::kRemoteWrite : fabric::Access::kLocal;
         auto region = net.fabric->register_memory(arena_, access);
@@ -128,7 +128,7 @@ void Engine::client_requested(size_t net, std::unique_ptr<fabric::ConnectRequest
     const bool formed = wire::parse_cache_login(request->data(), login) == wire::ParseError::kNone;
     auto found = formed ? grants_.find(login.handle) : grants_.end();
     static const wire::CacheToken kNobody{};
-    // Compared in any case, so that time does not tell whether a handle exists.
+    // Always compare a token, so that the time taken does not reveal whether a handle exists.
     const bool known = found != grants_.end();
     const bool right = wire::same_token(login.token, known ? found->second->token : kNobody) && known;
     if (!right || found->second->used || stopping_ || clients_.size() >= kClientsMax) {
@@ -202,7 +202,7 @@ Engine::Unsaved Engine::unsaved() const {
     return all;
 }
 
-// The time is over. Which of the lines another engine has as well only the SE knows, and it may be away.
+// The time limit has passed. Only the SE knows which lines have another copy, and it may be away.
 void Engine::leave_anyway() noexcept {
     if (!left_) return;
     const Unsaved left = unsaved();

@@ -1,27 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine: a cache engine (CE). It lends memory to storage engines (SE) and moves bytes between that memory
-// and clients, as commanded by the SE. It knows no volumes, makes no decisions and keeps no map: a slot is a
-// number, a header is 64 bytes that the SE wrote. It reads headers only to count what ends with it.
+// Engine: a cache engine (CE). It lends memory to storage engines (SE) and moves data between that memory and
+// clients, as the SE commands. It knows no volumes, makes no decisions and keeps no map: a slot is a number,
+// a header is 64 bytes that the SE wrote. It reads headers only to count the dirty lines that would be lost
+// with it.
 //
 //   arena       one mapping, registered once with every fabric, for local access only: peers reach it only by
 //               messages to this engine. Each SE has an equal part of it, cut into slots of its line size.
-//   SeLink      one SE: connects, joins, reconnects after a loss with growing pauses. Its part of the arena
-//               and the headers outlive the connection.
+//   SeLink      the link to one SE: connects, joins, reconnects after a loss with growing pauses. Its part of
+//               the arena and the headers outlive the connection.
 //   Client      one channel of an initiator. Accepted only with a handle and the token that an SE granted for
 //               it, once. Ends with its grant.
 //   Operation   one kMove; see engine_datapath.cc.
 //
 // Rules
-//  CE1  Contents and headers belong to the SE that wrote them; another SE gets other slots. If a welcome does
-//       not have `keep` set, headers are erased before anything else happens.
+//  CE1  Contents and headers belong to the SE that wrote them; another SE gets other slots. Unless a welcome
+//       has `keep` set and matches the SE, incarnation and line size of the contents, all headers are erased
+//       before anything else happens.
 //  CE2  An atomic move changes its slot (and header) after all bytes have arrived, in one step.
 //  CE3  kDone is sent when the bytes are placed: at the client for to_peer, in the slot for from_peer.
 //       kDetached follows the kDone of every operation of that client.
-//  CE4  Everything that an SE or a client sends is checked against slots, ids and lengths. An SE that breaks
-//       the protocol loses its link, a client its connection.
+//  CE4  Everything that an SE or a client sends is checked against slots, ids and lengths. An SE that
+//       violates the protocol loses its link, a client its connection.
 //
-// Time, chance and network come through seams: the simulation drives the same code.
-// Thread-safety: belongs to its reactor. Lifetime: reactor, fabrics and pollers outlive it; stop() first.
+// Time, randomness and network are behind interfaces, so the simulation runs the same code.
+//
+// Thread-safety: belongs to its reactor. Lifetime: the reactor, fabrics and pollers outlive it; stop() comes
+// first.
 #pragma once
 
 #include <functional>
@@ -69,48 +73,51 @@ struct EngineStorageInfo {
 
 class Engine final : public reactor::Source {
   public:
-    // A fabric that the engine uses, and where it listens for clients on it (if it does).
+    // A fabric of the engine. It may have listeners for clients.
     struct Net {
         fabric::Fabric* fabric = nullptr;
         fabric::Poller* poller = nullptr;
     };
     struct Options {
         uint64_t memory = 0;
-        uint64_t identity = 0;  // drawn when 0
-        // With one, storage engines that do not prove to know it as well are none of ours.
+        uint64_t identity = 0;  // 0: chosen at random
+        // If set, the engine joins only storage engines that prove knowledge of it.
         NamedSecret secret;
-        // An SE asks ten times a second. One that says nothing for so long may be gone without a word.
+        // An SE sends pings ten times a second. After a silence of this length the engine sends a probe,
+        // because the SE may have disappeared without closing the connection.
         Nanoseconds silence = from_s(1);
-        // With some, it is real storage (RS) of the one SE that it joins, and lends no lines: its memory is
-        // where data is between disk and network.
+        // If not empty, the engine is real storage (RS) of the one SE that it joins, and lends no lines. Its
+        // memory then buffers data between disk and network.
         std::vector<EngineVolume> volumes;
-        // … by which it connects to cache engines, on a fabric of its own (reach.h). Without it what they
-        // take and bring goes through the SE.
+        // The separate fabric by which an RS connects to cache engines (reach.h). Without it, data between
+        // them passes through the SE.
         Net reach;
-        uint64_t boot = 0;  // of this machine
+        uint64_t boot = 0;  // the boot id of this machine
         Nanoseconds reconnect_min = from_ms(50), reconnect_max = from_s(1);
     };
     static Result<std::unique_ptr<Engine>> create(reactor::Reactor& reactor, Random& random,
                                                   std::vector<Net> nets, const Options& options);
     ~Engine() override;
 
-    // Before start(). Returns where clients connect. `advertised`: what they are told, the result if empty.
+    // Call before start(). Returns the address that is bound. `advertised` is the address sent to clients; if
+    // it is empty, the bound one.
     Result<fabric::Address> listen(size_t net, const fabric::Address& address, std::string advertised = {});
     void join(size_t net, const fabric::Address& storage);
-    // Registers the arena and begins to join.
+    // Registers the arena and starts to join.
     Status start();
-    // Joins again the storage engines that let it go.
+    // Rejoins the storage engines that have dismissed this engine.
     void join_again();
-    // Leaves: asks each SE to drain it and goes when all said goodbye, at `limit` at the latest. `done` once:
-    // a failure says how many lines that real storage may not have end with this engine.
+    // Asks each SE to drain this engine, and ends when all have said goodbye or after the time `limit`. Calls
+    // `done` once; a failure reports how many lines that may not be in real storage are lost with this
+    // engine.
     void leave(Nanoseconds limit, std::function<void(Status)> done);
-    // Ends all connections; `done` once they are over. After it the engine may die.
+    // Closes all connections and then calls `done`. After that the engine may be destroyed.
     void stop(std::function<void()> done);
 
     uint64_t identity() const noexcept { return options_.identity; }
     const EngineCounters& counters() const noexcept { return counters_; }
     std::vector<EngineStorageInfo> storages() const;
-    // Where clients connect.
+    // The addresses advertised to clients.
     const std::vector<std::string>& addresses() const noexcept { return advertised_; }
 
     size_t poll() noexcept override;
@@ -136,10 +143,10 @@ class Engine final : public reactor::Source {
     void check_stopped() noexcept;
     void check_left() noexcept;
     void leave_anyway() noexcept;
-    // Of the SEs that did not say goodbye.
+    // The state of the SEs that have not said goodbye.
     struct Unsaved {
-        uint64_t lines = 0;  // with acknowledged writes that real storage had not when the SE spoke last
-        std::string of;      // these SEs
+        uint64_t lines = 0;  // with acknowledged writes not in real storage at the SE's last message
+        std::string of;      // the names of these SEs
     };
     Unsaved unsaved() const;
     uint32_t lkey(size_t net) const noexcept { return regions_[net]->lkey(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a cache engine does for each record and each client. Nothing here allocates, locks or logs, except for
-// grants, which come once per client.
+// The datapath of a cache engine: records from storage engines and clients. Nothing here allocates, locks or
+// logs, except grants, which come once per client.
 #include <algorithm>
 #include <cstring>
 
@@ -36,7 +36,7 @@ bool Engine::SeLink::record(RecordLink&, const wire::Record& record) noexcept {
             return true;
         case RecordType::kGoodbye:
             said_goodbye_ = true;
-            storage_ = 0;  // it needs nothing of the contents any more
+            storage_ = 0;  // the SE needs none of the contents any more
             link_->close(Status(Code::kClosed, "the storage engine let it go"));
             return true;
         default:
@@ -204,7 +204,7 @@ bool Engine::SeLink::revoke(const wire::Record& record) noexcept {
     auto found = engine_.grants_.find(handle);
     if (found == engine_.grants_.end() || found->second->link != this) return true;
     if (found->second->client != nullptr)
-        found->second->client->close();  // its end erases the grant
+        found->second->client->close();  // on_closed() erases the grant
     else
         engine_.grants_.erase(found);
     return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of an Engine (engine.h). For its own .cc files only.
+// The parts of an Engine (engine.h), for its own .cc files only.
 #pragma once
 
 #include "lib/cache/engine/engine.h"
@@ -7,14 +7,15 @@
 
 namespace wss::cache {
 
-constexpr uint32_t kClientDepth = 256;   // work requests outstanding of one client
-constexpr size_t kStageMax = 16u << 20;  // of one SE's part: where atomic moves arrive
+constexpr uint32_t kClientDepth = 256;   // outstanding work requests of one client
+constexpr size_t kStageMax = 16u << 20;  // staging memory for atomic moves, in the part of one SE
 constexpr size_t kClientsMax = 4096;
 constexpr size_t kGrantsMax = 8192;
 
 using HeaderBytes = std::array<std::byte, wire::kCacheHeaderBytes>;
 
-// One kMove, from its record to its kDone. Of a kStorage (storage.h) it is one RDMA at a time, or two.
+// One kMove, from its record to its kDone. For a kStorage (storage.h) it is the RDMA in progress, or both of
+// two.
 //   kFree ─▶ [kWaiting: for a stage, or for room at the client] ─▶ kMoving ─▶ kFree
 struct alignas(8) Engine::Operation : ListNode<> {
     enum class State : uint8_t { kFree, kWaiting, kMoving };
@@ -25,16 +26,16 @@ struct alignas(8) Engine::Operation : ListNode<> {
     uint32_t id = 0;
     uint32_t stage = kNoStage;
     State state = State::kFree;
-    uint32_t asked = 0;  // of its link, when it began
+    uint32_t asked = 0;  // the link's `asked_` when the operation began
     wire::CacheMove move;
-    std::byte* buffer = nullptr;  // of real storage: moved is this instead of a slot
+    std::byte* buffer = nullptr;  // of real storage: the memory to move, instead of a slot
 };
 
-// An SE's word that a client may connect.
+// The SE's permission for one client to connect.
 struct Engine::Grant {
     wire::CacheToken token{};
     SeLink* link = nullptr;
-    Client* client = nullptr;  // has connected
+    Client* client = nullptr;  // once it has connected
     bool used = false;
 };
 
@@ -80,12 +81,12 @@ class Engine::SeLink final : public RecordLinkOwner {
     void stop() noexcept;
     size_t turn() noexcept;
     bool is_over() const noexcept { return link_ == nullptr || link_->is_over(); }
-    // Nothing that an SE asked for is under way.
+    // No command of an SE is in progress.
     bool is_quiet() const noexcept;
-    // Nothing of it is needed by the SE any more.
+    // The SE needs nothing of this engine any more.
     bool has_left() const noexcept { return said_goodbye_ || storage_ == 0; }
     EngineStorageInfo info() const;
-    // As the SE has them on record at its last message: with one that is away, some may be home meanwhile.
+    // The dirty lines on record at the SE's last message. An SE that is away may have destaged some since.
     uint64_t dirty_lines() const noexcept;
 
     // engine_datapath.cc
@@ -94,7 +95,7 @@ class Engine::SeLink final : public RecordLinkOwner {
     void client_detached(Client& client) noexcept;
     void moved(Operation& operation, wire::CacheStatus status) noexcept;
     fabric::WorkRequest work_for(Operation& operation, size_t net, fabric::Segment& segment) noexcept;
-    // Of a handle that this SE granted; nullptr: not here.
+    // The client of a handle that this SE granted; nullptr if it is not connected.
     Client* client_of(uint64_t handle) noexcept;
     bool post(Operation& operation) noexcept;
     bool is_up() const noexcept { return link_ != nullptr && link_->is_up(); }
@@ -140,16 +141,16 @@ class Engine::SeLink final : public RecordLinkOwner {
     std::unique_ptr<RecordLink> link_;
     reactor::Timer retry_;     // to connect, or to stop
     reactor::Timer look_;      // while up
-    uint64_t heard_ = 0;       // messages of the SE when we looked last
-    uint32_t silent_for_ = 0;  // times that we have looked
+    uint64_t heard_ = 0;       // messages received from the SE at the last look
+    uint32_t silent_for_ = 0;  // looks in a row without a new message
     Nanoseconds pause_{};
     std::string last_error_;
-    // Who we are and who they are: prove() tells the order.
+    // Mutual authentication; prove() shows the order.
     enum class Proof : uint8_t { kNotYet, kChallenged, kTheirs, kOver } proof_ = Proof::kOver;
-    std::array<std::byte, 56> join_bytes_{};  // as said last, and zeroes
+    std::array<std::byte, 56> join_bytes_{};  // the last join message, padded with zeroes
     std::unique_ptr<wire::AuthTranscript> transcript_;
-    std::string refusal_;   // what was said last of a refusal
-    bool refused_ = false;  // this connection, and that was said
+    std::string refusal_;   // the last rejection that was logged
+    bool refused_ = false;  // this connection was rejected, and the reason was logged
 
     std::unique_ptr<Storage> storage_volumes_;  // of an RS
 
@@ -163,9 +164,9 @@ class Engine::SeLink final : public RecordLinkOwner {
 
     std::vector<Operation> operations_;  // by id
     std::vector<uint32_t> free_stages_;
-    List<Operation> waiting_;  // for a stage
+    List<Operation> waiting_;  // for a staging slot
     uint32_t busy_ = 0;        // operations that are not free
-    uint32_t asked_ = 0;       // pings: the SE wants to hear of all that it asked for before
+    uint32_t asked_ = 0;       // pings received: operations from before one are reported at once
     uint32_t clients_ = 0;
     bool leaving_ = false, said_goodbye_ = false, stopping_ = false;
 };

@@ -5,11 +5,12 @@
 
 namespace wss::cache {
 
-// Of each engine one, and some that are still closing.
+// One for each engine, and some that are still closing.
 constexpr size_t kChannelsMax = 4 * WSS_CACHE_ENGINES_MAX;
 constexpr Nanoseconds kConnectTimeout = from_s(2);
 
-// One connection to an engine. We say nothing on it, the engine's reads and writes need nothing of us.
+// One connection to an engine. The RS sends no messages on it, and the engine's READs and WRITEs need no
+// action of the RS.
 //   connecting → up → over, only forwards
 class Engine::Reach::Channel final : public fabric::ConnectionHandler {
   public:

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reach: the way from real storage (RS) to the engines with lines. The RS connects to each engine that its SE
-// names, as clients do, with a token of its own; the engine WRITEs what is brought home to the RS's *bays*,
-// and READs what it is to hold from there. The bays are one stretch of memory, of which the SE disposes: we
-// only see to it that a disk operation stays inside.
+// Reach: the connections of real storage (RS) to the cache engines that hold lines. For each engine that the
+// SE names, the RS connects as clients do, with a token of its own. The engine WRITEs data to destage into
+// the RS's *staging buffers* ("bays" in names), and READs data to cache from there. The staging buffers are
+// one memory range that the SE manages. The RS only checks that a disk operation stays inside.
 //
 // Rules
-//  RE1  Bays are reached by these connections and no other: they are registered with a fabric (protection
-//       domain) of their own, which has no listener.
-//  RE2  What an SE named is answered by kEngineGone once: when nothing of that engine can reach the bays any
-//       more. Until then the SE uses no bay again of which it does not know that the engine is done with it.
-//  RE3  When the link to the SE is over all connections end, and we join again after that: a new SE, or one
-//       that has given us up, finds bays that nobody writes.
+//  RE1  Only these connections reach the staging buffers: they are registered with a separate fabric
+//       (protection domain) that has no listener.
+//  RE2  Each kEngine that adds an engine is answered by one kEngineGone, when that engine cannot access the
+//       staging buffers any more. Until then the SE reuses no staging buffer that the engine may still
+//       access.
+//  RE3  When the link to the SE ends, all connections are closed, and the RS joins again only after that. So
+//       no engine writes to the staging buffers of the next session, with a new SE or with the same one.
 //
 // Thread-safety: belongs to the engine's reactor.
 #pragma once
@@ -27,12 +28,12 @@ class Engine::Reach {
     ~Reach();
 
     void introduce(RecordLink& link) noexcept;
-    // A kEngine; false: nobody may say this.
+    // Handles a kEngine record. False: a protocol violation.
     bool named(const wire::Record& record) noexcept;
-    // Memory of a disk operation; nullptr: not inside.
+    // The staging buffer for a disk operation; nullptr if the range is outside.
     std::byte* bay(uint64_t offset, uint64_t bytes) const noexcept;
     void close_all() noexcept;
-    // Forgets connections that are over.
+    // Removes closed connections and reports their engines as gone.
     size_t turn() noexcept;
     bool is_quiet() const noexcept { return channels_.empty(); }
 

@@ -12,10 +12,10 @@ namespace {
 
 constexpr uint64_t kSendTag = 1, kReceiveTag = 2;
 constexpr uint32_t kNone = UINT32_MAX;
-// Being told that a message is over costs as much as a message.
+// A send completion costs as much as a message, so only some sends are signalled.
 constexpr uint32_t kSignalEvery = 16;
 
-// Of RDMA/CM's private data, by which a connection is refused.
+// The size of RDMA/CM's private data in a rejection.
 constexpr size_t kReasonMax = 148;
 
 constexpr uint64_t cookie_of(uint32_t buffer, uint64_t tag) {
@@ -82,7 +82,7 @@ Status RecordLink::accept(fabric::ConnectRequest& request, fabric::Poller& polle
         close(Status(Code::kInternal, "the receives of a cache link were not taken"));
         return Status::ok();
     }
-    // From here on the connection has a life of its own and ends by on_closed() or on_refused().
+    // From here on the connection ends only by on_closed() or on_refused().
     if (Status accepted = connection_->accept(data); !accepted) close(accepted);
     return Status::ok();
 }
@@ -98,7 +98,7 @@ bool RecordLink::post_all_receives() noexcept {
 
 void RecordLink::on_established(fabric::Connection&, std::span<const std::byte> data) noexcept {
     if (state_ != State::kConnecting) return;
-    // The accepting side has posted them before; there `data` is empty.
+    // The accepting side, where `data` is empty, posted its receives in accept().
     const bool connecting_side = !data.empty();
     if (connecting_side && !post_all_receives())
         return close(Status(Code::kInternal, "the receives of a cache link were not taken"));
@@ -107,7 +107,7 @@ void RecordLink::on_established(fabric::Connection&, std::span<const std::byte> 
         close(Status(Code::kInvalid, "the peer does not speak the cache's protocol"));
 }
 
-// A peer that refuses may send a sentence with that.
+// The peer's rejection may contain a text.
 void RecordLink::on_refused(fabric::Connection&, const Status& why,
                             std::span<const std::byte> data) noexcept {
     std::array<char, kReasonMax> text{};
@@ -151,7 +151,7 @@ wire::MutableBytes RecordLink::room() noexcept {
 
 void RecordLink::spill_one_more() noexcept {
     if (spill_.size() < options_.spill_max) return spill_.push_back({std::make_unique<Block>(), 0});
-    // Nothing of it is sent any more: the next record may take its place.
+    // Nothing of it will be sent, so the next record may overwrite it.
     spill_.back().bytes = 0;
     close(Status(Code::kExhausted, "the peer does not receive what it is sent"));
 }
@@ -201,7 +201,8 @@ bool RecordLink::post(fabric::WorkRequest work) noexcept {
 }
 
 size_t RecordLink::flush() noexcept {
-    // What was written to a link that is closing goes nowhere: it is no work, or its owner would never rest.
+    // Records for a closing link are never sent. They do not count as activity, or the reactor would never
+    // sleep.
     if (state_ != State::kUp || open_ == kNone || open_bytes_ == 0 || !urgent_) return 0;
     seal();
     return 1;
@@ -216,7 +217,7 @@ void RecordLink::on_completions(fabric::Connection&,
         const auto buffer = static_cast<uint32_t>(completion.cookie >> 2);
         switch (completion.cookie & kCookieMask) {
             case kSendTag:
-                // A link that fails also tells of those that were not to tell.
+                // When the connection fails, unsignalled sends complete too.
                 while (!sent_.empty()) {
                     const uint32_t over = sent_.front();
                     sent_.pop_front();

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// RecordLink: one end of the connection between a storage engine (SE) and a cache engine (CE): rows of
-// records (lib/wire/cache.h) both ways, gathered over a turn and sent as one message, and the one-sided
-// operations of the owner.
+// RecordLink: one end of the connection between a storage engine (SE) and a cache engine (CE). It sends and
+// receives records (lib/wire/cache.h); those of one turn are combined into messages. It also posts the
+// owner's one-sided operations.
 //
 // Life: idle ─connect() or accept()─▶ connecting ─▶ up ─▶ closing ─▶ over, only forwards.
 //
-// Records wait in a row of send buffers. When all are on the way they wait in `spill_`, which grows (the one
-// allocation here) up to Options::spill_max: a peer that sends and does not receive is closed.
+// Records are written to send buffers. When all of these are in use, records wait in `spill_`, which grows
+// (the only allocation here) up to Options::spill_max. Beyond that the link closes: the peer sends but does
+// not receive.
 //
 // Thread-safety: belongs to the poller's thread. Ownership: the owner destroys it when it is over, not from
-// within a handler. Errors: a peer that breaks the form of messages is closed.
+// within a handler. Errors: a peer that sends malformed messages is disconnected.
 #pragma once
 
 #include <deque>
@@ -25,13 +26,13 @@ class RecordLink;
 
 class RecordLinkOwner {
   public:
-    // `data`: what the acceptor said. False: it is not understood, the link closes.
+    // `data`: sent by the acceptor. False: invalid, the link closes.
     virtual bool link_up(RecordLink& link, std::span<const std::byte> data) noexcept = 0;
-    // One record of the peer. False: it may not say this, the link closes.
+    // One record of the peer. False: a protocol violation, the link closes.
     virtual bool record(RecordLink& link, const wire::Record& record) noexcept = 0;
-    // An operation given to post() is over.
+    // An operation given to post() has completed.
     virtual void operation_over(RecordLink& link, uint64_t cookie, bool good) noexcept = 0;
-    // Last call; every operation was reported before.
+    // The last call, after operation_over() for every operation.
     virtual void link_over(RecordLink& link, const Status& why) noexcept = 0;
 
   protected:
@@ -41,13 +42,13 @@ class RecordLinkOwner {
 class RecordLink final : public fabric::ConnectionHandler {
   public:
     struct Options {
-        uint32_t operations = 1024;  // one-sided operations that the owner may have outstanding
-        uint32_t messages = 128;     // send buffers, and receives
-        // Messages that wait for a send buffer: more than the operations and clients of a link can cause.
+        uint32_t operations = 1024;  // maximum number of outstanding one-sided operations
+        uint32_t messages = 128;     // number of send buffers, and of receives
+        // Messages that may wait for a send buffer: more than the operations and clients of a link can cause.
         uint32_t spill_max = 4096;
         Nanoseconds connect_timeout = from_s(2);
     };
-    static constexpr uint64_t kCookieMask = 3;  // these bits of the owner's cookies are zero
+    static constexpr uint64_t kCookieMask = 3;  // the owner's cookies have zeroes in these bits
     static constexpr size_t kRecordMax = 256;
 
     static Result<std::unique_ptr<RecordLink>> create(fabric::Fabric& fabric, const Options& options,
@@ -55,16 +56,17 @@ class RecordLink final : public fabric::ConnectionHandler {
     ~RecordLink() override;
 
     Status connect(fabric::Poller& poller, const fabric::Address& address, std::span<const std::byte> data);
-    // On failure the link is over, without a call.
+    // On failure the link is over, without a call of link_over().
     Status accept(fabric::ConnectRequest& request, fabric::Poller& poller, std::span<const std::byte> data);
 
-    // Room for one record; say how long it became by wrote(). One that is not `urgent` goes with the next
-    // that is, or when a message is full.
+    // Returns space for one record; report its length by wrote(). A record that is not `urgent` is sent with
+    // the next urgent one, or when a message is full.
     wire::MutableBytes room() noexcept;
     void wrote(size_t bytes, bool urgent = true) noexcept;
-    // A one-sided operation: signalled, reported by operation_over(). False: the link is not up.
+    // Posts a signalled one-sided operation; operation_over() reports its completion. False: the link is not
+    // up.
     bool post(fabric::WorkRequest work) noexcept;
-    // Sends what was written. At the end of a turn.
+    // Sends the records written, if one of them is urgent. Call it at the end of a turn.
     size_t flush() noexcept;
     void close(Status why) noexcept;
 
@@ -109,11 +111,11 @@ class RecordLink final : public fabric::ConnectionHandler {
     State state_ = State::kIdle;
     Status why_;
     std::vector<uint32_t> free_sends_;
-    std::deque<uint32_t> sent_;   // buffers on the way, oldest first
-    uint32_t unsignalled_ = 0;    // since the last that tells when it is over, and with it all before it
-    uint32_t open_ = UINT32_MAX;  // the buffer that is being written; UINT32_MAX: none
+    std::deque<uint32_t> sent_;   // buffers in flight, oldest first
+    uint32_t unsignalled_ = 0;    // sends since the last signalled one; its completion covers all before it
+    uint32_t open_ = UINT32_MAX;  // the buffer being filled; UINT32_MAX: none
     size_t open_bytes_ = 0;
-    bool urgent_ = false;  // something in it is
+    bool urgent_ = false;  // an urgent record is in it
     struct Spilled {
         std::unique_ptr<Block> block;
         size_t bytes = 0;

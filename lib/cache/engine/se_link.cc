@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SeLink: joining a storage engine, and coming back to it.
+// SeLink: joins a storage engine and rejoins it after a loss.
 #include <algorithm>
 #include <utility>
 
@@ -12,8 +12,8 @@
 namespace wss::cache {
 
 constexpr uint32_t kProbeEvery = 4;               // looks
-constexpr Nanoseconds kLastReport = from_ms(50);  // for the target to have it
-// At the least: an item has 80 bytes, and a message is full when no record of any kind fits behind them.
+constexpr Nanoseconds kLastReport = from_ms(50);  // for the message to arrive
+// At least: an item takes 80 bytes, and a message is full if the rest has no room for a record of any kind.
 constexpr uint32_t kItemsPerMessage = (wire::kCacheMessageMax - RecordLink::kRecordMax) / 80;
 
 Engine::SeLink::SeLink(Engine& engine, size_t net, fabric::Address address)
@@ -46,12 +46,12 @@ Status Engine::SeLink::start(std::span<std::byte> part) {
 
 void Engine::SeLink::connect() noexcept {
     if (stopping_) return;
-    // CE1, and the fence of what an SE asked for before it lost us: nothing of that is under way when it sees
-    // us again.
+    // CE1. It also ensures that no command from before the loss is in progress when the SE accepts this
+    // engine again.
     if (!is_quiet()) return retry_later();
     RecordLink::Options options;
     options.operations = wire::kCacheOperationsMax;
-    // The inventory of all slots comes on top, one record each.
+    // The inventory needs one more record for each slot.
     options.spill_max += static_cast<uint32_t>(part_.size() / kPieceBytes / kItemsPerMessage);
     auto link = RecordLink::create(*engine_.nets_[net_].fabric, options, *this);
     Status status = link.status();
@@ -88,7 +88,7 @@ bool Engine::SeLink::link_up(RecordLink&, std::span<const std::byte> data) noexc
     return welcomed(data);
 }
 
-// Loud once, and then until something else is the matter.
+// Logged as an error once, and again only when the reason changes.
 bool Engine::SeLink::refuse(std::string why) noexcept {
     if (refusal_ != why) log::error("{}: {}", address_.to_string(), why);
     refusal_ = why;
@@ -101,7 +101,7 @@ bool Engine::SeLink::welcomed(std::span<const std::byte> data) noexcept {
     wire::CacheWelcome welcome;
     if (wire::parse_cache_welcome(data, welcome) != wire::ParseError::kNone)
         return refuse("the process that listens there is not a storage engine");
-    // An SE says of its own contents alone that they are not needed any more.
+    // An SE can decide only about its own contents that they are not needed any more.
     if (storage_ != 0 && welcome.storage != storage_ && dirty_lines() > 0)
         return refuse(
             fmt::format("this engine holds {} dirty lines of another target: start that target (its --state, "
@@ -156,7 +156,7 @@ bool Engine::SeLink::begin_proving(std::span<const std::byte> data) noexcept {
     return true;
 }
 
-// CHALLENGE → our proof; RESULT with theirs; then the welcome, and everything else.
+// CHALLENGE → our proof; RESULT with the SE's proof; then the welcome and all other records.
 bool Engine::SeLink::prove(const wire::Record& record) noexcept {
     wire::AuthChallenge challenge;
     if (proof_ == Proof::kChallenged && record.type == wire::RecordType::kAuthResult)
@@ -192,9 +192,9 @@ bool Engine::SeLink::take_result(const wire::Record& record) noexcept {
     return true;
 }
 
-// Who only listens does not learn that the other end has lost power. So we say something into a silence, now
-// and then as long as it lasts: it reaches an SE that is merely slow, whose dirty data must not lose us for
-// that, and fails if nobody is there any more.
+// An end that only receives does not notice that its peer has lost power. So during a silence this engine
+// sends a record from time to time. It reaches an SE that is merely slow, whose dirty data must not be lost
+// for that, and it fails if the peer is gone.
 void Engine::SeLink::look_for_storage() noexcept {
     if (!link_->is_up()) return;
     const bool silent = std::exchange(heard_, link_->messages_received()) == link_->messages_received();
@@ -204,7 +204,7 @@ void Engine::SeLink::look_for_storage() noexcept {
     engine_.reactor_.set(look_, engine_.reactor_.clock().now() + engine_.options_.silence);
 }
 
-// Headers are erased: what the slots hold is nobody's.
+// Erases all headers: the slots have no owner then.
 void Engine::SeLink::cut(const wire::CacheWelcome& welcome) {
     storage_ = welcome.storage;
     incarnation_ = welcome.incarnation;

@@ -54,7 +54,7 @@ Result<std::unique_ptr<Engine::Storage>> Engine::Storage::create(Engine& engine,
     return made;
 }
 
-// Half of it to engines: they need it for less time, but what clients read passes there as well.
+// Half of the memory is for engines: they need it for less time, but reads of clients use it too.
 Status Engine::Storage::divide(std::span<std::byte> memory) {
     const Net& net = engine_.options_.reach;
     const size_t bays = std::min(memory.size() / 2, kBaysMax) / kBayUnit * kBayUnit;
@@ -80,7 +80,8 @@ Engine::Storage::~Storage() {
     }
 }
 
-// What it has acknowledged. RAM has no volatile cache either: only storage that others may have does.
+// True if acknowledged writes survive a restart of the machine. RAM has no volatile cache either, but only
+// storage that others may take has an ownership.
 static bool outlasts_machine(const io::Backend& backend) {
     return !backend.limits().volatile_cache && !backend.ownership().empty();
 }
@@ -91,10 +92,10 @@ void Engine::Storage::introduce(RecordLink& link, const wire::CacheWelcome& welc
     for (uint32_t number = 0; number < volumes_.size(); ++number) {
         Volume& volume = volumes_[number];
         const io::Limits limits = volume.backend->limits();
-        // A shrink from before the join: this SE would drop what was written since.
+        // Ignore a shrink from before the join: the SE would drop data that was written after it.
         volume.lowest->store(UINT64_MAX);
         volume.reported = state_of(number);
-        // One that is lost may have no size any more, which its state says.
+        // A lost volume may have no size any more; its state reports the loss.
         link.wrote(wire::put_volume({.bytes = std::max<uint64_t>(limits.size, limits.logical_block),
                                      .boot = outlasts_machine(*volume.backend) ? 0 : engine_.options_.boot,
                                      .number = number,
@@ -107,7 +108,7 @@ void Engine::Storage::introduce(RecordLink& link, const wire::CacheWelcome& welc
     if (welcome.states) engine_.reactor_.set(look_, engine_.reactor_.clock().now() + kLookEvery);
 }
 
-// 0: not known.
+// 0: unknown.
 static uint64_t owner_number(const std::string& ownership) {
     return ownership.empty() ? 0 : std::max<uint64_t>(XXH3_64bits(ownership.data(), ownership.size()), 1);
 }
@@ -215,7 +216,7 @@ void Engine::Storage::pull(Job& job) noexcept {
     move_with_peer(job);
 }
 
-// Who may have gone since the SE asked.
+// The client may have disconnected since the SE sent the command.
 void Engine::Storage::move_with_peer(Job& job) noexcept {
     job.move.handle = job.what.handle;
     job.move.remote = job.what.remote;
@@ -279,7 +280,7 @@ void Engine::Storage::io_done(io::Request& io) noexcept {
     storage.end(job, CacheStatus::kOk, 0);
 }
 
-// To the copy first: it is nobody's answer, and posting to the client may end the job at once.
+// The copy first: its RDMA is no answer to a client, and posting to the client may end the job at once.
 void Engine::Storage::push(Job& job) noexcept {
     if (job.what.in_bay && job.what.handle == wire::kStorageHandle) return end(job, CacheStatus::kOk, 0);
     job.moving = 1 + (job.what.has_copy ? 1 : 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real storage (RS) as an engine: volumes that are read and written as commanded by an SE, directly between
-// the disk and the memory of a client or of the SE. For lib/cache/engine only.
+// Real storage (RS) as an engine: volumes that are read and written as an SE commands, directly between the
+// disk and the memory of a client or of the SE. For lib/cache/engine only.
 //
 //   read    [wait for a buffer] → disk → RDMA WRITE to the peer, with the immediate; also to the copy → kDone
 //   write   [wait for a buffer] → RDMA READ from the peer → disk → kDone
@@ -15,7 +15,8 @@
 //       are executed after all commands from before it.
 //  RS3  A read that fails has not reached the client.
 //  RS4  The SE is notified of the size and the owner of each volume, and of its loss to another owner: with
-//       the join, every second, and before a failed operation is answered.
+//       the join, when one of them changes (checked ten times a second), and before the failure that shows a
+//       loss is reported.
 //
 // Thread-safety: belongs to the engine's reactor. Allocates nothing per operation.
 #pragma once
@@ -33,17 +34,17 @@ class Engine::Storage {
     static Result<std::unique_ptr<Storage>> create(Engine& engine, SeLink& link, std::span<std::byte> memory);
     ~Storage();
 
-    // After the welcome, which says whether the SE takes the states of volumes (RS4): says what there is.
+    // Reports the volumes after a welcome, which shows whether the SE takes volume states (RS4).
     void introduce(RecordLink& link, const wire::CacheWelcome& welcome) noexcept;
-    // A kStorage, a kEngine; false: nobody may say this.
+    // Handle a kStorage and a kEngine record. False: a protocol violation.
     bool begin(const wire::Record& record) noexcept;
     bool named(const wire::Record& record) noexcept;
-    // One RDMA of it is over.
+    // One RDMA of the operation has completed.
     void moved(Operation& operation, wire::CacheStatus status) noexcept;
-    // Of each volume what has changed. False: nothing has. Also before the link is closed: what this process
-    // alone knows, as that the storage has another owner, is not known to the next one.
+    // Sends the states of volumes that have changed. False: none has. Also called before the link is closed,
+    // since only this process may know, for example, that the storage has another owner.
     bool report() noexcept;
-    // The link is over: what has not begun does not, and engines do not reach us any more.
+    // The link is over: waiting operations fail, and the connections to engines are closed.
     void link_over() noexcept;
     size_t turn() noexcept;
     bool is_quiet() const noexcept;
@@ -55,7 +56,7 @@ class Engine::Storage {
         io::Backend* backend = nullptr;
         std::unique_ptr<io::Queue> queue;
         wire::CacheVolumeState reported;
-        std::shared_ptr<std::atomic<uint64_t>> lowest;  // size since then, written by the backend's thread
+        std::shared_ptr<std::atomic<uint64_t>> lowest;  // since `reported`; set by the backend's thread
     };
 
     Storage(Engine& engine, SeLink& link);
@@ -79,9 +80,9 @@ class Engine::Storage {
     std::vector<std::unique_ptr<Job>> jobs_;  // by id
     std::vector<std::byte*> free_;
     List<Operation> waiting_;       // for a buffer
-    std::unique_ptr<Reach> reach_;  // nullptr: no engine is reached
-    reactor::Timer look_;           // set while the SE takes states
-    bool owners_ = false;           // it takes owners, too
+    std::unique_ptr<Reach> reach_;  // nullptr: no connections to engines
+    reactor::Timer look_;           // set while the SE takes volume states
+    bool owners_ = false;           // the SE takes owners, too
     bool chains_ = false;           // … and chains
 };
 
