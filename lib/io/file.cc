@@ -26,7 +26,7 @@ namespace {
 
 constexpr uint32_t kSector = 512;
 constexpr uint32_t kBlockMax = 4096;  // the largest logical block a volume can have
-// Zeroes to write where neither file system nor device can do better.
+// Zeroes to write where neither the file system nor the device can zero a range.
 constexpr size_t kZeroBytes = 1 << 20;
 alignas(kBlockMax) std::byte zeroes[kZeroBytes];
 
@@ -41,7 +41,7 @@ OpenPlan plan_open(const std::string& path, const OpenOptions& options) {
     OpenPlan plan{O_CLOEXEC | O_NONBLOCK | (options.read_only ? O_RDONLY : O_RDWR),
                   exists && S_ISBLK(info.st_mode)};
     if (options.create && !exists) plan.flags |= O_CREAT;
-    // On a block device O_EXCL means: nobody else, no mount, no swap.
+    // On a block device O_EXCL excludes other openers, mounts and swap.
     if (plan.block_device && !options.read_only) plan.flags |= O_EXCL;
     return plan;
 }
@@ -55,7 +55,7 @@ Status open_error(int error, const std::string& path, const OpenPlan& plan) {
     return Status::from_errno(error, fmt::format("cannot open {}{}", path, advice_on_write(error)));
 }
 
-// A number from /sys/dev/block/MAJOR:MINOR/queue/NAME; partitions have it in their disk's folder.
+// The attribute /sys/dev/block/MAJOR:MINOR/queue/NAME; for a partition, the one of its disk.
 std::string queue_attribute(uint64_t device, const char* name) {
     std::string base = fmt::format("/sys/dev/block/{}:{}", major(device), minor(device));
     for (const char* folder : {"/queue/", "/../queue/"}) {
@@ -136,7 +136,7 @@ Status File::measure() {
     return Status::ok();
 }
 
-// O_DIRECT, and what it demands. Where the kernel does not tell, reading one sector tries it out.
+// Selects O_DIRECT and finds its alignment. If the kernel does not report that, reading one sector tests it.
 void File::choose_direct() {
     int flags = fcntl(fd_, F_GETFL) & ~O_NONBLOCK;
     fcntl(fd_, F_SETFL, flags);
@@ -162,7 +162,7 @@ void File::choose_direct() {
 bool File::reads_a_sector() {
     auto size = current_size();
     if (!size) return false;
-    // An empty file has nothing to read: lend it a block for the moment.
+    // An empty file has nothing to read: extend it by a block for the test.
     bool lend = *size == 0 && !read_only_ && ftruncate(fd_, kBlockMax) == 0;
     alignas(kBlockMax) std::byte probe[kSector];
     bool fine = pread(fd_, probe, kSector, 0) == kSector;
@@ -171,7 +171,7 @@ bool File::reads_a_sector() {
 
 void File::read_device_properties(uint64_t device) {
     limits_.rotational = queue_attribute(device, "rotational") == "1";
-    // A file's metadata is volatile even where its disk has no cache.
+    // A file's metadata is volatile even if its disk has no cache.
     limits_.volatile_cache =
         !(block_device_ && direct_ && queue_attribute(device, "write_cache") == "write through");
     if (block_device_) {
@@ -180,7 +180,7 @@ void File::read_device_properties(uint64_t device) {
     }
 }
 
-// Punching a hole behind the end changes nothing and says whether the file system can.
+// Punching a hole beyond the end changes nothing and shows whether the file system can.
 void File::probe_discard() {
     if (block_device_) return;
     off_t end = static_cast<off_t>(size());
@@ -244,7 +244,8 @@ Status File::resize(uint64_t bytes) {
         size_.store(*current, std::memory_order_release);
         return Status::ok();
     }
-    // Smaller for requests before it is smaller on disk, larger after: none meets the end of the file.
+    // Limit requests before the file shrinks, and allow more after it has grown: no request reaches the end
+    // of the file.
     if (bytes < size()) size_.store(bytes, std::memory_order_release);
     WSS_TRY(set_length(bytes));
     size_.store(bytes, std::memory_order_release);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// File: a backing file or block device, opened, locked and measured; shared by all backends that have one.
+// File: an open backing file or block device, with its lock, block sizes and size. All backends that have one
+// share it.
 //
-// It is opened with O_DIRECT where the file system can. A regular file is locked (flock) and a block device
-// is opened exclusively, so that two targets, or a target and a mount, cannot share it by mistake; readers
-// share with readers.
+// It is opened with O_DIRECT if the file system supports that. A regular file is locked (flock) and a block
+// device is opened exclusively, so that two targets, or a target and a mount, cannot share it by mistake.
+// Read-only users can share it with each other.
 //
-// Thread-safety: immutable after open(), except resize() whose callers take turns. The calls named block_*
-// may take long: they are for a Worker's thread, never a reactor's.
+// Thread-safety: immutable after open(), except resize(), whose callers must not overlap. The calls named
+// block_* may take long: they are for a Worker's thread, never for a reactor's.
 #pragma once
 
 #include <atomic>
@@ -36,14 +37,14 @@ class File {
 
     Status resize(uint64_t bytes);
 
-    // 0 or an errno. Stable only after a flush.
+    // These return 0 or an errno. Changes are stable only after a flush.
     int block_flush() noexcept;
     int block_discard(uint64_t offset, uint64_t length) noexcept;
     int block_write_zeroes(uint64_t offset, uint64_t length) noexcept;
-    // The work of `request`, which is none of read and write.
+    // Executes `request`, which is neither a read nor a write.
     int block_run(const Request& request) noexcept;
-    // Reads or writes, through `bounce` (aligned to memory_align(), of kBounceBytes) where the request's own
-    // buffer is not aligned. `request.done_bytes` says how far it came. What has `fua` is stable.
+    // Reads or writes. If the request's buffer is not aligned, the data goes through `bounce` (aligned to
+    // memory_align(), of kBounceBytes). Sets `request.done_bytes` to the progress. Data with `fua` is stable.
     int block_transfer(Request& request, std::byte* bounce) noexcept;
     static constexpr size_t kBounceBytes = 256 << 10;
 
@@ -68,14 +69,14 @@ class File {
     bool direct_ = false;
     uint32_t memory_align_ = 1;
     Limits limits_;
-    // Atomic: by resize(), read by queues.
+    // Atomic: resize() writes it, queues read it.
     std::atomic<uint64_t> size_{0};
-    // Set once by a flush that failed on a buffered file: the kernel dropped the dirty pages, so that no
-    // later flush may claim that all is stable.
+    // Set once, when a flush of a buffered file fails: the kernel has dropped the dirty pages, so no later
+    // flush may succeed.
     std::atomic<bool> flush_failed_{false};
 };
 
-// What an errno of the kernel means to a volume: quotas and file size limits are a full medium.
+// Maps an errno of the kernel to one of a volume: quotas and file size limits count as a full medium.
 int volume_errno(int error) noexcept;
 
 }  // namespace wss::io

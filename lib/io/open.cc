@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of backends. A new one adds a row.
+// The table of backends. A new backend adds a row.
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,7 +21,7 @@ namespace wss::io {
 namespace {
 
 using Opened = Result<std::unique_ptr<Backend>>;
-constexpr int kFiltersMax = 4;  // one on top of the other
+constexpr int kFiltersMax = 4;  // stacked on one backend
 
 struct Kind {
     std::string_view prefix;
@@ -33,7 +33,7 @@ Opened open_ram(const std::string& rest, const OpenOptions& options) {
     if (!rest.empty()) {
         auto parsed = parse_size(rest);
         if (!parsed) return parsed.status();
-        // What is asked for elsewhere (a resize that was remembered) counts more than the specification.
+        // A size from elsewhere (a recorded resize) takes precedence over the specification.
         if (bytes == 0) bytes = *parsed;
     }
     if (bytes == 0) return failure(Code::kInvalid, "ram: needs a size, for example ram:64M");
@@ -88,7 +88,7 @@ Opened open_rbd(const std::string& rest, const OpenOptions& options) {
 
 using MakeFilter = std::unique_ptr<Backend> (*)(const FilterRule& rule, std::unique_ptr<Backend> inner);
 
-// A file can be made there.
+// Ok if a file can be created at this path.
 Status check_folder(std::string_view path) {
     const std::string folder = std::filesystem::path(path).parent_path().string();
     if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0) return Status::ok();

@@ -16,7 +16,7 @@ namespace wss::io {
 
 namespace {
 
-// Found at the start: a running program whose file was replaced since loads the plug-in beside the new one.
+// Read at the start: if the program's file is replaced later, the plug-in beside the new file is loaded.
 const std::string kProgram = [] {
     std::error_code unknown;
     return std::filesystem::read_symlink("/proc/self/exe", unknown).string();
@@ -44,7 +44,7 @@ const char* log_level() {
 Result<const Plugin*> load(const std::string& name, const std::string& needs) {
     auto path = find_plugin(kProgram, name);
     if (!path) return path.status();
-    // Not in the way of the program's own symbols, nor they in its.
+    // Keep the symbols of the plug-in and of the program apart.
     void* library = dlopen(path->c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library == nullptr) {
         const char* why = dlerror();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every queue checks and says in the same way.
+// Checks and completion of requests, common to all queues.
 #pragma once
 
 #include <cerrno>
@@ -8,7 +8,7 @@
 
 namespace wss::io {
 
-// 0 or the errno with which a request must be refused before it touches storage of `size` bytes.
+// 0, or the errno for a request that must be rejected before it accesses storage of `size` bytes.
 inline int refusal(const Request& request, uint64_t size, uint32_t block, bool read_only) noexcept {
     if (request.op == Op::kFlush) return 0;
     if (read_only && request.op != Op::kRead) return EROFS;
@@ -18,7 +18,7 @@ inline int refusal(const Request& request, uint64_t size, uint32_t block, bool r
     return 0;
 }
 
-// Reports the end of `request`. Nothing may touch it afterwards: its owner may have reused it.
+// Completes `request`. Nothing may access it afterwards, because its owner may have reused it.
 inline void finish(Request& request, int error, uint64_t done_bytes) noexcept {
     request.error = error;
     request.done_bytes = done_bytes;

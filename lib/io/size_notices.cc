@@ -18,16 +18,16 @@ struct SizeNotices::State {
     mutable std::mutex m;
     std::condition_variable news;
     // Guarded by m.
-    uint64_t reported = 0;  // to the user; 0: none was
-    uint64_t lowest = 0;    // since then; less than `reported` while a shrink waits to be reported
+    uint64_t reported = 0;  // to the user; 0: nothing was
+    uint64_t lowest = 0;    // since `reported`; less than it while a shrink waits to be reported
     uint64_t latest = 0;
-    uint64_t own_limit = UINT64_MAX;  // of the user's own resize that is under way
+    uint64_t own_limit = UINT64_MAX;  // maximum size during the user's own resize
     uint64_t own_changes = 0;
     bool lost = false, loss_reported = false, watched = false, stopping = false;
 
-    // Recursive: what is called may drop the last reference to the backend.
+    // Recursive: the callback may drop the last reference to the backend.
     std::recursive_mutex calls;
-    Backend::SizeChanged call;  // guarded by `calls`, also while it is called
+    Backend::SizeChanged call;  // guarded by `calls`, also while it runs
 
     bool has_news() const {
         if (lost) return !loss_reported;
@@ -41,7 +41,8 @@ struct SizeNotices::State {
     void note(uint64_t bytes) { lowest = lowest == 0 ? bytes : std::min(lowest, bytes); }
     // The next notice: {before, after}.
     std::pair<uint64_t, uint64_t> take();
-    // The user could not follow it. `own`: it resized the storage meanwhile, which leaves only a shrink.
+    // The user could not follow the notice. `own`: it resized the storage meanwhile, so only a shrink remains
+    // to be reported.
     void put_back(uint64_t before, uint64_t after, bool own);
 };
 

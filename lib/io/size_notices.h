@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// SizeNotices: the size of storage that others resize, and how its user is notified of it.
+// SizeNotices: the size of storage that others may resize, and the notices of it to its user.
 //
-// The user of a backend (a volume, cache engines) drops what lies beyond the end when storage shrinks. A
-// shrink that is followed by a growth at once must not be hidden from it: what it knows of the blocks between
-// is old. So every size that is smaller than all since the last notice is kept, and reported first. size()
-// does not grow before that: until its user has dropped those blocks, requests beyond the smallest size are
-// refused.
+// When storage shrinks, the user of a backend (a volume, cache engines) drops its state beyond the end. A
+// shrink that is followed by a growth at once must not be hidden from the user, because its state of the
+// blocks between is outdated. So the smallest size since the last notice is kept and reported first. size()
+// does not grow before that: until the user has dropped those blocks, requests beyond the smallest size are
+// rejected.
 //
-// Notices come from a thread of its own, one at a time, so that whoever reports sizes never waits for the
-// user. One that the user could not follow is repeated after kAgain, together with what came meanwhile.
+// A separate thread sends the notices, one at a time, so that reporting a size never waits for the user. If
+// the user returns false, the notice is repeated after kAgain, combined with later changes.
 //
 // Thread-safety: all methods may be called from any thread.
 #pragma once
@@ -26,30 +26,32 @@ class SizeNotices {
     static constexpr auto kAgain = std::chrono::seconds(1);
 
     SizeNotices();
-    // No notice begins after this. One that is under way is not waited for.
+    // No notice starts after this. A notice in progress is not waited for.
     ~SizeNotices();
     SizeNotices(const SizeNotices&) = delete;
     SizeNotices& operator=(const SizeNotices&) = delete;
 
-    // Without it there are no notices. Fails when there is no thread.
+    // Required for notices. Fails if no thread can be created.
     Status start(uint64_t bytes);
 
     uint64_t size() const noexcept;
-    // The last one that others gave it, of which the user may not know yet.
+    // The last size that others set. The user may not have been notified of it yet.
     uint64_t latest() const noexcept;
 
-    // The size that it begins with, after all: there is no notice of it.
+    // Sets the size to begin with, without a notice.
     void begin(uint64_t bytes);
-    // Others resized it. While the user resizes it, only a size that this does not explain counts. False: it
-    // does not.
+    // Others resized the storage. While the user resizes it, a size that the user's own resize explains
+    // does not count. False: it does not count.
     bool changed(uint64_t bytes);
-    // … by a reading that began when the user had resized it so often: an older one does not count.
+    // The same for a size that was read when own_changes() had this value. False if the user has resized the
+    // storage since.
     bool changed(uint64_t bytes, uint64_t own_changes);
     uint64_t own_changes() const noexcept;
-    // The user resizes it: to what at the most from now on; what came of it.
+    // The user resizes the storage. limit_own() begins this with the maximum size; changed_own() ends it with
+    // the result.
     void limit_own(uint64_t bytes);
     void changed_own(uint64_t bytes);
-    // It is lost, for good. The last notice.
+    // The storage is lost for good. This is the last notice.
     void lose();
 
     // As io::Backend::watch_size().

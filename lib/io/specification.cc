@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kRbd = "rbd:";
 constexpr std::string_view kFiles[] = {"aio:", "uring:", "pool:", "spawn:"};
 
-// Of a file system its id, which it keeps over restarts of the machine, where it has one.
+// Uses the file system's id if it has one, because that is the same after a restart of the machine.
 std::string file_of(const char* path) {
     struct stat found {};
     struct statvfs system {};
@@ -49,7 +49,7 @@ std::string_view path_of(std::string_view storage) {
     for (std::string_view prefix : kFiles) {
         if (!storage.starts_with(prefix)) continue;
         storage.remove_prefix(prefix.size());
-        // A number of threads before the path.
+        // Skip the number of threads before the path.
         const size_t colon = storage.find(':');
         if (prefix == "pool:" && colon != storage.npos && !storage.starts_with('/'))
             storage.remove_prefix(colon + 1);

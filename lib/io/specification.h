@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the specification of a backend says before anything is opened. Needs no backend.
+// Facts that follow from a backend's specification alone. Opens no backend.
 #pragma once
 
 #include <string>
@@ -7,30 +7,30 @@
 
 namespace wss::io {
 
-// What is below its filters, and how many these are.
+// The specification below the filters, and the number of filters.
 struct Unfiltered {
     std::string_view storage;
     int filters = 0;
 };
 Unfiltered without_filters(std::string_view specification);
 
-// The path of what is a file or a device; empty: it is none. Without filters.
+// The path of a file or device; empty if the storage is neither. `storage` has no filters.
 std::string_view path_of(std::string_view storage);
 
-// To open it may take the storage from an owner that is alive, and would lose it (steal=true).
+// True if opening may take the storage from a live owner, which then loses it (steal=true).
 bool may_take_storage(std::string_view specification);
 
-// Which storage it is, however that is reached.
+// The identity of a storage, independent of the way to it.
 struct StorageName {
-    std::string name;  // the same for each way to a file (aio:, uring:, pool:, spawn:), and each path to it
-    std::string file;  // the file as its file system knows it, also under another name; empty: none
-    // Empty ones are nobody else's (ram:), or not known.
+    std::string name;  // the same for each way to a file (aio:, uring:, pool:, spawn:) and each path to it
+    std::string file;  // the file's identity in its file system, also under other names; empty: no file
+    // Empty names never match: the storage is private (ram:) or unknown.
     bool is_same(const StorageName& other) const {
         return (!name.empty() && name == other.name) || (!file.empty() && file == other.file);
     }
     bool operator==(const StorageName&) const = default;
 };
-// Asks the file system.
+// Calls the file system.
 StorageName storage_name(std::string_view specification);
 
 }  // namespace wss::io

@@ -14,13 +14,14 @@ namespace wss::io {
 
 namespace {
 
-// What scratch holds while a request is the worker's.
+// Contents of a request's scratch memory while the worker has it.
 struct Slot {
     Worker::Inbox* inbox;
 };
 static_assert(sizeof(Slot) <= sizeof(Request::scratch), "the worker's part of a request fits");
 
-// Signals are for the main thread: a helper created before it blocked them must not take them away.
+// Signals are for the main thread: a helper created before the main thread blocked them must not receive
+// them.
 void block_signals() {
     sigset_t all;
     sigfillset(&all);
@@ -67,12 +68,13 @@ void Worker::submit(Request& request, Inbox& inbox) noexcept {
 }
 
 void Worker::deliver(Request& request, Inbox& inbox) noexcept {
-    // All under the lock: once the queue can take it, the request and the inbox itself may go at any time.
+    // All under the lock: once the queue can take the request, the request and the inbox may be destroyed at
+    // any time.
     std::lock_guard lock(inbox.m_);
     inbox.done_.push_back(request);
     inbox.news_.store(true, std::memory_order_release);
     uint64_t one = 1;
-    [[maybe_unused]] ssize_t written = write(inbox.event_fd_, &one, sizeof one);  // full means: awake already
+    [[maybe_unused]] ssize_t written = write(inbox.event_fd_, &one, sizeof one);  // full: it is awake already
 }
 
 void Worker::perform(Run run, void* context, Request& request, Inbox& inbox) noexcept {
@@ -88,7 +90,7 @@ void Worker::loop() noexcept {
     for (;;) {
         wake_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
         Request* request = waiting_.pop_front();
-        if (request == nullptr) return;  // stopping, and nothing is left
+        if (request == nullptr) return;  // stopping, and no request is left
         lock.unlock();
         perform(run_, context_, *request, *std::launder(reinterpret_cast<Slot*>(request->scratch))->inbox);
         lock.lock();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Worker: helper threads for the storage calls that block (fallocate, BLKDISCARD; in lib/io/threads all of
-// them), so that a reactor never waits for them. One thread, or a pool of them, started before the work.
+// Worker: helper threads for storage calls that block (fallocate, BLKDISCARD; in lib/io/threads all calls),
+// so that a reactor never waits for them. One thread or a pool, started in advance.
 //
-// A request travels through two intrusive lists: the worker's and, done, its queue's Inbox. Its scratch
-// belongs to the worker meanwhile. How many can wait is bounded by who submits them.
+// A request passes through two intrusive lists: the worker's and, when done, the Inbox of its queue.
+// Meanwhile its scratch memory belongs to the worker. The submitters limit the number of waiting requests.
 //
 // Thread-safety: submit() from any thread; an Inbox is emptied by its queue's thread. Lifetime: an Inbox
-// outlives the requests submitted with it; the destructor finishes what is waiting.
+// outlives the requests submitted with it; the destructor executes the waiting requests.
 #pragma once
 
 #include <atomic>
@@ -21,17 +21,17 @@ namespace wss::io {
 
 class Worker {
   public:
-    // Performs a request, returns 0 or an errno; may say in done_bytes how far it came before an error.
-    // Called on one of the worker's threads.
+    // Executes a request and returns 0 or an errno. May set done_bytes to the progress before an error. Runs
+    // on one of the worker's threads.
     using Run = int (*)(void* context, Request& request) noexcept;
     static constexpr uint32_t kThreadsMax = 1024;
 
-    // Where finished requests wait for their queue. Each one makes `event_fd` readable.
+    // Completed requests that wait for their queue. Each one makes `event_fd` readable.
     class Inbox {
       public:
         explicit Inbox(int event_fd) : event_fd_(event_fd) {}
         bool has_news() const noexcept { return news_.load(std::memory_order_acquire); }
-        // Moves what is there to `into`.
+        // Moves the completed requests to `into`.
         void take(List<Request>& into) noexcept;
 
       private:
@@ -42,7 +42,7 @@ class Worker {
         List<Request> done_;  // guarded by m_
     };
 
-    // Fewer threads than asked for when the system has no more, but at least one.
+    // Starts fewer threads than requested if the system allows no more, but at least one.
     Worker(Run run, void* context, uint32_t threads = 1);
     ~Worker();
     Worker(const Worker&) = delete;
@@ -51,7 +51,7 @@ class Worker {
     void submit(Request& request, Inbox& inbox) noexcept;
     size_t threads() const { return threads_.size(); }
 
-    // Performs one request on the calling thread and brings it to `inbox`.
+    // Executes one request on the calling thread and delivers it to `inbox`.
     static void perform(Run run, void* context, Request& request, Inbox& inbox) noexcept;
 
   private:
@@ -64,7 +64,7 @@ class Worker {
     std::condition_variable wake_;
     List<Request> waiting_;             // guarded by m_
     bool stopping_ = false;             // guarded by m_
-    std::vector<std::thread> threads_;  // last: start when all else is made
+    std::vector<std::thread> threads_;  // last: started when all else is constructed
 };
 
 }  // namespace wss::io

@@ -9,7 +9,7 @@ static int run_blocking(void* context, Request& request) noexcept {
     return static_cast<File*>(context)->block_run(request);
 }
 
-// Buffered files flush through File, which remembers that a flush failed (see File::flush_failed_).
+// Flushes of buffered files go through File, which remembers a failed flush (File::flush_failed_).
 AioBackend::AioBackend(std::unique_ptr<File> file)
     : file_(std::move(file)), async_flush_(file_->direct()), worker_(run_blocking, file_.get()) {}
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // aio: files and block devices through the kernel's asynchronous I/O (libaio) with O_DIRECT; the default.
 //
-// Reads, writes and flushes are asynchronous in the kernel; discard and write zeroes, which it only offers
-// blocking, run on one helper thread per backend. Limits of libaio to know about: io_submit() itself may
-// block while a file system allocates blocks (fill a sparse file first where that matters), and files without
-// O_DIRECT (tmpfs) are served synchronously.
+// Reads, writes and flushes are asynchronous in the kernel. One helper thread per backend executes discard
+// and write zeroes, for which the kernel has only blocking calls, and flushes of buffered files. Limits of
+// libaio: io_submit() may block while a file system allocates blocks (fill a sparse file first if that
+// matters), and files without O_DIRECT (tmpfs) are read and written synchronously.
 #pragma once
 
 #include "lib/io/backend.h"
@@ -24,7 +24,7 @@ class AioBackend final : public Backend {
 
     File& file() { return *file_; }
     Worker& worker() { return worker_; }
-    // False once the kernel said that this file has no asynchronous flush.
+    // False for buffered files, and after the kernel has rejected an asynchronous flush of this file.
     bool async_flush() const { return async_flush_.load(std::memory_order_relaxed); }
     void no_async_flush() { async_flush_.store(false, std::memory_order_relaxed); }
 

@@ -16,21 +16,22 @@ namespace wss::io {
 
 namespace {
 
-// In the kernel at once, per reactor and volume. The system-wide sum is fs.aio-max-nr (65536 by default):
-// 128 lets 512 queues exist, and is what an NVMe queue pair takes with profit.
+// Requests in the kernel at once, per reactor and volume. The sum over the system is fs.aio-max-nr (65536 by
+// default): 128 allows 512 queues and is as much as an NVMe queue pair can use.
 constexpr uint32_t kDepth = 128;
 constexpr uint32_t kDepthMin = 16;
-// One io_submit() call; more follow in the same turn.
+// Maximum per io_submit() call; more calls follow in the same turn.
 constexpr size_t kBatch = 64;
 // The kernel moves at most 2 GiB - 4 KiB in one request.
 constexpr uint64_t kTransferMax = 1 << 30;
-// Buffers for unaligned data; larger transfers go through one of them piece by piece.
+// Buffers for unaligned data; larger transfers pass through one of them in parts.
 constexpr size_t kBounceBytes = 256 << 10;
 constexpr size_t kBounceCount = 8;
-// A request that the kernel sends back (EAGAIN, EINTR) more often than this is an I/O error.
+// A request that the kernel returns (EAGAIN, EINTR) more often than this fails with EIO.
 constexpr uint8_t kRetriesMax = 64;
-// A RAM disk has moved the data when io_submit() returns. After so many calls like that a completion need not
-// signal, which saves it the eventfd; the first call that returns earlier than its work ends that.
+// A RAM disk has moved the data when io_submit() returns. After so many such calls in a row, completions no
+// longer signal the eventfd, which saves its cost. The first call that returns before its requests are done
+// ends that.
 constexpr uint32_t kPromptStreak = 32;
 
 struct Slot {
@@ -45,13 +46,13 @@ Slot& slot_of(Request& request) noexcept {
     return *std::launder(reinterpret_cast<Slot*>(request.scratch));
 }
 
-// The completion ring as the kernel maps it at the address that io_setup() returns (linux: fs/aio.c, struct
-// aio_ring). Reading it ourselves saves a system call per turn.
+// The completion ring, which the kernel maps at the address that io_setup() returns (linux: fs/aio.c, struct
+// aio_ring). Reading it directly saves a system call per turn.
 struct Ring {
     uint32_t id;
     uint32_t count;
-    uint32_t head;  // ours to advance
-    uint32_t tail;  // the kernel's
+    uint32_t head;  // advanced by this queue
+    uint32_t tail;  // advanced by the kernel
     uint32_t magic;
     uint32_t compatible_features;
     uint32_t incompatible_features;
@@ -127,15 +128,15 @@ size_t AioQueue::poll() noexcept {
 }
 
 bool AioQueue::arm() noexcept {
-    // Nothing would wake us for these. The device is known to be prompt, so that this is over at once.
+    // Nothing would wake the reactor for these. The device is prompt, so they complete soon.
     if (silent_ > 0) return false;
-    // Each operation under way adds one to the descriptor's count, some time after its completion is seen. An
-    // idle volume must not cost a system call, nor a late signal keep its reactor from sleeping.
+    // Each operation adds one to the eventfd's count, some time after its completion becomes visible. An idle
+    // volume must not cost a system call, and a late signal must not keep its reactor from sleeping.
     uint64_t count = 0;
     if (signals_due_ > 0 && read(event_fd_, &count, sizeof count) == sizeof count) signals_due_ -= count;
-    // Only after draining: what completes from here on makes the descriptor readable again.
+    // Only after draining: later completions make the descriptor readable again.
     if (ring_has_news() || inbox_.has_news()) return false;
-    // Requests that wait while the kernel has none of ours would have nobody to wake us.
+    // If requests wait while the kernel has none, nothing would wake the reactor.
     return waiting_count_ == 0 || in_kernel_ > 0;
 }
 
@@ -143,7 +144,7 @@ bool AioQueue::arm() noexcept {
 
 size_t AioQueue::start_waiting() noexcept {
     size_t events = 0;
-    // Only what waits now: done() may submit more, which is the next turn's work.
+    // Only the requests that wait now: those that done() submits are for the next turn.
     size_t left = waiting_count_;
     bool blocked = false;
     while (left > 0 && !blocked) {
@@ -219,7 +220,7 @@ void AioQueue::to_worker(Request& request) noexcept {
     backend_.worker().submit(request, inbox_);
 }
 
-// Returns how many of the batch are off our hands; the others wait again, in order.
+// Returns the number of requests that need no resubmission; the others wait again, in order.
 size_t AioQueue::hand_over(iocb** batch, size_t count) noexcept {
     size_t handed = 0;
     while (handed < count) {
@@ -231,7 +232,7 @@ size_t AioQueue::hand_over(iocb** batch, size_t count) noexcept {
             continue;
         }
         if (result == 0 || result == -EAGAIN || result == -EINTR) break;
-        // Any other error is about the first request alone: the rest gets its chance.
+        // Any other error concerns only the first request; the others are tried again.
         ++in_kernel_;
         if (is_silent(*batch[handed])) ++silent_;
         complete(*static_cast<Request*>(batch[handed]->data), result);
@@ -273,13 +274,13 @@ size_t AioQueue::reap() noexcept {
             complete(*static_cast<Request*>(some[i].data), static_cast<int64_t>(some[i].res));
         return events;
     }
-    // Pairs with the kernel's write barrier between the event and the tail.
+    // Pairs with the kernel's write barrier between storing the event and the tail.
     uint32_t tail = __atomic_load_n(&ring.tail, __ATOMIC_ACQUIRE);
     uint32_t head = ring.head;
     while (head != tail) {
         io_event event = ring.events[head];
         head = head + 1 == ring.count ? 0 : head + 1;
-        // Pairs with the kernel's read of the head when it looks for room: the event has been copied.
+        // Pairs with the kernel's read of the head when it looks for space: the event has been copied.
         __atomic_store_n(&ring.head, head, __ATOMIC_RELEASE);
         complete(*static_cast<Request*>(event.data), static_cast<int64_t>(event.res));
         ++events;
@@ -325,10 +326,10 @@ void AioQueue::complete_transfer(Request& request, int64_t result) noexcept {
     give_bounce(request);
     slot.progress += moved;
     if (slot.progress == request.length) return end(request, 0);
-    // Short. O_DIRECT continues at block boundaries only.
+    // A short transfer. O_DIRECT continues at block boundaries only.
     uint64_t ragged = slot.progress % backend_.file().logical_block();
     slot.progress -= ragged;
-    // Without progress somebody cut the file behind our back, or the medium is full.
+    // No progress: the file was truncated, or the medium is full.
     if (moved <= ragged) return end(request, request.op == Op::kRead ? EIO : ENOSPC);
     wait_again(request);
 }

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// One reactor's kernel context of an aio backend.
+// The queue of one reactor in an aio backend, with a kernel context of its own.
 //
-// Life of a request, by the list it is in:
-//   waiting_    submitted, or to be continued after a short transfer; poll() hands as many as possible to the
-//               kernel in one io_submit()
-//   (kernel)    in no list; comes back through the completion ring, read without a system call
-//   (worker)    a blocking operation; comes back through inbox_
-// and then done().
+// The states of a request, by the list it is in:
+//   waiting_    submitted, or to be continued after a short transfer; poll() passes as many as possible to
+//               the kernel in one io_submit()
+//   (kernel)    in no list; returns through the completion ring, which is read without a system call
+//   (worker)    a blocking operation; returns through inbox_
 #pragma once
 
 #include <vector>
 
 #include "lib/io/aio/aio.h"
 
-// libaio's own, so that its header stays out of ours.
+// Types of libaio, declared here so that its header is not included.
 struct io_context;
 struct iocb;
 
@@ -57,16 +56,16 @@ class AioQueue final : public Queue {
     // Immutable.
     AioBackend& backend_;
     io_context* const context_;
-    const uint32_t depth_;  // of the kernel's context
-    const int event_fd_;    // readable after completions of kernel and worker
+    const uint32_t depth_;  // of the kernel context
+    const int event_fd_;    // readable after completions of the kernel and the worker
     // Owned by the reactor's thread.
     List<Request> waiting_;
     size_t waiting_count_ = 0;
     size_t in_kernel_ = 0;
     size_t in_flight_ = 0;
-    uint64_t signals_due_ = 0;            // additions to event_fd_ that we have not read yet
+    uint64_t signals_due_ = 0;            // additions to event_fd_ that have not been read yet
     size_t silent_ = 0;                   // of in_kernel_: their completion adds nothing to event_fd_
-    uint32_t prompt_streak_ = 0;          // io_submit() calls in a row that returned with all work done
+    uint32_t prompt_streak_ = 0;          // io_submit() calls in a row that returned with all requests done
     std::byte* bounce_memory_ = nullptr;  // mapped when first needed
     std::vector<std::byte*> bounce_free_;
     Worker::Inbox inbox_;

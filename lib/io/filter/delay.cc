@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// delay: keeps requests for a time before it passes them on.
+// delay: holds requests for a time before it submits them.
 #include "lib/io/filter/wrapper.h"
 
 namespace wss::io {
@@ -33,7 +33,7 @@ class DelayQueue final : public WrapperQueue {
     static Nanoseconds until_of(Request& request) {
         return *std::launder(reinterpret_cast<Nanoseconds*>(request.scratch));
     }
-    // All have the same delay, so that the first to come is the first to go.
+    // All requests have the same delay, so they become due in the order of arrival.
     static void due(void* context) noexcept {
         auto* self = static_cast<DelayQueue*>(context);
         Nanoseconds now = self->reactor_.clock().now();

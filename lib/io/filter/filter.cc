@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of a filter's rule, and what all filters have in common.
+// The rules of filters: parsing, common to all of them.
 #include "lib/io/filter/filter.h"
 
 #include <charconv>

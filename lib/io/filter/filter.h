@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Test filters: backends that wrap another one and make it misbehave as real media do.
+// Test filters: backends that wrap another one and inject the faults of real media.
 //
 //   error:every=100,errno=EIO,op=write:aio:PATH   every 100th write fails
 //   error:from=1M,to=2M,errno=EIO:ram:64M         reads and writes that touch [1M, 2M) fail there
 //   error:after=1000:ram:64M                      the first 1000 requests succeed, all others fail
-//   error:first=20,op=write:ram:64M               the first 20 writes fail; then it is mended
+//   error:first=20,op=write:ram:64M               the first 20 writes fail, all others succeed
 //   delay:us=500,op=read:ram:64M                  each read takes at least 500 us
 //   delay:us=9000000,first=2,op=write:ram:64M     the first two writes take at least 9 s
 //
@@ -17,19 +17,19 @@
 namespace wss::io {
 
 struct FilterRule {
-    // Which requests.
+    // The requests that are selected.
     bool any_op = true;
     Op op = Op::kRead;
     uint64_t every = 0;  // 0: not by count
-    uint64_t after = 0;  // the first so many pass
-    uint64_t first = 0;  // so many fail, all others pass; 0: no end
-    uint64_t from = 0;   // bytes; a range only when to > from
+    uint64_t after = 0;  // the first so many are not selected
+    uint64_t first = 0;  // only so many are selected; 0: no limit
+    uint64_t from = 0;   // bytes; a range only if to > from
     uint64_t to = 0;
-    // What happens to them.
+    // The effect on them.
     int error = EIO;
     uint64_t delay_us = 0;
 
-    // By kind and place; the count is the filter's.
+    // True if the operation and range match; the filter does the counting.
     bool concerns(const Request& request) const {
         if (!any_op && request.op != op) return false;
         return request.op == Op::kFlush || to == 0 ||
@@ -37,7 +37,7 @@ struct FilterRule {
     }
 };
 
-// Of "key=value,key=value".
+// Parses "key=value,key=value".
 Result<FilterRule> parse_filter_rule(std::string_view text);
 
 std::unique_ptr<Backend> make_error_filter(const FilterRule& rule, std::unique_ptr<Backend> inner);

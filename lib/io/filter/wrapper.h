@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Backend that is another one with a different Queue.
+// A Backend that wraps another one and has a different Queue.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ class Wrapper : public Backend {
     void begin_close() noexcept override { inner_->begin_close(); }
     std::string describe() const override { return fmt::format("{}:{}", name_, inner_->describe()); }
     const FilterRule& rule() const { return rule_; }
-    // True when the rule strikes this request. Counted over all queues.
+    // True if the rule selects this request. Counts the requests of all queues.
     bool strikes(const Request& request) {
         if (!rule_.concerns(request)) return false;
         uint64_t number = count_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -44,7 +44,7 @@ class Wrapper : public Backend {
     std::atomic<uint64_t> count_{0};
 };
 
-// Wakes its reactor when the inner queue would.
+// A Queue that wakes its reactor when the inner queue would.
 class WrapperQueue : public Queue {
   public:
     explicit WrapperQueue(std::unique_ptr<Queue> inner) : inner_(std::move(inner)) {}

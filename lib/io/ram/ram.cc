@@ -16,9 +16,9 @@ namespace {
 
 constexpr uint32_t kBlock = 512;
 constexpr uint64_t kHugePage = 2 << 20;
-// Address space for growth; costs nothing until it is used.
+// Address space for growth. It takes no memory until it is used.
 constexpr uint64_t kReserve = uint64_t{1} << 40;
-// The most one turn of the reactor spends here, ~1 ms of memory bandwidth: other sources wait meanwhile.
+// Limits of one turn, ~1 ms of memory bandwidth, because other sources wait meanwhile.
 constexpr uint64_t kBytesPerTurn = 4 << 20;
 constexpr size_t kRequestsPerTurn = 256;
 
@@ -40,7 +40,7 @@ class RamQueue final : public Queue {
     size_t poll() noexcept override {
         uint64_t budget = kBytesPerTurn;
         size_t events = 0;
-        // What done() submits waits for the next turn: only what is here now is looked at.
+        // Only the requests that are here now: those that done() submits are for the next turn.
         for (size_t count = std::min(in_flight_, kRequestsPerTurn); count > 0 && budget > 0; --count) {
             Request& request = *waiting_.front();
             ++events;
@@ -53,7 +53,7 @@ class RamQueue final : public Queue {
     size_t in_flight() const noexcept override { return in_flight_; }
 
   private:
-    // Works on `request` within `budget`; false when it is not finished yet.
+    // Continues `request` within `budget`; false if it is not finished yet.
     bool advance(Request& request, uint64_t& budget) noexcept {
         int error = refusal(request, backend_.size(), kBlock, false);
         if (error == 0 && request.op != Op::kFlush) {
@@ -108,7 +108,7 @@ static Status check_size(uint64_t bytes) {
 
 Result<std::unique_ptr<Backend>> RamBackend::create(uint64_t bytes) {
     WSS_TRY(check_size(bytes));
-    // Where address space is scarce (ulimit -v, sanitizers) the volume still works, it just cannot grow as
+    // If address space is scarce (ulimit -v, sanitizers), reserve less: the volume works, but cannot grow as
     // far.
     for (uint64_t reserve : {kReserve, kReserve / 16, kReserve / 256, uint64_t{0}}) {
         reserve = std::max(reserve, round_up(bytes, kHugePage));
@@ -129,7 +129,7 @@ Status RamBackend::open_up(uint64_t bytes) {
     std::byte* start = base_ + accessible_;
     if (mprotect(start, wanted - accessible_, PROT_READ | PROT_WRITE) != 0)
         return Status::from_errno(errno, fmt::format("ram: cannot grow to {}", format_size(bytes)));
-    // Advisory: fewer page faults and TLB misses; a kernel without huge pages says no and that is fine.
+    // Advisory: fewer page faults and TLB misses. A kernel without huge pages rejects it, without harm.
     (void)madvise(start, wanted - accessible_, MADV_HUGEPAGE);
     (void)madvise(start, wanted - accessible_, MADV_DONTDUMP);
     accessible_ = wanted;
@@ -143,7 +143,7 @@ Status RamBackend::resize(uint64_t bytes) {
     uint64_t was_accessible = accessible_;
     WSS_TRY(open_up(bytes));
     uint64_t old_size = size();
-    // What lay beyond a former, smaller end must read as zeroes again. Fresh pages are zero already.
+    // Data beyond an earlier, smaller end must read as zeroes. Fresh pages are zero already.
     if (bytes > old_size && was_accessible > old_size)
         std::memset(base_ + old_size, 0, std::min(bytes, was_accessible) - old_size);
     size_.store(bytes, std::memory_order_release);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// ram: a volume in this process's memory. The target moves data straight between it and the client
-// (memory()), so the queue here serves what needs the processor: discard, write zeroes, and callers without
-// RDMA.
+// ram: a volume in this process's memory. The target moves data directly between it and the client
+// (memory()), so the queue serves only commands that need the processor: discard, write zeroes, and callers
+// without RDMA.
 //
-// The address never changes: a large piece of address space is reserved at creation and made accessible as
-// the volume grows. Discard stores zeroes instead of giving pages back: the memory may be registered with a
-// NIC, which would go on using the old pages.
+// The address never changes: a large range of address space is reserved at creation and made accessible as
+// the volume grows. Discard stores zeroes and frees no pages: the memory may be registered with a NIC, which
+// would continue to use the old pages.
 //
 // Thread-safety: resize() may race with I/O; a request sees the size before or after it.
 #pragma once
@@ -18,7 +18,7 @@ namespace wss::io {
 
 class RamBackend final : public Backend {
   public:
-    // Refuses more than the machine has: better a clear word now than the OOM killer later.
+    // Rejects more than the machine's memory: a clear error now is better than the OOM killer later.
     static Result<std::unique_ptr<Backend>> create(uint64_t bytes);
     ~RamBackend() override;
 
@@ -39,7 +39,7 @@ class RamBackend final : public Backend {
     const size_t mapping_bytes_;
     std::byte* const base_;  // mapping_ rounded up to a huge page
     const uint64_t reserved_;
-    // Written by resize() alone, whose callers take turns.
+    // Only resize() writes these; its calls must not overlap.
     uint64_t accessible_ = 0;
     std::atomic<uint64_t> size_{0};
 };

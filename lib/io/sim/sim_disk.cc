@@ -69,7 +69,7 @@ std::unique_ptr<Backend> SimDisk::open(sim::Node&) {
 
 void SimDisk::start(Request& request, const Finished& finished) {
     uint64_t id = next_flight_++;
-    // A read finds what is there at some time while it is under way: at its beginning, or at its end.
+    // A read returns the data at some time while it is in flight: at its beginning or at its end.
     const bool early = request.op == Op::kRead && world_.random().below(2) == 0;
     if (early && is_within(request)) read(request);
     const bool silent = request.op == Op::kWrite && request.offset >= faults_.silent_first &&

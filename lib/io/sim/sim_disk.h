@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A disk of the simulated world, as treacherous as R1 of backend.h permits.
+// A simulated disk that uses all the freedom that R1 of backend.h permits.
 //
-// What was written is volatile until a flush (that began after the write was done) completes, or was written
-// with FUA. When the node crashes, each 512-byte sector keeps, by chance, its stable content or any version
+// Written data is volatile until a flush that began after the write was done has completed, unless the write
+// had FUA. When the node crashes, each 512-byte sector keeps, by chance, its stable content or any version
 // written since: writes vanish, survive, tear and overtake one another. Requests in flight at the crash may
-// have happened, wholly or partly.
+// have been executed wholly or partly.
 //
-// A SimDisk outlives the incarnations of its node: it is the hardware. open() gives one incarnation its
+// A SimDisk is the hardware: it outlives the incarnations of its node. open() gives one incarnation its
 // Backend.
 #pragma once
 
@@ -26,8 +26,8 @@ struct SimDiskFaults {
     Nanoseconds latency_max = from_us(200);
     uint32_t slow_one_in = 0;
     Nanoseconds slow = from_ms(200);
-    uint32_t error_one_in = 0;  // EIO; a write that failed may have happened in part
-    // Writes that begin in [silent_first, silent_end) fail after `silent`, and have not happened.
+    uint32_t error_one_in = 0;  // EIO; a failed write may have been executed in part
+    // Writes with an offset in [silent_first, silent_end) fail after `silent` without being executed.
     uint64_t silent_first = 0, silent_end = 0;
     Nanoseconds silent = from_s(60);
 };
@@ -38,35 +38,35 @@ class SimDisk {
         : world_(world), size_(size), faults_(faults) {}
     ~SimDisk();
 
-    // The disk as software on `node` sees it.
+    // The disk as seen by software on `node`.
     std::unique_ptr<Backend> open(sim::Node& node);
-    // Power is lost. Call it right after Node::crash(), while the memory that requests in flight point to
+    // Simulates a loss of power. Call it right after Node::crash(), while the memory of requests in flight
     // still exists.
     void crash();
-    // Another owner has it: every request fails, and backends say that it is lost.
+    // Another owner has the disk: every request fails, and backends are lost().
     void take_away() noexcept { taken_ = true; }
     void give_back() noexcept { taken_ = false; }
     // Every request fails with EIO.
     void refuse(bool refusing) noexcept { refusing_ = refusing; }
-    // Others make it smaller.
+    // Others shrink the disk.
     void shrink(uint64_t bytes) noexcept { size_ = bytes; }
     // Every write fails with ENOSPC.
     void fill(bool full) noexcept { full_ = full; }
-    // It may have: backends say so, and go on.
+    // Backends are suspended(): another owner may have taken the disk. Requests still work.
     void suspend(bool suspended) noexcept { suspended_ = suspended; }
-    // Another owner has had it, while nobody here had it open.
+    // Another owner had the disk while no backend was open.
     void change_hands() noexcept { ++owners_; }
-    // It is the same as that one, as its owners see it.
+    // Gives this disk the identity of `other`, as ownership() reports it.
     void be_same_as(const SimDisk& other) noexcept { number_ = other.number_; }
-    // What is written is stable from now on.
+    // Every later write is stable.
     void make_stable() noexcept { stable_ = true; }
-    // Whoever has it open says that it is the one, and took it from the other.
+    // Sets what backends report by succession(), for a holder that took the disk from another one.
     void succeed(Succession succession) noexcept { succession_ = succession; }
-    // It is another one, made anew, that names no owner.
+    // The disk was recreated: ownership() reports nothing.
     void forget_owners() noexcept { owners_ = 0; }
 
     static constexpr uint32_t kSector = 512;
-    // Requests that have changed it.
+    // Number of executed requests that changed the disk.
     uint64_t writes() const noexcept { return writes_; }
 
   private:
@@ -82,12 +82,12 @@ class SimDisk {
         std::vector<Version> pending;  // oldest first
         const Bytes& current() const { return pending.empty() ? stable : pending.back().bytes; }
     };
-    // Starts a request; `queue` is told when it is done, if it still exists.
+    // A request in flight. The queue of `finished` is notified at its end, if it still exists.
     struct Flight {
         Request* request;
-        uint64_t submitted;  // writes_ at submission: what a flush covers
+        uint64_t submitted;  // writes_ at submission: a flush covers writes up to here
         std::weak_ptr<std::vector<Request*>> finished;
-        bool early = false;  // a read that has been done already
+        bool early = false;  // a read that has been executed already
         bool silent = false;
     };
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kStackBytes = 64 << 10;  // of a thread that makes one system call
 
-// Each thread that meets an unaligned buffer keeps one of these for its life.
+// Each thread that gets an unaligned buffer keeps one of these until it ends.
 struct Bounce {
     std::byte* data = nullptr;
     ~Bounce() { std::free(data); }
@@ -27,7 +27,7 @@ struct Bounce {
     }
 };
 
-// What the scratch of a request holds on its way to a thread of its own.
+// Contents of a request's scratch memory until its own thread has read them.
 struct Errand {
     File* file;
     Worker::Inbox* inbox;
@@ -104,7 +104,7 @@ bool ThreadsQueue::spawn(Request& request) noexcept {
     pthread_attr_setstacksize(&attributes, kStackBytes);
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited: signals are for the main thread
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited: only the main thread receives signals
     pthread_t thread;
     int error = pthread_create(&thread, &attributes, one_request, &request);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -115,7 +115,7 @@ bool ThreadsQueue::spawn(Request& request) noexcept {
 size_t ThreadsQueue::end_refused() noexcept {
     size_t events = 0;
     List<Request> now;
-    now.splice_back(refused_);  // done() may submit more: the next turn's work
+    now.splice_back(refused_);  // those that done() submits are for the next turn
     while (Request* request = now.pop_front()) {
         --in_flight_;
         finish(*request, request->error, 0);
@@ -139,10 +139,10 @@ size_t ThreadsQueue::poll() noexcept {
 }
 
 bool ThreadsQueue::arm() noexcept {
-    // An idle volume must not cost a system call, nor a late signal keep its reactor from sleeping.
+    // An idle volume must not cost a system call, and a late signal must not keep its reactor from sleeping.
     uint64_t count = 0;
     if (signals_due_ > 0 && read(event_fd_, &count, sizeof count) == sizeof count) signals_due_ -= count;
-    // Only after draining: what is delivered from here on makes the descriptor readable again.
+    // Only after draining: later deliveries make the descriptor readable again.
     return refused_.front() == nullptr && !inbox_.has_news();
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Storage by threads that block in pread and pwrite, in the two ways of Kato et al.:
-//   pool   *static*: threads that were started before the work; the reactor hands requests over by signalling
-//   spawn  *dynamic*: a new thread for each request. There to be compared with; a request costs a clone().
+//   pool   *static*: threads that were started in advance; the reactor passes requests to them
+//   spawn  *dynamic*: a new thread for each request, at the cost of a clone(). It exists for comparison.
 //
-// Where a device is only reached through blocking calls these are the way; else aio and uring cost less.
+// Use these for devices that only have blocking calls; aio and uring cost less.
 #pragma once
 
 #include <atomic>
@@ -29,10 +29,11 @@ class ThreadsBackend final : public Backend {
 
     Kind kind() const { return kind_; }
     File& file() { return *file_; }
-    // pool: hands over; spawn: for what is neither read nor write, and when no thread can be made.
+    // pool: executes all requests. spawn: those that are neither read nor write, and those for which no
+    // thread can be created.
     Worker& worker() { return worker_; }
 
-    // A request on a thread that may block.
+    // Executes a request; runs on a thread that may block.
     static int run(void* file, Request& request) noexcept;
 
   private:
@@ -61,8 +62,8 @@ class ThreadsQueue final : public Queue {
     ThreadsBackend& backend_;
     const int event_fd_;
     size_t in_flight_ = 0;
-    uint64_t signals_due_ = 0;  // additions to event_fd_ that we have not read yet
-    List<Request> refused_;     // their errors are set
+    uint64_t signals_due_ = 0;  // additions to event_fd_ that have not been read yet
+    List<Request> refused_;     // with their errors set
     Worker::Inbox inbox_;
 };
 

@@ -15,9 +15,9 @@ namespace wss::io {
 
 namespace {
 
-constexpr unsigned kDepth = 128;  // in the kernel at once, per reactor and volume
+constexpr unsigned kDepth = 128;  // requests in the kernel at once, per reactor and volume
 constexpr uint64_t kTransferMax = 1 << 30;
-// A request that the kernel sends back (EAGAIN, EINTR) more often than this is an I/O error.
+// A request that the kernel returns (EAGAIN, EINTR) more often than this fails with EIO.
 constexpr uint8_t kRetriesMax = 64;
 
 struct Slot {
@@ -82,13 +82,13 @@ size_t UringQueue::poll() noexcept {
 }
 
 bool UringQueue::arm() noexcept {
-    // Whatever is in flight: a signal may come late, and completions posted at once may share one, so that
-    // those that are due cannot be counted as aio does.
+    // Always drain: a signal may come late, and completions posted together may share one, so that the
+    // expected signals cannot be counted as in aio.
     uint64_t count;
     [[maybe_unused]] ssize_t drained = read(event_fd_, &count, sizeof count);
-    // Only after draining: what completes from here on makes the descriptor readable again.
+    // Only after draining: later completions make the descriptor readable again.
     if (io_uring_cq_ready(ring_.get()) > 0 || inbox_.has_news() || unsubmitted_) return false;
-    // Requests that wait while the kernel has none of ours would have nobody to wake us.
+    // If requests wait while the kernel has none, nothing would wake the reactor.
     return waiting_count_ == 0 || in_kernel_ > 0;
 }
 
@@ -101,7 +101,7 @@ bool UringQueue::goes_to_kernel(const Request& request) noexcept {
 size_t UringQueue::start_waiting() noexcept {
     size_t events = 0;
     File& file = backend_.file();
-    // Only what waits now: done() may submit more, which is the next turn's work.
+    // Only the requests that wait now: those that done() submits are for the next turn.
     for (size_t left = waiting_count_; left > 0 && in_kernel_ < kDepth; --left) {
         Request& request = *waiting_.front();
         io_uring_sqe* entry = nullptr;
@@ -118,7 +118,7 @@ size_t UringQueue::start_waiting() noexcept {
         else
             backend_.worker().submit(request, inbox_);
     }
-    // A failure here (EAGAIN, EBUSY) leaves the entries where they are: the next turn tries again.
+    // After a failure (EAGAIN, EBUSY) the entries stay in the ring; the next turn tries again.
     if (unsubmitted_ && io_uring_submit(ring_.get()) >= 0) unsubmitted_ = io_uring_sq_ready(ring_.get()) > 0;
     return events;
 }
@@ -142,7 +142,7 @@ void UringQueue::prepare(io_uring_sqe& entry, Request& request) noexcept {
 
 size_t UringQueue::reap() noexcept {
     size_t events = 0;
-    // What done() submits waits for the next turn: at most what is in the ring now.
+    // At most the completions that are in the ring now: what done() submits is for the next turn.
     for (unsigned ready = io_uring_cq_ready(ring_.get()); ready > 0; --ready, ++events) {
         io_uring_cqe* entry = nullptr;
         if (io_uring_peek_cqe(ring_.get(), &entry) != 0 || entry == nullptr) break;
@@ -164,7 +164,8 @@ void UringQueue::complete(Request& request, int result) noexcept {
     } else if (request.op == Op::kFlush) {
         return end(request, 0);
     } else {
-        // O_DIRECT continues at block boundaries only. Without progress somebody cut the file, or it is full.
+        // O_DIRECT continues at block boundaries only. No progress: the file was truncated, or the medium is
+        // full.
         uint64_t block = backend_.file().logical_block();
         uint64_t whole = static_cast<uint64_t>(result) / block * block;
         slot.progress += whole;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// uring: files and block devices through io_uring, with O_DIRECT where the file system can.
+// uring: files and block devices through io_uring, with O_DIRECT if the file system supports it.
 //
-// Reads, writes and flushes go through one ring per reactor and volume, one io_uring_enter() a turn; discard,
-// write zeroes and transfers from unaligned buffers run on a helper thread of the backend.
+// Reads, writes and flushes go through one ring per reactor and volume, with one io_uring_enter() per turn. A
+// helper thread of the backend executes discard, write zeroes, transfers with unaligned buffers, and flushes
+// of buffered files.
 #pragma once
 
 #include "lib/io/backend.h"
 #include "lib/io/file.h"
 #include "lib/io/worker.h"
 
-// liburing's own, so that its header stays out of ours.
+// Types of liburing, declared here so that its header is not included.
 struct io_uring;
 struct io_uring_sqe;
 
@@ -34,7 +35,8 @@ class UringBackend final : public Backend {
     Worker worker_;  // stops before the file closes
 };
 
-// Life of a request: waiting_ → (kernel) or (worker) → done(); refused ones wait for the next poll().
+// States of a request: waiting_ → (kernel) or (worker) → done(). A rejected request completes in the next
+// poll().
 class UringQueue final : public Queue {
   public:
     UringQueue(UringBackend& backend, std::unique_ptr<io_uring> ring, int event_fd);
@@ -62,7 +64,7 @@ class UringQueue final : public Queue {
     size_t waiting_count_ = 0;
     size_t in_kernel_ = 0;
     size_t in_flight_ = 0;
-    bool unsubmitted_ = false;  // entries are in the ring that the kernel has not taken
+    bool unsubmitted_ = false;  // the ring has entries that the kernel has not taken
     Worker::Inbox inbox_;
 };
 
