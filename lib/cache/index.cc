@@ -137,7 +137,7 @@ Placed Index::place(Line& line, uint32_t copies) {
     if (placement_held_) return Placed::kNoEngine;
     std::array<Slot, kHoldersMax> taken;
     uint32_t missing = copies - line.holder_count_, found = 0, candidates = 0;
-    // Usually these suffice; the others are needed only if one of these has no room.
+    // All engines, best first.
     Ranking ranking = placement_.rank(line.key_, copies + 1);
     if (ranking.count < placement_.count()) ranking = placement_.rank(line.key_, kEnginesMax);
     for (uint32_t i = 0; i < ranking.count && found < missing; ++i) {

@@ -54,8 +54,8 @@ class LostPieces {
     };
 
     bool empty() const noexcept { return lines_.empty() && whole_.empty(); }
-    // `since`: the time of the loss; the default for losses from before a restart. Adding sub-blocks to an
-    // existing loss keeps its time and bounds.
+    // `since`: the time of the loss; the default for losses from before a restart. Adding to an existing loss
+    // keeps its time and bounds. No effect if the volume is lost as a whole.
     void add(const Key& key, Pieces pieces, Nanoseconds since = {}, const LossBounds& bounds = {});
     void add_whole(uint64_t volume);
     // The lost sub-blocks of the line: all, if its volume is lost as a whole.
