@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A queue pair of a session with its completion queue, and the blk-mq hardware queues that it serves.
+ * Channels: a queue pair of a session with its completion queue, and the blk-mq hardware queues
+ * that it serves.
  */
 #ifndef WSS_CHAN_H
 #define WSS_CHAN_H
@@ -18,10 +19,11 @@ struct wss_session;
 
 /**
  * struct wss_queue - a blk-mq hardware queue
- * @chan: serves it, perhaps beside others
+ * @chan: the channel that serves it; it may serve other queues as well
  * @slots: slot of tag 0
  *
- * Written while the session is not live; read by submitters after they saw it live (wss_admit()).
+ * Written while the session is not live. Submitters read it after they have seen the session live
+ * (wss_admit()).
  */
 struct wss_queue {
 	struct wss_chan *chan;
@@ -29,14 +31,16 @@ struct wss_queue {
 };
 
 /**
- * struct wss_auth - what a channel said and heard before its first command, for the proofs (auth.c)
- * @login_req: as it was sent
- * @login_rsp: as it came
- * @start: ours
- * @challenge: the target's
- * @result: the target's
- * @awaited: opcode of what the target is to say next; 0: it has, and the buffer above is ours
- * @granted: WSS_CAP_AUTHENTICATE is agreed on
+ * struct wss_auth - the messages that a channel exchanges before its first command; the proofs
+ * cover them (auth.c)
+ * @login_req: LOGIN_REQ as sent
+ * @login_rsp: LOGIN_RSP as received
+ * @start: the driver's AUTH_START
+ * @challenge: the target's AUTH_CHALLENGE
+ * @result: the target's AUTH_RESULT
+ * @awaited: opcode of the next message from the target; 0: it has been received, and the receive
+ *	side does not write to this structure
+ * @granted: WSS_CAP_AUTHENTICATE was negotiated
  */
 struct wss_auth {
 	struct wss_srp_login_req login_req;
@@ -50,11 +54,13 @@ struct wss_auth {
 
 /**
  * struct wss_tmf - the task management request, or the keep-alive, of a control slot
- * @busy: not finished: its slot is not free, even if nobody waits for the answer any more
- * @since: jiffies when it went out; valid while @busy
- * @status: enum wss_srp_tsk_mgmt_status of the answer; valid when not @busy; means nothing for a keep-alive
+ * @busy: the slot is in use, even if the sender has stopped waiting for the response
+ * @since: jiffies when the request was sent; valid while @busy
+ * @status: enum wss_srp_tsk_mgmt_status of the response; valid when not @busy; meaningless for a
+ *	keep-alive
  *
- * Each slot has its own: an ABORT TASK that is answered late must not pass for the reset that followed it.
+ * Each control slot has its own, so that a late response to an ABORT TASK cannot be mistaken for
+ * the response to the reset that followed it.
  */
 struct wss_tmf {
 	bool busy;
@@ -64,9 +70,9 @@ struct wss_tmf {
 
 /**
  * enum wss_chan_state - life of a channel
- * @WSS_CHAN_DOWN: nothing hangs on it
+ * @WSS_CHAN_DOWN: the channel owns no resources
  * @WSS_CHAN_UP: being connected, or connected
- * @WSS_CHAN_STOPPING: being taken down: events take no further step, errors mean nothing
+ * @WSS_CHAN_STOPPING: being taken down: connection events do nothing, errors are ignored
  */
 enum wss_chan_state {
 	WSS_CHAN_DOWN,
@@ -77,8 +83,9 @@ enum wss_chan_state {
 /*
  * struct wss_chan - one queue pair of a session
  *
- * The object lives as long as its session; what hangs on it comes with wss_chan_start() and goes
- * with wss_chans_take_down(). While it is down no submitter runs: its queues are quiesced.
+ * The object lives as long as its session. wss_chan_start() and the connection events allocate its
+ * resources, and wss_chans_take_down() frees them. While the channel is down no submitter runs,
+ * because its queues are quiesced.
  */
 struct wss_chan {
 	/* Read in the hot path; written while the channel is down. */
@@ -92,35 +99,35 @@ struct wss_chan {
 	u32 caps;	/* enum wss_cap granted */
 	u16 index;
 	u16 depth;	/* commands that may be in flight */
-	u32 nr_slots;	/* of queues, without the control slots; 0: none exist yet */
-	u8 imm_pieces;	/* data pieces that fit a SEND */
+	u32 nr_slots;	/* slots of its queues, without the control slots; 0: not allocated yet */
+	u8 imm_pieces;	/* data segments that fit into a SEND */
 	bool send_inline;
 	bool polled;	/* no interrupts: blk-mq polls */
 	bool lazy;	/* WSS_INVALIDATE_LAZY */
 
 	/* Written by submitters. */
 	atomic_t credits ____cacheline_aligned_in_smp;
-	u32 sends;		    /* racy on purpose: only spaces signalled SENDs */
+	u32 sends;		    /* unlocked on purpose: only spaces out signalled SENDs */
 	spinlock_t pending_lock;    /* protects the next two */
 	struct wss_slot *pending_first;
 	struct wss_slot *pending_last;
 
-	/* Written by the one context that polls the completion queue. */
+	/* Written by the only poller of the completion queue. */
 	struct irq_poll iop ____cacheline_aligned_in_smp;
 	struct ib_wc wc[WSS_POLL_BATCH];
 	struct wss_slot *inv_first; /* regions to invalidate at the end of this batch */
 	struct wss_slot *inv_last;
-	struct ib_recv_wr *recv_first; /* receives to post back */
+	struct ib_recv_wr *recv_first; /* receives to repost */
 	struct ib_recv_wr *recv_last;
-	u32 received;		/* messages, ever; a sign of life (keepalive.c) */
-	u32 reposted;		/* of which posted back */
+	u32 received;		/* messages received; a sign of life (keepalive.c) */
+	u32 reposted;		/* of which the receives were reposted */
 	spinlock_t poll_lock;	    /* polled channels: one poller at a time */
-	bool reply_busy;	    /* an answer to the target's own request is under way */
-	u8 reply_next;		    /* opcode of the one that follows it; 0: none */
+	bool reply_busy;	    /* @reply_wr is in flight */
+	u8 reply_next;		    /* opcode of the next reply; 0: none */
 	u64 reply_next_tag;
-	u64 vain_since;		    /* polls have found nothing since; 0: they did. Racy on purpose */
+	u64 vain_since;		    /* polls have found nothing since (ns); 0: they have. Unlocked on purpose */
 
-	/* Nothing below is hot. */
+	/* Not used in the hot path. */
 	struct rdma_cm_id *cm_id;
 	struct wss_recv *recvs;
 	u32 nr_recvs;
@@ -131,23 +138,23 @@ struct wss_chan {
 	struct ib_send_wr reply_wr;
 	struct ib_sge reply_sge;
 	enum wss_chan_state state;  /* changes in wss_chan_set_state() only */
-	atomic_t markers;	    /* of a drain, that have not come out yet */
-	bool connect_done;	    /* the attempt ended, @connect_status says how */
+	atomic_t markers;	    /* markers of a drain that are outstanding */
+	bool connect_done;	    /* the attempt has ended with @connect_status */
 	int connect_status;
 	u32 reject_reason;	    /* enum wss_srp_rej_reason of a refused login, else 0 */
 	u32 granted;		    /* credits of the login */
-	u32 reserved;		    /* of which kept for control slots */
-	u8 banks;		    /* queues that it serves */
-	u32 slot_count;		    /* allocated, control slots included */
-	struct wss_tmf tmf[WSS_TMF_SLOTS]; /* by control slot, from WSS_SLOT_ABORT on */
+	u32 reserved;		    /* of which reserved for control slots */
+	u8 banks;		    /* number of queues that it serves */
+	u32 slot_count;		    /* slots allocated, control slots included */
+	struct wss_tmf tmf[WSS_TMF_SLOTS]; /* by control slot, beginning with WSS_SLOT_ABORT */
 	u64 epoch;
 	u32 keepalive_ms;
 	u32 boot_id;
 	struct wss_error connect_error;
 	struct wss_auth auth;
-	struct llist_head late;	    /* answers that a fault keeps back */
+	struct llist_head late;	    /* responses that a fault delays */
 	struct delayed_work late_work;
-	struct wss_engine engines[WSS_ENGINES]; /* the work's; completions only look */
+	struct wss_engine engines[WSS_ENGINES]; /* for engine_work; others only mark them failed */
 	struct work_struct engine_work;
 	spinlock_t engine_lock;	    /* protects the next two */
 	struct wss_srp_cache_engine news[WSS_ENGINE_NEWS];
@@ -159,7 +166,7 @@ static inline struct wss_slot *wss_control_slot(struct wss_chan *chan, enum wss_
 	return &chan->slots[chan->nr_slots + which];
 }
 
-/* Of a control slot other than WSS_SLOT_ADMIN. */
+/* For a control slot other than WSS_SLOT_ADMIN. */
 static inline struct wss_tmf *wss_slot_tmf(struct wss_slot *slot)
 {
 	return &slot->chan->tmf[slot->index - slot->chan->nr_slots - WSS_SLOT_ABORT];

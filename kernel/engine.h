@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A channel's connections to cache engines.
+ * Connections of a channel to cache engines (cache_engine.c).
  */
 #ifndef WSS_ENGINE_H
 #define WSS_ENGINE_H
@@ -11,16 +11,16 @@
 
 #include "slot.h"
 
-#define WSS_ENGINES 4	    /* that a channel uses */
-#define WSS_ENGINE_RECVS 64 /* parts on the way from one; more wait there */
+#define WSS_ENGINES 4	    /* connections of a channel */
+#define WSS_ENGINE_RECVS 64 /* receives of a connection; the engine waits with further parts */
 #define WSS_ENGINE_NEWS 8
 
 /**
  * enum wss_engine_state - life of a connection to a cache engine
- * @WSS_ENGINE_FREE: there is none
- * @WSS_ENGINE_OPEN: it is being made, or stands
- * @WSS_ENGINE_FAILED: it is lost, or not wanted any more: the work closes it
- * @WSS_ENGINE_CLOSING: no event and no completion takes a further step
+ * @WSS_ENGINE_FREE: the entry is unused
+ * @WSS_ENGINE_OPEN: being connected, or connected
+ * @WSS_ENGINE_FAILED: lost or no longer wanted; engine_work closes it
+ * @WSS_ENGINE_CLOSING: being closed: connection events do nothing
  */
 enum wss_engine_state {
 	WSS_ENGINE_FREE,
@@ -30,16 +30,16 @@ enum wss_engine_state {
 };
 
 /**
- * struct wss_engine - a channel's connection to a cache engine
+ * struct wss_engine - a connection of a channel to a cache engine
  * @chan: the channel
  * @state: enum wss_engine_state; changes in wss_engine_set_state() only
  * @index: the target's number of the engine
  * @use: number of this connection, in the wr_id of its receives
  * @cm_id: NULL while free
  * @qp: on the channel's completion queue
- * @posted: receives that have not completed, plus one until the connection is closed
- * @drained: @posted fell to 0
- * @login: what we show it
+ * @posted: outstanding receives, plus one until the connection is closed
+ * @drained: completed when @posted falls to 0
+ * @login: private data of the connect request
  */
 struct wss_engine {
 	struct wss_chan *chan;

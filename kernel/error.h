@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the driver tells an administrator who asked for something that failed.
+ * Error messages for an administrator whose request has failed.
  */
 #ifndef WSS_ERROR_H
 #define WSS_ERROR_H
@@ -8,7 +8,7 @@
 #include "limits.h"
 
 /**
- * struct wss_error - why an operation of an administrator failed, in words for him
+ * struct wss_error - why an administrator's request failed, as a message
  * @text: one line without a newline; empty when nothing failed
  */
 struct wss_error {

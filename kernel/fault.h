@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Faults to order, so that every rare path can be taken in a test.
+ * Fault injection, so that tests can take every rare path.
  *
- * Each exists in every build as a module parameter, wss.force_NAME=N: every N-th time it happens; 0:
- * never. Kernels with CONFIG_FAULT_INJECTION_DEBUG_FS have each as a fault attribute as well
- * (/sys/kernel/debug/wss/fail_NAME, see Documentation/fault-injection/ of the kernel). While all are off
- * the cost is a patched-out jump.
+ * Each fault is a module parameter in every build, wss.force_NAME=N: it happens every N-th time; 0:
+ * never. In kernels with CONFIG_FAULT_INJECTION_DEBUG_FS each is a fault attribute as well
+ * (/sys/kernel/debug/wss/fail_NAME, see Documentation/fault-injection/ of the kernel). While all
+ * are off, the cost is a patched-out jump.
  */
 #ifndef WSS_FAULT_H
 #define WSS_FAULT_H
@@ -45,7 +45,7 @@ extern unsigned int wss_force_segments;
 
 bool wss_fault_fires(enum wss_fault fault);
 
-/* The ending that force_sense orders. */
+/* Status and sense that force_sense defines. */
 #define wss_forced_sense()                                                                       \
 	((struct wss_sense){ .status = wss_force_sense >> 24, .key = wss_force_sense >> 16,      \
 			     .asc = wss_force_sense >> 8, .ascq = wss_force_sense })

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What an administrator reads: one line per event, prefixed by the session. Whatever a target can
- * provoke is rate-limited.
+ * Log lines for the administrator: one line per event, prefixed by the session. Lines that a target
+ * can provoke are rate-limited.
  */
 #ifndef WSS_LOG_H
 #define WSS_LOG_H

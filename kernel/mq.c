@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What blk-mq calls.
+ * blk-mq operations: the mapping of hardware queues to the session's queues, and the table of
+ * callbacks.
  */
 #include "mq.h"
 #include "wss.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What blk-mq calls (mq.c), by the file that does it.
+ * Callbacks of blk-mq (mq.c), by the file that defines them.
  */
 #ifndef WSS_MQ_H
 #define WSS_MQ_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a map is asked for.
+ * Options of a map request.
  */
 #ifndef WSS_OPTIONS_H
 #define WSS_OPTIONS_H
@@ -9,7 +9,7 @@
 
 #include "error.h"
 
-/* When a region dies that the target did not invalidate itself. */
+/* When a region is invalidated that the target did not invalidate. */
 enum wss_invalidate {
 	WSS_INVALIDATE_STRICT, /* before the request ends */
 	WSS_INVALIDATE_LAZY,   /* before the region is used again: only for a trusted target */
@@ -18,26 +18,27 @@ enum wss_invalidate {
 struct key;
 
 /**
- * struct wss_options - what `map` was asked for; immutable afterwards
+ * struct wss_options - options of a map request; immutable afterwards
  * @target: address and port
  * @target_text: the same as the user wrote it
  * @volume: name of the volume, or `lun:N`, or `naa.HEX`
- * @queues: channels wanted; 0: one per CPU
+ * @queues: channels for I/O with interrupts
  * @poll_queues: further channels for polled I/O
  * @queue_depth: commands per channel
  * @reconnect_delay: seconds between attempts; -1: do not reconnect
  * @fast_io_fail_tmo: seconds until waiting requests fail; -1: never
- * @dev_loss_tmo: seconds until reconnection is given up; -1: never
- * @keepalive_tmo: seconds in which a dead target is noticed; -1: never asked
- * @retry: a map whose target is not there stays pending
- * @net: network namespace of who asks; referenced by whoever keeps it
+ * @dev_loss_tmo: seconds until the driver gives the session up; -1: never
+ * @keepalive_tmo: seconds in which the driver detects a dead target; -1: only keep-alives that the target requires
+ * @retry: keep a map pending whose target cannot be reached
+ * @mlockv: one region per request; false: one per segment (pieces.c)
+ * @net: network namespace of the caller; each object that keeps it holds a reference
  * @id_ext: first half of the target port identifier
  * @ioc_guid: second half of it
- * @max_imm: largest immediate write to ask for, in bytes; 0: none
+ * @max_imm: largest immediate write to request, in bytes; 0: none
  * @invalidate: enum wss_invalidate
- * @caps: enum wss_cap to ask for
- * @initiator: the name under which to authenticate; empty: not at all
- * @key: the secret that proves it, with a reference (auth.c)
+ * @caps: enum wss_cap to request
+ * @initiator: the name under which to authenticate; empty: no authentication
+ * @key: the key that holds the secret, with a reference (auth.c)
  */
 struct wss_options {
 	struct sockaddr_storage target;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One target: its address, its state, its channels, its volumes.
+ * Sessions: one target with its address, state, channels and volumes.
  */
 #ifndef WSS_SESSION_H
 #define WSS_SESSION_H
@@ -17,13 +17,13 @@ struct wss_volume;
 
 /**
  * enum wss_state - life of a session
- * @WSS_CONNECTING: first connection; no disk exists yet, no request can come
- * @WSS_LIVE: logged in; requests flow
- * @WSS_RECOVERING: connection lost; requests wait (or fail, after fast_io_fail_tmo) while
- *	reconnection is tried every reconnect_delay
+ * @WSS_CONNECTING: first connection; there is no disk and no request yet
+ * @WSS_LIVE: logged in; requests are sent
+ * @WSS_RECOVERING: connection lost; requests wait (or fail, after fast_io_fail_tmo) while the
+ *	driver reconnects every reconnect_delay
  * @WSS_FAILED: dev_loss_tmo passed, or the first connection failed; requests fail
- * @WSS_REMOVING: being taken down; requests fail; the last state
- * @WSS_STATES: their number
+ * @WSS_REMOVING: being removed; requests fail; the last state
+ * @WSS_STATES: number of states
  */
 enum wss_state {
 	WSS_CONNECTING,
@@ -37,11 +37,11 @@ enum wss_state {
 /**
  * struct wss_admin - the administrative command of a session
  * @buffer: data of the command, WSS_ADMIN_BYTES
- * @busy: on the wire; the buffer belongs to the device
- * @done: ended; what follows is valid
- * @error: 0, or -EIO when there was no answer
+ * @busy: in flight; the device owns the buffer
+ * @done: the command has ended; the fields below are valid
+ * @error: 0, or -EIO without a response
  * @sense: how the target ended it
- * @residual: bytes that did not come
+ * @residual: bytes that were not transferred
  */
 struct wss_admin {
 	void *buffer;
@@ -53,10 +53,10 @@ struct wss_admin {
 };
 
 /**
- * struct wss_device_limits - what an RDMA device takes in one request
- * @segments: that one region holds
+ * struct wss_device_limits - limits of an RDMA device for one request
+ * @segments: segments in one region
  * @mapping: bytes that can be mapped at once
- * @gaps: between the segments of a region
+ * @gaps: a region may have gaps between its segments
  */
 struct wss_device_limits {
 	u32 segments;
@@ -72,37 +72,37 @@ struct wss_session {
 	struct list_head node;		/* in wss_sessions, under wss_map_mutex */
 	unsigned int mappers;		/* maps and unmaps in progress, under wss_map_mutex */
 	int id;
-	struct wss_options opts;	/* immutable; opts.volume means nothing here */
+	struct wss_options opts;	/* immutable; opts.volume is not used */
 	struct net *net;
 	u8 initiator_port_id[16];
 
 	spinlock_t lock;		/* protects the next block, and the states of volumes */
 	enum wss_state state;		/* also read without the lock */
-	const char *broken;		/* why the connection, or the attempt at one, is lost */
-	unsigned long lost_at;		/* jiffies of the loss that the timers count from */
-	unsigned long live_since;	/* jiffies of the last login; valid when it was lost, too */
-	struct wss_error last_error;	/* why it was lost, or not regained */
-	u64 epoch;			/* of the last login; recovery work and creator only */
+	const char *broken;		/* why the connection, or an attempt to connect, was lost */
+	unsigned long lost_at;		/* jiffies of the loss from which the timers count */
+	unsigned long live_since;	/* jiffies of the last login; still valid after a loss */
+	struct wss_error last_error;	/* why the connection was lost, or could not be restored */
+	u64 epoch;			/* of the last login; used by recovery work and creator only */
 
 	bool fail_fast;			/* fast_io_fail_tmo passed: requests fail at once */
 	wait_queue_head_t wait;		/* channel connected, admin done, broken, removing */
 
 	struct mutex map_mutex;		/* one map at a time; protects the next two */
-	bool tried;			/* the first connection was */
-	bool connected;			/* and succeeded */
+	bool tried;			/* the first connection was attempted */
+	bool connected;			/* and has succeeded */
 
-	atomic_t logins;		/* what was told before the last one says nothing of this connection */
+	atomic_t logins;		/* number of logins; answers from before the last one are outdated */
 	atomic_t changes;		/* logins, and changes that the target has reported */
-	atomic_t doubts;		/* of which logins, and reports of other units: a LUN may denote another unit since */
+	atomic_t doubts;		/* logins and reports of changed units: LUNs may have changed */
 	struct mutex look_mutex;	/* one walk over the volumes at a time (revalidate.c) */
-	unsigned int look;		/* number of the last walk; under mutex */
-	u32 patience_ms;		/* how long an administrative command waits; its holder's of admin_mutex, and a walk's */
+	unsigned int look;		/* number of the last walk; under @mutex */
+	u32 patience_ms;		/* timeout of administrative commands; see wss_begin_walk() */
 
-	struct mutex mutex;		/* protects volumes and their quiesced flags */
-	struct list_head volumes;	/* changes under lock as well: in any context either of them will do */
+	struct mutex mutex;		/* protects the list of volumes and their quiesced flags */
+	struct list_head volumes;	/* changes under @lock as well: either lock suffices to read it */
 
-	struct mutex ping_mutex;	/* one keep-alive at a time; protects up and the next one */
-	u32 ping_unit;			/* which of the units is asked: the next one when it does not answer */
+	struct mutex ping_mutex;	/* one keep-alive at a time; protects @up and the next one */
+	u32 ping_unit;			/* the unit that gets TEST UNIT READY; the next one after silence */
 	struct mutex admin_mutex;	/* one administrative command at a time */
 	struct wss_admin admin;
 
@@ -111,21 +111,21 @@ struct wss_session {
 	struct ib_pd *pd;
 	struct wss_chan *chans;
 	struct wss_queue *queues;
-	u32 nr_queues;			/* channels at most, and hardware queues */
-	u32 nr_default;			/* of which not polled */
-	u32 up_default;			/* channels that this connection got */
+	u32 nr_queues;			/* number of hardware queues, and maximum of channels */
+	u32 nr_default;			/* of which are not polled */
+	u32 up_default;			/* channels of this connection, not polled */
 	u32 up_polled;
-	u32 tag_depth;			/* requests of a queue; fixed by the first connection */
-	struct wss_device_limits device_limits; /* of the first device; others must take as much */
-	u32 ask_imm;			/* immediate bytes that logins ask for; falls when refused */
-	u32 boot_id;			/* of the target's machine at the last login; 0: not told */
-	bool cache_lost;		/* it changed, and the volumes do not know yet */
-	bool up;			/* all channels are logged in; written by recovery work and creator only */
+	u32 tag_depth;			/* requests per queue; fixed by the first connection */
+	struct wss_device_limits device_limits; /* of the first device; later ones must have at least these */
+	u32 ask_imm;			/* immediate bytes that logins request; lowered when rejected */
+	u32 boot_id;			/* boot id of the last login that carried one; 0: none yet */
+	bool cache_lost;		/* boot_id has changed, and the volumes are not marked yet */
+	bool up;			/* channels are logged in; written by recovery work and creator only */
 	bool tags_ready;
-	bool rescan_all;		/* something changed: all volumes are looked at */
+	bool rescan_all;		/* the next walk must revalidate all volumes */
 	struct blk_mq_tag_set tags;
-	struct request_queue *keeper;	/* keeps @tags shared (tags.c); NULL before a second disk came */
-	atomic_t disks;			/* whose queues may use @tags */
+	struct request_queue *keeper;	/* keeps @tags shared (tags.c); NULL before the second disk */
+	atomic_t disks;			/* disks whose queues may use @tags */
 
 	struct delayed_work recover_work;
 	struct delayed_work fail_work;
@@ -141,9 +141,9 @@ struct wss_session {
  * struct wss_device - an RDMA device that channels may use
  * @ibdev: the device
  * @node: in the list of devices
- * @sessions: that use it, by their wdev_node
- * @removed: it is being removed
- * @unused: @removed, and no session is left
+ * @sessions: sessions that use it, by their wdev_node
+ * @removed: the device is being removed
+ * @unused: completed when @removed and the last session has left
  */
 struct wss_device {
 	struct ib_device *ibdev;
@@ -154,18 +154,18 @@ struct wss_device {
 };
 
 /*
- * Work queues. When memory is short a queue may have one worker only. So works that may wait for one
- * another are on different queues: recovery for engines, everything that does I/O for recovery. What I/O
- * itself waits for has WQ_MEM_RECLAIM. X(name, flags)
+ * Work queues. When memory is short, a queue may have one worker only. Work items that wait for
+ * each other are therefore on different queues: recovery waits for engine_work, and all work that
+ * does I/O waits for recovery. Queues on which I/O depends have WQ_MEM_RECLAIM. X(name, flags)
  */
 #define WSS_WORK_QUEUES(X)                                                          \
 	X(recovery, WQ_MEM_RECLAIM) /* recover_work: connects, for seconds */       \
 	X(timer, WQ_MEM_RECLAIM)    /* fail_work: must not wait behind recovery */  \
 	X(abort, WQ_MEM_RECLAIM)    /* abort_work */                                \
-	X(admin, WQ_MEM_RECLAIM)    /* rescan, late answers */                      \
+	X(admin, WQ_MEM_RECLAIM)    /* rescan_work, late_work */                   \
 	X(keepalive, WQ_MEM_RECLAIM) /* must not wait behind a rescan */            \
 	X(engine, WQ_MEM_RECLAIM)   /* engine_work: recovery waits for it */        \
-	X(map, 0)                   /* pending maps: these read partition tables */
+	X(map, 0)                   /* pending maps, which read partition tables */
 
 #define WSS_WQ_ENUM(name, flags) WSS_WQ_##name,
 enum wss_wq { WSS_WORK_QUEUES(WSS_WQ_ENUM) WSS_WQS };
@@ -177,7 +177,10 @@ static inline u32 wss_nr_chans(const struct wss_session *sess)
 	return sess->up_default + sess->up_polled;
 }
 
-/* The n-th channel that is up: polled ones have numbers behind all others that could be. */
+/*
+ * The n-th channel that is up. Polled channels are numbered from nr_default on, even if fewer
+ * others are up.
+ */
 static inline struct wss_chan *wss_up_chan(struct wss_session *sess, u32 n)
 {
 	return &sess->chans[n < sess->up_default ? n : sess->nr_default + n - sess->up_default];

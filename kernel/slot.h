@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * One command in flight, and what it carries: command IU, memory region, scatterlist, work requests.
+ * Request slots: one command in flight with its command IU, memory region, scatterlist and work
+ * requests.
  *
  * Slot i of a queue belongs to blk-mq tag i, so that taking one needs no lock and no search.
  */
@@ -41,11 +42,11 @@ enum {
 };
 
 /**
- * struct wss_sense - how a command ended, as the target says
+ * struct wss_sense - how the target ended a command
  * @status: SAM status; 0 is GOOD
- * @key: sense key, 0 when there is no sense
+ * @key: sense key, 0 without sense data
  * @asc: additional sense code
- * @ascq: its qualifier
+ * @ascq: additional sense code qualifier
  */
 struct wss_sense {
 	u8 status;
@@ -71,10 +72,10 @@ struct wss_iu {
 };
 
 /**
- * struct wss_iu_ring - equal buffers, packed into pages
+ * struct wss_iu_ring - an array of buffers of equal size, packed into pages
  * @pages: page addresses
  * @dma: DMA address of each page, 0 when not mapped
- * @nr_pages: their number
+ * @nr_pages: number of pages
  * @iu_bytes: size of one buffer, a power of two up to a page
  * @dir: direction of the mapping
  */
@@ -89,41 +90,43 @@ struct wss_iu_ring {
 /* Where a slot's data is. */
 enum wss_mapping {
 	WSS_MAP_NONE,	   /* no data, or data inside the command IU */
-	WSS_MAP_IMMEDIATE, /* pages are pieces of the SEND */
-	WSS_MAP_REGION,	   /* pages are one memory region */
+	WSS_MAP_IMMEDIATE, /* the pages are segments of the SEND */
+	WSS_MAP_REGION,	   /* the pages are one memory region */
 };
 
 /**
  * struct wss_slot - one command in flight
- * @live: wire tag while a response is awaited, else 0. Set by the submitter before it posts;
- *	whoever moves it to 0 (response, failed post) decides how the request ends
- * @pending: what must still happen before the request may end: the post has returned, the
- *	response has come, an immediate SEND has completed. Who takes it to 0 goes on
- * @rq: the request, NULL when the slot is free (or administrative); see I3
+ * @live: wire tag while a response is outstanding, else 0. The submitter sets it before it posts.
+ *	The context that changes it to 0 (response, abort, failed post) decides how the request
+ *	ends
+ * @pending: outstanding events before the request may end: the return of the post, the response,
+ *	and the completion of an immediate SEND. The context that changes it to 0 goes on with
+ *	the end
+ * @rq: the request, NULL when the slot is free or holds a control command; see I3
  * @tag: wire tag of the present or last command
  * @chan: the channel, immutable
  * @mr: the region, immutable while the channel is up
  * @index: position in the channel; within its queue it equals the blk-mq tag
  * @mapping: enum wss_mapping of the present command
- * @region_live: the device may still honour the region's rkey
+ * @region_live: the device may still accept the region's rkey
  * @dir: DMA direction of the present command
- * @nents: pieces in @sgl, 0 when nothing is mapped
- * @sense: how the target ended it
- * @error: blk_status_t beyond what @sense says
+ * @nents: segments in @sgl, 0 when nothing is mapped
+ * @sense: how the target ended the command
+ * @error: an error of the driver's own, which @sense does not express
  * @first_wr: first work request of the chain that ends in @send_wr
  * @post_next: next slot in the chain to post
- * @inv_next: next slot whose region is invalidated in the same post
- * @inv_group: in the last slot of such a group: the first one
+ * @inv_next: next slot whose region is invalidated by the same post
+ * @inv_group: first slot of such a group; valid in its last slot
  * @cmd: the command IU
  * @sgl: scatterlist, sess->device_limits.segments entries
  * @send_wr: SEND of the command
  * @reg_wr: REG_MR of @mr
  * @inv_wr: LOCAL_INV of @mr
  * @pieces: with mlockv=off further regions (pieces.c), otherwise NULL
- * @extra: how many of them are registered
- * @sge: pieces of @send_wr: the command, then immediate data
- * @at: when what happened (stages.h)
- * @late: in the list of answers that a fault keeps back
+ * @extra: how many of @pieces are registered
+ * @sge: segments of @send_wr: the command, then immediate data
+ * @at: time stamps of the stages (stages.h)
+ * @late: in the list of responses that a fault delays
  */
 struct wss_slot {
 	u64 live;
@@ -153,13 +156,16 @@ struct wss_slot {
 	struct ib_sge sge[1 + WSS_IMM_PIECES];
 	u64 at[WSS_MOMENTS];
 	struct llist_node late;
-	u32 expected;	  /* bytes that a read brings */
-	u32 arrived;	  /* of which engines have written; the poller's */
-	u64 again;	  /* tag of the command that an engine will not answer; 0: none */
-	u32 again_engine; /* which one */
+	u32 expected;	  /* bytes that a read transfers */
+	u32 arrived;	  /* of which cache engines have written; used by the poller only */
+	u64 again;	  /* tag of the command to send again after RETRY; 0: none */
+	u32 again_engine; /* the engine that RETRY names */
 };
 
-/* wr_id: what completed, and which one. Ours, so that a completion needs no indirect call. */
+/*
+ * Kind of a work request, in the upper half of its wr_id. The driver's own dispatch needs no
+ * indirect call per completion.
+ */
 enum wss_wr {
 	WSS_WR_RECV,
 	WSS_WR_SEND,	  /* a command; its completion only retires queue entries */
@@ -168,15 +174,15 @@ enum wss_wr {
 	WSS_WR_INV,
 	WSS_WR_REPLY,
 	WSS_WR_ENGINE,	  /* a receive of a cache engine's queue pair */
-	WSS_WR_MARKER,	  /* the last of a queue that is drained (teardown.c) */
+	WSS_WR_MARKER,	  /* the last one of a queue pair that is drained (teardown.c) */
 };
 
 #define WSS_WR_ID(kind, index) ((u64)(kind) << 32 | (index))
 
 /**
  * struct wss_recv - one posted receive
- * @wr: its work request, linked into the list to be posted back
- * @sge: its one piece
+ * @wr: its work request, linked into the list of receives to repost
+ * @sge: its only segment
  * @iu: its buffer
  */
 struct wss_recv {
@@ -185,7 +191,10 @@ struct wss_recv {
 	struct wss_iu iu;
 };
 
-/* Commands and task management do; SRP's other messages, and our keep-alive, come from outside the window. */
+/*
+ * Commands and task management requests cost a credit. SRP's other messages and the KEEPALIVE_REQ
+ * do not.
+ */
 static inline bool wss_costs_credit(const struct wss_slot *slot)
 {
 	const struct wss_srp_cmd *cmd = slot->cmd.data;
@@ -193,12 +202,12 @@ static inline bool wss_costs_credit(const struct wss_slot *slot)
 	return cmd->opcode == WSS_SRP_CMD || cmd->opcode == WSS_SRP_TSK_MGMT;
 }
 
-/* A message of an opcode and a tag into the command buffer of a control slot. */
+/* Writes a message that consists of an opcode and a tag to the command buffer of a control slot. */
 static inline void wss_slot_fill_short(struct wss_slot *slot, u8 opcode)
 {
 	struct wss_srp_short *msg = slot->cmd.data;
 
-	/* Same place for the tag as in a command, so wss_slot_start() serves both. */
+	/* The tag is at the same offset as in a command, so that wss_slot_start() serves both. */
 	BUILD_BUG_ON(offsetof(struct wss_srp_short, tag) != offsetof(struct wss_srp_cmd, tag));
 	memset(msg, 0, sizeof(*msg));
 	msg->opcode = opcode;
@@ -224,7 +233,10 @@ void wss_pieces_invalidate(struct wss_slot *slot);
 void wss_pieces_forget(struct wss_slot *slot);
 void wss_pieces_describe(struct wss_slot *slot, bool data_out);
 
-/* Has this slot a region for each piece? Nothing is looked at unless some session is such. */
+/*
+ * True if the slot has a region for each segment. The slot is not read unless a session uses
+ * mlockv=off.
+ */
 static inline bool wss_has_pieces(const struct wss_slot *slot)
 {
 	return static_branch_unlikely(&wss_by_pieces) && slot->pieces;

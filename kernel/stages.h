@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Where the time of a request goes. Off by default, and then a patched-out jump;
+ * Time that requests spend in each stage. Off by default: the cost is then a patched-out jump.
  * /sys/kernel/debug/wss/measure turns it on.
  */
 #ifndef WSS_STAGES_H
@@ -14,7 +14,7 @@ struct request;
 struct wss_session;
 struct wss_slot;
 
-/* X(name, help): from the moment before to the moment named. */
+/* X(name, help). A stage lasts from the time stamp before it to its own. */
 #define WSS_STAGES(X)                                                            \
 	X(block, "in the block layer, until the driver received the request")   \
 	X(map, "command built, pages mapped for DMA and made one region")        \
@@ -26,9 +26,9 @@ struct wss_slot;
 #define WSS_STAGE_ENUM(name, help) WSS_STAGE_##name,
 enum wss_stage { WSS_STAGES(WSS_STAGE_ENUM) WSS_STAGE_COUNT };
 
-/* Moments that a slot notes. */
+/* Time stamps of a slot. */
 enum wss_moment {
-	WSS_AT_BLOCK,  /* the block layer made the request */
+	WSS_AT_BLOCK,  /* the block layer created the request */
 	WSS_AT_QUEUED, /* queue_rq */
 	WSS_AT_MAPPED,
 	WSS_AT_POSTED,
@@ -52,7 +52,7 @@ DECLARE_STATIC_KEY_FALSE(wss_measuring);
 		}                                                         \
 	} while (0)
 
-/* A slot that was taken while nothing was measured has no beginning. */
+/* A slot that was taken while measuring was off has no first time stamp. */
 #define wss_note_end(slot, rq)                                                      \
 	do {                                                                        \
 		if (static_branch_unlikely(&wss_measuring) && (slot)->at[WSS_AT_QUEUED]) \

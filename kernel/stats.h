@@ -11,8 +11,8 @@
 struct wss_session;
 
 /*
- * Counters, one row per CPU, summed when read. X(name, help) keeps the enum, the sysfs files and
- * their order in one place.
+ * Counters, one row per CPU, summed when read. X(name, help) defines the enum, the sysfs files and
+ * their order.
  */
 #define WSS_COUNTERS(X)                                                             \
 	X(requests, "requests handed to the target")                                \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tracepoints: one per stage of a request (they share the wire tag, by which they are put together), and
- * one for each thing that happens to a session.
+ * Tracepoints: one per stage of a request, and one per event of a session. The stages of a request
+ * share its wire tag; wss_queue and wss_map share its blk-mq tag.
  *
  *   wss_queue -> wss_map -> wss_post -> wss_response -> wss_end
  */
@@ -143,10 +143,10 @@ DECLARE_EVENT_CLASS(wss_text_class,
 	),
 	TP_printk("session=%d %s", __entry->session, __get_str(text))
 );
-/* The connection is lost, and why. */
+/* The connection was lost; the text is the reason. */
 DEFINE_EVENT(wss_text_class, wss_error,
 	TP_PROTO(const struct wss_session *sess, const char *text), TP_ARGS(sess, text));
-/* An attempt to reconnect failed, and why. */
+/* An attempt to reconnect failed; the text is the reason. */
 DEFINE_EVENT(wss_text_class, wss_reconnect,
 	TP_PROTO(const struct wss_session *sess, const char *text), TP_ARGS(sess, text));
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A logical unit as a disk, /dev/wssN.
+ * Volumes: a logical unit as a disk, /dev/wssN.
  */
 #ifndef WSS_VOLUME_H
 #define WSS_VOLUME_H
@@ -11,7 +11,7 @@
 #include "session.h"
 
 /*
- * struct wss_limits - what a volume can do, from its target's pages
+ * struct wss_limits - limits and features of a volume, from the target's VPD and mode pages
  */
 struct wss_limits {
 	u64 blocks;
@@ -26,7 +26,7 @@ struct wss_limits {
 	u64 max_same_blocks;	/* WRITE SAME(16); 0: no limit given */
 	bool unmap;
 	bool write_same;
-	bool write_same_unmap;	/* WRITE SAME may deallocate, and reads zeroes then */
+	bool write_same_unmap;	/* WRITE SAME may deallocate, and the blocks read as zeroes then */
 	bool ndob;		/* WRITE SAME needs no data buffer */
 	bool rotational;
 	bool write_cache;
@@ -35,10 +35,10 @@ struct wss_limits {
 };
 
 /**
- * struct wss_lun_id - who a logical unit is
+ * struct wss_lun_id - identity of a logical unit
  * @lun: SAM LUN as on the wire
  * @name: volume name, or `lun:N` where the target has none
- * @named: the target gave the name
+ * @named: the target provided the name
  * @wwid: `naa.HEX` or the like; stable over restarts. Empty: the unit has no identifier
  */
 struct wss_lun_id {
@@ -49,14 +49,16 @@ struct wss_lun_id {
 };
 
 /**
- * enum wss_volume_state - is a volume's unit there? (revalidate.c)
- * @WSS_VOLUME_PRESENT: yes, or it is not known otherwise
- * @WSS_VOLUME_UNSURE: the target reports other units: its LUN may be that of another one. Requests wait until it is known
- * @WSS_VOLUME_ABSENT: not at present: requests wait or fail
- * @WSS_VOLUME_DEAD: nor will it be, or the disk is being removed: requests fail; the last state
+ * enum wss_volume_state - presence of a volume's unit (revalidate.c)
+ * @WSS_VOLUME_PRESENT: the unit is there, as far as is known
+ * @WSS_VOLUME_UNSURE: the target has reported changed units, so the LUN may denote another one.
+ *	Requests wait until the unit is identified
+ * @WSS_VOLUME_ABSENT: the unit is not there at present: requests wait or fail
+ * @WSS_VOLUME_DEAD: the unit will not come back, or the disk is being removed: requests fail; the
+ *	last state
  *
- * Changes under sess->mutex, in wss_volume_set_state() and wss_volume_confirm(). From present to unsure it changes in any
- * context (wss_session_doubt()). All three hold sess->lock.
+ * Changes under sess->mutex, in wss_volume_set_state() and wss_volume_confirm(). The change from
+ * present to unsure is made in any context (wss_session_doubt()). All three hold sess->lock.
  */
 enum wss_volume_state {
 	WSS_VOLUME_PRESENT,
@@ -70,22 +72,22 @@ enum wss_volume_state {
  */
 struct wss_volume {
 	struct wss_session *sess;	/* holds a reference */
-	struct kref refs;		/* of the disk, once it was added, and of who looks at the volume */
+	struct kref refs;		/* held by the disk, once it was added, and by walks and removals */
 	struct list_head node;		/* in sess->volumes; changes under sess->mutex and sess->lock */
 	struct gendisk *disk;
 	int index;
 	struct wss_lun_id id;		/* id.lun may change: under look_mutex, mutex and quiesce */
-	unsigned int looked;		/* the last walk that has come by; under mutex */
+	unsigned int looked;		/* number of the last walk that has visited it; under mutex */
 	struct wss_limits limits;	/* hot: block_shift below */
 	u8 block_shift;
-	bool no_write_same;		/* the target refused one; until it reports another limit */
+	bool no_write_same;		/* the target rejected one; reset when its limits change */
 	bool no_unmap;			/* likewise */
-	bool added;			/* the disk is there; valid when @mapped */
-	struct completion mapped;	/* the map that made it is over, however it ended */
+	bool added;			/* the disk exists; valid when @mapped */
+	struct completion mapped;	/* the map that created it has ended, successfully or not */
 	enum wss_volume_state state;	/* also read without a lock */
-	unsigned long absent_since;	/* jiffies; valid while unsure (since when it is) and while absent */
-	bool unflushed;			/* a write ended that no flush has covered */
-	bool lost;			/* such a write may be lost: the next flush must say so */
+	unsigned long absent_since;	/* jiffies; start of the state while unsure or absent */
+	bool unflushed;			/* a write has ended that no flush has covered yet */
+	bool lost;			/* such a write may be lost: the next flush must fail */
 	bool quiesced;			/* under sess->mutex */
 	spinlock_t open_lock;		/* protects the next two */
 	unsigned int openers;
@@ -93,16 +95,17 @@ struct wss_volume {
 };
 
 /**
- * struct wss_pdu - what a request carries besides its slot
+ * struct wss_pdu - data of a request besides its slot
  * @retries: how often it was sent again
- * @busy: how often because the target was busy or its data could not be mapped, at most 255
- * @losses: how often because it was lost with its connection, at most 255
- * @lost_until: jiffies when that ends; valid when @losses
- * @login: number of the login that retries and busy count from; valid when either is not 0
- * @busy_until: jiffies when that ends; valid when @busy
- * @aborts: how often because the target did not answer
- * @timed_out: not answered in time; abort.c sees to it
- * @error: why it ends, where @sense has nothing to say
+ * @busy: how often it was delayed because the target was busy or its data could not be mapped, at
+ *	most 255
+ * @losses: how often it was lost with its connection, at most 255
+ * @lost_until: jiffies when such losses are no longer tolerated; valid when @losses
+ * @login: number of the login that @retries and @busy count from; valid when either is not 0
+ * @busy_until: jiffies when such delays are no longer tolerated; valid when @busy
+ * @aborts: how often it was aborted because the target did not respond
+ * @timed_out: not answered in time; abort.c handles it
+ * @error: an error of the driver's own, which @sense does not express
  * @sense: how the target ended it
  */
 struct wss_pdu {
@@ -119,8 +122,9 @@ struct wss_pdu {
 };
 
 /*
- * A write that has ended is stable when a flush that began later has ended. Whether there are others
- * is noted in one bit, which is written when it changes only. @rq has ended well.
+ * Notes that @rq, if it is a write, is not stable yet. It succeeded, and becomes stable with the
+ * end of a flush that starts later. One bit per volume records whether there are such writes. It is
+ * written only when it changes.
  */
 static inline void wss_note_written(struct wss_volume *vol, const struct request *rq)
 {
@@ -145,7 +149,10 @@ blk_status_t wss_build_command(struct wss_volume *vol, struct request *rq, struc
 			       u32 *inline_bytes);
 void wss_parse_sense(const u8 *data, u32 len, struct wss_sense *sense);
 enum wss_verdict { WSS_END, WSS_RETRY_NOW, WSS_RETRY_LATER };
-/* What a sense reports of the target's units: nothing, a change to follow, or that a LUN may denote another unit. */
+/*
+ * What sense data reports about the target's units: nothing, a change to follow, or that a LUN may
+ * denote another unit.
+ */
 enum wss_news { WSS_NEWS_NONE, WSS_NEWS_CHANGE, WSS_NEWS_UNITS };
 enum wss_verdict wss_judge(const struct wss_sense *sense, enum req_op op, blk_status_t *status,
 			   enum wss_news *news);

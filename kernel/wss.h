@@ -1,45 +1,51 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * wss.ko: a block device whose data lives behind an SRP target reached by RDMA.
+ * wss.ko: a block device whose data is behind an SRP target reached by RDMA.
  *
  * Objects, from the outside in:
  *
  *   session   one target address: port identifiers, state, timers, channels, volumes
  *   channel   one queue pair and its completion queue
- *   queue     a blk-mq hardware queue: which channel serves it, and with which of its slots. As many
- *             as were asked for; channels may be fewer, and another number after a reconnection
+ *   queue     a blk-mq hardware queue: the channel that serves it, and its slots on that channel.
+ *             The number of queues is as requested. The number of channels may be smaller, and may
+ *             change with a reconnection
  *   slot      one command in flight on a channel: command IU, memory region, scatterlist, work
  *             requests. Slot i of a queue belongs to blk-mq tag i, so taking one needs no lock and no
  *             search.
  *   volume    one logical unit as a disk, /dev/wssN
  *
  * Invariants
- *   I1  A request has at most one memory region, whatever its pieces (map.c).
+ *   I1  A request has at most one memory region, whatever its segments (map.c).
  *   I2  A page goes back to the block layer only when the peer can no longer reach it: its region
  *       is invalidated, or the queue pair and the region are destroyed (end.c, teardown.c).
- *   I3  A request ends once: whoever takes slot->live from the wire tag to zero owns its end
- *       (end.c, response.c).
- *   I4  Commands in flight on a channel never exceed the credits that the target gave (submit.c).
+ *   I3  A request ends once. The context that changes slot->live from the wire tag to zero owns its
+ *       end (end.c, response.c).
+ *   I4  Commands in flight on a channel never exceed the credits that the target granted (submit.c).
  *   I5  The state changes in wss_set_state() only (state.c).
- *   I6  Nothing that the target sends is used before it is checked; a lie costs it the connection.
+ *   I6  Nothing that the target sends is used before it is checked. An invalid value ends the
+ *       connection.
  *
  * Lock order (outer first)
- *   wss_maps_sem           attach.c    maps in progress; unloading waits for them
- *   sess->map_mutex        attach.c    one map of a session at a time
- *   wss_map_mutex          attach.c    lists of sessions and pending maps; never held while requests are waited for
- *   sess->look_mutex       revalidate.c  one walk over the volumes at a time; held while the target is asked
- *   sess->ping_mutex       session.h   the one keep-alive in flight, and sess->up; takes admin_mutex by trylock only
- *   sess->admin_mutex      session.h   the one administrative command in flight; channels are not
- *                                      taken down while it is held
- *   sess->mutex            session.h   list of volumes, and what is quiesced; never held while the target is asked
- *   sess->lock             session.h   state and its companions; taken in softirq
- *   chan->pending_lock     chan.h      requests that wait for commit_rqs
+ *   wss_maps_sem           attach.c      maps in progress; module exit waits for them
+ *   sess->map_mutex        attach.c      one map of a session at a time
+ *   wss_map_mutex          attach.c      lists of sessions and pending maps; never held during a wait
+ *                                        for requests
+ *   sess->look_mutex       revalidate.c  one walk over the volumes at a time; held during commands to
+ *                                        the target
+ *   sess->ping_mutex       session.h     the one keep-alive in flight, and sess->up; takes admin_mutex
+ *                                        by trylock only
+ *   sess->admin_mutex      session.h     the one administrative command in flight; channels are not
+ *                                        taken down while it is held
+ *   sess->mutex            session.h     list of volumes, and their quiesced flags; never held during
+ *                                        a command to the target
+ *   sess->lock             session.h     the state and the fields beside it; taken in softirq
+ *   chan->pending_lock     chan.h        requests that wait for commit_rqs
  */
 #ifndef WSS_H
 #define WSS_H
 
 /*
- * The headers from the inside out: each includes those above it only.
+ * The headers from the inside out. Each includes only those above it.
  *
  *   limits.h, error.h, options.h, stats.h
  *   slot.h      a command in flight

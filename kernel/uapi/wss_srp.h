@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0 WITH Linux-syscall-note) OR MIT */
 /*
- * The SRP wire (T10 SRP r16a as Linux speaks it over RDMA/CM), and the WSS extensions to it.
+ * The wire format of SRP (T10 SRP r16a, over RDMA/CM as Linux ib_srp uses it) and of the WSS
+ * extensions.
  *
- * Shared by the kernel driver (C) and the user-level target and initiator (C++). Every multi-byte
- * field is big-endian except `tag`, which is opaque: the target echoes the initiator's eight bytes.
- * Structures are packed and their sizes and offsets asserted: a change that moves a byte does not
- * compile. Documentation/protocol.md explains the messages and every extension bit.
+ * The kernel driver (C) and the user-level target and initiator (C++) share this file. Every
+ * multi-byte field is big-endian except `tag`, which is opaque: the target returns the initiator's
+ * eight bytes. Structures are packed, and their sizes and offsets are asserted: a change that moves
+ * a byte does not compile. Documentation/protocol.md explains the messages and every extension bit.
  */
 #ifndef WSS_UAPI_SRP_H
 #define WSS_UAPI_SRP_H
@@ -41,7 +42,7 @@ enum wss_srp_opcode {
 	WSS_SRP_LOGIN_RSP = 0xc0,
 	WSS_SRP_RSP = 0xc1,
 	WSS_SRP_LOGIN_REJ = 0xc2,
-	/* WSS extensions; sent only after the capability was granted. */
+	/* WSS extensions, sent only after the capability was granted. */
 	WSS_SRP_KEEPALIVE_REQ = 0x70, /* initiator to target, WSS_CAP_KEEPALIVE */
 	WSS_SRP_KEEPALIVE_RSP = 0xf0, /* target to initiator */
 	WSS_SRP_NOTIFY = 0xf1,	      /* target to initiator, WSS_CAP_NOTIFY */
@@ -49,8 +50,8 @@ enum wss_srp_opcode {
 	WSS_SRP_AUTH_PROOF = 0x72,     /* initiator to target */
 	WSS_SRP_AUTH_CHALLENGE = 0xf2, /* target to initiator */
 	WSS_SRP_AUTH_RESULT = 0xf3,    /* target to initiator */
-	WSS_SRP_CACHE_ENGINE = 0xf4,  /* target to initiator, WSS_CAP_CACHE: an engine came or went */
-	WSS_SRP_DO_AGAIN = 0xf5,      /* target to initiator, WSS_CAP_CACHE: an engine will not answer a command */
+	WSS_SRP_CACHE_ENGINE = 0xf4,  /* target to initiator, WSS_CAP_CACHE: an engine was added or removed */
+	WSS_SRP_DO_AGAIN = 0xf5,      /* target to initiator, WSS_CAP_CACHE: RETRY, send a command again */
 	WSS_SRP_DONE = 0xf6,	      /* target to initiator, WSS_CAP_BATCHED_COMPLETION */
 };
 
@@ -78,53 +79,71 @@ enum wss_srp_desc {
 #define WSS_SRP_LOGIN_RSP_MULTICHAN_MAINTAINED 0x2
 #define WSS_SRP_LOGIN_RSP_IMMED_SUPP 0x80
 
-/* Payload of immediate data begins here in the IU: after the command, 16 CDB bytes and a 4-byte wss_srp_imm_buf. */
+/*
+ * Offset of immediate data in the IU: wss_srp_cmd (48), room for 16 additional CDB bytes,
+ * wss_srp_imm_buf (4).
+ */
 #define WSS_SRP_IMM_DATA_OFFSET 68
-/* What WSS asks for: 16 KiB of immediate data behind the header. A stock initiator asks for 8 KiB. */
+/* WSS requests 16 KiB of immediate data behind the header. A stock initiator requests 8 KiB. */
 #define WSS_SRP_IMM_DATA_MAX 16384
 #define WSS_SRP_MAX_IT_IU_LEN (WSS_SRP_IMM_DATA_OFFSET + WSS_SRP_IMM_DATA_MAX)
 /* An SRP_RSP with fixed-format or descriptor sense never exceeds this. */
 #define WSS_SRP_MAX_TI_IU_LEN 256
 
 /*
- * Extensions travel in bytes that SRP reserves (a stock peer sends zero there and ignores ours).
- * The magic keeps a peer that fills them with rubbish from turning features on.
+ * Extensions use bytes that SRP reserves. A stock peer sends zero there and ignores these bytes
+ * when it receives them. The magic keeps a peer that sends arbitrary bytes there from enabling
+ * features.
  */
 #define WSS_EXT_MAGIC 0x5753 /* "WS" */
 
 enum wss_cap {
-	/* Responses may be SEND_WITH_INVALIDATE of the command's (first) rkey. */
+	/* The target may send a response as SEND with Invalidate of the command's (first) rkey. */
 	WSS_CAP_REMOTE_INVALIDATE = 1 << 0,
 	/*
-	 * A GOOD response without residual or response data may be an RDMA WRITE WITH IMMEDIATE instead of an
-	 * SRP_RSP; for reads it is the last data WRITE itself, otherwise one of length zero. The initiator keeps
-	 * the low 16 bits of its tags unique within the channel. See WSS_FUSED_*.
+	 * The target may send an RDMA WRITE with Immediate in place of an SRP_RSP, for a GOOD
+	 * response without residual and response data. For a read it is the last data WRITE,
+	 * otherwise a WRITE of length zero. The low 16 bits of the initiator's tags must be unique
+	 * within the channel. See WSS_FUSED_*.
 	 */
 	WSS_CAP_FUSED_COMPLETION = 1 << 1,
-	/* WSS_SRP_KEEPALIVE_REQ is answered. */
+	/* The target answers WSS_SRP_KEEPALIVE_REQ. */
 	WSS_CAP_KEEPALIVE = 1 << 2,
-	/* The target announces volumes that were resized, created or deleted. */
+	/*
+	 * The target reports volumes that were resized, created, deleted or switched to or from
+	 * read-only.
+	 */
 	WSS_CAP_NOTIFY = 1 << 3,
 	/*
-	 * Both ends prove that they know the initiator's secret before anything else is said. Wished by an
-	 * initiator that was given a secret, granted by a target that wants one; see WSS_SRP_AUTH_START.
+	 * Both ends prove that they know the initiator's secret before any other message. An
+	 * initiator that has a secret requests it; a target that requires authentication grants it.
+	 * See WSS_SRP_AUTH_START.
 	 */
 	WSS_CAP_AUTHENTICATE = 1 << 4,
-	/* Fused completions that carry no data may come several in one WSS_SRP_DONE. Needs FUSED_COMPLETION. */
+	/*
+	 * The target may send several fused completions without data as one WSS_SRP_DONE. Needs
+	 * FUSED_COMPLETION.
+	 */
 	WSS_CAP_BATCHED_COMPLETION = 1 << 5,
-	/* Cache engines move data of this channel: WSS_SRP_CACHE_ENGINE, WSS_SRP_DO_AGAIN. Needs FUSED_COMPLETION. */
+	/*
+	 * Cache engines may move data of this channel: WSS_SRP_CACHE_ENGINE, WSS_SRP_DO_AGAIN.
+	 * Needs FUSED_COMPLETION.
+	 */
 	WSS_CAP_CACHE = 1 << 6,
 };
 
 /*
- * What may be wished and granted without further ado: all but WSS_CAP_AUTHENTICATE, which needs
- * a secret, and WSS_CAP_CACHE, which needs cache engines.
+ * Capabilities that can be requested and granted without a precondition: all but
+ * WSS_CAP_AUTHENTICATE, which needs a secret, and WSS_CAP_CACHE, which needs cache engines.
  */
 #define WSS_CAP_ALL                                                                          \
 	(WSS_CAP_REMOTE_INVALIDATE | WSS_CAP_FUSED_COMPLETION | WSS_CAP_KEEPALIVE | WSS_CAP_NOTIFY | \
 	 WSS_CAP_BATCHED_COMPLETION)
 
-/* Immediate value of a fused completion, host order as verbs present it after ntohl: tag, then credits returned. */
+/*
+ * Immediate value of a fused completion, after ntohl() of the verbs' field: low 16 bits of the tag,
+ * credits returned, reserved.
+ */
 #define WSS_FUSED_TAG_SHIFT 16
 #define WSS_FUSED_TAG_MASK 0xffffu
 #define WSS_FUSED_CREDIT_SHIFT 8
@@ -141,8 +160,8 @@ struct wss_srp_login_req {
 	__u8 initiator_port_id[16];
 	__u8 target_port_id[16];
 	__be16 imm_data_offset;
-	__be16 ext_magic; /* WSS_EXT_MAGIC, else the next word means nothing */
-	__be32 ext_caps;  /* enum wss_cap: what the initiator can take */
+	__be16 ext_magic; /* WSS_EXT_MAGIC; otherwise the next word is ignored */
+	__be32 ext_caps;  /* enum wss_cap: requested */
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_login_req, 56, "all that RDMA/CM leaves of 92 bytes of private data");
 WSS_SRP_ASSERT_AT(wss_srp_login_req, req_it_iu_len, 12, "as Linux lays it out");
@@ -162,10 +181,10 @@ struct wss_srp_login_rsp {
 	__u8 reserved2;
 	__be16 ext_magic;
 	__u8 reserved3[2];
-	__be32 ext_caps;       /* enum wss_cap: granted; a subset of what was asked */
-	__be32 keepalive_ms;   /* the target closes a session silent for longer; 0: never */
-	__be64 session_epoch;  /* grows with every login of this initiator port */
-	__be32 boot_id; /* another one: what the target acknowledged and did not flush may be lost; 0: not told */
+	__be32 ext_caps;       /* enum wss_cap: granted; a subset of the requested ones */
+	__be32 keepalive_ms;   /* the target closes a session that is silent for longer; 0: never */
+	__be64 session_epoch;  /* grows with every SINGLE login; a MULTI login gets its session's */
+	__be32 boot_id; /* a change: unflushed acknowledged writes may be lost; 0: unknown */
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_login_rsp, 52, "a stock initiator reads 52 bytes");
 WSS_SRP_ASSERT_AT(wss_srp_login_rsp, rsp_flags, 26, "as Linux lays it out");
@@ -181,7 +200,7 @@ enum wss_srp_rej_reason {
 	WSS_SRP_REJ_CHANNEL_LIMIT_REACHED = 0x00010006,
 };
 
-/* RDMA/CM carries 148 bytes with a reject: SRP's 32, then WSS's reason as text for people. */
+/* RDMA/CM carries 148 bytes with a reject: SRP's 32, then the reason of WSS as text. */
 #define WSS_SRP_REJ_TEXT_MAX 116
 
 struct wss_srp_login_rej {
@@ -192,7 +211,7 @@ struct wss_srp_login_rej {
 	__u64 reserved2;
 	__be16 buf_fmt;
 	__u8 reserved3[6];
-	/* WSS: UTF-8, zero-padded; absent (short private data) from a stock target. */
+	/* WSS: UTF-8, zero-padded; a stock target does not send it (shorter private data). */
 	char text[WSS_SRP_REJ_TEXT_MAX];
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_login_rej, 148, "the room RDMA/CM gives a reject");
@@ -265,12 +284,15 @@ struct wss_srp_rsp {
 WSS_SRP_ASSERT_SIZE(wss_srp_rsp, 36, "response data starts at 36");
 WSS_SRP_ASSERT_AT(wss_srp_rsp, status, 19, "as Linux lays it out");
 
-/* Followed by `count` tags: the low 16 bits of each, big-endian. Each of them is a fused completion. */
+/*
+ * Followed by `count` big-endian words: the low 16 bits of the tag of each completed command, as in
+ * fused completions.
+ */
 struct wss_srp_done {
 	__u8 opcode;
 	__u8 count;
 	__u8 reserved[2];
-	__be32 req_lim_delta; /* credits returned by all of them */
+	__be32 req_lim_delta; /* credits returned, sum of all commands */
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_done, 8, "the tags begin at 8");
 
@@ -325,7 +347,10 @@ struct wss_srp_short {
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_short, 16, "srp_cred_rsp and its likes");
 
-/* Why the target ends the connection. The second is the standard's (invalid information unit type); it has none for the rest. */
+/*
+ * Why the target ends the connection. UNKNOWN_MESSAGE is the reason of SRP for an invalid
+ * information unit type; SRP has none for the WSS reasons behind it.
+ */
 enum wss_srp_logout_reason {
 	WSS_SRP_LOGOUT_NO_REASON = 0,
 	WSS_SRP_LOGOUT_UNKNOWN_MESSAGE = 2,
@@ -348,10 +373,13 @@ enum wss_srp_notify_event {
 	WSS_SRP_NOTIFY_RESIZED = 1,
 	WSS_SRP_NOTIFY_CREATED = 2,
 	WSS_SRP_NOTIFY_DELETED = 3,
-	WSS_SRP_NOTIFY_READ_ONLY = 4, /* switched, either way: look again */
+	WSS_SRP_NOTIFY_READ_ONLY = 4, /* read-only was switched on or off */
 };
 
-/* A hint to look again (READ CAPACITY, MODE SENSE, REPORT LUNS): it carries no value that could be stale. */
+/*
+ * A hint to read the volume's properties again (READ CAPACITY, MODE SENSE, REPORT LUNS). It carries
+ * no value that could be stale.
+ */
 struct wss_srp_notify {
 	__u8 opcode;
 	__u8 event;
@@ -361,20 +389,21 @@ struct wss_srp_notify {
 WSS_SRP_ASSERT_SIZE(wss_srp_notify, 16, "as large as the other short messages");
 
 /*
- * Authentication of a channel, WSS_CAP_AUTHENTICATE: initiator START, target CHALLENGE, initiator PROOF, target
- * RESULT. A proof is HMAC-SHA-256, keyed by the secret, over a label that names who proves, then the bytes
- * of the LOGIN_REQ (56), the LOGIN_RSP (52), the START and the CHALLENGE: ports, granted extensions, session
- * epoch, names and both nonces are bound by it. Every channel authenticates by itself.
+ * Authentication of a channel, WSS_CAP_AUTHENTICATE: initiator START, target CHALLENGE, initiator
+ * PROOF, target RESULT. A proof is an HMAC-SHA-256, keyed by the secret, over a label that names
+ * the prover, the LOGIN_REQ (56 bytes), the LOGIN_RSP (52), the START and the CHALLENGE. It thus
+ * binds ports, granted extensions, session epoch, names and both nonces. Every channel
+ * authenticates separately.
  */
 #define WSS_AUTH_VERSION 1
 #define WSS_AUTH_NONCE_BYTES 32
 #define WSS_AUTH_PROOF_BYTES 32
 /* A name has 1 to 63 characters and is zero-padded: A-Z a-z 0-9 . _ -, not starting with . or -. */
 #define WSS_AUTH_NAME_BYTES 64
-/* Shorter secrets can be guessed from one overheard exchange. */
+/* From one exchange, an eavesdropper could find shorter secrets by trial. */
 #define WSS_AUTH_SECRET_MIN 16
 #define WSS_AUTH_SECRET_MAX 256
-/* What the HMAC covers begins with one of these, 16 bytes with its zeroes. */
+/* The HMAC's input begins with one of these labels, zero-padded to 16 bytes. */
 #define WSS_AUTH_LABEL_BYTES 16
 #define WSS_AUTH_LABEL_INITIATOR "wss1 initiator"
 #define WSS_AUTH_LABEL_TARGET "wss1 target"
@@ -384,7 +413,7 @@ struct wss_srp_auth_start {
 	__u8 version; /* WSS_AUTH_VERSION */
 	__u8 reserved[6];
 	__u8 nonce[WSS_AUTH_NONCE_BYTES];
-	char name[WSS_AUTH_NAME_BYTES]; /* of the initiator: says whose secret is meant */
+	char name[WSS_AUTH_NAME_BYTES]; /* of the initiator; selects the secret */
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_auth_start, 104, "covered by the proof as a whole");
 
@@ -392,7 +421,7 @@ struct wss_srp_auth_challenge {
 	__u8 opcode;
 	__u8 reserved[7];
 	__u8 nonce[WSS_AUTH_NONCE_BYTES];
-	char name[WSS_AUTH_NAME_BYTES]; /* of the target, for people */
+	char name[WSS_AUTH_NAME_BYTES]; /* of the target, for display only */
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_auth_challenge, 104, "covered by the proof as a whole");
 
@@ -412,13 +441,13 @@ struct wss_srp_auth_result {
 	__u8 opcode;
 	__u8 status; /* enum wss_auth_status */
 	__u8 reserved[6];
-	__u8 proof[WSS_AUTH_PROOF_BYTES];  /* the target's; zero when refused */
-	char text[WSS_SRP_REJ_TEXT_MAX];   /* when refused: why, as in a LOGIN_REJ */
+	__u8 proof[WSS_AUTH_PROOF_BYTES];  /* of the target; zero when refused */
+	char text[WSS_SRP_REJ_TEXT_MAX];   /* the reason when refused, as in a LOGIN_REJ */
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_auth_result, 156, "fits WSS_SRP_MAX_TI_IU_LEN");
 
 enum wss_srp_cache_event {
-	WSS_SRP_CACHE_ENGINE_ADDED = 1, /* connect to it with handle and token; an older entry of this index is over */
+	WSS_SRP_CACHE_ENGINE_ADDED = 1, /* connect with handle and token; replaces an older entry of this index */
 	WSS_SRP_CACHE_ENGINE_REMOVED = 2,
 };
 
@@ -426,7 +455,7 @@ enum wss_srp_cache_event {
 #define WSS_CACHE_URI_MAX 192
 #define WSS_CACHE_ENGINES_MAX 64
 
-/* Tells an initiator of a cache engine that may move the data of this channel. */
+/* Names a cache engine that may move the data of this channel. */
 struct wss_srp_cache_engine {
 	__u8 opcode;
 	__u8 event; /* enum wss_srp_cache_event */
@@ -434,15 +463,18 @@ struct wss_srp_cache_engine {
 	__u8 reserved[4];
 	__be64 handle;
 	__u8 token[WSS_CACHE_TOKEN_BYTES];
-	char uri[WSS_CACHE_URI_MAX]; /* zero-padded; of the kind by which the channel is connected */
+	char uri[WSS_CACHE_URI_MAX]; /* zero-padded; has the scheme of the channel's own transport */
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_cache_engine, 224, "fits the receives of an initiator");
 
-/* Close the connection to the engine, then do the command again if it is still outstanding. Returns its credit. */
+/*
+ * RETRY: close the connection to the engine, then send the command again if it is still
+ * outstanding. Returns the command's credit.
+ */
 struct wss_srp_do_again {
 	__u8 opcode;
 	__u8 reserved[3];
-	__be32 engine; /* index; WSS_CACHE_ENGINES_MAX: all of them */
+	__be32 engine; /* index; WSS_CACHE_ENGINES_MAX: all engines */
 	__u64 tag;
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_do_again, 16, "as large as the other short messages");
@@ -451,12 +483,14 @@ WSS_SRP_ASSERT_SIZE(wss_srp_do_again, 16, "as large as the other short messages"
 #define WSS_CACHE_VERSION 1
 
 enum wss_cache_login_kind {
-	WSS_CACHE_LOGIN_JOIN = 1,   /* an engine to its storage engine */
-	WSS_CACHE_LOGIN_CLIENT = 2, /* an initiator to an engine */
-	WSS_CACHE_LOGIN_PROVE = 3,  /* a storage engine's answer to one that joins: prove yourself first */
+	WSS_CACHE_LOGIN_JOIN = 1,   /* from an engine to its storage engine */
+	WSS_CACHE_LOGIN_CLIENT = 2, /* from an initiator to an engine */
+	WSS_CACHE_LOGIN_PROVE = 3,  /* from a storage engine to an engine that joins: authenticate first */
 };
 
-/* Private data of an initiator's connect to a cache engine. The accept carries none. */
+/*
+ * Private data of the connect request of an initiator to a cache engine. The accept carries none.
+ */
 struct wss_cache_login {
 	__be32 magic;
 	__u8 version;
