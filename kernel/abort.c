@@ -1,29 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Commands that are not answered in time.
+ * Commands that the target does not answer in time.
  *
  *   blk-mq's timer (queue/io_timeout, 30 s)
  *     -> ABORT TASK, on the channel of the command
- *     -> LOGICAL UNIT RESET, on every channel, with the disk's queue stopped
+ *     -> LOGICAL UNIT RESET, on every channel, with the disk's queue quiesced
  *     -> the connection is given up, and recovery sends everything again (recovery.c)
  *
- * The next step is taken when the target says no, or nothing for WSS_TMF_TIMEOUT_MS. After a yes the
- * target will neither answer the command nor touch its memory any more (T10 SRP 6.7, and the target's
- * Q3), so that the driver ends it and sends it again, WSS_MAX_ABORTS times at most.
+ * The driver takes the next step when the target rejects the present one, or does not respond for
+ * WSS_TMF_TIMEOUT_MS. If the target has executed it, it will neither answer the command nor touch
+ * its memory any more (T10 SRP 6.7, and the target's Q3). The driver then ends the command and
+ * sends it again, at most WSS_MAX_ABORTS times.
  *
- * A request that was answered may still wait for the machine's own device, for an invalidation or an immediate SEND. If
- * that is not completed either, the connection is given up at once.
+ * A request that was answered may still wait for the machine's own RDMA device: for an invalidation
+ * or an immediate SEND. If the device does not complete that either, the connection is given up at
+ * once.
  *
- * Order. An answer that was under way when the abort was asked for must be seen before the command is
- * reclaimed: else it would arrive as an answer to nothing. On one channel, messages and their
- * completions stay in order; that is why each channel is asked by itself.
+ * Order: a response that is on its way when the driver sends the abort must be processed before the
+ * command is reclaimed. Otherwise it would arrive as a response to no command. Messages and their
+ * completions stay in order on one channel only. So each channel gets a request of its own.
  *
- * Units may get other numbers meanwhile. An abort or a reset that was addressed to the unit that has the LUN now says nothing
- * of a command that the unit before it executes. So commands are reclaimed only if the target has reported no other units since
- * the question went out, and only those of the disk that it was about.
+ * LUNs: units may get other LUNs meanwhile. An abort or a reset then reaches the unit that has the
+ * LUN now, and its success means nothing for a command that the previous unit executes. So the
+ * driver reclaims commands only if the target has reported no changed units since the request was
+ * sent, and only commands of the disk concerned.
  *
- * Requests for task management have slots and credits of their own: a target whose credits are all
- * with stuck commands can still be told to drop them.
+ * Task management requests have slots and credits of their own, so that they work when stuck
+ * commands hold all other credits.
  */
 #include <linux/delay.h>
 
@@ -32,10 +35,10 @@
 #include "trace.h"
 #include "wss.h"
 
-/* More commands than this at once are a matter for a reset. */
+/* With more timed-out commands than this, the unit is reset at once. */
 #define WSS_VICTIMS_MAX 8
 
-/* @disk: held by a reference; a request that ends would hold it no longer */
+/* @disk: a reference; when the request has ended, the request holds none */
 struct wss_victim {
 	struct gendisk *disk;
 	struct wss_slot *slot;
@@ -43,7 +46,10 @@ struct wss_victim {
 	u8 lun[8];
 };
 
-/* @incomplete: of those that were answered and wait for their own device, the first one; its slot is NULL if there is none */
+/*
+ * @all: number of timed-out commands, which may exceed @count. @incomplete: the first command that
+ *	was answered and waits for the device; its slot is NULL if there is none
+ */
 struct wss_victims {
 	struct wss_victim of[WSS_VICTIMS_MAX];
 	unsigned int count;
@@ -52,9 +58,9 @@ struct wss_victims {
 };
 
 /**
- * wss_mq_timeout - blk-mq: a request has been out for too long
+ * wss_mq_timeout - blk-mq: a request has timed out
  * @rq: the request, started
- * Return: that its timer runs anew; what happens to it is decided in wss_abort_work().
+ * Return: BLK_EH_RESET_TIMER; wss_abort_work() handles the request.
  */
 enum blk_eh_timer_return wss_mq_timeout(struct request *rq)
 {
@@ -62,7 +68,7 @@ enum blk_eh_timer_return wss_mq_timeout(struct request *rq)
 	struct wss_session *sess = vol->sess;
 	struct wss_pdu *pdu = blk_mq_rq_to_pdu(rq);
 
-	/* Recovery has it already. */
+	/* Recovery handles it already. */
 	if (smp_load_acquire(&sess->state) != WSS_LIVE)
 		return BLK_EH_RESET_TIMER;
 	wss_stat_inc(sess, timeouts);
@@ -93,7 +99,10 @@ static void wss_tmf_wait(struct wss_chan *chan, const struct wss_tmf *tmf, u32 t
 	}
 }
 
-/* Sends one request and waits for the answer. True: the target did it. Context: sess->admin_mutex held. */
+/*
+ * Sends a task management request and waits for the response. True: the target executed it.
+ * Context: sess->admin_mutex held.
+ */
 static bool wss_tmf(struct wss_chan *chan, enum wss_control_slot which, u8 function,
 		    const u8 lun[8], u64 task_tag, u32 timeout_ms)
 {
@@ -102,7 +111,10 @@ static bool wss_tmf(struct wss_chan *chan, enum wss_control_slot which, u8 funct
 	struct wss_tmf *tmf = wss_slot_tmf(slot);
 	bool done;
 
-	/* An earlier one is not answered yet: who sent it may have waited for a short time only. */
+	/*
+	 * An earlier request may still be outstanding: its sender may have waited for a shorter
+	 * time.
+	 */
 	if (smp_load_acquire(&tmf->busy))
 		wss_tmf_wait(chan, tmf, timeout_ms);
 	if (smp_load_acquire(&tmf->busy))
@@ -116,7 +128,7 @@ static bool wss_tmf(struct wss_chan *chan, enum wss_control_slot which, u8 funct
 	slot->nents = 0;
 	slot->first_wr = &slot->send_wr;
 	slot->sge[0].length = sizeof(*msg);
-	/* The target may have given too few to keep one back for each. */
+	/* The target may have granted too few credits to reserve one for each control slot. */
 	if (!wss_take_control_credit(slot, WSS_COMPLETION_TIMEOUT_MS))
 		return false;
 	tmf->status = WSS_SRP_TSK_MGMT_FAILED;
@@ -173,13 +185,16 @@ static bool wss_find_victim(struct request *rq, void *data)
 	return true;
 }
 
-/* Has the target reported nothing that makes @lun another unit than the volume's since sess->doubts was @doubts? */
+/*
+ * True if the volume is not unsure, still has @lun, and no changed units were reported since
+ * sess->doubts was @doubts.
+ */
 static bool wss_unit_stands(struct wss_volume *vol, const u8 lun[8], int doubts)
 {
 	struct wss_session *sess = vol->sess;
 	bool stands;
 
-	/* The LUN changes under this mutex, and only after a doubt was counted. */
+	/* The LUN changes under this mutex, and only after sess->doubts was incremented. */
 	mutex_lock(&sess->mutex);
 	stands = vol->state != WSS_VOLUME_UNSURE && !memcmp(vol->id.lun, lun, sizeof(vol->id.lun)) &&
 		 atomic_read(&sess->doubts) == doubts;
@@ -201,13 +216,14 @@ static void wss_reclaim_aborted(struct wss_slot *slot, u64 tag)
 }
 
 /**
- * wss_abort_command - have the target end a command of a control slot, and end it here
+ * wss_abort_command - have the target abort a command of a control slot, and end it
  * @slot: the slot
  * @tag: of the command
  * @timeout_ms: how long to wait for the target
  *
- * Context: sleeps, at most @timeout_ms for an earlier abort, as long for this one, and a wait for a credit; sess->admin_mutex held.
- * Return: whether the target did; the slot may wait for an invalidation yet.
+ * Context: sleeps, at most @timeout_ms for an earlier abort, as long for this one, and for a
+ * credit; sess->admin_mutex held.
+ * Return: true if the target executed the abort; the slot may still wait for an invalidation.
  */
 bool wss_abort_command(struct wss_slot *slot, u64 tag, u32 timeout_ms)
 {
@@ -225,7 +241,7 @@ static bool wss_abort_task(struct wss_session *sess, const struct wss_victim *vi
 	if (chan->polled)
 		wss_chan_poll_now(chan);
 	if (READ_ONCE(victim->slot->live) != victim->tag)
-		return true; /* answered after all */
+		return true; /* answered meanwhile */
 	wss_warn_rl(sess, "/dev/%s: a command was not answered in time: aborting it",
 		    victim->disk->disk_name);
 	if (!wss_send_abort(victim->slot, victim->tag, WSS_TMF_TIMEOUT_MS) ||
@@ -235,7 +251,7 @@ static bool wss_abort_task(struct wss_session *sess, const struct wss_victim *vi
 	return true;
 }
 
-/* Of one disk, what was sent on one channel to one LUN. */
+/* Selects the commands of one disk on one channel to one LUN. */
 struct wss_reset_unit {
 	const struct wss_chan *chan;
 	const struct request_queue *q;
@@ -263,8 +279,8 @@ static bool wss_reclaim_request(struct request *rq, void *data)
 }
 
 /*
- * All of a disk that is still out for its logical unit on a channel that has answered the reset. @ping_tag: of the keep-alive
- * that was out before the reset, or 0
+ * Reclaims the outstanding commands of a disk to its logical unit, on a channel where the reset
+ * succeeded. @ping_tag: of the keep-alive that was outstanding before the reset, or 0
  */
 static void wss_reclaim_unit(struct wss_chan *chan, const struct wss_victim *victim, u64 ping_tag)
 {
@@ -273,7 +289,10 @@ static void wss_reclaim_unit(struct wss_chan *chan, const struct wss_victim *vic
 	const struct wss_srp_cmd *cmd = ping->cmd.data;
 
 	blk_mq_tagset_busy_iter(&chan->sess->tags, wss_reclaim_request, &unit);
-	/* The unit has dropped a TEST UNIT READY of ours as well; that it answers the reset is answer enough. */
+	/*
+	 * The reset also ended a TEST UNIT READY of the keep-alive. The response to the reset is
+	 * sign of life enough.
+	 */
 	if (cmd->opcode == WSS_SRP_CMD)
 		wss_reclaim_of_unit(ping, ping_tag, victim->lun);
 }
@@ -284,7 +303,10 @@ static bool wss_reset_channels(struct wss_session *sess, const struct wss_victim
 
 	for (i = 0; i < wss_nr_chans(sess); i++) {
 		struct wss_chan *chan = wss_up_chan(sess, i);
-		/* Unlike the disk's queue the keep-alive goes on: the next one may go out behind the reset. */
+		/*
+		 * Keep-alives go on, unlike the disk's queue: the next one may be sent after the
+		 * reset.
+		 */
 		u64 ping_tag = smp_load_acquire(&wss_control_slot(chan, WSS_SLOT_PING)->live);
 
 		if (!wss_tmf(chan, WSS_SLOT_RESET, WSS_SRP_TSK_LUN_RESET, victim->lun, 0, WSS_TMF_TIMEOUT_MS) ||
@@ -302,20 +324,22 @@ static bool wss_reset_unit(struct wss_session *sess, const struct wss_victim *vi
 	int doubts = atomic_read(&sess->doubts);
 	bool ok;
 
-	/* The unit may have another number now, and its old one may be that of another disk. */
+	/* The unit may have another LUN now, and its old one may belong to another disk. */
 	if (!wss_unit_stands(victim->disk->private_data, victim->lun, doubts))
 		return false;
 	wss_warn_rl(sess, "/dev/%s: aborting was not enough: resetting the logical unit",
 		    victim->disk->disk_name);
 	wss_stat_inc(sess, resets);
-	/* What were sent between two of the resets would be reclaimed although it lives. */
+	/*
+	 * A command sent between the resets of two channels would be reclaimed while it is active.
+	 */
 	blk_mq_quiesce_queue(q);
 	ok = wss_reset_channels(sess, victim, doubts);
 	blk_mq_unquiesce_queue(q);
 	return ok;
 }
 
-/* True: no command of these is with the target any more. */
+/* True: the target executes none of these commands any more. */
 static bool wss_end_victims(struct wss_session *sess, const struct wss_victims *victims)
 {
 	unsigned int i;
@@ -325,7 +349,7 @@ static bool wss_end_victims(struct wss_session *sess, const struct wss_victims *
 
 		if (victims->all <= WSS_VICTIMS_MAX && wss_abort_task(sess, victim))
 			continue;
-		/* Reset for one of the unit's commands, and all of them are gone. */
+		/* A reset for one command of the unit ends all of them. */
 		if (READ_ONCE(victim->slot->live) == victim->tag && !wss_reset_unit(sess, victim))
 			return false;
 	}
@@ -340,8 +364,8 @@ static bool wss_is_incomplete(const struct wss_victim *victim)
 }
 
 /*
- * The target has answered, but the device has not completed the invalidation, or the immediate SEND. Perhaps it is
- * just about to; no abort could hurry it. True: it did.
+ * The target has answered, but the device has not completed the invalidation or the immediate SEND.
+ * It may be about to; an abort cannot speed it up. True: it has completed.
  */
 static bool wss_await_completion(struct wss_session *sess, const struct wss_victim *victim)
 {
@@ -357,13 +381,13 @@ static bool wss_await_completion(struct wss_session *sess, const struct wss_vict
 	return true;
 }
 
-/* Return: NULL, or why the connection is of no use any more. */
+/* Return: NULL, or why the connection must be given up. */
 static const char *wss_abort_locked(struct wss_session *sess)
 {
 	struct wss_victims victims = {};
 	const char *why = NULL;
 
-	/* Channels are not taken down while admin_mutex is held (wss_chans_stop()). */
+	/* While admin_mutex is held, channels are not taken down (wss_chans_stop()). */
 	if (READ_ONCE(sess->state) != WSS_LIVE || READ_ONCE(sess->broken))
 		return NULL;
 	blk_mq_tagset_busy_iter(&sess->tags, wss_find_victim, &victims);
@@ -376,7 +400,7 @@ static const char *wss_abort_locked(struct wss_session *sess)
 }
 
 /**
- * wss_abort_work - see to requests that timed out
+ * wss_abort_work - handle the requests that have timed out
  * @work: sess->abort_work
  */
 void wss_abort_work(struct work_struct *work)

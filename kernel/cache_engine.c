@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Cache engines: other machines that answer our reads for the target (Documentation/protocol.md, 5.6).
+ * Cache engines: other machines that answer reads for the target (Documentation/protocol.md, 5.6).
  *
- * A channel has a queue pair to each engine that the target names, on the channel's protection domain, so that an
- * engine reaches the regions that commands name, and on its completion queue, so that one context polls all.
- * An engine WRITEs parts of a read's data with the command's tag as immediate value; the read is over when all its
- * bytes have come.
+ * A channel has one queue pair to each engine that the target names. It is on the channel's
+ * protection domain, so that the engine can reach the regions of commands, and on its completion
+ * queue, so that one context polls all. An engine WRITEs parts of a read's data with the command's
+ * tag as immediate value. The read has ended when all its bytes have arrived.
  *
- * When the target says that an engine will not answer a command, the queue pair to it is flushed first: every part
- * that was placed has been counted then, and no other can come. Only after that the command is done again. The
- * same fence stands before the end of a channel.
+ * When the target sends RETRY, because an engine will not answer a command, the queue pair to the
+ * engine is flushed first. Every part that the engine wrote has then been counted, and no other can
+ * arrive. Only then is the command sent again. The same fence precedes the end of a channel.
  *
- * Making and closing queue pairs sleeps. Each channel has one work for it, which is the only one that
- * closes a connection: events and completions mark theirs as failed, the end of the channel marks all.
- * Recovery waits for the work and for the events, so neither may allocate with I/O.
+ * Creating and closing queue pairs sleeps. One work item of each channel does this, and only this
+ * one closes connections: events and completions mark theirs as failed, the end of the channel
+ * marks all. Recovery waits for the work and for the events, so neither may allocate with I/O.
  */
 #include <linux/delay.h>
 #include <linux/inet.h>
@@ -26,12 +26,12 @@
 
 #define WSS_ENGINE_DRAIN_MS 2000
 
-/* The receives of a connection name it by its entry and by the use of this entry. */
+/* wr_id of a receive: the entry of its connection, and the use count of this entry. */
 #define WSS_ENGINE_USE_SHIFT 8
 #define WSS_ENGINE_USE_MASK (U32_MAX >> WSS_ENGINE_USE_SHIFT)
 static_assert(WSS_ENGINES <= 1 << WSS_ENGINE_USE_SHIFT, "an entry has 8 bits of a wr_id");
 
-/* Return: true when this call made the change, false when it is not allowed. */
+/* Return: true if this call changed the state, false if the change is not allowed. */
 static bool wss_engine_set_state(struct wss_engine *engine, enum wss_engine_state to)
 {
 	static const u8 next[] = {
@@ -99,7 +99,7 @@ static int wss_engine_connect(struct wss_engine *engine)
 	struct rdma_conn_param param = {
 		.private_data = &engine->login,
 		.private_data_len = sizeof(engine->login),
-		/* Engines READ what is written back. */
+		/* Engines read write data by RDMA READ. */
 		.responder_resources = clamp(chan->ibdev->attrs.max_qp_rd_atom, 1, 16),
 		.retry_count = 6,
 		.rnr_retry_count = 7,
@@ -125,7 +125,10 @@ static int wss_engine_step(struct wss_engine *engine, struct rdma_cm_event *even
 
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		/* Regions are of one device: an engine that another one leads to is of no use. */
+		/*
+		 * Regions belong to one device: an engine reached through another one cannot be
+		 * used.
+		 */
 		return cm_id->device == engine->chan->ibdev ?
 			       rdma_resolve_route(cm_id, WSS_CM_TIMEOUT_MS) : -EXDEV;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
@@ -140,7 +143,7 @@ static int wss_engine_step(struct wss_engine *engine, struct rdma_cm_event *even
 	}
 }
 
-/* Context: the CM's worker; sleeps. Never non-zero: the id is destroyed by the work. */
+/* Context: the CM's worker; sleeps. Never returns non-zero: only the work destroys the id. */
 static int wss_engine_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *event)
 {
 	unsigned int noio = memalloc_noio_save();
@@ -150,7 +153,10 @@ static int wss_engine_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *even
 		wss_stat_inc(engine->chan->sess, faults);
 		msleep(wss_force_delay_ms);
 	}
-	/* A failed connection makes no queue pair any more; the CM holds the lock (wss_engine_quiesce()). */
+	/*
+	 * A failed connection must not create a queue pair. The CM holds the lock
+	 * (wss_engine_quiesce()).
+	 */
 	if (wss_engine_is_open(engine) && wss_engine_step(engine, event))
 		wss_engine_failed(engine);
 	memalloc_noio_restore(noio);
@@ -161,7 +167,7 @@ static void wss_engine_quiesce(struct wss_engine *engine)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
 
-	/* Waits for a running event: after it none makes a queue pair. */
+	/* Waits for a running event; later ones create no queue pair. */
 	rdma_lock_handler(engine->cm_id);
 	wss_engine_set_state(engine, WSS_ENGINE_CLOSING);
 	rdma_unlock_handler(engine->cm_id);
@@ -179,8 +185,8 @@ static void wss_engine_drain(struct wss_engine *engine, unsigned long deadline)
 	if (wait_for_completion_timeout(&engine->drained, left))
 		return;
 	/*
-	 * A queue pair that does not flush is destroyed all the same; its commands run into their
-	 * time-outs. A poller that saw it open is in softirq.
+	 * A queue pair that does not flush is destroyed nevertheless; its commands time out. A
+	 * poller that saw it open runs in softirq.
 	 */
 	synchronize_rcu();
 }
@@ -196,7 +202,10 @@ static void wss_engine_destroy(struct wss_engine *engine)
 	wss_engine_set_state(engine, WSS_ENGINE_FREE);
 }
 
-/* After it nothing of the failed engines reaches us, and every part that did was counted. */
+/*
+ * Closes the failed connections. Afterwards these engines cannot write to this machine through the
+ * channel, and every part that they wrote has been counted.
+ */
 static void wss_engines_close_failed(struct wss_chan *chan)
 {
 	bool closing[WSS_ENGINES];
@@ -217,7 +226,7 @@ static void wss_engines_close_failed(struct wss_chan *chan)
 	}
 }
 
-/* Engine @index, or all of them. */
+/* Closes the connections to engine @index, or all of them. */
 static void wss_engines_retire(struct wss_chan *chan, u32 index)
 {
 	int i;
@@ -231,7 +240,7 @@ static void wss_engines_retire(struct wss_chan *chan, u32 index)
 	wss_engines_close_failed(chan);
 }
 
-/* rdma://HOST:PORT with a numeric host. */
+/* Parses rdma://HOST:PORT with a numeric host. */
 static int wss_engine_address(struct wss_session *sess, const char *uri, struct sockaddr_storage *addr)
 {
 	char text[WSS_CACHE_URI_MAX];
@@ -263,7 +272,7 @@ static void wss_engine_start(struct wss_chan *chan, const struct wss_srp_cache_e
 		if (READ_ONCE(chan->engines[i].state) == WSS_ENGINE_FREE)
 			engine = &chan->engines[i];
 	}
-	/* An engine that cannot be reached costs nothing: the target answers itself. */
+	/* An unreachable engine does no harm: the target answers the reads. */
 	if (!engine || wss_engine_address(chan->sess, news->uri, &addr))
 		return;
 	engine->chan = chan;
@@ -287,7 +296,7 @@ static void wss_engine_start(struct wss_chan *chan, const struct wss_srp_cache_e
 		wss_engine_failed(engine);
 }
 
-/* Commands that an engine will not answer. */
+/* Sends the commands again for which the target has sent RETRY. */
 static void wss_engines_do_again(struct wss_chan *chan)
 {
 	u32 nr_slots = smp_load_acquire(&chan->nr_slots); /* pairs with wss_slots_alloc() */
@@ -300,13 +309,16 @@ static void wss_engines_do_again(struct wss_chan *chan)
 		if (!tag)
 			continue;
 		wss_engines_retire(chan, slot->again_engine);
-		/* That takes time: the command may have ended, and the slot's next one been told the same. This work runs again. */
+		/*
+		 * Closing takes time. The command may have ended meanwhile, and a RETRY for the
+		 * slot's next command may have arrived. That one has queued this work again.
+		 */
 		if (cmpxchg(&slot->again, tag, 0) != tag)
 			continue;
-		/* Not there any more: the engine had answered. */
+		/* The engine had answered. */
 		if (cmpxchg(&slot->live, tag, 0) != tag)
 			continue;
-		/* ABORTED COMMAND: the block layer does it again. */
+		/* CHECK CONDITION, ABORTED COMMAND: the request is sent again. */
 		slot->sense = (struct wss_sense){ .status = 0x02, .key = 0x0b };
 		atomic_inc(&chan->credits);
 		wss_stat_inc(chan->sess, engine_retries);
@@ -343,8 +355,8 @@ static void wss_engines_follow(struct wss_chan *chan)
 }
 
 /**
- * wss_engine_work - makes and closes connections to engines
- * @work: of their channel
+ * wss_engine_work - create and close connections to engines
+ * @work: engine_work of their channel
  */
 void wss_engine_work(struct work_struct *work)
 {
@@ -360,10 +372,10 @@ void wss_engine_work(struct work_struct *work)
 }
 
 /**
- * wss_recv_cache_engine - the target names an engine, or takes it back
+ * wss_recv_cache_engine - process CACHE_ENGINE: the target adds or removes an engine
  * @chan: the channel
- * @msg: its message
- * @bytes: of it
+ * @msg: the message
+ * @bytes: its length
  *
  * Context: the poller.
  */
@@ -375,7 +387,10 @@ void wss_recv_cache_engine(struct wss_chan *chan, const struct wss_srp_cache_eng
 		return;
 	}
 	spin_lock_bh(&chan->engine_lock);
-	/* Full: this engine is not used. One that is taken back closes its connection itself. */
+	/*
+	 * If the list is full, the engine is not used. An engine that is removed closes its
+	 * connection itself.
+	 */
 	if (chan->nr_news < WSS_ENGINE_NEWS) {
 		chan->news[chan->nr_news] = *msg;
 		chan->news[chan->nr_news++].uri[WSS_CACHE_URI_MAX - 1] = '\0';
@@ -385,10 +400,10 @@ void wss_recv_cache_engine(struct wss_chan *chan, const struct wss_srp_cache_eng
 }
 
 /**
- * wss_recv_do_again - an engine will not answer a command
+ * wss_recv_do_again - process RETRY: an engine will not answer a command
  * @chan: the channel
- * @msg: the target's message
- * @bytes: of it
+ * @msg: the message
+ * @bytes: its length
  *
  * Context: the poller.
  */
@@ -410,7 +425,7 @@ void wss_recv_do_again(struct wss_chan *chan, const struct wss_srp_do_again *msg
 	queue_work(wss_wq(engine), &chan->engine_work);
 }
 
-/* A part of a read's data has come. False: of no read that is under way. */
+/* Counts a part of a read's data. False: it belongs to no read in flight. */
 static bool wss_engine_part(struct wss_chan *chan, const struct ib_wc *wc, struct io_comp_batch *iob)
 {
 	u32 imm = be32_to_cpu(wc->ex.imm_data);
@@ -423,7 +438,7 @@ static bool wss_engine_part(struct wss_chan *chan, const struct ib_wc *wc, struc
 		return false;
 	slot = &chan->slots[index];
 	tag = READ_ONCE(slot->live);
-	/* Nothing is no part: it would end a write. */
+	/* An empty part is invalid: it would end a write. */
 	if (!tag || !wc->byte_len || wc->byte_len > slot->expected - slot->arrived)
 		return false;
 	slot->arrived += wc->byte_len;
@@ -440,9 +455,9 @@ static bool wss_engine_part(struct wss_chan *chan, const struct ib_wc *wc, struc
 }
 
 /**
- * wss_engine_completion - a receive of an engine's queue pair has completed
+ * wss_engine_completion - process a completed receive of an engine's queue pair
  * @chan: the channel
- * @wc: its completion, of whatever status
+ * @wc: its completion, of any status
  * @iob: batch of the poller
  */
 void wss_engine_completion(struct wss_chan *chan, const struct ib_wc *wc, struct io_comp_batch *iob)
@@ -451,11 +466,14 @@ void wss_engine_completion(struct wss_chan *chan, const struct ib_wc *wc, struct
 	struct wss_engine *engine = &chan->engines[id & ((1 << WSS_ENGINE_USE_SHIFT) - 1)];
 	bool good;
 
-	/* Of a connection that was destroyed before it had flushed. */
+	/* The connection was destroyed before it had flushed. */
 	if (unlikely(READ_ONCE(engine->use) != id >> WSS_ENGINE_USE_SHIFT))
 		return;
 	good = wc->status == IB_WC_SUCCESS && wss_engine_part(chan, wc, iob);
-	/* Posted again before this one is given up, so that the count does not pass zero by accident. */
+	/*
+	 * Post the next receive before wss_engine_put(), so that the count does not reach zero
+	 * while the connection is open.
+	 */
 	if (good && wss_engine_is_open(engine) && wss_engine_post_recv(engine))
 		good = false;
 	if (!good)
@@ -464,7 +482,7 @@ void wss_engine_completion(struct wss_chan *chan, const struct ib_wc *wc, struct
 }
 
 /**
- * wss_engines_close - begin to close all, at the end of a channel
+ * wss_engines_close - start to close all connections, at the end of a channel
  * @chan: stopping; its completion queue is still polled
  */
 void wss_engines_close(struct wss_chan *chan)
@@ -473,7 +491,7 @@ void wss_engines_close(struct wss_chan *chan)
 }
 
 /**
- * wss_engines_await - all are closed, after wss_engines_close()
+ * wss_engines_await - wait until wss_engines_close() has closed all
  * @chan: the channel
  *
  * Context: sleeps, bounded.

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Channels: from an address to a queue pair that is logged in, and back.
+ * Channels: set-up from an address to a queue pair that is logged in, and the reverse.
  *
  * wss_chans_start() connects channel 0, which opens the session on the target (MULTICHAN_SINGLE),
- * and then the others at once, which join it (MULTICHAN_MULTI). A target may grant fewer than
- * asked, and another number after a reconnection: then a channel serves several hardware queues, with
- * slots of its own for each, which is why slots are made last.
+ * and then the others at once, which join it (MULTICHAN_MULTI). A target may grant fewer channels
+ * than requested, and another number after a reconnection. A channel then serves several hardware
+ * queues, with separate slots for each. The slots are therefore allocated last.
  *
- * Each step of a connection is taken in the RDMA/CM event that ends the step before. The starter
- * sleeps until every channel has its outcome. wss_chans_take_down() undoes whatever was done, in any
- * state (teardown.c).
+ * The RDMA/CM event that ends a step of a connection starts the next one. The caller sleeps until
+ * every channel has connected or failed. wss_chans_take_down() frees the resources of a channel in
+ * any state (teardown.c).
  */
 #include <linux/delay.h>
 #include <linux/sched/mm.h>
@@ -23,9 +23,9 @@
 
 /* REG_MR, SEND, LOCAL_INV per command; twice that, because unsignalled entries retire late. */
 #define WSS_WRS_PER_SLOT 6
-/* An answer to the target's own request, the marker of a drain, and a spare. */
+/* A reply, the marker of a drain and spares, and the control slots. */
 #define WSS_WRS_EXTRA (5 + WSS_CONTROL_SLOTS * WSS_WRS_PER_SLOT)
-/* Connections from before a power cut that a peer may take ours for, one after the other. */
+/* Maximum of connect attempts that the peer rejects as stale (wss_first_chan_start()). */
 #define WSS_STALE_MAX 16
 
 static int wss_connect_failed(struct wss_chan *chan, int status)
@@ -85,7 +85,7 @@ static int wss_create_qp(struct wss_chan *chan, u32 max_send_wr)
 		.recv_cq = chan->cq,
 		.cap = {
 			.max_send_wr = max_send_wr,
-			.max_recv_wr = chan->nr_recvs + 1, /* the marker of a drain */
+			.max_recv_wr = chan->nr_recvs + 1, /* for the marker of a drain */
 			.max_send_sge = max_sge,
 			.max_recv_sge = 1,
 			.max_inline_data = wss_force_no_inline ? 0 : WSS_CMD_DIRECT_BYTES,
@@ -97,7 +97,7 @@ static int wss_create_qp(struct wss_chan *chan, u32 max_send_wr)
 
 	ret = rdma_create_qp(chan->cm_id, chan->sess->pd, &attr);
 	if (ret) {
-		/* A device without inline sends says so by refusing the queue pair. */
+		/* A device without inline sends refuses the queue pair. */
 		attr.cap.max_inline_data = 0;
 		ret = rdma_create_qp(chan->cm_id, chan->sess->pd, &attr);
 	}
@@ -133,8 +133,8 @@ static int wss_chan_alloc(struct wss_chan *chan)
 	int ret;
 
 	/*
-	 * REG_MR and LOCAL_INV of each further piece, once: a slot is used again when its last LOCAL_INV,
-	 * which is signalled, has retired them.
+	 * REG_MR and LOCAL_INV of each further segment, once: a slot is used again only after its
+	 * last LOCAL_INV, which is signalled, has retired them.
 	 */
 	if (!sess->opts.mlockv)
 		per_slot += 2 * (WSS_PIECES - 1);
@@ -158,10 +158,13 @@ static int wss_chan_alloc(struct wss_chan *chan)
 	return wss_post_all_recvs(chan);
 }
 
-/* What can be mapped for a device at once: a bounce buffer or an IOMMU may take less than one request moves. */
+/*
+ * Bytes that can be mapped for a device at once: a bounce buffer or an IOMMU may take less than one
+ * request transfers.
+ */
 static u32 wss_max_mapping(struct ib_device *ibdev)
 {
-	/* A device in software does without DMA. */
+	/* A software device does not use DMA. */
 	size_t bytes = ibdev->dma_device ? dma_max_mapping_size(ibdev->dma_device) : SIZE_MAX;
 
 	bytes = min_t(size_t, bytes, ib_dma_max_seg_size(ibdev));
@@ -176,7 +179,7 @@ static void wss_measure_device(const struct wss_session *sess, struct ib_device 
 	u32 pages = ibdev->attrs.max_fast_reg_page_list_len;
 	u32 most = sess->opts.mlockv ? WSS_MAX_SEGMENTS : WSS_PIECES;
 
-	/* One page more than segments: data need not begin at a page boundary. */
+	/* One page more than segments, because data need not begin at a page boundary. */
 	limits->segments = clamp_t(u32, pages, 2, most + 1) - 1;
 	if (wss_force_segments)
 		limits->segments = min(limits->segments, wss_force_segments);
@@ -185,8 +188,9 @@ static void wss_measure_device(const struct wss_session *sess, struct ib_device 
 }
 
 /*
- * The disks have the limits of the first device, and requests of that form may be waiting. So a device that takes
- * less is of no use to the session; one that takes more is used as the first one was.
+ * The disks have the limits of the session's first device, and requests of that size may be
+ * waiting. The session can therefore not use a device with lower limits. Of a device with higher
+ * limits it uses only those of the first one.
  */
 static int wss_check_device(struct wss_session *sess, struct ib_device *ibdev, struct wss_error *err)
 {
@@ -268,7 +272,7 @@ static int wss_on_addr_resolved(struct wss_chan *chan)
 	return 0;
 }
 
-/* Immediate data, parameters of UNMAP, or a list of pieces. */
+/* The longest of: immediate data, the parameter list of UNMAP, a list of descriptors. */
 static u32 wss_longest_command(const struct wss_session *sess)
 {
 	u32 bytes = WSS_SRP_IMM_DATA_OFFSET + max(sess->ask_imm, 64U);
@@ -284,7 +288,10 @@ static void wss_fill_login(struct wss_chan *chan, struct wss_srp_login_req *req)
 	/* iWARP has no RDMA WRITE WITH IMMEDIATE. */
 	if (rdma_protocol_iwarp(chan->ibdev, chan->cm_id->port_num))
 		caps &= ~WSS_CAP_FUSED_COMPLETION;
-	/* Engines' answers must be heard of without anybody polling for them: their ends, too, are waited for. */
+	/*
+	 * The driver must process the completions of cache engines without a poller, also while it
+	 * waits for their connections to close.
+	 */
 	if (chan->polled || !(caps & WSS_CAP_FUSED_COMPLETION))
 		caps &= ~WSS_CAP_CACHE;
 	if (!(caps & WSS_CAP_FUSED_COMPLETION))
@@ -300,7 +307,10 @@ static void wss_fill_login(struct wss_chan *chan, struct wss_srp_login_req *req)
 		req->req_flags |= WSS_SRP_IMMED_REQUESTED;
 		req->imm_data_offset = cpu_to_be16(WSS_SRP_IMM_DATA_OFFSET);
 	}
-	/* Nothing of the device: the target fences the session's former login by this, on whatever path it was. */
+	/*
+	 * The identifier does not depend on the RDMA device: by it the target fences the session's
+	 * previous login, whichever path that one used.
+	 */
 	memcpy(req->initiator_port_id, sess->initiator_port_id, sizeof(req->initiator_port_id));
 	put_unaligned_be64(sess->opts.id_ext, req->target_port_id);
 	put_unaligned_be64(sess->opts.ioc_guid, req->target_port_id + 8);
@@ -338,13 +348,19 @@ static int wss_on_route_resolved(struct wss_chan *chan)
 	struct rdma_conn_param param = {
 		.private_data = &req,
 		.private_data_len = sizeof(req),
-		/* The target fetches write data by RDMA READ: let it have many under way. */
+		/* The target reads write data by RDMA READ: allow many at once. */
 		.responder_resources = clamp(attrs->max_qp_rd_atom, 1, 128),
 		.initiator_depth = clamp(attrs->max_qp_init_rd_atom, 1, 128),
 		.flow_control = 1,
-		/* One less than the most: soft RoCE takes 7 for "for ever" and would never notice a lost peer. */
+		/*
+		 * One less than the maximum: soft RoCE retries without end at 7 and would never
+		 * detect a lost peer.
+		 */
 		.retry_count = 6,
-		/* For ever: a target that is slow to post receives is not lost; keep-alive finds the one that is. */
+		/*
+		 * Retry without end: a target that is slow to post receives is not lost.
+		 * Keep-alives detect a lost one.
+		 */
 		.rnr_retry_count = 7,
 	};
 	int ret;
@@ -364,7 +380,7 @@ static int wss_on_route_resolved(struct wss_chan *chan)
 	return 0;
 }
 
-/* What the target granted. Every number is its own claim: bound it before use (I6). */
+/* Stores what the target granted. It chose every number, so each is bounded before use (I6). */
 static int wss_take_grants(struct wss_chan *chan, const struct wss_srp_login_rsp *rsp)
 {
 	u32 credits = be32_to_cpu(rsp->req_lim_delta);
@@ -381,7 +397,10 @@ static int wss_take_grants(struct wss_chan *chan, const struct wss_srp_login_rsp
 	chan->granted = min_t(u32, credits, chan->depth + WSS_CONTROL_SLOTS);
 	if (wss_force_credits)
 		chan->granted = min(chan->granted, max(wss_force_credits, 2U));
-	/* Some stay for what must go out when I/O has used up all others (wss_take_control_credit()). */
+	/*
+	 * Control slots must be able to send when I/O has used all other credits
+	 * (wss_take_control_credit()).
+	 */
 	chan->reserved = min_t(u32, WSS_CONTROL_SLOTS, (chan->granted + 1) / 2);
 	atomic_set(&chan->credits, chan->granted - chan->reserved);
 	chan->max_imm = 0;
@@ -392,7 +411,7 @@ static int wss_take_grants(struct wss_chan *chan, const struct wss_srp_login_rsp
 	chan->keepalive_ms = 0;
 	chan->boot_id = 0;
 	if (be16_to_cpu(rsp->ext_magic) == WSS_EXT_MAGIC) {
-		/* What this channel has not asked for it cannot be granted. */
+		/* The target cannot grant what this channel has not requested. */
 		chan->caps = be32_to_cpu(rsp->ext_caps & chan->auth.login_req.ext_caps) & ~WSS_CAP_AUTHENTICATE;
 		chan->epoch = be64_to_cpu(rsp->session_epoch);
 		chan->keepalive_ms = be32_to_cpu(rsp->keepalive_ms);
@@ -484,10 +503,12 @@ static int wss_on_cm_event(struct wss_chan *chan, struct rdma_cm_event *event)
 	}
 }
 
-/* Context: the CM's worker; sleeps. A non-zero result would make the CM destroy the id: never. */
+/*
+ * Context: the CM's worker; sleeps. Never returns non-zero, which would make the CM destroy the id.
+ */
 static int wss_cm_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *event)
 {
-	/* Queue pairs are made here, and recovery waits for them. */
+	/* Queue pairs are allocated here, and recovery waits for them. */
 	unsigned int noio = memalloc_noio_save();
 	struct wss_chan *chan = cm_id->context;
 	int ret = 0;
@@ -504,7 +525,7 @@ static int wss_cm_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *event)
 }
 
 /**
- * wss_chan_break - a channel is lost, so its session is
+ * wss_chan_break - report that a channel, and with it its session, is lost
  * @chan: the channel
  * @why: for the log; a constant string
  *
@@ -512,14 +533,14 @@ static int wss_cm_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *event)
  */
 void wss_chan_break(struct wss_chan *chan, const char *why)
 {
-	/* What a channel reports while it is taken down is our own doing. */
+	/* Errors of a channel that is being taken down are caused by that. */
 	if (READ_ONCE(chan->state) == WSS_CHAN_UP)
 		wss_session_error(chan->sess, why);
 }
 
 /**
- * wss_chan_set_state - the one place where a channel's state changes
- * @chan: the channel; its session's creator or recovery, one at a time, is the only caller
+ * wss_chan_set_state - change a channel's state; nothing else changes it
+ * @chan: the channel; only the creator of its session or recovery calls this, one at a time
  * @to: the state that follows the present one
  */
 void wss_chan_set_state(struct wss_chan *chan, enum wss_chan_state to)
@@ -645,12 +666,16 @@ static int wss_first_chan_start(struct wss_session *sess, struct wss_error *err)
 		wss_chans_take_down(chan, 1);
 		wss_session_unbind(sess);
 		/*
-		 * After a power cut queue pairs have the numbers of those before it. A peer that still has
-		 * one of these connections ends it and refuses the new one, once for each.
+		 * After a power cut, queue pairs get the same numbers as before. A peer that still
+		 * has a connection to one of these numbers ends it and rejects the new one as
+		 * stale, once for each connection.
 		 */
 		if (ret == -ESTALE && stale++ < WSS_STALE_MAX)
 			continue;
-		/* A stock target takes shorter commands than ours: ask for less, down to none. */
+		/*
+		 * A stock target may only accept shorter commands: request less immediate data,
+		 * down to none.
+		 */
 		if (chan->reject_reason != WSS_SRP_REJ_REQ_IT_IU_LENGTH_TOO_LARGE || !sess->ask_imm)
 			return ret;
 		sess->ask_imm = sess->ask_imm > 8192 ? 8192 : sess->ask_imm > 2048 ? 2048 : 0;
@@ -658,9 +683,9 @@ static int wss_first_chan_start(struct wss_session *sess, struct wss_error *err)
 }
 
 /*
- * Fencing, our half: the target ends the old session, its writes included, before it grants a new one
- * and gives it a new epoch. A login with the old epoch, or a channel with another one, is not of a
- * session that was fenced so.
+ * The initiator's half of fencing. The target ends the old session, its writes included, before it
+ * accepts a new login, and gives the new session a new epoch. If the epoch is the old one, or
+ * differs between channels, the target has not fenced the old session.
  */
 static int wss_check_epoch(struct wss_session *sess, struct wss_error *err)
 {
@@ -684,7 +709,10 @@ static int wss_check_epoch(struct wss_session *sess, struct wss_error *err)
 	return 0;
 }
 
-/* How many of the channels [from, to) are up without a gap; the others are stopped. */
+/*
+ * Counts the channels [from, to) that are up, until the first that is not. That one and all behind
+ * it are taken down.
+ */
 static u32 wss_count_up(struct wss_session *sess, u32 from, u32 to, struct wss_error *err)
 {
 	u32 up = from;
@@ -696,7 +724,10 @@ static u32 wss_count_up(struct wss_session *sess, u32 from, u32 to, struct wss_e
 	return up - from;
 }
 
-/* Which channel serves which queue, with which of its banks. Polled queues need polled channels, else any. */
+/*
+ * Assigns a channel, and a bank of its slots, to a queue. A polled queue gets a polled channel if
+ * there is one, otherwise any.
+ */
 static void wss_assign_queue(struct wss_session *sess, u32 index)
 {
 	struct wss_queue *queue = &sess->queues[index];
@@ -743,7 +774,7 @@ static int wss_queues_start(struct wss_session *sess, struct wss_error *err)
 
 static void wss_chans_end(struct wss_session *sess)
 {
-	/* An administrative command under way has been woken by what led here. */
+	/* The cause of this call has woken the sender of an outstanding administrative command. */
 	mutex_lock(&sess->admin_mutex);
 	wss_chans_take_down(sess->chans, sess->nr_queues);
 	mutex_unlock(&sess->admin_mutex);
@@ -753,12 +784,12 @@ static void wss_chans_end(struct wss_session *sess)
 /**
  * wss_chans_start - connect and log in all channels of a session
  * @sess: the session; no channel is up
- * @err: says why not
+ * @err: the reason of a failure
  *
  * The first success fixes sess->tag_depth.
  *
  * Context: sleeps, for at most a few times WSS_CONNECT_TIMEOUT_MS; interruptible.
- * Return: 0 or -errno, and then nothing is left behind.
+ * Return: 0; or -errno, with everything undone.
  */
 int wss_chans_start(struct wss_session *sess, struct wss_error *err)
 {

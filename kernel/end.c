@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * How commands end: what is left to wait for, the region, and the request.
+ * The end of commands: outstanding events, the region, and the request.
  *
- * What a command waits for is counted in slot->pending: the answer, the return of our own post (an answer may overtake it
- * on another CPU), and, for immediate data, the completion of the SEND.
+ * slot->pending counts the outstanding events of a command: the response, the return of its own
+ * post (a response may overtake it on another CPU), and, for immediate data, the completion of the
+ * SEND.
  *
- * Then the region. If the target invalidated it (SEND_WITH_INV) the request ends at once. Else it is invalidated here first
- * (I2): one list for all requests of a batch of completions, of which only the last is signalled - the send queue completes
- * in order. `invalidate=lazy` skips that wait: the region dies when its slot is used again, and a target that misbehaves
- * could reach the pages until then.
+ * Then the region is handled. If the target has invalidated it (SEND_WITH_INV), the request ends at
+ * once. Otherwise the driver invalidates it first (I2). One list of LOCAL_INVs serves all requests
+ * of a batch of completions. Only its last entry is signalled, because the send queue completes in
+ * order. `invalidate=lazy` does not wait for this: the region is invalidated when its slot is used
+ * again. Until then a misbehaving target can reach the pages.
  */
 #include "log.h"
 #include "mq.h"
@@ -16,8 +18,8 @@
 #include "wss.h"
 
 /**
- * wss_note_unflushed - a request does not end well, or is sent again
- * @rq: a flush that has not been done covers nothing: what it was to cover is still unflushed
+ * wss_note_unflushed - note that a request has failed or is sent again
+ * @rq: if it is a flush, the writes that it should cover are still unflushed
  */
 void wss_note_unflushed(const struct request *rq)
 {
@@ -27,7 +29,10 @@ void wss_note_unflushed(const struct request *rq)
 		WRITE_ONCE(vol->unflushed, true);
 }
 
-/* What a request was told on a connection that is no more does not count: the time in between was not the target's. */
+/*
+ * Retries from an earlier connection do not count: the target is not responsible for the time in
+ * between.
+ */
 static void wss_retry_afresh(struct request *rq)
 {
 	struct wss_volume *vol = rq->q->queuedata;
@@ -41,17 +46,18 @@ static void wss_retry_afresh(struct request *rq)
 	pdu->busy = 0;
 }
 
-/* What all retries of a request might take. */
+/* Time that all retries of a request may take. */
 static unsigned long wss_total_time(const struct request *rq)
 {
-	/* The timeout is its own from its first start on. */
+	/* A request has a timeout of its own from its first start on. */
 	return (WSS_MAX_RETRIES + 1) * (unsigned long)(rq->timeout ?: rq->q->rq_timeout);
 }
 
 /**
- * wss_retry_busy - may a request that the target, or the machine's own RDMA device, is too busy for be tried once more?
+ * wss_retry_busy - note a delay because the target, or the machine's RDMA device, is too busy for a
+ * request
  * @rq: the request
- * Return: whether its time is not over.
+ * Return: true if the request may be tried again, false if its time is over.
  */
 bool wss_retry_busy(struct request *rq)
 {
@@ -65,7 +71,7 @@ bool wss_retry_busy(struct request *rq)
 	return time_before(jiffies, pdu->busy_until);
 }
 
-/* True: @delay_ms from now the request goes out again. */
+/* True: the request is to be sent again after @delay_ms. */
 static bool wss_retry(struct request *rq, enum wss_verdict verdict, unsigned int *delay_ms)
 {
 	struct wss_pdu *pdu = blk_mq_rq_to_pdu(rq);
@@ -81,8 +87,8 @@ static bool wss_retry(struct request *rq, enum wss_verdict verdict, unsigned int
 }
 
 /*
- * A target that does not know an operation, or not in this form, is not asked for it again. If its limits
- * have changed, the look at the volume shows that and allows the operation again.
+ * Stops using an operation that the target does not know, or not in this form. A revalidation that
+ * finds other limits allows it again.
  */
 static void wss_note_refused(struct wss_volume *vol, struct request *rq)
 {
@@ -100,7 +106,7 @@ static void wss_note_refused(struct wss_volume *vol, struct request *rq)
 	wss_session_changed(vol->sess);
 }
 
-/* Ends a request whose outcome is in its pdu. */
+/* Ends a request, or sends it again, according to the outcome in its pdu. */
 static void wss_end_request(struct request *rq, struct io_comp_batch *iob)
 {
 	struct wss_volume *vol = rq->q->queuedata;
@@ -122,7 +128,7 @@ static void wss_end_request(struct request *rq, struct io_comp_batch *iob)
 		verdict = pdu->aborts++ < WSS_MAX_ABORTS ? WSS_RETRY_NOW : WSS_END;
 	else
 		verdict = status ? WSS_END : wss_judge(&pdu->sense, req_op(rq), &status, &news);
-	/* Before it may go out again. */
+	/* Must precede the next submission. */
 	wss_session_news(vol->sess, news);
 	if (READ_ONCE(vol->state) != WSS_VOLUME_DEAD && wss_retry(rq, verdict, &delay_ms)) {
 		wss_stat_inc(vol->sess, retries);
@@ -138,7 +144,7 @@ static void wss_end_request(struct request *rq, struct io_comp_batch *iob)
 }
 
 /**
- * wss_mq_complete - blk-mq: a request ends, on the CPU that it came from
+ * wss_mq_complete - blk-mq: end a request on the CPU that submitted it
  * @rq: the request
  */
 void wss_mq_complete(struct request *rq)
@@ -152,15 +158,17 @@ static void wss_tmf_finish(struct wss_slot *slot)
 
 	if (slot->error)
 		tmf->status = WSS_SRP_TSK_MGMT_FAILED;
-	/* Reported to the TEST UNIT READY of a keep-alive, and to nobody else. */
+	/*
+	 * The response to the TEST UNIT READY of a keep-alive may be the only one to report this.
+	 */
 	wss_session_attention(slot->chan->sess, &slot->sense);
 	smp_store_release(&tmf->busy, false); /* pairs with wss_tmf_ended() and wss_tmf() */
 	wake_up_all(&slot->chan->sess->wait);
 }
 
 /**
- * wss_admin_finish - the command of a control slot has ended
- * @slot: its outcome is in @slot->sense and @slot->error; whoever waits is woken
+ * wss_admin_finish - end the command of a control slot and wake its sender
+ * @slot: the outcome is in @slot->sense and @slot->error
  */
 void wss_admin_finish(struct wss_slot *slot)
 {
@@ -177,7 +185,7 @@ void wss_admin_finish(struct wss_slot *slot)
 	wake_up_all(&sess->wait);
 }
 
-/* The peer cannot reach the slot's pages any more: give them back and end the request. */
+/* Unmaps the slot's pages, which the peer can no longer reach, and ends the request. */
 static void wss_slot_finish(struct wss_slot *slot, struct io_comp_batch *iob)
 {
 	struct request *rq = slot->rq;
@@ -189,7 +197,7 @@ static void wss_slot_finish(struct wss_slot *slot, struct io_comp_batch *iob)
 		return;
 	}
 	if (unlikely(blk_should_fake_timeout(rq->q))) {
-		/* As if the answer had been lost: to be found by wss_slot_reclaim(). */
+		/* Simulates a lost response; wss_slot_reclaim() ends the command. */
 		WRITE_ONCE(slot->live, slot->tag);
 		atomic_set(&slot->pending, 1);
 		return;
@@ -199,7 +207,7 @@ static void wss_slot_finish(struct wss_slot *slot, struct io_comp_batch *iob)
 	pdu = blk_mq_rq_to_pdu(rq);
 	pdu->sense = slot->sense;
 	pdu->error = slot->error;
-	/* The tag, and with it the slot, may be taken again as soon as the request has ended. */
+	/* As soon as the request has ended, its tag and with it the slot may be in use again. */
 	slot->rq = NULL;
 	if (!blk_mq_complete_request_remote(rq))
 		wss_end_request(rq, iob);
@@ -209,7 +217,7 @@ static void wss_slot_finish(struct wss_slot *slot, struct io_comp_batch *iob)
  * wss_post_invalidate - have the device invalidate the regions of some slots
  * @chan: their channel
  * @first: the first of them, linked by @inv_next
- * @last: the last one; its completion is that of all
+ * @last: the last one; its completion stands for all
  */
 void wss_post_invalidate(struct wss_chan *chan, struct wss_slot *first,
 				struct wss_slot *last)
@@ -245,9 +253,9 @@ static void wss_slot_invalidate(struct wss_slot *slot, bool polling)
 }
 
 /**
- * wss_slot_put - one thing fewer to wait for
- * @slot: its answer has come, in @slot->sense and @slot->error, and its @slot->live was taken by the caller; or its post has
- *	returned; or its immediate SEND has completed
+ * wss_slot_put - note one of the outstanding events of a command
+ * @slot: its response has arrived in @slot->sense and @slot->error, and the caller has taken
+ *	@slot->live; or its post has returned; or its immediate SEND has completed
  * @iob: batch of the poller; NULL elsewhere
  */
 void wss_slot_put(struct wss_slot *slot, struct io_comp_batch *iob)
@@ -261,7 +269,7 @@ void wss_slot_put(struct wss_slot *slot, struct io_comp_batch *iob)
 }
 
 /**
- * wss_invalidated - a list of LOCAL_INVs has completed
+ * wss_invalidated - process the completion of a list of LOCAL_INVs
  * @chan: the channel
  * @last: slot of the last of them
  * @iob: batch of the poller
@@ -285,8 +293,8 @@ void wss_invalidated(struct wss_chan *chan, struct wss_slot *last, struct io_com
 /**
  * wss_slot_reclaim - end a command that the target will not answer any more
  * @slot: its command was aborted
- * @tag: of that command; an answer, or another use of the slot, is left alone
- * Return: whether it was ended here.
+ * @tag: of that command; a command that was answered, and another use of the slot, are not touched
+ * Return: true if this call ended it.
  */
 bool wss_slot_reclaim(struct wss_slot *slot, u64 tag)
 {
@@ -299,8 +307,9 @@ bool wss_slot_reclaim(struct wss_slot *slot, u64 tag)
 }
 
 /*
- * Goes back to its queue. Unless too many connections were lost with it for too long: perhaps it is what they die of. Either
- * alone is no sign: the target may be away for long, or the network lose many connections in a short time.
+ * Puts a lost request back to its queue. It fails instead if it was lost too often and for too
+ * long, because it may be what breaks the connections. One of these alone is no sign of that: the
+ * target may be away for long, and the network may break many connections in a short time.
  */
 static void wss_requeue_lost(struct request *rq)
 {
@@ -324,7 +333,7 @@ static void wss_requeue_lost(struct request *rq)
 }
 
 /**
- * wss_cancel_slots - what was in flight on a dead channel goes back to its queue
+ * wss_cancel_slots - put the requests in flight on a dead channel back to their queues
  * @chan: queue pair and completion queue are destroyed; no submitter runs on it
  */
 void wss_cancel_slots(struct wss_chan *chan)

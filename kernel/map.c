@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One request, one memory region.
+ * One memory region for each request.
  *
- * The block layer hands over a request as pieces: pages, or parts of pages, anywhere in memory and
- * perhaps without a kernel address. If each piece were described to the target by itself, the
- * target would need an RDMA for each; that, not the wire, is then what limits throughput.
- * wss_mlockv() therefore registers all pieces *as one region*: from the target's side they are one
- * contiguous range {va, rkey, length}, and one RDMA moves them.
+ * The block layer passes a request as segments: pages, or parts of pages, anywhere in memory and
+ * perhaps without a kernel address. If each segment were described to the target separately, the
+ * target would need one RDMA operation for each, and these, not the wire, would limit throughput.
+ * wss_mlockv() therefore registers all segments as one region. To the target they are one
+ * contiguous range {va, rkey, length}, and one RDMA operation transfers them.
  *
- * How it costs little: the region object belongs to the slot and lives as long as the channel; per
- * request only its page list is rewritten and a REG_MR work request goes out in front of the
+ * The cost is low because the region object belongs to the slot and lives as long as the channel.
+ * For each request only its page list is rewritten, and a REG_MR work request goes in front of the
  * command, in the same doorbell. No allocation, no pool, no lock.
  *
- * What must hold of the pieces: a region is a list of whole pages with an offset in the first and
- * an end in the last. Devices with SG_GAPS take any list. For the others the queue's virt_boundary
- * makes the block layer cut requests where a gap would be (volume.c), so a request reaching this
- * file always fits.
+ * A region is a list of whole pages with an offset in the first and an end in the last. Devices
+ * with SG_GAPS take any list. For the others the queue's virt_boundary makes the block layer split
+ * requests where a gap would be (volume.c), so that a request that arrives here always fits.
  *
- * Small writes need no region at all: their pages are further pieces of the SEND that carries the
- * command (immediate data). The pages then belong to the device until that SEND has completed, not
- * only until the response has come: a retransmission would read them again.
+ * Small writes need no region: their pages are further segments of the SEND that carries the
+ * command (immediate data). The device owns these pages until the SEND has completed, not only
+ * until the response has arrived, because a retransmission would read them again.
  *
- * Nothing here looks at a page's contents or at its kernel mapping.
+ * Nothing here reads a page's contents or uses its kernel mapping.
  */
 #include "fault.h"
 #include "wss.h"
@@ -54,16 +53,16 @@ static void wss_dma_unmap(struct wss_slot *slot)
 }
 
 /**
- * wss_mlockv - make all pieces of a slot's scatterlist one memory region
+ * wss_mlockv - register all segments of a slot's scatterlist as one memory region
  * @slot: has sgl, nents and dir set; maps the list for DMA and prepares the REG_MR in slot->reg_wr
  *
- * The region exists for the peer once the work requests from slot->first_wr on are posted. In lazy
- * mode the region's former incarnation may still be alive; it is then invalidated first, in the
- * same chain.
+ * The peer can access the region once the work requests from slot->first_wr on are posted. In lazy
+ * mode the region's previous registration may still be valid; a LOCAL_INV in the same chain
+ * invalidates it first.
  *
  * Context: any; does not sleep.
- * Return: 0; -EINVAL when it can never be one region; or why the list cannot be mapped: -ENOMEM and -EIO may pass
- * (a bounce buffer that is full reports the latter), other errors do not.
+ * Return: 0; -EINVAL if the list can never be one region; or the error of the DMA mapping: -ENOMEM
+ * and -EIO may pass (a full bounce buffer causes the latter), other errors do not.
  */
 int wss_mlockv(struct wss_slot *slot)
 {
@@ -103,11 +102,10 @@ int wss_mlockv(struct wss_slot *slot)
 }
 
 /**
- * wss_munlockv - give a slot's pieces back
+ * wss_munlockv - unmap a slot's segments
  * @slot: what wss_mlockv() or wss_map_immediate() mapped
  *
- * The caller has seen to it that the peer cannot reach them any more (I2); in lazy mode he has
- * decided to do without.
+ * The caller has ensured that the peer cannot reach them any more (I2), except in lazy mode.
  */
 void wss_munlockv(struct wss_slot *slot)
 {
@@ -118,7 +116,7 @@ void wss_munlockv(struct wss_slot *slot)
 }
 
 /**
- * wss_map_region - choose a region for the slot's data
+ * wss_map_region - map the slot's data as a region
  * @slot: see wss_mlockv()
  * Return: as wss_mlockv().
  */
@@ -132,7 +130,7 @@ int wss_map_region(struct wss_slot *slot)
 }
 
 /**
- * wss_map_immediate - let the slot's data go with its command
+ * wss_map_immediate - map the slot's data as immediate data of its command
  * @slot: has sgl and nents set; nents does not exceed chan->imm_pieces
  * Return: 0, or as wss_mlockv() where the list cannot be mapped.
  */

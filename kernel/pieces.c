@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * One memory region for each piece of a request: what the driver exists to avoid, to be compared with.
+ * One memory region for each segment of a request: the mode to compare with the driver's own.
  *
- * With mlockv=off a request's pieces of at most 4 KiB are registered one by one, and the command
- * describes each; the target then needs an RDMA for each. The last piece uses the slot's own region,
- * so that everything else (invalidation, teardown) works as it does for one; the others have
- * regions of their own here and are invalidated in front of it.
+ * With mlockv=off a request's segments of at most 4 KiB are registered one by one, and the command
+ * describes each. The target then needs one RDMA operation for each. The last segment uses the
+ * slot's own region, so that invalidation and teardown work as for one region. The other segments
+ * have regions of their own here, which are invalidated in front of it.
  *
- * Only for measuring: such a channel has many more regions and work requests, sends nothing inline,
- * and asks for no remote invalidation, which revokes one region only.
+ * This mode is for measurements only. Such a channel has many more regions and work requests, sends
+ * no command with more than one descriptor inline, and requests no remote invalidation, which would
+ * invalidate one region only.
  */
 #include <linux/slab.h>
 
 #include "wss.h"
 
-/* Off unless somebody asked for such a session: the datapath has a no-op there. */
+/* Off unless a session uses mlockv=off; the hot path then has a no-op here. */
 DEFINE_STATIC_KEY_FALSE(wss_by_pieces);
 
 struct wss_piece {
@@ -33,7 +34,7 @@ static void wss_piece_init(struct wss_piece *piece, unsigned int index)
 }
 
 /**
- * wss_pieces_alloc - further regions for a slot, if its session wants one for each piece
+ * wss_pieces_alloc - allocate further regions for a slot, if its session uses mlockv=off
  * @slot: the slot
  * Return: 0 or -errno; wss_pieces_free() also after a failure.
  */
@@ -48,7 +49,7 @@ int wss_pieces_alloc(struct wss_slot *slot)
 	if (!slot->pieces)
 		return -ENOMEM;
 	for (i = 0; i < WSS_PIECES - 1; i++) {
-		/* An IOMMU may make one piece of several: each region could take a whole request. */
+		/* An IOMMU may merge segments, so each region can hold a whole request. */
 		struct ib_mr *mr = ib_alloc_mr(sess->pd, IB_MR_TYPE_MEM_REG, WSS_PIECES + 1);
 
 		if (IS_ERR(mr))
@@ -91,9 +92,9 @@ static int wss_piece_map(struct wss_slot *slot, struct ib_reg_wr *wr, struct sca
 }
 
 /**
- * wss_pieces_map - register each piece of a slot's mapped scatterlist
- * @slot: has pieces; slot->first_wr is set, the chain ends in slot->send_wr
- * @count: of the pieces
+ * wss_pieces_map - register each segment of a slot's mapped scatterlist
+ * @slot: has further regions; slot->first_wr is set, the chain ends in slot->send_wr
+ * @count: number of segments
  * Return: 0 or -EIO.
  */
 int wss_pieces_map(struct wss_slot *slot, int count)
@@ -119,7 +120,10 @@ int wss_pieces_map(struct wss_slot *slot, int count)
 	return 0;
 }
 
-/* In front of the invalidation of the slot's own region, which signals for all. */
+/*
+ * Posts the invalidations in front of that of the slot's own region, whose completion stands for
+ * all.
+ */
 void wss_pieces_invalidate(struct wss_slot *slot)
 {
 	unsigned int i;
@@ -138,7 +142,7 @@ void wss_pieces_invalidate(struct wss_slot *slot)
 	wss_pieces_forget(slot);
 }
 
-/* The further regions of a slot are dead, or never came to life. */
+/* Notes that the further regions of a slot are invalid, or never became valid. */
 void wss_pieces_forget(struct wss_slot *slot)
 {
 	wss_stat_add(slot->chan->sess, regions_released, slot->extra);
@@ -171,7 +175,7 @@ void wss_pieces_describe(struct wss_slot *slot, bool data_out)
 		total += slot->pieces[i].mr->length;
 	}
 	wss_piece_describe(&list[i], slot->mr);
-	/* The whole list is in the command: nobody needs to fetch it. */
+	/* The command holds the whole list, so the target need not read it. */
 	table->table_desc = (struct wss_srp_direct_buf){ .len = cpu_to_be32(count * sizeof(*list)) };
 	table->len = cpu_to_be32(total);
 	cmd->buf_fmt = data_out ? WSS_SRP_DESC_INDIRECT << 4 : WSS_SRP_DESC_INDIRECT;

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A lost connection.
+ * Recovery of a lost connection.
  *
  *   error -> recovering: timers start; queues quiesced, channels destroyed, requests back in their queues
- *         -> every reconnect_delay seconds: connect, log in, look at the volumes again
+ *         -> every reconnect_delay seconds: connect, log in, revalidate the volumes
  *              -> live: requests are sent (again)
- *         -> after fast_io_fail_tmo: waiting and new requests fail with EIO, attempts go on
- *         -> after dev_loss_tmo: failed; nothing more is tried
+ *         -> after fast_io_fail_tmo: waiting and new requests fail with EIO, attempts continue
+ *         -> after dev_loss_tmo: failed; no further attempt
  *
- * One work item does it all, so that no two steps of it ever run at once; whatever sees an error
- * calls wss_session_error() and goes on. The queues' wait is not a sleep of anybody in the driver:
- * no process is stuck here, and unmap works in every state.
+ * One work item does all of this, so that no two steps run at once. Code that detects an error
+ * calls wss_session_error() and returns. Requests wait in quiesced queues; no process sleeps in the
+ * driver for them, and unmap works in every state.
  *
- * Memory may be short because dirty pages or swap wait for these very disks. So whatever recovery
- * does or may have to wait for allocates without writing back: this work, the events of the
- * connection manager (conn.c), and who holds the session's mutexes (volume.c, discover.c).
+ * Memory may be short because dirty pages or swap wait for these very disks. So everything that
+ * recovery does or may have to wait for allocates without starting I/O: this work, the events of
+ * the connection manager (conn.c), and the holders of the session's mutexes (volume.c, discover.c).
  *
- * A connection that is lost right after its login, again and again, must not reset the timers each time: a
- * request that each connection dies of would be sent for ever. Where the life was shorter than wss_steady_time() the
- * timers go on from the loss before. And a request that was lost with many connections fails (end.c).
+ * A connection that is lost repeatedly right after its login must not restart the timers each time.
+ * Otherwise a request that breaks each connection would be sent without end. After a connection
+ * shorter than wss_steady_time() the timers go on from the loss before it. A request that was lost
+ * with many connections fails (end.c).
  */
 #include <linux/sched/mm.h>
 
@@ -37,9 +38,9 @@ static bool wss_passed(struct wss_session *sess, int tmo)
 }
 
 /**
- * wss_dev_loss_passed - is it time to give the session up?
+ * wss_dev_loss_passed - test whether dev_loss_tmo has passed
  * @sess: recovering
- * Return: whether dev_loss_tmo has passed.
+ * Return: true if the session must be given up.
  */
 bool wss_dev_loss_passed(struct wss_session *sess)
 {
@@ -47,8 +48,9 @@ bool wss_dev_loss_passed(struct wss_session *sess)
 }
 
 /*
- * The timers count from the loss, and start there: recovery itself may have to wait for memory that
- * requests of these disks hold. Context: sess->lock held, so that no timer starts after wss_session_stop().
+ * Starts the timer of fast_io_fail_tmo, which counts from the loss. It does not start later,
+ * because recovery itself may have to wait for memory that requests of these disks hold. Context:
+ * sess->lock held, so that no timer starts after wss_session_stop().
  */
 static void wss_arm_fast_io_fail(struct wss_session *sess)
 {
@@ -62,7 +64,7 @@ static void wss_arm_fast_io_fail(struct wss_session *sess)
 }
 
 /**
- * wss_steady_time - how long a connection must have lived for its loss to be a new one
+ * wss_steady_time - minimum life of a connection for its loss to restart the timers
  * @sess: the session
  * Return: in jiffies.
  */
@@ -74,11 +76,11 @@ unsigned long wss_steady_time(const struct wss_session *sess)
 }
 
 /**
- * wss_session_error - the connection cannot be relied on any more
+ * wss_session_error - report that the connection cannot be used any more
  * @sess: the session
  * @why: constant string for log and sysfs
  *
- * The first call after the session went live starts recovery; others only mark the attempt as lost.
+ * The first call while the session is live starts recovery. Others only end an attempt to connect.
  *
  * Context: any.
  */
@@ -88,7 +90,7 @@ void wss_session_error(struct wss_session *sess, const char *why)
 	bool mine;
 
 	spin_lock_irqsave(&sess->lock, flags);
-	/* The first reason is the cause of those that follow. */
+	/* The first reason is the cause of the later ones. */
 	if (!sess->broken)
 		WRITE_ONCE(sess->broken, why);
 	mine = wss_set_state(sess, WSS_RECOVERING);
@@ -110,12 +112,12 @@ void wss_session_error(struct wss_session *sess, const char *why)
 const char wss_target_closed[] = "the target closed the connection; its log has the reason";
 
 /**
- * wss_session_logged_out - the target has ended the connection and says why
+ * wss_session_logged_out - process the target's SRP_T_LOGOUT
  * @sess: the session
- * @why: constant string for log and sysfs
+ * @why: its reason, a constant string for log and sysfs
  *
- * The news that the connection is closed comes by another way (the CM's) and may be taken before the message that was sent
- * ahead of it.
+ * The CM reports the disconnection separately, and its event may be processed before this message,
+ * which was sent earlier. This reason then replaces that of the event.
  *
  * Context: any.
  */
@@ -133,10 +135,10 @@ void wss_session_logged_out(struct wss_session *sess, const char *why)
 }
 
 /**
- * wss_session_quiesce - let no submitter run any more
+ * wss_session_quiesce - stop all submitters
  * @sess: the session
  *
- * Context: sleeps; after it no queue_rq of the session's volumes runs or starts.
+ * Context: sleeps; afterwards no queue_rq of the session's volumes runs or starts.
  */
 void wss_session_quiesce(struct wss_session *sess)
 {
@@ -150,7 +152,8 @@ void wss_session_quiesce(struct wss_session *sess)
 
 /**
  * wss_session_unquiesce - mirror of wss_session_quiesce()
- * @sess: the session; its state and flags, and the states of its volumes, decide what happens to the requests that now run
+ * @sess: the session; its state and flags, and the states of its volumes, decide whether the
+ *	requests are sent, wait or fail
  */
 void wss_session_unquiesce(struct wss_session *sess)
 {
@@ -164,7 +167,10 @@ void wss_session_unquiesce(struct wss_session *sess)
 	mutex_unlock(&sess->mutex);
 }
 
-/* Volumes whose unmap waits for their requests cannot wait for the target as well. */
+/*
+ * Kills the volumes that are being unmapped: their unmap waits for their requests and must not wait
+ * for the target.
+ */
 static void wss_release_removed(struct wss_session *sess)
 {
 	struct wss_volume *vol;
@@ -184,7 +190,7 @@ static void wss_fail_requests(struct wss_session *sess)
 }
 
 /**
- * wss_fail_work - fast_io_fail_tmo has passed
+ * wss_fail_work - fail requests, as fast_io_fail_tmo has passed
  * @work: sess->fail_work
  */
 void wss_fail_work(struct work_struct *work)
@@ -203,8 +209,8 @@ static void wss_tear_down(struct wss_session *sess)
 {
 	wss_session_quiesce(sess);
 	/*
-	 * No submitter uses the channels any more: those that begin now stop at wss_admit(). So the
-	 * queues need not stand still, and do not where requests fail already.
+	 * No submitter uses the channels any more: one that starts now stops at wss_admit(). The
+	 * queues need not stay quiesced, and must not where requests fail already.
 	 */
 	if (READ_ONCE(sess->fail_fast))
 		wss_session_unquiesce(sess);
@@ -212,7 +218,9 @@ static void wss_tear_down(struct wss_session *sess)
 	wss_release_removed(sess);
 }
 
-/* True when the session is live. False: a volume was added meanwhile, or the connection broke. */
+/*
+ * True when the session is live. False: a volume was added meanwhile, or the connection was lost.
+ */
 static bool wss_go_live(struct wss_session *sess, struct wss_error *err)
 {
 	bool live = false;
@@ -244,18 +252,21 @@ static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
 	if (sess->cache_lost)
 		wss_volumes_lose_cache(sess);
 	sess->cache_lost = false;
-	/* No request may go out before it is known that each volume is still where it was. */
+	/* No request may be sent before each volume's unit is identified. */
 	while (!wss_volumes_revalidate(sess, err)) {
-		/* Not half-way either, or later: it would fail requests of the next loss, which may wait. */
+		/*
+		 * The work must not run half-way or later: it would fail the requests of the next
+		 * loss, which may still wait.
+		 */
 		cancel_delayed_work_sync(&sess->fail_work);
 		if (wss_go_live(sess, err))
 			return true;
 		if (READ_ONCE(sess->broken) || READ_ONCE(sess->state) != WSS_RECOVERING)
 			break;
 	}
-	/* Whoever waits for an answer on these channels, a map for instance, is not waited for. */
+	/* Wakes those who wait for a response on these channels, for instance a map. */
 	wss_session_error(sess, "the login was cancelled");
-	/* Nobody has submitted since the tear-down: the state was never LIVE. */
+	/* No request was submitted since the tear-down: the state was never LIVE. */
 	wss_chans_stop(sess);
 	return false;
 }
@@ -279,7 +290,9 @@ static void wss_back_to_life(struct wss_session *sess)
 	wss_session_unquiesce(sess);
 	wss_stat_inc(sess, reconnects);
 	wss_info(sess, "connected again with %u channels", wss_nr_chans(sess));
-	/* Absent volumes are looked for; all, if the target reported a change meanwhile. */
+	/*
+	 * Looks for absent volumes; revalidates all, if the target has reported a change meanwhile.
+	 */
 	mod_delayed_work(wss_wq(admin), &sess->rescan_work, 0);
 }
 
@@ -287,7 +300,7 @@ static void wss_schedule_next(struct wss_session *sess)
 {
 	unsigned long delay = wss_secs(max(sess->opts.reconnect_delay, 1));
 
-	/* Never sleep over the deadline. */
+	/* The delay must not exceed the deadline. */
 	if (sess->opts.dev_loss_tmo >= 0) {
 		unsigned long deadline = sess->lost_at + wss_secs(sess->opts.dev_loss_tmo);
 

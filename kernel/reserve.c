@@ -2,9 +2,10 @@
 /*
  * Persistent reservations, for the ioctls of linux/pr.h (blkpr, cluster software).
  *
- * They are the target's: it knows an initiator by the port identifier, which a session keeps over reconnections.
- * The registration of a disk is that of its session, so that disks of one session and one volume do not differ.
- * What a reservation of others forbids ends with RESERVATION CONFLICT (scsi.c).
+ * The target keeps them. It identifies an initiator by the port identifier, which a session keeps
+ * over reconnections. A disk's registration is that of its session, so disks of one session and one
+ * volume share it. A command that the reservation of another initiator forbids ends with
+ * RESERVATION CONFLICT (scsi.c).
  */
 #include <linux/delay.h>
 #include <linux/sched/mm.h>
@@ -28,12 +29,12 @@ enum wss_reserve_out {
 };
 
 #define WSS_RESERVE_LIST_BYTES 24
-#define WSS_RESERVE_PERSIST 0x01 /* APTPL: over a power loss of the target */
-/* How long for a connection that is being made anew. */
+#define WSS_RESERVE_PERSIST 0x01 /* APTPL: persist through a power loss of the target */
+/* How long to wait for a reconnection. */
 #define WSS_RESERVE_WAIT_MS 30000
 #define WSS_RESERVE_LOOK_MS 100
 
-/* Types of SPC by enum pr_type. */
+/* SPC reservation types by enum pr_type. */
 static const u8 wss_reserve_types[] = {
 	[PR_WRITE_EXCLUSIVE] = 1,
 	[PR_EXCLUSIVE_ACCESS] = 3,
@@ -54,7 +55,8 @@ static struct wss_volume *wss_bdev_volume(struct block_device *bdev)
 }
 
 /*
- * Takes admin_mutex with the volume there, so that it keeps its LUN. Return: 0 or -errno, without the mutex.
+ * Takes admin_mutex while the session is live and the volume present. A walk cannot identify units
+ * while it is held. Return: 0 with the mutex held, or -errno without it.
  */
 static int wss_reserve_begin(struct wss_volume *vol)
 {
@@ -81,7 +83,9 @@ static int wss_reserve_begin(struct wss_volume *vol)
 	}
 }
 
-/* What the ioctl returns: 0, the SAM status that enum pr_status has for a conflict, or -errno. */
+/*
+ * Return value of the ioctl: 0, the SAM status that enum pr_status has for a conflict, or -errno.
+ */
 static int wss_reserve_result(struct wss_session *sess, int ret)
 {
 	const struct wss_sense *sense = &sess->admin.sense;
@@ -92,7 +96,10 @@ static int wss_reserve_result(struct wss_session *sess, int ret)
 		return ret;
 	if (sense->status == WSS_SAM_RESERVATION_CONFLICT)
 		return WSS_SAM_RESERVATION_CONFLICT;
-	/* INVALID COMMAND OPERATION CODE; INVALID FIELD of the command or of its parameters. */
+	/*
+	 * INVALID COMMAND OPERATION CODE; otherwise INVALID FIELD of the command or of its
+	 * parameter list.
+	 */
 	if (sense->key == WSS_KEY_ILLEGAL && sense->asc == 0x20)
 		return -EOPNOTSUPP;
 	return sense->key == WSS_KEY_ILLEGAL ? -EINVAL : -EIO;
@@ -122,7 +129,7 @@ static int wss_reserve_send(struct wss_volume *vol, enum wss_reserve_out action,
 	return ret;
 }
 
-/* Like sd: to last, if the target can keep it. */
+/* Requests a persistent registration as sd does, and a volatile one if the target rejects that. */
 static int wss_pr_register(struct block_device *bdev, u64 old_key, u64 new_key, u32 flags)
 {
 	struct wss_volume *vol = wss_bdev_volume(bdev);
@@ -158,7 +165,7 @@ static int wss_pr_clear(struct block_device *bdev, u64 key)
 	return wss_reserve_send(wss_bdev_volume(bdev), WSS_CLEAR, key, 0, 0, 0);
 }
 
-/* With admin_mutex, which the caller unlocks when this succeeds. Return: bytes of answer, at least 8; or -errno. */
+/* Return: bytes of the response, at least 8, with admin_mutex held; or -errno without it. */
 static int wss_reserve_read(struct wss_volume *vol, enum wss_reserve_in action, u16 bytes)
 {
 	u8 cdb[10] = { WSS_RESERVE_IN, action };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Messages from the target. Hot, and hostile until proven otherwise: every length, tag, key and
- * count is checked before it is used (I6), and a lie ends the connection, not the kernel.
+ * Messages from the target. This is the hot path, and the target is not trusted: every length, tag,
+ * key and count is checked before it is used (I6). An invalid message ends the connection.
  */
 #include "fault.h"
 #include "log.h"
@@ -19,7 +19,10 @@ static void wss_give_credits(struct wss_chan *chan, s32 delta)
 		atomic_add(delta, &chan->credits);
 }
 
-/* The slot of a live tag, taken: nobody else will end this command (I3). NULL: there is none. */
+/*
+ * Takes the slot of a live tag: no other context ends this command any more (I3). NULL: no slot has
+ * this tag.
+ */
 static struct wss_slot *wss_take_slot(struct wss_chan *chan, u32 index, u64 tag)
 {
 	struct wss_slot *slot;
@@ -35,8 +38,8 @@ static struct wss_slot *wss_take_slot(struct wss_chan *chan, u32 index, u64 tag)
 }
 
 /**
- * wss_late_work - answers that a fault kept back
- * @work: of their channel
+ * wss_late_work - process the responses that a fault has delayed
+ * @work: late_work of their channel
  */
 void wss_late_work(struct work_struct *work)
 {
@@ -47,7 +50,10 @@ void wss_late_work(struct work_struct *work)
 		wss_slot_put(slot, NULL);
 }
 
-/* As if a logical unit other than 0 did not answer an administrative command, or LUN 0 no keep-alive. */
+/*
+ * Simulates that a logical unit other than 0 does not answer an administrative command, or LUN 0 no
+ * keep-alive.
+ */
 static bool wss_fault_silence(struct wss_slot *slot)
 {
 	static const u8 lun0[8];
@@ -63,7 +69,7 @@ static bool wss_fault_silence(struct wss_slot *slot)
 	return true;
 }
 
-/* True: the answer is not to be seen, now or ever. */
+/* True: the response must not be processed now, or never. */
 static bool wss_fault_answer(struct wss_slot *slot)
 {
 	struct wss_chan *chan = slot->chan;
@@ -89,8 +95,8 @@ static bool wss_fault_answer(struct wss_slot *slot)
 }
 
 /**
- * wss_slot_answered - the answer to a slot's command has come, in slot->sense
- * @slot: its slot->live was taken by the caller
+ * wss_slot_answered - process the response to a slot's command, which is in slot->sense
+ * @slot: the caller has taken slot->live
  * @iob: batch of the poller
  */
 void wss_slot_answered(struct wss_slot *slot, struct io_comp_batch *iob)
@@ -102,7 +108,7 @@ void wss_slot_answered(struct wss_slot *slot, struct io_comp_batch *iob)
 	wss_slot_put(slot, iob);
 }
 
-/* Is it the TEST UNIT READY of a keep-alive? */
+/* True for the TEST UNIT READY of a keep-alive. */
 static bool wss_is_ping_command(struct wss_chan *chan, u32 index)
 {
 	const struct wss_srp_cmd *cmd;
@@ -113,12 +119,12 @@ static bool wss_is_ping_command(struct wss_chan *chan, u32 index)
 	return cmd->opcode == WSS_SRP_CMD;
 }
 
-/* A good answer without data of its own, by the low bits of its tag. False: to no command. */
+/* Processes a GOOD completion, given by the low bits of its tag. False: no command has this tag. */
 static bool wss_take_good(struct wss_chan *chan, u32 index, struct io_comp_batch *iob)
 {
 	struct wss_slot *slot = NULL;
 
-	/* Task management is never answered so: its status is in a response. */
+	/* Task management is never completed in this way: its status is in a response. */
 	if (likely(chan->nr_slots && (index <= chan->nr_slots + WSS_SLOT_ADMIN || wss_is_ping_command(chan, index))))
 		slot = wss_take_slot(chan, index, READ_ONCE(chan->slots[index].live));
 	if (unlikely(!slot))
@@ -168,7 +174,7 @@ static void wss_recv_done(struct wss_chan *chan, const struct wss_srp_done *msg,
 	wss_stat_add(chan->sess, batched_completions, i);
 }
 
-/* The target invalidated a region along with its answer: it must be the one of that command. */
+/* If the target invalidated a region with its response, it must be the region of that command. */
 static bool wss_remote_invalidated(struct wss_slot *slot, const struct ib_wc *wc)
 {
 	struct wss_session *sess = slot->chan->sess;
@@ -183,7 +189,9 @@ static bool wss_remote_invalidated(struct wss_slot *slot, const struct ib_wc *wc
 	return true;
 }
 
-/* Status, sense and residuals of an SRP_RSP. False: its lengths do not fit the message. */
+/*
+ * Parses status, sense data and residuals of an SRP_RSP. False: its lengths do not fit the message.
+ */
 static bool wss_parse_rsp(struct wss_slot *slot, const struct wss_srp_rsp *rsp, u32 bytes)
 {
 	u32 resp_len = be32_to_cpu(rsp->resp_data_len);
@@ -212,7 +220,7 @@ static bool wss_parse_rsp(struct wss_slot *slot, const struct wss_srp_rsp *rsp, 
 		if (admin && (rsp->flags & WSS_SRP_RSP_FLAG_DIUNDER))
 			slot->chan->sess->admin.residual = residual;
 		else if (residual && (!rsp->status || slot->sense.key == WSS_KEY_RECOVERED))
-			slot->error = BLK_STS_IOERR; /* it ended well, but not all of the data moved */
+			slot->error = BLK_STS_IOERR; /* GOOD, but not all data was transferred */
 	}
 	return true;
 }
@@ -233,7 +241,7 @@ static void wss_recv_rsp(struct wss_chan *chan, const struct wss_srp_rsp *rsp,
 	}
 	if (unlikely(!wss_remote_invalidated(slot, wc) ||
 		     !wss_parse_rsp(slot, rsp, wc->byte_len))) {
-		/* Teardown requeues the request: its slot is still taken. */
+		/* Teardown requeues the request: its slot still holds it. */
 		wss_chan_protocol_error(chan, "response that does not fit its command");
 		return;
 	}
@@ -257,8 +265,8 @@ static void wss_recv_keepalive(struct wss_chan *chan, const struct wss_srp_short
 }
 
 /**
- * wss_send_reply - send a message that is no command
- * @chan: the channel; no other such message is under way
+ * wss_send_reply - send a message that is not a command
+ * @chan: the channel; no other such message is in flight
  * @message: copied
  * @bytes: up to WSS_SRP_MAX_TI_IU_LEN
  * Return: 0 or -errno.
@@ -282,8 +290,9 @@ int wss_send_reply(struct wss_chan *chan, const void *message, u32 bytes)
 }
 
 /*
- * SRP_CRED_RSP and SRP_AER_RSP. The target may have one such request outstanding. It may send the next one when it has our
- * answer, of which we learn later: then that one waits.
+ * Sends an SRP_CRED_RSP or SRP_AER_RSP. The target may have one such request outstanding. It may
+ * send the next one as soon as it has received the reply, and the driver may receive it before the
+ * completion of its own SEND. The next reply waits for that completion.
  */
 static void wss_reply(struct wss_chan *chan, u8 opcode, u64 tag)
 {
@@ -301,7 +310,7 @@ static void wss_reply(struct wss_chan *chan, u8 opcode, u64 tag)
 }
 
 /**
- * wss_reply_sent - the answer to the target's own request is out
+ * wss_reply_sent - process the completion of a reply
  * @chan: the channel; the caller is its poller
  */
 void wss_reply_sent(struct wss_chan *chan)
@@ -314,7 +323,7 @@ void wss_reply_sent(struct wss_chan *chan)
 		wss_reply(chan, next, chan->reply_next_tag);
 }
 
-/* SRP_CRED_REQ and SRP_AER_REQ begin alike. */
+/* Both SRP_CRED_REQ and SRP_AER_REQ begin with the fields of wss_srp_cred_req. */
 static void wss_recv_cred_req(struct wss_chan *chan, const struct wss_srp_cred_req *msg, u8 reply)
 {
 	wss_give_credits(chan, be32_to_cpu(msg->req_lim_delta));
@@ -337,7 +346,7 @@ static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes,
 			wss_recv_cred_req(chan, data, WSS_SRP_CRED_RSP);
 		return;
 	case WSS_SRP_AER_REQ:
-		/* An asynchronous event, of any kind. */
+		/* An asynchronous event of any kind. */
 		if (bytes < sizeof(struct wss_srp_cred_req)) {
 			wss_chan_protocol_error(chan, "short SRP_AER_REQ");
 			return;
@@ -371,7 +380,7 @@ static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes,
 }
 
 /**
- * wss_recv_message - one receive has completed
+ * wss_recv_message - process a completed receive
  * @chan: the channel
  * @wc: its completion, successful
  * @iob: batch of the poller

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a channel owns in memory: message buffers, slots with their regions, receives. All of it is
- * allocated when the channel starts and freed when it stops, so that no I/O ever allocates.
+ * Memory of a channel: message buffers, slots with their regions, receives. All of it is allocated
+ * when the channel starts and freed when it stops, so that no I/O ever allocates.
  */
 #include <linux/slab.h>
 
@@ -13,8 +13,8 @@ static unsigned int wss_ius_per_page(const struct wss_iu_ring *ring)
 }
 
 /**
- * wss_iu_ring_alloc - buffers for messages
- * @ring: to be filled; wss_iu_ring_free() it also after a failure
+ * wss_iu_ring_alloc - allocate message buffers
+ * @ring: filled; wss_iu_ring_free() it also after a failure
  * @ibdev: device that will access them
  * @count: number of buffers
  * @iu_bytes: size of each, a power of two up to a page
@@ -48,9 +48,9 @@ int wss_iu_ring_alloc(struct wss_iu_ring *ring, struct ib_device *ibdev, unsigne
 }
 
 /**
- * wss_iu_ring_free - mirror of wss_iu_ring_alloc(); also of one that failed or never ran
- * @ring: the ring; empty afterwards
- * @ibdev: the device it was mapped for
+ * wss_iu_ring_free - mirror of wss_iu_ring_alloc(), also after its failure or without a call of it
+ * @ring: the array; empty afterwards
+ * @ibdev: the device for which it was mapped
  */
 void wss_iu_ring_free(struct wss_iu_ring *ring, struct ib_device *ibdev)
 {
@@ -67,9 +67,9 @@ void wss_iu_ring_free(struct wss_iu_ring *ring, struct ib_device *ibdev)
 }
 
 /**
- * wss_iu_at - one buffer of a ring
- * @ring: the ring
- * @index: which
+ * wss_iu_at - get one buffer
+ * @ring: the array
+ * @index: of the buffer
  * Return: its address and DMA address.
  */
 struct wss_iu wss_iu_at(const struct wss_iu_ring *ring, unsigned int index)
@@ -107,8 +107,8 @@ static void wss_slot_init(struct wss_chan *chan, unsigned int index)
 }
 
 /**
- * wss_slots_alloc - the slots of a channel, each with its region
- * @chan: logged in; has its banks, sess->tag_depth slots each
+ * wss_slots_alloc - allocate the slots of a channel, each with its region
+ * @chan: logged in; chan->banks is set, with sess->tag_depth slots each
  * Return: 0 or -errno; wss_slots_free() also after a failure.
  */
 int wss_slots_alloc(struct wss_chan *chan)
@@ -133,7 +133,7 @@ int wss_slots_alloc(struct wss_chan *chan)
 	chan->slot_count = count;
 
 	for (i = 0; i < count; i++) {
-		/* One page more than segments: data need not begin at a page boundary. */
+		/* One page more than segments, because data need not begin at a page boundary. */
 		struct ib_mr *mr = ib_alloc_mr(sess->pd, type, sess->device_limits.segments + 1);
 
 		if (IS_ERR(mr))
@@ -145,14 +145,14 @@ int wss_slots_alloc(struct wss_chan *chan)
 		if (ret)
 			return ret;
 	}
-	/* From here answers find their slots. */
+	/* From here on responses find their slots. */
 	smp_store_release(&chan->nr_slots, count - WSS_CONTROL_SLOTS);
 	return 0;
 }
 
 /**
  * wss_slots_free - mirror of wss_slots_alloc()
- * @chan: its queue pair is destroyed, so no region of a slot can be reached any more
+ * @chan: its queue pair is destroyed, so that the peer cannot reach a region of a slot
  */
 void wss_slots_free(struct wss_chan *chan)
 {
@@ -175,8 +175,8 @@ void wss_slots_free(struct wss_chan *chan)
 }
 
 /**
- * wss_recvs_alloc - the receives of a channel, and the buffer for answers to the target's requests
- * @chan: has nr_recvs and device
+ * wss_recvs_alloc - allocate the receives of a channel, and the buffer for replies
+ * @chan: nr_recvs and ibdev are set
  * Return: 0 or -ENOMEM; wss_recvs_free() also after a failure.
  */
 int wss_recvs_alloc(struct wss_chan *chan)

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Requests out.
+ * Submission of requests.
  *
- * blk-mq's tag picks the slot. The command is built in the slot's IU, the data is mapped (map.c), and the slot's work
- * requests - [LOCAL_INV] [REG_MR] SEND - go out in one list, several requests to a doorbell where blk-mq gives several
- * (queue_rqs) or says that more will come (bd->last). The target moves the data by RDMA and answers; response.c finds the
- * slot by its tag, end.c ends the request.
+ * blk-mq's tag selects the slot. The driver builds the command in the slot's IU, maps the data
+ * (map.c), and posts the slot's work requests - [LOCAL_INV] [REG_MR] SEND - in one list. One
+ * doorbell serves several requests where blk-mq passes several (queue_rqs) or announces more
+ * (bd->last). The target transfers the data by RDMA and responds. response.c finds the slot by its
+ * tag, and end.c ends the request.
  *
- * No lock is taken per request. The one here guards the list that waits for commit_rqs.
+ * No lock is taken per request. The only lock here protects the list that waits for commit_rqs.
  */
 #include <linux/delay.h>
 
@@ -36,12 +37,12 @@ static void wss_chain_add(struct wss_chain *chain, struct wss_slot *slot)
 }
 
 /**
- * wss_slot_start - take a slot for a command
+ * wss_slot_start - start a command in a slot
  * @slot: free
- * @rq: the request, or NULL for an administrative command
- * @pending: what is waited for besides the return of the post and the response
+ * @rq: the request, or NULL for a control command
+ * @pending: outstanding events besides the return of the post and the response
  *
- * The tag changes with each use, so that a late or invented response does not fit.
+ * The tag changes with each use, so that a late or forged response does not match.
  */
 void wss_slot_start(struct wss_slot *slot, struct request *rq, int pending)
 {
@@ -55,7 +56,10 @@ void wss_slot_start(struct wss_slot *slot, struct request *rq, int pending)
 	slot->arrived = 0;
 	atomic_set(&slot->pending, 2 + pending);
 	cmd->tag = slot->tag;
-	/* Pairs with the cmpxchg in wss_take_slot(), and with abort.c, which then reads the LUN. */
+	/*
+	 * Pairs with the cmpxchg in wss_take_slot(), and with abort.c, which reads the LUN after
+	 * it.
+	 */
 	smp_store_release(&slot->live, slot->tag);
 }
 
@@ -67,7 +71,7 @@ static bool wss_take_credit(struct wss_chan *chan)
 	return false;
 }
 
-/* The SEND of a slot whose IU and data pieces are set. */
+/* Prepares the SEND of a slot whose IU and data segments are set. */
 static void wss_prepare_send(struct wss_slot *slot)
 {
 	struct wss_chan *chan = slot->chan;
@@ -75,7 +79,7 @@ static void wss_prepare_send(struct wss_slot *slot)
 
 	if (wss_fault(tamper)) {
 		wss_stat_inc(chan->sess, faults);
-		*(u8 *)slot->cmd.data = 0xff; /* no opcode; slots are made anew with the next connection */
+		*(u8 *)slot->cmd.data = 0xff; /* not an opcode; the next connection allocates new slots */
 	}
 	wr->send_flags = 0;
 	if (slot->mapping == WSS_MAP_IMMEDIATE) {
@@ -84,7 +88,7 @@ static void wss_prepare_send(struct wss_slot *slot)
 	} else {
 		wr->wr_id = WSS_WR_ID(WSS_WR_SEND, slot->index);
 		wr->num_sge = 1;
-		/* Unsignalled entries leave the queue with the next signalled one. */
+		/* The next signalled entry retires the unsignalled ones before it. */
 		if (++chan->sends >= chan->depth / 2) {
 			chan->sends = 0;
 			wr->send_flags = IB_SEND_SIGNALED;
@@ -101,9 +105,9 @@ static void wss_prepare_send(struct wss_slot *slot)
 }
 
 /*
- * What a failed mapping means for its request. A shortage passes when other requests end. -EIO may be one as well:
- * the DMA layer gives it for a full bounce buffer and for addresses that no mapping can reach. So such a request is
- * tried again, but not for ever.
+ * Decides whether a request whose mapping failed waits or fails. A shortage passes when other
+ * requests end. -EIO may be one: the DMA layer returns it for a full bounce buffer, but also for
+ * addresses that it can never map. Such a request is tried again for a limited time.
  */
 static blk_status_t wss_map_failed(struct wss_slot *slot, struct request *rq, int ret)
 {
@@ -122,7 +126,7 @@ static blk_status_t wss_map_status(struct wss_slot *slot, struct request *rq, in
 	return likely(!ret) ? BLK_STS_OK : wss_map_failed(slot, rq, ret);
 }
 
-/* Data that the command carries in its own IU: the parameter list of UNMAP. */
+/* Maps data that the command carries in its own IU: the parameter list of UNMAP. */
 static blk_status_t wss_map_parameters(struct wss_slot *slot, struct request *rq, u32 bytes)
 {
 	slot->first_wr = &slot->send_wr;
@@ -207,7 +211,10 @@ static blk_status_t wss_prepare_data(struct wss_volume *vol, struct request *rq,
 	}
 }
 
-/* May a request go out? It waits while recovery has hope, and fails where there is none. */
+/*
+ * Decides whether a request may be sent. It waits while recovery may succeed and while its volume
+ * is unsure, and fails otherwise.
+ */
 static blk_status_t wss_admit(struct wss_session *sess, struct wss_volume *vol)
 {
 	enum wss_state state = smp_load_acquire(&sess->state); /* pairs with wss_set_state() */
@@ -222,7 +229,7 @@ static blk_status_t wss_admit(struct wss_session *sess, struct wss_volume *vol)
 	return BLK_STS_IOERR;
 }
 
-/* Everything up to the post. On failure nothing is left behind. */
+/* Does everything up to the post. On failure everything is undone. */
 static blk_status_t wss_prepare(struct wss_queue *queue, struct request *rq, struct wss_slot **to)
 {
 	struct wss_volume *vol = rq->q->queuedata;
@@ -261,7 +268,9 @@ static blk_status_t wss_prepare(struct wss_queue *queue, struct request *rq, str
 	}
 	cmd = slot->cmd.data;
 	memcpy(cmd->lun, vol->id.lun, sizeof(cmd->lun));
-	/* Covers what ended before; who ends after this says so again. */
+	/*
+	 * The flush covers the writes that have ended. A write that ends later sets the flag again.
+	 */
 	if (req_op(rq) == REQ_OP_FLUSH)
 		xchg(&vol->unflushed, false);
 	blk_mq_start_request(rq);
@@ -275,8 +284,8 @@ static blk_status_t wss_prepare(struct wss_queue *queue, struct request *rq, str
 }
 
 /*
- * A slot that was not posted. Whoever takes slot->live ends it; if an invented response was faster,
- * that one does.
+ * Undoes a slot that was not posted. If a forged response has taken slot->live already, the
+ * response ends the command.
  */
 static void wss_slot_unpost(struct wss_slot *slot)
 {
@@ -287,7 +296,10 @@ static void wss_slot_unpost(struct wss_slot *slot)
 		wss_slot_put(slot, NULL);
 		return;
 	}
-	/* The REG_MR did not go out: the region is dead, unless its last life lasts (lazy). */
+	/*
+	 * The REG_MR was not posted, so the region is invalid. In lazy mode the previous
+	 * registration may still be valid: end the channel.
+	 */
 	if (slot->first_wr == &slot->inv_wr)
 		wss_chan_break(chan, "a region could not be renewed");
 	if (slot->mapping == WSS_MAP_REGION) {
@@ -315,10 +327,13 @@ static void wss_post_failed(struct wss_chan *chan, struct wss_slot *slot,
 	struct wss_slot *stop = bad ? &chan->slots[(u32)bad->wr_id] : slot;
 	struct wss_slot *next;
 
-	/* A full queue empties itself. Anything else, or half a request, ends the channel. */
+	/*
+	 * A full queue drains by itself. Any other error, or a request posted in part, ends the
+	 * channel.
+	 */
 	if (ret != -ENOMEM || bad != stop->first_wr) {
 		wss_chan_break(chan, "work requests could not be posted");
-		/* Half posted: teardown requeues it. */
+		/* Posted in part: teardown requeues it. */
 		if (bad && bad != stop->first_wr)
 			stop = stop->post_next;
 	}
@@ -351,7 +366,7 @@ static void wss_post(struct wss_chan *chan, struct wss_slot *first)
 		return;
 	}
 	for (slot = first; slot; slot = next) {
-		/* After the put the slot may be in use again. */
+		/* After wss_slot_put() the slot may be in use again. */
 		next = slot->post_next;
 		wss_note(slot, POSTED);
 		trace_wss_post(slot);
@@ -360,8 +375,9 @@ static void wss_post(struct wss_chan *chan, struct wss_slot *first)
 }
 
 /*
- * Out of those reserved, if need be: I/O leaves them alone. Where there are two of them the last one is for what ends commands:
- * it must not wait for those.
+ * Takes a credit for a control slot, if necessary one of those reserved, which I/O does not use. If
+ * two or more are reserved, the last one is for task management, which must not wait for the
+ * commands that it ends.
  */
 static bool wss_try_control_credit(struct wss_slot *slot)
 {
@@ -380,14 +396,14 @@ static bool wss_try_control_credit(struct wss_slot *slot)
 }
 
 /**
- * wss_take_control_credit - the credit of a control slot's message, if it costs one
+ * wss_take_control_credit - take the credit for a control slot's message, if it costs one
  * @slot: the message is in its IU; wss_slot_start() and wss_slot_send() follow
- * @wait_ms: how long to wait for one. It is missing for a moment, too, while submitters find none
+ * @wait_ms: how long to wait for a credit. A submitter that finds none also takes one for a moment
  *
- * The one way by which anything but I/O gets a credit: no more are used than were granted.
+ * Everything but I/O gets its credits here, so that no more are used than were granted.
  *
  * Context: sleeps, if @wait_ms is not 0.
- * Return: whether the message may go out.
+ * Return: true if the message may be sent.
  */
 bool wss_take_control_credit(struct wss_slot *slot, u32 wait_ms)
 {
@@ -437,7 +453,7 @@ static void wss_post_pending(struct wss_chan *chan, struct wss_slot *add, bool f
 		wss_post(chan, chain.first);
 }
 
-/** wss_queue_rq - blk-mq: send a request, at once or with those that @bd says will follow */
+/** wss_queue_rq - blk-mq: send a request, at once or together with those that @bd announces */
 blk_status_t wss_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
 {
 	struct wss_queue *queue = hctx->driver_data;
@@ -450,7 +466,7 @@ blk_status_t wss_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_
 	if (unlikely(status)) {
 		if (status != BLK_STS_RESOURCE)
 			wss_stat_inc(vol->sess, errors);
-		/* It has been told. */
+		/* The failed flush has reported the loss. */
 		if (req_op(bd->rq) == REQ_OP_FLUSH && status == BLK_STS_IOERR)
 			WRITE_ONCE(vol->lost, false);
 		return status;
@@ -467,7 +483,7 @@ blk_status_t wss_queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_
 	return BLK_STS_OK;
 }
 
-/** wss_commit_rqs - blk-mq: no more requests follow: send those that wait */
+/** wss_commit_rqs - blk-mq: send the waiting requests, as no more follow */
 void wss_commit_rqs(struct blk_mq_hw_ctx *hctx)
 {
 	struct wss_queue *queue = hctx->driver_data;
@@ -475,7 +491,7 @@ void wss_commit_rqs(struct blk_mq_hw_ctx *hctx)
 	wss_post_pending(queue->chan, NULL, true);
 }
 
-/** wss_queue_rqs - blk-mq: send a list of requests; what could not be taken stays in it */
+/** wss_queue_rqs - blk-mq: send a list of requests; those that cannot be sent stay in it */
 void wss_queue_rqs(WSS_RQ_LIST *rqlist)
 {
 	struct request *left = NULL;
@@ -487,7 +503,10 @@ void wss_queue_rqs(WSS_RQ_LIST *rqlist)
 	while ((rq = rq_list_pop(rqlist))) {
 		struct wss_slot *slot;
 
-		/* blk-mq leaves this to us here; timeouts find the request by it. */
+		/*
+		 * blk-mq leaves this to the driver here. The timeout handler finds the request by
+		 * it.
+		 */
 		rq->mq_hctx->tags->rqs[rq->tag] = rq;
 		if (unlikely(wss_prepare(rq->mq_hctx->driver_data, rq, &slot) != BLK_STS_OK)) {
 			rq->rq_next = NULL;

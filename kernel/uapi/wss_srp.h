@@ -391,9 +391,9 @@ WSS_SRP_ASSERT_SIZE(wss_srp_notify, 16, "as large as the other short messages");
 /*
  * Authentication of a channel, WSS_CAP_AUTHENTICATE: initiator START, target CHALLENGE, initiator
  * PROOF, target RESULT. A proof is an HMAC-SHA-256, keyed by the secret, over a label that names
- * the prover, the LOGIN_REQ (56 bytes), the LOGIN_RSP (52), the START and the CHALLENGE. It thus
- * binds ports, granted extensions, session epoch, names and both nonces. Every channel
- * authenticates separately.
+ * the prover, the LOGIN_REQ (56 bytes), the LOGIN_RSP (52), the START and the CHALLENGE; under TLS,
+ * which the driver does not use, the channel binding follows. The proof thus binds ports, granted
+ * extensions, session epoch, names and both nonces. Every channel authenticates separately.
  */
 #define WSS_AUTH_VERSION 1
 #define WSS_AUTH_NONCE_BYTES 32
