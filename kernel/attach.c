@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Mapping and unmapping: what /sys/class/wss/map and unmap ask for.
+ * Mapping and unmapping, as requested by /sys/class/wss/map and unmap.
  *
- * A map may take long - it connects, asks, reads a partition table - and neither an unmap nor the map of another
- * target's volume may wait for it. So maps of one session exclude each other by a mutex of the session, and the
- * lists are guarded by another that nobody holds while waiting for a target, or for requests. A map or an unmap in
- * progress counts in sess->mappers: the last of them destroys a session that has no volume.
+ * A map may take long: it connects, sends commands and reads a partition table. Neither an unmap
+ * nor a map of another target's volume may wait for it. So a mutex of the session serializes its
+ * maps, and another mutex, which is never held during a wait for a target or for requests, protects
+ * the lists. sess->mappers counts the maps and unmaps in progress. The last of them destroys a
+ * session that has no volume.
  *
- * The first map of a session connects it. If that fails the session leaves the list; maps that waited for it
- * begin anew, with a session of their own.
+ * The first map of a session connects it. If that fails, the session leaves the list. Maps that
+ * waited for it start again with a new session.
  *
- * With `retry=on` a map whose target is not there is kept in mind: a *pending* map, tried again
- * every reconnect_delay seconds until it works or is taken away.
+ * With `retry=on` the driver keeps a map whose target cannot be reached as a pending map, and tries
+ * it again every reconnect_delay seconds until it succeeds or is removed.
  */
 #include <linux/idr.h>
 #include <linux/nsproxy.h>
@@ -21,22 +22,22 @@
 #include "log.h"
 #include "wss.h"
 
-/* A map begins anew when the target changes meanwhile; a target that always does is not waited for. */
+/* A map starts again when the target changes meanwhile, at most so often. */
 #define WSS_MAP_TRIES 3
-/* How rarely a pending map is tried that waits in vain. */
+/* Maximum interval between the attempts of a pending map that ended with -EBUSY. */
 #define WSS_PENDING_DELAY_MAX (60UL * HZ)
 
 /**
- * struct wss_pending - a map that is to happen as soon as it can
+ * struct wss_pending - a map that is tried until it succeeds
  * @node: in wss_pendings
- * @id: its number; the user's name for it is pendingN
- * @opts: what was asked for; holds a reference to the network namespace
- * @work: the next try
- * @sess: the session that a try takes part in at present; under wss_map_mutex
- * @gone: taken away: no try connects or maps any more; written under wss_map_mutex
- * @tries: how many there were
- * @put_off: how many of the last ones in a row had waited in vain; the work's own
- * @err: why the last one failed; written by the work under wss_map_mutex
+ * @id: its number; users name it pendingN
+ * @opts: options of the map; holds a reference to the network namespace
+ * @work: the next attempt
+ * @sess: the session that an attempt uses at present; under wss_map_mutex
+ * @gone: removed: no attempt connects or maps any more; written under wss_map_mutex
+ * @tries: number of attempts
+ * @put_off: number of consecutive last attempts that ended with -EBUSY; used by the work only
+ * @err: why the last attempt failed; written by the work under wss_map_mutex
  */
 struct wss_pending {
 	struct list_head node;
@@ -52,11 +53,11 @@ struct wss_pending {
 
 /* Held for reading by maps in progress: unloading waits for their end. */
 static DECLARE_RWSEM(wss_maps_sem);
-/* Protects what follows. Held for a bounded time only, whatever targets do. */
+/* Protects the variables below. Held for a bounded time only, whatever targets do. */
 static DEFINE_MUTEX(wss_map_mutex);
 static LIST_HEAD(wss_sessions);
 static LIST_HEAD(wss_pendings);
-static bool wss_closing; /* the module is on its way out */
+static bool wss_closing; /* the module is being unloaded, or the machine shut down */
 static DEFINE_IDA(wss_pending_ida);
 
 static struct wss_session *wss_session_find(const struct wss_options *opts)
@@ -91,7 +92,7 @@ static int wss_check_unmapped(struct wss_session *sess, const struct wss_lun_id 
 	return ret;
 }
 
-/* Return: the volume, or an error pointer; -EAGAIN: the unit may have another number by now. */
+/* Return: the volume, or an error pointer; -EAGAIN: the unit may have another LUN by now. */
 static struct wss_volume *wss_map_unit(struct wss_session *sess, const char *spec, struct wss_lun_id *id,
 				       struct wss_error *err)
 {
@@ -124,13 +125,16 @@ static int wss_map_volume(struct wss_session *sess, const char *spec, struct wss
 	if (!id.wwid[0])
 		wss_warn(sess, "/dev/%s: logical unit %s has no identifier (NAA, EUI-64, T10, serial number): the driver knows it by its LUN only",
 			 vol->disk->disk_name, id.name);
-	/* From here it may be unmapped, and freed. */
+	/* From here on another caller may unmap the volume, which frees it. */
 	vol->added = true;
 	complete_all(&vol->mapped);
 	return 0;
 }
 
-/* Takes part in a session, a new one if there is none; wss_session_leave() is its mirror. @pending: whose try it is, or NULL */
+/*
+ * Joins a session, or a new one if there is none; wss_session_leave() is its mirror. @pending: the
+ * pending map of this attempt, or NULL
+ */
 static struct wss_session *wss_session_join(const struct wss_options *opts, struct wss_pending *pending,
 					    struct wss_error *err)
 {
@@ -173,12 +177,12 @@ static void wss_session_leave(struct wss_session *sess, struct wss_pending *pend
 	if (unused)
 		list_del_init(&sess->node);
 	mutex_unlock(&wss_map_mutex);
-	/* Nobody finds it any more. */
+	/* No other map can find it any more. */
 	if (unused)
 		wss_session_destroy(sess);
 }
 
-/* Nobody else joins a session that could not be connected. */
+/* Prevents further maps from joining a session that could not be connected. */
 static void wss_session_retire(struct wss_session *sess)
 {
 	mutex_lock(&wss_map_mutex);
@@ -201,7 +205,10 @@ static int wss_session_first_connect(struct wss_session *sess, struct wss_error 
 	return ret;
 }
 
-/* @again: not tried, because another map could not connect the session that both took part in. */
+/*
+ * @again: true if this map was not tried, because another one failed to connect the session of
+ *	both.
+ */
 static int wss_map_try(const struct wss_options *opts, struct wss_pending *pending, bool *again,
 		       struct wss_error *err)
 {
@@ -223,7 +230,7 @@ static int wss_map_try(const struct wss_options *opts, struct wss_pending *pendi
 	}
 	if (!ret && !*again)
 		ret = wss_session_first_connect(sess, err);
-	/* Connecting takes long. */
+	/* Connecting takes long: check again. */
 	if (!ret && pending && READ_ONCE(pending->gone))
 		ret = wss_fail(err, -EINTR, "the pending map was removed");
 	if (!ret && !*again)
@@ -233,7 +240,7 @@ static int wss_map_try(const struct wss_options *opts, struct wss_pending *pendi
 	return ret;
 }
 
-/* @pending: whose try it is, or NULL */
+/* @pending: the pending map of this attempt, or NULL */
 static int wss_map_once(const struct wss_options *opts, struct wss_pending *pending, struct wss_error *err)
 {
 	int ret = down_read_interruptible(&wss_maps_sem);
@@ -252,7 +259,7 @@ static int wss_map_once(const struct wss_options *opts, struct wss_pending *pend
  * Pending maps
  */
 
-/* Might the same map work later, with nobody changing it? */
+/* True if the same map may succeed later without a change to it. */
 static bool wss_worth_retrying(int error)
 {
 	switch (error) {
@@ -271,7 +278,7 @@ static bool wss_worth_retrying(int error)
 	}
 }
 
-/* Context: wss_map_mutex held; the work does not run. */
+/* Context: wss_map_mutex held; the work is not running. */
 static void wss_pending_free(struct wss_pending *pending)
 {
 	list_del(&pending->node);
@@ -281,7 +288,10 @@ static void wss_pending_free(struct wss_pending *pending)
 	kfree(pending);
 }
 
-/* @ret: how the last try ended. Where it waited for somebody (a disk's freeze, a silent unit) it comes less and less often. */
+/*
+ * @ret: result of the last attempt. While it is -EBUSY (a wait for a disk's freeze or for a silent
+ *	unit), the interval grows.
+ */
 static unsigned long wss_pending_delay(struct wss_pending *pending, int ret)
 {
 	unsigned long delay = (unsigned long)max(pending->opts.reconnect_delay, 1) * HZ;
@@ -303,7 +313,7 @@ static void wss_pending_work(struct work_struct *work)
 	pending->tries++;
 	pending->err = err;
 	if (pending->gone) {
-		/* Taken away meanwhile: who did that waits for us, and frees it. */
+		/* Removed meanwhile: the remover waits for this work and frees the map. */
 	} else if (ret && wss_worth_retrying(ret)) {
 		queue_delayed_work(wss_wq(map), &pending->work, wss_pending_delay(pending, ret));
 	} else {
@@ -341,11 +351,14 @@ static int wss_pending_add(const struct wss_options *opts, const struct wss_erro
 	queue_delayed_work(wss_wq(map), &pending->work, wss_pending_delay(pending, 0));
 	mutex_unlock(&wss_map_mutex);
 	pr_info("wss: volume '%s' of target %s cannot be mapped yet (%s): pending%d keeps trying\n",
-		opts->volume, opts->target_text, why->text, id); /* it may be gone by now */
+		opts->volume, opts->target_text, why->text, id); /* @pending may be freed by now */
 	return 0;
 }
 
-/* Cuts a try short that is under way, unless others share its session, and waits for its end. Context: no lock held. */
+/*
+ * Cuts an attempt in progress short, unless other maps use its session, and waits for its end.
+ * Context: no lock held.
+ */
 static void wss_pending_remove(struct wss_pending *pending)
 {
 	mutex_lock(&wss_map_mutex);
@@ -359,7 +372,7 @@ static void wss_pending_remove(struct wss_pending *pending)
 	mutex_unlock(&wss_map_mutex);
 }
 
-/* Takes one out of the list, so that only the caller has it; @id -1: any. */
+/* Removes a pending map from the list, so that only the caller has it; @id -1: any. */
 static struct wss_pending *wss_pending_take(int id)
 {
 	struct wss_pending *pending;
@@ -379,7 +392,7 @@ static struct wss_pending *wss_pending_take(int id)
 }
 
 /**
- * wss_pending_show - the maps that wait for their target
+ * wss_pending_show - list the pending maps
  * @page: a page for the text; one line each
  * Return: its length.
  */
@@ -398,12 +411,12 @@ ssize_t wss_pending_show(char *page)
 }
 
 /**
- * wss_map - make a disk of a volume
- * @opts: which and how
- * @err: says why not, in a complete sentence
+ * wss_map - create a disk for a volume
+ * @opts: the volume and the options of its session
+ * @err: the reason of a failure, a complete sentence
  *
  * Context: sleeps, bounded and interruptible while connecting.
- * Return: 0, the disk exists, or is pending where opts->retry allows; or -errno.
+ * Return: 0 if the disk exists or, with opts->retry, the map is pending; or -errno.
  */
 int wss_map(struct wss_options *opts, struct wss_error *err)
 {
@@ -433,8 +446,8 @@ int wss_map(struct wss_options *opts, struct wss_error *err)
  */
 
 /*
- * Claims a disk that is to go, and takes part in its session. @disk_name: NULL: any that nobody has claimed. Return: NULL: it is
- * claimed already; with @force its removal waits for requests no longer.
+ * Claims a disk for removal, and joins its session. @disk_name: NULL: any that is not claimed yet.
+ * Return: NULL if it is claimed already; with @force its removal then no longer waits for requests.
  */
 static struct wss_volume *wss_claim_disk(const char *disk_name, bool force, struct wss_error *err)
 {
@@ -476,13 +489,13 @@ static void wss_remove_claimed(struct wss_volume *vol, bool force)
 }
 
 /**
- * wss_unmap - take a disk, or a pending map, away
+ * wss_unmap - remove a disk or a pending map
  * @name: `wssN` or `pendingN`
- * @force: also while it is open; what is in flight fails. An unmap of the disk that waits for requests is made such a one, and
- *	takes the disk away
- * @err: says why not
+ * @force: also while it is open; requests in flight fail. If another unmap of the disk waits for
+ *	requests, that one is made a forced one and removes the disk
+ * @err: the reason of a failure
  *
- * Context: sleeps, bounded, whatever became of the target.
+ * Context: sleeps; bounded with @force, whatever the state of the target.
  * Return: 0, -ENODEV, or -EBUSY while it is open.
  */
 int wss_unmap(const char *name, bool force, struct wss_error *err)
@@ -512,9 +525,9 @@ int wss_unmap(const char *name, bool force, struct wss_error *err)
 }
 
 /**
- * wss_close_maps - no map begins any more, pending ones included
+ * wss_close_maps - let no map begin any more, pending ones included
  *
- * Those that connect are cut short; nobody waits for the others. Context: sleeps, bounded.
+ * Maps that connect are cut short; others are not waited for. Context: sleeps, bounded.
  */
 void wss_close_maps(void)
 {
@@ -527,7 +540,7 @@ void wss_close_maps(void)
 	mutex_unlock(&wss_map_mutex);
 }
 
-/* No map begins any more; those in progress end. */
+/* Lets no map begin any more, and waits for the end of those in progress. */
 static void wss_end_maps(void)
 {
 	struct wss_pending *pending;
@@ -548,7 +561,7 @@ void wss_unmap_all(void)
 	wss_end_maps();
 	for (;;) {
 		mutex_lock(&wss_map_mutex);
-		/* Somebody may be about to open it, or to close it. */
+		/* A process may be about to open it, or to close it. */
 		vol = wss_claim_disk(NULL, true, &err);
 		mutex_unlock(&wss_map_mutex);
 		if (IS_ERR(vol))
@@ -558,7 +571,7 @@ void wss_unmap_all(void)
 }
 
 /**
- * wss_for_each_session - do something with every session
+ * wss_for_each_session - call a function for every session
  * @what: called under wss_map_mutex; its time is bounded
  */
 void wss_for_each_session(void (*what)(struct wss_session *sess))

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which volumes a target has, and what each can do. Everything read here is the target's claim:
- * lengths are checked against what came, and limits are clamped where the disk is made (volume.c).
+ * Discovery: the volumes of a target, and the properties of each. The target is not trusted:
+ * lengths are checked against the received bytes, and limits are clamped where the disk is created
+ * (volume.c).
  */
 #include <linux/slab.h>
 
@@ -15,7 +16,7 @@
 #define WSS_SERIAL_MAX 128
 /* Standard INQUIRY data, as far as vendor, product and revision. */
 #define WSS_INQUIRY_BYTES 36
-/* How many names an error message lists. */
+/* Maximum of names in an error message. */
 #define WSS_NAMES_SHOWN 8
 
 static const u8 wss_lun0[8];
@@ -35,10 +36,10 @@ static int wss_inquiry_vpd(struct wss_session *sess, const u8 lun[8], u8 page,
 
 	put_unaligned_be16(WSS_VPD_BYTES, &cdb[3]);
 	ret = wss_admin_command(sess, lun, cdb, sizeof(cdb), WSS_VPD_BYTES, err);
-	/* LOGICAL UNIT NOT SUPPORTED; other refusals are about the page. */
+	/* LOGICAL UNIT NOT SUPPORTED; other errors concern the page. */
 	if (ret == -EREMOTEIO && sess->admin.sense.asc == 0x25)
 		return wss_fail(err, -ENODEV, "the target has no logical unit %u", wss_lun_number(lun));
-	/* A page that does not exist is refused as an illegal request; other refusals may pass. */
+	/* A page that does not exist is an illegal request; other errors may pass. */
 	if (ret == -EREMOTEIO && sess->admin.sense.key != WSS_KEY_ILLEGAL)
 		return -EBUSY;
 	if (ret < 0)
@@ -60,7 +61,7 @@ static void wss_copy_name(char *to, size_t size, const u8 *from, size_t len)
 	to[i] = '\0';
 }
 
-/* NAME:IDENTITY, where the name has no colon; the NAA designator has the same identity. */
+/* Parses NAME:IDENTITY. The name has no colon. The NAA designator has the same identity. */
 static void wss_take_our_name(const u8 *from, size_t len, struct wss_lun_id *id)
 {
 	char *colon;
@@ -71,7 +72,7 @@ static void wss_take_our_name(const u8 *from, size_t len, struct wss_lun_id *id)
 		*colon = '\0';
 }
 
-/* Printable characters; the form is that of Linux's `wwid`. */
+/* Appends printable characters, in the form of Linux's `wwid`. */
 static void wss_append_id(struct wss_lun_id *id, const u8 *from, size_t len)
 {
 	size_t at = strlen(id->wwid);
@@ -82,7 +83,7 @@ static void wss_append_id(struct wss_lun_id *id, const u8 *from, size_t len)
 	id->wwid[at] = '\0';
 }
 
-/* Length of a text without the blanks and zeros that fill it up. */
+/* Length of a text without trailing blanks and zeros. */
 static size_t wss_text_len(const u8 *text, size_t len)
 {
 	while (len && (text[len - 1] == ' ' || !text[len - 1]))
@@ -90,7 +91,7 @@ static size_t wss_text_len(const u8 *text, size_t len)
 	return len;
 }
 
-/* A vendor id alone is the same for all of the vendor's units: it identifies none of them. */
+/* A vendor id alone is common to all units of the vendor, so it identifies none. */
 static void wss_take_t10(const u8 *from, size_t len, struct wss_lun_id *id)
 {
 	len = wss_text_len(from, len);
@@ -104,7 +105,7 @@ static void wss_take_t10(const u8 *from, size_t len, struct wss_lun_id *id)
 	wss_append_id(id, from, len);
 }
 
-/* NAA goes before EUI-64, and both before the vendor's own. */
+/* NAA has priority over EUI-64, and both over T10 vendor identification. */
 static void wss_take_designator(const u8 *d, u8 len, struct wss_lun_id *id)
 {
 	bool binary = len >= 8 && len <= 16 && memchr_inv(d + 4, 0, len);
@@ -126,7 +127,10 @@ static void wss_take_designator(const u8 *d, u8 len, struct wss_lun_id *id)
 	}
 }
 
-/* For a unit without a designator: its serial number, which is unique within vendor and product. */
+/*
+ * Identifies a unit without a designator by its serial number, which is unique within vendor and
+ * product.
+ */
 static int wss_take_serial(struct wss_session *sess, const u8 lun[8], struct wss_lun_id *id,
 			   struct wss_error *err)
 {
@@ -175,13 +179,13 @@ static int wss_identify_locked(struct wss_session *sess, const u8 lun[8], struct
 }
 
 /**
- * wss_same_unit - do two identities denote one logical unit?
+ * wss_same_unit - compare two identities
  * @a: one
  * @b: the other, of the same session
  *
- * Without identifiers the LUN decides: that is all that is known.
+ * Without identifiers the LUNs are compared.
  *
- * Return: whether they do.
+ * Return: true if they denote one logical unit.
  */
 bool wss_same_unit(const struct wss_lun_id *a, const struct wss_lun_id *b)
 {
@@ -191,11 +195,11 @@ bool wss_same_unit(const struct wss_lun_id *a, const struct wss_lun_id *b)
 }
 
 /**
- * wss_identify - who is a logical unit now?
+ * wss_identify - read the identity of a logical unit
  * @sess: the session
  * @lun: the logical unit
  * @id: filled
- * @err: says why not
+ * @err: the reason of a failure
  *
  * Context: sleeps, bounded.
  * Return: 0 or -errno.
@@ -211,7 +215,10 @@ int wss_identify(struct wss_session *sess, const u8 lun[8], struct wss_lun_id *i
 	return ret;
 }
 
-/* All LUNs into an array of 8-byte entries that the caller frees. */
+/*
+ * Reads all LUNs into an array of 8-byte entries, which the caller frees. Return: their number, or
+ * -errno.
+ */
 static int wss_report_luns(struct wss_session *sess, u8 **luns, struct wss_error *err)
 {
 	u8 cdb[12] = { 0xa0 };
@@ -226,14 +233,17 @@ static int wss_report_luns(struct wss_session *sess, u8 **luns, struct wss_error
 	if (ret < 8)
 		return wss_fail(err, -EPROTO, "REPORT LUNS: short answer");
 	bytes = min_t(u32, get_unaligned_be32(data), ret - 8) & ~7U;
-	/* Recovery may wait for the mutex that the caller holds: no writing back to our own disks. */
+	/*
+	 * Recovery may wait for the mutex that the caller holds: do not write back to the driver's
+	 * own disks.
+	 */
 	*luns = kmemdup(data + 8, max(bytes, 8U), GFP_NOIO);
 	if (!*luns)
 		return wss_fail(err, -ENOMEM, "no memory for the list of volumes");
 	return bytes / 8;
 }
 
-/* What a user writes to choose a unit: a name, an identifier or a number. */
+/* Matches a unit against a user's choice: a name, an identifier or a number. */
 static bool wss_spec_matches(const struct wss_lun_id *id, const char *spec)
 {
 	u32 number;
@@ -255,15 +265,16 @@ static void wss_add_name(char *names, size_t size, const char *name, int shown)
 }
 
 /**
- * struct wss_search - a walk over the target's logical units
- * @spec: what a user wrote, or NULL
- * @unit: otherwise, the unit that is looked for
- * @gives_way: it ends when the target reports other units, because requests of other volumes wait then
- * @namesake: another unit has its name
- * @unknown: units that could not be identified
+ * struct wss_search - a search over the target's logical units
+ * @spec: the user's choice, or NULL
+ * @unit: without @spec, the unit to find
+ * @gives_way: the search ends when the target reports changed units, because requests of other
+ *	volumes wait then
+ * @namesake: another unit has the name of @unit
+ * @unknown: number of units that could not be identified
  * @why: the reason for the last of them
- * @names: what there is, for people
- * @shown: how many names that is
+ * @names: names of the units found, for messages
+ * @shown: number of names in @names
  */
 struct wss_search {
 	const char *spec;
@@ -288,8 +299,9 @@ static bool wss_search_fits(struct wss_search *search, const struct wss_lun_id *
 }
 
 /*
- * Others may ask, and commands may be aborted, between two units: one that does not answer takes its time. Return: 0,
- * -ENXIO when none fits, -EAGAIN when it gave way, or another -errno.
+ * Between two units the admin_mutex is free for other commands and for aborts, because a unit that
+ * does not answer takes long. Return: 0, -ENXIO if no unit matches, -EAGAIN if the search gave way,
+ * or another -errno.
  */
 static int wss_search_units(struct wss_session *sess, struct wss_search *search,
 			    struct wss_lun_id *id, struct wss_error *err)
@@ -326,11 +338,11 @@ static int wss_search_units(struct wss_session *sess, struct wss_search *search,
 }
 
 /**
- * wss_find_volume - the logical unit that a user means
+ * wss_find_volume - find the logical unit of a user's choice
  * @sess: the session
  * @spec: volume name, `lun:N`, or a wwid
  * @id: filled
- * @err: says why not, and lists what exists
+ * @err: the reason of a failure, with the names that exist
  *
  * Context: sleeps, bounded.
  * Return: 0, -ENXIO, or another -errno.
@@ -353,16 +365,17 @@ int wss_find_volume(struct wss_session *sess, const char *spec, struct wss_lun_i
 }
 
 /**
- * wss_find_unit - the LUN that a logical unit has now
+ * wss_find_unit - find the present LUN of a logical unit
  * @sess: the session
  * @unit: the unit; it has an identifier
- * @gives_way: the search ends when the target reports other units
+ * @gives_way: the search ends when the target reports changed units
  * @id: filled
- * @err: says why not
+ * @err: the reason of a failure
  *
  * Context: sleeps, bounded.
- * Return: 0; -ENXIO: the target has no such unit; -ESTALE: nor has it, and another unit has its name; -EAGAIN:
- * nor was it found, but not every unit could be identified, or the search gave way; or another -errno.
+ * Return: 0; -ENXIO: the target has no such unit; -ESTALE: the same, and another unit has its name;
+ * -EAGAIN: it was not found, but not every unit could be identified, or the search gave way; or
+ * another -errno.
  */
 int wss_find_unit(struct wss_session *sess, const struct wss_lun_id *unit, bool gives_way, struct wss_lun_id *id,
 		  struct wss_error *err)
@@ -430,7 +443,7 @@ static void wss_take_provisioning(const u8 *data, int len, struct wss_limits *li
 	limits->write_same_unmap = reads_zero && len > 5 && (data[5] & 0x40);
 }
 
-/* Only pages that page 00 lists may be asked for. */
+/* Reads only the pages that page 00 lists. */
 static int wss_read_vpd_limits(struct wss_session *sess, const u8 lun[8], struct wss_limits *limits,
 			       struct wss_error *err)
 {
@@ -480,7 +493,7 @@ static int wss_read_modes(struct wss_session *sess, const u8 lun[8], struct wss_
 	put_unaligned_be16(256, &cdb[7]);
 	ret = wss_admin_command(sess, lun, cdb, sizeof(cdb), 256, err);
 	if (ret == -EREMOTEIO) {
-		/* No such page: a volatile cache cannot be excluded, so flush. */
+		/* Without the page a volatile cache cannot be excluded, so flush. */
 		limits->write_cache = true;
 		return 0;
 	}
@@ -496,11 +509,11 @@ static int wss_read_modes(struct wss_session *sess, const u8 lun[8], struct wss_
 }
 
 /**
- * wss_read_limits - all that the disk needs to know of a logical unit
+ * wss_read_limits - read the properties of a logical unit that its disk needs
  * @sess: the session
  * @lun: the logical unit
  * @limits: filled
- * @err: says why not
+ * @err: the reason of a failure
  *
  * Context: sleeps, bounded.
  * Return: 0 or -errno.
@@ -519,7 +532,7 @@ int wss_read_limits(struct wss_session *sess, const u8 lun[8], struct wss_limits
 		ret = wss_read_modes(sess, lun, limits, err);
 	mutex_unlock(&sess->admin_mutex);
 	limits->write_same = true;
-	/* A target of our kind takes WRITE SAME without data; stock ones may not. */
+	/* A WSS target supports WRITE SAME without a data buffer; stock targets may not. */
 	limits->ndob = sess->chans[0].caps != 0;
 	return ret;
 }

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Volumes are looked at again after each login, and when the target reports a change.
+ * Revalidation of volumes, after each login and when the target reports a change.
  *
  *   present   the unit was found, by its identity: size, limits, caches and read-only state follow it
- *   unsure    the target has reported other units since: a LUN may denote another one. Requests wait until it is identified,
- *             for fast_io_fail_tmo: then it is absent
- *   absent    it was not found, or could not be identified: a target that starts, a unit that is formatted, an
- *             access list. It is looked for again, at growing intervals, until it is there
- *   dead      it will not come back: another volume has its name, or it has another block size
+ *   unsure    the target has reported changed units since, so the LUN may denote another one.
+ *             Requests wait until it is identified, for fast_io_fail_tmo at most: then it is absent
+ *   absent    it was not found, or could not be identified: a target that starts, a unit that is
+ *             being formatted, an access list. The driver looks for it again, at growing intervals
+ *   dead      it will not come back: another volume has its name, or its block size has changed
  *
- * Each volume has a state of its own: one that is absent does not keep the others of its session from working. While a
- * volume is absent none of its requests goes out, because its LUN may be that of another volume. After a login, and where
- * the unit could not be identified, the requests wait, for fast_io_fail_tmo. If the target reports in a live
- * session that it has no such unit, they fail at once.
+ * Each volume has a state of its own, so that an absent one does not affect the others of its
+ * session. While a volume is absent none of its requests is sent, because its LUN may be that of
+ * another volume. After a login, and where the unit could not be identified, the requests wait, for
+ * fast_io_fail_tmo. If the target reports in a live session that it has no such unit, they fail at
+ * once.
  *
- * While the session recovers, requests of all volumes wait for the walk. So those that are absent are not looked at: that is
- * done as soon as the session is live. And the units that do not answer share one time limit.
+ * While the session recovers, requests of all volumes wait for the walk. The walk therefore skips
+ * absent volumes until the session is live, and the units that do not answer share one time limit.
  *
- * The target is asked first, under look_mutex, and what it says is applied then, under sess->mutex: a unit that takes
- * seconds to answer, or never does, must not hold up those who take volumes away or stop their queues.
+ * A revalidation first sends commands to the target, under look_mutex, and then applies the
+ * results, under sess->mutex. A unit that takes seconds to answer, or never does, must not delay
+ * unmaps or the quiescing of queues.
  */
 #include <linux/sched/mm.h>
 
@@ -26,16 +28,22 @@
 #include "log.h"
 #include "wss.h"
 
-/* An absent unit is looked for again after a quarter of the time that it has been absent, at the latest after this. */
+/*
+ * The next search for an absent unit comes after a quarter of its time of absence, at the latest
+ * after this.
+ */
 #define WSS_ABSENT_DELAY_MAX (60 * HZ)
-/* A unit is asked anew when the target reports other units meanwhile; a target that always does is not waited for. */
+/* A unit is examined again when the target reports changed units meanwhile, at most so often. */
 #define WSS_LOOK_TRIES 3
-/* With fast_io_fail_tmo off a volume is unsure for so many seconds at most. */
+/* With fast_io_fail_tmo off, a volume is unsure for at most this time. */
 #define WSS_UNSURE_MAX_S 60
-/* What a unit answered says nothing of what is there now. */
+/* The target has reported changed units since the answers of the unit. */
 #define WSS_OUTDATED 1
 
-/* Is this about one unit? Other errors concern the connection, or this machine, and thus all volumes. */
+/*
+ * True for errors that concern one unit. Others concern the connection or this machine, and thus
+ * all volumes.
+ */
 static bool wss_concerns_unit(int error)
 {
 	switch (error) {
@@ -62,11 +70,11 @@ static void wss_volume_lost(struct wss_volume *vol, const char *why)
 }
 
 /**
- * wss_volume_waits - do the requests of a volume wait although its session is live?
+ * wss_volume_waits - test whether a volume's requests wait although its session is live
  * @vol: the volume
  *
  * Context: sess->mutex held.
- * Return: whether they do.
+ * Return: true if they do.
  */
 bool wss_volume_waits(const struct wss_volume *vol)
 {
@@ -78,7 +86,10 @@ bool wss_volume_waits(const struct wss_volume *vol)
 	return tmo < 0 || time_before(jiffies, vol->absent_since + tmo * HZ);
 }
 
-/* @known: the target has no such unit; else that is not known. @since: jiffies */
+/*
+ * @known: the target has reported that it has no such unit; otherwise it could not be identified.
+ *	@since: jiffies
+ */
 static void wss_volume_is_absent(struct wss_volume *vol, bool known, unsigned long since, const struct wss_error *why)
 {
 	struct wss_session *sess = vol->sess;
@@ -94,7 +105,10 @@ static void wss_volume_is_absent(struct wss_volume *vol, bool known, unsigned lo
 		    vol->id.name, why->text, wait ? "waits" : "fails");
 }
 
-/* Return: false: not if the target has reported other units since @doubts. */
+/*
+ * Return: false without a change, if the volume is dead or the target has reported changed units
+ * since @doubts.
+ */
 static bool wss_volume_is_present(struct wss_volume *vol, int doubts)
 {
 	enum wss_volume_state before = READ_ONCE(vol->state);
@@ -103,7 +117,7 @@ static bool wss_volume_is_present(struct wss_volume *vol, int doubts)
 		return false;
 	if (before == WSS_VOLUME_ABSENT)
 		wss_info(vol->sess, "/dev/%s: volume '%s' is there again", vol->disk->disk_name, vol->id.name);
-	/* Otherwise recovery does so, when the session is live. */
+	/* If the session is not live, recovery does this later. */
 	if (before == WSS_VOLUME_PRESENT || READ_ONCE(vol->sess->state) != WSS_LIVE)
 		return true;
 	wss_volume_unquiesce(vol);
@@ -111,7 +125,7 @@ static bool wss_volume_is_present(struct wss_volume *vol, int doubts)
 	return true;
 }
 
-/* Submitters read the LUN. */
+/* Quiesces the queue, because submitters read the LUN. */
 static void wss_volume_renumber(struct wss_volume *vol, const u8 lun[8])
 {
 	bool stop = !vol->quiesced;
@@ -126,8 +140,8 @@ static void wss_volume_renumber(struct wss_volume *vol, const u8 lun[8])
 }
 
 /*
- * The logical unit may have another number now; another volume may have its number. @lun: filled with its number.
- * Context: look_mutex held, so that vol->id does not change.
+ * Finds the volume's unit, which may have another LUN now; another unit may have its LUN. @lun:
+ * filled with its LUN. Context: look_mutex held, so that vol->id does not change.
  */
 static int wss_volume_find_again(struct wss_volume *vol, u8 lun[8], struct wss_error *err)
 {
@@ -140,7 +154,7 @@ static int wss_volume_find_again(struct wss_volume *vol, u8 lun[8], struct wss_e
 		return 0;
 	if (ret && ret != -ENODEV)
 		return ret;
-	/* Without an identifier nothing shows that a unit at another LUN is this one. */
+	/* Without an identifier the unit cannot be recognized at another LUN. */
 	if (!vol->id.wwid[0])
 		return wss_fail(err, -ENXIO, "the target has another unit, or none, at its LUN");
 	ret = wss_find_unit(vol->sess, &vol->id, READ_ONCE(vol->state) == WSS_VOLUME_ABSENT, &id, err);
@@ -149,7 +163,7 @@ static int wss_volume_find_again(struct wss_volume *vol, u8 lun[8], struct wss_e
 	return ret;
 }
 
-/* What the target has refused it may take under other limits. */
+/* An operation that the target has rejected may be valid under other limits. */
 static void wss_volume_allow(struct wss_volume *vol, const struct wss_limits *limits)
 {
 	if (limits->max_same_blocks != vol->limits.max_same_blocks)
@@ -159,7 +173,7 @@ static void wss_volume_allow(struct wss_volume *vol, const struct wss_limits *li
 		WRITE_ONCE(vol->no_unmap, false);
 }
 
-/* False: somebody else is changing the queue's limits; nothing was done. */
+/* False: another user is changing the queue's limits; nothing was done. */
 static bool wss_volume_follow_limits(struct wss_volume *vol, const struct wss_limits *limits)
 {
 	const struct wss_limits known = vol->limits;
@@ -196,7 +210,7 @@ static void wss_volume_follow(struct wss_volume *vol, const struct wss_limits *l
 		return;
 	}
 	if (!wss_volume_follow_limits(vol, limits)) {
-		/* Soon, or when recovery is over; sooner if a walk is queued already. */
+		/* Again in a second, or after recovery; sooner if a walk is queued already. */
 		WRITE_ONCE(vol->sess->rescan_all, true);
 		queue_delayed_work(wss_wq(admin), &vol->sess->rescan_work, HZ);
 		return;
@@ -207,14 +221,17 @@ static void wss_volume_follow(struct wss_volume *vol, const struct wss_limits *l
 		set_disk_ro(vol->disk, limits->read_only);
 }
 
-/* What the target said of a volume. @told: its limits too */
+/* The target's answers about a volume. @told: @limits is valid */
 struct wss_look {
 	u8 lun[8];
 	bool told;
 	struct wss_limits limits;
 };
 
-/* Context: sleeps, bounded; look_mutex held. Return: 0, or why not, about this unit or all (wss_concerns_unit()). */
+/*
+ * Sends the commands of a revalidation. Context: sleeps, bounded; look_mutex held. Return: 0 or
+ * -errno, for one unit or all (wss_concerns_unit()).
+ */
 static int wss_volume_ask(struct wss_volume *vol, struct wss_look *look, struct wss_error *err)
 {
 	int ret = wss_volume_find_again(vol, look->lun, err);
@@ -223,13 +240,16 @@ static int wss_volume_ask(struct wss_volume *vol, struct wss_look *look, struct 
 		return ret;
 	ret = wss_read_limits(vol->sess, look->lun, &look->limits, err);
 	look->told = !ret;
-	/* A unit that refuses to tell, as while it is formatted, is still the right one. */
+	/*
+	 * A unit that refuses these commands, for example while it is being formatted, is still the
+	 * right one.
+	 */
 	return ret == -EREMOTEIO || ret == -EBUSY ? 0 : ret;
 }
 
 /*
- * Context: sess->mutex held. @ret: what wss_volume_ask() returned; it concerns this unit. @doubts: sess->doubts before.
- * Return: 0 or WSS_OUTDATED.
+ * Applies the results. @ret: from wss_volume_ask(), of an error that concerns this unit. @doubts:
+ * sess->doubts before that. Context: sess->mutex held. Return: 0 or WSS_OUTDATED.
  */
 static int wss_volume_apply(struct wss_volume *vol, const struct wss_look *look, int ret, int doubts,
 			    const struct wss_error *why)
@@ -240,7 +260,10 @@ static int wss_volume_apply(struct wss_volume *vol, const struct wss_look *look,
 	if (atomic_read(&vol->sess->doubts) != doubts)
 		return WSS_OUTDATED;
 	if (!ret) {
-		/* If other units are reported from here on the volume is unsure then: nothing goes to this LUN. */
+		/*
+		 * If changed units are reported from here on, the volume becomes unsure, and
+		 * nothing is sent to this LUN.
+		 */
 		wss_volume_renumber(vol, look->lun);
 		if (look->told && !READ_ONCE(vol->removing))
 			wss_volume_follow(vol, &look->limits);
@@ -255,7 +278,7 @@ static int wss_volume_apply(struct wss_volume *vol, const struct wss_look *look,
 	return 0;
 }
 
-/* Return: 0, WSS_OUTDATED, or -errno for a reason that concerns all volumes. */
+/* Return: 0, WSS_OUTDATED, or -errno of an error that concerns all volumes. */
 static int wss_volume_look(struct wss_volume *vol, struct wss_error *err)
 {
 	struct wss_session *sess = vol->sess;
@@ -272,9 +295,9 @@ static int wss_volume_look(struct wss_volume *vol, struct wss_error *err)
 }
 
 /*
- * Looks again at what the target reports of a volume; its state, size and limits follow. Context: sleeps, bounded;
- * look_mutex held. Return: 0 when it is known what the volume's requests will meet, or none goes out. Else -errno, for a
- * reason that concerns all volumes.
+ * Revalidates a volume: its state, size and limits follow the target. Context: sleeps, bounded;
+ * look_mutex held. Return: 0 if the unit at the volume's LUN is known or no request of the volume
+ * can be sent; otherwise -errno of an error that concerns all volumes.
  */
 static int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err)
 {
@@ -285,14 +308,16 @@ static int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err)
 
 	do {
 		ret = wss_volume_look(vol, err);
-		/* Said on a connection that is no more: recovery asks again. */
+		/* The answers are from an earlier connection: recovery revalidates. */
 		if (atomic_read(&sess->logins) != login)
 			return 0;
-		/* An absent one comes again with the next walk; requests of others wait for that. */
+		/*
+		 * An absent volume is examined in the next walk; requests of others wait for that.
+		 */
 	} while (ret == WSS_OUTDATED && READ_ONCE(vol->state) != WSS_VOLUME_ABSENT && --tries);
 	if (ret != WSS_OUTDATED)
 		return ret;
-	/* What reported other units has queued another walk. */
+	/* The report of changed units has queued another walk. */
 	mutex_lock(&sess->mutex);
 	if (vol->state == WSS_VOLUME_PRESENT) {
 		vol->absent_since = jiffies;
@@ -308,7 +333,7 @@ static bool wss_volume_unseen(const struct wss_volume *vol, bool all)
 
 	if (vol->looked == vol->sess->look)
 		return false;
-	/* Even while it is removed: the removal may wait for requests that wait for this. */
+	/* Also while it is removed: the removal may wait for requests, which wait for this walk. */
 	if (state == WSS_VOLUME_UNSURE)
 		return true;
 	if (READ_ONCE(vol->removing))
@@ -318,7 +343,10 @@ static bool wss_volume_unseen(const struct wss_volume *vol, bool all)
 	return all && state == WSS_VOLUME_PRESENT;
 }
 
-/* The next volume that this walk has not come by, with a reference; NULL: none is left. Absent ones are the last. */
+/*
+ * Returns the next volume that this walk has not visited, with a reference; NULL: none is left.
+ * Absent ones come last.
+ */
 static struct wss_volume *wss_next_volume(struct wss_session *sess, bool all)
 {
 	struct wss_volume *found = NULL;
@@ -334,7 +362,10 @@ static struct wss_volume *wss_next_volume(struct wss_session *sess, bool all)
 	if (found) {
 		found->looked = sess->look;
 		kref_get(&found->refs);
-		/* Nobody waits for a walk that looks for absent volumes only, unless other units were reported meanwhile. */
+		/*
+		 * No request waits for a walk over absent volumes only, unless changed units were
+		 * reported meanwhile.
+		 */
 		if (unsure)
 			cmpxchg(&sess->patience_ms, WSS_ADMIN_TIMEOUT_MS, WSS_ADMIN_RECOVERY_MS);
 		else if (found->state == WSS_VOLUME_ABSENT)
@@ -344,7 +375,10 @@ static struct wss_volume *wss_next_volume(struct wss_session *sess, bool all)
 	return found;
 }
 
-/* When to look for an absent volume again, and whether its requests may wait any longer. */
+/*
+ * Returns when to look for an absent volume again. Ends the wait of its requests when their time is
+ * over.
+ */
 static unsigned long wss_volume_expire(struct wss_volume *vol)
 {
 	struct wss_session *sess = vol->sess;
@@ -363,7 +397,7 @@ static unsigned long wss_volume_expire(struct wss_volume *vol)
 	return delay;
 }
 
-/* When to look for absent volumes again; ULONG_MAX: there is none. */
+/* Returns when to look for absent volumes again; ULONG_MAX: there is none. */
 static unsigned long wss_volumes_expire(struct wss_session *sess)
 {
 	unsigned long again = ULONG_MAX;
@@ -378,7 +412,10 @@ static unsigned long wss_volumes_expire(struct wss_session *sess)
 	return again;
 }
 
-/* Context: sess->mutex held. @begun: when the last walk was begun, which had its chance to identify the volume. */
+/*
+ * Makes an unsure volume absent when its time is over. @begun: start of the last walk; a volume
+ * that became unsure later gets another walk. Context: sess->mutex held.
+ */
 static void wss_volume_give_up(struct wss_volume *vol, unsigned long begun)
 {
 	int tmo = vol->sess->opts.fast_io_fail_tmo;
@@ -397,8 +434,8 @@ static void wss_volume_give_up(struct wss_volume *vol, unsigned long begun)
 }
 
 /*
- * A target that reports other units during every look, or a machine without memory to look, must not let requests wait for
- * ever: they were not started, so that blk-mq has no timer for them.
+ * A target that reports changed units during every walk, or a machine without memory for a walk,
+ * must not make requests wait without end. They were not started, so blk-mq has no timer for them.
  */
 static void wss_volumes_give_up(struct wss_session *sess, unsigned long begun)
 {
@@ -412,7 +449,7 @@ static void wss_volumes_give_up(struct wss_session *sess, unsigned long begun)
 	mutex_unlock(&sess->mutex);
 }
 
-/* Looks at all volumes, or at the absent ones, while the session is in @state. */
+/* Revalidates all volumes, or the unsure and absent ones, while the session is in @state. */
 static int wss_walk(struct wss_session *sess, enum wss_state state, bool all, struct wss_error *err)
 {
 	struct wss_volume *vol;
@@ -429,7 +466,10 @@ static int wss_walk(struct wss_session *sess, enum wss_state state, bool all, st
 			break;
 		ret = wss_volume_revalidate(vol, err);
 		wss_volume_put(vol);
-		/* The next unit may take long to answer. */
+		/*
+		 * The next unit may take long to answer; requests of absent volumes must not wait
+		 * for it.
+		 */
 		if (state == WSS_LIVE)
 			wss_volumes_expire(sess);
 	}
@@ -437,7 +477,7 @@ static int wss_walk(struct wss_session *sess, enum wss_state state, bool all, st
 	return ret;
 }
 
-/* @urgent: requests wait for its end */
+/* @urgent: requests wait for the end of the walk */
 static void wss_begin_walk(struct wss_session *sess, bool urgent)
 {
 	mutex_lock(&sess->mutex);
@@ -446,7 +486,7 @@ static void wss_begin_walk(struct wss_session *sess, bool urgent)
 	WRITE_ONCE(sess->patience_ms, urgent ? WSS_ADMIN_RECOVERY_MS : WSS_ADMIN_TIMEOUT_MS);
 }
 
-/* Do requests wait until it is known which unit a LUN denotes? */
+/* True if requests wait for the identification of a unit. */
 static bool wss_volumes_unsure(struct wss_session *sess)
 {
 	struct wss_volume *vol;
@@ -460,12 +500,13 @@ static bool wss_volumes_unsure(struct wss_session *sess)
 }
 
 /**
- * wss_volumes_revalidate - after a login: find out what each volume's requests will meet
+ * wss_volumes_revalidate - revalidate all volumes after a login
  * @sess: recovering, logged in
- * @err: says why not
+ * @err: the reason of a failure
  *
  * Context: sleeps, bounded.
- * Return: 0, or -errno: no request may go out. A volume may have been added meanwhile, see wss_volumes_seen().
+ * Return: 0; or -errno, and no request may be sent. A volume may have been added meanwhile, see
+ * wss_volumes_seen().
  */
 int wss_volumes_revalidate(struct wss_session *sess, struct wss_error *err)
 {
@@ -479,11 +520,11 @@ int wss_volumes_revalidate(struct wss_session *sess, struct wss_error *err)
 }
 
 /**
- * wss_volumes_seen - has the last walk come by each volume?
+ * wss_volumes_seen - test whether the last walk has visited each volume
  * @sess: the session
  *
  * Context: sess->mutex held.
- * Return: whether it has.
+ * Return: true if it has.
  */
 bool wss_volumes_seen(struct wss_session *sess)
 {
@@ -497,13 +538,13 @@ bool wss_volumes_seen(struct wss_session *sess)
 }
 
 /**
- * wss_rescan_work - look at volumes again: all of them when something changed, absent ones from time to time
+ * wss_rescan_work - revalidate volumes: all after a change, absent ones from time to time
  * @work: sess->rescan_work
  */
 void wss_rescan_work(struct work_struct *work)
 {
 	struct wss_session *sess = container_of(to_delayed_work(work), struct wss_session, rescan_work);
-	unsigned int noio = memalloc_noio_save(); /* recovery may wait for the mutexes */
+	unsigned int noio = memalloc_noio_save(); /* recovery may wait for the mutexes held here */
 	struct wss_error err;
 	unsigned long again = ULONG_MAX;
 	bool all = false;
@@ -525,14 +566,17 @@ void wss_rescan_work(struct work_struct *work)
 	}
 	mutex_unlock(&sess->look_mutex);
 	memalloc_noio_restore(noio);
-	/* For want of memory, or of a free memory region: no reason to give up a connection that may help to free some. */
+	/*
+	 * Without memory or a free memory region the connection is kept, as it may help to free
+	 * some.
+	 */
 	if (ret == -ENOMEM) {
 		if (all)
 			WRITE_ONCE(sess->rescan_all, true);
 		again = min_t(unsigned long, again, HZ);
 		ret = 0;
 	}
-	/* Recovery looks until it has seen them all. */
+	/* After a new login recovery has revalidated all volumes. */
 	if (ret && atomic_read(&sess->logins) == login)
 		wss_session_error(sess, "what changed on the target could not be found out");
 	else if (again != ULONG_MAX && READ_ONCE(sess->state) == WSS_LIVE)
@@ -540,8 +584,8 @@ void wss_rescan_work(struct work_struct *work)
 }
 
 /**
- * wss_session_changed - the target reports that something changed
- * @sess: its volumes are looked at; their LUNs denote what they did, so that requests go on
+ * wss_session_changed - process a report of a change that leaves LUNs as they are
+ * @sess: its volumes are revalidated, while their requests go on
  *
  * Context: any.
  */
@@ -553,10 +597,11 @@ void wss_session_changed(struct wss_session *sess)
 }
 
 /**
- * wss_session_doubt - the target reports other units, or other identities of them
- * @sess: each of its volumes is identified before another request of it goes out
+ * wss_session_doubt - process a report of changed units, or changed identities of units
+ * @sess: each of its volumes is identified before another request of it is sent
  *
- * What is in flight may have reached another unit already. The report comes once: with the answer to any command.
+ * Commands in flight may have reached another unit already. The target reports the change once,
+ * with the response to any command.
  *
  * Context: any.
  */
@@ -567,7 +612,7 @@ void wss_session_doubt(struct wss_session *sess)
 
 	spin_lock_irqsave(&sess->lock, flags);
 	atomic_inc(&sess->changes);
-	atomic_inc(&sess->doubts); /* with the states: see wss_volume_confirm() */
+	atomic_inc(&sess->doubts); /* together with the states: see wss_volume_confirm() */
 	list_for_each_entry(vol, &sess->volumes, node) {
 		if (vol->state != WSS_VOLUME_PRESENT)
 			continue;
@@ -580,7 +625,7 @@ void wss_session_doubt(struct wss_session *sess)
 }
 
 /**
- * wss_session_news - follow what a sense reports
+ * wss_session_news - process what sense data reports about units
  * @sess: the session
  * @news: from wss_judge()
  *
@@ -595,11 +640,11 @@ void wss_session_news(struct wss_session *sess, enum wss_news news)
 }
 
 /**
- * wss_session_attention - follow a unit attention that the answer to a command of the driver's own has brought
+ * wss_session_attention - process a unit attention in the response to a command of the driver's own
  * @sess: the session
- * @sense: of the answer
+ * @sense: of the response
  *
- * Other sense is about the command.
+ * Other sense data concerns the command.
  *
  * Context: any.
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Volumes as disks: creation, limits, removal. What changes while they are mapped is in revalidate.c.
+ * Volumes as disks: creation, limits, removal. Changes while they are mapped are in revalidate.c.
  */
 #include <linux/idr.h>
 #include <linux/module.h>
@@ -12,7 +12,10 @@
 #include "wss.h"
 
 static DEFINE_IDA(wss_volume_ida);
-/* That are not freed yet: some may be so after their disk's last user has let go of the module. */
+/*
+ * Volumes that are not freed yet. Some are freed after the last user of their disk has put the
+ * module.
+ */
 static atomic_t wss_volumes_left = ATOMIC_INIT(0);
 static DECLARE_WAIT_QUEUE_HEAD(wss_volumes_wait);
 
@@ -51,9 +54,10 @@ static void wss_volume_free(struct kref *refs)
 }
 
 /**
- * wss_volumes_await - module exit: wait until all volumes are freed, and nobody is inside wss_volume_free()
+ * wss_volumes_await - module exit: wait until all volumes are freed and wss_volume_free() has
+ * returned
  *
- * Whoever closes a disk puts the module first, and then the disk, which frees the volume.
+ * Closing a disk puts the module first and the disk after that, and the disk frees the volume.
  */
 void wss_volumes_await(void)
 {
@@ -70,7 +74,7 @@ void wss_volume_put(struct wss_volume *vol)
 	kref_put(&vol->refs, wss_volume_free);
 }
 
-/* Of a disk that was added. */
+/* Called for disks that were added only. */
 static void wss_free_disk(struct gendisk *disk)
 {
 	struct wss_volume *vol = disk->private_data;
@@ -87,13 +91,13 @@ static const struct block_device_operations wss_fops = {
 	.pr_ops = &wss_pr_ops,
 };
 
-/** wss_sectors - size of a volume for the block layer */
+/** wss_sectors - size of a volume in sectors, for the block layer */
 sector_t wss_sectors(const struct wss_volume *vol)
 {
 	return vol->limits.blocks << (vol->block_shift - SECTOR_SHIFT);
 }
 
-/* Blocks as sectors that an int holds. */
+/* Converts blocks to sectors, limited to what an unsigned int holds. */
 static unsigned int wss_clamp_sectors(const struct wss_volume *vol, u64 blocks)
 {
 	return min_t(u64, blocks, UINT_MAX >> vol->block_shift)
@@ -129,7 +133,7 @@ static void wss_limit_transfer(const struct wss_volume *vol, struct queue_limits
 	queue->max_hw_sectors = sectors;
 	queue->max_segments = device->segments;
 	if (!sess->opts.mlockv)
-		queue->max_segment_size = SZ_4K; /* each is a region: gaps do not matter */
+		queue->max_segment_size = SZ_4K; /* each segment is a region: gaps do not matter */
 	else if (device->gaps)
 		queue->max_segment_size = device->mapping;
 	else
@@ -138,7 +142,7 @@ static void wss_limit_transfer(const struct wss_volume *vol, struct queue_limits
 }
 
 /**
- * wss_limit_queue - limits of a volume, and of its session's RDMA device, for the block layer
+ * wss_limit_queue - queue limits of a volume and of its session's RDMA device
  * @vol: the volume
  * @queue: filled; zeroed by the caller
  */
@@ -152,13 +156,13 @@ void wss_limit_queue(const struct wss_volume *vol, struct queue_limits *queue)
 	queue->io_opt = min_t(u64, (u64)limits->opt_blocks << vol->block_shift, SZ_16M);
 	wss_limit_transfer(vol, queue);
 	wss_limit_discard(vol, queue);
-	/* Without a stated limit, as much as the oldest WRITE SAME takes. */
+	/* Without a reported limit, the maximum of the oldest WRITE SAME, WRITE SAME(10). */
 	if (limits->write_same && !READ_ONCE(vol->no_write_same))
 		queue->max_write_zeroes_sectors =
 			wss_clamp_sectors(vol, limits->max_same_blocks ?: 0xffff);
 }
 
-/** wss_features - kind of cache and medium for the block layer */
+/** wss_features - write cache and medium of a volume, for the block layer */
 blk_features_t wss_features(const struct wss_volume *vol)
 {
 	const struct wss_limits *limits = &vol->limits;
@@ -195,7 +199,10 @@ static struct wss_volume *wss_volume_alloc(struct wss_session *sess, const struc
 	return vol;
 }
 
-/* In the list before it is visible: recovery must find it as soon as it may have requests. */
+/*
+ * Adds the volume to its session's list. This precedes device_add_disk(): recovery must find the
+ * volume as soon as it may have requests.
+ */
 static int wss_volume_list(struct wss_volume *vol, int changes, struct wss_error *err)
 {
 	struct wss_session *sess = vol->sess;
@@ -203,7 +210,10 @@ static int wss_volume_list(struct wss_volume *vol, int changes, struct wss_error
 
 	mutex_lock(&sess->mutex);
 	spin_lock_irq(&sess->lock);
-	/* From here on every login, and every change that the target reports, has the volume looked at. */
+	/*
+	 * From here on every login, and every change that the target reports, revalidates the
+	 * volume.
+	 */
 	if (atomic_read(&sess->changes) == changes)
 		list_add_tail(&vol->node, &sess->volumes);
 	else
@@ -235,7 +245,10 @@ static int wss_volume_add_disk(struct wss_volume *vol, int changes, struct wss_e
 	vol->disk = wss_alloc_disk(&sess->tags, &limits, wss_features(vol), vol);
 	if (IS_ERR(vol->disk))
 		return wss_fail(err, PTR_ERR(vol->disk), "no memory for a disk");
-	/* Until it is released; one that cannot be added stays in the count, which costs no more than a keeper (tags.c). */
+	/*
+	 * Until the disk is released. A disk that cannot be added stays in the count, at the cost
+	 * of a keeper at most (tags.c).
+	 */
 	atomic_inc(&sess->disks);
 	snprintf(vol->disk->disk_name, sizeof(vol->disk->disk_name), "wss%d", vol->index);
 	vol->disk->fops = &wss_fops;
@@ -258,11 +271,11 @@ put:
 }
 
 /**
- * wss_volume_create - make a disk of a logical unit
+ * wss_volume_create - create a disk for a logical unit
  * @sess: its session, live
- * @id: which
- * @changes: sess->changes before the unit was looked for
- * @err: says why not
+ * @id: the unit
+ * @changes: sess->changes before the search for the unit
+ * @err: the reason of a failure
  *
  * Context: sleeps; reads the partition table, thus does I/O; after wss_tags_share().
  * Return: the volume, or an error pointer; -EAGAIN: @id may be out of date.
@@ -292,9 +305,9 @@ free:
 }
 
 /**
- * wss_volume_set_state - a volume becomes unsure, absent or dead
+ * wss_volume_set_state - make a volume unsure, absent or dead
  * @vol: the volume
- * @to: the new state; nothing follows WSS_VOLUME_DEAD
+ * @to: the new state; WSS_VOLUME_DEAD is final
  *
  * Context: sess->mutex held.
  */
@@ -310,12 +323,13 @@ void wss_volume_set_state(struct wss_volume *vol, enum wss_volume_state to)
 }
 
 /**
- * wss_volume_confirm - the target's unit at vol->id.lun is the volume's: it is present
+ * wss_volume_confirm - make a volume present: the target's unit at vol->id.lun is its own
  * @vol: the volume
- * @doubts: sess->doubts before the target was asked
+ * @doubts: sess->doubts before the unit was identified
  *
  * Context: sess->mutex held.
- * Return: false: the volume is dead, or the target has reported other units since, so that nothing is confirmed.
+ * Return: false without a change, if the volume is dead or the target has reported changed units
+ * since.
  */
 bool wss_volume_confirm(struct wss_volume *vol, int doubts)
 {
@@ -332,7 +346,7 @@ bool wss_volume_confirm(struct wss_volume *vol, int doubts)
 }
 
 /**
- * wss_volume_quiesce - let no submitter run any more; wss_volume_unquiesce() is its mirror
+ * wss_volume_quiesce - stop all submitters of a volume; wss_volume_unquiesce() is its mirror
  * @vol: the volume
  *
  * Context: sleeps; sess->mutex held.
@@ -347,7 +361,7 @@ void wss_volume_quiesce(struct wss_volume *vol)
 }
 
 /**
- * wss_volume_unquiesce - let requests go out again, those that waited first
+ * wss_volume_unquiesce - let requests be submitted again, the waiting ones first
  * @vol: the volume
  *
  * Context: sess->mutex held.
@@ -363,7 +377,7 @@ void wss_volume_unquiesce(struct wss_volume *vol)
 }
 
 /**
- * wss_volume_kill - requests of a volume fail from now on, waiting ones too
+ * wss_volume_kill - fail all requests of a volume from now on, waiting ones too
  * @vol: the volume
  *
  * Context: sess->mutex held.
@@ -376,12 +390,12 @@ void wss_volume_kill(struct wss_volume *vol)
 }
 
 /**
- * wss_volume_claim - decide that a volume is removed; wss_volume_remove() follows
+ * wss_volume_claim - claim a volume for removal; wss_volume_remove() follows
  * @vol: in its session's list, under sess->mutex
  * @force: also while it is open, or still being mapped
- * @err: says why not
+ * @err: the reason of a failure
  *
- * Return: 0, with a reference, and nobody else claims it; or -EBUSY.
+ * Return: 0 with a reference, and no other caller can claim it; or -EBUSY.
  */
 int wss_volume_claim(struct wss_volume *vol, bool force, struct wss_error *err)
 {
@@ -402,7 +416,7 @@ int wss_volume_claim(struct wss_volume *vol, bool force, struct wss_error *err)
 	return why ? wss_fail(err, -EBUSY, "/dev/%s %s", vol->disk->disk_name, why) : 0;
 }
 
-/* Context: sess->mutex held. Return: whether no request of any of its disks may go out any more. */
+/* Context: sess->mutex held. Return: true if all volumes of the session are dead. */
 static bool wss_volumes_dead(struct wss_session *sess)
 {
 	struct wss_volume *vol;
@@ -415,7 +429,7 @@ static bool wss_volumes_dead(struct wss_session *sess)
 }
 
 /**
- * wss_volume_force - whoever removes a volume waits for no request any more
+ * wss_volume_force - make the removal of a volume wait for no request any more
  * @vol: claimed
  *
  * Context: sess->mutex held.
@@ -427,17 +441,18 @@ void wss_volume_force(struct wss_volume *vol)
 	if (list_empty(&vol->node))
 		return;
 	wss_volume_kill(vol);
-	/* Do not wait for a target that may be hung when nobody else needs the connection. */
+	/* If no other volume needs the connection, do not wait for a target that may be hung. */
 	if (wss_volumes_dead(sess))
 		wss_session_error(sess, "forced unmap");
 }
 
 /**
  * wss_volume_remove - mirror of wss_volume_create()
- * @vol: claimed; freed when the last opener is gone
+ * @vol: claimed; freed when the last opener has left
  * @force: its requests fail
  *
- * Context: sleeps, bounded where @force: if the target does not answer, requests are failed. Else it waits for requests.
+ * Context: sleeps. With @force the wait is bounded: if the target does not answer, requests fail.
+ * Otherwise it lasts until all requests have ended.
  */
 void wss_volume_remove(struct wss_volume *vol, bool force)
 {
@@ -445,7 +460,10 @@ void wss_volume_remove(struct wss_volume *vol, bool force)
 	struct gendisk *disk = vol->disk;
 
 	mutex_lock(&sess->mutex);
-	/* From here recovery lets go of this volume's requests by itself (wss_release_removed). */
+	/*
+	 * From here on recovery fails this volume's requests without waiting
+	 * (wss_release_removed()).
+	 */
 	if (force)
 		wss_volume_force(vol);
 	else if (!list_empty(&vol->node) && (READ_ONCE(sess->state) != WSS_LIVE ||
@@ -453,7 +471,7 @@ void wss_volume_remove(struct wss_volume *vol, bool force)
 		wss_volume_kill(vol);
 	mutex_unlock(&sess->mutex);
 
-	/* Who maps it reads the partition table: that fails now, if it has to. */
+	/* A map in progress reads the partition table. If necessary, that read fails now. */
 	wait_for_completion(&vol->mapped);
 	if (vol->added) {
 		del_gendisk(disk);
@@ -464,8 +482,8 @@ void wss_volume_remove(struct wss_volume *vol, bool force)
 }
 
 /**
- * wss_volumes_lose_cache - the target's machine was started anew
- * @sess: its volumes may have lost what was acknowledged and not flushed; they say so at the next flush
+ * wss_volumes_lose_cache - mark volumes whose acknowledged, unflushed writes may be lost
+ * @sess: the target's boot id has changed; the next flush of a marked volume fails
  */
 void wss_volumes_lose_cache(struct wss_session *sess)
 {
