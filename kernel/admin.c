@@ -2,12 +2,12 @@
 /*
  * Administrative commands: discovery, revalidation, persistent reservations.
  *
- * They do not go through a disk's queue, because they are needed before there is one and while
- * queues are quiesced. Channel 0 keeps a slot and a credit for them beyond those of blk-mq, so they
- * work when I/O has used up everything else. One at a time; each is bounded in time.
+ * They do not use a disk's queue, because they are needed before there is one and while queues are
+ * quiesced. Channel 0 reserves a slot and a credit for them, so that they work when I/O has used
+ * all others. One command at a time; each is bounded in time.
  *
- * A logical unit that does not answer is no reason to give up the connection, which serves others as well: the
- * command is aborted, and the unit may answer later.
+ * If a logical unit does not answer, the connection is kept, because it serves other units as well.
+ * The command is aborted, and the unit may answer later.
  */
 #include <linux/delay.h>
 
@@ -15,11 +15,14 @@
 #include "log.h"
 #include "wss.h"
 
-/* UNIT ATTENTION after a login, BUSY while the target starts: worth asking again. */
+/* Retries for UNIT ATTENTION after a login and for BUSY while the target starts. */
 #define WSS_ADMIN_TRIES 10
 #define WSS_ADMIN_RETRY_MS 100
 
-/* A command: its data goes from @list to the target, or, without @list, comes into sess->admin.buffer. */
+/*
+ * A command. Its data is sent from @list to the target, or, without @list, received in
+ * sess->admin.buffer.
+ */
 struct wss_admin_command {
 	const u8 *lun;
 	const u8 *cdb;
@@ -47,7 +50,7 @@ static void wss_admin_wait(struct wss_session *sess, u32 ms)
 	wait_event_timeout(sess->wait, wss_admin_ended(sess), msecs_to_jiffies(ms));
 }
 
-/* The command was not answered in time: it ends here, or with the connection. */
+/* The command has timed out: the abort ends it, or the end of the connection does. */
 static int wss_admin_abort(struct wss_slot *slot, u32 timeout_ms, struct wss_error *err)
 {
 	struct wss_session *sess = slot->chan->sess;
@@ -58,8 +61,8 @@ static int wss_admin_abort(struct wss_slot *slot, u32 timeout_ms, struct wss_err
 		wss_admin_wait(sess, WSS_COMPLETION_TIMEOUT_MS);
 	done = smp_load_acquire(&sess->admin.done); /* pairs with wss_admin_finish() */
 	if (done && !sess->admin.error)
-		return 0; /* answered after all */
-	/* The buffer is the device's until the channel is torn down. */
+		return 0; /* answered meanwhile */
+	/* The device owns the buffer until the channel is torn down. */
 	if (!done)
 		wss_session_error(sess, "the target neither answers an administrative command nor ends it");
 	return wss_fail(err, done ? -EBUSY : -ETIMEDOUT, "no answer within %u ms", timeout_ms);
@@ -75,7 +78,10 @@ static int wss_admin_end(struct wss_slot *slot, struct wss_error *err)
 		return sess->admin.error ? wss_admin_broken(sess, sess->admin.error, err) : 0;
 	if (wss_admin_ended(sess))
 		return wss_admin_broken(sess, -ENOTCONN, err);
-	/* Several units that do not answer must not add up where others wait for the walk; which may be over by now. */
+	/*
+	 * Further silent units get less time, because requests may wait for the walk. The walk may
+	 * be over by now.
+	 */
 	if (timeout_ms < WSS_ADMIN_TIMEOUT_MS)
 		cmpxchg(&sess->patience_ms, timeout_ms, WSS_ADMIN_BRIEF_MS);
 	return wss_admin_abort(slot, timeout_ms, err);
@@ -147,7 +153,7 @@ static int wss_admin_once(struct wss_session *sess, const struct wss_admin_comma
 	if (ret) {
 		sess->admin.busy = false;
 		atomic_inc(&slot->chan->credits);
-		/* Not with the number that it has: that could pass for an answer of the target. */
+		/* Not @ret itself: callers would take it for a response of the target. */
 		return wss_fail(err, -ENOMEM, "no memory region for an administrative command");
 	}
 	wss_slot_start(slot, NULL, 0);
@@ -165,7 +171,7 @@ static void wss_fault_refusal(struct wss_session *sess, const u8 lun[8])
 	sess->admin.sense = wss_forced_sense();
 }
 
-/* Return: bytes that did not move, or -errno as of wss_admin_command(). */
+/* Return: bytes that were not transferred, or -errno as of wss_admin_command(). */
 static int wss_admin_run(struct wss_session *sess, const struct wss_admin_command *command, struct wss_error *err)
 {
 	const struct wss_sense *sense = &sess->admin.sense;
@@ -196,17 +202,18 @@ static int wss_admin_run(struct wss_session *sess, const struct wss_admin_comman
 }
 
 /**
- * wss_admin_command - one command, answered into sess->admin.buffer
+ * wss_admin_command - execute a command, whose response is in sess->admin.buffer
  * @sess: its channel 0 is up
  * @lun: logical unit
  * @cdb: the command
  * @cdb_len: its length, at most 16
- * @bytes: at most so much data comes back
- * @err: says why not
+ * @bytes: maximum of data to receive
+ * @err: the reason of a failure
  *
- * Context: sleeps, bounded. sess->admin_mutex held: the answer is the caller's until he lets go.
- * Return: bytes that came back, or -errno; -EREMOTEIO: the target refused, see sess->admin.sense; -EBUSY: it
- * may answer later.
+ * Context: sleeps, bounded. sess->admin_mutex held; the response is valid until the caller unlocks
+ * it.
+ * Return: bytes received, or -errno; -EREMOTEIO: the target rejected the command, see
+ * sess->admin.sense; -EBUSY: it may answer later.
  */
 int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
 		      unsigned int cdb_len, u32 bytes, struct wss_error *err)
@@ -218,14 +225,14 @@ int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
 }
 
 /**
- * wss_admin_send - one command with a parameter list
+ * wss_admin_send - execute a command with a parameter list
  * @sess: its channel 0 is up
  * @lun: logical unit
  * @cdb: the command
  * @cdb_len: its length, at most 16
  * @list: the list
  * @bytes: its length, at most WSS_ADMIN_BYTES
- * @err: says why not
+ * @err: the reason of a failure
  *
  * Context: as wss_admin_command().
  * Return: 0 or -errno.
@@ -239,11 +246,11 @@ int wss_admin_send(struct wss_session *sess, const u8 lun[8], const u8 *cdb, uns
 }
 
 /**
- * wss_log_out - tell the target that we go
+ * wss_log_out - send SRP_I_LOGOUT to the target
  * @sess: no request is in flight; its state is REMOVING
  *
- * The target answers by closing the connection. That it does so is not needed, only polite to wait
- * for.
+ * The target answers by closing the connection. The driver waits for this for a short time, but
+ * does not need it.
  *
  * Context: sleeps, at most WSS_LOGOUT_TIMEOUT_MS.
  */

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Authentication: each channel proves that it knows the secret of `initiator=`, and has the target
- * prove the same, between the login and the first command (Documentation/protocol.md, 5.5).
+ * Authentication: each channel proves that it knows the secret of `initiator=`, and the target
+ * proves the same, between the login and the first command (Documentation/protocol.md, 5.5).
  *
- * The secret is a key of type `logon`, named `wss:NAME`, which user space can add but not read. It is
- * looked up in the keyrings of whoever maps, and stays in the key, which the session refers to: no
- * copy of it is anywhere else, and revoking the key ends reconnections.
+ * The secret is a key of type `logon`, named `wss:NAME`, which user space can add but not read. The
+ * driver looks it up in the keyrings of the process that maps, and keeps a reference to the key in
+ * the session, but no copy of the secret. Revoking the key prevents reconnections.
  *
- * It runs in the starter of a channel; what the target says comes from the completion queue's softirq.
+ * The exchange runs in the context that starts the channel. The target's messages arrive in the
+ * softirq of the completion queue.
  */
 #include <crypto/algapi.h>
 #include <crypto/hash.h>
@@ -19,16 +20,16 @@
 #include "log.h"
 #include "wss.h"
 
-/* For each of the target's two messages. */
+/* Time-out for each of the target's two messages. */
 #define WSS_AUTH_TIMEOUT_MS 5000
 #define WSS_AUTH_POLL_MS 1
 
 #ifdef CONFIG_KEYS
 
 /**
- * wss_auth_find_key - the secret of opts->initiator, from the keyrings of the caller
- * @opts: gets a reference in opts->key, which wss_auth_put_key() gives back; none without initiator=
- * @err: says how to give it
+ * wss_auth_find_key - find the key of opts->initiator in the keyrings of the caller
+ * @opts: gets a reference in opts->key, which wss_auth_put_key() releases; none without initiator=
+ * @err: the reason of a failure, and how to add the key
  * Return: 0 or -errno.
  */
 int wss_auth_find_key(struct wss_options *opts, struct wss_error *err)
@@ -50,8 +51,8 @@ int wss_auth_find_key(struct wss_options *opts, struct wss_error *err)
 }
 
 /**
- * wss_auth_get_key - one more user of the key
- * @opts: copied from others, whose reference it shares until now
+ * wss_auth_get_key - take a reference to the key
+ * @opts: a copy of options that own a reference
  */
 void wss_auth_get_key(struct wss_options *opts)
 {
@@ -70,7 +71,7 @@ void wss_auth_put_key(struct wss_options *opts)
 	opts->key = NULL;
 }
 
-/* A keyed hash, ready for wss_auth_proof(). */
+/* Allocates a keyed hash for wss_auth_proof(). */
 static struct crypto_shash *wss_auth_hash(struct wss_session *sess, struct wss_error *err)
 {
 	const struct user_key_payload *payload;
@@ -153,7 +154,7 @@ static int wss_auth_proof(struct crypto_shash *hash, const struct wss_auth *auth
 }
 
 /**
- * wss_auth_recv - CHALLENGE or RESULT came
+ * wss_auth_recv - process AUTH_CHALLENGE or AUTH_RESULT
  * @chan: the channel
  * @data: the message, not checked
  * @bytes: its length, up to WSS_SRP_MAX_TI_IU_LEN
@@ -198,7 +199,7 @@ static void wss_auth_poll(struct wss_chan *chan)
 static int wss_auth_wait(struct wss_chan *chan, struct wss_error *err)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(WSS_AUTH_TIMEOUT_MS);
-	/* Nobody else polls a polled channel yet. */
+	/* No task polls a polled channel yet. */
 	unsigned long nap = chan->polled ? msecs_to_jiffies(WSS_AUTH_POLL_MS) :
 					   msecs_to_jiffies(WSS_AUTH_TIMEOUT_MS);
 	long left;
@@ -276,12 +277,12 @@ static int wss_auth_converse(struct wss_chan *chan, struct crypto_shash *hash,
 }
 
 /**
- * wss_auth_channel - prove who we are, and have the target do the same
+ * wss_auth_channel - authenticate both ends of a channel to each other
  * @chan: logged in; nothing was sent on it yet
- * @err: says why not
+ * @err: the reason of a failure
  *
  * Context: sleeps, bounded and interruptible.
- * Return: 0, also where there is no secret; or -errno, and the channel is of no use.
+ * Return: 0, also without a secret; or -errno, and the channel must not be used.
  */
 int wss_auth_channel(struct wss_chan *chan, struct wss_error *err)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Where kernels differ. The driver is written for the newest kernel; this file gives an older one
- * what it lacks. Kbuild looks into the headers for what there is (WSS_HAVE_*): distributions carry
- * newer interfaces in older versions, so that a version number says nothing.
+ * Differences between kernel versions. The driver is written for the newest kernel; this file adds
+ * what an older one lacks. Kbuild searches the kernel's headers for each interface (WSS_HAVE_*),
+ * because distributions backport newer interfaces, so that the version number does not show them.
  *
- * Built for and run on Debian's 6.1, 6.12 and 7.3. A kernel that is half way from one to the other in one
- * of these interfaces does not compile.
+ * Built for and run on Debian's 6.1, 6.12 and 7.3. A kernel with an intermediate form of one of
+ * these interfaces does not compile.
  */
 #ifndef WSS_COMPAT_H
 #define WSS_COMPAT_H
@@ -24,7 +24,7 @@
 #define WSS_CLASS_CONST
 #endif
 
-#ifdef WSS_HAVE_ASSIGN_STR /* from the source that __string() was given */
+#ifdef WSS_HAVE_ASSIGN_STR /* takes the source from __string() */
 #define wss_assign_str(field, source) __assign_str(field)
 #else
 #define wss_assign_str(field, source) __assign_str(field, source)
@@ -57,14 +57,14 @@ struct pr_held_reservation {
 };
 #endif
 
-/* The only behaviour in newer kernels, a choice in older ones */
+/* Always on in newer kernels, a flag in older ones */
 #ifdef WSS_HAVE_MERGE_FLAG
 #define WSS_TAGS_MERGE BLK_MQ_F_SHOULD_MERGE
 #else
 #define WSS_TAGS_MERGE 0
 #endif
 
-/** wss_rq_sgl - fill @sgl with the pages of a request; their number */
+/** wss_rq_sgl - fill @sgl with the segments of a request; returns their number */
 static inline int wss_rq_sgl(struct request *rq, struct scatterlist *sgl)
 {
 #ifdef WSS_HAVE_MAP_SG_QUEUE
@@ -81,7 +81,10 @@ static inline void wss_free_queue(struct request_queue *q)
 	blk_mq_destroy_queue(q);
 	blk_put_queue(q);
 #else
-	/* In 6.1 blk_mq_destroy_queue() puts the queue, until 6.1.y took over that it does not: see which it is. */
+	/*
+	 * In 6.1 blk_mq_destroy_queue() puts the queue. Later versions of 6.1.y do not. The
+	 * reference count shows which it is.
+	 */
 	WARN_ON_ONCE(!blk_get_queue(q));
 	blk_mq_destroy_queue(q);
 	if (kref_read(&q->kobj.kref) > 1)
@@ -101,12 +104,13 @@ static inline void wss_unfreeze(struct request_queue *q)
 }
 
 /*
- * Lists of requests: with a tail in newer kernels, their first one only in older ones
+ * Lists of requests: with a tail pointer in newer kernels, only with the first request in older
+ * ones
  */
 #ifdef WSS_HAVE_RQ_LIST
 #define WSS_RQ_LIST struct rq_list
 
-/** wss_rq_list_put_back - what queue_rqs could not take, in its order */
+/** wss_rq_list_put_back - put back the requests that queue_rqs could not send, in their order */
 static inline void wss_rq_list_put_back(struct rq_list *list, struct request *first,
 					struct request *last)
 {
@@ -134,10 +138,10 @@ static inline bool wss_batch_empty(const struct io_comp_batch *iob)
 #endif
 
 /*
- * Limits of a queue: given with its creation, features among them; set one by one in older kernels
+ * Queue limits and features: passed at the creation of a queue; set one by one in older kernels
  */
 #ifdef WSS_HAVE_FEATURES
-/** wss_alloc_disk - a disk with @limits and @features, or an error pointer */
+/** wss_alloc_disk - allocate a disk with @limits and @features; or an error pointer */
 static inline struct gendisk *wss_alloc_disk(struct blk_mq_tag_set *set,
 					     struct queue_limits *limits, blk_features_t features,
 					     void *data)
@@ -147,8 +151,8 @@ static inline struct gendisk *wss_alloc_disk(struct blk_mq_tag_set *set,
 }
 
 /*
- * Who writes to a limit in sysfs holds the lock and waits for the queue's requests, which may wait for recovery, which may
- * have called here. So nobody waits for the lock.
+ * Takes the lock of the limits without waiting. A write to a limit in sysfs holds the lock while it
+ * waits for the queue's requests. These may wait for recovery, which may have called this function.
  */
 static inline bool wss_lock_limits(struct request_queue *q, struct queue_limits *limits)
 {
@@ -158,7 +162,10 @@ static inline bool wss_lock_limits(struct request_queue *q, struct queue_limits 
 	return true;
 }
 
-/** wss_change_cache - another kind of write cache, while requests go on; false: somebody else changes the limits */
+/**
+ * wss_change_cache - change the kind of write cache, while requests go on; false: another user is
+ * changing the limits
+ */
 static inline bool wss_change_cache(struct request_queue *q, blk_features_t features)
 {
 	const blk_features_t cache = BLK_FEAT_WRITE_CACHE | BLK_FEAT_FUA;
@@ -167,16 +174,17 @@ static inline bool wss_change_cache(struct request_queue *q, blk_features_t feat
 	if (!wss_lock_limits(q, &limits))
 		return false;
 	limits.features = (limits.features & ~cache) | (features & cache);
-	/* Cannot fail: the limits were good before. */
+	/* Cannot fail: the limits were valid before. */
 	WARN_ON_ONCE(queue_limits_commit_update(q, &limits));
 	return true;
 }
 
 /**
- * wss_change_limits - the target's limits are others now; those of the device stay
+ * wss_change_limits - apply new limits of the target; those of the device stay
  *
- * Requests go on: some that were cut for the old limits may still come. The queue is not frozen, because it could not be
- * while requests wait for the target. Return: 0; -EBUSY: somebody else changes them; or another -errno.
+ * Requests go on: some that were split for the old limits may still come. The queue is not frozen,
+ * because a freeze does not end while requests wait for the target. Return: 0; -EBUSY: another user
+ * is changing the limits; or another -errno.
  */
 static inline int wss_change_limits(struct request_queue *q, const struct queue_limits *to)
 {
@@ -196,7 +204,7 @@ static inline int wss_change_limits(struct request_queue *q, const struct queue_
 	return queue_limits_commit_update(q, &limits);
 }
 
-/** wss_alloc_queue - a queue without a disk, or an error pointer */
+/** wss_alloc_queue - allocate a queue without a disk; or an error pointer */
 static inline struct request_queue *wss_alloc_queue(struct blk_mq_tag_set *set)
 {
 	return blk_mq_alloc_queue(set, NULL, NULL);
@@ -220,7 +228,10 @@ static inline void wss_set_limits(struct request_queue *q, const struct queue_li
 	blk_queue_physical_block_size(q, limits->physical_block_size);
 	blk_queue_io_min(q, limits->io_min);
 	blk_queue_io_opt(q, limits->io_opt);
-	/* This one, and the limit of discards, take back what a user has set below. */
+	/*
+	 * Setting max_hw_sectors, or the limit of discards, resets the user's setting below it. So
+	 * set them only if they change.
+	 */
 	if (queue_max_hw_sectors(q) != limits->max_hw_sectors)
 		blk_queue_max_hw_sectors(q, limits->max_hw_sectors);
 	blk_queue_max_segments(q, limits->max_segments);
@@ -269,7 +280,7 @@ static inline struct request_queue *wss_alloc_queue(struct blk_mq_tag_set *set)
 #endif
 
 /**
- * wss_forbid - the target refuses an operation: the block layer is not to send it any more
+ * wss_forbid - let the block layer not send an operation any more, because the target rejects it
  *
  * Context: any.
  */

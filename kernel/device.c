@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The RDMA devices of the machine, as far as sessions use them.
+ * The RDMA devices of the machine, and the sessions that use them.
  *
- * A device may be removed at any time. A session that uses it is on the device's list from the moment
- * it has a reference to it, in whatever state the session is; both change together under one mutex. So
- * removal reaches every session that it then waits for, and each lets go at once, because losing the
- * device is losing the connection.
+ * A device may be removed at any time. A session that uses it is on the device's list as long as it
+ * has a reference to it, in any state of the session. Both change together under one mutex. So a
+ * removal reaches every session that it then waits for. Each session releases the device at once,
+ * because the loss of the device is a loss of the connection.
  */
 #include "wss.h"
 
 static LIST_HEAD(wss_devices);
-/* Protects wss_devices, and who uses each of them. */
+/* Protects wss_devices, and the list of sessions of each device. */
 static DEFINE_MUTEX(wss_devices_mutex);
 
 /**
@@ -39,7 +39,8 @@ int wss_device_get(struct wss_session *sess, struct ib_device *ibdev)
 
 /**
  * wss_device_put - mirror of wss_device_get()
- * @sess: the session; nothing of it is left on its device, which may be gone right after
+ * @sess: the session; it owns nothing on its device any more. The device may be removed right after
+ *	this call
  */
 void wss_device_put(struct wss_session *sess)
 {
@@ -86,7 +87,7 @@ static void wss_device_remove(struct ib_device *ibdev, void *client_data)
 		mutex_unlock(&wss_devices_mutex);
 		return;
 	}
-	/* No session takes it into use any more; those that did are all on the list. */
+	/* No further session can use the device; those that do are all on the list. */
 	list_del(&found->node);
 	found->removed = true;
 	list_for_each_entry(sess, &found->sessions, wdev_node)
@@ -96,7 +97,7 @@ static void wss_device_remove(struct ib_device *ibdev, void *client_data)
 	mutex_unlock(&wss_devices_mutex);
 
 	wait_for_completion(&found->unused);
-	/* The last user may still hold the mutex. */
+	/* The last session may still hold the mutex. */
 	mutex_lock(&wss_devices_mutex);
 	mutex_unlock(&wss_devices_mutex);
 	kfree(found);
@@ -109,7 +110,7 @@ static struct ib_client wss_ib_client = {
 };
 
 /**
- * wss_devices_init - begin to follow the devices of the machine
+ * wss_devices_init - register for the machine's RDMA devices
  * Return: 0 or -errno.
  */
 int wss_devices_init(void)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reasons in words. What reaches a user - last_error, the kernel log, the terminal - says what happened, not which
- * number the kernel has for it.
+ * Error messages. Texts for users (last_error, the kernel log, the terminal) describe what happened
+ * instead of an errno value.
  */
 #include <linux/errno.h>
 
@@ -39,7 +39,7 @@ static const struct {
 };
 
 /**
- * wss_reason - a kernel error in words
+ * wss_reason - text for an errno value
  * @error: errno value, of either sign
  * Return: a constant string.
  */
@@ -55,9 +55,9 @@ const char *wss_reason(int error)
 }
 
 /**
- * wss_logout_reason - why the target ended the connection, in words
- * @logout: its message
- * @bytes: length of it
+ * wss_logout_reason - text for the reason of an SRP_T_LOGOUT
+ * @logout: the message
+ * @bytes: its length
  * Return: a constant string.
  */
 const char *wss_logout_reason(const struct wss_srp_t_logout *logout, u32 bytes)
@@ -79,10 +79,10 @@ const char *wss_logout_reason(const struct wss_srp_t_logout *logout, u32 bytes)
 }
 
 /**
- * wss_fail - note why something failed
+ * wss_fail - store an error message
  * @err: filled
  * @errno_value: returned
- * @fmt: text for people
+ * @fmt: the message, for users
  * Return: @errno_value.
  */
 int wss_fail(struct wss_error *err, int errno_value, const char *fmt, ...)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Faults to order (fault.h).
+ * Fault injection (fault.h).
  */
 #include <linux/atomic.h>
 #include <linux/fault-inject.h>
@@ -50,7 +50,7 @@ static bool wss_should_fail(enum wss_fault fault)
 	return should_fail(&wss_fault_attrs[fault], 1);
 }
 
-/* An attribute may be switched on at any time, unseen by us: so the hooks are always there. */
+/* A fault attribute may be enabled at any time without notice, so the hooks are always active. */
 static void wss_create_attrs(struct dentry *folder)
 {
 #define WSS_FAULT_FILE(name, help) \
@@ -96,11 +96,11 @@ static const struct kernel_param_ops wss_fault_ops = {
 WSS_FAULTS(WSS_FAULT_PARAM)
 
 /**
- * wss_fault_fires - does this fault happen now?
- * @fault: which
+ * wss_fault_fires - test whether a fault happens now
+ * @fault: the fault
  *
  * Context: any.
- * Return: true as often as was ordered.
+ * Return: true as often as was requested.
  */
 bool wss_fault_fires(enum wss_fault fault)
 {
@@ -112,8 +112,8 @@ bool wss_fault_fires(enum wss_fault fault)
 }
 
 /**
- * wss_faults_init - fault attributes, where the kernel has such
- * @folder: the module's folder in debugfs; its removal takes them away
+ * wss_faults_init - create the fault attributes, if the kernel supports them
+ * @folder: the module's folder in debugfs; its removal removes them
  */
 void wss_faults_init(struct dentry *folder)
 {

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Keep-alive: tells the target that we live, and sees that it does.
+ * Keep-alive: shows the target that the initiator lives, and detects a dead target.
  *
- * It runs as long as the channels are logged in, in every state of the session: while volumes are looked at after a
- * login, an administrative command may wait for longer than the target waits for a word of ours. So it has a slot of its
- * own; and a credit, where the target gives enough of them and the question costs one.
+ * It runs while the channels are logged in, in every state of the session. During a walk over the
+ * volumes an administrative command may last longer than the target waits for a message. A
+ * keep-alive therefore has its own slot, and its own credit if it costs one and the target grants
+ * enough of them.
  */
 #include "log.h"
 #include "wss.h"
 
-/* In what time a dead peer must be noticed: as asked for, and before the target thinks it of us. */
+/*
+ * Returns the time in which a dead peer must be detected: keepalive_tmo, or less where the target
+ * would close the session earlier. 0: no keep-alives.
+ */
 static u32 wss_keepalive_limit_ms(const struct wss_session *sess)
 {
 	const struct wss_chan *chan = &sess->chans[0];
@@ -21,8 +25,8 @@ static u32 wss_keepalive_limit_ms(const struct wss_session *sess)
 }
 
 /*
- * The unit that is asked: the same one as long as it answers. One that is absent may not answer for ever; LUN 0 where there is
- * no volume. Context: ping_mutex held.
+ * Chooses the unit for TEST UNIT READY: the same one as long as it answers, and only a present one,
+ * because an absent one may never answer. LUN 0 without such a volume. Context: ping_mutex held.
  */
 static void wss_ping_lun(struct wss_session *sess, u8 lun[8])
 {
@@ -43,7 +47,7 @@ static void wss_ping_lun(struct wss_session *sess, u8 lun[8])
 	mutex_unlock(&sess->mutex);
 }
 
-/* A stock target is asked by TEST UNIT READY: any answer will do. */
+/* A stock target gets a TEST UNIT READY: any response will do. */
 static void wss_ping_fill(struct wss_slot *slot)
 {
 	struct wss_srp_cmd *cmd = slot->cmd.data;
@@ -67,7 +71,7 @@ static bool wss_ping_ended(struct wss_session *sess, const struct wss_tmf *ping)
 	       READ_ONCE(sess->state) == WSS_REMOVING;
 }
 
-/* Changes with every message that comes, on any channel. */
+/* Messages received on all channels. */
 static u32 wss_received(struct wss_session *sess)
 {
 	u32 received = 0;
@@ -78,12 +82,15 @@ static u32 wss_received(struct wss_session *sess)
 	return received;
 }
 
-/* Perhaps it is the unit that does not answer, and not the target. If it ends the command another unit can be asked. */
+/*
+ * Aborts a TEST UNIT READY, because the unit may be silent and not the target. If the target ends
+ * the command, the next one can go to another unit.
+ */
 static void wss_ping_abort(struct wss_slot *slot, u32 timeout_ms)
 {
 	struct wss_session *sess = slot->chan->sess;
 
-	/* An administrative command is being waited for: its answer will do. */
+	/* An administrative command is outstanding: its response will do. */
 	if (!mutex_trylock(&sess->admin_mutex)) {
 		wait_event_timeout(sess->wait, wss_ping_ended(sess, wss_slot_tmf(slot)), msecs_to_jiffies(timeout_ms));
 		return;
@@ -93,8 +100,9 @@ static void wss_ping_abort(struct wss_slot *slot, u32 timeout_ms)
 }
 
 /*
- * Is a command out that the target neither answers nor ends? It has a credit, which I/O lacks where the target grants few; and
- * I/O that finds none has no timer yet. @timeout_ms: of a keep-alive; there was time to abort it more than once.
+ * True if the target neither answers nor ends a command for long. The command holds a credit, which
+ * I/O lacks where the target grants few; and a request without a credit has no timer yet.
+ * @timeout_ms: of a keep-alive; the limit leaves time for more than one abort.
  */
 static bool wss_ping_stuck(struct wss_chan *chan, enum wss_control_slot which, u32 timeout_ms)
 {
@@ -121,8 +129,9 @@ static bool wss_ping_send(struct wss_slot *slot)
 }
 
 /*
- * Whatever the target sends is a sign of life, on any channel: a unit may take long to answer, or never do. Context: sleeps,
- * about @timeout_ms; sess->ping_mutex held, and sess->up.
+ * Sends a keep-alive and waits. Any message of the target on any channel is a sign of life, because
+ * a unit may take long to answer or never do so. Context: sleeps, about @timeout_ms;
+ * sess->ping_mutex held and sess->up set.
  */
 static void wss_ping(struct wss_session *sess, u32 timeout_ms)
 {
@@ -136,7 +145,7 @@ static void wss_ping(struct wss_session *sess, u32 timeout_ms)
 		wss_session_error(sess, "the target neither answers a keep-alive nor ends it");
 		return;
 	}
-	/* The last one may not be answered yet. Without a credit: the next one will go out. */
+	/* The last keep-alive may be outstanding. Without a credit the next one is sent later. */
 	if (!smp_load_acquire(&ping->busy) && !wss_ping_send(slot))
 		return;
 	if (wait_event_timeout(sess->wait, wss_ping_ended(sess, ping), msecs_to_jiffies(timeout_ms - abort_ms)))
@@ -149,7 +158,7 @@ static void wss_ping(struct wss_session *sess, u32 timeout_ms)
 }
 
 /**
- * wss_keepalive_work - one question, and when to ask the next
+ * wss_keepalive_work - send one keep-alive and schedule the next
  * @work: sess->keepalive_work; queued when the channels are logged in
  */
 void wss_keepalive_work(struct work_struct *work)
@@ -171,7 +180,8 @@ void wss_keepalive_work(struct work_struct *work)
 }
 
 /**
- * wss_keepalive_start - the channels are logged in: ask from now on, for the first time before the target thinks us dead
+ * wss_keepalive_start - start keep-alives, as the channels are logged in; the first one precedes
+ * the target's time-out
  * @sess: the session
  */
 void wss_keepalive_start(struct wss_session *sess)
@@ -186,8 +196,9 @@ void wss_keepalive_start(struct wss_session *sess)
 }
 
 /**
- * wss_keepalive_stop - mirror of wss_keepalive_start(): no question is under way on return, and none follows
- * @sess: the session; what led here has woken who waits for an answer
+ * wss_keepalive_stop - mirror of wss_keepalive_start(): afterwards no keep-alive is in flight, and
+ * none follows
+ * @sess: the session; the cause of this call has woken the sender of a keep-alive
  */
 void wss_keepalive_stop(struct wss_session *sess)
 {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Module entry and exit, and the module parameters: the simplest way to a disk is
- * `insmod wss.ko target=ADDR:PORT volume=NAME`.
+ * Module entry and exit, and the module parameters. The simplest way to map a volume is `insmod
+ * wss.ko target=ADDR:PORT volume=NAME`.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
 
 #include "wss.h"
 
-/* All parameters together, as `key=value` words. */
+/* Maximum length of all parameters as `key=value` words. */
 #define WSS_PARAM_TEXT 1024
 
-/* Work of all sessions; each session's own items do not overlap. */
+/* Work queues of all sessions; a work item does not overlap with itself. */
 struct workqueue_struct *wss_wqs[WSS_WQS];
 
 #define WSS_WQ_ROW(name, flags) { "wss-" #name, flags },
@@ -20,7 +20,7 @@ static const struct {
 	unsigned int flags;
 } wss_wq_rows[WSS_WQS] = { WSS_WORK_QUEUES(WSS_WQ_ROW) };
 
-/* X(name, help): the keys of /sys/class/wss/map that are module parameters as well. */
+/* X(name, help): the keys of /sys/class/wss/map that are also module parameters. */
 #define WSS_PARAMS(X)                                                                          \
 	X(target, "ADDR:PORT of a target to map from when the module is loaded")               \
 	X(volume, "volume to map when the module is loaded: its name, lun:N or naa.HEX")       \

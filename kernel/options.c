@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * `key=value` words of a map request. One table holds each option's parser and its help, and the
- * usage text that /sys/class/wss/map shows is printed from it.
+ * Parser for the `key=value` words of a map request. One table holds the parser and the help of
+ * each option; the usage text of /sys/class/wss/map is printed from it.
  */
 #include <linux/cpumask.h>
 #include <linux/inet.h>
@@ -9,7 +9,7 @@
 
 #include "wss.h"
 
-/* As milliseconds it fits an int. */
+/* In milliseconds it must fit an int. */
 #define WSS_KEEPALIVE_MAX ((int)(INT_MAX / MSEC_PER_SEC))
 
 struct wss_option {
@@ -157,7 +157,7 @@ static const struct wss_option wss_option_table[] = {
 };
 
 /**
- * wss_default_options - what holds for keys that are not given
+ * wss_default_options - set the defaults of all options
  * @opts: filled
  */
 void wss_default_options(struct wss_options *opts)
@@ -207,10 +207,10 @@ static int wss_parse_one(char *word, struct wss_options *opts, struct wss_error 
 }
 
 /**
- * wss_parse_options - words into options
+ * wss_parse_options - parse the words of a map request
  * @text: words separated by blanks, commas or newlines; destroyed
  * @opts: holds defaults; filled
- * @err: says what is wrong, with which word
+ * @err: the reason of a failure, with the word
  * Return: 0 or -EINVAL.
  */
 int wss_parse_options(char *text, struct wss_options *opts, struct wss_error *err)
@@ -233,7 +233,7 @@ int wss_parse_options(char *text, struct wss_options *opts, struct wss_error *er
 		return wss_fail(err, -EINVAL, "%s", bad);
 	if (!opts->mlockv && opts->invalidate == WSS_INVALIDATE_LAZY)
 		return wss_fail(err, -EINVAL, "mlockv=off and invalidate=lazy exclude each other");
-	/* A response revokes one region only, and a cache engine is told of one. */
+	/* A response can invalidate one region only, and a cache engine gets one region only. */
 	if (!opts->mlockv)
 		opts->caps &= ~(WSS_CAP_REMOTE_INVALIDATE | WSS_CAP_CACHE);
 	if (opts->keepalive_tmo == 0 || opts->keepalive_tmo > WSS_KEEPALIVE_MAX)
@@ -242,7 +242,7 @@ int wss_parse_options(char *text, struct wss_options *opts, struct wss_error *er
 }
 
 /**
- * wss_options_usage - the help of all options
+ * wss_options_usage - print the help of all options
  * @page: a page for the text
  * Return: its length.
  */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The kernel module. Kbuild writes beside the sources, so it gets a directory of links to them.
 #   KDIR=...       kernel to build against (newest of /lib/modules/*/build)
-#   KBUILD_IN=...  a command to run the kernel's make by, in another root directory for instance
+#   KBUILD_IN=...  a command that runs the kernel's make, for instance in another root directory
 KDIR ?= $(lastword $(sort $(wildcard /lib/modules/*/build)))
 KERNEL_OUT := $(abspath $(BUILD))/kernel
 KERNEL_SOURCES := $(wildcard kernel/*.c kernel/*.h kernel/Kbuild kernel/uapi/*.h)

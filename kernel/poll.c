@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Completions in: the completion queue of a channel, emptied by a softirq or by whoever polls.
+ * Processing of completions: a softirq or a polling task empties the completion queue of a channel.
  */
 #include <linux/delay.h>
 #include <linux/sched.h>
@@ -11,9 +11,9 @@
 #include "wss.h"
 
 /**
- * wss_chan_protocol_error - the target broke the protocol: drop it
+ * wss_chan_protocol_error - end the connection, because the target broke the protocol
  * @chan: the channel
- * @what: what it did
+ * @what: the violation, a constant string
  */
 void wss_chan_protocol_error(struct wss_chan *chan, const char *what)
 {
@@ -88,11 +88,11 @@ static void wss_repost_recvs(struct wss_chan *chan)
 }
 
 /**
- * wss_chan_poll - take completions
- * @chan: the channel; its caller is the only poller
- * @budget: at most so many
- * @iob: collects requests that ended well; the caller ends them
- * Return: how many were taken.
+ * wss_chan_poll - process completions
+ * @chan: the channel; the caller is its only poller
+ * @budget: maximum of completions
+ * @iob: collects requests that succeeded; the caller ends them
+ * Return: number of completions processed.
  */
 int wss_chan_poll(struct wss_chan *chan, int budget, struct io_comp_batch *iob)
 {
@@ -126,10 +126,10 @@ int wss_chan_poll(struct wss_chan *chan, int budget, struct io_comp_batch *iob)
 }
 
 /**
- * wss_irq_poll - softirq side of a channel with interrupts
+ * wss_irq_poll - softirq handler of a channel with interrupts
  * @iop: in its channel
  * @budget: fairness bound of irq_poll
- * Return: completions taken.
+ * Return: number of completions processed.
  */
 int wss_irq_poll(struct irq_poll *iop, int budget)
 {
@@ -153,13 +153,13 @@ static int wss_poll_polled(struct wss_chan *chan, struct io_comp_batch *iob)
 	DEFINE_IO_COMP_BATCH(own);
 	int done = 0;
 
-	/* A polled queue without a polled channel of its own is served by interrupts. */
+	/* A polled queue whose channel is not polled is served by interrupts. */
 	if (!chan->polled)
 		return 0;
-	/* A second poller would only find what the first one is already ending. */
+	/* A second poller would find nothing that the first one does not process. */
 	if (!spin_trylock(&chan->poll_lock))
 		return 0;
-	/* Pairs with wss_set_state(): who sees LIVE sees a channel that is complete. */
+	/* Pairs with wss_set_state(): after LIVE the channel is complete. */
 	if (READ_ONCE(chan->state) == WSS_CHAN_UP && smp_load_acquire(&chan->sess->state) == WSS_LIVE)
 		done = wss_chan_poll(chan, WSS_POLL_BUDGET, iob ?: &own);
 	spin_unlock(&chan->poll_lock);
@@ -169,9 +169,9 @@ static int wss_poll_polled(struct wss_chan *chan, struct io_comp_batch *iob)
 }
 
 /*
- * Nothing came for a while, and somebody else wants this processor: perhaps the very one who has
- * the answer (ksoftirqd, a target on this machine). Let who polls go through the scheduler, which
- * may well choose him again. Pollers may not sleep.
+ * A poller has found nothing for a while, and another task can run on this processor. It may be the
+ * one that produces the response (ksoftirqd, a target on this machine). Pollers may not sleep, so
+ * make this one pass through the scheduler, which may choose it again.
  */
 static void wss_poll_in_vain(struct wss_chan *chan)
 {
@@ -190,7 +190,7 @@ static void wss_poll_in_vain(struct wss_chan *chan)
 	set_preempt_need_resched();
 }
 
-/** wss_mq_poll - blk-mq: somebody waits for a polled request */
+/** wss_mq_poll - blk-mq: poll for completions of polled requests */
 int wss_mq_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *iob)
 {
 	struct wss_queue *queue = hctx->driver_data;
@@ -207,8 +207,8 @@ int wss_mq_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *iob)
 }
 
 /**
- * wss_chan_poll_now - see to completions that nobody may be waiting for
- * @chan: of a live session; only polled channels need it
+ * wss_chan_poll_now - process completions for which no task may be polling
+ * @chan: of a live session; has an effect on polled channels only
  */
 void wss_chan_poll_now(struct wss_chan *chan)
 {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The machine goes down, or to sleep.
+ * Shutdown and suspend of the machine.
  *
- * Down: whoever still has a disk open gets errors instead of a wait for a target that may be gone; a
- * shutdown never hangs on us, and the targets are told.
+ * Shutdown: requests of disks that are still open fail instead of waiting for a target that may be
+ * gone, so that a shutdown never hangs. The driver logs out of the targets.
  *
- * Asleep: the peer forgets us, the network may be another one on waking. Nothing is torn down
- * beforehand - processes that wait for I/O could not be frozen then - but on waking every connection
- * is examined at once instead of when a timer finds it dead, and the time asleep counts against no
- * timeout (they are in jiffies). An RDMA device that its driver takes away for the sleep comes to us
- * as a removal (device.c).
+ * Suspend: the peer drops the connection, and the network may be another one at resume. Nothing is
+ * torn down before the suspend, because processes that wait for I/O could not be frozen then. At
+ * resume every connection is checked at once, before a timer would detect its loss. The time asleep
+ * does not count for time-outs, which are in jiffies. If its driver removes an RDMA device for the
+ * suspend, that is handled as a removal (device.c).
  */
 #include <linux/reboot.h>
 #include <linux/suspend.h>
@@ -35,7 +35,7 @@ static void wss_session_shutdown(struct wss_session *sess)
 
 static int wss_reboot(struct notifier_block *nb, unsigned long event, void *data)
 {
-	/* Else a pending map might connect to a target that was just told that we go. */
+	/* Otherwise a pending map might connect to a target again after the logout. */
 	wss_close_maps();
 	wss_for_each_session(wss_session_shutdown);
 	return NOTIFY_DONE;
@@ -68,7 +68,7 @@ static int wss_pm(struct notifier_block *nb, unsigned long event, void *data)
 static struct notifier_block wss_pm_nb = { .notifier_call = wss_pm };
 
 /**
- * wss_power_init - follow the machine's power
+ * wss_power_init - register for shutdown and suspend
  * Return: 0 or -errno.
  */
 int wss_power_init(void)

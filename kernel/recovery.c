@@ -264,7 +264,7 @@ static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
 		if (READ_ONCE(sess->broken) || READ_ONCE(sess->state) != WSS_RECOVERING)
 			break;
 	}
-	/* Wakes those who wait for a response on these channels, for instance a map. */
+	/* Wakes tasks that wait for a response on these channels, for instance a map. */
 	wss_session_error(sess, "the login was cancelled");
 	/* No request was submitted since the tear-down: the state was never LIVE. */
 	wss_chans_stop(sess);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Block requests as SCSI commands, and SCSI endings as block statuses. Pure: bytes in, bytes out.
+ * Conversion of block requests to SCSI commands, and of SCSI status and sense to block statuses.
+ * Pure functions: no I/O, no state.
  */
 #include <linux/mm.h>
 
@@ -26,7 +27,7 @@ static void wss_put_range(const struct wss_volume *vol, u8 *range, sector_t sect
 	put_unaligned_be32(0, range + 12);
 }
 
-/* Returns the length of the parameter list, which lies behind the command in its IU. */
+/* Returns the length of the parameter list, which is behind the command in its IU. */
 static u32 wss_build_unmap(struct wss_volume *vol, struct request *rq, struct wss_slot *slot)
 {
 	struct wss_srp_cmd *cmd = slot->cmd.data;
@@ -35,7 +36,10 @@ static u32 wss_build_unmap(struct wss_volume *vol, struct request *rq, struct ws
 	u32 count = 0;
 	struct bio *bio;
 
-	/* Where one range is all that fits, the block layer joins bios that follow each other, and counts them as one. */
+	/*
+	 * With a maximum of one range the block layer merges contiguous bios and counts them as
+	 * one.
+	 */
 	if (queue_max_discard_segments(rq->q) == 1) {
 		wss_put_range(vol, range, blk_rq_pos(rq), blk_rq_bytes(rq));
 		count = 1;
@@ -66,19 +70,19 @@ static void wss_build_write_same(struct wss_volume *vol, struct request *rq, str
 	put_unaligned_be32(blk_rq_bytes(rq) >> vol->block_shift, &cmd->cdb[10]);
 	if (ndob)
 		return;
-	/* One block of zeroes is the data. */
+	/* The data is one block of zeroes. */
 	sg_set_page(slot->sgl, ZERO_PAGE(0), vol->limits.block_bytes, 0);
 	sg_mark_end(slot->sgl);
 	slot->nents = 1;
 }
 
 /**
- * wss_build_command - the CDB of a request other than a read or a write
+ * wss_build_command - build the CDB of a request other than a read or a write
  * @vol: its volume
  * @rq: the request
  * @slot: the CDB goes into its IU; slot->nents and slot->sgl get the data, if there is any
- * @inline_bytes: length of a parameter list put behind the command, or 0
- * Return: BLK_STS_OK, or why there is no such command.
+ * @inline_bytes: length of a parameter list behind the command, or 0
+ * Return: BLK_STS_OK, or an error if there is no such command.
  */
 blk_status_t wss_build_command(struct wss_volume *vol, struct request *rq, struct wss_slot *slot,
 			       u32 *inline_bytes)
@@ -103,13 +107,14 @@ blk_status_t wss_build_command(struct wss_volume *vol, struct request *rq, struc
 }
 
 /**
- * wss_parse_sense - key and code out of sense data
+ * wss_parse_sense - parse sense data
  * @data: fixed (70h) or descriptor (72h) format, from the target
  * @len: its length
  * @sense: key, asc and ascq are set; 0 where absent
  *
- * Deferred sense (71h, 73h) is about an earlier command; the one that it came for was not executed (SPC-4, 4.5.7), whatever
- * the key says. It is reported as ABORTED COMMAND, after which commands are sent again.
+ * Deferred sense (71h, 73h) concerns an earlier command. The command that it was returned for was
+ * not executed, whatever the key is (SPC-4, 4.5.7). The result is ABORTED COMMAND, after which the
+ * command is sent again.
  */
 void wss_parse_sense(const u8 *data, u32 len, struct wss_sense *sense)
 {
@@ -128,12 +133,13 @@ void wss_parse_sense(const u8 *data, u32 len, struct wss_sense *sense)
 	}
 }
 
-/* Any value, in the table below. */
+/* Matches any value, in the table below. */
 #define WSS_ANY 0xff
 
 /*
- * What each sense means for a request; the first row that fits counts. The statuses are those that the SCSI
- * mid-layer gives for the same sense, so that file systems and multipath treat our disks as they treat sd.
+ * Disposition of each sense; the first matching row counts. The statuses are those of the SCSI
+ * mid-layer for the same sense, so that file systems and multipath treat these disks as they treat
+ * sd.
  */
 static const struct wss_sense_rule {
 	u8 key;
@@ -144,10 +150,13 @@ static const struct wss_sense_rule {
 	enum wss_news news;
 } wss_sense_rules[] = {
 	{ WSS_KEY_RECOVERED, WSS_ANY, WSS_ANY, BLK_STS_OK, WSS_END },
-	/* 04/01, 04/0A and the like pass; 3A: no medium. */
+	/* 04/01, 04/0A and similar pass; 3A: no medium. */
 	{ WSS_KEY_NOT_READY, 0x04, WSS_ANY, BLK_STS_IOERR, WSS_RETRY_LATER },
 	{ WSS_KEY_NOT_READY, 0x3a, WSS_ANY, BLK_STS_OFFLINE, WSS_END },
-	/* Data that cannot be read: ENODATA. A write or a flush that failed (0C) is EIO, which fsync() is known for. */
+	/*
+	 * Unreadable data is ENODATA. A failed write or flush (0C) is EIO, as callers of fsync()
+	 * expect.
+	 */
 	{ WSS_KEY_MEDIUM, 0x11, WSS_ANY, BLK_STS_MEDIUM, WSS_END },
 	{ WSS_KEY_MEDIUM, 0x13, WSS_ANY, BLK_STS_MEDIUM, WSS_END },
 	{ WSS_KEY_MEDIUM, 0x14, WSS_ANY, BLK_STS_MEDIUM, WSS_END },
@@ -159,13 +168,14 @@ static const struct wss_sense_rule {
 	{ WSS_KEY_ILLEGAL, 0x10, WSS_ANY, BLK_STS_PROTECTION, WSS_END },
 	{ WSS_KEY_ILLEGAL, WSS_ANY, WSS_ANY, BLK_STS_TARGET, WSS_END },
 	/*
-	 * 2A: parameters changed. 3F: units, or their identity, changed: what is sent again must not reach the unit that has the
-	 * LUN now. Others (29: reset) report nothing of that kind.
+	 * 2A: parameters changed. 3F: units, or their identity, changed; a request that is sent
+	 * again must not reach another unit that has the LUN now. Others (29: reset) report no
+	 * change.
 	 */
 	{ WSS_KEY_ATTENTION, 0x2a, WSS_ANY, BLK_STS_IOERR, WSS_RETRY_NOW, WSS_NEWS_CHANGE },
 	{ WSS_KEY_ATTENTION, 0x3f, WSS_ANY, BLK_STS_IOERR, WSS_RETRY_NOW, WSS_NEWS_UNITS },
 	{ WSS_KEY_ATTENTION, WSS_ANY, WSS_ANY, BLK_STS_IOERR, WSS_RETRY_NOW },
-	/* SPACE ALLOCATION FAILED; else the volume became read-only. */
+	/* SPACE ALLOCATION FAILED; otherwise the volume became read-only. */
 	{ WSS_KEY_PROTECT, 0x27, 0x07, BLK_STS_NOSPC, WSS_END },
 	{ WSS_KEY_PROTECT, WSS_ANY, WSS_ANY, BLK_STS_TARGET, WSS_END, WSS_NEWS_CHANGE },
 	{ WSS_KEY_ABORTED, 0x10, WSS_ANY, BLK_STS_PROTECTION, WSS_END },
@@ -187,11 +197,14 @@ static enum wss_verdict wss_judge_sense(const struct wss_sense *sense, enum req_
 {
 	const struct wss_sense_rule *rule = wss_sense_rules;
 
-	while (!wss_rule_fits(rule, sense)) /* the last one always does */
+	while (!wss_rule_fits(rule, sense)) /* the last row always matches */
 		rule++;
 	*status = rule->status;
 	*news = rule->news;
-	/* A command that the target does not know: the block layer has other ways to discard and to zero. */
+	/*
+	 * If the target does not know the command, the block layer has other ways to discard and to
+	 * zero.
+	 */
 	if (sense->key == WSS_KEY_ILLEGAL && rule->status == BLK_STS_TARGET &&
 	    (op == REQ_OP_DISCARD || op == REQ_OP_WRITE_ZEROES))
 		*status = BLK_STS_NOTSUPP;
@@ -199,12 +212,12 @@ static enum wss_verdict wss_judge_sense(const struct wss_sense *sense, enum req_
 }
 
 /**
- * wss_judge - what an ending other than GOOD means for the request
+ * wss_judge - decide the disposition of a command
  * @sense: how the target ended it
  * @op: the operation
- * @status: set to the block status when the request ends, or when retries are used up
- * @news: set to what it reports of the target's units
- * Return: end it, or send it again.
+ * @status: set to the block status of the request, if it ends or its retries are used up
+ * @news: set to what the sense reports about the target's units
+ * Return: end the request, or send it again now or later.
  */
 enum wss_verdict wss_judge(const struct wss_sense *sense, enum req_op op, blk_status_t *status,
 			   enum wss_news *news)

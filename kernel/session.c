@@ -2,9 +2,9 @@
 /*
  * Sessions: one per target address, shared by all its volumes.
  *
- * A session is created by the first volume mapped from a target and removed with the last
- * (attach.c). It is a device, /sys/class/wss/sessionN; each of its disks holds a reference, so that
- * a disk that somebody keeps open after a forced unmap still finds it.
+ * The first volume mapped from a target creates its session, and the removal of the last one
+ * destroys it (attach.c). A session is a device, /sys/class/wss/sessionN. Each of its disks holds a
+ * reference, so that the session outlives a disk that is still open after a forced unmap.
  */
 #include <linux/debugfs.h>
 #include <linux/idr.h>
@@ -18,7 +18,7 @@
 static DEFINE_IDA(wss_session_ida);
 
 /**
- * wss_session_free - the last reference is gone
+ * wss_session_free - free a session after its last reference
  * @sess: freed
  */
 void wss_session_free(struct wss_session *sess)
@@ -42,7 +42,7 @@ static void wss_session_init(struct wss_session *sess, const struct wss_options 
 
 	sess->opts = *opts;
 	wss_auth_get_key(&sess->opts);
-	/* Not with the pieces: a recovery must not wait for CPUs that come or go. */
+	/* Here and not in wss_pieces_alloc(): recovery must not wait for CPUs that come or go. */
 	if (!opts->mlockv)
 		static_branch_inc(&wss_by_pieces);
 	sess->ask_imm = opts->max_imm;
@@ -86,8 +86,8 @@ static void wss_session_init(struct wss_session *sess, const struct wss_options 
 }
 
 /**
- * wss_session_alloc - a session that is not connected
- * @opts: which target, and how
+ * wss_session_alloc - allocate a session that is not connected
+ * @opts: the target and the options of the session
  * Return: the session, or NULL without memory. Mirror: wss_session_destroy().
  */
 struct wss_session *wss_session_alloc(const struct wss_options *opts)
@@ -117,12 +117,13 @@ struct wss_session *wss_session_alloc(const struct wss_options *opts)
 }
 
 /**
- * wss_session_stop - the end of a session's connection and of all its work
- * @sess: the session; its requests fail from now on, and none is left with the target
+ * wss_session_stop - end a session's connection and all its work
+ * @sess: the session; its requests fail from now on, and the target executes none of them any more
  *
- * A target that is there is told (SRP_I_LOGOUT), so that it need not take the end for a failure.
+ * If the session is live, the driver sends SRP_I_LOGOUT, so that the target does not take the end
+ * for a failure.
  *
- * Context: sleeps, bounded, whatever became of the target.
+ * Context: sleeps, bounded, whatever the state of the target.
  */
 void wss_session_stop(struct wss_session *sess)
 {
@@ -146,8 +147,8 @@ void wss_session_stop(struct wss_session *sess)
 }
 
 /**
- * wss_session_destroy - undoes wss_session_alloc() and wss_session_connect()
- * @sess: in no list, without volumes; its last reference may be somebody else's
+ * wss_session_destroy - mirror of wss_session_alloc() and wss_session_connect()
+ * @sess: in no list, without volumes; others may hold its last reference
  */
 void wss_session_destroy(struct wss_session *sess)
 {
@@ -162,10 +163,10 @@ void wss_session_destroy(struct wss_session *sess)
 /**
  * wss_session_connect - log in for the first time
  * @sess: after wss_session_alloc()
- * @err: says why not
+ * @err: the reason of a failure
  *
  * Context: sleeps, bounded; interruptible, and cut short by wss_session_cancel().
- * Return: 0 and the session is live, or -errno and it is good for wss_session_destroy() only.
+ * Return: 0 and the session is live; or -errno, and only wss_session_destroy() may follow.
  */
 int wss_session_connect(struct wss_session *sess, struct wss_error *err)
 {
@@ -183,7 +184,7 @@ int wss_session_connect(struct wss_session *sess, struct wss_error *err)
 		return wss_fail(err, ret, "the session cannot appear in sysfs: %s", wss_reason(ret));
 	wss_stages_show(sess);
 	spin_lock_irq(&sess->lock);
-	/* No loss came before this login. */
+	/* No loss precedes this login. */
 	sess->live_since = jiffies - wss_steady_time(sess);
 	if (sess->broken || !wss_set_state(sess, WSS_LIVE))
 		ret = wss_fail(err, -ECONNRESET, "the connection broke right after login: %s",
@@ -193,7 +194,7 @@ int wss_session_connect(struct wss_session *sess, struct wss_error *err)
 }
 
 /**
- * wss_session_cancel - end an attempt to connect that somebody else makes
+ * wss_session_cancel - end an attempt of another context to connect
  * @sess: connecting; its creator cleans up
  */
 void wss_session_cancel(struct wss_session *sess)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Time per stage, in debugfs:
+ * Time that requests spend in each stage, in debugfs:
  *
  *   /sys/kernel/debug/wss/measure            0 or 1
- *   /sys/kernel/debug/wss/sessionN/stages    a table; writing anything to it begins anew
+ *   /sys/kernel/debug/wss/sessionN/stages    a table; a write of anything resets it
  *
- * A line of the table is `OP STAGE COUNT NS BUCKETS...`: so many requests spent so much time in all;
- * bucket i counts those that took from 2^i up to 2^(i+1) ns. One row per CPU, written without atomics by
- * the CPU that ends the request, summed by the reader.
+ * A line of the table is `OP STAGE COUNT NS BUCKETS...`: number of requests and sum of their times.
+ * Bucket i counts those that took from 2^i up to 2^(i+1) ns. There is one table per CPU. The CPU
+ * that ends the request writes it without atomics, and the reader sums all.
  */
 #include <linux/debugfs.h>
 #include <linux/log2.h>
@@ -20,7 +20,7 @@
 
 DEFINE_STATIC_KEY_FALSE(wss_measuring);
 
-/* 2^36 ns are 69 s: longer than any request lives undisturbed. */
+/* 2^36 ns are 69 s, longer than a request takes without an error. */
 #define WSS_BUCKETS 36
 
 enum wss_kind { WSS_KIND_READ, WSS_KIND_WRITE, WSS_KIND_OTHER, WSS_KINDS };
@@ -55,7 +55,7 @@ static enum wss_kind wss_kind_of(const struct request *rq)
 static void wss_stage_add(struct wss_session *sess, enum wss_kind kind, enum wss_stage stage, u64 from,
 			  u64 to)
 {
-	u64 ns = to > from ? to - from : 0; /* an answer may overtake the return of its post */
+	u64 ns = to > from ? to - from : 0; /* a response may overtake the return of its post */
 	int bucket = min(ns ? ilog2(ns) : 0, WSS_BUCKETS - 1);
 
 	this_cpu_inc(sess->stages->count[kind][stage]);
@@ -64,8 +64,8 @@ static void wss_stage_add(struct wss_session *sess, enum wss_kind kind, enum wss
 }
 
 /**
- * wss_stages_add - a request has ended: enter its times
- * @slot: its moments
+ * wss_stages_add - add the times of a request that has ended
+ * @slot: its time stamps
  * @rq: the request
  */
 void wss_stages_add(struct wss_slot *slot, const struct request *rq)
@@ -124,7 +124,7 @@ static int wss_stages_open(struct inode *inode, struct file *file)
 	return single_open(file, wss_stages_seq, inode->i_private);
 }
 
-/* Requests that end meanwhile may leave a little of themselves: this is for people who watch. */
+/* Counts of requests that end meanwhile may remain in part; the table is for observation only. */
 static ssize_t wss_stages_clear(struct file *file, const char __user *text, size_t count, loff_t *at)
 {
 	struct wss_session *sess = ((struct seq_file *)file->private_data)->private;
@@ -164,7 +164,7 @@ static int wss_measure_set(void *data, u64 value)
 DEFINE_DEBUGFS_ATTRIBUTE(wss_measure_fops, wss_measure_get, wss_measure_set, "%llu\n");
 
 /**
- * wss_stages_alloc - tables for a session
+ * wss_stages_alloc - allocate the tables of a session
  * @sess: the session
  * Return: 0 or -ENOMEM.
  */
@@ -176,7 +176,7 @@ int wss_stages_alloc(struct wss_session *sess)
 
 /**
  * wss_stages_free - mirror of wss_stages_alloc()
- * @sess: nobody reads its files any more
+ * @sess: its files are closed
  */
 void wss_stages_free(struct wss_session *sess)
 {
@@ -184,8 +184,8 @@ void wss_stages_free(struct wss_session *sess)
 }
 
 /**
- * wss_stages_show - let people see the tables of a session
- * @sess: in sysfs already; debugfs_remove_recursive(sess->debugfs) ends it
+ * wss_stages_show - create the debugfs files of a session
+ * @sess: in sysfs already; debugfs_remove_recursive(sess->debugfs) removes the files
  */
 void wss_stages_show(struct wss_session *sess)
 {
@@ -193,7 +193,7 @@ void wss_stages_show(struct wss_session *sess)
 	debugfs_create_file("stages", 0600, sess->debugfs, sess, &wss_stages_fops);
 }
 
-/** wss_debugfs_init - the module's folder; without debugfs, nothing */
+/** wss_debugfs_init - create the module's folder; does nothing without debugfs */
 void wss_debugfs_init(void)
 {
 	wss_debugfs = debugfs_create_dir("wss", NULL);

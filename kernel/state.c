@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The states of a session, and when its timers make sense. Pure: no I/O, no sleep.
+ * The states of a session, and the checks of its timers. Pure functions: no I/O, no sleep.
  *
  *                 login                   connection lost
  *   connecting ----------> live <------------------------> recovering
@@ -9,7 +9,7 @@
  *       v                   v              unmap             v      v
  *     failed -----------> removing <------------------------------ failed
  *
- * Who needs to know whether it was he who changed the state looks at the result of wss_set_state().
+ * wss_set_state() returns whether its caller has made the change.
  */
 #include "trace.h"
 #include "wss.h"
@@ -29,7 +29,7 @@ static const char *const wss_state_names[WSS_STATES] = {
 };
 
 /**
- * wss_state_name - the word for a state, in sysfs, log and traces
+ * wss_state_name - name of a state, in sysfs, log and traces
  * @state: the state
  * Return: a constant string.
  */
@@ -39,10 +39,10 @@ const char *wss_state_name(enum wss_state state)
 }
 
 /**
- * wss_state_allowed - the transition table as a function
+ * wss_state_allowed - test whether a transition is allowed
  * @from: present state
  * @to: wanted state
- * Return: whether @to may follow @from.
+ * Return: true if @to may follow @from.
  */
 bool wss_state_allowed(enum wss_state from, enum wss_state to)
 {
@@ -50,14 +50,14 @@ bool wss_state_allowed(enum wss_state from, enum wss_state to)
 }
 
 /**
- * wss_set_state - the one place where a session's state changes
+ * wss_set_state - change a session's state; nothing else changes it
  * @sess: the session
  * @to: the new state
  *
- * Wakes whoever waits for the session.
+ * Wakes all tasks that wait for the session.
  *
  * Context: sess->lock held.
- * Return: true when this call made the change, false when it is not allowed.
+ * Return: true if this call made the change, false if it is not allowed.
  */
 bool wss_set_state(struct wss_session *sess, enum wss_state to)
 {
@@ -65,17 +65,20 @@ bool wss_set_state(struct wss_session *sess, enum wss_state to)
 	if (!wss_state_allowed(sess->state, to))
 		return false;
 	trace_wss_state(sess, sess->state, to);
-	/* Pairs with wss_admit(): who sees LIVE sees the queues of this connection. */
+	/*
+	 * Pairs with wss_admit(): a submitter that reads LIVE reads the queues of this connection.
+	 */
 	smp_store_release(&sess->state, to);
 	wake_up_all(&sess->wait);
 	return true;
 }
 
 /**
- * wss_keepalive_period_ms - how often to ask a silent target
- * @limit_ms: in what time a dead one is to be noticed
+ * wss_keepalive_period_ms - interval of keep-alives
+ * @limit_ms: time in which a dead target must be detected
  *
- * The question goes out every two fifths of that time and has three for its answer: together the limit.
+ * A keep-alive is sent every two fifths of that time, and three fifths are left for its response.
+ * Together they are the limit.
  *
  * Return: milliseconds.
  */
@@ -85,15 +88,15 @@ u32 wss_keepalive_period_ms(u32 limit_ms)
 }
 
 /**
- * wss_tmo_invalid - do three timers make sense together?
+ * wss_tmo_invalid - check whether three timers fit together
  * @reconnect_delay: seconds between attempts, -1: no attempts
  * @fast_io_fail_tmo: seconds until requests fail, -1: off
  * @dev_loss_tmo: seconds until the session is given up, -1: off
  *
- * Same meaning as in the SRP transport class: requests must not wait for ever, and must fail before
- * the device is given up.
+ * The rules are those of the SRP transport class: requests must not wait without end, and must fail
+ * before the device is given up.
  *
- * Return: NULL, or what is wrong.
+ * Return: NULL, or the error.
  */
 const char *wss_tmo_invalid(int reconnect_delay, int fast_io_fail_tmo, int dev_loss_tmo)
 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Counters of a session: one row per CPU, written without atomics, summed when somebody reads.
+ * Counters of a session: one row per CPU, written without atomics, summed when read.
  */
 #include "wss.h"
 
 /**
- * wss_stat_sum - one counter over all CPUs
+ * wss_stat_sum - sum of one counter over all CPUs
  * @sess: the session
- * @counter: which
+ * @counter: the counter
  * Return: the sum; exact when nothing is in flight.
  */
 u64 wss_stat_sum(const struct wss_session *sess, enum wss_counter counter)
@@ -27,7 +27,10 @@ static ssize_t wss_show_sum(struct device *dev, char *page, enum wss_counter cou
 	return sysfs_emit(page, "%llu\n", wss_stat_sum(sess, counter));
 }
 
-/* The difference of two counters: what is out right now. Falls to 0 when nothing is in flight. */
+/*
+ * Shows the difference of two counters, for example the regions in use. It is 0 when nothing is in
+ * flight.
+ */
 static ssize_t wss_show_active(struct device *dev, char *page, enum wss_counter in,
 			       enum wss_counter out)
 {
@@ -60,7 +63,7 @@ static DEVICE_ATTR_RO(dma_mapped);
 static struct attribute *wss_stats_attrs[] = {
 	&dev_attr_regions_active.attr,
 	&dev_attr_dma_mapped.attr,
-	WSS_COUNTERS(WSS_COUNTER_ATTR) /* each with its comma */
+	WSS_COUNTERS(WSS_COUNTER_ATTR) /* each ends with a comma */
 	NULL,
 };
 

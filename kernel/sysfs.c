@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What sysfs shows and takes. Every file is described in Documentation/ABI/testing/sysfs-class-wss.
+ * sysfs files of the class, of sessions and of disks. Documentation/ABI/testing/sysfs-class-wss
+ * describes each.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
@@ -8,11 +9,11 @@
 #include "compat.h"
 #include "wss.h"
 
-static DEFINE_MUTEX(wss_last_error_mutex); /* protects the next one */
+static DEFINE_MUTEX(wss_last_error_mutex); /* protects the next variable */
 static struct wss_error wss_last_error;
 
 /**
- * wss_set_last_error - what /sys/class/wss/last_error shows
+ * wss_set_last_error - set the text of /sys/class/wss/last_error
  * @err: copied
  */
 void wss_set_last_error(const struct wss_error *err)
@@ -206,7 +207,10 @@ const struct attribute_group *wss_session_groups[] = {
 	static struct device_attribute disk_attr_##name =                                 \
 		__ATTR(name, 0444, disk_##name##_show, NULL)
 
-/* A session that is not live says more than what was last known of its volumes. */
+/*
+ * While the session is not live, its state is shown instead of the last known state of a volume
+ * that is not dead.
+ */
 static const char *wss_disk_state(const struct wss_volume *vol)
 {
 	enum wss_state state = READ_ONCE(vol->sess->state);

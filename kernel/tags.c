@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The tags that the volumes of a session share.
+ * The tag set, which the volumes of a session share.
  *
- * When a tag set's second queue comes, or its last but one goes, blk-mq freezes the one that is there: it waits for its
- * requests, for ever while the target is away and they are to wait for it. So when a second disk comes, the set first gets
- * a queue that has no request, ever: the keeper. It stays as long as the session, so that nothing but the keeper is frozen
- * when disks come and go. For the keeper the disk that is there must be frozen once, and that has a limit here.
+ * When the second queue of a tag set is added, or its last but one removed, blk-mq freezes the
+ * other queue: it waits for the requests of that queue, without end while they wait for a target
+ * that is away. Therefore the set gets a queue without requests, the keeper, before the second disk
+ * is added. The keeper stays as long as the session, so that only the keeper is frozen when disks
+ * are added and removed. The addition of the keeper freezes the first disk once, with a time limit
+ * here.
  *
- * Without a second disk there is no keeper, because a set that several queues share costs every request something, and
- * older kernels do not use queue_rqs for it at all.
+ * Without a second disk there is no keeper, because a shared tag set has a cost for every request,
+ * and older kernels do not use queue_rqs for it.
  */
 #include <linux/cpu.h>
 #include <linux/sched/mm.h>
@@ -16,11 +18,11 @@
 #include "compat.h"
 #include "wss.h"
 
-/* Requests in flight on a session that is live end sooner; those that wait for a target need not end at all. */
+/* Requests on a live session end sooner; requests that wait for a target need not end at all. */
 #define WSS_FREEZE_TIMEOUT HZ
 
 /**
- * wss_tags_create - the tag set of a session
+ * wss_tags_create - allocate the tag set of a session
  * @sess: its first connection has fixed the depth
  *
  * Context: sleeps.
@@ -38,7 +40,7 @@ int wss_tags_create(struct wss_session *sess)
 	set->cmd_size = sizeof(struct wss_pdu);
 	set->numa_node = ibdev_to_node(sess->wdev->ibdev);
 	set->timeout = msecs_to_jiffies(WSS_IO_TIMEOUT_MS);
-	/* The data is in RAM across a network: an elevator costs and brings nothing. */
+	/* The data is in RAM across a network: an I/O scheduler costs time and brings nothing. */
 	set->flags = WSS_TAGS_MERGE | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
 	set->driver_data = sess;
 	ret = blk_mq_alloc_tag_set(set);
@@ -60,8 +62,8 @@ void wss_tags_free(struct wss_session *sess)
 }
 
 /*
- * The disk that is there, with a reference. NULL: it was removed, and somebody has it open yet. -EAGAIN: it is being
- * removed, which may wait for requests.
+ * Returns the session's first disk, with a reference. NULL: it was removed, but is still open.
+ * -EAGAIN: it is being removed, which may wait for requests.
  */
 static struct gendisk *wss_first_disk(struct wss_session *sess)
 {
@@ -92,11 +94,11 @@ static int wss_tags_add_keeper(struct wss_session *sess)
 
 /**
  * wss_tags_share - prepare the tag set for another disk
- * @sess: the session; its map_mutex is held, so that no other disk comes
- * @err: says why not
+ * @sess: the session; its map_mutex is held, so that no other disk is added
+ * @err: the reason of a failure
  *
  * Context: sleeps, bounded.
- * Return: 0; -EBUSY: the disk that is there has requests that wait; or another -errno.
+ * Return: 0; -EBUSY: requests of the first disk wait; or another -errno.
  */
 int wss_tags_share(struct wss_session *sess, struct wss_error *err)
 {
@@ -113,8 +115,9 @@ int wss_tags_share(struct wss_session *sess, struct wss_error *err)
 	if (IS_ERR(disk))
 		return wss_fail(err, PTR_ERR(disk), "another disk of this target is being removed: try again");
 	/*
-	 * Whoever needs the frozen disk for memory must not be waited for: neither by an allocation (one that may not reclaim
-	 * takes from the reserves, or fails) nor by the lock of the CPUs, which one that comes holds while it allocates.
+	 * Nothing here may wait for a task that needs the frozen disk to get memory. So allocations
+	 * may not reclaim: they take from the reserves or fail. And the lock of CPU hotplug may not
+	 * be waited for, because a CPU that comes up allocates while it holds it.
 	 */
 	cpu_hotplug_disable();
 	noreclaim = memalloc_noreclaim_save();

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The end of channels, in phases.
+ * Teardown of channels, in phases.
  *
- * Each phase undoes one part of the set-up (conn.c). It is complete for all channels before the next
- * phase begins:
+ * Each phase undoes one part of the set-up (conn.c). It is complete for all channels before the
+ * next phase begins:
  *
- *   quiesce     events of the connection manager take no further step
- *   engines     connections to cache engines are closed, while completions are still taken
+ *   quiesce     events of the connection manager do nothing any more
+ *   engines     connections to cache engines are closed, while completions are still processed
  *   disconnect  the peer is notified; the queue pair goes to the error state
- *   drain       two markers have come out of the completion queue, behind all other work requests
- *   unpoll      nobody takes completions or arms the completion queue
- *   cancel      works that events and pollers queued
+ *   drain       two markers have completed, behind all other work requests
+ *   unpoll      no context polls or arms the completion queue any more
+ *   cancel      work items that events and pollers queued
  *   destroy     queue pair, completion queue, connection identifier
  *   free        requests go back to their queues; then slots, regions, message buffers
  *
- * So a poller, an event or a work finds everything that it uses. A device that does not flush its queue
- * pairs delays the drain by WSS_DRAIN_MS, once for all channels; the later phases do not rely on it.
+ * So a poller, an event or a work item finds everything that it uses. A device that does not flush
+ * its queue pairs delays the drain by WSS_DRAIN_MS, once for all channels; the later phases do not
+ * rely on it.
  */
 #include <linux/delay.h>
 #include <linux/rcupdate.h>
@@ -61,14 +62,14 @@ static void wss_chan_disconnect(struct wss_chan *chan)
 
 	rdma_disconnect(chan->cm_id);
 	atomic_set(&chan->markers, 0);
-	/* What does not flush is not waited for. */
+	/* A queue pair that cannot be flushed is not waited for. */
 	if (!chan->qp || ib_modify_qp(chan->qp, &attr, IB_QP_STATE))
 		return;
 	wss_chan_mark_sends(chan);
 	wss_chan_mark_recvs(chan);
 }
 
-/* Takes completions of a channel, or has them taken. */
+/* Polls a channel's completion queue, or schedules its softirq. */
 static void wss_chan_reap(struct wss_chan *chan)
 {
 	DEFINE_IO_COMP_BATCH(iob);
@@ -100,7 +101,10 @@ static void wss_chan_unpoll(struct wss_chan *chan)
 		irq_poll_disable(&chan->iop);
 		return;
 	}
-	/* Whoever takes the lock from here on sees that the channel is stopping (wss_poll_polled()). */
+	/*
+	 * A poller that takes the lock from here on finds that the channel is stopping
+	 * (wss_poll_polled()).
+	 */
 	spin_lock(&chan->poll_lock);
 	spin_unlock(&chan->poll_lock);
 }
@@ -116,7 +120,7 @@ static void wss_chan_cancel(struct wss_chan *chan)
 static void wss_chan_destroy(struct wss_chan *chan)
 {
 	if (chan->qp) {
-		/* From here the peer reaches no region of this channel. */
+		/* From here on the peer can reach no region of this channel. */
 		rdma_destroy_qp(chan->cm_id);
 		chan->qp = NULL;
 	}
@@ -144,13 +148,14 @@ static void wss_chan_free(struct wss_chan *chan)
 		if ((chan)->state != WSS_CHAN_DOWN)
 
 /**
- * wss_chans_take_down - undo wss_chan_start() and whatever events have done since
+ * wss_chans_take_down - undo wss_chan_start() and the steps of events since then
  * @chans: the first channel
- * @count: of channels, in any state
+ * @count: number of channels, in any state
  *
- * After it nothing of the channels is reachable from outside: this is the fence of recovery.
+ * Afterwards no peer can reach memory through the channels: this is the fence of recovery.
  *
- * Context: sleeps, bounded. No submitter runs on these channels and no administrative command is in flight.
+ * Context: sleeps, bounded. No submitter runs on these channels and no administrative command is in
+ * flight.
  */
 void wss_chans_take_down(struct wss_chan *chans, u32 count)
 {
