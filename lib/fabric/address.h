@@ -12,25 +12,25 @@ namespace wss::fabric {
 
 enum class Scheme : uint8_t { kRdma, kTcp, kTls, kShm, kSim };
 
-// Its addresses are host and port.
+// True when an address of the scheme consists of a host and a port.
 constexpr bool has_host(Scheme scheme) {
     return scheme == Scheme::kRdma || scheme == Scheme::kTcp || scheme == Scheme::kTls;
 }
 
-// As far as its spelling shows.
+// Checks the spelling only; no look-up.
 inline bool is_loopback(std::string_view host) {
     return host.starts_with("127.") || host == "::1" || host == "localhost";
 }
 
-// Caps::name of the fabric that serves them.
+// Caps::name of the fabric that serves the scheme.
 std::string_view fabric_name(Scheme scheme);
 
 struct Address {
     Scheme scheme = Scheme::kTcp;
-    std::string host;  // name or number, IPv6 without its brackets; shm: absolute path; sim: name of the node
-    uint16_t port = 0;  // where the scheme has hosts
+    std::string host;   // name or number (IPv6 without brackets); shm: absolute path; sim: name of the node
+    uint16_t port = 0;  // for schemes with a host; otherwise 0
 
-    // `default_port` stands in for a missing one. Says what is wrong and shows the form that is right.
+    // `default_port` is used when `uri` has no port. The error names the fault and shows the correct form.
     static Result<Address> parse(std::string_view uri, uint16_t default_port);
     std::string to_string() const;
     bool operator==(const Address&) const = default;

@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fabric: RDMA's semantics, whatever carries them.
+// The fabric interface: the semantics of RDMA over any transport.
 //
-// Words. A *fabric* is one network device (or its emulation) as this process sees it. A *poller* is the
+// Terms. A *fabric* is one network device (or its emulation) as this process sees it. A *poller* is the
 // completion queue and event channel of one thread. A *connection* is a reliable, ordered pair of queues
 // between two processes. A *region* is registered memory; the pair {remote_address, rkey} lets a connected
 // peer read or write it without the local CPU.
 //
-// Five implementations: `verbs` (RDMA hardware or soft RoCE), `tcp` (the peer's progress thread executes
-// one-sided operations), `tls` (tcp under TLS 1.3), `shm` (same host), `sim` (one thread, time and chance
-// from a seed). Code above this file includes no other one of lib/fabric; differences between implementations
-// are data (Caps). The conformance suite (tests/conformance) is the executable form of the rules below.
+// There are five implementations: `verbs` (RDMA hardware or soft RoCE), `tcp` (the peer's progress thread
+// executes one-sided operations), `tls` (tcp under TLS 1.3), `shm` (same host) and `sim` (one thread,
+// simulated time, random numbers from a seed). Code outside lib/fabric includes no header of an
+// implementation. Differences between implementations are data (Caps). The conformance suite
+// (tests/conformance) tests the rules below.
 //
 // Rules
 //  F1  Operations of one connection take effect in posting order, except that a later operation may overtake
 //      a READ. A SEND or WRITE_IMMEDIATE is delivered to the peer after all data of earlier WRITEs of that
 //      connection is placed.
 //  F2  A posted buffer belongs to the fabric until its completion is delivered. An unsignalled operation
-//      completes when a later signalled one of the same connection does; if it fails it is reported although
-//      unsignalled. An operation with `inlined` set has its payload copied before post() returns.
-//  F3  A send that finds no receive posted waits for one. A slow peer is not an error; verbs closes the
-//      connection after 15 to 30 s in which the peer took nothing of what was sent.
+//      completes with the next signalled one of the same connection. If it fails, its completion is delivered
+//      although it is unsignalled. post() copies the payload of an operation with `inlined` set.
+//  F3  A send that finds no receive posted waits for one. A slow peer is not an error. Only verbs closes the
+//      connection after 15 to 30 s in which the peer accepted nothing of what was sent.
 //  F4  A refused remote access (bad key, out of bounds, no permission, revoked region) never touches memory.
-//      The operation completes with kRemoteAccess and the connection closes, on both sides.
+//      The operation completes with kRemoteAccess and the connection closes on both sides.
 //  F5  When a connection closes, for whatever reason, everything still posted completes with kFlushed (the
 //      first one to fail carries the cause). Then on_closed() is called, once, as the last call for that
 //      connection. The Connection may be destroyed only after on_closed() or on_refused(): its destructor
 //      asserts it.
-//  F6  A vanished peer is noticed by a pending operation, or within Caps::dead_peer_ms where the fabric can
-//      detect it without one. Users that must know send keep-alives.
-//  F7  post() is all or nothing, never blocks and never allocates; kExhausted means that the send queue does
+//  F6  A vanished peer is detected by a pending operation, or within Caps::dead_peer_ms where the fabric can
+//      detect it without one. Users that need earlier detection send keep-alives.
+//  F7  post() is all or nothing, never blocks and never allocates. kExhausted means that the send queue does
 //      not have enough room.
 //
 // Thread-safety: a Poller, its connections and listeners belong to one thread. Fabrics and Regions may be
@@ -52,11 +53,11 @@ namespace wss::fabric {
 class Connection;
 class Poller;
 
-// What the peer may do with a region. Local reading and writing is always allowed.
+// Access of the peer to a region. Local reads and writes are always allowed.
 enum class Access : uint8_t { kLocal = 0, kRemoteRead = 1, kRemoteWrite = 2, kRemoteReadWrite = 3 };
 
-// Registered memory. Destroying it revokes remote access at once (F4 from then on).
-// `remote_address` and `rkey` are what a peer needs; `lkey` is what local segments need.
+// Registered memory. Destroying it revokes remote access at once (F4 from then on). Peers need
+// `remote_address` and `rkey`; local segments need `lkey`.
 class Region {
   public:
     virtual ~Region() = default;
@@ -76,7 +77,7 @@ class Region {
     uint32_t lkey_ = 0;
 };
 
-// A piece of local registered memory.
+// A contiguous part of local registered memory.
 struct Segment {
     std::byte* address = nullptr;
     uint32_t length = 0;
@@ -92,14 +93,14 @@ enum class Op : uint8_t {
     kSend,
     kSendInvalidate,  // Caps::send_invalidate; revokes the peer's region `immediate` on delivery
     kWrite,
-    kWriteImmediate,  // Caps::write_immediate; consumes a receive of the peer, which sees `immediate`
+    kWriteImmediate,  // Caps::write_immediate; consumes a receive of the peer, which gets `immediate`
     kRead,
 };
 
 struct WorkRequest {
     Op op = Op::kSend;
     bool signalled = true;
-    bool inlined = false;               // payload ≤ inline_max is copied at post(); lkeys are not looked at
+    bool inlined = false;               // post() copies the payload (≤ inline_max) and ignores the lkeys
     uint64_t cookie = 0;                // returned in the completion
     std::span<const Segment> segments;  // need not outlive post()
     RemoteAddress remote;               // kWrite, kWriteImmediate, kRead
@@ -113,11 +114,11 @@ struct Receive {
 
 enum class CompletionStatus : uint8_t {
     kOk,
-    kFlushed,       // the connection closed before this was done; whether the peer saw it is unknown
+    kFlushed,       // the connection closed first; unknown whether the peer executed the request
     kRemoteAccess,  // F4
     kLocalAccess,   // lkey or length of a local segment is wrong
     kLength,        // message larger than the receive
-    kPeerLost,      // no answer within the fabric's retries
+    kPeerLost,      // no answer within the retries of the fabric
     kOther,
 };
 std::string_view to_string(CompletionStatus status);
@@ -133,15 +134,15 @@ struct Completion {
     uint32_t immediate = 0;
 };
 
-// Hears what happens to a connection. Lifetime: outlives the connection.
+// Receives the events of a connection. Lifetime: outlives the connection.
 class ConnectionHandler {
   public:
     virtual ~ConnectionHandler() = default;
-    // The connection carries data from now on. `data` is the acceptor's private data (empty on the accepting
-    // side) and valid during the call. Receives may be posted from here on (on the accepting side: from
-    // create()).
+    // The connection is ready for data. `data` is the acceptor's private data (empty on the accepting side),
+    // valid during the call. The connecting side may post receives from here on, the accepting side from
+    // create() on.
     virtual void on_established(Connection& connection, std::span<const std::byte> data) noexcept = 0;
-    // Connecting failed; `data` is the private data of a reject, empty if there was none. Last call.
+    // Connecting failed. `data` is the private data of a reject, empty without one. Last call.
     virtual void on_refused(Connection& connection, const Status& why,
                             std::span<const std::byte> data) noexcept = 0;
     virtual void on_completions(Connection& connection, std::span<const Completion> completions) noexcept = 0;
@@ -149,12 +150,12 @@ class ConnectionHandler {
     virtual void on_closed(Connection& connection, const Status& why) noexcept = 0;
 };
 
-// What a connection can do: what device and peer gave, which may be less than the options wished for.
+// Limits of a connection as device and peer granted them; may be less than ConnectionOptions requested.
 struct ConnectionLimits {
     uint32_t inline_max = 0;         // bytes of an inlined payload
     uint32_t segments_max = 1;       // of one work request
     uint32_t read_segments_max = 1;  // of one READ
-    // READs in flight. More may be posted: they wait in the send queue, with all that is posted after them.
+    // READs in flight. Further READs wait in the send queue, and so does everything posted after them.
     uint32_t read_depth = 0;
 };
 
@@ -164,25 +165,24 @@ class Connection {
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
 
-    // Code only, no text: this is the datapath. kOk, kExhausted (F7), kInvalid (too many segments, not
-    // supported) or kClosed.
+    // Returns a code without a text, as this is the datapath: kOk, kExhausted (F7), kInvalid (too many
+    // segments, not supported) or kClosed.
     virtual Code post(std::span<const WorkRequest> requests) noexcept = 0;
     virtual Code post_receives(std::span<const Receive> receives) noexcept = 0;
-    // Does a READ or WRITE within the call, where this CPU reaches the peer's memory by itself (shm) and
-    // nothing that was posted is still to be done; a WRITE is then seen by the peer before whatever this
-    // thread stores afterwards. No completion follows. False: nothing was done, and it never will be where it
-    // cannot: post().
+    // Executes a READ or WRITE within the call. Possible only where this CPU can access the peer's memory
+    // itself (shm) and no posted operation is outstanding. The peer sees a WRITE before any later store of
+    // this thread. There is no completion. Returns false when nothing was done: use post() then.
     virtual bool move_now(Op, const Segment&, RemoteAddress) noexcept { return false; }
-    // Accepting side only, once, after create(): answers the connect request.
+    // Answers the connect request. Accepting side only, once, after create().
     virtual Status accept(std::span<const std::byte> data) = 0;
-    // Begins to close; on_closed follows from a later poll(). Harmless when closing already.
+    // Begins to close; on_closed() follows from a later poll(). No effect when already closing.
     virtual void close() noexcept = 0;
-    // "10.0.0.1:4711", a socket path's pid and uid …: for people and access lists.
+    // For people and access lists: "10.0.0.1:4711", or pid and uid of the peer of a socket path.
     virtual std::string peer() const = 0;
-    // Final from on_established() on.
+    // Final once on_established() has been called.
     const ConnectionLimits& limits() const noexcept { return limits_; }
-    // A value that both ends of this connection compute alike and nobody else can (RFC 9266): what a proof
-    // covers so that it is worth nothing on another connection. Empty where the fabric has none.
+    // A value that only the two ends of this connection can compute (RFC 9266). A login proof covers it, so
+    // that the proof is worthless on another connection. Empty where the fabric has none.
     virtual std::span<const std::byte> channel_binding() const noexcept { return {}; }
 
   protected:
@@ -195,20 +195,20 @@ struct ConnectionOptions {
     uint32_t receive_depth = 128;  // receives posted
     uint32_t send_segments = 2;    // of one work request
     uint32_t receive_segments = 1;
-    uint32_t inline_bytes = 64;  // wished for
-    uint32_t read_depth = 16;    // READs in flight, each way; wished for
-    bool posts_reads = true;     // a peer that answers none is refused
+    uint32_t inline_bytes = 64;  // requested
+    uint32_t read_depth = 16;    // READs in flight, each way; requested
+    bool posts_reads = true;     // true: refuse a peer that allows no READs
     Nanoseconds connect_timeout = from_s(5);
 };
 
-// A peer that wants to connect. Dropping it unanswered rejects it without data.
+// A peer that wants to connect. Destroying the request unanswered rejects it without data.
 class ConnectRequest {
   public:
     virtual ~ConnectRequest() = default;
     virtual std::span<const std::byte> data() const = 0;
     virtual std::string peer() const = 0;
-    // Makes the connection, on `poller` (which may be another thread's: then call this there); post receives,
-    // then call Connection::accept().
+    // Creates the connection on `poller`. If that poller belongs to another thread, call this on that thread.
+    // Then post receives and call Connection::accept().
     virtual Result<std::unique_ptr<Connection>> create(Poller& poller, const ConnectionOptions& options,
                                                        ConnectionHandler& handler) = 0;
     virtual void reject(std::span<const std::byte> data) noexcept = 0;
@@ -223,15 +223,15 @@ class ListenHandler {
     virtual void on_connect_request(std::unique_ptr<ConnectRequest> request) noexcept = 0;
 };
 
-// Destroying it stops listening; connections made from it live on.
+// Destroying it stops listening; connections made from it continue.
 class Listener {
   public:
     virtual ~Listener() = default;
-    // Where it listens; with port 0 asked for, the port that was given.
+    // The address it listens at. If port 0 was requested, it has the port that the system assigned.
     virtual Address address() const = 0;
 };
 
-// Completion queue and event channel of one thread. A reactor drives it as a Source; it must outlive its
+// Completion queue and event channel of one thread. A reactor polls it as a Source. It must outlive its
 // connections.
 class Poller : public reactor::Source {
   public:
@@ -253,10 +253,10 @@ struct Caps {
     uint32_t read_depth_max = 1;
     uint32_t message_max = 0;        // bytes of one SEND
     uint32_t transfer_max = 0;       // bytes of one READ or WRITE
-    uint32_t connect_data_max = 56;  // what RDMA/CM leaves of a request's private data
+    uint32_t connect_data_max = 56;  // private data that RDMA/CM leaves to its user in a request
     uint32_t accept_data_max = 196;
     uint32_t reject_data_max = 148;
-    uint32_t dead_peer_ms = 0;  // F6; 0: not without a pending operation
+    uint32_t dead_peer_ms = 0;  // F6; 0: detected only by a pending operation
 };
 
 class Fabric {
@@ -267,10 +267,10 @@ class Fabric {
 
     virtual const Caps& caps() const noexcept = 0;
     virtual Result<std::unique_ptr<Poller>> create_poller() = 0;
-    // Memory of the fabric's own (page-aligned, zeroed): the fastest kind, and in shm the only kind that a
-    // peer reaches by loads and stores.
+    // Allocates page-aligned, zeroed memory owned by the fabric. It is the fastest kind of memory, and in shm
+    // the only kind that a peer can load from and store to.
     virtual Result<std::unique_ptr<Region>> allocate(size_t bytes, Access access) = 0;
-    // Memory of the caller's, which must outlive the region.
+    // Registers memory of the caller, which must outlive the region.
     virtual Result<std::unique_ptr<Region>> register_memory(std::span<std::byte> memory, Access access) = 0;
 
   protected:

@@ -33,7 +33,7 @@ Result<std::unique_ptr<Fabric>> open(const Address& address, const tls::Credenti
 
 namespace {
 
-// Of a poller that nobody polls.
+// Handler of a poller that is never polled.
 class Nobody final : public ListenHandler {
     void on_connect_request(std::unique_ptr<ConnectRequest>) noexcept override {}
 };

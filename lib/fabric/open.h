@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens the fabric that an address needs: the only place that knows every implementation.
+// Opens the fabric for an address. The only place that includes every implementation.
 #pragma once
 
 #include <memory>
@@ -9,32 +9,31 @@
 
 namespace wss::fabric {
 
-// `address` is where one will listen or connect: for verbs it selects the RDMA device. Fails with a text that
-// says what is missing (no RDMA device, no route, no support in this build). `credentials` are of use to
-// tls:// only.
+// `address` is an address to listen at or connect to; for verbs it selects the RDMA device. Errors name what
+// is missing (RDMA device, route, support in this build). Only tls:// uses `credentials`.
 Result<std::unique_ptr<Fabric>> open(const Address& address, const tls::Credentials& credentials = {});
 
-// An address that nobody else can listen at: for programs whose start takes something from others that they
-// cannot give back. Destroy it right before the listener is made, and before its fabric. Peers that connect
-// meanwhile are not heard, and are disconnected then.
+// An address reserved against other listeners. For programs whose start takes over a resource irrevocably:
+// they reserve their address first. Destroy it right before the real listener is created, and before its
+// fabric. Peers that connect meanwhile get no answer; the destruction disconnects them.
 class ReservedAddress {
   public:
-    ReservedAddress() = default;  // of nothing
+    ReservedAddress() = default;  // reserves nothing
     ReservedAddress(std::unique_ptr<Poller> poller, std::unique_ptr<Listener> listener)
         : held_(new Held{std::move(poller), std::move(listener)}) {}
 
   private:
     struct Held {
         std::unique_ptr<Poller> poller;
-        std::unique_ptr<Listener> listener;  // dies before the poller
+        std::unique_ptr<Listener> listener;  // destroyed before the poller
     };
-    std::unique_ptr<Held> held_;  // as one: assignment member by member would end the poller first
+    std::unique_ptr<Held> held_;  // one object: memberwise assignment would destroy the poller first
 };
 Result<ReservedAddress> reserve(Fabric& fabric, const Address& address);
 
-// Does the device promise that a peer's WRITE becomes visible in order of its bytes, so that whoever polls
-// for the last one has them all? Asked of an established connection. False: not so, or nobody knows; true
-// also where no device is in it.
+// True when the device guarantees that a peer's WRITE becomes visible in ascending byte order, so that a
+// reader that sees the last byte has them all; also true for fabrics without a device. False when not
+// guaranteed or unknown. REQUIRES an established connection.
 bool writes_in_order(const Connection& connection) noexcept;
 
 }  // namespace wss::fabric

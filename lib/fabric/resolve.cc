@@ -15,7 +15,7 @@
 
 namespace wss::fabric {
 
-constexpr size_t kAddressesMax = 8;  // of one name; more would only lengthen the wait
+constexpr size_t kAddressesMax = 8;  // per name; more would only lengthen the wait
 
 // --- socket addresses ---
 
@@ -40,7 +40,7 @@ bool SocketAddress::is_any() const {
 
 std::string SocketAddress::host() const {
     char text[NI_MAXHOST];
-    // With the scope of a link-local address, which inet_ntop() leaves out.
+    // Includes the scope of a link-local address, which inet_ntop() omits.
     if (getnameinfo(get(), length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0) return "unknown";
     return text;
 }
@@ -111,7 +111,7 @@ Result<std::shared_ptr<Resolution>> start_resolving(const Address& address) {
     resolution->done = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!resolution->done) return Status::from_errno(errno, "cannot make an eventfd for a name look-up");
     try {
-        // Detached: the C library's look-up cannot be cancelled, and the one who waits has a deadline.
+        // Detached: getaddrinfo() cannot be cancelled, and the caller has its own deadline.
         std::thread([resolution, address] { finish(*resolution, address); }).detach();
     } catch (const std::system_error& error) {
         return Status::from_errno(error.code().value(), "cannot start a thread for a name look-up");

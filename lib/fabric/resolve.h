@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host names to socket addresses, for every program and fabric. Numbers are converted at once. Names are
-// looked up by getaddrinfo() on a thread of their own, because it can neither be interrupted nor bounded.
+// Resolves host names to socket addresses, for every program and fabric. Numeric addresses are converted at
+// once. getaddrinfo() looks names up on a separate thread, as it can neither be interrupted nor given a
+// timeout.
 //
-// A connection looks its name up each time it is made, so that a reconnect finds a target that has moved.
-// A listener's name is looked up once, when its program starts.
+// Each connection attempt looks its name up again, so that a reconnect finds a target that has moved. A
+// listener's name is looked up once, when its program starts.
 #pragma once
 
 #include <netinet/in.h>
@@ -36,23 +37,24 @@ struct SocketAddress {
 };
 std::string to_string(const sockaddr* address);  // "nobody" for nullptr
 
-// A look-up under way. Shared with the thread that does it: whoever started it may leave earlier.
+// A look-up in progress. Shared with the thread that executes it, as the caller may stop waiting earlier.
 struct Resolution {
     Descriptor done;  // eventfd: readable when `finished`
     std::atomic<bool> finished{false};
     Status status;                         // valid when finished
-    std::vector<SocketAddress> addresses;  // valid when finished; the resolver's order of preference
+    std::vector<SocketAddress> addresses;  // valid when finished; in the resolver's order of preference
 };
 
-// Empty when the host is not a number.
+// Empty when the host is not a numeric address.
 std::vector<SocketAddress> parse_numeric(const Address& address);
 Result<std::shared_ptr<Resolution>> start_resolving(const Address& address);
-// Blocks, for `timeout` at most: not for a reactor's thread. At least one address when it succeeds.
+// Blocks for at most `timeout`: do not call it on a reactor's thread. On success there is at least one
+// address.
 Result<std::vector<SocketAddress>> resolve(const Address& address, Nanoseconds timeout = kLookUpMax);
-// `address` with the first address of its host in place of the name; as it is where the scheme has no hosts.
-// Blocks like resolve().
+// Returns `address` with its host name replaced by its first address. Returns it unchanged where the scheme
+// has no hosts. Blocks like resolve().
 Result<Address> to_numeric(const Address& address);
-// Address::parse() of an address where a program will listen, with to_numeric().
+// Address::parse() of a listen address, followed by to_numeric().
 Result<Address> parse_local(std::string_view uri, uint16_t default_port);
 
 }  // namespace wss::fabric

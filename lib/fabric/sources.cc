@@ -10,7 +10,7 @@
 
 namespace wss::fabric {
 
-constexpr size_t kNetworkBytes = 8;  // of an IPv6 address, what one host may vary at will is the rest
+constexpr size_t kNetworkBytes = 8;  // IPv6 network prefix; a host chooses the remaining bytes freely
 
 static std::string network_of(const std::string& address) {
     in6_addr bytes{};

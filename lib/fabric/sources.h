@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sources: which peers count as one where strangers compete for few places. A source is the host of an
-// address, the network of 64 bits of an IPv6 address (one host may use all of it), the process over shm, the
-// node in the simulation.
+// Sources: groups of peers that count as one when connections that are pending authentication compete for few
+// places. A source is the host of an address; for IPv6 its /64 network, as one host may use all of it; for
+// shm the process; in the simulation the node.
 //
-// A listener that runs out of places for sockets evicts the oldest whose source holds most of them. So a
-// flood from one host displaces its own connections, and a login from another host is never displaced by it.
-// Of sources that hold the same number it is age that decides, never their names: no host is always the one
-// that gives way. Where a stranger keeps its place for longer than a round trip see stranger_places.h.
+// A listener that runs out of places for sockets evicts the oldest socket among the sources that hold the
+// most. So a flood from one host displaces its own connections and never a login from another host. Among
+// sources that hold the same number the oldest socket goes, regardless of names, so that no host is always at
+// a disadvantage. For places that are held longer than a round trip see stranger_places.h.
 //
 // Thread-safety: none; a SourceCounts belongs to one thread.
 #pragma once
@@ -18,16 +18,16 @@
 
 namespace wss::fabric {
 
-// Of what Connection::peer() and ConnectRequest::peer() return.
+// `peer` is a value of Connection::peer() or ConnectRequest::peer().
 std::string source_of(std::string_view peer);
 
-// How many places each source holds. Its size is the number of places, which its user bounds.
+// Number of places per source. The user bounds the total number of places, and with it the size.
 class SourceCounts {
   public:
     void add(const std::string& source) { ++counts_[source]; }
     void remove(const std::string& source);
     size_t of(const std::string& source) const;
-    // What the source holds that holds most; there may be several such sources.
+    // The largest count of any source; several sources may have it.
     size_t most() const;
     bool empty() const { return counts_.empty(); }
 

@@ -27,7 +27,7 @@ StrangerPlaces::Taken StrangerPlaces::take(const std::string& source, Nanosecond
 }
 
 StrangerPlaces::Strangers::iterator StrangerPlaces::next_to_evict() {
-    // The first of those that are equal.
+    // max_element() returns the first of equal elements: the oldest.
     return std::max_element(held_.begin(), held_.end(), [](const Held& one, const Held& other) {
         return one.source->second.count() < other.source->second.count();
     });
@@ -70,7 +70,7 @@ void StrangerPlaces::forget_old(Nanoseconds now) {
     if (age >= kMemory) forget_part();
     if (age >= kMemory + kMemory) forget_part();
     if (age >= kMemory) part_since_ = now;
-    // Only those that hold places are left after the second time.
+    // After the second pass only sources that hold places are left.
     for (int i = 0; i < 2 && sources_.size() >= kSourcesMax; ++i) forget_part();
 }
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// StrangerPlaces: the few places of peers that have not shown yet who they are.
+// StrangerPlaces: the limited places for connections that are pending authentication ("strangers").
 //
-// A newcomer that finds all places taken evicts the oldest stranger of the source (sources.h) that has come
-// most often in the last kMemory without showing who it is, whether it got a place or not. So a flood
-// displaces its own connections, also if it comes from more addresses than there are places. The newcomer
-// gets nothing at this moment if
-//  * the stranger to evict came less than kGrace ago. A flood displaces its own connections no faster than
-//    this: each has the time for a proof, and what the flood costs us is bounded. A source that came less
-//    than half as often does not wait;
-//  * too many that were evicted are not gone yet: they still hold their memory. Half of the room for them is
-//    kept for evictions in favour of such sources.
+// When all places are taken, a newcomer evicts a stranger: the oldest one of the source (sources.h) with the
+// most unproven arrivals in the last kMemory, admitted or not. So a flood displaces its own connections, even
+// when it comes from more addresses than there are places. The newcomer gets no place for now if
+//  * the stranger to evict arrived less than kGrace ago. So a flood displaces its own connections at this
+//    rate at most: each has time for its proof, and the cost of the flood is bounded. The rule does not apply
+//    to a newcomer whose source arrived less than half as often;
+//  * too many evicted strangers have not left yet, as they still hold memory. Half of `leaving` is reserved
+//    for evictions by such newcomers.
 //
-// kSourcesMax sources are remembered. More of them make it forget earlier than after kMemory.
+// At most kSourcesMax sources are remembered. When there are more, they are forgotten before kMemory has
+// passed.
 //
 // Thread-safety: none; belongs to one thread. Control plane: allocates.
 #pragma once
@@ -30,20 +30,20 @@ class StrangerPlaces {
   public:
     using Place = uint64_t;  // 0: none
     static constexpr Nanoseconds kGrace = from_ms(100);
-    static constexpr Nanoseconds kMemory = from_s(30);  // at least; at most twice that
+    static constexpr Nanoseconds kMemory = from_s(30);  // minimum; the maximum is twice that
     static constexpr size_t kSourcesMax = 4096;
 
-    // `places` strangers, and `leaving` that were evicted and are not gone yet.
+    // `places`: strangers at one time. `leaving`: evicted strangers that have not left yet.
     StrangerPlaces(size_t places, size_t leaving) : places_(places), leaving_max_(leaving) {}
 
     struct Taken {
-        Place place = 0;    // 0: there is none at this moment
-        Place evicted = 0;  // the caller closes the stranger of this one; left() follows when it is gone
+        Place place = 0;    // 0: no place available now
+        Place evicted = 0;  // the caller closes this stranger, and calls left() when it is gone
     };
     Taken take(const std::string& source, Nanoseconds now);
-    // Its stranger is gone.
+    // The stranger of `place` is gone.
     void left(Place place);
-    // It has shown who it is: no stranger any more.
+    // The stranger of `place` has authenticated and no longer counts as one.
     void proven(Place place);
     bool is_evicted(Place place) const { return leaving_.contains(place); }
     size_t sources() const { return sources_.size(); }
@@ -51,7 +51,7 @@ class StrangerPlaces {
   private:
     struct Source {
         size_t held = 0;
-        size_t lately = 0, before = 0;  // how often it came, in this part of time and in the one before
+        size_t lately = 0, before = 0;  // unproven arrivals in this period of kMemory and the one before
         size_t count() const { return lately + before; }
     };
     using Sources = std::map<std::string, Source>;

@@ -22,7 +22,7 @@ Validity Domain::take_slot() noexcept {
     }
     uint32_t slot = free_slots_.back();
     free_slots_.pop_back();
-    if (++generations_[slot] == 0) generations_[slot] = 1;  // 0 means: nothing valid here
+    if (++generations_[slot] == 0) generations_[slot] = 1;  // 0 means: no valid region
     word(slot).store(generations_[slot], std::memory_order_release);
     return {.slot = slot, .generation = generations_[slot]};
 }
@@ -38,7 +38,7 @@ SharedRegion::SharedRegion(std::shared_ptr<Domain> domain, SharedMemory memory, 
     : domain_(std::move(domain)), memory_(std::move(memory)) {
     bytes_ = memory_.mapping.bytes().first(bytes);
     remote_address_ = reinterpret_cast<uintptr_t>(bytes_.data());
-    // A mapping could not keep a peer that may only write from reading.
+    // A mapping cannot prevent a peer with write-only access from reading.
     if (stream::allows(access, Access::kRemoteRead)) validity_ = domain_->take_slot();
     rkey_ = lkey_ = domain_->table()->add(bytes_, access, this);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Domain: what all pollers, regions and connections of one shm fabric share. The table of regions, and the
-// page that tells peers which regions are valid.
+// Domain: state that all pollers, regions and connections of one shm fabric share: the table of regions, and
+// the page from which peers learn which regions are valid.
 //
 // Thread-safety: all functions.
 #pragma once
@@ -15,11 +15,11 @@
 
 namespace wss::fabric::shm {
 
-constexpr uint32_t kSlots = 1u << 16;  // regions that peers can map; more are reached by frames
+constexpr uint32_t kSlots = 1u << 16;  // regions that peers can map; further ones are accessed with frames
 constexpr uint32_t kNoSlot = kSlots;
 constexpr size_t kValidityBytes = kSlots * sizeof(std::atomic<uint32_t>);
 
-// A region's place in the validity page: valid while the word there is `generation`.
+// A region's entry in the validity page. The region is valid while the word there equals `generation`.
 struct Validity {
     uint32_t slot = kNoSlot;
     uint32_t generation = 0;
@@ -33,7 +33,7 @@ class Domain {
     int validity_fd() const { return validity_.fd.get(); }
 
     Validity take_slot() noexcept;
-    // Peers stop using the region: later operations see it.
+    // Ends the peers' direct access to the region; later operations see it.
     void invalidate(const Validity& validity) noexcept;
 
   private:
@@ -44,18 +44,18 @@ class Domain {
 
     const std::shared_ptr<stream::RegionTable> table_ = std::make_shared<stream::RegionTable>();
     SharedMemory validity_;
-    std::mutex lock_;  // protects what follows
+    std::mutex lock_;  // protects the members below
     std::vector<uint32_t> free_slots_;
     std::vector<uint32_t> generations_;
 };
 
-// A region in a memfd of its own: allocate(). What register_memory() makes is a stream::TableRegion.
+// A region in a separate memfd, made by allocate(). register_memory() makes a stream::TableRegion.
 class SharedRegion final : public Region {
   public:
     SharedRegion(std::shared_ptr<Domain> domain, SharedMemory memory, size_t bytes, Access access);
     ~SharedRegion() override;
 
-    const Validity& validity() const { return validity_; }  // no slot: peers may not map it
+    const Validity& validity() const { return validity_; }  // no slot: peers may not map the region
     int fd() const { return memory_.fd.get(); }
 
   private:

@@ -8,7 +8,7 @@ namespace wss::fabric::shm {
 
 using stream::SendEntry;
 
-// More regions than that of one peer are forgotten and asked for again.
+// Regions of one peer beyond that are forgotten and requested again.
 constexpr size_t kGrantsMax = 4096;
 
 Grants::Grant* Grants::find(uint32_t rkey) noexcept {
@@ -16,7 +16,7 @@ Grants::Grant* Grants::find(uint32_t rkey) noexcept {
     auto found = grants_.find(rkey);
     if (found == grants_.end()) return nullptr;
     last_rkey_ = rkey;
-    return last_ = &found->second;  // stays where it is until it is erased
+    return last_ = &found->second;  // node-based map: valid until erased
 }
 
 bool Grants::is_mapped(uint32_t rkey) noexcept {
@@ -52,7 +52,7 @@ bool Grants::take(const GrantMessage& message, Descriptor memory) {
         if (mapping)
             grant.mapping = std::move(*mapping);
         else
-            grant.kind = GrantKind::kNone;  // out of address space, say: frames still work
+            grant.kind = GrantKind::kNone;  // for example out of address space: frames still work
     }
     grants_.insert_or_assign(message.rkey, std::move(grant));
     return true;

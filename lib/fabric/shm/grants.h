@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grants: what one connection knows of the peer's regions: which of them it maps, and so moves data to and
-// from itself.
+// Grants: regions of the peer that one connection knows, and the mappings of those that it accesses directly.
 //
 // Thread-safety: none; belongs to its connection.
 #pragma once
@@ -16,11 +15,11 @@
 namespace wss::fabric::shm {
 
 enum class GrantKind : uint8_t {
-    kNone = 1,  // send frames
-    kMapped,    // the memfd comes with this message
+    kNone = 1,  // access with frames
+    kMapped,    // mapped; this message carries the memfd
 };
 
-// From the owner of region `rkey`, over the socket. Both ends are on one host: no byte order to agree on.
+// Sent by the owner of region `rkey` over the socket. Host byte order, as both ends are on one host.
 struct GrantMessage {
     uint32_t rkey = 0;
     GrantKind kind = GrantKind::kNone;
@@ -34,16 +33,17 @@ static_assert(sizeof(GrantMessage) == 32, "no padding whose bytes would leak");
 
 class Grants {
   public:
-    // `validity`: the peer's page.
+    // `validity`: the peer's validity page.
     void attach(Mapping validity) noexcept { validity_ = std::move(validity); }
     void detach() noexcept;
 
     bool knows(uint32_t rkey) const { return grants_.contains(rkey); }
     bool is_mapped(uint32_t rkey) noexcept;
-    // False: the message cannot be true.
+    // Returns false when the message is not plausible.
     bool take(const GrantMessage& message, Descriptor memory);
 
-    // True when the data is in place. False: let the owner do it, or refuse it. REQUIRES is_mapped(rkey).
+    // Returns true when the data was moved. False: send frames; the owner executes or refuses the request.
+    // REQUIRES is_mapped(rkey).
     bool move(const stream::SendEntry& entry, std::span<const Segment> segments) noexcept;
 
   private:
@@ -60,7 +60,7 @@ class Grants {
 
     std::unordered_map<uint32_t, Grant> grants_;
     uint32_t last_rkey_ = 0;
-    Grant* last_ = nullptr;  // of last_rkey_: one region after the other is what users do
+    Grant* last_ = nullptr;  // grant of last_rkey_: users access one region after another
     Mapping validity_;
 };
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared memory as objects: a mapping that unmaps itself, sealed memfds, and what is checked of a peer's
-// memfd.
+// Shared memory: a mapping that unmaps itself, sealed memfds, and checks of a peer's memfd.
 #pragma once
 
 #include <cstddef>
@@ -32,14 +31,16 @@ struct SharedMemory {
     Mapping mapping;  // readable and writable by us
 };
 
-// A memfd of a fixed size. `read_only`: nobody but us, now, can map it writable.
+// Makes a memfd of a fixed size. `read_only`: no writable mapping can be made after this one.
 Result<SharedMemory> make_shared(const char* name, size_t bytes, bool read_only);
-// Maps a peer's memfd. Fails unless it has that size and is sealed against shrinking, which would let the
-// peer fault us. A userfaultfd that the peer has on its own mapping does not concern ours.
-// A peer that punches holes without end still makes accesses fault, and each fault waits for the fallocate()
-// in progress: 0.1 ms on average, 0.5 s at worst on a busy machine. The new pages are charged to us, and
-// beyond the limit of vm.overcommit_memory=2 a fault is SIGBUS. No seal prevents it: those that forbid holes
-// forbid writable mappings too. The peer is a process of our user, which could as well stop or kill us.
+// Maps a peer's memfd. Fails unless it has at least that size and is sealed against shrinking; a peer that
+// could shrink it could make our accesses fault. A userfaultfd on the peer's mapping does not affect ours.
+//
+// A peer that punches holes without end still makes accesses fault. Each fault waits for the fallocate() in
+// progress: 0.1 ms on average, 0.5 s at worst on a busy machine. The new pages are charged to this process,
+// and beyond the limit of vm.overcommit_memory=2 a fault is SIGBUS. No seal prevents it: those that forbid
+// holes forbid writable mappings too. The peer is a process of our user or of root, which could stop or kill
+// us anyway.
 Result<Mapping> map_shared(int fd, size_t bytes, bool writable);
 
 }  // namespace wss::fabric::shm

@@ -38,7 +38,7 @@ ssize_t Rings::read(std::span<const iovec> into) noexcept {
         }
     }
     if (tail_ == before) return -EAGAIN;
-    direction.tail.value.store(tail_, std::memory_order_seq_cst);  // pairs with the look in sleep()
+    direction.tail.value.store(tail_, std::memory_order_seq_cst);  // pairs with the loads in sleep()
     read_ = true;
     return static_cast<ssize_t>(tail_ - before);
 }
@@ -64,7 +64,7 @@ ssize_t Rings::write(std::span<const iovec> from) noexcept {
     }
     blocked_ = head_ == before;
     if (blocked_) return -EAGAIN;
-    direction.head.value.store(head_, std::memory_order_seq_cst);  // pairs with the look in sleep()
+    direction.head.value.store(head_, std::memory_order_seq_cst);  // pairs with the loads in sleep()
     wrote_ = true;
     return static_cast<ssize_t>(head_ - before);
 }
@@ -87,7 +87,7 @@ bool Rings::sleep() noexcept {
 }
 
 void Rings::awake() noexcept {
-    area_->asleep[side_].value.store(0, std::memory_order_relaxed);  // too late only wakes us once more
+    area_->asleep[side_].value.store(0, std::memory_order_relaxed);  // if late, one more wake-up
 }
 
 bool Rings::peer_needs_waking() noexcept {

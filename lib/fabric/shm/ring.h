@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The message rings of one connection: a memory area that both ends map, with a ring of bytes in each
-// direction. One producer, one consumer, no locks. The peer may write anything anywhere in the area at any
-// time: each end keeps its own positions in private memory and takes the peer's as a claim to be checked.
+// The message rings of one connection: a memory area that both ends map, with a byte ring for each direction.
+// One producer, one consumer, no locks. The peer may write any value to any place of the area at any time:
+// each end keeps its own positions in private memory and checks those of the peer.
 //
-// Sleeping. Before an end sleeps it says so in its word, then looks once more; after an end has moved a
-// position it looks whether the other sleeps. All four are sequentially consistent: at least one of the two
-// sees the other, so a message is never slept through, and two busy ends never make a system call.
+// Sleeping. An end that wants to sleep sets its word in `asleep`, then examines the rings once more. An end
+// that has moved a position reads the other end's word. All four accesses are sequentially consistent, so at
+// least one end sees the other: no message is slept through, and two busy ends make no system calls.
 #pragma once
 
 #include <sys/uio.h>
@@ -50,16 +50,16 @@ class Rings {
     void detach() noexcept;
     explicit operator bool() const { return area_ != nullptr; }
 
-    // As Engine::read and write; -EPROTO when the peer's position cannot be true.
+    // As Engine::read() and write(); -EPROTO when the peer's position is impossible.
     ssize_t read(std::span<const iovec> into) noexcept;
     ssize_t write(std::span<const iovec> from) noexcept;
     bool has_data() const noexcept;
-    bool has_space() const noexcept;  // for the write that failed
+    bool has_space() const noexcept;  // for the write() that found none
 
-    // True: asleep, and the peer will wake us. False: there is news already.
+    // Returns true when asleep; the peer will wake us. Returns false when there is data or space already.
     bool sleep() noexcept;
     void awake() noexcept;
-    // After read() or write(): must the peer be woken? True at most once per sleep of its.
+    // After read() or write(): returns true when the peer must be woken, at most once per sleep.
     bool peer_needs_waking() noexcept;
 
   private:

@@ -10,7 +10,7 @@ namespace wss::fabric::shm {
 
 namespace {
 
-// Hang-ups are heard at once by a sleeping poller, within some turns by a busy one.
+// A sleeping poller gets a hang-up at once, a busy one within some turns.
 constexpr uint32_t kDeadPeerMs = 100;
 
 class ShmFabric final : public Fabric {

@@ -19,7 +19,7 @@ using stream::SendEntry;
 using stream::State;
 
 constexpr Nanoseconds kDialAgain = from_ms(5);
-// Messages of one byte that wake: there is at most one under way, unless the peer floods us.
+// Wake-up messages are one byte long; at most one is in flight unless the peer floods the socket.
 constexpr int kMessagesPerTurn = 256;
 constexpr uint8_t kGrantInSocket = 0;
 constexpr uint8_t kGrantNotNow = 1;
@@ -151,7 +151,7 @@ Status ShmConnection::accept(std::span<const std::byte> data) {
     answer.set_data(data);
     std::array descriptors{domain_->validity_fd()};
     if (say(socket_.get(), answer, descriptors) != 0) {
-        phase_ = Phase::kGreeting;  // nothing more to say to it
+        phase_ = Phase::kGreeting;  // no reject is sent any more
         fail(failure(Code::kUnavailable, "{} hung up before it was accepted", peer_));
         return failure(Code::kClosed, "{} has gone", peer_);
     }
@@ -179,7 +179,7 @@ void ShmConnection::on_ready(uint32_t epoll_events) noexcept {
     }
 }
 
-// Takes what the peer sent beside the rings: wakings and grants.
+// Receives the peer's messages outside the rings: wake-ups and grants.
 void ShmConnection::drain_socket() noexcept {
     for (int i = 0; i < kMessagesPerTurn; ++i) {
         std::array<std::byte, sizeof(GrantMessage)> bytes;
@@ -202,7 +202,7 @@ void ShmConnection::drain_socket() noexcept {
 void ShmConnection::wake_peer() noexcept {
     if (!rings_.peer_needs_waking()) return;
     std::byte one{1};
-    send(socket_.get(), {&one, 1}, {});  // a full socket holds wakings enough
+    send(socket_.get(), {&one, 1}, {});  // a full socket already holds a wake-up
 }
 
 ssize_t ShmConnection::read(std::span<const iovec> into) noexcept {
@@ -237,7 +237,7 @@ void ShmConnection::detach(bool) noexcept {
     rings_.detach();
     visitor_validity_.reset();
     stashed_memory_.reset();
-    socket_.reset();  // the peer reads the ring to its end, then meets the hang-up
+    socket_.reset();  // the peer reads the ring to its end, then gets the hang-up
 }
 
 // --- direct access ---
@@ -261,8 +261,8 @@ stream::Engine::Reach ShmConnection::reach(uint32_t rkey) noexcept {
     return grants_.is_mapped(rkey) ? Reach::kDirect : Reach::kFrames;
 }
 
-// The peer asks how it may reach a region itself. For a region that it may not reach at all it sends frames
-// too: the frame is then refused in its place among the requests.
+// The peer requests direct access to a region. For a region that it may not access at all the answer is
+// "frames" too: the frame is then refused in its place among the requests.
 bool ShmConnection::on_grant_ask(uint32_t rkey) noexcept {
     GrantMessage message{.rkey = rkey};
     Descriptor nothing;

@@ -16,17 +16,17 @@ namespace wss::fabric::shm {
 
 class ShmPoller;
 
-// Descriptors that travel with a hello: connect: area, validity page; accept: validity page; reject: none.
+// Descriptors sent with a hello: connect: area, validity page; accept: validity page; reject: none.
 int say(int socket, const stream::Hello& hello, std::span<const int> descriptors) noexcept;
 
 struct Greeting {
     stream::Hello hello;
     Message message;
 };
-// Fails as receive() does; -EPROTO when it is no greeting.
+// Fails as receive() does; -EPROTO when the message is not a hello.
 ssize_t hear(int socket, Greeting& greeting) noexcept;
 
-// A peer that wants to connect, checked.
+// A peer that wants to connect; its hello and descriptors are checked.
 struct Visitor {
     Descriptor socket;
     stream::Hello hello;
@@ -46,9 +46,9 @@ class ShmConnection final : public stream::Engine {
     Status accept(std::span<const std::byte> data) override;
     bool move_now(Op op, const Segment& local, RemoteAddress remote) noexcept override;
 
-    // For the poller, once the connection streams.
-    void look() noexcept;   // becomes active if the rings have news
-    bool sleep() noexcept;  // false: there is news
+    // For the poller, once the connection is in phase kStreaming.
+    void look() noexcept;   // activates the connection if the rings have data or space
+    bool sleep() noexcept;  // false: the rings have data or space
     void awake() noexcept { rings_.awake(); }
 
   private:
@@ -80,8 +80,8 @@ class ShmConnection final : public stream::Engine {
     Phase phase_;
     Rings rings_;
     Grants grants_;
-    std::optional<uint32_t> asking_;   // rkey that the peer is asked about
-    std::optional<uint32_t> skipped_;  // rkey that the peer could not answer about this time
+    std::optional<uint32_t> asking_;   // rkey of the outstanding kGrantAsk
+    std::optional<uint32_t> skipped_;  // rkey that the peer could not grant this time
     std::optional<GrantMessage> stash_;
     Descriptor stashed_memory_;
 

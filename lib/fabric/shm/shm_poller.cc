@@ -13,8 +13,8 @@ namespace wss::fabric::shm {
 using stream::Hello;
 using stream::HelloKind;
 
-// While it is busy with its rings a poller asks the kernel only now and then: for hang-ups, new peers and
-// deadlines, none of which is in a hurry. Asking costs about as much as ten messages.
+// A poller that is busy with its rings polls epoll only now and then, for hang-ups, new peers and deadlines,
+// none of which is urgent. A poll costs about as much as ten messages.
 constexpr uint32_t kTurnsPerKernelLook = 32;
 
 Result<std::unique_ptr<ShmPoller>> ShmPoller::create(std::shared_ptr<Domain> domain) {

@@ -22,7 +22,7 @@ class ShmPoller final : public stream::EventPoller {
                                                 ConnectionHandler& handler) override;
     bool arm() noexcept override;
 
-    // Connections whose rings are to be looked at.
+    // Connections whose rings are examined each turn.
     void add(ShmConnection& connection) { streaming_.push_back(&connection); }
     void remove(const ShmConnection& connection) noexcept { std::erase(streaming_, &connection); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Unix socket beside the rings: hellos and memory are passed over it, sleepers are woken through it, and
-// its hang-up tells that the peer is gone. Sequenced packets: a message arrives whole or not at all.
+// The Unix socket beside the rings. It carries hellos, descriptors of memory and wake-ups, and its hang-up
+// shows that the peer is gone. Sequenced packets: a message arrives whole or not at all.
 #pragma once
 
 #include <sys/types.h>
@@ -24,7 +24,7 @@ struct Message {
     std::array<Descriptor, kDescriptorsMax> descriptors;
 };
 
-// Never block. send() returns 0 or a negative errno. What does not fit `into`, or carries too many
+// Both never block. send() returns 0 or a negative errno. A message that exceeds `into`, or carries too many
 // descriptors, is -EMSGSIZE.
 int send(int socket, std::span<const std::byte> bytes, std::span<const int> descriptors) noexcept;
 Message receive(int socket, std::span<std::byte> into) noexcept;
@@ -38,7 +38,7 @@ struct Peer {
 Result<Peer> check_peer(int socket);
 
 Result<UnixListener> listen_at(const std::string& path);
-// Code::kBusy: the listener's queue is full, try again.
+// Code::kBusy: the listener's queue is full; try again.
 Result<Descriptor> connect_to(const std::string& path);
 
 }  // namespace wss::fabric::shm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How two endpoints find each other: request, accept or reject, ready to use; each a message that may get
-// lost.
+// Connection setup between two endpoints: request, accept or reject, ready to use. Each is a message that may
+// get lost.
 #include "lib/fabric/sim/endpoint.h"
 
 namespace wss::fabric {
@@ -59,7 +59,7 @@ static void request_arrives(const EndpointPtr& from, const Address& address, std
     sim::World& world = from->node->world();
     sim::Node* to = world.find(address.host);
     if (to == nullptr) return refuse(from, failure(Code::kNotFound, "no node named '{}'", address.host));
-    if (!to->alive() || !world.connected(*from->node, *to)) return;  // silence: the time limit ends it
+    if (!to->alive() || !world.connected(*from->node, *to)) return;  // no answer: the time limit ends it
     auto listener = to->services().find(address.port);
     if (listener == to->services().end() ||
         world.fault("sim.refuse", from->poller->fabric().network().refuse_one_in))

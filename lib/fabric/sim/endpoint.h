@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the objects of the simulated fabric know of one another. Private to lib/fabric/sim.
+// The objects of the simulated fabric. Private to lib/fabric/sim.
 //
 // An Endpoint is the state of one end of a connection. It is shared by the Connection (which the user may
-// destroy) and by the events that are under way in the world; an event whose endpoint has closed meanwhile
-// does nothing.
+// destroy) and by the pending events of the world. An event whose endpoint has closed meanwhile does nothing.
 #pragma once
 
 #include <deque>
@@ -32,7 +31,7 @@ struct SimOperation {
     bool signalled;
     uint64_t cookie;
     std::vector<Segment> segments;
-    std::vector<std::byte> inlined;  // the payload, when it was copied at post()
+    std::vector<std::byte> inlined;  // the payload that post() copied
     bool is_inlined;
     uint32_t length;
     RemoteAddress remote;
@@ -50,7 +49,7 @@ struct SimReceive {
 enum class SimState : uint8_t { kConnecting, kCreated, kOpen, kClosing, kClosed };
 
 struct SimEndpoint {
-    SimPoller* poller = nullptr;  // nullptr once the process is gone
+    SimPoller* poller = nullptr;  // nullptr once the poller is destroyed
     Connection* connection = nullptr;
     ConnectionHandler* handler = nullptr;
     sim::Node* node = nullptr;
@@ -62,7 +61,7 @@ struct SimEndpoint {
     std::string peer_name;
     std::deque<std::shared_ptr<SimOperation>> sends;  // posted and not completed, oldest first
     std::deque<std::shared_ptr<SimOperation>> wire;   // not yet delivered, oldest first
-    bool delivering = false;                          // an event for wire.front() is under way
+    bool delivering = false;                          // an event for wire.front() is pending
     std::deque<SimReceive> receives;
 
     bool lives() const { return poller != nullptr && node->alive() && node->incarnation() == incarnation; }
@@ -70,7 +69,7 @@ struct SimEndpoint {
 };
 using EndpointPtr = std::shared_ptr<SimEndpoint>;
 
-// What a poller has to tell.
+// An event that a poller delivers.
 struct SimNews {
     enum class Kind : uint8_t { kCompletion, kEstablished, kRefused, kClosed, kRequest } kind;
     EndpointPtr endpoint;
@@ -92,7 +91,7 @@ class SimFabric final : public Fabric {
 
     uint32_t add(std::span<std::byte> memory, Access access);
     void revoke(uint32_t key) { registrations_.erase(key); }
-    // The memory a peer may reach, or nullptr.
+    // Returns memory that a peer may access, or nullptr.
     std::byte* reach(const RemoteAddress& remote, uint32_t length, bool write);
     bool local_ok(const Segment& segment) const;
 
@@ -163,16 +162,16 @@ class SimConnection final : public Connection {
     EndpointPtr endpoint_;
 };
 
-// connect.cc: how two endpoints find each other.
+// connect.cc: connection setup.
 void request_connection(const EndpointPtr& from, const Address& address, std::vector<std::byte> data);
 void accept_connection(const EndpointPtr& end, std::vector<std::byte> data);
 
-// transmit.cc: operations under way.
+// transmit.cc: operations in flight.
 void start_transmission(const EndpointPtr& from);
-// Fails the connection at `end`: everything posted is flushed, `cause` goes to `culprit` (or nobody),
-// on_closed follows.
+// Fails the connection at `end`: everything posted is flushed, `culprit` (may be nullptr) completes with
+// `cause`, on_closed() follows.
 void break_endpoint(const EndpointPtr& end, const Status& why, SimOperation* culprit, CompletionStatus cause);
-// The same, and the peer learns it unless the link is cut.
+// As break_endpoint(); the peer is notified too unless the link is cut.
 void break_connection(const EndpointPtr& end, const Status& why, SimOperation* culprit,
                       CompletionStatus cause);
 

@@ -24,7 +24,7 @@ namespace {
 
 class SimRegion final : public Region {
   public:
-    // `mapped`: bytes to be unmapped at the end; 0 for memory of the caller's.
+    // `mapped`: bytes to unmap at the end; 0 for memory of the caller.
     SimRegion(SimFabric& fabric, std::span<std::byte> memory, Access access, size_t mapped)
         : fabric_(fabric), mapped_(mapped) {
         bytes_ = memory;
@@ -64,8 +64,7 @@ Result<std::unique_ptr<Region>> SimFabric::allocate(size_t bytes, Access access)
     if (world().fault("sim.register", network_.register_one_in))
         return failure(Code::kExhausted, "{} bytes cannot be registered", bytes);
     size_t rounded = (bytes + kPage - 1) / kPage * kPage;
-    // Mapped, not allocated: zeroed without being touched, which matters where a run has many short-lived
-    // targets.
+    // mmap() returns zeroed memory without touching it, which matters in runs with many short-lived targets.
     void* memory =
         mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     WSS_ASSERT(memory != MAP_FAILED, "the simulation runs in memory that is there");
@@ -81,7 +80,7 @@ Result<std::unique_ptr<Region>> SimFabric::register_memory(std::span<std::byte> 
 
 uint32_t SimFabric::add(std::span<std::byte> memory, Access access) {
     uint32_t key = 0;
-    // Drawn, so that a stale key hits another region only by a chance that RDMA hardware has as well.
+    // Random, so that a stale key hits another region only with the probability that RDMA hardware has too.
     while (key == 0 || registrations_.contains(key)) key = static_cast<uint32_t>(world().random().next());
     registrations_.emplace(key, SimRegistration{memory.data(), memory.size(), access});
     return key;

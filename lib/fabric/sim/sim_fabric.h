@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fabric of the simulated world (lib/reactor/sim/world.h): the rules F1-F7 of fabric.h with virtual
-// delays and seeded faults. It really delivers: bytes are copied when they arrive, not when they are posted,
-// so a buffer that is reused too early shows as corrupt data.
+// The fabric of the simulated world (lib/reactor/sim/world.h): rules F1-F7 of fabric.h with virtual delays
+// and seeded faults. Bytes are copied when they arrive, not when they are posted, so a buffer that is reused
+// too early shows up as corrupt data.
 //
-// Faults (Network): every message takes a drawn delay; connections overtake one another but never themselves;
-// a connection breaks at a drawn operation; connecting is refused; memory cannot be registered; a cut link
-// delays what is posted until it heals, or fails it as lost when that takes longer than the retries; a
-// crashed node answers nothing.
+// Faults (SimNetwork): every message takes a random delay, and connections overtake one another but never
+// themselves; a connection breaks at a random operation; connecting is refused; memory cannot be registered;
+// a cut link delays posted operations until it heals, or fails them with kPeerLost when that takes longer
+// than the retries; a crashed node does not answer.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace wss::fabric {
 
-// How the network of a world behaves. Odds are "one in", 0 is never.
+// Behaviour of the network of a world. Odds are "one in N"; 0 is never.
 struct SimNetwork {
     Nanoseconds delay_min = from_us(2);
     Nanoseconds delay_max = from_us(40);
@@ -26,12 +26,12 @@ struct SimNetwork {
     uint32_t refuse_one_in = 0;       // per connect
     uint32_t register_one_in = 0;     // per registration: fails
     bool direct = false;              // Connection::move_now() works, as over shm
-    uint32_t indirect_one_in = 0;     // of these: not this time
+    uint32_t indirect_one_in = 0;     // of these calls: fails this time
     Nanoseconds retries = from_s(2);  // until an unanswered operation fails with kPeerLost
 };
 
-// The device of `node` in its present incarnation. `network` outlives it. Peers are addressed as sim://<node
-// name>; several listeners on a node differ by port.
+// The device of `node` in its present incarnation. `network` must outlive it. Peers have addresses
+// sim://<node name>; several listeners on a node differ by port.
 std::unique_ptr<Fabric> open_sim(sim::Node& node, const SimNetwork& network);
 
 }  // namespace wss::fabric

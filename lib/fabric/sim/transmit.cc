@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations under way: delivered one after the other per direction (F1), completed in the order they were
-// posted (F2).
+// Operations in flight: delivered one after the other per direction (F1), completed in posting order (F2).
 #include <algorithm>
 #include <cstring>
 
@@ -24,7 +23,7 @@ static CompletionKind kind_of(Op op) {
     return op == Op::kSend || op == Op::kSendInvalidate ? CompletionKind::kSend : CompletionKind::kWrite;
 }
 
-// A send queue completes in order: what is done waits for what was posted before it.
+// A send queue completes in order: a finished operation waits for those posted before it.
 static void retire(const EndpointPtr& end) {
     while (!end->sends.empty() && end->sends.front()->done) {
         auto operation = end->sends.front();
@@ -37,8 +36,8 @@ static void retire(const EndpointPtr& end) {
 void break_endpoint(const EndpointPtr& end, const Status& why, SimOperation* culprit,
                     CompletionStatus cause) {
     if (!end->lives() || end->state == SimState::kClosing || end->state == SimState::kClosed) return;
-    // Only the connecting side has not been told of a connection yet: it hears of a refusal instead of an
-    // end.
+    // The connecting side has not reported a connection to its user yet, so it reports a refusal instead of a
+    // close.
     auto kind = end->state == SimState::kConnecting ? SimNews::Kind::kRefused : SimNews::Kind::kClosed;
     end->state = SimState::kClosing;
     retire(end);
@@ -62,14 +61,14 @@ void break_connection(const EndpointPtr& end, const Status& why, SimOperation* c
     break_endpoint(end, why, culprit, cause);
     if (!peer) return;
     sim::World& world = world_of(end);
-    if (!world.connected(*end->node, *peer->node)) return;  // the news does not get through
+    if (!world.connected(*end->node, *peer->node)) return;  // the notification does not get through
     world.schedule_in(end->lives() ? end->poller->fabric().delay() : from_us(10), [peer] {
         break_endpoint(peer, Status(Code::kClosed, "the peer closed the connection"), nullptr,
                        CompletionStatus::kFlushed);
     });
 }
 
-// Copies what `operation` carries to the segments of a receive; false when it does not fit.
+// Copies `bytes` to the segments; returns false when they do not fit.
 static bool scatter(std::span<const std::byte> bytes, std::span<const Segment> segments) {
     size_t room = 0;
     for (const Segment& segment : segments) room += segment.length;
@@ -91,7 +90,7 @@ static std::vector<std::byte> gather(const SimOperation& operation) {
     return bytes;
 }
 
-// What the peer's side answers.
+// Delivers a message to a receive of `to` and returns the status for the sender.
 static CompletionStatus receive_message(const EndpointPtr& to, const SimOperation& operation) {
     SimReceive receive = std::move(to->receives.front());
     to->receives.pop_front();
@@ -154,7 +153,7 @@ static void peer_lost(const EndpointPtr& from) {
                      CompletionStatus::kPeerLost);
 }
 
-// The message does not get through now: try again until the retries are used up.
+// The message does not get through now: retry until SimNetwork::retries is over.
 static void retry(const EndpointPtr& from, const SimOperation& operation) {
     sim::World& world = world_of(from);
     Nanoseconds limit = operation.posted + from->poller->fabric().network().retries;
@@ -181,8 +180,8 @@ static void deliver_front(const EndpointPtr& from) {
         return;
     }
     bool needs_receive = operation->op == Op::kSend || operation->op == Op::kWriteImmediate;
-    // F3: wait for a receive, for as long as it takes; post_receives() starts us again. An accepting end that
-    // has not heard of its connection yet waits as well.
+    // F3: wait for a receive, for as long as it takes; post_receives() restarts the transmission. An
+    // accepting end whose connection is not open yet waits as well.
     if (to->state != SimState::kOpen || (needs_receive && to->receives.empty())) {
         from->delivering = false;
         return;
@@ -200,7 +199,7 @@ static void deliver_front(const EndpointPtr& from) {
     world.schedule_in(to->poller->fabric().delay(), [from, operation, status, answer = std::move(answer)] {
         acknowledged(from, operation, status, answer);
     });
-    // F4: a refused access also closes the side that refused.
+    // F4: a refused access also closes the refusing side.
     if (status != CompletionStatus::kOk)
         break_endpoint(to, Status(Code::kRefused, "an operation of the peer was refused"), nullptr,
                        CompletionStatus::kFlushed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine: posting, completing, closing.
+// Engine: posting, completion, closing.
 #include "lib/fabric/stream/engine.h"
 
 #include <algorithm>
@@ -96,7 +96,7 @@ Code Engine::post_receives(std::span<const Receive> receives) noexcept {
     return Code::kOk;
 }
 
-// --- the turn ---
+// --- one turn ---
 
 size_t Engine::progress() noexcept {
     size_t events = 0;
@@ -128,13 +128,13 @@ static CompletionKind kind_of(Op op) {
     return op == Op::kSend || op == Op::kSendInvalidate ? CompletionKind::kSend : CompletionKind::kWrite;
 }
 
-// Completions come in posting order: one that is not done holds back those after it.
+// Completions are delivered in posting order: an incomplete request delays those after it.
 size_t Engine::reap() noexcept {
     size_t reaped = 0;
     while (sends_.completed() != sends_.built()) {
         const SendEntry& entry = sends_.at(sends_.completed());
         if (!is_done(entry)) break;
-        // The cookie is copied out first: delivering may post, which may reuse the entry.
+        // Copy the cookie first: deliver() may post, which may reuse the entry.
         Completion completion{.cookie = entry.cookie, .kind = kind_of(entry.op)};
         bool signalled = entry.signalled;
         sends_.advance_completed();
@@ -149,7 +149,7 @@ size_t Engine::reap() noexcept {
     return reaped;
 }
 
-// --- beginning ---
+// --- establishing ---
 
 void Engine::establish(uint8_t read_depth, std::span<const std::byte> data) noexcept {
     limits_.read_depth = static_cast<uint32_t>(std::min<size_t>(read_depth, reads_out_.items.size()));
@@ -165,7 +165,7 @@ void Engine::refuse_connect(Status why, std::span<const std::byte> data) noexcep
     fail(std::move(why));
 }
 
-// --- ending ---
+// --- closing ---
 
 void Engine::close() noexcept {
     if (state_ >= State::kClosing) return;
@@ -175,21 +175,22 @@ void Engine::close() noexcept {
 
 void Engine::fail(Status why, CompletionStatus cause) noexcept {
     if (state_ >= State::kClosing) return;
-    // What we refused explains the end better than how the peer then left.
+    // Our own refusal is the cause; how the peer left afterwards is not.
     if (!refusing_) why_ = std::move(why);
     cause_ = cause;
     set_state(State::kClosing);
     activate();
 }
 
-// The stream gave `error`. A peer that answers nothing any more is lost; one that reset the stream is closed.
+// The stream returned `error`. Timeouts and unreachable hosts mean a lost peer; other errors a closed
+// connection.
 void Engine::stream_failed(int error) noexcept {
     bool lost = error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
     fail(Status::from_errno(error, peer_), lost ? CompletionStatus::kPeerLost : CompletionStatus::kFlushed);
 }
 
 void Engine::on_deadline() noexcept {
-    if (refusing_) fail(Status(why_));  // the peer does not take our refusal
+    if (refusing_) fail(Status(why_));  // the peer has not read our refusal in time
 }
 
 void Engine::flush() noexcept {
@@ -216,7 +217,8 @@ void Engine::flush() noexcept {
 
 void Engine::finish() noexcept {
     if (orderly_ && !connecting_failed_) {
-        // The last word, if it can be said at once: the peer's requests that we executed are complete.
+        // Send the last counts if the stream accepts them now: the peer's requests that we executed are
+        // complete.
         if (outbox_.empty() && executed_ != executed_told_) build_acknowledge();
         if (writable_ && !outbox_.empty()) write_outbox();
     }

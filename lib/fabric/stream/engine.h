@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine: a connection over a stream of bytes. It gives a socket (tcp) or a pair of rings (shm) the semantics
-// of lib/fabric/fabric.h: the derived class moves bytes, the engine knows requests, receives and regions.
+// Engine: a connection over a byte stream. It gives a socket (tcp) or a pair of rings (shm) the semantics of
+// lib/fabric/fabric.h. The derived class moves bytes; the engine manages requests, receives and regions.
 //
-// Life of a WRITE: post() copies the request into the send queue and makes the connection active; the
-// poller's turn builds its frame into the outbox, and one gathering write takes all frames of the turn to the
-// peer; the peer's engine reads the payload straight into the region and counts it as executed; the count
-// comes back with the next frame (or in one of its own when the initiator waits for it) and completes the
-// request.
+// Life of a WRITE: post() copies the request into the send queue and activates the connection. The next turn
+// of the poller builds its frame into the outbox, and one gathering write sends all frames of the turn. The
+// peer's engine reads the payload directly into the region and counts the request as executed. The count
+// returns with the next frame of the peer, or in a frame of its own when the initiator waits for it, and
+// completes the request.
 //
 // Invariants
-//  E1  A request is complete only when the peer has counted it, or (READ) has confirmed its last byte.
-//  E2  A SEND is built only when the peer has a receive for it, so nothing ever waits in the receiver: the
-//      stream always flows, and what one side must remember for the other is bounded by the queues.
-//  E3  Every length, offset, key and count from the peer is checked before it is used. What cannot be true
-//      ends the connection as a violation; what is true but not allowed is refused (F4): the request is not
-//      executed, nothing after it is, and the peer learns which one it was.
-//  E4  Region memory is touched only under the region table's guard, and no handler is called under it.
-//  E5  No handler is called after on_closed() or on_refused(); both are the last thing that happens in a
-//      turn, since the handler may destroy the connection in it.
+//  E1  A request is complete only when the peer has counted it, a READ when the peer has confirmed its last
+//      byte, and a transfer that this side executes itself (shm) when it is done.
+//  E2  A SEND is built only when the peer has a receive for it. So nothing waits in the receiver, the stream
+//      always drains, and the state that one side keeps for the other is bounded by the queues.
+//  E3  Every length, offset, key and count from the peer is checked before use. An impossible value closes
+//      the connection as a protocol violation. A forbidden request is refused (F4): neither it nor any later
+//      request is executed, and the peer receives the number of the refused request.
+//  E4  Region memory is accessed only under the region table's guard, and no handler is called under it.
+//  E5  No handler is called after on_closed() or on_refused(). Each is the last step of a turn, as the
+//      handler may destroy the connection.
 //
-// A request refused by the peer: it goes on reading (and answers the READs before it), says kRefuse, then
-// closes. Bounded by kRefusalLasts.
+// After refusing a request, the engine goes on reading, answers the READs before the refused request, sends
+// kRefuse and closes. This takes at most kRefusalLasts.
 //
 // Thread-safety: none; belongs to its poller's thread.
 #pragma once
@@ -43,16 +44,16 @@ namespace wss::fabric::stream {
 
 constexpr uint32_t kInlineMax = 256;
 
-// What every fabric of this engine can do.
+// Capabilities of every fabric that uses this engine.
 Caps caps(std::string_view name, uint32_t dead_peer_ms);
 
-// States only grow, except that each goes to kClosing.
+// States only increase; every state may change to kClosing.
 enum class State : uint8_t {
-    kConnecting,  // connecting side: the answer has not come
-    kRequested,   // accepting side: accept() has not been called; receives may be posted
-    kAccepted,    // the peer has the answer (or gave it); on_established() is due
+    kConnecting,  // connecting side: no answer received yet
+    kRequested,   // accepting side: accept() not called yet; receives may be posted
+    kAccepted,    // the answer was sent (or received); on_established() is due
     kOpen,
-    kClosing,  // nothing moves any more; flushing and on_closed() are due
+    kClosing,  // no more data is moved; flushing and on_closed() are due
     kClosed,   // may be destroyed
 };
 
@@ -65,7 +66,7 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     void close() noexcept final;
     std::string peer() const final { return peer_; }
 
-    // The turn of this connection. The connection may be gone when it returns.
+    // Executes one turn of this connection. The connection may be destroyed when it returns.
     size_t progress() noexcept;
 
   protected:
@@ -76,40 +77,42 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
         ConnectionHandler& handler;
         State state;
     };
-    // How this side gets at a region of the peer's.
+    // How this side accesses a region of the peer.
     enum class Reach : uint8_t {
         kFrames,  // the peer executes requests
         kDirect,  // move_directly()
-        kWait,    // not known yet; activate() follows
-        kAsk,     // as kWait, and the peer is to be asked
+        kWait,    // not known yet; activate() is called when it is
+        kAsk,     // as kWait, and the engine asks the peer with kGrantAsk
     };
     explicit Engine(const Setup& setup);
 
-    // Bytes moved; 0 at the end of the stream (read only); negative errno, -EAGAIN when there is nothing now.
+    // Returns the bytes moved, 0 at the end of the stream (read only) or a negative errno; -EAGAIN when none
+    // are possible now.
     virtual ssize_t read(std::span<const iovec> into) noexcept = 0;
     virtual ssize_t write(std::span<const iovec> from) noexcept = 0;
-    // Gives up descriptors and mappings. `orderly`: what was written should still reach the peer.
+    // Releases descriptors and mappings. `orderly`: data already written should still reach the peer.
     virtual void detach(bool orderly) noexcept = 0;
     virtual Reach reach(uint32_t /*rkey*/) noexcept { return Reach::kFrames; }
-    // After kDirect. False: nothing was done, the peer is to execute the request (and refuse it).
+    // Called after kDirect. Returns false when nothing was done: the peer then gets (and refuses) the
+    // request.
     virtual bool move_directly(const SendEntry&, std::span<const Segment>) noexcept { return false; }
-    // False: the peer may not say this.
+    // Return false when the peer may not send the frame.
     virtual bool on_grant_ask(uint32_t /*rkey*/) noexcept { return false; }
     virtual bool on_grant(uint32_t /*rkey*/, uint8_t /*status*/) noexcept { return false; }
 
     void on_deadline() noexcept override;
 
-    // `read_depth`: what the peer's hello allows us; `data`: what on_established() is to show.
+    // `read_depth`: limit from the peer's hello; `data`: for on_established().
     void establish(uint8_t read_depth, std::span<const std::byte> data) noexcept;
     // Connecting failed: on_refused() with `data` follows.
     void refuse_connect(Status why, std::span<const std::byte> data) noexcept;
-    // The connection ends; the oldest incomplete request carries `cause`.
+    // Closes the connection; the oldest incomplete request completes with `cause`.
     void fail(Status why, CompletionStatus cause = CompletionStatus::kFlushed) noexcept;
     void stream_failed(int error) noexcept;
     void activate() noexcept { poller_.activate(*this); }
-    void answer_grant(uint32_t rkey, uint8_t status) noexcept;  // shm: kGrant goes out
+    void answer_grant(uint32_t rkey, uint8_t status) noexcept;  // shm: queues a kGrant
     State state() const { return state_; }
-    // Whatever was posted has its effect: a transfer that is done now overtakes nothing.
+    // True when every posted operation has taken effect, so that a transfer executed now overtakes none.
     bool nothing_under_way() const noexcept {
         return state_ == State::kOpen && !refusing_ && !sends_.has_unbuilt() && outbox_.empty() &&
                static_cast<int32_t>(acked_ - last_write_end_) >= 0;
@@ -121,20 +124,20 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     std::string peer_;
     bool readable_ = true;
     bool writable_ = true;
-    bool hung_up_ = false;  // the stream has ended behind what is still to be read
-    bool direct_ = false;   // reach() is worth a call
+    bool hung_up_ = false;  // the stream has ended after the data that is still unread
+    bool direct_ = false;   // call reach() for each request
 
   private:
     enum class Settled : uint8_t { kByFrame, kDone, kLater };
     enum class SinkKind : uint8_t { kNone, kDiscard, kReceive, kRegion, kReadData };
-    // Where the payload of the frame in hand goes.
+    // Destination of the payload of the current frame.
     struct Sink {
         SinkKind kind = SinkKind::kNone;
         Frame frame;
         uint32_t done = 0;
         uint32_t remaining() const { return frame.length - done; }
     };
-    // A READ of the peer's that has not been answered completely.
+    // A READ of the peer that is not completely answered.
     struct PendingRead {
         RemoteAddress where;
         uint32_t length = 0;
@@ -214,11 +217,11 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     uint32_t messages_sent_ = 0;  // requests that consumed a receive of the peer
     uint32_t peer_credits_ = 0;
     uint32_t last_write_end_ = 0;  // number after the last WRITE that the peer executes
-    Fifo<uint32_t> reads_out_;     // positions of READs whose data is coming
+    Fifo<uint32_t> reads_out_;     // positions of READs whose data is outstanding
     int64_t direct_budget_ = 0;    // bytes that this side may still move itself in this turn
-    bool local_fault_ = false;     // the request at built() has a segment that is not ours
+    bool local_fault_ = false;     // a segment of the request at built() is not registered here
     std::optional<uint32_t> ask_;  // rkey to ask the peer about
-    std::optional<Frame> answer_;  // to the peer's question of that kind
+    std::optional<Frame> answer_;  // our answer to the peer's kGrantAsk
 
     // The peer's requests.
     uint32_t executed_ = 0;
@@ -235,13 +238,13 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     uint32_t refused_number_ = 0;
     CompletionStatus refused_status_ = CompletionStatus::kOther;
 
-    // The end.
+    // State of closing.
     Status why_;
     CompletionStatus cause_ = CompletionStatus::kFlushed;
-    std::optional<uint32_t> cause_position_;  // default: the oldest incomplete one
+    std::optional<uint32_t> cause_position_;  // default: the oldest incomplete request
     bool connecting_failed_ = false;
     bool orderly_ = false;
-    std::vector<std::byte> hello_data_;  // of the answer, until it is shown
+    std::vector<std::byte> hello_data_;  // private data of the answer, until a handler gets it
 };
 
 }  // namespace wss::fabric::stream

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine, inbound: frames of the peer, none of which is trusted.
+// Engine, inbound: frames of the peer, which is not trusted.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -9,15 +9,15 @@
 
 namespace wss::fabric::stream {
 
-// How long the peer may take to hear that we refused it.
+// Time for the peer to read our refusal.
 constexpr Nanoseconds kRefusalLasts = from_s(1);
 
 void Engine::violation(std::string_view what) noexcept {
     fail(failure(Code::kInvalid, "{} broke the protocol: {}", peer_, what));
 }
 
-// From now on nothing of the peer's is executed; it will be told which request ended it: the earliest one, as
-// a READ that is still being answered may fail after a later request did.
+// From now on no request of the peer is executed. kRefuse will carry the number of the earliest refused
+// request: a READ that is still being answered may fail after a later request did.
 void Engine::refuse(uint32_t number, CompletionStatus status, Status why) noexcept {
     if (refusal_built_ || state_ >= State::kClosing) return;
     if (refusing_ && static_cast<int32_t>(number - refused_number_) >= 0) return;
@@ -40,7 +40,7 @@ bool Engine::sink_region_valid() noexcept {
     return false;
 }
 
-// Where the rest of the payload in hand goes. For a region the caller holds the guard.
+// Destination of the rest of the current payload. For a region the caller holds the guard.
 size_t Engine::sink_vecs(std::span<iovec> out) noexcept {
     const Frame& frame = sink_.frame;
     switch (sink_.kind) {
@@ -83,8 +83,8 @@ size_t Engine::receive() noexcept {
         fail(failure(Code::kClosed, "{}: closed by the peer", peer_));
         return 1;
     }
-    // A stream that gave less than was asked for is empty, and says so when it no longer is. One that has
-    // ended does not: it is read until its end.
+    // A stream that returned less than requested is empty, and epoll reports when it no longer is. After a
+    // hang-up there is no further report, so read until the end.
     if (static_cast<size_t>(got) < straight + staging.size() && !hung_up_) readable_ = false;
     size_t taken = std::min(straight, static_cast<size_t>(got));
     if (taken > 0) {
@@ -174,12 +174,12 @@ bool Engine::take_counts(const Frame& frame) noexcept {
     acked_ = frame.acknowledged;
     bool back = static_cast<int32_t>(frame.credits - peer_credits_) < 0;
     if (back || frame.credits - messages_sent_ > kDepthMax) return false;
-    // New receives let waiting messages go.
+    // More receives allow waiting messages to be sent.
     peer_credits_ = frame.credits;
     return true;
 }
 
-// A peer that counts right never sends more messages than we have receives.
+// A peer that counts correctly never sends more messages than we have receives.
 bool Engine::has_receive_for(const Frame&) noexcept {
     if (!receives_.empty()) return true;
     violation("a message without a receive for it");
@@ -224,7 +224,7 @@ void Engine::end_message(const Frame& frame, uint32_t length) noexcept {
     count_executed(frame);
 }
 
-// Only what is executed can be told: a frame that leaves before does not tell it.
+// Call after the request is executed, so that no frame carries its count earlier.
 void Engine::count_executed(const Frame& frame) noexcept {
     ++executed_;
     if (frame.flags & kWantsAcknowledge) acknowledge_wanted_ = true;
@@ -273,7 +273,7 @@ void Engine::begin_read_data(const Frame& frame) noexcept {
     sink_.kind = SinkKind::kReadData;
 }
 
-// Only this completes a READ: its data may have been cut short by a revocation, which a refusal then tells.
+// Completes a READ. Nothing else does: a revocation may cut its data short, and then kRefuse follows.
 void Engine::take_read_end() noexcept {
     if (reads_out_.count == 0) return violation("the end of a READ that was not requested");
     SendEntry& entry = sends_.at(reads_out_.front());

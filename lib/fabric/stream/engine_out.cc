@@ -7,9 +7,9 @@
 
 namespace wss::fabric::stream {
 
-// Writes of one turn: a peer that drains as fast as we fill must not keep others waiting.
+// Writes per turn. Bounded because a peer that drains as fast as we fill must not delay other connections.
 constexpr int kWritesPerTurn = 4;
-// Bytes that this side moves itself (shm) in a turn: some hundred microseconds of copying.
+// Bytes that this side moves itself (shm) per turn: some hundred microseconds of copying.
 constexpr int64_t kDirectBytesPerTurn = 1 << 20;
 
 size_t Engine::transmit() noexcept {
@@ -34,7 +34,7 @@ size_t Engine::transmit() noexcept {
     return events;
 }
 
-// True when all has gone.
+// Returns true when the outbox is empty.
 bool Engine::write_outbox() noexcept {
     while (!outbox_.empty()) {
         RegionTable::Guard guard;
@@ -55,7 +55,7 @@ bool Engine::write_outbox() noexcept {
                 stream_failed(static_cast<int>(-written));
                 return false;
             }
-            // What the peer said before it left is still to be read; reading then meets the end.
+            // Read what the peer sent before it left; reading then meets the end of the stream.
             readable_ = true;
             activate();
             return false;
@@ -101,8 +101,8 @@ void Engine::build_acknowledge() noexcept {
     outbox_.add(counted({.type = FrameType::kAcknowledge}), next_number_);
 }
 
-// A frame of its own for the counts is worth it when the peer waits for them, when it may soon run out of
-// receives, or when very many requests have not been told. Otherwise they travel with the next frame.
+// True when the counts need a frame of their own: the peer waits for them, it may soon run out of receives,
+// or very many requests are not yet reported. Otherwise they travel with the next frame.
 bool Engine::owes_counts() const noexcept {
     if (executed_ != executed_told_ && acknowledge_wanted_) return true;
     if (executed_ - executed_told_ >= kDepthMax / 2) return true;
@@ -129,7 +129,7 @@ void Engine::build_answers() noexcept {
     }
 }
 
-// The READs after it are not answered either.
+// The READs after it are dropped too.
 void Engine::refuse_read(uint32_t number) noexcept {
     refuse(number, CompletionStatus::kRemoteAccess,
            failure(Code::kPermission, "{}: a READ's region was revoked while it was read", peer_));
@@ -143,7 +143,7 @@ void Engine::build_requests() noexcept {
     }
 }
 
-// Moves the data of a request itself where it can.
+// Moves the data of a request directly where possible.
 Engine::Settled Engine::settle(SendEntry& entry, uint32_t position) noexcept {
     if (!direct_ || entry.length == 0 || entry.op == Op::kSend) return Settled::kByFrame;
     switch (reach(entry.remote.rkey)) {
@@ -157,8 +157,8 @@ Engine::Settled Engine::settle(SendEntry& entry, uint32_t position) noexcept {
         case Reach::kDirect:
             break;
     }
-    // F1: everything before is in the ring, and a WRITE that the peer executes has been executed; it was
-    // built wanting to be acknowledged at once.
+    // F1: every earlier frame is in the ring, and every earlier WRITE by the peer has been executed (it was
+    // built with kWantsAcknowledge).
     if (!outbox_.empty() || static_cast<int32_t>(acked_ - last_write_end_) < 0) return Settled::kLater;
     if (direct_budget_ <= 0) {
         activate();
@@ -169,13 +169,13 @@ Engine::Settled Engine::settle(SendEntry& entry, uint32_t position) noexcept {
     return Settled::kDone;
 }
 
-// False: this request, and so all after it, must wait.
+// Returns false when this request, and so every later one, must wait.
 bool Engine::build_request(uint32_t position) noexcept {
     SendEntry& entry = sends_.at(position);
     if (!entry.inlined) {
         for (const Segment& segment : sends_.segments(position)) {
             if (segment.length == 0 || table_->is_local(segment, sent_from_)) continue;
-            local_fault_ = true;  // reported when all before it is complete
+            local_fault_ = true;  // reported when every earlier request is complete
             return false;
         }
     }
@@ -190,7 +190,7 @@ bool Engine::build_request(uint32_t position) noexcept {
         return true;
     }
 
-    bool wants_count = entry.signalled && entry.op != Op::kRead;  // a READ's data says it all
+    bool wants_count = entry.signalled && entry.op != Op::kRead;  // kReadEnd completes a READ
     Frame frame{.flags = wants_count ? kWantsAcknowledge : uint8_t{0},
                 .length = entry.length,
                 .address = entry.remote.address,

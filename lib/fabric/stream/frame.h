@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What travels between two ends of a stream fabric (tcp, and shm's message rings): a Hello each way, then
-// frames.
+// Wire format of a stream fabric (tcp, and the message rings of shm): a Hello in each direction, then frames.
 //
 // A frame is a header of 32 bytes, big-endian, followed by `length` bytes of payload for the types that carry
 // one:
 //
 //    0 type   1 flags   2 status   3 zero   4 length   8 address   16 rkey   20 immediate
-//   24 acknowledged: how many requests of the receiver of this frame its peer has executed
-//   28 credits: how many receives its peer has posted, ever
+//   24 acknowledged: number of the receiver's requests that the sender of this frame has executed
+//   28 credits: number of receives that the sender of this frame has ever posted
 //
-// Requests (kSend … kRead) are numbered by their order; `acknowledged` counts them, so that a completion
-// means what it means in RDMA: placed at the peer. A SEND travels only when the peer has a receive for it; a
-// frame therefore never has to wait in the receiver, and reads and acknowledgements always get through.
+// Requests (kSend … kRead) are numbered in their order, and `acknowledged` counts them. So a completion means
+// the same as in RDMA: data placed at the peer. A SEND is sent only when the peer has a receive for it.
+// A frame therefore never waits in the receiver, and reads and acknowledgements always get through.
 //
-// Everything here is untrusted. decode() checks what a header can be checked for alone; what depends on the
-// state of the connection is checked by Engine.
+// All input is untrusted. decode() checks what can be checked in a header alone; Engine checks what depends
+// on the state of the connection.
 #pragma once
 
 #include <cstddef>
@@ -26,21 +25,21 @@ namespace wss::fabric::stream {
 constexpr size_t kFrameBytes = 32;
 constexpr uint32_t kMessageMax = 1u << 20;     // bytes of one SEND
 constexpr uint32_t kTransferMax = 16u << 20;   // bytes of one READ or WRITE
-constexpr uint32_t kReadChunkMax = 64u << 10;  // a READ's data comes in pieces, so that others get a turn
+constexpr uint32_t kReadChunkMax = 64u << 10;  // a READ is answered in parts, so that other frames get a turn
 constexpr uint32_t kDepthMax = 1u << 16;       // receives or requests outstanding on one connection
 constexpr uint32_t kReadDepthMax = 128;        // READs outstanding, each way
 
 enum class FrameType : uint8_t {
-    kAcknowledge = 1,  // nothing but the two counts
+    kAcknowledge = 1,  // only the two counts
     kSend,             // payload goes to the oldest receive
     kWrite,            // payload goes to {address, rkey}
     kWriteImmediate,   // as kWrite, then consumes a receive
     kPlacedImmediate,  // shm: `address` bytes were written by the initiator itself; consumes a receive
-    kRead,             // asks for `length` bytes of {address, rkey}; carries no payload
-    kReadData,         // a piece of the oldest READ's answer; `address` is its offset in it
-    kReadEnd,          // the oldest READ's answer was good to its last byte
+    kRead,             // requests `length` bytes of {address, rkey}; carries no payload
+    kReadData,         // part of the answer to the oldest READ; `address` is its offset in it
+    kReadEnd,          // all data of the oldest READ was valid
     kRefuse,           // request number `immediate` failed with `status`; the connection ends
-    kGrantAsk,         // shm: how may I reach region `rkey` myself?
+    kGrantAsk,         // shm: asks how to access region `rkey` directly
     kGrant,            // shm: the answer about `rkey` is in the socket
 };
 
@@ -59,19 +58,19 @@ struct Frame {
 };
 
 void encode(const Frame& frame, std::byte* out) noexcept;
-// False: no frame of ours looks like this.
+// Returns false when the header is not a valid frame.
 bool decode(std::span<const std::byte, kFrameBytes> in, Frame& frame) noexcept;
 // Bytes that follow the header.
 uint32_t payload_bytes(const Frame& frame) noexcept;
 
-// The first thing each end says. Always of one size, so that reading it needs no state machine.
+// First message of each end. Always of one size, so that reading it needs no state machine.
 enum class HelloKind : uint8_t { kConnect = 1, kAccept, kReject };
 constexpr size_t kHelloBytes = 256;
 constexpr size_t kHelloDataMax = 196;
 
 struct Hello {
     HelloKind kind = HelloKind::kConnect;
-    uint8_t read_depth = 0;  // READs that the speaker lets its peer have outstanding
+    uint8_t read_depth = 0;  // READs that the sender allows its peer to have outstanding
     uint8_t data_bytes = 0;
     std::byte data[kHelloDataMax]{};
 

@@ -13,8 +13,8 @@
 namespace wss::fabric::stream {
 
 constexpr Nanoseconds kMessageWithin = from_s(5);
-// Sockets whose hello is due. A hello follows the handshake at once, so that an honest peer needs its place
-// for a round trip only; each place costs a descriptor.
+// Sockets whose hello is due. A hello directly follows the handshake, so an honest peer needs its place for
+// one round trip only. Each place costs a descriptor.
 constexpr size_t kArrivalsMax = 512;
 constexpr size_t kArrivalsPerSource = 256;
 constexpr size_t kAcceptsPerTurn = 64;
@@ -29,7 +29,7 @@ void StreamListener::on_ready(uint32_t) noexcept {
         Descriptor socket(accept4(listening_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!socket) {
             if (errno == EINTR || errno == ECONNABORTED) continue;
-            // Out of descriptors or memory: the ones in the backlog wait until there are some again.
+            // Out of descriptors or memory: connections stay in the backlog until the retry.
             if (errno != EAGAIN) poller_.set_deadline(*this, poller_.now() + kAcceptRetry);
             return;
         }
@@ -39,14 +39,14 @@ void StreamListener::on_ready(uint32_t) noexcept {
 }
 
 void StreamListener::admit(Descriptor socket) noexcept {
-    // What the process itself opens comes first. The peer tries again.
+    // The descriptors that the process itself opens have priority. The peer retries.
     if (!within_descriptor_budget(socket.get())) return;
     std::unique_ptr<Arrival> arrival = welcome(std::move(socket));
     if (!arrival || !poller_.watch(*arrival, arrival->socket_.get(), EPOLLIN | EPOLLRDHUP)) return;
     poller_.set_deadline(*arrival, poller_.now() + kMessageWithin);
     sources_.add(arrival->source_);
     arrivals_.push_back(std::move(arrival));
-    // A source beyond its bound holds more than all others.
+    // A source above its limit holds more than all others together.
     const bool greedy = sources_.of(arrivals_.back()->source_) > kArrivalsPerSource;
     if (greedy || arrivals_.size() > kArrivalsMax) evict_one();
 }
@@ -75,7 +75,7 @@ std::unique_ptr<Arrival> StreamListener::take(const Arrival& arrival) noexcept {
 
 void Arrival::on_deadline() noexcept {
     is_over_ = true;
-    on_ready(EPOLLIN);  // perhaps in a later turn
+    on_ready(EPOLLIN);  // may run in a later turn than the deadline
 }
 
 void Arrival::on_ready(uint32_t) noexcept {
@@ -87,7 +87,7 @@ void Arrival::on_ready(uint32_t) noexcept {
     if (heard == Heard::kPart && !is_over_) return;
     std::unique_ptr<Arrival> self = listener_.take(*this);
     if (heard != Heard::kHello) return;
-    // The watch of the arrival ends; the socket lives on in the request.
+    // Stop watching the arrival; the request takes over the socket.
     epoll_ctl(listener_.poller_.fd(), EPOLL_CTL_DEL, socket_.get(), nullptr);
     Result<std::unique_ptr<ConnectRequest>> made = request();
     if (!made) {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the listeners of tcp and shm have in common: sockets are accepted, each has a few seconds for each
-// message up to its hello, and becomes a connect request. Time that this process loses, because the machine
-// is busy or handshakes of others come first, does not count: a socket whose time is over goes only after
-// what it has sent was looked at. However many connect and send nothing, the memory and the descriptors that
-// they take are bounded, and a newcomer displaces the oldest socket of the sources that hold most
-// (sources.h).
+// Common parts of the listeners of tcp and shm. An accepted socket has kMessageWithin for each message up to
+// its hello and then becomes a connect request. Time that this process loses, because the machine is busy or
+// other handshakes run first, does not count: an expired socket is closed only after its received data was
+// examined. Connections that send nothing take a bounded amount of memory and descriptors: a newcomer
+// displaces the oldest socket among the sources that hold the most (sources.h).
 #pragma once
 
 #include <memory>
@@ -22,7 +21,7 @@ constexpr size_t kRejectDataMax = 148;
 
 class StreamListener;
 
-// An accepted socket that has not said its hello yet.
+// An accepted socket whose hello has not arrived.
 class Arrival : public Watched {
   public:
     Arrival(StreamListener& listener, Descriptor socket, std::string from)
@@ -32,11 +31,11 @@ class Arrival : public Watched {
           source_(source_of(from_)) {}
 
   protected:
-    // kMore: a message came that is not the hello. A peer can send only so many of them.
+    // kMore: a message that is not the hello arrived. A peer can send only a bounded number of them.
     enum class Heard : uint8_t { kPart, kMore, kHello, kHangUp };
-    // Takes in what the socket has.
+    // Reads the socket's pending data.
     virtual Heard hear() noexcept = 0;
-    // After kHello. Takes the socket; fails when the hello is none of ours.
+    // Called after kHello. Takes the socket. Fails when the hello is not valid.
     virtual Result<std::unique_ptr<ConnectRequest>> request() = 0;
     void on_ready(uint32_t epoll_events) noexcept override;
 
@@ -49,7 +48,7 @@ class Arrival : public Watched {
     friend class StreamListener;
     void on_deadline() noexcept override;
 
-    bool is_over_ = false;  // its time is: unless there is news of it at the next look, it goes
+    bool is_over_ = false;  // deadline passed: closed at the next look unless a message arrived
 };
 
 class StreamListener : public Listener, private Watched {
@@ -61,7 +60,7 @@ class StreamListener : public Listener, private Watched {
     Address address() const override { return address_; }
 
   protected:
-    // Null: whoever it is may not come in.
+    // Returns null to refuse the peer.
     virtual std::unique_ptr<Arrival> welcome(Descriptor socket) = 0;
 
   private:
@@ -70,7 +69,7 @@ class StreamListener : public Listener, private Watched {
     void on_deadline() noexcept override;
     std::unique_ptr<Arrival> take(const Arrival& arrival) noexcept;
     void admit(Descriptor socket) noexcept;
-    void evict_one() noexcept;  // the oldest of the sources that hold most
+    void evict_one() noexcept;  // the oldest among the sources that hold the most
 
     EventPoller& poller_;
     ListenHandler& handler_;
@@ -80,8 +79,8 @@ class StreamListener : public Listener, private Watched {
     SourceCounts sources_;                            // of arrivals_
 };
 
-// A peer that has said its hello and waits for the answer. It says nothing more until then, so that hanging
-// up loses nothing.
+// A peer that has sent its hello and waits for the answer. It sends nothing until then, so that closing the
+// socket loses no data.
 class StreamConnectRequest : public ConnectRequest {
   public:
     StreamConnectRequest(const Hello& hello, std::string peer) : hello_(hello), peer_(std::move(peer)) {}
@@ -96,7 +95,7 @@ class StreamConnectRequest : public ConnectRequest {
     virtual Result<std::unique_ptr<Connection>> connection_on(Poller& poller,
                                                               const ConnectionOptions& options,
                                                               ConnectionHandler& handler) = 0;
-    // Says it and hangs up.
+    // Sends `answer` and closes the socket.
     virtual void refuse(const Hello& answer) noexcept = 0;
 
     const Hello hello_;

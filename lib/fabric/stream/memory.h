@@ -16,8 +16,8 @@ class TableRegion : public Region {
     ~TableRegion() override { revoke(); }
 
   protected:
-    // Waits for a copy that is under way; harmless when done already. A derived class that owns the memory
-    // calls it before giving that up.
+    // Waits for a copy in progress; no effect when already revoked. A derived class that owns the memory
+    // calls it before it releases the memory.
     void revoke() noexcept { table_->remove(rkey_); }
 
   private:

@@ -3,7 +3,7 @@
 
 namespace wss::fabric::stream {
 
-// Never written. Stands in for data that may no longer be read.
+// Never written. Replaces data that may no longer be read.
 static const std::byte kZeros[kReadChunkMax]{};
 
 void Outbox::begin_frame(const Frame& frame, uint32_t number_after) noexcept {
@@ -72,7 +72,7 @@ std::optional<uint32_t> Outbox::drop_revoked(const RegionTable& table) noexcept 
 void Outbox::truncate(const Piece& piece) noexcept {
     uint32_t header = piece.vec - 1;
     bool begun = first_ > header || vecs_[header].iov_len < kFrameBytes;
-    if (begun) vecs_[piece.vec].iov_base = const_cast<std::byte*>(kZeros);  // only ever read from
+    if (begun) vecs_[piece.vec].iov_base = const_cast<std::byte*>(kZeros);  // only read
     vecs_used_ = begun ? piece.vec + 1 : header;
     frames_used_ = begun ? piece.frame + 1 : piece.frame;
     bytes_added_ = frames_used_ > 0 ? ends_[frames_used_ - 1].bytes : 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outbox: the frames of one turn, laid out for one gathering write. Headers are kept here; payload stays
-// where it is (the user's segments, a region) until the last byte of it has gone.
+// Outbox: the frames of one turn, laid out for one gathering write. Headers are stored here. Payload stays
+// where it is (the user's segments, a region) until its last byte is written.
 //
 // Thread-safety: none.
 #pragma once
@@ -24,25 +24,25 @@ class Outbox {
   public:
     bool empty() const { return first_ == vecs_used_; }
     bool has_room() const { return frames_used_ < kFramesMax && vecs_used_ + 1 + kSegmentsMax <= kVecsMax; }
-    // READ answers leave half of the frames to our own requests.
+    // READ answers use at most half of the frames; the others are for our own requests.
     bool has_room_for_region() const { return has_room() && pieces_used_ < kPiecesMax; }
 
-    // `number_after`: how many requests of ours are on the wire once this frame is. REQUIRES has_room().
+    // `number_after`: requests of ours on the wire once this frame is written. REQUIRES has_room().
     void add(const Frame& frame, uint32_t number_after, std::span<const Segment> payload = {}) noexcept;
-    // A piece of READ number `number`; `data` is where `where` lies. REQUIRES has_room_for_region().
+    // A part of READ number `number`; `data` points to the memory of `where`. REQUIRES has_room_for_region().
     void add_region(const Frame& frame, uint32_t number_after, RemoteAddress where, std::byte* data,
                     uint32_t number, uint64_t revocations) noexcept;
 
     std::span<const iovec> pending() const { return {&vecs_[first_], vecs_used_ - first_}; }
-    // `bytes` of pending() have gone.
+    // `bytes` of pending() have been written.
     void advance(size_t bytes) noexcept;
-    // Requests whose frames have gone completely.
+    // Number of requests whose frames are written completely.
     uint32_t sent_number() const { return sent_number_; }
 
     bool has_region_pieces() const { return pieces_used_ > 0; }
-    // Caller holds the table's guard. A region may have been revoked since its piece was added: nothing from
-    // there on is sent, except zeros to fill a frame that has begun (its length is promised; no kReadEnd
-    // follows it). Returns the number of the READ it belongs to.
+    // Caller holds the table's guard. A region may have been revoked since its part was added. Drops
+    // everything from the first such part on. A frame that is partly written is completed with zeros, as its
+    // length is announced; no kReadEnd follows it. Returns the number of the READ that the part belongs to.
     std::optional<uint32_t> drop_revoked(const RegionTable& table) noexcept;
 
   private:
@@ -72,7 +72,7 @@ class Outbox {
     size_t frames_used_ = 0;
     size_t frames_sent_ = 0;
     size_t vecs_used_ = 0;
-    size_t first_ = 0;  // first vec with bytes to go
+    size_t first_ = 0;  // first vec with unsent bytes
     size_t pieces_used_ = 0;
     uint64_t bytes_added_ = 0;
     uint64_t bytes_sent_ = 0;

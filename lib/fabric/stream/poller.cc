@@ -32,7 +32,7 @@ Status EventPoller::start() {
 
 EventPoller::~EventPoller() {
     WSS_ASSERT(connections_ == 0, "a poller outlives its connections");
-    for (Slot& slot : slots_)  // a listener may die later than its poller, deaf meanwhile
+    for (Slot& slot : slots_)  // a listener may outlive its poller, and gets no events then
         if (slot.object != nullptr) slot.object->poller_ = nullptr;
 }
 
@@ -91,7 +91,7 @@ void EventPoller::arm_timer(Nanoseconds deadline) noexcept {
 }
 
 // Deadlines are rare (connecting, closing) and mostly cancelled: one scan when the earliest one passes is
-// cheaper than keeping them in order.
+// cheaper than keeping them sorted.
 size_t EventPoller::expire() noexcept {
     uint64_t expirations;
     [[maybe_unused]] ssize_t drained = read(timer_.get(), &expirations, sizeof expirations);
@@ -114,8 +114,8 @@ size_t EventPoller::expire() noexcept {
 size_t EventPoller::take_events() noexcept {
     epoll_event events[64];
     int count = epoll_wait(epoll_.get(), events, 64, 0);
-    // Whoever sleeps after the work of this turn is woken at once if there is more by then, and whoever does
-    // not looks a turn later: the question whether there is more is not asked for nothing.
+    // All events are taken, so the next poll() needs no system call. A reactor that sleeps after this turn is
+    // woken at once by new events; one that does not sleep takes them a turn later.
     drained_ = count > 0 && count < 64;
     size_t handled = 0;
     bool expired = false;
@@ -139,7 +139,7 @@ size_t EventPoller::poll() noexcept {
     size_t events = 0;
     if (!std::exchange(drained_, false) && kernel_may_have_news()) events = take_events();
     look_around();
-    // Those that become active from here on have their turn in the next poll: the work of one is bounded.
+    // Connections that become active from here on get their turn in the next poll(), which bounds this one.
     List<Engine, ActiveTag> turn;
     turn.splice_back(active_);
     while (Engine* engine = turn.pop_front()) events += engine->progress();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// EventPoller: what the pollers of tcp and shm have in common. One epoll descriptor for everything of this
-// thread (so that a reactor can sleep on it), deadlines through one timerfd in it, and the list of
-// connections that have something to do this turn.
+// EventPoller: common base of the pollers of tcp and shm. It has one epoll descriptor for everything of this
+// thread (so that a reactor can sleep on it), a timerfd in it for deadlines, and the list of connections that
+// are active this turn.
 //
-// Objects are known to the kernel by token, never by pointer: a handler may destroy any object while events
-// that name it are still in hand.
+// The kernel knows objects by token, never by pointer: a handler may destroy any object while events that
+// name it are still unprocessed.
 #pragma once
 
 #include <array>
@@ -22,8 +22,7 @@ namespace wss::fabric::stream {
 class Engine;
 class EventPoller;
 
-// Something with descriptors or a deadline. Lifetime: forgotten by its poller when it dies; the poller
-// outlives it.
+// An object with descriptors or a deadline. Its destructor unregisters it from its poller.
 class Watched {
   public:
     Watched() = default;
@@ -50,7 +49,7 @@ class EventPoller : public Poller {
     bool arm() noexcept override;
     int fd() const noexcept override { return epoll_.get(); }
 
-    // Edge-triggered: on_ready() tells what has become possible since it was last exhausted.
+    // Edge-triggered: on_ready() reports what became possible since it was last exhausted.
     Status watch(Watched& object, int fd, uint32_t epoll_events);
     void forget(Watched& object) noexcept;  // closing the descriptor ends its watch
     void set_deadline(Watched& object, Nanoseconds deadline) noexcept;
@@ -59,19 +58,19 @@ class EventPoller : public Poller {
     void activate(Engine& engine) noexcept;
     void count_connection(int change) noexcept { connections_ += change; }
 
-    // Scratch of the turn in hand; each user is done with it before anybody else runs.
+    // Scratch memory of the current turn; no user keeps it across a call of another.
     std::span<std::byte> staging() { return staging_; }
     void push(const Completion& completion) noexcept { completions_[completions_used_++] = completion; }
     bool completions_low() const { return completions_used_ + 4 > completions_.size(); }
-    // Hands over what was pushed; returns how many.
+    // Delivers the pushed completions and returns their number.
     size_t deliver(Connection& connection, ConnectionHandler& handler) noexcept;
 
   protected:
     EventPoller() = default;
     Status start();
-    // Hook of shm: looks at its rings before the active connections get their turn.
+    // Hook of shm: examines its rings before the active connections get their turn.
     virtual void look_around() noexcept {}
-    // While connections have something to send a system call for news is put off for a few turns.
+    // While connections have data to send, epoll is polled only every few turns.
     virtual bool kernel_may_have_news() noexcept { return active_.empty() || ++turns_ % kTurnsPerLook == 0; }
     bool has_active() { return !active_.empty(); }
 
@@ -102,7 +101,7 @@ class EventPoller : public Poller {
     std::array<Completion, kCompletionsPerCall> completions_;
     size_t completions_used_ = 0;
     uint32_t turns_ = 0;
-    bool drained_ = false;  // of the kernel's news, by the poll before
+    bool drained_ = false;  // the previous poll took all events of the kernel
 };
 
 }  // namespace wss::fabric::stream

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two queues of a connection, of fixed size: what was posted to send and what was posted to receive.
-// All memory is taken when the connection is made (F7). Positions are counts since the beginning; they wrap
-// around at 2^32, which is harmless as no two live ones are further apart than kDepthMax.
+// The two queues of a connection, of fixed size: posted requests and posted receives. All memory is allocated
+// when the connection is created (F7). Positions count from the beginning. They wrap around at 2^32, which is
+// harmless as no two live ones are further apart than kDepthMax.
 //
 // Thread-safety: none; they belong to the connection's thread.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace wss::fabric::stream {
 
-// What a request waits for before it is complete.
+// What an incomplete request waits for.
 enum class Wait : uint8_t {
     kAcknowledge,  // the peer's count reaches its number
     kData,         // a READ: all its bytes
@@ -29,7 +29,7 @@ struct SendEntry {
     uint32_t length = 0;  // bytes of all segments
     uint32_t immediate = 0;
     uint32_t number = 0;    // among the requests on the wire
-    uint32_t received = 0;  // READ: bytes that have come
+    uint32_t received = 0;  // READ: bytes received
     Op op = Op::kSend;
     Wait wait = Wait::kAcknowledge;
     bool signalled = false;
@@ -37,7 +37,7 @@ struct SendEntry {
     uint8_t segment_count = 0;
 };
 
-// posted() ≥ built() ≥ completed(): entries before built() have been put on the wire or done.
+// posted() ≥ built() ≥ completed(): entries before built() are on the wire or done.
 class SendQueue {
   public:
     SendQueue(uint32_t depth, uint32_t segments, uint32_t inline_bytes);
@@ -54,7 +54,7 @@ class SendQueue {
     bool has_unbuilt() const { return built_ != posted_; }
     void advance_built() { ++built_; }
     void advance_completed() { ++completed_; }
-    // Closing: everything that is left counts as put on the wire.
+    // When closing: treats all remaining entries as put on the wire.
     void build_all() { built_ = posted_; }
 
     SendEntry& at(uint32_t position) { return entries_[position & mask_]; }
@@ -109,7 +109,8 @@ class ReceiveQueue {
     uint32_t consumed_ = 0;
 };
 
-// The part of `segments` from `offset` on, `length` bytes at most, as iovecs. Returns how many were filled.
+// Fills `out` with the part of `segments` that starts at `offset`, at most `length` bytes. Returns the number
+// of iovecs.
 size_t gather(std::span<const Segment> segments, uint64_t offset, uint64_t length,
               std::span<iovec> out) noexcept;
 // Copies `bytes` into `segments` from `offset` on. REQUIRES that they fit.

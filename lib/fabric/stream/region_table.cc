@@ -5,7 +5,7 @@
 
 namespace wss::fabric::stream {
 
-constexpr size_t kTombstonesMax = 4096;  // a key rests for that many revocations: bounded memory
+constexpr size_t kTombstonesMax = 4096;  // bounds memory: a key is reusable after that many revocations
 
 uint32_t RegionTable::draw_key() {
     for (;;) {
@@ -38,7 +38,7 @@ const RegionTable::Entry* RegionTable::find(uint32_t key) const noexcept {
     return found == entries_.end() || found->second.revoked ? nullptr : &found->second;
 }
 
-// Written so that no sum can wrap around, whatever the peer sent.
+// Written so that no sum can overflow, whatever the peer sends.
 static bool contains(std::span<std::byte> bytes, uint64_t address, uint64_t length) {
     uint64_t base = reinterpret_cast<uintptr_t>(bytes.data());
     return address >= base && length <= bytes.size() && address - base <= bytes.size() - length;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// RegionTable: which memory of this process the peers of a stream fabric may touch, by key.
+// RegionTable: the memory of this process that peers of a stream fabric may access, by key.
 //
-// Keys are random and a revoked one is not given out again for a long while, so that a peer that kept an old
-// key hits nothing. One key serves as lkey and rkey.
+// Keys are random, and a revoked key is not reused for a long while, so that a peer with an old key hits
+// nothing. One key serves as lkey and rkey.
 //
-// Thread-safety: all functions. Whoever moves data to or from a region holds guard() from the look-up to the
-// last byte of this turn: remove() waits for it, so that memory is never touched after its region is gone.
-// Guards are held for one system call or copy at most and never while a handler is called.
+// Thread-safety: all functions. Code that moves data to or from a region holds guard() from the look-up to
+// the last byte of this turn. remove() waits for it, so that memory is never accessed after its region is
+// gone. A guard is held for at most one system call or copy, and never while a handler is called.
 #pragma once
 
 #include <atomic>
@@ -29,11 +29,10 @@ class RegionTable {
         std::span<std::byte> bytes;
         Access access = Access::kLocal;
         bool revoked = false;   // a tombstone: keeps the key from being drawn again
-        void* owner = nullptr;  // whatever the fabric wants to find again by key
+        void* owner = nullptr;  // for the fabric, to find its object by key
     };
     using Guard = std::shared_lock<std::shared_mutex>;
-    // The latest look-up of somebody who looks for the same region again and again. Good until a region is
-    // removed.
+    // The latest look-up of a user that looks up the same region repeatedly. Valid until a region is removed.
     struct Memo {
         uint32_t key = 0;  // no region has this one
         uint64_t revocations = 0;
@@ -45,12 +44,12 @@ class RegionTable {
 
     [[nodiscard]] Guard guard() const { return Guard(lock_); }
 
-    // The four below: caller holds guard(); what they return is valid while it does.
+    // The four functions below: caller holds guard(); results are valid while it does.
     // Null unless all of [address, address + length) is in the region and `need` is allowed.
     std::byte* remote(RemoteAddress where, uint32_t length, Access need) const noexcept;
     bool is_local(const Segment& segment, Memo& memo) const noexcept;
     const Entry* find(uint32_t key) const noexcept;
-    // Grows with every remove(): equal values mean that earlier look-ups still hold.
+    // Increases with every remove(): equal values mean that earlier look-ups are still valid.
     uint64_t revocations() const noexcept { return revocations_; }
 
   private:

@@ -21,7 +21,7 @@ bool begins_tls(std::byte first) noexcept {
 
 void send_wrong_protocol(int socket) noexcept {
     constexpr std::array<uint8_t, 7> kProtocolVersion{21, 3, 3, 0, 2, 2, 70};  // fatal
-    std::array<std::byte, 4096> rest;  // closing a socket with unread data would throw the alert away
+    std::array<std::byte, 4096> rest;  // closing a socket with unread data would discard the alert
     (void)recv(socket, rest.data(), rest.size(), MSG_DONTWAIT);
     (void)send(socket, kProtocolVersion.data(), kProtocolVersion.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ByteStream: a socket, and the TLS session over it if there is one. It moves bytes; TcpConnection knows what
-// they mean.
+// ByteStream: a socket, with the TLS session over it if there is one. It moves bytes; TcpConnection
+// interprets them.
 //
 // Thread-safety: none; may pass from thread to thread.
 #pragma once
@@ -28,30 +28,30 @@ class ByteStream {
     tls::Session* session() const { return session_.get(); }
     void set_session(std::unique_ptr<tls::Session> session) { session_ = std::move(session); }
 
-    // As stream::Engine's.
+    // As read() and write() of stream::Engine.
     ssize_t read(std::span<const iovec> into) noexcept;
     ssize_t write(std::span<const iovec> from) noexcept;
-    // On a fresh connection, which always has room for it; false when the peer is gone.
+    // For a new connection only, which always has room for a hello. Returns false when the peer is gone.
     bool say(const stream::Hello& hello) noexcept;
-    // At once; what the peer has not read may be lost.
+    // Closes at once, with a close_notify; data that the peer has not read may be lost.
     void hang_up() noexcept;
-    // As hang_up(), but without a goodbye.
+    // As hang_up(), but without a close_notify.
     void abandon() noexcept;
     Descriptor take_socket() { return std::move(socket_); }
     std::unique_ptr<tls::Session> take_session() { return std::move(session_); }
 
   private:
-    // The session goes first: it uses the socket.
+    // Declared in this order because the session uses the socket and must be destroyed first.
     Descriptor socket_;
     std::unique_ptr<tls::Session> session_;
 };
 
-// Bytes; 0 at the end; negative errno.
+// Returns the number of bytes, 0 at the end or a negative errno.
 ssize_t receive(int socket, std::span<const iovec> into) noexcept;
-// The first byte of a handshake or of an alert, and of no hello.
+// Returns true for the first byte of a TLS handshake or alert; no hello begins with one.
 bool begins_tls(std::byte first) noexcept;
-// To a peer that came with TLS where there is none, or without it: an alert in clear text, which both take
-// for what it is.
+// Sends a TLS alert in clear text, which a peer with TLS and one without both recognize. For a peer that uses
+// TLS where this address does not, or the reverse.
 void send_wrong_protocol(int socket) noexcept;
 
 }  // namespace wss::fabric::tcp

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tcp fabric: RDMA's semantics where there is no RDMA. One-sided operations travel as frames and are
-// executed by the peer's progress thread, as iWARP's would be by its NIC. With a context it is the tls
-// fabric: the same under TLS 1.3, at tls:// addresses and no others.
+// The tcp fabric: RDMA's semantics without RDMA hardware. One-sided operations travel as frames, which the
+// peer's progress thread executes as an iWARP NIC would. With a context it is the tls fabric: the same under
+// TLS 1.3, for tls:// addresses only.
 #pragma once
 
 #include <memory>

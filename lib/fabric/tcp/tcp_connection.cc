@@ -19,9 +19,9 @@ using stream::State;
 
 constexpr uint32_t kSocketEvents = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
 
-// A peer that is silent: probed after 2 s and then every second. TCP_USER_TIMEOUT bounds both probing and
-// unacknowledged data, also of a peer whose buffers stay full because its process stands still: to the rest
-// of the system such a peer is dead. kDeadPeerMs is what this adds up to.
+// A silent peer is probed after 2 s and then every second. TCP_USER_TIMEOUT bounds both the probing and the
+// time that data stays unacknowledged. This includes a peer whose buffers stay full because its process is
+// stopped; such a peer counts as dead. kDeadPeerMs is the sum.
 constexpr int kKeepAliveIdleSeconds = 2;
 constexpr int kKeepAliveIntervalSeconds = 1;
 constexpr int kKeepAliveProbes = 4;
@@ -74,13 +74,13 @@ void TcpConnection::resolved() noexcept {
     std::shared_ptr<Resolution> resolution = std::move(resolution_);
     if (!resolution->status.is_ok()) return refuse_connect(resolution->status, {});
     addresses_ = resolution->addresses;
-    // The resolver's order is the order of preference; dial() takes from the back.
+    // The resolver returns the preferred address first; dial() takes from the back.
     std::reverse(addresses_.begin(), addresses_.end());
     dial();
 }
 
-// Tries the addresses one after the other; those that fail at once are passed over at once. One that does not
-// answer may use its share of the time that is left, so that the others have theirs.
+// Tries the addresses one after the other. One that fails at once is skipped. One that does not answer may
+// use its share of the remaining time, so that the others get theirs.
 void TcpConnection::dial() noexcept {
     while (!addresses_.empty()) {
         const Nanoseconds now = poller_.now();
@@ -148,7 +148,7 @@ void TcpConnection::greet() noexcept {
     hear_greeting();
 }
 
-// A target that wants a certificate says so only after the handshake.
+// A target that requires a certificate reports a missing one only after the handshake.
 Status TcpConnection::explain_silence(int error) const {
     if (stream_.session() != nullptr && !stream_.session()->failure())
         return stream_.session()->failure().within(peer_);
@@ -156,10 +156,10 @@ Status TcpConnection::explain_silence(int error) const {
 }
 
 void TcpConnection::hear_greeting() noexcept {
-    // After a long chain of certificates the hello may have found no room.
+    // After a long certificate chain the socket may have had no room for the hello.
     if (stream_.session() != nullptr) stream_.session()->flush();
     while (greeting_have_ < greeting_.size()) {
-        // Not one byte more than the hello: what follows are frames, which the engine reads.
+        // Read no byte beyond the hello: frames follow, which the engine reads.
         iovec rest{&greeting_[greeting_have_], greeting_.size() - greeting_have_};
         ssize_t got = stream_.read({&rest, 1});
         if (got == -EINTR) continue;
@@ -250,7 +250,7 @@ void TcpConnection::on_ready(uint32_t epoll_events) noexcept {
         case Phase::kGreeting:
             return hear_greeting();
         case Phase::kDeciding:
-            // Before it is accepted the peer has nothing to say but goodbye.
+            // Before it is accepted, the peer can only hang up.
             if (epoll_events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
                 fail(failure(Code::kUnavailable, "{} hung up before it was accepted", peer_));
             return;
@@ -267,7 +267,7 @@ void TcpConnection::on_ready(uint32_t epoll_events) noexcept {
 
 ssize_t TcpConnection::read(std::span<const iovec> into) noexcept {
     const ssize_t got = stream_.read(into);
-    // What a session has met behind the data is read next, though the socket reports nothing new.
+    // The session may have met the end behind this data. Read on, as the socket reports nothing new.
     if (stream_.session() != nullptr && stream_.session()->ended()) hung_up_ = true;
     return got;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tcp connection: the engine over a socket, and how it comes to be (look up, dial, shake hands if under
-// TLS, exchange hellos).
+// A tcp connection: the engine over a socket, and its setup (look up, dial, TLS handshake if under TLS,
+// exchange hellos).
 #pragma once
 
 #include <array>
@@ -17,11 +17,11 @@ class TcpPoller;
 
 class TcpConnection final : public stream::Engine {
   public:
-    // Connecting side. Failures to come are heard through on_refused().
+    // Connecting side. Later failures are reported through on_refused().
     TcpConnection(TcpPoller& poller, std::shared_ptr<stream::RegionTable> table, const Address& address,
                   std::span<const std::byte> data, const ConnectionOptions& options,
                   ConnectionHandler& handler);
-    // Accepting side: the peer has said `hello` on `stream`.
+    // Accepting side: the peer has sent `hello` on `stream`.
     TcpConnection(TcpPoller& poller, std::shared_ptr<stream::RegionTable> table, ByteStream stream,
                   const stream::Hello& hello, std::string peer, const ConnectionOptions& options,
                   ConnectionHandler& handler);
@@ -33,10 +33,10 @@ class TcpConnection final : public stream::Engine {
 
   private:
     enum class Phase : uint8_t {
-        kResolving,  // a name is being looked up
-        kDialling,   // the handshake of TCP
-        kSecuring,   // the handshake of TLS
-        kGreeting,   // our hello is out, the peer's is due
+        kResolving,  // a name look-up is in progress
+        kDialling,   // TCP handshake
+        kSecuring,   // TLS handshake
+        kGreeting,   // our hello is sent, the peer's is due
         kDeciding,   // accepting side: the user has not accepted
         kStreaming,  // frames
     };
@@ -67,7 +67,7 @@ class TcpConnection final : public stream::Engine {
 
     // Connecting side, until the connection is established.
     std::shared_ptr<Resolution> resolution_;
-    std::string host_;                      // as it was given: what a certificate is of
+    std::string host_;                      // as given: the name that the certificate must have
     std::vector<SocketAddress> addresses_;  // still to be tried, the next one last
     stream::Hello hello_;
     std::array<std::byte, stream::kHelloBytes> greeting_;

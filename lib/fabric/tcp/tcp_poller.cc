@@ -17,12 +17,13 @@ using stream::HelloFault;
 using stream::HelloKind;
 
 constexpr Nanoseconds kLingerLasts = from_s(1);
-constexpr size_t kLingerBytesMax = 64u << 20;     // of what a peer had under way when we closed
-constexpr size_t kLingerBytesPerTurn = 1u << 20;  // of all: tens of microseconds, then others have their turn
-constexpr size_t kDiscardCost = 4096;  // what a call counts at least: many small ones take time too
-constexpr size_t kLingeringMax = 256;  // each holds a descriptor; an honest peer is done at once
+constexpr size_t kLingerBytesMax = 64u << 20;     // bytes of a peer that were in flight when we closed
+constexpr size_t kLingerBytesPerTurn = 1u << 20;  // of all sockets: tens of microseconds of a turn
+constexpr size_t kDiscardCost = 4096;             // minimum cost of a call: many small ones take time too
+constexpr size_t kLingeringMax = 256;             // each holds a descriptor; an honest peer is done at once
 constexpr int kBacklog = 1024;
-// Of a turn, for handshakes: no step is begun after it. One takes 0.1 to 1 ms, as keys and certificates are.
+// Time of a turn for handshakes: no step begins after it. A step takes 0.1 to 1 ms, depending on keys and
+// certificates.
 constexpr Nanoseconds kHandshakesLast = from_us(300);
 
 // --- lingering ---
@@ -61,13 +62,13 @@ size_t Linger::discard(size_t bytes_max) noexcept {
     discarded_ += bytes;
     if (bytes == 0 || discarded_ > kLingerBytesMax)
         poller_.bury(*this);
-    else  // the watch is edge-triggered: it reports nothing new about what is left
+    else  // the watch is edge-triggered and does not report the remaining data again
         poller_.discard_later(*this);
     return bytes;
 }
 
 void TcpPoller::linger(Descriptor socket, std::unique_ptr<tls::Session> session) noexcept {
-    // The watch of the connection ends; the socket lives on under another token.
+    // Stop watching the connection; the socket continues under another token.
     epoll_ctl(fd(), EPOLL_CTL_DEL, socket.get(), nullptr);
     if (lingering_.size() >= kLingeringMax) lingering_.erase(lingering_.begin());
     lingering_.push_back(std::make_unique<Linger>(*this, std::move(socket), std::move(session)));
@@ -230,7 +231,7 @@ TcpArrival::Heard TcpArrival::hear() noexcept {
         if (got <= 0) return Heard::kHangUp;
         greeting_have_ += static_cast<size_t>(got);
         if (!session_ && begins_tls(greeting_[0]))
-            break;  // less than a hello, maybe; request() says what it is
+            break;  // may be less than a hello; request() reports the reason
     }
     return Heard::kHello;
 }
@@ -247,8 +248,7 @@ Result<std::unique_ptr<ConnectRequest>> TcpArrival::request() {
         table_, ByteStream(std::move(socket_), std::move(session_)), hello, from_));
 }
 
-// The session is made when the peer has sent something: one that is silent costs no more than it does without
-// TLS.
+// Creates its session when the peer has sent data: a silent peer costs no more than without TLS.
 class TlsArrival final : public TcpArrival, private Handshake {
   public:
     TlsArrival(stream::StreamListener& listener, std::shared_ptr<stream::RegionTable> table,

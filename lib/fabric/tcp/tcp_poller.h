@@ -20,15 +20,15 @@ class TcpPoller;
 struct UnreadTag;
 struct HandshakeTag;
 
-// A socket whose connection is closed for its user, until the peer has read our last words: closing it with
-// unread data in it would make TCP throw them away.
+// The socket of a closed connection, kept until the peer has read our last data: closing it with unread data
+// in it would make TCP discard that.
 class Linger final : public stream::Watched, public ListNode<UnreadTag> {
   public:
     Linger(TcpPoller& poller, Descriptor socket, std::unique_ptr<tls::Session> session)
         : poller_(poller), socket_(std::move(socket)), session_(std::move(session)) {}
     ~Linger() override { unlink(); }
     void start() noexcept;
-    // Discards no more than `bytes_max` of what has arrived and returns how many bytes. May destroy it.
+    // Discards at most `bytes_max` of the received bytes and returns their number. May destroy this object.
     size_t discard(size_t bytes_max) noexcept;
 
   private:
@@ -38,21 +38,21 @@ class Linger final : public stream::Watched, public ListNode<UnreadTag> {
 
     TcpPoller& poller_;
     Descriptor socket_;
-    std::unique_ptr<tls::Session> session_;  // until it has said its last words
+    std::unique_ptr<tls::Session> session_;  // until its close_notify is sent
     size_t discarded_ = 0;
 };
 
-// A socket accepted under TLS whose peer has sent something: its handshake goes on in the poller's turn,
-// because each step may cost a good part of a millisecond.
+// A socket accepted under TLS whose peer has sent data. Its handshake continues in the poller's turn, as each
+// step may take a good part of a millisecond.
 class Handshake : public ListNode<HandshakeTag> {
   public:
     virtual ~Handshake() { unlink(); }
-    virtual void go_on() noexcept = 0;  // may destroy it
+    virtual void go_on() noexcept = 0;  // one step; may destroy this object
 };
 
 class TcpPoller final : public stream::EventPoller {
   public:
-    // `context`: of the tls fabric; nullptr: of tcp.
+    // `context`: for the tls fabric; nullptr for tcp.
     static Result<std::unique_ptr<TcpPoller>> create(std::shared_ptr<stream::RegionTable> table,
                                                      std::shared_ptr<const tls::Context> context);
 
@@ -78,8 +78,8 @@ class TcpPoller final : public stream::EventPoller {
 
     const std::shared_ptr<stream::RegionTable> table_;
     const std::shared_ptr<const tls::Context> context_;
-    List<Handshake, HandshakeTag> handshakes_;        // in turn
-    List<Linger, UnreadTag> unread_;                  // those that may have something to discard, in turn
+    List<Handshake, HandshakeTag> handshakes_;        // in order of their turns
+    List<Linger, UnreadTag> unread_;                  // may have data to discard, in order of their turns
     std::vector<std::unique_ptr<Linger>> lingering_;  // oldest first
 };
 

@@ -14,9 +14,9 @@ namespace wss::fabric::tls {
 
 constexpr const char* kCipherSuites = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
 constexpr const char* kGroups = "X25519:P-256";
-constexpr long kCertificatesMax = 32 * 1024;    // bytes of the chain that a peer shows
-constexpr size_t kReadBufferBytes = 64 * 1024;  // of a session: several records with one system call
-// TLS_AES_128_GCM_SHA256: names the hash that the key goes with.
+constexpr long kCertificatesMax = 32 * 1024;    // bytes of the certificate chain of a peer
+constexpr size_t kReadBufferBytes = 64 * 1024;  // per session: several records with one system call
+// TLS_AES_128_GCM_SHA256: defines the hash for the pre-shared key.
 constexpr uint8_t kPskCipherSuite[] = {0x13, 0x01};
 
 Counters& counters() noexcept {
@@ -55,7 +55,7 @@ static int offer_psk(SSL* ssl, const EVP_MD*, const unsigned char** id, size_t* 
     const Context& context = context_of(ssl);
     const NamedSecret& own = *context.credentials().identity;
     *session = psk_session(ssl, derive_psk(own.name, own.secret));
-    const std::string& identity = context.offered_identity();  // libssl copies it when this has returned
+    const std::string& identity = context.offered_identity();  // libssl copies it after this function returns
     *id = reinterpret_cast<const unsigned char*>(identity.data());
     *id_length = identity.size();
     return *session != nullptr;
@@ -65,7 +65,7 @@ static int find_psk(SSL* ssl, const unsigned char* id, size_t id_length, SSL_SES
     const std::string_view identity(reinterpret_cast<const char*>(id), id_length);
     const std::string_view name = identity.substr(0, identity.find('#'));
     *session = nullptr;
-    if (!check_initiator_name(name)) return 1;  // no such identity can exist: go on without
+    if (!check_initiator_name(name)) return 1;  // no such identity can exist: continue without a key
     static_cast<Session*>(SSL_get_app_data(ssl))->set_claimed_name(name);
     *session = psk_session(ssl, context_of(ssl).credentials().known->key_of(identity));
     return *session != nullptr;
@@ -73,7 +73,7 @@ static int find_psk(SSL* ssl, const unsigned char* id, size_t id_length, SSL_SES
 
 // --- the contexts ---
 
-// libssl would ask at the terminal, and wait.
+// Without a callback libssl would prompt at the terminal and block.
 static int have_no_passphrase(char*, int, int, void*) {
     return -1;
 }
@@ -83,7 +83,7 @@ static bool restrict(SSL_CTX* context) {
     SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                      SSL_OP_CIPHER_SERVER_PREFERENCE);
     SSL_CTX_clear_options(context, SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_ALLOW_NO_DHE_KEX);
-    // What is not the user's data is to be seen by the session, one message at a time.
+    // SSL_read() returns after each message that is not user data, so that the session sees it.
     SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_read_ahead(context, 1);
@@ -100,7 +100,7 @@ static Status unusable(std::string_view option, const std::string& path) {
     return failure(Code::kInvalid, "{} {}: cannot be used: {}", option, path, last_error());
 }
 
-// Of this process, for reload_all().
+// All contexts of this process, for reload_all().
 static std::mutex contexts_mutex;
 static std::vector<const Context*> contexts;  // guarded by contexts_mutex
 
@@ -148,7 +148,7 @@ Status Context::load() const {
     Result<Loaded> server = set_up(End::kListening);
     if (!server) return server.status();
     std::lock_guard lock(m_);
-    client_.swap(*client);  // sessions keep the one that they began with
+    client_.swap(*client);  // existing sessions keep the old one
     server_.swap(*server);
     return Status::ok();
 }
@@ -167,7 +167,7 @@ Result<Context::Loaded> Context::set_up(End end) const {
     return made;
 }
 
-// The clocks of the peers decide, not the one of this machine, which therefore only warns.
+// Only warns: the clocks of the peers decide, not the one of this machine.
 static void warn_if_expired(SSL_CTX* context, const std::string& path) {
     const X509* own = SSL_CTX_get0_certificate(context);
     const char* fault = X509_cmp_current_time(X509_get0_notAfter(own)) < 0    ? "has expired"
@@ -190,7 +190,7 @@ Status Context::use_certificate(SSL_CTX* context) const {
 }
 
 Status Context::set_up_client(SSL_CTX* context) const {
-    // Without authorities no certificate passes.
+    // Without authorities no certificate is valid.
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
     const std::string& authorities = credentials_.files.authorities;
     if (!authorities.empty() && SSL_CTX_load_verify_file(context, authorities.c_str()) != 1)
@@ -208,11 +208,11 @@ Status Context::set_up_server(SSL_CTX* context) const {
         if (SSL_CTX_load_verify_file(context, authorities.c_str()) != 1)
             return unusable("--tls-client-ca", authorities);
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-        // Without one libssl takes no pre-shared key where it verifies certificates.
+        // Without a session id context, libssl accepts no pre-shared key while it verifies certificates.
         static constexpr unsigned char kSessions[] = {'w', 's', 's'};
         SSL_CTX_set_session_id_context(context, kSessions, sizeof kSessions);
     } else if (credentials_.known != nullptr) {
-        return Status::ok();  // without a certificate only a known key gets through
+        return Status::ok();  // without a certificate only a known key is accepted
     }
     return use_certificate(context);
 }

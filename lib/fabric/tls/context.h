@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Context: credentials as libssl takes them, and the rules that all sessions of a fabric have in common:
-// TLS 1.3 and nothing older, no tickets, no early data, no renegotiation, cipher suites of SHA-256 (which
-// pre-shared keys need).
+// Context: credentials loaded into libssl, and the rules for all sessions of a fabric: TLS 1.3 only, no
+// tickets, no early data, no renegotiation, cipher suites with SHA-256 (which pre-shared keys need).
 //
 // Thread-safety: shared by the threads of a fabric.
 #pragma once
@@ -19,7 +18,7 @@ struct ssl_st;
 
 namespace wss::fabric::tls {
 
-// Of this process, ever.
+// Totals of this process since its start.
 struct Counters {
     std::atomic<uint64_t> handshakes{0};
     std::atomic<uint64_t> handshakes_failed{0};
@@ -36,23 +35,24 @@ Counters& counters() noexcept;
 
 class Context {
   public:
-    // Reads the files. Fails with the name of the one that cannot be used.
+    // Reads the files. The error names the file that cannot be used.
     static Result<std::shared_ptr<const Context>> create(Credentials credentials);
-    // Has every context of this process read its files again, for the handshakes to come; connections that
-    // exist are not affected. A context that fails keeps what it has. Returns how many have files.
+    // Makes every context of this process read its files again. This affects later handshakes, not existing
+    // connections. A context that fails keeps its old state. Returns the number of contexts with files.
     static Result<size_t> reload_all();
     ~Context();
     Context(const Context&) = delete;
     Context& operator=(const Context&) = delete;
 
-    // Whether the credentials are enough for that end.
+    // OK when the credentials suffice for that end.
     Status can_connect() const;
     Status can_listen() const;
     const Credentials& credentials() const { return credentials_; }
-    // Connecting: that of the key that we offer; "": none.
+    // Connecting: identity of the pre-shared key that we offer; "" if none.
     const std::string& offered_identity() const { return offered_identity_; }
     enum class End : uint8_t { kConnecting, kListening };
-    // For one connection; nullptr: no memory. The caller frees it, before the context.
+    // Creates the SSL object of one connection; nullptr when out of memory. The caller frees it before the
+    // context.
     ssl_st* begin(End end) const;
 
   private:
@@ -74,7 +74,7 @@ class Context {
     mutable Loaded client_, server_;  // guarded by m_
 };
 
-// Why the last call of libssl failed, for people. Empties the queue of errors of this thread.
+// Reason for the latest failure of libssl, for people. Clears the error queue of this thread.
 std::string last_error();
 
 }  // namespace wss::fabric::tls

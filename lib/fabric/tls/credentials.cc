@@ -9,7 +9,7 @@ namespace wss::fabric::tls {
 constexpr std::string_view kKeyLabel{"wss tls 1.3 psk\0", 16};
 constexpr std::string_view kIdentityLabel{"wss tls 1.3 id\0\0", 16};
 
-// Wipes `bytes`.
+// Wipes `bytes` after copying them.
 static Secret as_secret(Digest& bytes) {
     Secret made(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
     OPENSSL_cleanse(bytes.data(), bytes.size());
@@ -49,7 +49,7 @@ Secret KnownPeers::key_of(std::string_view identity) const {
     fill_unpredictable(nobodys);
     Secret key = as_secret(nobodys);
     std::lock_guard lock(m_);
-    for (const Known& one : known_)  // all of them, so that the time does not depend on its place
+    for (const Known& one : known_)  // visits all, so that the time does not depend on the position
         if (one.identity == identity) key = one.key;
     return key;
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a process shows, and whom it trusts, on tls:// addresses.
+// Credentials of a process, and its trust anchors, for tls:// addresses.
 //
-// Either of two kinds. *Pre-shared keys* come from secrets files: the connecting end offers its initiator
-// name, the listening end finds the secret of that name, and each proves to the other that it knows it.
-// *Certificates* are PEM files: the listening end shows its own, which must be of the host that the
-// connecting end dialled.
+// There are two kinds. *Pre-shared keys* come from secrets files: the connecting end offers its initiator
+// name, the listening end finds the secret of that name, and each proves to the other that it knows the
+// secret. *Certificates* are PEM files: the listening end presents its own, which must be for the host that
+// the connecting end dialled.
 //
-// A key is derived from a secret by HMAC-SHA-256 under a label of its own. Neither the key nor what is
-// computed from it is of use for the proofs of a login (lib/wire/auth.h), which take the same secret.
+// A key is derived from a secret by HMAC-SHA-256 under a separate label. Neither the key nor values computed
+// from it are usable in login proofs (lib/wire/auth.h), which use the same secret.
 #pragma once
 
 #include <memory>
@@ -21,20 +21,20 @@
 
 namespace wss::fabric::tls {
 
-// The key of `name`, 32 bytes.
+// The pre-shared key of `name`, 32 bytes.
 Secret derive_psk(std::string_view name, const Secret& secret);
 
-// What the key is offered as, in clear text: "NAME#" and 8 hexadecimal digits that tell the secrets of a name
-// apart. They help to guess a secret no more than the handshake itself, which is under the key.
+// Identity of the key, sent in clear text: "NAME#" and 8 hexadecimal digits that distinguish the secrets of a
+// name. The digits help to guess a secret no more than the handshake does, which depends on the key too.
 std::string psk_identity(std::string_view name, const Secret& secret);
 
-// Who may connect with a pre-shared key. Thread-safety: all methods may be called from any thread.
+// Peers that may connect with a pre-shared key. Thread-safety: all methods may be called from any thread.
 class KnownPeers {
   public:
     explicit KnownPeers(const std::vector<NamedSecret>& secrets) { replace(secrets); }
-    // Connections that exist are not affected.
+    // Existing connections are not affected.
     void replace(const std::vector<NamedSecret>& secrets);
-    // Of an unknown one: a key that nobody has, so that a wrong name and a wrong secret fail alike.
+    // For an unknown identity returns a random key, so that a wrong name and a wrong secret fail alike.
     Secret key_of(std::string_view identity) const;
 
   private:
@@ -46,25 +46,25 @@ class KnownPeers {
     std::vector<Known> known_;  // guarded by m_
 };
 
-// Names of PEM files; "" where there is none.
+// Names of PEM files; "" for none.
 struct Files {
-    std::string certificate;         // ours, with the chain to the authority
-    std::string key;                 // of the certificate
-    std::string authorities;         // connecting: who may have signed the certificate of the other end
-    std::string client_authorities;  // listening: who may have signed those of clients without a known key
+    std::string certificate;         // our own, with the chain to the authority
+    std::string key;                 // private key of the certificate
+    std::string authorities;         // connecting: authorities for certificates of listeners
+    std::string client_authorities;  // listening: authorities for certificates of clients without a known key
 
     bool operator==(const Files&) const = default;
     bool empty() const { return *this == Files{}; }
-    // What belongs together is there together.
+    // Fails when only one of certificate and key is given.
     Status check() const;
-    // Those that `given` has replace ours.
+    // Files named in `given` replace ours.
     void replace_by(const Files& given);
 };
 
 struct Credentials {
     Files files;
-    std::optional<NamedSecret> identity;      // connecting: the key that we offer
-    std::shared_ptr<const KnownPeers> known;  // listening: who may connect; with it nobody else may
+    std::optional<NamedSecret> identity;      // connecting: the pre-shared key that we offer
+    std::shared_ptr<const KnownPeers> known;  // listening: peers that may connect; if set, no others may
 };
 
 }  // namespace wss::fabric::tls

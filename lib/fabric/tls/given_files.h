@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the options of a C API (wss.h, wss_kv.h) may name: the file of our secret, and those of TLS. Where
-// nothing is named, `files` and `identity` stay as they are.
+// Applies the files that the options of a C API (wss.h, wss_kv.h) name: our secret and those of TLS. Options
+// that are not given leave `files` and `identity` unchanged.
 #pragma once
 
 #include <utility>

@@ -14,12 +14,12 @@
 namespace wss::fabric::tls {
 
 constexpr std::string_view kBindingLabel = "EXPORTER-Channel-Binding";  // RFC 9266
-// Records under one key: AES-GCM bears 2^24 full ones (RFC 8446, 5.5).
+// AES-GCM allows 2^24 full records under one key (RFC 8446, 5.5).
 constexpr uint64_t kRecordsPerKey = 1 << 23;
-// A peer that changes its key more often keeps us busy.
+// A peer that changes its key more often is treated as misbehaving: it would keep us busy.
 constexpr uint64_t kRecordsPerKeyMin = 1 << 16;
 
-// --- the socket: libssl's, but a peer that is gone raises no SIGPIPE ---
+// --- the socket: as libssl's, but without SIGPIPE when the peer is gone ---
 
 static int write_quietly(BIO* bio, const char* bytes, int length) {
     int socket = -1;
@@ -93,7 +93,7 @@ Status Session::set_host(const std::string& host) {
     const bool numeric =
         inet_pton(AF_INET, host.c_str(), &number) == 1 || inet_pton(AF_INET6, host.c_str(), &number) == 1;
     X509_VERIFY_PARAM* rules = SSL_get0_param(ssl_);
-    // The alternative names count; the common name is for people (RFC 9525).
+    // Only the alternative names count; the common name is for people (RFC 9525).
     X509_VERIFY_PARAM_set_hostflags(
         rules, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
     const bool set =
@@ -212,7 +212,7 @@ void Session::message_seen(int outgoing, int, int type, const void* bytes, size_
 
 // --- reading ---
 
-// Bytes; 0 at the end; negative errno.
+// Returns the number of bytes, 0 at the end or a negative errno.
 ssize_t Session::read_some(std::byte* to, size_t length) noexcept {
     for (;;) {
         const uint64_t before = records_read_;
@@ -225,7 +225,7 @@ ssize_t Session::read_some(std::byte* to, size_t length) noexcept {
         switch (SSL_get_error(ssl_, got)) {
             case SSL_ERROR_WANT_READ:
             case SSL_ERROR_WANT_WRITE:
-                if (records_read_ != before) continue;  // that was no data; there may be some behind it
+                if (records_read_ != before) continue;  // not user data; there may be some behind it
                 return -EAGAIN;
             case SSL_ERROR_ZERO_RETURN:
                 return 0;
@@ -270,7 +270,7 @@ ssize_t Session::read(std::span<const iovec> into) noexcept {
 
 // --- writing ---
 
-// Bytes taken; 0: a sealed record waits for room; negative errno.
+// Returns the bytes accepted, 0 when a sealed record waits for room, or a negative errno.
 int Session::seal(const std::byte* from, size_t length) noexcept {
     ERR_clear_error();
     errno = 0;
@@ -285,7 +285,7 @@ int Session::seal(const std::byte* from, size_t length) noexcept {
 
 bool Session::flush() noexcept {
     if (sealed_ == 0) return true;
-    // Of what was not sealed yet (a peer may want small records) libssl takes the bytes now.
+    // If libssl has not sealed all of the buffer (a peer may want small records), this call seals the rest.
     const int written = seal(record_->data(), sealed_);
     if (written == 0) return false;
     sealed_ = 0;

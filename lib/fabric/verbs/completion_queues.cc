@@ -6,18 +6,18 @@
 
 namespace wss::fabric::verbs {
 
-// Enough for what most pollers serve; polled each turn, so that one is better than two.
+// Enough for most pollers. One queue is better than two, as each is polled.
 constexpr uint32_t kFirstEntries = 8192;
-// What soft RoCE allows, and two megabytes of a device's pinned memory.
+// The limit of soft RoCE; two megabytes of a device's pinned memory.
 constexpr uint32_t kFurtherEntries = 32767;
-// Acknowledging a notification takes a lock: so many at once.
+// Acknowledging a notification takes a lock: acknowledge so many at once.
 constexpr uint32_t kAckBatch = 64;
 
 struct CompletionQueues::Queue {
     Cq cq;
-    uint32_t reserved = 0;  // entries
-    uint32_t unacked = 0;   // notifications read and not acknowledged; destroying the queue waits for them
-    bool armed = false;     // a notification is asked for, or is in the channel and not read yet
+    uint32_t reserved = 0;  // entries that connections hold
+    uint32_t unacked = 0;   // notifications read but not acknowledged; destroying the queue waits for them
+    bool armed = false;     // a notification is requested, or is in the channel and not read yet
 
     ~Queue() {
         if (unacked > 0) ibv_ack_cq_events(cq.get(), unacked);
@@ -80,7 +80,7 @@ void CompletionQueues::give_back(Queue& queue, uint32_t entries) noexcept {
 
 void CompletionQueues::trim() noexcept {
     if (!std::exchange(trims_, false)) return;
-    // One stays, or a connection that comes and goes would make one each time.
+    // One unused queue stays: a connection that comes and goes would make a new queue each time.
     size_t unused = 0;
     auto goes = [&](const auto& queue) { return queue->reserved == 0 && ++unused > 1; };
     queues_.erase(std::remove_if(queues_.begin() + 1, queues_.end(), goes), queues_.end());
@@ -96,7 +96,7 @@ size_t CompletionQueues::poll(std::span<ibv_wc> batch, bool same) noexcept {
 size_t CompletionQueues::arm(std::span<ibv_wc> batch) noexcept {
     for (auto& queue : queues_) {
         if (std::exchange(queue->armed, true)) continue;
-        // Fails only when the device is gone: then no completion will come, and the rest wakes us still.
+        // Fails only when the device is gone: then there are no completions, and other sources still wake us.
         if (ibv_req_notify_cq(queue->cq.get(), 0) != 0) continue;
         const int count = ibv_poll_cq(queue->cq.get(), static_cast<int>(batch.size()), batch.data());
         if (count > 0) return static_cast<size_t>(count);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // CompletionQueues: the completion queues of one poller, as many as its connections need.
 //
-// Devices limit the entries of one completion queue (soft RoCE: 32767, fewer than a hundred connections), so
-// a connection takes its share of one that has room, or of a new one. The first queue lives as long as the
-// poller; the others go when their last connection has gone, all but one. All notify through one completion
-// channel.
+// Devices limit the entries of one completion queue (soft RoCE: 32767, fewer than a hundred connections). A
+// connection therefore reserves its share in a queue with room, or in a new one. The first queue lives as
+// long as the poller. Of the others, at most one without connections is kept. All notify through one
+// completion channel.
 //
 // Thread-safety: none; one thread.
 #pragma once
@@ -25,7 +25,8 @@ class CompletionQueues {
     struct Queue;
 
   public:
-    // A connection's part of a queue; given back by its end. Queue pairs that use cq() are destroyed before.
+    // The entries of a queue that a connection holds; returned by the destructor. Destroy queue pairs that
+    // use cq() first.
     class Share {
       public:
         Share() = default;
@@ -55,19 +56,19 @@ class CompletionQueues {
     CompletionQueues& operator=(const CompletionQueues&) = delete;
 
     Status set_up();
-    // Of the channel that wakes a sleeping thread.
+    // Descriptor of the channel that wakes a sleeping thread.
     int fd() const noexcept { return channel_->fd; }
     Result<Share> reserve(uint32_t entries);
 
     size_t count() const noexcept { return queues_.size(); }
-    // Completions of one queue: the one after that of the call before, unless `same`.
+    // Takes completions of one queue: the same as in the previous call if `same`, else the next one.
     size_t poll(std::span<ibv_wc> batch, bool same) noexcept;
-    // Asks every queue for a notification. Completions that came in between would give none: they are
-    // returned, and then the thread must not sleep.
+    // Requests a notification from every queue. Completions that arrived just before would cause none: they
+    // are returned, and then the thread must not sleep.
     size_t arm(std::span<ibv_wc> batch) noexcept;
-    // Takes the notifications out of the channel.
+    // Reads the pending notifications from the channel.
     void take_events() noexcept;
-    // Destroys queues that nobody uses, but one. Not while completions are being handled.
+    // Destroys unused queues but one. Not while completions are being handled.
     void trim() noexcept;
 
   private:
@@ -77,8 +78,8 @@ class CompletionQueues {
     Device& device_;
     CompletionChannel channel_;
     std::vector<std::unique_ptr<Queue>> queues_;
-    size_t current_ = 0;  // that poll() took from last
-    bool trims_ = false;  // some may be unused
+    size_t current_ = 0;  // the queue that poll() used last
+    bool trims_ = false;  // some queues may be unused
 };
 
 }  // namespace wss::fabric::verbs

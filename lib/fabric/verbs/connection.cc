@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Setting a connection up. Closing is in connection_close.cc, posting and completing in
-// connection_datapath.cc.
+// Connection setup. Closing is in connection_close.cc, posting and completing in connection_datapath.cc.
 #include "lib/fabric/verbs/connection.h"
 
 #include <algorithm>
@@ -12,20 +11,20 @@
 
 namespace wss::fabric::verbs {
 
-// Retransmissions that are answered by nothing until a peer counts as lost, and the wait for each:
-// 4.096 µs × 2^17 = 0.54 s, so 7 × 0.54 = 3.8 s (a device may wait up to four times as long). The
-// default, 2.1 s each, would notice a dead peer after 17 s; much less would give up on a virtual machine that
-// was paused. Not 7, the greatest: soft RoCE takes it for "for ever".
+// Retransmissions without an answer until a peer counts as lost, and the wait for each: 4.096 µs × 2^17 =
+// 0.54 s, so 7 × 0.54 = 3.8 s (a device may wait up to four times as long). The default, 2.1 s each, would
+// detect a dead peer after 17 s. A much shorter time would give up a paused virtual machine. 7, the maximum,
+// is not used because soft RoCE treats it as infinite.
 constexpr uint8_t kRetries = 6;
 constexpr uint8_t kAckTimeoutExponent = 17;
-// What a sender waits when no receive is posted: code 12 = 0.64 ms. The default, code 0, is 655 ms. The
-// receiver chooses it and sends it with each refusal; the sender waits at least as long (IBTA C9-130).
+// Wait of a sender when no receive is posted: code 12 = 0.64 ms. The default, code 0, is 655 ms. The receiver
+// chooses the time and sends it with each refusal; the sender waits at least as long (IBTA C9-130).
 constexpr uint8_t kReceiverNotReadyTimer = 12;
-// Without a limit: the greatest that has one, 6, would end a connection after 6 x 0.64 = 3.84 ms in which the
-// peer's thread did not run, or with code 0 would halt senders for 655 ms where a busy receiver is 1 us late
-// (F3). TakeWatch has the limit.
+// 7 means no limit; TakeWatch applies one. The largest finite value, 6, would close a connection after 6 ×
+// 0.64 = 3.84 ms in which the peer's thread did not run. With code 0 it would halt senders for 655 ms when a
+// busy receiver is 1 µs late (F3).
 constexpr uint8_t kReceiverNotReadyRetries = 7;
-// The marker that closing posts behind everything.
+// The marker that closing posts behind all other work requests.
 constexpr uint32_t kMarkers = 1;
 
 VerbsConnection::VerbsConnection(VerbsPoller& poller, const ConnectionOptions& options,
@@ -87,16 +86,16 @@ Status VerbsConnection::create_queues(rdma_cm_id* id) {
     limits_.segments_max = std::min(options_.send_segments, wanted.cap.max_send_sge);
     limits_.read_segments_max = std::min(limits_.segments_max, poller_.device().limits().read_segments_max);
     receive_segments_max_ = std::min(options_.receive_segments, wanted.cap.max_recv_sge);
-    // Often enough that unsignalled work never fills the queue.
+    // Often enough that unsignalled requests never fill the queue.
     signal_every_ = std::max(options_.send_depth / 4, 1u);
     return Status::ok();
 }
 
-// RNR waits belong to the receiving side, which may set them from RTR on.
+// The receiving side defines RNR waits and may set them from state RTR on.
 void VerbsConnection::shorten_receiver_wait() noexcept {
     ibv_qp_attr attributes{};
     attributes.min_rnr_timer = kReceiverNotReadyTimer;
-    // A device that refuses keeps its own idea, which is slower and works.
+    // A device that refuses keeps its default, which is slower but works.
     ibv_modify_qp(qp_, &attributes, IBV_QP_MIN_RNR_TIMER);
 }
 
@@ -124,7 +123,7 @@ static uint8_t clip(uint32_t wish, uint8_t limit) {
 
 static void set_ack_timeout(rdma_cm_id* id) {
     uint8_t exponent = kAckTimeoutExponent;
-    // An option of RoCE; others keep what their path record says.
+    // An option of RoCE; other transports keep the value of their path record.
     rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &exponent, sizeof exponent);
 }
 
@@ -176,13 +175,13 @@ void VerbsConnection::on_looked_up() noexcept {
     const std::shared_ptr<Resolution> resolution = std::move(resolution_);
     if (!resolution->status) return fail(resolution->status);
     addresses_ = resolution->addresses;
-    // The resolver's order is the order of preference; dial() takes from the back.
+    // The resolver returns the preferred address first; dial() takes from the back.
     std::reverse(addresses_.begin(), addresses_.end());
     if (Status dialled = dial(); !dialled) fail(std::move(dialled));
 }
 
-// Begins with the next address that an RDMA device leads to. It may use its share of the time that is left,
-// so that the others have theirs.
+// Starts with the next address that an RDMA device can reach. It may use its share of the remaining time, so
+// that the others get theirs.
 Status VerbsConnection::dial() noexcept {
     Status why;
     while (!addresses_.empty()) {
@@ -191,7 +190,7 @@ Status VerbsConnection::dial() noexcept {
         SocketAddress remote = addresses_.back();
         addresses_.pop_back();
         peer_ = remote.to_string();
-        qp_ = nullptr;  // of the address before, and of its id
+        qp_ = nullptr;  // belongs to the previous address and its id
         rdma_cm_id* id = nullptr;
         if (rdma_create_id(poller_.channel(), &id, static_cast<CmHandler*>(this), RDMA_PS_TCP) != 0)
             return Status::from_errno(errno, fmt::format("{}: no connection manager id", what_));
@@ -292,9 +291,10 @@ void VerbsConnection::establish(std::span<const std::byte> data) noexcept {
     handler_.on_established(*this, data);
 }
 
-// The connecting side knows what the peer answers only now.
+// The connecting side gets the peer's limits only now.
 void VerbsConnection::on_connected(const CmEvent& event) noexcept {
-    // Providers of iWARP disagree which of the two is the peer's; the device keeps to the right one itself.
+    // iWARP providers disagree which of the two fields is the peer's; the device enforces the right one
+    // itself.
     const bool iwarp = caps_.read_sink_remote_write;
     const uint8_t peer_answers =
         iwarp ? std::max(event.initiator_depth, event.responder_resources) : event.initiator_depth;
@@ -304,7 +304,7 @@ void VerbsConnection::on_connected(const CmEvent& event) noexcept {
     establish(event.data());
 }
 
-// Reasons are of the InfiniBand connection manager; iWARP gives errno.
+// Reasons are those of the InfiniBand connection manager; iWARP reports an errno.
 static bool nobody_listens(int reason) {
     constexpr int kInvalidService = 8;
     return reason == kInvalidService || reason == -ECONNREFUSED;
@@ -323,7 +323,7 @@ void VerbsConnection::on_rejected(const CmEvent& event) noexcept {
     if (state_ >= State::kClosing) return;
     if (nobody_listens(event.status)) return try_next(rejection(what_, event.status));
     fail(rejection(what_, event.status));
-    // The message has a fixed size: without data it is full of zeros.
+    // The message has a fixed size; without data it is all zeros.
     std::span<const std::byte> data = event.data();
     if (std::all_of(data.begin(), data.end(), [](std::byte b) { return b == std::byte{0}; })) return;
     memcpy(data_.data(), data.data(), data.size());
@@ -353,7 +353,7 @@ void VerbsConnection::on_cm_event(const CmEvent& event) noexcept {
             return on_rejected(event);
         case RDMA_CM_EVENT_ESTABLISHED:
             if (state_ == State::kConnecting) return on_connected(event);
-            // The first message may have been faster.
+            // The first message may have arrived earlier and established the connection.
             if (state_ == State::kAccepting) establish({});
             break;
         case RDMA_CM_EVENT_DISCONNECTED:

@@ -2,18 +2,18 @@
 // VerbsConnection: one reliable-connected queue pair and its connection manager id.
 //
 // Life: connecting side   kLookingUp → kResolvingAddress → kResolvingRoute → kConnecting → kEstablished →
-//                         kClosing → kClosed; with the next address of the host from kResolvingAddress again
+//                         kClosing → kClosed; the next address of the host starts at kResolvingAddress again
 //       accepting side    kRequested (post receives) → kAccepting → kEstablished → kClosing → kClosed
-// Every state may go to kClosing; nothing leaves it but to kClosed, which is the last call to the handler.
+// Every state may change to kClosing, and kClosing only to kClosed, with the last call to the handler.
 //
-// Closing (F5). The queue pair is moved to the error state, in which the device completes everything posted
-// as flushed. Receives are counted down; the send queue, where unsignalled work leaves no trace, gets a
-// *marker* behind everything else: its completion says that the queue is drained. A device that does not
-// flush within kDrainMax loses the queue pair, and what the rings still hold is reported as flushed. Then the
-// peer's goodbye is awaited for a moment, because a disconnect message that is lost is repeated only as long
-// as the id lives.
+// Closing (F5). The queue pair moves to the error state, in which the device completes everything posted as
+// flushed. Receives are counted down. The send queue, where unsignalled requests leave no trace, gets a
+// *marker* behind everything else: its completion shows that the queue is drained. If a device does not flush
+// within kDrainMax, the queue pair is destroyed and the remaining entries of the rings are reported as
+// flushed. Then the connection waits up to kGoodbyeMax for the peer's disconnect message, because a lost
+// disconnect message of ours is repeated only as long as the id lives.
 //
-// Thread-safety: of the poller's thread. Ownership: the user's, who destroys it after the last call.
+// Thread-safety: belongs to the poller's thread. Ownership: the user destroys it after the last call.
 #pragma once
 
 #include <array>
@@ -35,12 +35,12 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
                                                        std::span<const std::byte> data,
                                                        const ConnectionOptions& options,
                                                        ConnectionHandler& handler);
-    // What the peer that asked can take, from its request.
+    // Limits of the connecting peer, from its request.
     struct Offer {
-        uint8_t initiator_depth = 0;      // READs it answers
-        uint8_t responder_resources = 0;  // READs it wants to issue
+        uint8_t initiator_depth = 0;      // READs that it answers
+        uint8_t responder_resources = 0;  // READs that it wants to issue
     };
-    // Takes `id` only when it succeeds.
+    // Takes `id` only on success.
     static Result<std::unique_ptr<Connection>> accepting(VerbsPoller& poller, CmId& id, const Offer& offer,
                                                          const ConnectionOptions& options,
                                                          ConnectionHandler& handler);
@@ -60,14 +60,14 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     void on_looked_up() noexcept;
     void finish() noexcept;
 
-    // What the device says; most say nothing, which is no.
+    // As the device reports; most devices report nothing, which counts as no.
     bool writes_in_order() const noexcept {
         return qp_ != nullptr && ibv_query_qp_data_in_order(qp_, IBV_WR_RDMA_WRITE, 0) == 1;
     }
 
   private:
     enum class State : uint8_t {
-        kLookingUp,  // of the host's name
+        kLookingUp,  // looking up the host name
         kResolvingAddress,
         kResolvingRoute,
         kConnecting,
@@ -77,7 +77,8 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
         kClosing,
         kClosed,
     };
-    // A place in the send queue. `op` tells what a failure means, `report` whether the user hears of success.
+    // An entry of the send queue. `op` determines the meaning of a failure; `report`: the user gets the
+    // completion of a success too.
     struct SendSlot {
         uint64_t cookie = 0;
         Op op = Op::kSend;
@@ -92,7 +93,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     Status start(const Address& address, std::span<const std::byte> data);
     Status look_up(const Address& address);
     Status dial() noexcept;
-    // An address could not be reached: the next one, or the end.
+    // After an address could not be reached: dials the next one, or fails.
     void try_next(Status why) noexcept;
     rdma_conn_param parameters(std::span<const std::byte> data, uint8_t initiator_depth,
                                uint8_t responder_resources) const;
@@ -105,7 +106,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     void establish(std::span<const std::byte> data) noexcept;
     void on_connected(const CmEvent& event) noexcept;
     void check_taking() noexcept;
-    // Connecting failed (on the accepting side that is a close like any other).
+    // Connecting failed. On the accepting side this is an ordinary close.
     void fail(Status why) noexcept;
     void begin_close(Status why) noexcept;
     void stop_queues(bool connected) noexcept;
@@ -123,12 +124,13 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     void take_receive(const ibv_wc& done, Completion& completion) noexcept;
     void take_cause(CompletionStatus status, const ibv_wc& done) noexcept;
 
-    // The datapath's. Sequences count for ever (modulo 2^32); a ring's place is sequence & mask.
+    // Members of the datapath. Sequences count without end (modulo 2^32); the index in a ring is sequence &
+    // mask.
     ibv_qp* qp_ = nullptr;  // owned by id_
     State state_ = State::kResolvingAddress;
     uint32_t tag_ = 0;               // of place_
     uint32_t send_next_ = 0;         // sequence of the next work request
-    uint32_t send_done_ = 0;         // all before it are completed
+    uint32_t send_done_ = 0;         // all requests before it are completed
     uint32_t send_unsignalled_ = 0;  // posted since the last signalled one
     uint32_t send_awaited_ = 0;      // sequence after the last signalled one
     uint32_t receive_next_ = 0;
@@ -141,27 +143,27 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     std::vector<uint64_t> receives_;
     ConnectionHandler& handler_;
 
-    // Set-up's and closing's.
+    // Members of setup and closing.
     VerbsPoller& poller_;
     const ConnectionOptions options_;
     const Caps& caps_;
-    VerbsPoller::Place place_;  // outlives the queue pair, which is of id_
+    VerbsPoller::Place place_;  // outlives the queue pair, which id_ owns
     CmId id_;
     Nanoseconds deadline_ = kNever;
     std::string peer_;
     std::string what_;                        // "rdma://10.0.0.1:4711", for error texts
-    std::shared_ptr<Resolution> resolution_;  // of the name, while it is looked up
+    std::shared_ptr<Resolution> resolution_;  // of the host name, while the look-up is in progress
     std::vector<SocketAddress> addresses_;    // still to be tried, the next one last
-    Nanoseconds connect_by_ = kNever;         // for all of them
-    std::array<std::byte, 256> data_;         // of our request before, of the peer's reject after
+    Nanoseconds connect_by_ = kNever;         // for all addresses together
+    std::array<std::byte, 256> data_;         // first of our request, later of the peer's reject
     uint8_t data_length_ = 0;
     Offer offer_;
     TakeWatch take_watch_;
     bool connector_ = false;
-    bool told_ = false;     // the user has the connection
+    bool told_ = false;     // the user has this object
     bool refused_ = false;  // the last call is on_refused
     bool marker_done_ = false;
-    bool await_goodbye_ = false;  // said goodbye and wait for the peer's
+    bool await_goodbye_ = false;  // our disconnect is sent; the peer's is due
     bool goodbye_heard_ = false;
     Status why_;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Closing a connection: the one way from any state to the last call (see the head of connection.h).
+// Closing a connection: the only path from any state to the last call (see the comment at the head of
+// connection.h).
 #include <cerrno>
 #include <cstring>
 
@@ -8,9 +9,9 @@
 
 namespace wss::fabric::verbs {
 
-// Flushing takes a device microseconds; one that has not done it by now is gone.
+// Flushing takes a device microseconds; one that has not finished by then is gone.
 constexpr Nanoseconds kDrainMax = from_s(5);
-// How long to wait for the peer's answer to our goodbye. A peer that is alive answers as soon as it polls.
+// Maximum wait for the peer's disconnect message. A live peer sends it as soon as it polls.
 constexpr Nanoseconds kGoodbyeMax = from_s(1);
 
 void VerbsConnection::close() noexcept {
@@ -29,7 +30,7 @@ void VerbsConnection::begin_close(Status why) noexcept {
     bool connected = state_ == State::kAccepting || state_ == State::kEstablished;
     if (state_ == State::kRequested) rdma_reject(id_.get(), nullptr, 0);
     why_ = std::move(why);
-    // A peer that does not answer our data will not answer a goodbye; one that said it first needs none.
+    // A peer that does not answer our data will not answer a disconnect; after the peer's own none is due.
     await_goodbye_ = connected && !goodbye_heard_ && why_.code() != Code::kUnavailable;
     state_ = State::kClosing;
     resolution_.reset();
@@ -43,8 +44,8 @@ void VerbsConnection::stop_queues(bool connected) noexcept {
     attributes.qp_state = IBV_QPS_ERR;
     bool stopped = ibv_modify_qp(qp_, &attributes, IBV_QP_STATE) == 0;
     if (!stopped || !post_marker()) set_deadline(SystemClock().now());
-    // Moves to the error state once more: soft RoCE looks for receives that were posted after an error of its
-    // own only then.
+    // Also moves the queue pair to the error state once more: soft RoCE flushes receives that were posted
+    // after an error of its own only then.
     if (connected) rdma_disconnect(id_.get());
 }
 
@@ -107,8 +108,8 @@ void VerbsConnection::take_cause(CompletionStatus status, const ibv_wc& done) no
                         ibv_wc_status_str(done.status), done.vendor_err));
 }
 
-// The device refused work that is allowed: nothing of this queue pair can be relied on any more, so do not
-// even wait for it to flush.
+// The device refused a valid work request, so nothing about this queue pair is reliable: do not even wait for
+// it to flush.
 void VerbsConnection::broken(int error) noexcept {
     begin_close(Status::from_errno(error, what_ + ": the device does not take work requests"));
     if (state_ == State::kClosing && !drained()) set_deadline(SystemClock().now());
@@ -121,7 +122,7 @@ void VerbsConnection::give_up_draining() noexcept {
     while (size_t count = take_flushed(flushed)) handler_.on_completions(*this, {flushed, count});
 }
 
-// Takes what the rings still hold. Unsignalled work is reported too: it failed.
+// Takes the remaining entries of the rings. Unsignalled requests are reported too, as they failed.
 size_t VerbsConnection::take_flushed(std::span<Completion> flushed) noexcept {
     size_t count = 0;
     while (count < flushed.size() && send_done_ != send_next_) {
@@ -139,7 +140,7 @@ void VerbsConnection::finish() noexcept {
     deadline_ = kNever;
     qp_ = nullptr;
     id_.reset();
-    // The handler may destroy this object: what it is given must not be part of it.
+    // The handler may destroy this object: its arguments must not be members.
     Status why = std::move(why_);
     std::array<std::byte, 256> data = data_;
     if (refused_)

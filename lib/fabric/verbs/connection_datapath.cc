@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Posting and completing. No allocation, lock or log; system calls only in the device's library.
+// Posting and completing. No allocation, locks or log; system calls only inside the device's library.
 #include <arpa/inet.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace wss::fabric::verbs {
 
-// Work requests of one doorbell: built on the stack.
+// Work requests per doorbell; the chain is built on the stack.
 constexpr size_t kChainMax = 16;
 constexpr size_t kChainSegmentsMax = kChainMax * 16;
 
@@ -63,8 +63,7 @@ Code VerbsConnection::post(std::span<const WorkRequest> requests) noexcept {
     if (Code code = check(requests); code != Code::kOk) return code;
     while (!requests.empty()) {
         size_t count = std::min(requests.size(), kChainMax);
-        // A chain that the device refuses closes the connection; what is left counts as posted, and is
-        // flushed.
+        // A chain that the device refuses closes the connection; the rest counts as posted and is flushed.
         post_chain(requests.first(count));
         requests = requests.subspan(count);
     }
@@ -78,7 +77,7 @@ void VerbsConnection::post_chain(std::span<const WorkRequest> requests) noexcept
     for (size_t i = 0; i < requests.size(); ++i) {
         const WorkRequest& request = requests[i];
         ibv_send_wr& wr = chain[i];
-        // Every so often one is signalled for our own sake, so that the slots of unsignalled ones retire.
+        // Signals some requests for internal use, so that the slots of unsignalled ones become free.
         bool signalled = request.signalled || ++send_unsignalled_ >= signal_every_;
         if (signalled) send_unsignalled_ = 0;
         sends_[send_next_ & send_mask_] = {request.cookie, request.op, request.signalled};
@@ -163,18 +162,17 @@ static CompletionStatus send_status(ibv_wc_status status, Op op) {
         case IBV_WC_REM_ACCESS_ERR:
             return CompletionStatus::kRemoteAccess;
         case IBV_WC_REM_INV_REQ_ERR:
-            // What a responder says to a message that does not fit, and to an access it does not allow at
-            // all.
+            // The responder's status for a message that does not fit, and for an access that it never allows.
             return op == Op::kSend || op == Op::kSendInvalidate ? CompletionStatus::kLength
                                                                 : CompletionStatus::kRemoteAccess;
-        case IBV_WC_REM_OP_ERR:  // the receiver's trouble; of soft RoCE, that the message does not fit
+        case IBV_WC_REM_OP_ERR:  // a fault of the receiver; for soft RoCE, the message does not fit
             return op == Op::kSend || op == Op::kSendInvalidate ? CompletionStatus::kLength
                                                                 : CompletionStatus::kOther;
         case IBV_WC_LOC_LEN_ERR:
         case IBV_WC_LOC_PROT_ERR:
         case IBV_WC_LOC_ACCESS_ERR:
             return CompletionStatus::kLocalAccess;
-        case IBV_WC_LOC_QP_OP_ERR:  // soft RoCE's word for an lkey it does not know
+        case IBV_WC_LOC_QP_OP_ERR:  // soft RoCE: unknown lkey
             return CompletionStatus::kLocalAccess;
         case IBV_WC_RETRY_EXC_ERR:
         case IBV_WC_RNR_RETRY_EXC_ERR:
@@ -193,7 +191,7 @@ static CompletionStatus receive_status(ibv_wc_status status) {
         case IBV_WC_WR_FLUSH_ERR:
             return CompletionStatus::kFlushed;
         case IBV_WC_LOC_LEN_ERR:
-        case IBV_WC_LOC_QP_OP_ERR:  // soft RoCE's word for a message that does not fit
+        case IBV_WC_LOC_QP_OP_ERR:  // soft RoCE: the message does not fit
             return CompletionStatus::kLength;
         case IBV_WC_LOC_PROT_ERR:
         case IBV_WC_LOC_ACCESS_ERR:
@@ -203,7 +201,7 @@ static CompletionStatus receive_status(ibv_wc_status status) {
     }
 }
 
-// False for what only we wanted to know.
+// Returns false for completions of internal use only.
 bool VerbsConnection::take_send(const ibv_wc& done, Completion& completion) noexcept {
     uint32_t sequence = sequence_of(done.wr_id);
     const SendSlot& slot = sends_[sequence & send_mask_];
@@ -232,7 +230,7 @@ void VerbsConnection::take_receive(const ibv_wc& done, Completion& completion) n
 }
 
 void VerbsConnection::on_done(std::span<const ibv_wc> done) noexcept {
-    if (qp_ == nullptr) return;  // the rings were flushed without the device
+    if (qp_ == nullptr) return;  // give_up_draining() has flushed the rings
     Completion completions[32];
     size_t count = 0;
     const ibv_wc* failed = nullptr;
@@ -255,7 +253,7 @@ void VerbsConnection::on_done(std::span<const ibv_wc> done) noexcept {
             cause = completion.status;
         }
     }
-    // The peer's first message overtook the connection manager's word.
+    // The peer's first message arrived before the connection manager's event.
     if (delivers && state_ == State::kAccepting) establish({});
     if (failed != nullptr) take_cause(cause, *failed);
     if (count > 0) handler_.on_completions(*this, {completions, count});

@@ -12,7 +12,7 @@
 
 namespace wss::fabric::verbs {
 
-// Scattered pieces of one work request: more only grows the queues' slots; requests are one region anyway.
+// Segments of one work request. More would only enlarge the queue entries; requests are one region anyway.
 constexpr uint32_t kSegmentsMax = 16;
 constexpr int kResolveTimeoutMs = 3000;
 
@@ -39,7 +39,7 @@ static Status no_device(int error, const Address& address) {
 
 static Result<CmId> create_waiting_id(const Address& address) {
     rdma_cm_id* id = nullptr;
-    // Without a channel of its own an id works synchronously.
+    // An id without an event channel works synchronously.
     if (rdma_create_id(nullptr, &id, nullptr, RDMA_PS_TCP) != 0) return no_device(errno, address);
     return CmId(id);
 }
@@ -90,14 +90,14 @@ Status Device::describe() {
     limits_.queue_depth_max = static_cast<uint32_t>(std::max(device.max_qp_wr, 1));
     limits_.completions_max = static_cast<uint32_t>(std::max(device.max_cqe, 1));
     limits_.read_segments_max = read_segments(device);
-    // 8-bit fields of the connection manager.
+    // The connection manager has 8-bit fields for them.
     limits_.initiated_reads_max = static_cast<uint8_t>(std::clamp(device.max_qp_init_rd_atom, 0, 255));
     limits_.answered_reads_max = static_cast<uint8_t>(std::clamp(device.max_qp_rd_atom, 0, 255));
 
     bool iwarp = context_->device->transport_type == IBV_TRANSPORT_IWARP;
     caps_.name = "verbs";
     caps_.write_immediate = !iwarp;
-    // siw closes the connection over an inlined SEND WITH INVALIDATE, and answers are inlined: on iWARP the
+    // siw closes the connection on an inlined SEND WITH INVALIDATE, and responses are inlined: on iWARP the
     // initiator invalidates its regions itself.
     caps_.send_invalidate = !iwarp && (device.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) != 0;
     caps_.read_sink_remote_write = iwarp;
@@ -108,8 +108,8 @@ Status Device::describe() {
 }
 
 // A program that uses libwss may fork. Before Linux 5.12 the page that parent or child writes next is copied,
-// and the device goes on with the one that is the child's now: registered memory has to be kept out of the
-// child. libibverbs does nothing where the kernel copies such pages in time (IBV_FORK_UNNEEDED).
+// and the device continues with the copy that belongs to the child. So registered memory has to be kept out
+// of the child. libibverbs does nothing where the kernel copies such pages in time (IBV_FORK_UNNEEDED).
 static void prepare_for_forks() {
     static std::once_flag once;
     std::call_once(once, [] {
@@ -127,7 +127,7 @@ Result<std::shared_ptr<Device>> Device::open(const Address& address) {
     if (device->pd_ == nullptr)
         return Status::from_errno(errno, fmt::format("{}: no protection domain", device->name()));
     WSS_TRY(device->describe());
-    // Events of the device are read between completions: never wait for one.
+    // Device events are read between completions: the read must not block.
     int flags = fcntl(device->context_->async_fd, F_GETFL);
     fcntl(device->context_->async_fd, F_SETFL, flags | O_NONBLOCK);
     return device;

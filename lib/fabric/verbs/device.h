@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device: one RDMA device as this process uses it: context, protection domain, limits.
 //
-// Thread-safety: immutable after open(). Shared by the fabric, its pollers and its regions: the last of them
+// Thread-safety: immutable after open(). The fabric, its pollers and its regions share it; the last of them
 // closes it.
 #pragma once
 
@@ -18,7 +18,7 @@ struct DeviceLimits {
     uint32_t completions_max = 0;     // of one completion queue
     uint32_t read_segments_max = 1;   // of one READ
     uint8_t initiated_reads_max = 0;  // READs we may have outstanding on a connection
-    uint8_t answered_reads_max = 0;   // READs of the peer that we can hold
+    uint8_t answered_reads_max = 0;   // READs of the peer that we can hold at once
 };
 
 class Device {
@@ -34,10 +34,10 @@ class Device {
   private:
     Device() = default;
     Status find(const Address& address);
-    Status find_at(SocketAddress& where, const Address& address);  // one of the addresses of the host
+    Status find_at(SocketAddress& where, const Address& address);  // tries one address of the host
     Status describe();
 
-    // What keeps librdmacm from closing the context: an id bound to the device, or the list of all devices.
+    // Keeps librdmacm from closing the context: an id bound to the device, or the list of all devices.
     CmId anchor_;
     DeviceList list_;
     ibv_context* context_ = nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One owner per verbs object: a unique_ptr whose deleter is the object's destroy call. What an object needs
-// to live (a CQ its channel, a QP its CQ) is declared before it by whoever holds both, so that destruction
-// runs in the right order by construction.
+// One owner per verbs object: a unique_ptr whose deleter is the object's destroy call. Owners declare an
+// object after those that it needs (a CQ after its channel, a QP after its CQ), so that destruction runs in
+// the right order.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -13,7 +13,7 @@
 
 namespace wss::fabric::verbs {
 
-// A queue pair belongs to its id and goes before it.
+// A queue pair belongs to its id and is destroyed before it.
 struct CmIdDeleter {
     void operator()(rdma_cm_id* id) const noexcept {
         if (id->qp != nullptr) rdma_destroy_qp(id);

@@ -82,7 +82,7 @@ Result<std::unique_ptr<Connection>> VerbsConnectRequest::create(Poller& poller,
                                                                 const ConnectionOptions& options,
                                                                 ConnectionHandler& handler) {
     if (id_ == nullptr) return failure(Code::kInvalid, "a connect request is answered once");
-    // A poller of another fabric would be a bug of the caller, not something a peer can cause.
+    // A poller of another fabric would be a bug of the caller; no peer can cause it.
     return VerbsConnection::accepting(static_cast<VerbsPoller&>(poller), id_, offer_, options, handler);
 }
 

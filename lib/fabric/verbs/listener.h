@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Listening, and peers that want to connect.
+// Listening, and connect requests of peers.
 //
-// A request that nobody has answered hears no events: librdmacm holds them back until accept, and its id has
-// no handler, so that another thread may take it over (create()) while this one polls.
+// An unanswered request receives no events: librdmacm holds them back until accept, and its id has no
+// handler. So another thread may take it over (create()) while this one polls.
 #pragma once
 
 #include <memory>

@@ -5,7 +5,7 @@
 
 namespace wss::fabric::verbs {
 
-// The shortest message of ours.
+// The shortest message of this project.
 constexpr uint32_t kInlineMin = 16;
 
 static bool ask_for_less(ibv_qp_cap& cap) {
@@ -21,7 +21,7 @@ static bool ask_for_less(ibv_qp_cap& cap) {
 }
 
 int create_queue_pair(ibv_qp_init_attr& attributes, const CreateQueuePair& create) {
-    // A refusal may leave anything in what it was given.
+    // A failed attempt may change its argument: start each from a copy.
     ibv_qp_init_attr wanted = attributes;
     for (;;) {
         attributes = wanted;

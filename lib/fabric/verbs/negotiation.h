@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a connection gets of what it wishes for. Functions of what the device and the peer offer; no state.
+// Negotiation: limits of a connection, from its options, the device and the peer. Pure functions.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -14,19 +14,20 @@ namespace wss::fabric::verbs {
 using CreateQueuePair = std::function<int(ibv_qp_init_attr& attributes)>;
 
 // A device does not report how many bytes it inlines, nor how inlined bytes, segments and depths limit each
-// other: it refuses the queue pair. Asks for less after each refusal: half the inlined bytes, down to none,
-// then half the segments, down to one. Returns 0, with what was made in `attributes`, or the last errno.
+// other: it refuses the queue pair. After each refusal this function requests less: half the inlined bytes,
+// down to none, then half the segments, down to one. Returns 0 with the result in `attributes`, or the last
+// errno.
 int create_queue_pair(ibv_qp_init_attr& attributes, const CreateQueuePair& create);
 
-// Segments of one READ. Devices may scatter less than they gather; iWARP often takes one.
+// Segments of one READ. Devices may scatter less than they gather; iWARP often allows one.
 uint32_t read_segments(const ibv_device_attr& device);
 
 inline uint32_t segments_max(Op op, const ConnectionLimits& limits) noexcept {
     return op == Op::kRead ? limits.read_segments_max : limits.segments_max;
 }
 
-// READs that this side may have in flight. A queue pair without any never completes the READ that it is
-// given, and nothing that is posted after it.
+// READs that this side may have in flight. Fails when there are none but `wish.posts_reads`: on such a queue
+// pair a READ, and everything posted after it, never completes.
 Result<uint32_t> agree_on_reads(const ConnectionOptions& wish, uint8_t device_issues, uint8_t peer_answers);
 
 }  // namespace wss::fabric::verbs

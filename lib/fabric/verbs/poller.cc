@@ -15,10 +15,10 @@
 
 namespace wss::fabric::verbs {
 
-// What woke the epoll descriptor.
+// Sources of the epoll descriptor.
 enum Watched : uint32_t { kCompletionChannel, kEventChannel, kTimer, kDevice, kLookUp };
 
-// Connection events handled in one turn: connecting is slow anyway, and I/O must not wait for a storm of it.
+// Connection events per turn: connecting is slow anyway, and a storm of it must not delay I/O.
 constexpr size_t kCmEventsPerTurn = 16;
 
 VerbsPoller::VerbsPoller(std::shared_ptr<Device> device)
@@ -37,7 +37,7 @@ static Status set_nonblocking(int fd) {
     return Status::ok();
 }
 
-// The lower half of an event's data is its kind, the upper half a connection's tag.
+// The lower half of an event's data is its kind, the upper half is a connection's tag.
 constexpr int kTagShift = 32;
 
 Status VerbsPoller::watch(int fd, uint32_t kind, uint32_t tag) {
@@ -120,7 +120,7 @@ size_t VerbsPoller::expire() noexcept {
     Nanoseconds now = SystemClock().now();
     size_t expired = 0;
     earliest_ = kNever;
-    // By index: a deadline's handler may add connections.
+    // By index: on_deadline() may add connections.
     for (size_t i = 0; i < slots_.size(); ++i) {
         VerbsConnection* connection = slots_[i].connection;
         if (connection == nullptr) continue;
@@ -140,7 +140,7 @@ void VerbsPoller::finish_soon(VerbsConnection& connection) {
 size_t VerbsPoller::finish_closed() noexcept {
     size_t count = 0;
     while (VerbsConnection* connection = finished_.pop_front()) {
-        connection->finish();  // the last call: it may be gone now
+        connection->finish();  // the last call: may destroy the connection
         ++count;
     }
     return count;
@@ -207,12 +207,12 @@ size_t VerbsPoller::take_cm_events() noexcept {
     return events;
 }
 
-// All pollers of a device are told of its events, and one of them gets each.
+// Each event of a device goes to one of its pollers, whichever reads first.
 size_t VerbsPoller::take_device_events() noexcept {
     size_t events = 0;
     ibv_async_event event;
     while (events < kCmEventsPerTurn && ibv_get_async_event(device_->context(), &event) == 0) {
-        // Those of a queue pair come through its completions and connection events as well.
+        // Events of a queue pair also arrive through its completions and connection events.
         if (event.event_type == IBV_EVENT_CQ_ERR)
             log::error("{}: a completion queue overran: a bug, please report it", device_->name());
         else if (event.event_type == IBV_EVENT_DEVICE_FATAL || event.event_type == IBV_EVENT_PORT_ERR)

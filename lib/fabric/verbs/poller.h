@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Poller: the completion queues and the event channels of one thread.
 //
-// A turn (poll) takes completions in batches and hands runs of the same connection on together. Everything
-// else (connection events, the notification that ends a sleep, deadlines, the device's own events) hangs on
-// one epoll descriptor, which is also fd(); looking at it costs a system call, so a turn does that only after
-// a sleep and every kTurnsPerCheck turns.
+// A turn (poll) takes completions in batches and delivers runs of one connection together. Everything else
+// (connection events, the notification that ends a sleep, deadlines, device events) is on one epoll
+// descriptor, which is also fd(). Polling it costs a system call, so a turn does it only after a sleep and
+// every kTurnsPerCheck turns.
 //
-// Finding the connection of a completion: the upper half of wr_id, its *tag*, is an index into slots_ and a
-// generation, so that a completion that outlives its connection is recognised and dropped.
+// Finding the connection of a completion: the upper half of wr_id, its *tag*, holds an index into slots_ and
+// a generation. So a completion that outlives its connection is recognised and dropped.
 //
-// Thread-safety: none; one thread, except that ConnectRequest::create() of that thread migrates an id to
-// here.
+// Thread-safety: none; belongs to one thread. ConnectRequest::create(), called on this thread, moves an id
+// here from another poller.
 #pragma once
 
 #include <array>
@@ -42,7 +42,7 @@ struct CmEvent {
     std::span<const std::byte> data() const { return {bytes.data(), length}; }
 };
 
-// What an id's context points to.
+// The context of an id points to it.
 class CmHandler {
   public:
     virtual void on_cm_event(const CmEvent& event) noexcept = 0;
@@ -67,7 +67,8 @@ class VerbsPoller final : public Poller {
     // --- for connections ---
     Device& device() const { return *device_; }
     rdma_event_channel* channel() const { return channel_.get(); }
-    // The connection's place among those that are found by tag; given back by its end.
+    // A connection's entry in the table of tags, with its share of a completion queue; the destructor returns
+    // both.
     class Place {
       public:
         Place() = default;
@@ -94,11 +95,12 @@ class VerbsPoller final : public Poller {
         CompletionQueues::Share completions_;
     };
     Result<Place> attach(VerbsConnection& connection, uint32_t completions);
-    // Calls the connection's on_deadline() at or after `deadline` (its own, which may have moved meanwhile).
+    // Calls the connection's on_deadline() at or after `deadline`, unless the connection's own deadline() has
+    // moved.
     void watch_deadline(Nanoseconds deadline);
     // Calls on_looked_up() of the connection with this tag, if it still exists, when `fd` is readable.
     Status watch_look_up(uint32_t tag, int fd);
-    // The connection has nothing left but its last call, made from poll().
+    // Only the last call of the connection is left; poll() makes it.
     void finish_soon(VerbsConnection& connection);
 
   private:
@@ -122,18 +124,18 @@ class VerbsPoller final : public Poller {
     size_t expire() noexcept;
     size_t finish_closed() noexcept;
 
-    // Immutable after set_up(); each goes before what it is made of.
+    // Immutable after set_up(). Each member is destroyed before those that it uses.
     std::shared_ptr<Device> device_;
     EventChannel channel_;
     CompletionQueues completions_;
     Descriptor timer_;
     Descriptor epoll_;
 
-    // Of the thread.
+    // Owned by the thread.
     std::array<ibv_wc, kBatch> batch_;
     size_t stashed_ = 0;  // completions in batch_ that arm() found
     uint32_t turns_ = 0;
-    bool woken_ = false;  // the thread slept: see what for
+    bool woken_ = false;  // the thread slept: poll the epoll descriptor
     Nanoseconds earliest_ = kNever;
     std::vector<Slot> slots_;
     std::vector<uint32_t> free_slots_;

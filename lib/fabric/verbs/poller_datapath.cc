@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A turn of the poller, and how it goes to sleep. No allocation, no log.
+// A turn of the poller, and its preparation for sleep. No allocation, no log.
 #include "lib/fabric/verbs/connection.h"
 #include "lib/fabric/verbs/poller.h"
 #include "lib/fabric/verbs/tag.h"
 
 namespace wss::fabric::verbs {
 
-// Completions of one turn: other sources of the reactor want their turn as well.
+// Completions per turn; other sources of the reactor need their turn too.
 constexpr size_t kTurnBudget = 128;
-// A connection event waits at most so many busy turns (some hundred microseconds).
+// Busy turns that a connection event waits at most (some hundred microseconds).
 constexpr uint32_t kTurnsPerCheck = 64;
 
 size_t VerbsPoller::poll() noexcept {
@@ -27,7 +27,7 @@ size_t VerbsPoller::poll() noexcept {
 size_t VerbsPoller::poll_completions() noexcept {
     size_t handled = std::exchange(stashed_, 0);
     dispatch({batch_.data(), handled});
-    // The next turn goes on behind the queue at which this one's budget ended.
+    // The next turn continues behind the queue at which this one's budget ended.
     for (size_t left = completions_.count(); left > 0 && handled < kTurnBudget; --left) {
         size_t count = completions_.poll(batch_, false);
         while (count > 0) {

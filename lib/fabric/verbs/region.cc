@@ -8,7 +8,7 @@
 
 namespace wss::fabric::verbs {
 
-// Pages of our own, or none (the caller's memory).
+// Pages that the region owns, or none (the caller's memory).
 class Mapping {
   public:
     Mapping() = default;
@@ -37,11 +37,11 @@ class VerbsRegion final : public Region {
   private:
     std::shared_ptr<Device> device_;
     Mapping mapping_;
-    Mr mr_;  // goes first
+    Mr mr_;  // destroyed first
 };
 
 static int flags_of(Access access) {
-    // A device may let a peer write only where it may write itself.
+    // Some devices allow remote writes only with local write access.
     int flags = IBV_ACCESS_LOCAL_WRITE;
     if (access == Access::kRemoteRead || access == Access::kRemoteReadWrite) flags |= IBV_ACCESS_REMOTE_READ;
     if (access == Access::kRemoteWrite || access == Access::kRemoteReadWrite)
@@ -80,7 +80,7 @@ Result<std::unique_ptr<Region>> allocate(std::shared_ptr<Device> device, size_t 
     if (pages == MAP_FAILED)
         return Status::from_errno(errno, fmt::format("{} bytes cannot be mapped", bytes));
     Mapping mapping({static_cast<std::byte*>(pages), bytes});
-    // A wish: fewer translations in the device. Memory works without.
+    // A hint: fewer translations in the device.
     madvise(pages, bytes, MADV_HUGEPAGE);
     std::span<std::byte> memory = mapping.pages();
     return make(std::move(device), memory, std::move(mapping), access);

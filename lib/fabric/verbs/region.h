@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Region: memory pinned and registered with the device.
 //
-// Thread-safety: create and destroy from any thread. Destroying waits for the device: from then on no remote
-// access succeeds.
+// Thread-safety: create and destroy on any thread. Destroying waits for the device; no remote access succeeds
+// afterwards.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace wss::fabric::verbs {
 // Registers `memory` of the caller.
 Result<std::unique_ptr<Region>> register_memory(std::shared_ptr<Device> device, std::span<std::byte> memory,
                                                 Access access);
-// Maps and registers `bytes` of zeroed memory; huge pages where the system has some to spare.
+// Maps and registers `bytes` of zeroed memory, with huge pages where available.
 Result<std::unique_ptr<Region>> allocate(std::shared_ptr<Device> device, size_t bytes, Access access);
 
 }  // namespace wss::fabric::verbs

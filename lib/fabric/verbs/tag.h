@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What we put into a work request's wr_id, and so get back in its completion.
+// The layout of a work request's wr_id, which its completion returns.
 //
 //   63            44 43        33  32   31        0
 //   [ slot of the   | generation | rq | sequence  ]
 //   [   connection  | of slot    |    | in queue  ]
 //   `----------- tag -----------'
 //
-// The sequence is the place in the connection's ring that holds the user's cookie.
+// The sequence is the index in the connection's ring that holds the user's cookie.
 #pragma once
 
 #include <cstdint>

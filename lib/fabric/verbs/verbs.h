@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs fabric: RDMA devices through libibverbs and librdmacm. This header is all that open.cc sees of
-// it, so that no third-party type leaves this folder.
+// The verbs fabric: RDMA devices through libibverbs and librdmacm. open.cc includes no other header of it
+// than this and connection.h.
 //
-// Files: handles (RAII of every verbs object) · address (names to socket addresses) · device (finds and
-// describes the device) · region · poller (completion queue, event channels, deadlines) · negotiation (what a
-// connection gets of what it wishes for) · connection (set-up and closing) · take_watch (ends one whose peer
-// takes nothing) · listener (who wants to connect) · *_datapath (post and poll, nothing else).
+// Files: handles (RAII of every verbs object) · device (finds and describes the device) · region · poller
+// (event channels, deadlines) · completion_queues · tag (layout of wr_id) · negotiation (limits of a
+// connection) · connection (setup) · connection_close · take_watch (detects a peer that takes nothing) ·
+// listener (connect requests) · *_datapath (post and poll, nothing else).
 //
-// What differs from other fabrics: a region of this fabric cannot be revoked by a peer's kSendInvalidate
-// (user memory registrations are not invalidatable; kernel peers' fast registrations are). Private data may
-// arrive padded with zeros (the CM's messages have fixed sizes), so a reject whose data are all zero counts
-// as one without data.
+// Differences from other fabrics: a peer's kSendInvalidate cannot revoke a region of this fabric (user memory
+// registrations cannot be invalidated; fast registrations of kernel peers can). Private data may arrive
+// padded with zeros (messages of the CM have fixed sizes), so a reject with only zeros counts as one without
+// data.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@
 
 namespace wss::fabric::verbs {
 
-// The fabric of the device that has `address`, or of the one that leads to it. May wait for name and address
+// Opens the fabric of the device that has `address`, or that leads to it. May wait for name and address
 // resolution (at most a few seconds).
 Result<std::unique_ptr<Fabric>> open(const Address& address);
 
