@@ -14,7 +14,7 @@ Verdict refused_request(const wire::Sense& sense, Verdict verdict) {
             verdict.outcome = Outcome::kVolumeGone;
             verdict.look_again = true;
             return verdict;
-        case AdditionalSense::kLbaOutOfRange:  // it shrank
+        case AdditionalSense::kLbaOutOfRange:  // the volume shrank
             verdict.outcome = Outcome::kOutOfRange;
             verdict.look_again = true;
             return verdict;
@@ -39,7 +39,7 @@ Verdict judge_sense(const wire::Sense& sense) {
             verdict.again = Verdict::Again::kNow;
             verdict.look_again =
                 sense.code != AdditionalSense::kPowerOn && sense.code != AdditionalSense::kBusDeviceReset;
-            // TARGET OPERATING CONDITIONS: identities and LUNs are among them.
+            // TARGET OPERATING CONDITIONS includes changes of identities and LUNs.
             verdict.units_changed = wire::asc(sense.code) == 0x3f;
             return verdict;
         case SenseKey::kAbortedCommand:
@@ -67,7 +67,7 @@ Verdict judge_sense(const wire::Sense& sense) {
 
 Verdict judge_good(const wire::Response& response, Operation operation) {
     Verdict verdict;
-    // Answers to queries are as long as they are.
+    // The length of a query's answer is not known in advance.
     if (operation == Operation::kAdmin) return verdict;
     bool complete =
         response.out.kind == wire::Residual::Kind::kNone && response.in.kind == wire::Residual::Kind::kNone;

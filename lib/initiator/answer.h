@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a target's answer to a command means for the request.
+// Disposition of a target's response: what it means for the request.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ struct Verdict {
         kNo,
         kNow,
         kLater
-    } again = Again::kNo;        // `outcome` counts if that is too often
-    bool look_again = false;     // the target's volumes are not what we think
-    bool units_changed = false;  // nor may a LUN be what we think: nothing goes out before we have looked
+    } again = Again::kNo;        // applies when there were too many retries
+    bool look_again = false;     // our information about the target's volumes is outdated
+    bool units_changed = false;  // LUNs may have changed too: no command may be sent before a new survey
     wire::Sense sense;
 };
 
-// Reads untrusted bytes; never allocates.
+// Finds the disposition of a response. Its bytes are untrusted; never allocates.
 Verdict judge(const wire::Response& response, Operation operation) noexcept;
 
 }  // namespace wss::initiator

@@ -16,7 +16,7 @@ namespace {
 
 thread_local std::string last_error;
 
-// Members that an older caller's structure has not are as if zero.
+// Members that are missing in an older caller's structure count as 0.
 Options options_of(const wss_options* given) {
     Options options;
     if (given == nullptr) return options;
@@ -32,7 +32,7 @@ Options options_of(const wss_options* given) {
     return options;
 }
 
-// Where it has room for them, the structure may name files: our secret, and what TLS needs.
+// Takes the names of files from the structure, as far as it has these members: our secret, and those of TLS.
 Status take_files(const wss_options* given, Options& options) {
     wss_options all{};
     if (given != nullptr) std::memcpy(&all, given, std::min(given->size, sizeof all));
@@ -43,7 +43,7 @@ Client& client_of(wss_client* handle) {
     return *handle->client;
 }
 
-// One synchronous request.
+// Executes one synchronous request.
 int run(wss_volume* handle, ClientRequest& request) {
     request.volume = &handle->volume->volume();
     client_of(handle->owner).run(request);

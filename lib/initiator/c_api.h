@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the C API share: the objects behind the handles, and failures as errno and text.
+// Shared by the files of the C API: the objects behind the handles, and failures as errno and text.
 #pragma once
 
 #include <memory>
@@ -20,10 +20,10 @@ struct wss_volume {
 
 namespace wss::initiator {
 
-// Remembers the text for wss_error() and returns -errno.
+// Stores the text for wss_error() and returns -errno.
 int c_fail(const Status& status);
 int c_fail(int error, std::string text);
-// 0 when the request went well.
+// Returns 0 when the request succeeded, else as c_fail().
 int c_result(const Request& request);
 
 }  // namespace wss::initiator

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C API: asynchronous requests. A queue has its requests from the beginning; they go round: free, under
-// way, to be fetched, free.
+// The C API: asynchronous requests. A queue allocates its requests at creation. Each cycles through: free, in
+// flight, completed, free.
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -51,7 +51,8 @@ struct wss_queue {
 
 namespace {
 
-// On the client's thread. Everything under the lock: the queue may die as soon as nothing is under way.
+// Called on the client's thread. Works under the lock, as the queue may be destroyed once nothing is in
+// flight.
 void request_over(ClientRequest& over) noexcept {
     QueuedRequest& request = static_cast<QueuedRequest&>(over);
     wss_queue& queue = *request.queue;
@@ -108,7 +109,7 @@ void fill(QueuedRequest& request, const wss_io& io) {
     };
 }
 
-// With queue.m held.
+// REQUIRES queue.m held.
 uint32_t fetch(wss_queue& queue, wss_completion* completions, uint32_t max) {
     uint32_t count = 0;
     while (count < max && queue.over_first != nullptr) {

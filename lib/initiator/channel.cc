@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Channel: memory, login and the end. What happens per command is in channel_datapath.cc.
+// Channel: memory, login and closing. The work per command is in channel_datapath.cc.
 #include "lib/initiator/channel.h"
 
 #include <algorithm>
@@ -17,11 +17,11 @@ Result<std::unique_ptr<Channel>> Channel::create(fabric::Fabric& fabric, const O
 Status Channel::prepare(fabric::Fabric& fabric) {
     uint32_t depth = std::clamp<uint32_t>(options_.queue_depth, 1, kQueueDepthMax);
     uint32_t immediate = std::min<uint32_t>(options_.immediate_max, WSS_SRP_IMM_DATA_MAX);
-    // A stock target refuses less than 64, and so much leaves room for every kind of descriptor list.
+    // A stock target refuses less than 64. This size has room for every kind of descriptor list.
     uint32_t needed = WSS_SRP_IMM_DATA_OFFSET + sizeof(wss_srp_indirect_buf) +
                       kDescriptorsMax * static_cast<uint32_t>(sizeof(wss_srp_direct_buf));
     iu_bytes_ = std::max(needed, WSS_SRP_IMM_DATA_OFFSET + immediate);
-    slot_bytes_ = (iu_bytes_ + 63) / 64 * 64;  // no two slots in one cache line
+    slot_bytes_ = (iu_bytes_ + 63) / 64 * 64;  // slots do not share cache lines
     receive_count_ = depth + kSpareReceives;
     send_depth_ = depth + kSignalEvery + 2 * kShortSlots;
 
@@ -103,7 +103,7 @@ void Channel::set_up() noexcept {
     owner_.channel_up(*this);
 }
 
-// Everything the target says is checked against what we asked for.
+// Checks every value of the target's answer against our request.
 Status Channel::take_login(std::span<const std::byte> data) {
     wire::ParseError error = wire::parse_login_response(data, login_);
     if (error != wire::ParseError::kNone)
@@ -162,7 +162,7 @@ void Channel::on_closed(fabric::Connection&, const Status& why) noexcept {
 }
 
 void Channel::finish(const Status& why) {
-    // No engine may write to the buffers that are given back here.
+    // No engine may write to the buffers that are returned here.
     if (!engines_quiet()) {
         finishing_ = true;
         state_ = State::kClosing;

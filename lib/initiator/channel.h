@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Channel: one connection to a target: login, commands on the wire, credits, responses.
 //
-// A channel lives once: connect(), up, over. A session that reconnects makes a new one.
+// A channel is used once: connect(), up, over. A session that reconnects makes a new one.
 //
 //   idle ──connect()──▶ connecting ──login granted──▶ up ──close() or loss──▶ closing ──▶ over
 //                            │           └▶ proving ─▶ ┘
 //                            └──────── refused, wrong response ─────────────▶ closing ──▶ over
 //
-// With a secret both ends prove that they know it, in `proving` (channel_auth.cc), before the channel is up.
+// With a secret, both ends prove in `proving` that they know it (channel_auth.cc), before the channel is up.
 //
 // Invariants
 //  C1  At most `credits` commands are outstanding, never more than the target granted.
 //  C2  A tag is used once: slot number in the low ten bits, a count above. A response must carry the tag of a
-//      command on the wire; anything else closes the connection.
-//  C3  A command's slot is reused only when its response has arrived and its SEND, if that needs the slot's
+//      command on the wire; any other closes the connection.
+//  C3  A command's slot is reused only when its response has arrived and its SEND, if that reads the slot's
 //      memory, has completed.
-//  C4  The send queue never overflows: every work request is counted until a signalled one behind it
-//      completes, and one in kSignalEvery is signalled.
+//  C4  The send queue never overflows: every work request counts until a signalled one behind it completes,
+//      and one in kSignalEvery is signalled.
 //
 // Thread-safety: belongs to the poller's thread.
 #pragma once
@@ -39,7 +39,7 @@ namespace wss::initiator {
 class Request;
 class Channel;
 
-// A command on the wire. Pooled by its channel.
+// A command on the wire. Its channel owns and reuses it.
 struct Command : ListNode<> {
     enum class State : uint8_t { kFree, kTaken, kOnWire, kAnswered };
 
@@ -48,24 +48,24 @@ struct Command : ListNode<> {
     uint16_t slot = 0;
     State state = State::kFree;
     bool send_pending = false;  // the fabric still reads the slot's memory
-    // The owner's.
+    // Members for the owner of the channel.
     Request* request = nullptr;
     uint32_t arrived = 0;       // bytes that cache engines have written
-    bool again = false;         // the target says that an engine will not answer it
-    uint32_t again_engine = 0;  // … which one
-    uint64_t piece_length = 0;  // bytes of the request that it stands for
+    bool again = false;         // RETRY received: a cache engine will not answer this command
+    uint32_t again_engine = 0;  // … and which engine
+    uint64_t piece_length = 0;  // bytes of the request that this command covers
     Payload payload;
 };
 
 class ChannelOwner {
   public:
     virtual void channel_up(Channel& channel) noexcept = 0;
-    // Commands that were on the wire have been abandoned. Last call; the channel may be destroyed once the
-    // poller's turn is over. `was_up`: channel_up was called.
+    // Commands on the wire have been abandoned. Last call; the channel may be destroyed after this turn of
+    // the poller. `was_up`: channel_up() was called.
     virtual void channel_over(Channel& channel, const Status& why, bool was_up) noexcept = 0;
     virtual void command_answered(Command& command, const wire::Response& response) noexcept = 0;
     virtual void command_abandoned(Command& command) noexcept = 0;
-    // Something about the target's volumes changed.
+    // The target reported a change of its volumes.
     virtual void notified(const wire::Notify& notify) noexcept = 0;
 
   protected:
@@ -80,46 +80,46 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
 
     // `multi`: joins the session that another channel with the same ports has opened.
     Status connect(fabric::Poller& poller, bool multi, const wire::PortId& initiator_port);
-    // Begins to close, for this reason; channel_over() follows. Harmless when closing or over.
+    // Begins to close with reason `why`; channel_over() follows. No effect when closing or over.
     void close(Status why) noexcept;
     bool is_up() const noexcept { return state_ == State::kUp; }
     bool is_over() const noexcept { return state_ == State::kOver; }
     std::string peer() const { return connection_ ? connection_->peer() : std::string(); }
 
-    // One more command may be sent.
+    // True when one more command may be sent.
     bool has_room() const noexcept {
         return state_ == State::kUp && credits_ > 0 && !free_.empty() &&
                queued_sends_ < send_depth_ - kShortSlots;
     }
     Command& take() noexcept;                  // REQUIRES: has_room()
-    void put_back(Command& command) noexcept;  // taken, not sent
-    // Encodes and queues the command; it goes out with the next flush(). `words.tag` is filled in here.
+    void put_back(Command& command) noexcept;  // of a command that was taken but not sent
+    // Encodes and queues the command; flush() sends it. Sets `words.tag`.
     bool send(Command& command, wire::CommandRequest& words) noexcept;
     void flush() noexcept;
-    // Bytes of write data that fit in a command.
+    // Bytes of write data that fit in a command as immediate data.
     uint32_t immediate_room() const noexcept { return immediate_room_; }
 
-    // Keep-alive: asks a silent target whether it lives, gives it up when it does not say so.
+    // Keep-alive: sends a request to a silent target and closes the channel when it does not answer.
     void tick(Nanoseconds now) noexcept;
     Nanoseconds keepalive() const noexcept { return keepalive_; }
     const wire::LoginResponse& login() const noexcept { return login_; }
     uint32_t outstanding() const noexcept { return outstanding_; }
-    // Commands that cache engines have answered.
+    // Number of commands that cache engines have answered.
     uint64_t engine_answers() const noexcept { return engine_answers_; }
 
   private:
     enum class State : uint8_t { kIdle, kConnecting, kProving, kUp, kClosing, kOver };
     static constexpr uint32_t kShortSlots = 4;
     static constexpr uint32_t kShortBytes = 16;
-    // START and PROOF, behind the short messages.
+    // Messages START and PROOF; their slots are behind those of the short messages.
     static constexpr uint32_t kAuthSlots = 2;
     static constexpr uint32_t kAuthBytes = 128;
     static_assert(sizeof(wss_srp_auth_start) <= kAuthBytes && sizeof(wss_srp_auth_proof) <= kAuthBytes);
-    static constexpr uint32_t kSpareReceives = 16;  // unasked messages: keep-alive answers, notifications
+    static constexpr uint32_t kSpareReceives = 16;  // unsolicited: keep-alive answers, notifications
     static constexpr uint32_t kSignalEvery = 16;
     static constexpr uint32_t kInlineWish = 64;
     static constexpr uint32_t kBatch = 32;
-    static constexpr size_t kEnginesMax = 16;  // more are not used
+    static constexpr size_t kEnginesMax = 16;  // further ones are not used
 
     Channel(const Options& options, ChannelOwner& owner, const fabric::Caps& caps)
         : options_(options), owner_(owner), caps_(caps) {}
@@ -183,11 +183,11 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
     List<Command> free_;
     State state_ = State::kIdle;
     bool was_up_ = false;
-    Status why_;  // set with kClosing
+    Status why_;  // set together with kClosing
     wire::LoginResponse login_;
     Nanoseconds keepalive_{};
-    uint32_t iu_bytes_ = 0;    // the longest message we send
-    uint32_t slot_bytes_ = 0;  // from one slot to the next
+    uint32_t iu_bytes_ = 0;    // size of the longest message we send
+    uint32_t slot_bytes_ = 0;  // distance between slots
     uint32_t receive_count_ = 0;
     uint32_t send_depth_ = 0;
     uint32_t immediate_room_ = 0;
@@ -195,7 +195,7 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
 
     uint32_t credits_ = 0;
     uint32_t outstanding_ = 0;
-    uint64_t uses_ = 0;          // of commands: the upper bits of tags
+    uint64_t uses_ = 0;          // number of commands so far: the upper bits of tags
     uint32_t queued_sends_ = 0;  // C4
     uint32_t unsignalled_ = 0;   // since the last signalled one
     std::array<fabric::WorkRequest, kBatch> batch_;
@@ -205,19 +205,19 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
     uint32_t reposted_ = 0;
     std::array<bool, kShortSlots + kAuthSlots> short_busy_{};
 
-    // While proving.
+    // Used in state kProving.
     std::array<std::byte, sizeof(wss_srp_login_req)> login_request_{};
     wire::AuthTranscript transcript_;
     bool challenged_ = false;
     Nanoseconds proving_since_ = kNever;
 
     fabric::Poller* poller_ = nullptr;
-    std::vector<std::unique_ptr<EngineLink>> engines_;  // in use, or becoming so
+    std::vector<std::unique_ptr<EngineLink>> engines_;  // connected or connecting
     std::vector<std::unique_ptr<EngineLink>> retired_;  // closing
-    bool finishing_ = false;                            // our own connection is over; theirs are not yet
+    bool finishing_ = false;                            // our connection is over, engines' are not yet
     uint64_t engine_answers_ = 0;
 
-    bool heard_ = false;  // since the last tick
+    bool heard_ = false;  // a message arrived since the last tick
     bool sent_ = false;
     Nanoseconds last_sent_{};
     Nanoseconds unanswered_since_ = kNever;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Channel: proving who we are, and having the target prove who it is (lib/wire/auth.h tells the
-// conversation).
+// Channel: mutual authentication with the target (lib/wire/auth.h describes the exchange).
 #include "lib/initiator/channel.h"
 
 namespace wss::initiator {
@@ -58,7 +57,7 @@ void Channel::take_result(wire::Bytes bytes) {
     if (!result.granted)
         return close(failure(Code::kRefused, "{}: the target refused the login: {}",
                              options_.address.to_string(), result.text));
-    // A target that grants without a challenge proves nothing: its proof covers none of ours.
+    // A target that grants without a challenge proves nothing: its proof covers no proof of ours.
     const bool proven =
         challenged_ &&
         equal_in_constant_time(result.proof, transcript_.proof(options_.identity.secret, Prover::kTarget));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Channel: what happens for each command.
+// Channel: the work for each command.
 #include <cstring>
 
 #include "lib/initiator/channel.h"
@@ -12,7 +12,7 @@ constexpr uint64_t kSlotMask = kQueueDepthMax - 1;
 constexpr uint64_t kFusedMask = WSS_FUSED_TAG_MASK;
 static_assert((kSlotMask & kFusedMask) == kSlotMask, "a fused completion must name the slot");
 
-// Cookies: what a completion is of.
+// Cookies identify the work request of a completion.
 constexpr uint64_t kReceiveBit = uint64_t{1} << 63;
 constexpr uint32_t kNoSlot = 0xffff;
 constexpr uint64_t send_cookie(uint32_t slot, uint32_t retires) {
@@ -29,7 +29,7 @@ Command& Channel::take() noexcept {
 
 void Channel::put_back(Command& command) noexcept {
     command.state = Command::State::kFree;
-    // To the front: its memory is in the cache.
+    // To the front: its memory is in the CPU cache.
     free_.push_front(command);
 }
 
@@ -61,10 +61,10 @@ bool Channel::send(Command& command, wire::CommandRequest& words) noexcept {
     return true;
 }
 
-// An inlined message is copied when posted; it is signalled only now and then, to retire send queue entries.
+// post() copies an inlined message. It is signalled only now and then, to free entries of the send queue.
 void Channel::queue_send(std::byte* address, size_t length, uint32_t slot) noexcept {
     if (batched_ == kBatch) flush();
-    if (batched_ == kBatch) return;  // closing: flush() could not post; what is on the wire is abandoned soon
+    if (batched_ == kBatch) return;  // closing: flush() could not post; commands will be abandoned
     bool inlined = length <= inline_max_;
     fabric::WorkRequest& work = batch_[batched_];
     work = fabric::WorkRequest{};
@@ -90,14 +90,14 @@ void Channel::flush() noexcept {
         batched_ = 0;
         return;
     }
-    // kClosed: the reason comes with on_closed(). Anything else is our own miscount (C4).
+    // kClosed: on_closed() will give the reason. Any other code is a miscount of ours (C4).
     if (code != Code::kClosed) close(Status(Code::kInternal, "the fabric did not take a command"));
 }
 
 void Channel::on_completions(fabric::Connection&, std::span<const fabric::Completion> completions) noexcept {
     for (const fabric::Completion& completion : completions) {
         if (!talking()) return;
-        // A failure is followed by on_closed(), which abandons what was on the wire.
+        // After a failure on_closed() follows, which abandons the commands on the wire.
         if (completion.status == fabric::CompletionStatus::kOk) completed(completion);
     }
     flush_receives();
@@ -155,7 +155,7 @@ void Channel::message(wire::Bytes bytes) noexcept {
         case WSS_SRP_DONE:
             return several_done(bytes);
         case WSS_SRP_KEEPALIVE_RSP:
-            return;  // that it came is all it says
+            return;  // its arrival is all that counts
         case WSS_SRP_NOTIFY:
             if (bad(wire::parse_notify(bytes, notify))) return violation("a malformed notification");
             return owner_.notified(notify);
@@ -210,7 +210,7 @@ void Channel::several_done(wire::Bytes message) noexcept {
     if (wire::parse_done(message, done) != wire::ParseError::kNone)
         return violation("a malformed message of completions");
     add_credits(done.credits);
-    // The owner may close the channel over any of them.
+    // The owner may close the channel during any of these calls.
     for (size_t i = 0; i < done.count() && talking(); ++i) answered(find(done.tag(i), kFusedMask), {});
 }
 
@@ -223,13 +223,13 @@ void Channel::answered(Command* command, const wire::Response& response) noexcep
     if (!command->send_pending) free_command(*command);
 }
 
-// More than we can have outstanding means nothing to us: C1 holds by the number of slots then.
+// Excess credits have no effect: the number of slots then keeps C1.
 void Channel::add_credits(uint32_t credits) noexcept {
     credits_ = credits > kQueueDepthMax - credits_ ? kQueueDepthMax : credits_ + credits;
 }
 
 void Channel::answer_target(uint8_t opcode, uint64_t tag) noexcept {
-    // SRP allows the target one unanswered request: it cannot fill our slots unless it breaks that rule.
+    // SRP allows the target one unanswered request, so it cannot fill our slots without breaking that rule.
     if (!send_short(opcode, tag)) violation("more requests than answers are due");
     flush();
 }
@@ -241,7 +241,7 @@ bool Channel::send_short(uint8_t opcode, uint64_t tag) noexcept {
     if (free == kShortSlots) return false;
     uint32_t slot = static_cast<uint32_t>(commands_.size()) + free;
     std::byte* at = slot_memory(static_cast<uint32_t>(commands_.size())) + size_t{free} * kShortBytes;
-    // An inlined one is copied at once by the flush below, before its slot can be taken again.
+    // The flush below copies an inlined message at once, before its slot can be taken again.
     size_t length = wire::encode_short({opcode, tag}, {at, kShortBytes});
     queue_send(at, length, slot);
     flush();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Channel: cache engines, which answer reads instead of the target.
 //
-// A read is over when all its bytes have come, from however many engines: each part says how long it is. When
-// the target says that an engine will not answer a command, the link to it is closed first and the command
-// done again after that: nothing can write to the buffers of a command that the user has got back.
+// A read is complete when all its bytes have arrived, from any number of engines; each part carries its
+// length. When the target reports that an engine will not answer a command (RETRY), the link to the engine is
+// closed first and the command is repeated afterwards. So nothing can write to the buffers of a command that
+// was returned to the user.
 #include <algorithm>
 
 #include "lib/base/log.h"
@@ -17,7 +18,7 @@ void Channel::engine_named(const wire::CacheEngineNotice& notice) noexcept {
     retire_engine(notice.index);
     if (!notice.added || engines_.size() >= kEnginesMax) return;
     std::unique_ptr<EngineLink> link(new EngineLink(*this, notice.index));
-    // A link that cannot be made costs nothing: the target answers itself.
+    // A link that cannot be made does no harm: the target answers itself.
     Status status = link->connect(*poller_, notice, options_.connect_timeout);
     if (status)
         engines_.push_back(std::move(link));
@@ -25,7 +26,7 @@ void Channel::engine_named(const wire::CacheEngineNotice& notice) noexcept {
         log::debug("cache engine {}: {}", notice.uri_text(), status.to_string());
 }
 
-// Its link closes; what it still writes arrives before that is over.
+// Closes the engine's link; data that the engine still writes arrives before the link is over.
 void Channel::retire_engine(uint32_t index) noexcept {
     const bool all = index == WSS_CACHE_ENGINES_MAX;
     for (auto& link : engines_) {

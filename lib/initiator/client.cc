@@ -32,7 +32,7 @@ void SubmitStack::push(ClientRequest& request) noexcept {
     // The request may be over by now.
     if (!sleeping_.load(std::memory_order_seq_cst)) return;
     uint64_t one = 1;
-    [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof one);  // full means: awake already
+    [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof one);  // full: already awake
 }
 
 size_t SubmitStack::poll() noexcept {
@@ -87,8 +87,8 @@ Status Client::prepare(Options options) {
     if (!session) return session.status();
     session_ = std::move(*session);
     stack_ = std::make_unique<SubmitStack>(*session_);
-    // Before the session in the turn would be nicer, but what is submitted marks the session as busy: the
-    // next turn follows at once.
+    // The stack would better be polled before the session, but a submit marks the session as busy, so that
+    // the next turn follows at once.
     reactor_.add(*stack_);
     return Status::ok();
 }
@@ -97,7 +97,7 @@ Client::~Client() {
     if (thread_.joinable()) {
         reactor_.post([this] { session_->close(); });
         std::unique_lock lock(m_);
-        // Bounded by the fabric: a connection that closes is over soon.
+        // Bounded by the fabric: a closing connection is over soon.
         changed_.wait(lock, [this] { return phase_ == Phase::kOver; });
         lock.unlock();
         reactor_.stop();
@@ -215,7 +215,7 @@ void Client::run(ClientRequest& request) noexcept {
     Waiter waiter;
     request.context = &waiter;
     request.complete = [](ClientRequest& over) noexcept {
-        // Notified under the lock: the waiter is gone as soon as it can have the lock.
+        // Notify under the lock: the waiter is destroyed as soon as it gets the lock.
         Waiter& who = *static_cast<Waiter*>(over.context);
         std::lock_guard lock(who.m);
         who.done = true;

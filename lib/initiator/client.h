@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Client: a session with a thread of its own, usable from any thread. What the C API and the nbdkit plugin
-// stand on.
+// Client: a session with a thread of its own, usable from any thread. Base of the C API and the nbdkit
+// plugin.
 //
-// A request travels to the reactor by a lock-free stack that many threads push to and the reactor empties at
-// once; it comes back by `complete`, which the reactor's thread calls. Submitting costs no allocation, no
-// lock and, while the reactor is awake, no system call.
+// A request reaches the reactor through a lock-free stack: many threads push, and the reactor takes all
+// entries at once. It returns through `complete`, which the reactor's thread calls. Submitting needs no
+// allocation, no lock and, while the reactor is awake, no system call.
 //
-// Thread-safety: all methods may be called from any thread but the client's own (never from `complete`,
-// except submit()). Lifetime: requests and volumes are over before the client dies.
+// Thread-safety: all methods may be called from any thread but the client's own (from `complete` only
+// submit()). Lifetime: all requests and volumes must be over before the client is destroyed.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ namespace wss::initiator {
 struct ClientRequest : Request {
     // Called on the client's thread; may destroy or resubmit the request.
     void (*complete)(ClientRequest& request) noexcept = nullptr;
-    ClientRequest* next = nullptr;  // in the stack
+    ClientRequest* next = nullptr;  // link in the stack
 };
 
 // Many producers, one consumer.
@@ -44,13 +44,13 @@ class SubmitStack final : public reactor::Source {
   private:
     Session& session_;
     int wake_fd_;
-    // Dekker's pattern, hence sequentially consistent: whoever pushes looks whether the reactor sleeps after
-    // the push; the reactor looks whether there is anything after it said that it sleeps.
+    // Dekker's pattern, hence sequentially consistent: a thread checks after its push whether the reactor
+    // sleeps, and the reactor checks for entries after it has set `sleeping_`.
     std::atomic<ClientRequest*> head_{nullptr};
     std::atomic<bool> sleeping_{false};
 };
 
-// An open volume and the last that is known of it.
+// An open volume and its latest known properties.
 class ClientVolume {
   public:
     explicit ClientVolume(Volume& volume) : volume_(&volume), info_(volume.info()) {}
@@ -74,26 +74,26 @@ class ClientVolume {
 
 class Client final : private SessionHandler {
   public:
-    // Returns when the target's volumes are known, or why not.
+    // Returns when the target's volumes are known, or with the reason of the failure.
     static Result<std::unique_ptr<Client>> connect(const std::string& uri, Options options);
     ~Client() override;
 
     std::vector<VolumeName> volumes();
-    // `name` empty: the only one.
+    // `name` empty: the only volume of the target.
     Result<std::unique_ptr<ClientVolume>> open(const std::string& name);
     void close(std::unique_ptr<ClientVolume> volume);
 
-    // `complete` is called, also if the request is refused at once.
+    // `complete` is called in any case, also for a request that is refused at once.
     void submit(ClientRequest& request) noexcept { stack_->push(request); }
     // Submits and waits.
     void run(ClientRequest& request) noexcept;
 
-    // Memory for requests that the target reaches without a copy in between.
+    // Memory for requests that the target accesses directly, without a copy.
     Result<std::byte*> allocate(size_t bytes);
     Status register_memory(std::span<std::byte> memory);
-    // Of either kind; kBusy while a request uses it.
+    // Ends allocate() or register_memory(). kBusy while a request uses the memory.
     Status release_memory(const std::byte* memory);
-    // Registrations made for requests (Options::pin_at_least) of memory that is about to be unmapped.
+    // Drops registrations that requests made (Options::pin_at_least) of memory that is about to be unmapped.
     void invalidate(std::span<const std::byte> memory);
 
     const Options& options() const { return session_->options(); }
@@ -119,7 +119,7 @@ class Client final : private SessionHandler {
     std::unique_ptr<Session> session_;
     std::unique_ptr<SubmitStack> stack_;
     std::thread thread_;
-    std::vector<ClientVolume*> open_;  // the reactor thread's
+    std::vector<ClientVolume*> open_;  // owned by the reactor's thread
 
     enum class Phase : uint8_t { kStarting, kReady, kOver };
     std::mutex m_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cursor: a place in a list of buffers. Pieces of a request are copied out of and into the user's buffers, or
-// named one by one, from a cursor on.
+// Cursor: a position in a list of buffers. From it on, pieces of a request are copied from and to the user's
+// buffers, or enumerated.
 //
 // Invariant: `offset` is less than the length of the current buffer, or the cursor is at the end. Buffers of
 // length zero are skipped.
@@ -22,11 +22,11 @@ class Cursor {
     explicit Cursor(std::span<const iovec> buffers) : rest_(buffers) { skip_empty(); }
 
     bool at_end() const { return rest_.empty(); }
-    // What is left of the current buffer; not at the end.
+    // The rest of the current buffer. REQUIRES !at_end().
     std::span<std::byte> current() const {
         return {static_cast<std::byte*>(rest_.front().iov_base) + offset_, rest_.front().iov_len - offset_};
     }
-    // Moves on within the current buffer, or to the next one. `bytes` ≤ current().size().
+    // Moves on within the current buffer, or to the next one. REQUIRES `bytes` ≤ current().size().
     void advance(size_t bytes) {
         offset_ += bytes;
         if (offset_ < rest_.front().iov_len) return;
@@ -35,7 +35,7 @@ class Cursor {
         skip_empty();
     }
 
-    // Calls visit(std::span<std::byte>) for each run of the next `bytes`, and moves behind them. Stops at the
+    // Calls visit(std::span<std::byte>) for each run of the next `bytes`, and moves past them. Stops at the
     // end.
     template <typename Visit>
     void walk(size_t bytes, Visit&& visit) {
@@ -69,7 +69,7 @@ class Cursor {
     size_t offset_ = 0;
 };
 
-// The sum of the lengths, saturating: a caller's list is not trusted to fit.
+// The sum of the lengths, saturating: a caller's list is not trusted.
 inline uint64_t total_length(std::span<const iovec> buffers) {
     uint64_t sum = 0;
     for (const iovec& buffer : buffers)

@@ -124,7 +124,7 @@ void Discovery::next_step() {
 void Discovery::step_answered() {
     bool ok = request_.outcome == Outcome::kOk;
     bool parsed = ok && (this->*step_->take)({answer_.data(), static_cast<size_t>(request_.received)});
-    // A refused question is an answer too; no answer is not.
+    // A refusal is an answer too; a missing answer is not.
     bool refused = request_.outcome == Outcome::kRefused || request_.outcome == Outcome::kUnsupported ||
                    request_.outcome == Outcome::kVolumeGone || request_.outcome == Outcome::kMediumError;
     if (skip_) {
@@ -132,7 +132,7 @@ void Discovery::step_answered() {
         return unit_done();
     }
     if (parsed || (refused && !step_->required)) return next_step();
-    // A unit that was deleted since REPORT LUNS is not an error of the list.
+    // A unit that was deleted since REPORT LUNS does not fail the list.
     if (refused && listed_) {
         skip_ = true;
         return unit_done();
@@ -173,12 +173,12 @@ bool Discovery::take_identification(wire::Bytes answer) {
     if (!wire::parse_identification(answer, identification)) return false;
     info_.naa = identification.naa;
     if (ours_ && !identification.name.empty())
-        // The name has no colon; what follows one is the identity again.
+        // The name has no colon; behind the last one is the identity again.
         info_.name = identification.name.substr(0, identification.name.rfind(':'));
     else
         info_.name =
             identification.has_naa ? fmt::format("naa.{:016x}", info_.naa) : fmt::format("lun-{}", info_.lun);
-    // A name of the target's choosing ends up on terminals.
+    // The target chooses the name, and it may be printed on terminals.
     for (char& c : info_.name)
         if (c < ' ' || c == 0x7f) c = '?';
     return true;
@@ -219,7 +219,7 @@ bool Discovery::take_mode(wire::Bytes answer) {
     return true;
 }
 
-// Limits in blocks become limits in bytes; those that the target leaves open are ours.
+// Converts limits in blocks to bytes. Where the target has no limit, ours apply.
 void Discovery::settle_limits() {
     uint64_t block = info_.block_size;
     uint64_t transfer = limits_.transfer_max == 0 ? kTransferMax : limits_.transfer_max * block;
@@ -231,11 +231,11 @@ void Discovery::settle_limits() {
     info_.discard = provisioned_ && provisioning_.unmap && limits_.unmap_blocks_max > 0;
     info_.discard_max = info_.discard ? bytes(limits_.unmap_blocks_max) : 0;
     info_.discard_granularity = std::max<uint64_t>(limits_.unmap_granularity, 1) * block;
-    // WRITE SAME without data is a late addition that few targets know; ours does.
+    // WRITE SAME without data is a late addition that few targets support; ours does.
     info_.write_zeroes = ours_;
     info_.write_zeroes_max =
         ours_ ? bytes(limits_.write_same_max == 0 ? UINT32_MAX : limits_.write_same_max) : 0;
-    // Twice as much data as is compared must fit into the smallest bounce arena.
+    // Twice the compared data must fit in the smallest bounce arena.
     info_.compare_max =
         static_cast<uint32_t>(std::min<uint64_t>(limits_.compare_and_write_max * block, kBounceMin / 2));
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Discovery: asks a target which volumes it has and what they are like. One question at a time, each an admin
-// request; the answers are parsed by lib/wire and never trusted.
+// Discovery: finds the volumes of a target and their properties. Sends one query at a time, each an admin
+// request; lib/wire parses the untrusted answers.
 //
 //   list()   REPORT LUNS, then for each unit INQUIRY and page 83: its name and identity
-//   probe()  one unit: identity, capacity, limits, what it supports
+//   probe()  one unit: identity, capacity, limits, supported operations
 //
-// Thread-safety: belongs to the session's thread. One operation at a time; `done` comes once, in bounded
-// time, as each question is a request with a deadline.
+// Thread-safety: belongs to the session's thread. One operation at a time. `done` is called once, in bounded
+// time, as each query is a request with a deadline.
 #pragma once
 
 #include <array>
@@ -22,7 +22,8 @@ namespace wss::initiator {
 
 class AdminSubmitter {
   public:
-    // `request.done` is called later, or false: it is over already (request.outcome).
+    // Returns true when `request.done` will be called later, false when the request is over
+    // (request.outcome).
     virtual bool submit_admin(Request& request) noexcept = 0;
 
   protected:
@@ -40,7 +41,7 @@ class Discovery {
     void probe(uint64_t lun, Probed done);
 
   private:
-    // A question about one logical unit.
+    // A query about one logical unit.
     struct Step {
         wire::Cdb (*make)();
         bool (Discovery::*take)(wire::Bytes answer);
@@ -86,8 +87,8 @@ class Discovery {
 
     const Step* step_ = nullptr;
     VolumeInfo info_;
-    bool skip_ = false;  // no disk at this LUN
-    bool ours_ = false;  // vendor WSS: a volume name is in page 83
+    bool skip_ = false;  // not a disk
+    bool ours_ = false;  // vendor is WSS: page 83 has a volume name
     wire::VpdPages pages_;
     wire::BlockLimits limits_;
     wire::Provisioning provisioning_;

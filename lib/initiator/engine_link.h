@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// EngineLink: a channel's connection to one cache engine. The engine writes data of our reads straight to our
-// memory; each part carries the command's tag as its immediate value. We never send anything on it.
+// EngineLink: a channel's connection to one cache engine. The engine writes data of our reads directly to our
+// memory; each part carries the command's tag as its immediate value. We send nothing on it.
 //
-// Life: connecting → up → closing → over, only forwards; a new one is made when the target names the engine
-// anew.
+// Life: connecting → up → closing → over, only forwards. When the target names the engine again, the channel
+// makes a new link.
 //
 // Thread-safety: belongs to the channel's thread. Lifetime: the channel destroys it when it is over.
 #pragma once
@@ -21,9 +21,9 @@ class EngineLink;
 
 class EngineLinkOwner {
   public:
-    // `bytes` of a command's data have come; false: there is no such command, the link closes.
+    // `bytes` of a command's data have arrived. Return false when there is no such command: the link closes.
     virtual bool part_arrived(EngineLink& link, uint32_t immediate, uint32_t bytes) noexcept = 0;
-    // Nothing of the engine can reach our memory any more. Destroy it later, not from within.
+    // The engine can no longer access our memory. Destroy the link later, not within this call.
     virtual void link_over(EngineLink& link, const Status& why) noexcept = 0;
 
   protected:
@@ -32,7 +32,7 @@ class EngineLinkOwner {
 
 class EngineLink final : private fabric::ConnectionHandler {
   public:
-    static constexpr uint32_t kReceives = 256;  // parts on the way; more wait in the fabric
+    static constexpr uint32_t kReceives = 256;  // parts in flight; further ones wait in the fabric
 
     EngineLink(EngineLinkOwner& owner, uint16_t index) : owner_(owner), index_(index) {}
     ~EngineLink() override;

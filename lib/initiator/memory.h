@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that a target may reach: the bounce arena and the table of registered regions.
+// Memory that a target may access: the bounce arena and the table of registered regions.
 //
-// RegionTable knows three kinds of memory: allocated by us, registered by the caller (both until he takes
-// them back), and *pinned*: foreign memory that was registered when a request used it and is kept for the
-// next time, least recently used first out. Ranges in the table never overlap, so that a lookup is one binary
-// search; a new range that overlaps pins drops those (they may be stale), one that overlaps the caller's own
-// is refused.
+// RegionTable holds three kinds of memory: allocated by us, registered by the caller (both until the caller
+// releases them), and *pinned*: foreign memory that was registered when a request used it and is kept for
+// later ones; the least recently used pin is dropped first. Ranges in the table never overlap, so that a
+// lookup is one binary search. A new range that overlaps pins drops those (they may be stale); one that
+// overlaps the caller's own is refused.
 //
 // A registration used by a command on the wire is *held*: revoking it would close the connection. Dropped
-// pins that are held die with the last hold.
+// pins that are held are destroyed with the last hold.
 //
-// Over shm only allocated memory is used as it is. The rest is copied: see copies_registered().
+// Over shm only allocated memory is used directly. Other memory is copied: see copies_registered().
 //
 // Thread-safety: belongs to the session's thread.
 #pragma once
@@ -29,8 +29,9 @@
 
 namespace wss::initiator {
 
-// True over shm: a target does not move memory that we registered, we would have to do that through a ring
-// (lib/fabric/shm/shm.h). A copy in the bounce arena, which the target maps, costs a third for 1 MiB.
+// True over shm: a target has no direct access to memory that we registered; we would have to move the data
+// through a ring (lib/fabric/shm/shm.h). A copy in the bounce arena, which the target maps, takes a third of
+// that time for 1 MiB.
 inline bool copies_registered(const fabric::Fabric& fabric) {
     return fabric.caps().name == "shm";
 }
@@ -41,12 +42,12 @@ struct Bounce {
     uint32_t chunks = 0;
 };
 
-// Pre-registered memory, given out in runs of chunks, first fit. 512 chunks are eight words to look at.
+// Preregistered memory, allocated in runs of chunks, first fit. With 512 chunks the bitmap has eight words.
 class BouncePool {
   public:
     static Result<std::unique_ptr<BouncePool>> create(fabric::Fabric& fabric, size_t bytes);
 
-    // Room for `bytes`, nothing when there is none now.
+    // Allocates `bytes`; nullopt when there is no room now.
     std::optional<Bounce> take(size_t bytes) noexcept;
     void give_back(Bounce bounce) noexcept;
     std::byte* data(Bounce bounce) const noexcept;
@@ -60,7 +61,7 @@ class BouncePool {
     std::unique_ptr<fabric::Region> region_;
     std::vector<bool> taken_;
     uint32_t in_use_ = 0;
-    uint32_t hint_ = 0;  // no free chunk below
+    uint32_t hint_ = 0;  // all chunks below are taken
 };
 
 class RegionTable {
@@ -73,8 +74,8 @@ class RegionTable {
         std::unique_ptr<fabric::Region> region;
         uint32_t holds = 0;
         bool pinned = false;
-        bool copied = false;   // requests copy from and to it, and hold it all the same
-        bool dropped = false;  // not in the table any more; dies with the last hold
+        bool copied = false;   // requests copy from and to it, but hold it all the same
+        bool dropped = false;  // no longer in the table; destroyed with the last hold
         const std::byte* begin() const { return region->bytes().data(); }
         const std::byte* end() const { return begin() + region->bytes().size(); }
         wire::RemoteBuffer remote(std::span<const std::byte> part) const;
@@ -83,18 +84,18 @@ class RegionTable {
     RegionTable(fabric::Fabric& fabric, Limits limits) : fabric_(fabric), limits_(limits) {}
     ~RegionTable();
 
-    // The registration that covers all of `memory`, nullptr if there is none.
+    // The registration that covers all of `memory`; nullptr if there is none.
     Entry* find(std::span<const std::byte> memory) noexcept;
     // find(), else registers the pages around `memory`; nullptr when that fails (limits, read-only memory).
     Entry* find_or_pin(std::span<std::byte> memory) noexcept;
     void hold(Entry& entry) noexcept { ++entry.holds; }
     void release(Entry& entry) noexcept;
 
-    // The caller's memory, from now on and until remove(). `region` covers it.
+    // Adds memory of the caller until remove(). `region` covers it.
     Status add(std::unique_ptr<fabric::Region> region, bool copied = false);
-    // kBusy while a request uses it, kNotFound if `memory` does not begin one.
+    // kBusy while a request uses the region; kNotFound if none of the caller's begins at `memory`.
     Result<std::unique_ptr<fabric::Region>> remove(const std::byte* memory);
-    // Forgets pins that touch `memory`: before the caller unmaps or frees it.
+    // Drops pins that overlap `memory`. Call before the memory is unmapped or freed.
     void invalidate(std::span<const std::byte> memory);
 
     size_t pins() const noexcept { return pins_; }
@@ -113,7 +114,7 @@ class RegionTable {
     Table table_;                                  // by address
     std::vector<std::unique_ptr<Entry>> dropped_;  // still held
     List<Entry> lru_;                              // pins in the table, least recently used first
-    Entry* last_ = nullptr;                        // what find() found: requests tend to use the same again
+    Entry* last_ = nullptr;                        // latest result of find(): requests often repeat a region
     size_t pins_ = 0;
     size_t pinned_bytes_ = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DataMemory: its making. What happens per command is in payload_datapath.cc.
+// DataMemory: creation. The work per command is in payload_datapath.cc.
 #include "lib/initiator/payload.h"
 
 #include <utility>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Payload: where the data of one command lives while it is on the wire.
+// Payload: location of a command's data while it is on the wire.
 //
 //   kImmediate  in the command itself: small writes, no registration, no extra round trip
-//   kRegions    in registered memory of the user: the target moves it there and back, nothing is copied
+//   kRegions    in registered memory of the user: the target accesses it, nothing is copied
 //               (over shm: in allocated memory of the user)
 //   kBounce     in the bounce arena: copied by us before or after
 //
@@ -35,7 +35,7 @@ struct Payload {
     std::array<RegionTable::Entry*, kDescriptorsMax> entries;
 };
 
-// What the command says of its data.
+// Memory descriptors of a command.
 struct Descriptors {
     std::array<wire::RemoteBuffer, kDescriptorsMax> list;
     uint32_t count = 0;
@@ -46,13 +46,13 @@ class DataMemory {
   public:
     static Result<std::unique_ptr<DataMemory>> create(fabric::Fabric& fabric, const Options& options);
 
-    // Finds a place for payload.length bytes at payload.where and names it in `descriptors`. For writes the
-    // data is there afterwards, except kImmediate: the caller copies it into the command, which has room for
-    // `immediate_room` bytes. False: no room now; commands that end make some.
+    // Finds a location for payload.length bytes at payload.where and stores it in `descriptors`. For writes
+    // this copies the data there, except for kImmediate: the caller copies it into the command, which has
+    // room for `immediate_room` bytes. Returns false when there is no room now; commands that end free some.
     bool plan(Payload& payload, uint32_t immediate_room, Descriptors& descriptors) noexcept;
-    // After the answer: brings the first `bytes` read to the user.
+    // After the response: copies the first `bytes` that were read to the user's buffers, if necessary.
     void deliver(Payload& payload, uint32_t bytes) noexcept;
-    // The command is over, or never was.
+    // Call when the command is over, or was never sent.
     void release(Payload& payload) noexcept;
 
     BouncePool& bounce() { return *bounce_; }

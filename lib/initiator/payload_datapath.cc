@@ -29,7 +29,7 @@ bool DataMemory::plan(Payload& payload, uint32_t immediate_room, Descriptors& de
     return true;
 }
 
-// False: the data has to be copied. Entries may be held then, too.
+// Returns false when the data has to be copied. Entries may be held even then.
 bool DataMemory::use_regions(Payload& payload, Descriptors& descriptors) noexcept {
     payload.kind = Payload::Kind::kRegions;
     payload.count = 0;
@@ -55,7 +55,7 @@ bool DataMemory::add_run(Payload& payload, Descriptors& descriptors, std::span<s
         }
     }
     if (payload.count == kDescriptorsMax) return false;
-    // Held before the next run is looked up: pinning that one may drop this one from the table.
+    // Hold it before the next run is looked up: pinning that one may drop this one from the table.
     regions_.hold(*entry);
     payload.entries[payload.count++] = entry;
     descriptors.list[descriptors.count++] = next;

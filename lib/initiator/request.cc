@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words and error numbers for requests.
+// Texts and error numbers for requests.
 #include "lib/initiator/request.h"
 
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Request: one read, write, flush, … of a volume, from submission to completion.
 //
-// Words. A *request* is what the user submits; it belongs to the user again once `done` was called. A
-// *command* is what goes over the wire: a request that is longer than the target's transfer limit is split
-// into several *pieces*, each carried by one command.
+// Terms. A *request* is what the user submits; it belongs to the user again once `done` was called. A
+// *command* is sent over the wire: a request that exceeds the target's transfer limit is split into several
+// *pieces*, with one command each.
 //
 // Life of a request
 //   idle ──submit()──▶ queued ──each piece issued──▶ issued ──last response──▶ idle (done called)
@@ -17,12 +17,12 @@
 //       a connection.
 //  IQ2  From submit() until `done` the session and the peer own the buffers. A request that timed out ends
 //       only when its connection has ended, because until then the peer may still write to them.
-//  IQ3  After a lost connection a request is repeated from its start. Every operation can be repeated without
-//       harm except compare-and-write: that one fails with kConnectionLost, its effect unknown.
-//  IQ4  A write that failed may or may not have happened.
+//  IQ3  After a lost connection a request is repeated from its start. This is harmless for every operation
+//       except compare-and-write: that one fails with kConnectionLost, its effect unknown.
+//  IQ4  A write that failed may or may not have taken effect.
 //
 // Thread-safety: a request belongs to its session's thread from submit() to `done`.
-// Ownership: intrusive; the submitter pools requests. Nothing is allocated per request.
+// Ownership: intrusive; the submitter reuses requests. Nothing is allocated per request.
 #pragma once
 
 #include <sys/uio.h>
@@ -46,10 +46,10 @@ enum class Operation : uint8_t {
     kRead,
     kWrite,
     kFlush,
-    kDiscard,  // what is read afterwards: zeroes or the old data
+    kDiscard,  // later reads return zeroes or the old data
     kWriteZeroes,
     kCompareAndWrite,  // buffers: `length` bytes to compare, then `length` bytes to write
-    kAdmin,            // `cdb` to `lun`; the answer goes to `buffers`. For the session itself.
+    kAdmin,            // sends `cdb` to `lun`; the answer goes to `buffers`. For the session itself.
 };
 std::string_view to_string(Operation operation);
 
@@ -60,16 +60,16 @@ enum class Outcome : uint8_t {
     kUnaligned,   // offset or length is not a multiple of the block size
     kOutOfRange,  // beyond the end of the volume
     kReadOnly,
-    kUnsupported,  // the target cannot
+    kUnsupported,  // the target does not support the operation
     kTooLong,      // compare-and-write beyond the target's limit
     kBadBuffers,   // the buffers do not hold what the request needs
     kMediumError,  // the target could not read or write its medium; see sense
     kNoSpace,      // the target's medium is full
     kRefused,      // the target refused the command; see sense
-    kShort,        // the target moved less data than requested, and called it good
+    kShort,        // the target moved less data than requested but reported GOOD
     kTimedOut,
-    kConnectionLost,  // and not back in time
-    kWritesLost,      // kFlush: the target's machine was started anew, and earlier writes may be lost
+    kConnectionLost,  // and not restored in time
+    kWritesLost,      // kFlush: the target's machine has restarted, and earlier writes may be lost
     kVolumeGone,      // deleted, or replaced by another of that name
     kClosed,          // the session is closing
 };
@@ -83,7 +83,7 @@ class Request : public ListNode<> {
     // Set by the submitter.
     Operation operation = Operation::kRead;
     bool fua = false;       // kWrite: on stable storage when done
-    bool may_unmap = true;  // kWriteZeroes: the target may give the space back
+    bool may_unmap = true;  // kWriteZeroes: the target may deallocate the space
     Volume* volume = nullptr;
     uint64_t offset = 0;             // bytes, from the volume's start
     uint64_t length = 0;             // bytes
@@ -97,7 +97,7 @@ class Request : public ListNode<> {
 
     // Set by the session.
     Outcome outcome = Outcome::kOk;
-    wire::Sense sense;             // what the target said, kNoSense if nothing
+    wire::Sense sense;             // sense data of the target; kNoSense if none
     uint64_t mismatch_offset = 0;  // kMismatch: first byte that differs, from `offset`
     uint64_t received = 0;         // kAdmin: bytes of answer
 
@@ -105,7 +105,7 @@ class Request : public ListNode<> {
     friend class Session;
     friend class Volume;
     enum class State : uint8_t { kIdle, kQueued, kIssued };
-    // A write with FUA at a target that has no such bit is a write, then a flush.
+    // A write with FUA, at a target without that bit, is a write and then a flush.
     enum class Stage : uint8_t { kMain, kFlushAfter };
 
     bool fully_issued() const { return issued_ == total_ && !owes_command_; }
@@ -118,19 +118,19 @@ class Request : public ListNode<> {
 
     State state_ = State::kIdle;
     Stage stage_ = Stage::kMain;
-    bool again_ = false;         // do it again once no command is outstanding
-    bool delayed_ = false;       // … but not at once
-    bool owes_command_ = false;  // a command without data is still to be issued
+    bool again_ = false;         // repeat the request once no command is outstanding
+    bool delayed_ = false;       // … after a delay
+    bool owes_command_ = false;  // a command without data is still to be sent
     uint8_t retries_ = 0;
     uint32_t outstanding_ = 0;  // commands on the wire
     uint64_t issued_ = 0;       // bytes of `total_` that commands were made for
     uint64_t total_ = 0;
-    uint64_t covers_ = 0;  // kFlush: so many writes of the volume had ended before
-    Cursor cursor_;        // where in `buffers` the next piece begins
+    uint64_t covers_ = 0;  // kFlush: number of writes of the volume that had ended at submission
+    Cursor cursor_;        // position in `buffers` of the next piece
     Nanoseconds deadline_{};
 };
 
-// For people: "write of 4096 bytes at 8192 of 'disk1': medium error (…)".
+// For people: "write of 4096 bytes at 8192 of volume 'disk1': medium error (…)".
 std::string describe(const Request& request);
 
 }  // namespace wss::initiator

@@ -15,7 +15,7 @@ constexpr uint32_t bit(State state) {
     return 1u << static_cast<uint32_t>(state);
 }
 
-// What may follow each state, in the order of the enumeration.
+// The permitted next states of each state, in the order of the enumeration.
 constexpr uint32_t kNext[] = {
     /* idle        */ bit(State::kConnecting) | bit(State::kClosed),
     /* connecting  */ bit(State::kDiscovering) | bit(State::kDraining) | bit(State::kClosing),
@@ -119,7 +119,7 @@ void Session::channel_up(Channel& channel) noexcept {
     channels_settled();
 }
 
-// Channels beyond the first may fail to connect: the session lives with those that did.
+// Channels beyond the first may fail to connect: the session uses those that did.
 void Session::channels_settled() {
     if (state_ != State::kConnecting) return;
     for (const auto& channel : channels_)
@@ -137,7 +137,7 @@ void Session::check_boot(uint32_t boot_id) {
 }
 
 void Session::channel_over(Channel& channel, const Status& why, bool was_up) noexcept {
-    wants_turn_ = true;  // poll() destroys it, outside of its own call
+    wants_turn_ = true;  // poll() destroys the channel, outside of its own call
     bool first = &channel == channels_.front().get();
     if (was_up || first) return lose(why);
     channels_settled();
@@ -171,12 +171,12 @@ size_t Session::poll() noexcept {
     wants_turn_ = false;
     if (state_ == State::kDraining || state_ == State::kClosing) settle();
     if (state_ == State::kClosed) return events;
-    // A channel beyond the first that was refused.
+    // Destroys channels beyond the first that were refused.
     std::erase_if(channels_, [](const auto& channel) { return channel->is_over(); });
     return events + pump();
 }
 
-// Once no channel is left, no peer can reach our memory: requests may be failed or done again.
+// Once no channel is left, no peer can access our memory: requests may be failed or repeated.
 void Session::settle() {
     for (const auto& channel : channels_)
         if (!channel->is_over()) return;
@@ -190,7 +190,7 @@ void Session::settle() {
     queue_.splice_back(keep);
     if (over) fail_all(queue_, Outcome::kClosed);
     while (Request* request = done.front()) finish(*request);
-    // The session's own queries are not repeated: whoever asked asks again.
+    // Queries of the session itself are not repeated: their submitter starts again.
     fail_all(admin_, over ? Outcome::kClosed : Outcome::kConnectionLost);
     if (over) return closed();
     if (state_ == State::kDraining) reconnect_later();
@@ -210,7 +210,7 @@ void Session::closed() {
 
 void Session::reconnect_later() {
     set_state(State::kWaiting);
-    // Half of it by chance: clients that lost the same target do not come back in the same instant.
+    // Half of the pause is random, so that clients that lost the same target do not return at the same time.
     int64_t half = delay_.count / 2;
     Nanoseconds pause{half + static_cast<int64_t>(random_.below(static_cast<uint64_t>(half) + 1))};
     reactor_.set(reconnect_timer_, reactor_.clock().now() + pause);
@@ -222,7 +222,7 @@ bool Session::failing_fast() const {
     return down_since_ != kNever && reactor_.now() - down_since_ > options_.reconnect_timeout;
 }
 
-// Fast while requests are under way, else as often as keep-alive needs.
+// Fast while requests are outstanding or the session is not live, else as often as keep-alive requires.
 void Session::set_tick() {
     Nanoseconds period = kNever;
     ticking_fast_ = active_ > 0 || state_ != State::kLive;
@@ -239,7 +239,7 @@ void Session::tick() {
     expire();
     if (failing_fast() && state_ != State::kLive) {
         fail_opens(lost_why_);
-        // What was on the wire stays until its channel is over.
+        // Requests on the wire stay until their channel is over.
         if (state_ != State::kDraining) {
             fail_all(queue_, Outcome::kConnectionLost);
             fail_all(delayed_, Outcome::kConnectionLost);
@@ -254,7 +254,7 @@ void Session::expire() {
     for (List<Request>* list : {&admin_, &queue_, &delayed_, &issued_})
         collect_expired(*list, expired, on_wire);
     while (Request* request = expired.front()) finish(*request);
-    // The peer may still write to the buffers of a request that has no answer: only a closed connection ends
+    // The peer may still write to the buffers of an unanswered request. Only closing the connection ends
     // that.
     if (on_wire && (state_ == State::kLive || state_ == State::kDiscovering))
         lose(Status(Code::kTimedOut, "the target did not answer a request in time"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Session: a target as one initiator uses it: connect, log in, find volumes, do I/O, reconnect after a loss.
+// Session: one initiator's use of a target: connect, log in, find volumes, do I/O, reconnect after a loss.
 //
 //              start()               login granted              volumes known
 //   idle ───────────────▶ connecting ─────────────▶ discovering ─────────────▶ live
@@ -10,14 +10,16 @@
 //
 // Invariants
 //  IS1  The state changes in set_state() only, along the table there.
-//  IS2  In `waiting`, `idle` and `closed` there is no channel, so no peer can reach a user's buffer.
+//  IS2  In `waiting`, `idle` and `closed` there is no channel, so no peer can access a user's buffer.
 //  IS3  A request is in exactly one list: admin_, queue_, delayed_ or issued_, from submit() to its end.
-//  IS4  Requests are sent in `live` only, after every open volume was found again under its name *and*
-//       identity: the target may have reassigned LUNs while it was away.
-//  IS5  Nothing waits without bound. Each request has a deadline, and once the target is away for longer than
+//  IS4  Requests are sent in `live` only, after every open volume was looked up again by name *and* identity:
+//       the target may have reassigned LUNs while it was away. Volumes that were not found are marked as
+//       gone.
+//  IS5  No wait is unbounded. Each request has a deadline, and once the target is away for longer than
 //       reconnect_timeout, requests fail at once until it is back. Attempts to reconnect continue.
 //
-// Time, chance and network come from the reactor, `random` and the poller only: a simulation can drive it.
+// Time, random numbers and network come from the reactor, `random` and the poller only, so that a simulation
+// can drive the session.
 //
 // Thread-safety: everything belongs to the reactor's thread. Lifetime: reactor, fabric, poller, random and
 // handler outlive the session; the poller must be a source of the reactor before the session starts. Destroy
@@ -47,18 +49,18 @@ namespace wss::initiator {
 struct Verdict;
 class Session;
 
-// Hears what happens to a session.
+// Receives the events of a session.
 class SessionHandler {
   public:
     virtual ~SessionHandler() = default;
-    // Live: for the first time, or again.
+    // The session is live, for the first time or again.
     virtual void on_ready(Session&) noexcept {}
     virtual void on_lost(Session&, const Status&) noexcept {}
     // The first connect failed; the session is closed. Last call.
     virtual void on_failed(Session&, const Status&) noexcept {}
     // close() is complete. Last call.
     virtual void on_closed(Session&) noexcept {}
-    // Size, limits, write protection or existence.
+    // Size, limits, write protection or existence of the volume changed.
     virtual void on_volume_changed(Session&, Volume&) noexcept {}
 };
 
@@ -81,9 +83,9 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
                                                    SessionHandler& handler);
     ~Session() override;
 
-    // Connects; on_ready or on_failed follows.
+    // Connects; on_ready() or on_failed() follows.
     void start();
-    // Fails what is outstanding with kClosed; on_closed follows.
+    // Fails the outstanding requests with kClosed; on_closed() follows.
     void close();
     State state() const { return state_; }
     const Options& options() const { return options_; }
@@ -91,12 +93,12 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
     // `name` empty: the only volume of the target. `done` is called once, perhaps before this returns.
     void open_volume(std::string name, Opened done);
     void close_volume(Volume& volume);
-    // As of the last look; look_again() makes a new one, soon.
+    // The result of the latest survey; look_again() starts a new one soon.
     const std::vector<VolumeName>& volumes() const { return names_; }
     void look_again();
 
-    // True: request.done will be called. False: it is over already, and `outcome` says how (kOk: nothing to
-    // do).
+    // Returns true when request.done will be called. False: the request is over, and `outcome` has its result
+    // (kOk: nothing to do).
     bool submit(Request& request) noexcept;
 
     DataMemory& memory() { return *memory_; }
@@ -110,7 +112,7 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
     struct PendingOpen {
         std::string name;
         Opened done;
-        bool looked = false;  // the list is newer than the wish
+        bool looked = false;  // the list of volumes is newer than this entry
     };
 
     Session(reactor::Reactor& reactor, fabric::Fabric& fabric, fabric::Poller& poller, Random& random,
@@ -179,7 +181,7 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
 
     State state_ = State::kIdle;
     bool ever_live_ = false;
-    uint32_t boot_id_ = 0;  // of the target's machine, as of the last login; 0: not told
+    uint32_t boot_id_ = 0;  // of the target's machine, as of the last login; 0: not reported
     bool wants_turn_ = false;
     std::vector<std::unique_ptr<Channel>> channels_;
     size_t next_channel_ = 0;
@@ -191,15 +193,15 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
     reactor::Timer busy_timer_;
     bool ticking_fast_ = false;
 
-    List<Request> admin_;    // queued, of the session itself
+    List<Request> admin_;    // queries of the session itself, queued
     List<Request> queue_;    // queued
-    List<Request> delayed_;  // the target was busy: back to queue_ soon
-    List<Request> issued_;   // every piece is on the wire, or no more will be
+    List<Request> delayed_;  // after BUSY of the target; return to queue_ soon
+    List<Request> issued_;   // every piece is on the wire, or no more will be sent
     uint32_t active_ = 0;
 
     Discovery discovery_;
     std::vector<VolumeName> names_;
-    std::vector<std::unique_ptr<Volume>> volumes_;  // that were ever opened; at most kVolumesMax
+    std::vector<std::unique_ptr<Volume>> volumes_;  // all that were ever opened; at most kVolumesMax
     size_t survey_at_ = 0;
     bool look_again_ = false;
     bool units_unknown_ = false;  // LUNs may denote other units: commands for volumes wait for a survey

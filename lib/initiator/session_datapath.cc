@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Session: requests become commands, answers become completions.
+// Session: requests become commands, responses become completions.
 #include <algorithm>
 #include <array>
 
@@ -35,7 +35,7 @@ bool Session::submit_admin(Request& request) noexcept {
 
 bool Session::admit(Request& request, List<Request>& list) noexcept {
     Nanoseconds timeout = request.timeout.count > 0 ? request.timeout : options_.request_timeout;
-    // Not reactor.now(): a turn may have begun long ago when this is called from outside of one.
+    // Not reactor.now(): outside of a turn that may be long ago.
     request.deadline_ = reactor_.clock().now() + timeout;
     request.retries_ = 0;
     request.outstanding_ = 0;
@@ -49,7 +49,7 @@ bool Session::admit(Request& request, List<Request>& list) noexcept {
     return true;
 }
 
-// Nothing of the stage was done yet.
+// Prepares the request for the beginning of `stage`.
 void Session::begin(Request& request, Stage stage) noexcept {
     bool data = stage == Stage::kMain && request.operation != Operation::kFlush;
     request.stage_ = stage;
@@ -72,7 +72,7 @@ size_t Session::pump_list(List<Request>& list) noexcept {
     size_t issued = 0;
     while (Request* request = list.front()) {
         if (request->outstanding_ == 0 && request->deadline_ <= reactor_.now()) {
-            // Sent now, it would cost the connection at the next look at the deadlines (see expire()).
+            // If it were sent now, the next check of deadlines would close the connection (see expire()).
             request->outcome = Outcome::kTimedOut;
             finish(*request);
             continue;
@@ -88,7 +88,7 @@ size_t Session::pump_list(List<Request>& list) noexcept {
     return issued;
 }
 
-// The one with the least to do; among equals, in turn.
+// Picks the channel with the fewest commands; among equals, round robin.
 Channel* Session::pick_channel() noexcept {
     Channel* best = nullptr;
     for (size_t i = 0; i < channels_.size(); ++i) {
@@ -102,7 +102,7 @@ Channel* Session::pick_channel() noexcept {
 
 namespace {
 
-// How much data a command for `piece` bytes of the request moves, and which way.
+// Sets direction and amount of the data that a command for `piece` bytes of the request moves.
 void shape(const Request& request, uint64_t piece, Payload& payload) {
     switch (request.operation) {
         case Operation::kRead:
@@ -144,7 +144,7 @@ bool Session::issue(Request& request, Channel& channel) noexcept {
     command.payload.direction = Direction::kNone;
     if (!flush) shape(request, piece, command.payload);
 
-    // The data of a discard is a list of one range, which is copied before this returns.
+    // The data of a discard is a list of one range, which is copied before this function returns.
     std::array<std::byte, wire::unmap_list_bytes(1)> list;
     iovec list_buffer{list.data(), list.size()};
     if (request.operation == Operation::kDiscard) {
@@ -217,12 +217,12 @@ void Session::take_verdict(Request& request, const Verdict& verdict) noexcept {
         request.mismatch_offset = verdict.sense.information;
 }
 
-// One command of the request is over.
+// Called when one command of the request is over.
 void Session::piece_over(Request& request) noexcept {
     bool stop = request.outcome != Outcome::kOk || request.again_;
     if (!stop && !request.fully_issued()) return;
     if (request.state_ == Request::State::kQueued) {
-        // No more of its pieces go out.
+        // Send no more pieces of it.
         request.unlink();
         request.state_ = Request::State::kIssued;
         issued_.push_back(request);
@@ -268,10 +268,10 @@ void Session::command_abandoned(Command& command) noexcept {
     memory_->release(command.payload);
     --command.request->outstanding_;
     command.request->again_ = true;
-    command.request->stage_ = Stage::kMain;  // what a flush was to make stable may be lost: all of it again
+    command.request->stage_ = Stage::kMain;  // the data that the flush was for may be lost: repeat everything
 }
 
-// Requests of `list` that are not on the wire. Their `done` may submit more: those stay.
+// Fails the requests of `list` that are not on the wire. Their `done` may submit more: those stay.
 void Session::fail_all(List<Request>& list, Outcome outcome) noexcept {
     List<Request> failed;
     list.for_each([&](Request& request) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Session: which volumes there are. A survey lists them and looks at those that are open; it runs after every
-// login, and again when the target says that something changed.
+// Session: volumes of the target. A survey lists them and probes those that are open. It runs after every
+// login, and when the target reports a change.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,7 @@ void Session::look_again() {
     run_control();
 }
 
-// Starts what is next, unless something is under way: its end comes here again.
+// Starts the next operation, unless one is running: its end calls this again.
 void Session::run_control() {
     if (discovery_.busy()) return;
     if (state_ == State::kDiscovering || (state_ == State::kLive && look_again_)) return survey();
@@ -47,7 +47,7 @@ void Session::survey_next() {
 
 void Session::survey_probed(Volume& volume, const Status& status, VolumeInfo info) {
     if (!status) return survey_done(status);
-    // Renamed or deleted between the list and now: the target's notification makes us look again.
+    // Renamed or deleted since the list was made: the target's notification starts another survey.
     volume.gone_ = info.name != volume.info_.name || info.naa != volume.info_.naa;
     if (!volume.gone_) volume.info_ = std::move(info);
     handler_.on_volume_changed(*this, volume);
@@ -55,7 +55,7 @@ void Session::survey_probed(Volume& volume, const Status& status, VolumeInfo inf
     survey_next();
 }
 
-// What waited while its volume went must not reach the one that has its LUN now.
+// Requests that waited while their volume disappeared must not reach the unit that has its LUN now.
 void Session::fail_for_gone_volumes() {
     List<Request> over;
     for (List<Request>* list : {&queue_, &delayed_})
@@ -80,9 +80,9 @@ void Session::survey_done(const Status& status) {
         delay_ = Nanoseconds{};
         handler_.on_ready(*this);
     } else if (!status) {
-        // Which unit a LUN denotes is found out by the next login.
+        // The next login finds out which unit a LUN denotes.
         if (units_unknown_) return lose(status.within("looking for volumes"));
-        for (PendingOpen& open : opens_) open.looked = true;  // fail rather than look for ever
+        for (PendingOpen& open : opens_) open.looked = true;  // fail instead of repeating the survey for ever
     }
     run_control();
 }
@@ -127,7 +127,7 @@ void Session::open_next() {
 }
 
 void Session::open_probed(const VolumeName& wanted, const Status& status, VolumeInfo info) {
-    if (opens_.empty()) return;  // they were failed meanwhile
+    if (opens_.empty()) return;  // fail_opens() was called meanwhile
     bool same = status.is_ok() && info.name == wanted.name && info.naa == wanted.naa;
     if (same) return finish_open(&adopt(std::move(info)));
     if (opens_.front().looked || state_ != State::kLive)

@@ -12,7 +12,7 @@ bool writes(Operation operation) {
     return operation != Operation::kRead && operation != Operation::kFlush && operation != Operation::kAdmin;
 }
 
-// What the buffers must hold.
+// Bytes that the buffers must hold.
 uint64_t buffer_bytes(const Request& request) {
     switch (request.operation) {
         case Operation::kRead:

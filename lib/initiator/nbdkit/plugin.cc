@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// nbdkit-wss-plugin: WSS volumes as network block devices, so that programs of every kind (fio, qemu-img,
-// nbdcopy, a QEMU disk) use them without a kernel module.
+// nbdkit-wss-plugin: WSS volumes as network block devices, so that any program (fio, qemu-img, nbdcopy, a
+// QEMU disk) can use them without a kernel module.
 //
 //     nbdkit nbdkit-wss-plugin.so target=tcp://10.0.0.1:5555 volume=disk1
 //
-// One session serves all NBD connections: a flush on any of them covers them all, hence can_multi_conn.
-// Without volume= the export name chooses.
+// One session serves all NBD connections: a flush on one covers them all, hence can_multi_conn. Without
+// volume= the export name selects the volume.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,7 +37,7 @@ struct Settings {
 };
 Settings settings;
 wss_client* client = nullptr;
-// One gate for all: NBD connections of one volume must share it, and unaligned writes are rare.
+// One gate for everything: NBD connections of one volume must share it, and unaligned writes are rare.
 std::shared_mutex gate;
 
 struct Connection {
@@ -54,7 +54,7 @@ Connection& self(void* handle) {
     return *static_cast<Connection*>(handle);
 }
 
-// A result of wss.h as nbdkit wants it.
+// Converts a result of wss.h to that of an nbdkit callback.
 int result_of(int result) {
     if (result >= 0) return 0;
     nbdkit_error("%s", wss_error());
@@ -98,7 +98,7 @@ int plugin_config(const char* key, const char* value) {
     }
     for (size_t i = 0; i < std::size(kFiles); ++i) {
         if (std::string_view(key) != kFiles[i].key) continue;
-        // nbdkit may change its folder.
+        // nbdkit may change its working directory.
         char* path = nbdkit_absolute_path(value);
         if (path == nullptr) return -1;
         settings.files[i] = path;
@@ -143,7 +143,7 @@ void disconnect_target() {
     client = nullptr;
 }
 
-// Connects and opens once, for the sake of what may be wrong; says it.
+// Connects and opens the volume once, to report errors early.
 int rehearse() {
     if (connect_target() == -1) return -1;
     int result = 0;
@@ -156,9 +156,9 @@ int rehearse() {
     return result;
 }
 
-// Still in the foreground: what is wrong with the parameters is said to whoever started us. In a process of
-// its own, because nbdkit may fork after this: neither threads nor RDMA devices, which librdmacm keeps open
-// for ever, belong to the child (the kernel answers its doorbells with EACCES).
+// Runs while nbdkit is in the foreground, so that the caller sees errors of the parameters. It needs a
+// separate process, as nbdkit may fork after this: threads do not survive in the child, and it cannot use
+// RDMA devices, which librdmacm keeps open for ever (the kernel answers its doorbells with EACCES).
 int plugin_get_ready() {
     pid_t child = fork();
     if (child == -1) {
@@ -216,7 +216,7 @@ int plugin_is_rotational(void* handle) {
 int plugin_can_trim(void* handle) {
     return self(handle).has(WSS_DISCARD);
 }
-// Where it cannot, nbdkit writes zeroes instead.
+// If not supported, nbdkit writes zeroes instead.
 int plugin_can_zero(void* handle) {
     return self(handle).has(WSS_WRITE_ZEROES);
 }

@@ -65,7 +65,7 @@ int ByteVolume::zero(uint32_t length, uint64_t offset, bool may_unmap, bool fua)
     return result;
 }
 
-// Whole blocks inside the range only: what is discarded may read as anything.
+// Discards only whole blocks inside the range: the rest may keep its content.
 int ByteVolume::discard(uint32_t length, uint64_t offset, bool fua) {
     uint64_t first = up(offset, info_.block_size), last = down(offset + length, info_.block_size);
     int result = first < last ? wss_discard(volume_, last - first, first) : 0;
