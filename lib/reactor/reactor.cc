@@ -18,7 +18,7 @@ Timer::~Timer() {
 }
 
 Nanoseconds Reactor::default_spin() noexcept {
-    // Asked once: it is a system call, and some ask before every request.
+    // Computed once: it is a system call, and some callers need it before every request.
     static const bool alone = [] {
         cpu_set_t cpus;
         CPU_ZERO(&cpus);
@@ -45,7 +45,7 @@ Reactor::~Reactor() {
 
 void Reactor::watch(Source& source) {
     if (source.fd() < 0 || epoll_fd_ < 0) return;
-    // Level-triggered: a source that does not drain its descriptor is polled again rather than forgotten.
+    // Level-triggered: a source that does not drain its descriptor is reported again.
     epoll_event event{.events = EPOLLIN, .data = {.ptr = &source}};
     int result = epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, source.fd(), &event);
     WSS_ASSERT(result == 0 || errno == EEXIST, "a source's descriptor can be watched");
@@ -64,7 +64,7 @@ void Reactor::remove(Source& source) {
     forget(source);
     auto found = std::find(sources_.begin(), sources_.end(), &source);
     if (found == sources_.end()) return;
-    // During a turn the vector is being walked: leave a hole that the end of the turn closes.
+    // During a turn the vector is being traversed: leave a hole, which the end of the turn removes.
     if (in_turn_)
         *found = nullptr;
     else
@@ -108,7 +108,7 @@ void Reactor::post(std::function<void()> task) {
     }
     if (wake_fd_ < 0) return;
     uint64_t one = 1;
-    [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof one);  // full means: awake already
+    [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof one);  // full: already awake
 }
 
 void Reactor::stop() noexcept {
@@ -128,7 +128,7 @@ void Reactor::sleep() noexcept {
     int timeout_ms = -1;
     if (Nanoseconds next = next_deadline(); next != kNever) {
         int64_t wait_ns = std::max<int64_t>(next.count - clock_.now().count, 0);
-        // Rounded up: waking a little early would spin until the deadline.
+        // Rounded up: waking a little early would mean spinning until the deadline.
         timeout_ms = static_cast<int>(std::min<int64_t>((wait_ns + 999'999) / 1'000'000, 1'000'000));
     }
     epoll_event events[8];
@@ -159,7 +159,7 @@ void Reactor::run() noexcept {
     stopping_.store(false, std::memory_order_relaxed);
 }
 
-// --- timers: a binary heap whose nodes know their place, so that cancel() is O(log n) ---
+// --- timers: a binary heap whose nodes know their index, so that cancel() is O(log n) ---
 
 bool Reactor::before(const Timer* a, const Timer* b) const noexcept {
     return a->deadline_ != b->deadline_ ? a->deadline_ < b->deadline_ : a->order_ < b->order_;
@@ -214,7 +214,7 @@ void Reactor::cancel(Timer& timer) {
 
 size_t Reactor::fire_timers() noexcept {
     size_t fired = 0;
-    // A timer that sets itself again for now is left to the next turn: `limit` bounds the work of this one.
+    // `limit` bounds the work of this turn, should timers set themselves again for the present time.
     for (size_t limit = heap_.size(); limit > 0 && !heap_.empty() && heap_[0]->deadline_ <= now_; --limit) {
         Timer* due = heap_[0];
         cancel(*due);

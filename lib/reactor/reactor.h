@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reactor: the poll loop of one core.
 //
-// A reactor turns over its sources (completion queues, disk queues, sockets), fires the timers that are due
-// and runs what other threads posted. While there is work it never sleeps. After `spin` without work it arms
-// every source and sleeps in epoll until one has news, a timer is due or somebody posts: an idle process uses
+// A reactor polls its sources (completion queues, disk queues, sockets), fires due timers and runs tasks that
+// other threads posted. While there is work it never sleeps. After `spin` without work it arms every source
+// and sleeps in epoll until a source has an event, a timer is due or a task is posted: an idle process uses
 // no CPU.
 //
-// The deterministic simulation calls step() itself, with a clock of its own, and never run().
+// The deterministic simulation calls step() itself, with its own clock, and never run().
 //
-// Thread-safety: a reactor, its sources and timers belong to the thread that runs it. Only post() and stop()
-// may be called from elsewhere (and everything before run() begins). Ownership: sources and timers are owned
-// by their users, who remove them before they die.
+// Thread-safety: a reactor, its sources and timers belong to the thread that runs it. Other threads may call
+// only post() and stop() (and everything before run() begins). Ownership: the users own sources and timers
+// and remove them before they destroy them.
 #pragma once
 
 #include <atomic>
@@ -24,20 +24,20 @@
 
 namespace wss::reactor {
 
-// Something that has work to do now and then.
+// An event source, polled by the reactor.
 class Source {
   public:
     virtual ~Source() = default;
-    // Does a bounded amount of work; returns how many events it handled, 0 when idle.
+    // Does a bounded amount of work. Returns the number of events handled, 0 when idle.
     virtual size_t poll() noexcept = 0;
-    // Prepares to sleep: returns true when fd() will become readable as soon as there is news, false when
-    // there is news already (poll again). Called only after poll() returned 0.
+    // Prepares to sleep. Returns true when fd() will become readable at the next event, false when there are
+    // events already (poll again). Called only after poll() returned 0.
     virtual bool arm() noexcept { return true; }
-    // What to wait for; -1 for a source that only has work when another source had some.
+    // Descriptor to wait for; -1 for a source that has work only after another source had some.
     virtual int fd() const noexcept { return -1; }
 };
 
-// A deadline. Intrusive and reusable: setting or cancelling one allocates nothing once the reactor's heap has
+// A deadline. Intrusive and reusable: setting or cancelling it allocates nothing once the reactor's heap has
 // grown.
 class Timer {
   public:
@@ -54,15 +54,16 @@ class Timer {
     Fire fire_;
     void* context_;
     Nanoseconds deadline_{};
-    uint64_t order_ = 0;  // equal deadlines fire in the order they were set
+    uint64_t order_ = 0;  // equal deadlines fire in the order in which they were set
     size_t heap_index_ = kUnset;
 };
 
 class Reactor {
   public:
     struct Options {
-        // How long to look for work before sleeping. Zero where the machine has one CPU: spinning would keep
-        // whoever has work for us from running. kNever: it is stepped, never run; needs no descriptors.
+        // How long to poll for work before sleeping. Zero if the process may use only one CPU: spinning would
+        // keep the threads that it waits for from running. kNever: the reactor is only stepped, and needs no
+        // descriptors.
         Nanoseconds spin = default_spin();
     };
     static Nanoseconds default_spin() noexcept;
@@ -73,30 +74,32 @@ class Reactor {
     Reactor(const Reactor&) = delete;
     Reactor& operator=(const Reactor&) = delete;
 
-    // Sources are polled in the order they were added. May be called from within a poll() or a timer.
+    // Sources are polled in the order in which they were added. May be called from within a poll() or a
+    // timer.
     void add(Source& source);
     void remove(Source& source);
 
-    // (Re)sets `timer` to fire at `deadline`, or never.
+    // Sets `timer` to fire at `deadline`, replacing an earlier deadline; kNever cancels it.
     void set(Timer& timer, Nanoseconds deadline);
     void cancel(Timer& timer);
 
-    // Runs `task` on the reactor's thread, soon. For the control plane: it may allocate and lock.
+    // Runs `task` on the reactor's thread soon. For the control plane: allocates and locks.
     void post(std::function<void()> task);
 
-    // One turn: every source once, timers due, tasks posted. Returns the number of events handled.
+    // One turn: polls every source once, fires due timers, runs posted tasks. Returns the number of events
+    // handled.
     size_t step() noexcept;
     // The earliest deadline, or kNever.
     Nanoseconds next_deadline() const noexcept;
-    // One turn; then sleeps if there was no work for `spin` and there is none. For loops that end by
-    // themselves.
+    // One turn; then sleeps if there was no work for `spin` and there is none now. For loops with their own
+    // end condition.
     void turn() noexcept;
     // Turns until stop().
     void run() noexcept;
     void stop() noexcept;
 
     Clock& clock() noexcept { return clock_; }
-    // Brings now() up to date between turns.
+    // Updates now() between turns.
     void refresh() noexcept { now_ = clock_.now(); }
     // The time at the start of this turn.
     Nanoseconds now() const noexcept { return now_; }

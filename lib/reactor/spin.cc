@@ -10,11 +10,11 @@
 
 namespace wss::reactor {
 
-// A turn that finds nothing takes a few microseconds; one that takes this long was interrupted by somebody.
+// A turn without work takes a few microseconds; one that takes this long was interrupted by another thread.
 constexpr Nanoseconds kTurnAlone = from_us(25);
-// Each further try may cost a whole time slice of the others.
+// Time without spinning after an interruption. Each further try may cost a whole time slice of the others.
 constexpr Nanoseconds kBusyFor = from_ms(20);
-// A look takes a few microseconds.
+// Interval of load checks; a check takes a few microseconds.
 constexpr Nanoseconds kLookEvery = from_ms(10);
 
 unsigned threads_running(const char* loadavg) noexcept {
@@ -22,7 +22,7 @@ unsigned threads_running(const char* loadavg) noexcept {
     return std::sscanf(loadavg, "%*s %*s %*s %u/", &running) == 1 ? running : 0;
 }
 
-// More threads want to run, at this instant, than there are processors.
+// True when more threads want to run at this instant than there are processors.
 static bool others_wait() noexcept {
     static const unsigned processors = std::max(std::thread::hardware_concurrency(), 1u);
     const int file = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);

@@ -7,9 +7,9 @@
 
 namespace wss::sim {
 
-// Long enough that no clock of a node is negative whatever its skew.
+// Long enough that no clock of a node is negative, whatever its skew.
 constexpr Nanoseconds kEpoch = from_s(1000);
-// Before a livelock is declared: the turns in which who is busy is written down.
+// Number of turns before a livelock in which busy nodes are recorded.
 constexpr uint32_t kTurnsNamed = 100;
 
 Nanoseconds NodeClock::now() noexcept {
@@ -20,7 +20,7 @@ Nanoseconds NodeClock::now() noexcept {
 Nanoseconds NodeClock::to_world(Nanoseconds local) const noexcept {
     if (local == kNever) return kNever;
     int64_t t = (local - kEpoch - skew).count;
-    // Rounded up: a timer is due when the node's clock shows its deadline, never a moment before.
+    // Rounded up: a timer is due only when the node's clock shows its deadline, never earlier.
     return {t - t / (1'000'000 + drift_ppm) * drift_ppm + (drift_ppm != 0 ? 1000 : 0)};
 }
 
@@ -87,7 +87,7 @@ size_t World::step_reactors() {
     for (size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[random_.below(i)]);
     size_t events = 0;
     for (auto& [node, reactor] : all) {
-        // An earlier one in this round may have crashed the node or removed the reactor.
+        // An earlier reactor of this round may have crashed the node or removed this reactor.
         Node::Runner* runner = node->find(reactor);
         if (runner == nullptr || node->stays_asleep(*runner)) continue;
         runner->woken = false;
@@ -132,7 +132,7 @@ bool World::step(Nanoseconds limit) {
         if (limit != kNever) now_ = limit;
         return false;
     }
-    // At least a nanosecond: rounding of a drifting clock must not stop time.
+    // At least a nanosecond: rounding with a drifting clock must not stop time.
     now_ = std::max(next, now_ + Nanoseconds{1});
     return true;
 }

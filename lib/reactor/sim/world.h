@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated world: one thread, all time and chance from a seed.
+// The simulated world: one thread, with all time and randomness from a seed.
 //
-// A World holds virtual time, a heap of events and the nodes; each node has a clock of its own (it may be
-// skewed and drift) and the reactors that run on it. World::step() steps every reactor, in an order drawn
-// from the seed, until none has work, and only then lets time pass, to the next event or timer. So a run of
-// hours takes seconds, and the same seed gives the same run: trace() is a hash over all that happened, for
-// tests to compare.
+// A World holds virtual time, a heap of events and the nodes. Each node has its own clock (with skew and
+// drift) and the reactors that run on it. World::step() steps every reactor, in a random order. Only when
+// none has work does it advance time, to the next event or timer. So a run of hours takes seconds, and the
+// same seed gives the same run: trace() is a hash over everything that happened, for tests to compare.
 //
 // A reactor that reports work for ever without letting time pass would hang the run, and spin a core in
-// production. The world counts turns of one instant and ends the process with a message that names the nodes
-// that were busy (livelock()).
+// production. The world counts the turns of one instant and aborts the process with a message that names the
+// busy nodes (livelock()).
 //
-// Fault sites are two-level: a quarter of them is armed per run, and an armed site fires with the given odds;
-// a run in which everything fails at once would only ever exercise the first error path.
+// Fault sites have two levels: a quarter of them is armed per run, and an armed site fires with the given
+// odds. A run in which everything failed at once would only ever exercise the first error path.
 //
-// Thread-safety: none; that is the point.
+// Thread-safety: none, by design.
 #pragma once
 
 #include <algorithm>
@@ -35,22 +34,22 @@ namespace wss::sim {
 
 class World;
 
-// A node's view of time.
+// The clock of a node.
 class NodeClock final : public Clock {
   public:
     explicit NodeClock(World& world) : world_(world) {}
     Nanoseconds now() noexcept override;
     Nanoseconds skew{0};
     int32_t drift_ppm = 0;
-    // When this clock shows `local`, in world time.
+    // World time at which this clock shows `local`.
     Nanoseconds to_world(Nanoseconds local) const noexcept;
 
   private:
     World& world_;
 };
 
-// A machine. It crashes and comes back; its incarnation says how often. What runs on it belongs to the
-// scenario, which destroys it when the node crashes.
+// A machine. It can crash and restart; its incarnation counts the restarts. The scenario owns what runs on
+// the node, and destroys it when the node crashes.
 class Node {
   public:
     Node(World& world, std::string name, uint32_t index)
@@ -62,16 +61,17 @@ class Node {
     bool alive() const { return alive_; }
     uint32_t incarnation() const { return incarnation_; }
 
-    // Without `arm` the reactor never sleeps: whatever happens in the world, it looks. With it, it does as a
-    // real one does: a turn without work, then, after others had theirs, `arm` (Source::arm() of its
-    // sources); from then on it is stepped only when the node was woken or a timer is due.
+    // Without `arm` the reactor never sleeps and is stepped in every round. With it, the reactor behaves like
+    // a real one: after a turn without work, and after the others had their turns, the world calls `arm`
+    // (Source::arm() of its sources). From then on it is stepped only when the node was woken or a timer is
+    // due.
     void run(reactor::Reactor& reactor, std::function<bool()> arm = nullptr) {
         runners_.push_back({.reactor = &reactor, .arm = std::move(arm)});
     }
     void forget(reactor::Reactor& reactor) {
         std::erase_if(runners_, [&](const Runner& runner) { return runner.reactor == &reactor; });
     }
-    // There is news for those who sleep here; what epoll would tell. Also for calls from outside a turn.
+    // Wakes the sleeping reactors of this node, as epoll would. Also for calls from outside a turn.
     void wake() {
         for (Runner& runner : runners_) runner.woken = true;
     }
@@ -81,10 +81,10 @@ class Node {
         });
     }
 
-    // What listens here, by port; the fabric that put it there knows its type. Gone with a crash.
+    // Listeners by port; the fabric that adds one knows its type. A crash removes them.
     std::map<uint16_t, void*>& services() { return services_; }
 
-    // Power off: reactors stop at once; nobody is told. The scenario then destroys what ran here.
+    // Power off: reactors stop at once, without notification. The scenario then destroys what ran here.
     void crash();
     void restart();
 
@@ -111,7 +111,7 @@ class Node {
 
 class World {
   public:
-    // Turns at one instant. The busiest run in order takes a few hundred.
+    // Maximum turns at one instant. The busiest correct run takes a few hundred.
     static constexpr uint32_t kTurnsMax = 100'000;
 
     explicit World(uint64_t seed);
@@ -122,30 +122,31 @@ class World {
     Node& add_node(std::string name);
     Node* find(std::string_view name);
 
-    // Runs `event` at `at` (not before now). Events of equal time run in the order they were scheduled.
+    // Runs `event` at `at` (not before now). Events of equal time run in the order in which they were
+    // scheduled.
     void schedule(Nanoseconds at, std::function<void()> event);
     void schedule_in(Nanoseconds delay, std::function<void()> event) {
         schedule(now_ + delay, std::move(event));
     }
 
-    // Does what is to be done now, then lets time pass to the next thing. False when nothing is left that
-    // could happen before `limit`; time is then `limit`.
+    // Does the work of the present instant; if there is none, advances time to the next event or timer.
+    // Returns false when nothing can happen before `limit`; the time is `limit` then.
     bool step(Nanoseconds limit = kNever);
     void run_for(Nanoseconds duration);
-    // Until `done` or `limit` from now; returns whether it was done.
+    // Steps until `done` returns true or `limit` has passed from now; returns the result of `done`.
     bool run_until(const std::function<bool()>& done, Nanoseconds limit);
 
-    // Links between nodes; cut links neither deliver nor tell anybody.
+    // Links between nodes. A cut link neither delivers messages nor notifies anyone.
     void cut(const Node& a, const Node& b);
     void heal(const Node& a, const Node& b);
     void heal_all() { cuts_.clear(); }
     bool connected(const Node& a, const Node& b) const;
 
-    // True when the fault site `name` strikes; draws whether it is armed on first use.
+    // True when the fault site `name` fires. Its first use decides at random whether it is armed.
     bool fault(std::string_view name, uint32_t one_in);
     void disarm_faults() { faults_on_ = false; }
 
-    // Everything that happens is mixed into the trace.
+    // Mixes an event into the trace.
     void note(uint64_t what) noexcept;
     uint64_t trace() const noexcept { return trace_; }
 
@@ -170,8 +171,8 @@ class World {
     Random random_;
     uint64_t trace_ = 0xcbf29ce484222325u;
     uint64_t scheduled_ = 0;
-    uint32_t turns_ = 0;          // since time moved
-    std::set<std::string> busy_;  // nodes that had work in the last of too many turns
+    uint32_t turns_ = 0;          // since time last advanced
+    std::set<std::string> busy_;  // nodes that had work in the last turns before a livelock
     bool faults_on_ = true;
     std::vector<std::unique_ptr<Node>> nodes_;
     std::vector<Event> events_;  // heap by Later
