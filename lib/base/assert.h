@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WSS_ASSERT: programmer errors only (never reachable from outside bytes); stays on in release builds.
+// WSS_ASSERT: for programmer errors only; input from outside must never reach it. Active in release builds
+// too.
 #pragma once
 
 namespace wss {

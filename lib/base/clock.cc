@@ -16,7 +16,7 @@ Nanoseconds SystemClock::now() noexcept {
     return {int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec};
 }
 
-// splitmix64 spreads a small seed over the generator's 256 bits, as its authors advise.
+// splitmix64 expands a small seed to the generator's 256 bits, as its authors recommend.
 static uint64_t splitmix(uint64_t& state) {
     uint64_t z = (state += 0x9e3779b97f4a7c15u);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -49,7 +49,7 @@ uint64_t Random::next() noexcept {
 
 uint64_t Random::below(uint64_t bound) noexcept {
     if (bound == 0) return 0;
-    // Lemire's multiply-shift; rejection keeps it unbiased.
+    // Lemire's multiply-shift; the rejection keeps it unbiased.
     uint64_t threshold = -bound % bound;
     for (;;) {
         unsigned __int128 product = static_cast<unsigned __int128>(next()) * bound;

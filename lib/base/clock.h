@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seams of time and chance. Code above the fabric asks these, never the operating system, so that the
-// deterministic simulation can drive it: the code simulated is the code shipped.
+// The seams of time and randomness. Code above the fabric uses these, never the operating system directly, so
+// that the deterministic simulation can drive it: the simulated code is the shipped code.
 //
 // Thread-safety: SystemClock is stateless. A Random belongs to one thread.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace wss {
 
-// A point in, or a length of, monotonic time.
+// A point in monotonic time, or a duration.
 struct Nanoseconds {
     int64_t count = 0;
     auto operator<=>(const Nanoseconds&) const = default;
@@ -39,8 +39,8 @@ class SystemClock final : public Clock {
     Nanoseconds now() noexcept override;  // CLOCK_MONOTONIC
 };
 
-// xoshiro256**: a full 64-bit generator, the same sequence from the same seed everywhere (std:: distributions
-// are not).
+// xoshiro256**: a full 64-bit generator. The same seed gives the same sequence everywhere (std::
+// distributions do not).
 class Random {
   public:
     explicit Random(uint64_t seed) noexcept;

@@ -15,7 +15,7 @@ std::vector<const CLI::App*> visible_commands(const CLI::App& app) {
     return app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); });
 }
 
-// The options that may stand after a command: its own, and those of the commands it belongs to.
+// The options that may follow a command: its own, and those of its parent commands.
 std::vector<const CLI::Option*> options_at(const CLI::App& command) {
     std::vector<const CLI::Option*> options;
     for (const CLI::App* level = &command; level != nullptr; level = level->get_parent())
@@ -30,7 +30,7 @@ const CLI::Option* find_option(const CLI::App& command, const std::string& word)
     return nullptr;
 }
 
-// Of an option that takes one of several words: its type reads "TEXT:{one,another}".
+// Values of an option that takes one of several words: its type name is "TEXT:{one,another}".
 std::vector<std::string> values_of(const CLI::Option& option) {
     const std::string type = option.get_type_name();
     const size_t begin = type.find('{');
@@ -39,10 +39,10 @@ std::vector<std::string> values_of(const CLI::Option& option) {
     return CLI::detail::split(type.substr(begin + 1, end - begin - 1), ',');
 }
 
-// The command line up to the word that is being typed.
+// State after the words before the one that is being typed.
 struct Place {
     const CLI::App* command;
-    const CLI::Option* awaits_value = nullptr;  // the word before is this option
+    const CLI::Option* awaits_value = nullptr;  // the previous word is this option
 };
 
 void advance(Place& place, const std::string& word) {

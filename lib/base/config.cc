@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file that knows toml++.
+// The only file that includes toml++.
 #include "lib/base/config.h"
 
-// The library asserts what it then handles: "[$]" would abort instead of being an error with a line number.
-// And under NDEBUG it would tell the compiler that such bytes never come.
+// The library asserts conditions that it then handles: "[$]" would abort the program instead of being an
+// error with a line number. Under NDEBUG it would tell the compiler that such bytes never occur.
 #undef NDEBUG
 #define TOML_ASSERT(expression) static_assert(true)
 #define TOML_EXCEPTIONS 0
@@ -13,8 +13,8 @@
 #include <algorithm>
 #include <fstream>
 
-// Its tables of letters call places unreachable that letters beyond ASCII do reach; there the answer is to be
-// "no".
+// The library's tables of letters mark places as unreachable that letters beyond ASCII do reach; the result
+// there must be "no".
 // clang-format off: the order matters
 #include <toml++/impl/preprocessor.h>
 #undef TOML_UNREACHABLE
@@ -31,7 +31,7 @@
 
 namespace wss {
 
-// Larger files are not configurations of ours; a device file would never end.
+// Larger files are not configurations; a device file would never end.
 constexpr size_t kFileMax = 4 << 20;
 
 void ConfigSchema::text(std::string key, std::string& value, Check check) {
@@ -56,7 +56,7 @@ void ConfigSchema::required() {
     rows_.back().required = true;
 }
 
-// One descent through a document, side by side with its schema.
+// Traverses a document together with its schema.
 struct ConfigWalk {
     const std::string& path;
 

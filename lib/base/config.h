@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Configuration files: one TOML file per program.
 //
-// A program describes its keys by rows that point into its own plain struct; read() parses the file, checks
-// every value and fills the struct. Each error names file, line and key ("wss.toml:12: volume[0].size: ..."),
-// and a key that nobody asked for is an error too: a misspelt limit must not be silently without effect.
+// A program describes its keys by rows that point into its own plain struct. read_file() parses the file,
+// checks every value and fills the struct. Each error names file, line and key ("wss.toml:12: volume[0].size:
+// ..."). An unknown key is an error too: a misspelt limit must not be silently ignored.
 //
 //   ConfigSchema schema;
 //   schema.text("control", config.control);
 //   schema.number("reactors", config.reactors, 0, 64);
-//   schema.tables("volume", [&](ConfigSchema& row) { ... row.size("size",
-//   config.volumes.emplace_back().size); }); WSS_TRY(schema.read_file(path));
+//   schema.tables("volume", [&](ConfigSchema& row) {
+//       row.size("size", config.volumes.emplace_back().size);
+//   });
+//   WSS_TRY(schema.read_file(path));
 //
-// On an error the struct is left partly filled: throw it away.
-// Thread-safety: none; a schema belongs to one thread and dies before what it points to.
+// After an error the struct is partly filled: discard it.
+// Thread-safety: none; a schema belongs to one thread and must not outlive the objects that it points to.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +30,8 @@ namespace wss {
 
 class ConfigSchema {
   public:
-    // Describes one table of an array of tables ("[[volume]]"). What it points to must stay where it is until
-    // the next call.
+    // Describes one table of an array of tables ("[[volume]]"). The objects that its rows point to must not
+    // move until the next call.
     using Describe = std::function<void(ConfigSchema& row)>;
     // A further check of one value; its error is reported with file, line and key.
     using Check = std::function<Status()>;
@@ -42,7 +44,7 @@ class ConfigSchema {
     // A text or an array of texts.
     void texts(std::string key, std::vector<std::string>& values);
     void tables(std::string key, Describe describe);
-    // The key just described must be there.
+    // Makes the key that was described last mandatory.
     void required();
 
     Status read_file(const std::string& path) const;

@@ -15,7 +15,7 @@ bool usable(cpu_set_t& cpus) {
     return sched_getaffinity(0, sizeof cpus, &cpus) == 0;
 }
 
-// "4-7" or "2" at the start of `text`, which loses it.
+// Parses "4-7" or "2" at the start of `text` and removes it.
 bool take_range(std::string_view& text, int& first, int& last) {
     const char* end = text.data() + text.size();
     auto [after, error] = std::from_chars(text.data(), end, first);

@@ -11,13 +11,14 @@
 
 namespace wss {
 
-// In the order given. kInvalid: not of that form, one twice, or one that this process may not use.
+// Returns the processors in the given order. kInvalid: wrong form, a repeated processor, or one that this
+// process may not use.
 Result<std::vector<int>> parse_cpus(std::string_view text);
 
-// How many processors this process may use; at least 1.
+// Number of processors that this process may use; at least 1.
 int usable_cpus();
 
-// The thread runs there and nowhere else.
+// Makes the thread run on processor `cpu` only.
 Status pin_thread(pthread_t thread, int cpu);
 
 }  // namespace wss

@@ -35,7 +35,7 @@ uint64_t descriptors_left() noexcept {
     uint64_t open = 0;
     while (const dirent* entry = readdir(directory)) open += entry->d_name[0] != '.';
     closedir(directory);
-    --open;  // that of the directory
+    --open;  // the descriptor of the directory itself
     return limit - std::min(open, limit);
 }
 

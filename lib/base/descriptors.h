@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// The budget of file descriptors: peers may take most of them, never the last ones.
+// The budget of file descriptors: peers may use most of them, never the last ones.
 //
-// Thread-safety: functions.
+// Thread-safety: all functions.
 #pragma once
 
 #include <cstdint>
 
 namespace wss {
 
-// Kept free of peers' sockets, for what the process itself has to open: control clients, volumes, the state
-// file.
+// Reserved for descriptors that the process itself opens: control clients, volumes, the state file.
 constexpr uint64_t kDescriptorReserve = 128;
 
-// Raises the soft limit of open files to the hard one: shells and service managers start programs with 1024
-// for the sake of select(), which nothing here calls. Returns the limit that counts.
+// Raises the soft limit of open files to the hard one. Shells and service managers start programs with 1024
+// because of select(), which this project does not use. Returns the resulting limit.
 uint64_t raise_descriptor_limit() noexcept;
 
-// … of the present limit: of a very small one the reserve is a quarter.
+// The reserve under the present limit: at most a quarter of it.
 uint64_t descriptor_reserve() noexcept;
 
-// How many more the process can open. Reads /proc/self/fd; without that there is no limit.
+// Number of descriptors that the process can still open. Reads /proc/self/fd; without it returns
+// RLIM_INFINITY.
 uint64_t descriptors_left() noexcept;
 
-// Whether `fd`, opened for a peer a moment ago, leaves the reserve untouched. The kernel gives the lowest
-// number that is free, so that the number shows how many are open.
+// True when `fd`, just opened for a peer, leaves the reserve untouched. The kernel assigns the lowest free
+// number, so that the number shows how many are open.
 bool within_descriptor_budget(int fd) noexcept;
 
 }  // namespace wss

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Status as errno, for interfaces that speak it (the C APIs).
+// Status as errno, for interfaces that use it (the C APIs).
 #pragma once
 
 #include <string_view>
@@ -8,11 +8,11 @@
 
 namespace wss {
 
-// The errno that the status carries, else the one nearest to its code; 0 for ok.
+// The errno that the status carries, else the closest one for its code; 0 for ok.
 int errno_of(const Status& status);
 
-// What the operator can do where a file could not be written for this reason: "; make room …". Empty where
-// the errno's own words suffice.
+// Advice for the operator when a file could not be written because of `error`: "; make room …". Empty where
+// the text of the errno suffices.
 std::string_view advice_on_write(int error);
 
 }  // namespace wss

@@ -32,7 +32,7 @@ Status file_error(const std::string& path, const char* doing) {
     return Status::from_errno(errno, fmt::format("{}: cannot {}{}", path, doing, advice_on_write(errno)));
 }
 
-// write() may take less than it was given: of a full disk it takes what fits, and only the next call fails.
+// write() may write only a part: on a full disk it writes what fits, and only the next call fails.
 Status write_all(const Descriptor& file, const std::string& path, std::string_view text) {
     while (!text.empty()) {
         const ssize_t written = ::write(file.get(), text.data(), text.size());
@@ -44,8 +44,8 @@ Status write_all(const Descriptor& file, const std::string& path, std::string_vi
     return Status::ok();
 }
 
-// What was there stays accessible to whom it was: root may write a file for a service of another user.
-// Without the right to give it away it is ours.
+// The new file gets owner and mode of the old one, so that users of the old one keep access: root may write a
+// file for a service of another user. Without the right to change the owner the file is ours.
 Status keep_owner(const Descriptor& file, const std::string& beside, const std::string& path) {
     struct stat old {};
     if (lstat(path.c_str(), &old) != 0 || !S_ISREG(old.st_mode)) return Status::ok();
@@ -55,7 +55,7 @@ Status keep_owner(const Descriptor& file, const std::string& beside, const std::
     return Status::ok();
 }
 
-// A new file: one that stands there is what a crash left, or a link that somebody else placed.
+// Creates a new file. One with that name is a leftover of a crash, or a link that somebody placed there.
 Status write_beside(const std::string& beside, const std::string& path, std::string_view text) {
     if (::unlink(beside.c_str()) != 0 && errno != ENOENT) return file_error(beside, "remove it");
     Descriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -91,7 +91,7 @@ Result<std::string> read_file(const std::string& path, size_t max) {
 }
 
 Status replace_file(const std::string& path, std::string_view text) {
-    // First: nothing but the disk itself fails once the file has been replaced.
+    // Open the folder first: once the file is replaced, only the disk itself may fail.
     const std::string folder = std::filesystem::path(path).parent_path().string();
     Descriptor directory(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!directory) return file_error(path, "open its folder");

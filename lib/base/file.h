@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small files of our own: read whole, and replaced so that a crash leaves the old text or the new one.
+// Small files of this project: read as a whole, and replaced so that a crash leaves the old or the new text.
 //
-// Thread-safety: functions; two threads must not replace one file at a time (they would share its ".new").
+// Thread-safety: functions. Two threads must not replace one file at the same time (they would share its
+// ".new").
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 
 namespace wss {
 
-// A file descriptor that closes itself.
+// Owns a file descriptor and closes it.
 class Descriptor {
   public:
     Descriptor() = default;
@@ -30,15 +31,15 @@ class Descriptor {
     int fd_ = -1;
 };
 
-// Appends what an open file holds from its position on. kInvalid when that is more than `max` bytes.
+// Appends the rest of an open file from its position on. kInvalid when that is more than `max` bytes.
 Status read_rest(const Descriptor& file, const std::string& path, size_t max, std::string& text);
 
-// The whole of a file. sys_errno() is ENOENT when there is none.
+// Returns the content of a file. sys_errno() is ENOENT when there is none.
 Result<std::string> read_file(const std::string& path, size_t max);
 
-// Ok only when `text` is on the medium under that name (written beside it, synced, renamed, its folder
-// synced), with the owner and mode of the file that it replaces, else mode 600. Otherwise the file is as it
-// was, or holds `text` but may lose it to a power cut.
+// Succeeds only when `text` is on the medium under that name (written to a second file, synced, renamed,
+// folder synced), with owner and mode of the replaced file, else mode 600. After a failure the file is
+// unchanged, or has `text` but may lose it in a power cut.
 Status replace_file(const std::string& path, std::string_view text);
 
 }  // namespace wss

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gate: the lifetime of an object that can be removed while work refers to it.
+// Gate: lifetime of an object that can be removed while users refer to it.
 //
-// Whoever refers to the object holds its gate: a request, a timer, a posted task, a captured reference. The
-// owner closes the gate when the object is to go, and frees it when the gate reports that the last holder has
-// left. After close() nobody enters. A holder may still let in what belongs to its own work
-// (Holder::share()), so that a step that was begun can be finished.
+// Each user of the object (a request, a timer, a posted task, a captured reference) holds its gate. The owner
+// closes the gate to remove the object, and frees it when the gate reports that the last holder has left.
+// After close() there are no new holders, except by Holder::share(): a holder may admit others for its own
+// operation, so that an operation that has begun can be finished.
 //
 //   open ─close()─▶ closing ─the last holder leaves─▶ drained: `done` is called, once
 //
 // Thread-safety: none; a gate and its holders belong to one thread.
-// Lifetime: the destructor asserts that nobody is inside. `done` may destroy the gate.
-// Allocation: none to enter, to share and to leave; close() keeps `done`.
+// Lifetime: the destructor asserts that there are no holders. `done` may destroy the gate.
+// Allocation: none to enter, share or leave; close() stores `done`.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace wss {
 
 class Gate {
   public:
-    // One place inside; empty when the gate was closed, or after a move.
+    // One use of the object; empty when the gate was closed, or after a move.
     class Holder {
       public:
         Holder() = default;
@@ -39,7 +39,7 @@ class Gate {
         void release() noexcept {
             if (Gate* gate = std::exchange(gate_, nullptr)) gate->leave();
         }
-        // One place more, also when the gate is closed. Requires that this one is not empty.
+        // Returns another holder, also when the gate is closed. REQUIRES that this one is not empty.
         Holder share() const noexcept {
             WSS_ASSERT(gate_ != nullptr, "only a holder can let others in");
             ++gate_->count_;
@@ -62,7 +62,7 @@ class Gate {
         ++count_;
         return Holder(this);
     }
-    // `done` is called when nobody is inside: now, or from the release of the last holder.
+    // Calls `done` when there are no holders: now, or from the release of the last one.
     void close(std::function<void()> done) {
         WSS_ASSERT(!closed_, "a gate is closed once");
         closed_ = true;
@@ -76,7 +76,7 @@ class Gate {
   private:
     void leave() noexcept {
         if (--count_ > 0 || !closed_) return;
-        // Not a member any more when it runs: it may destroy the gate.
+        // Moved out of the member first: it may destroy the gate.
         if (auto done = std::exchange(done_, nullptr)) done();
     }
 

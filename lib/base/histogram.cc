@@ -7,7 +7,7 @@
 
 namespace wss {
 
-// Values below 2 * kSteps have a step each; above, each power of two has kSteps steps.
+// Values below 2 * kSteps have one step each; above, each power of two has kSteps steps.
 constexpr uint64_t kSteps = uint64_t{1} << Histogram::kBits;
 
 static size_t index_of(uint64_t value) {
@@ -16,7 +16,7 @@ static size_t index_of(uint64_t value) {
     return (shift << Histogram::kBits) + (value >> shift);
 }
 
-// The highest value that shares the step `index`.
+// The highest value in step `index`.
 static uint64_t highest_of(size_t index) {
     if (index < 2 * kSteps) return index;
     unsigned shift = static_cast<unsigned>(index >> Histogram::kBits) - 1;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A histogram with a bounded relative error, after HdrHistogram: 2^kBits linear steps per power of two, so
-// that a value is known to better than 0.1 % from 1 to kHighest whatever its size, in constant time and
-// constant memory.
+// A histogram with a bounded relative error, after HdrHistogram: 2^kBits linear steps per power of two. Every
+// value from 1 to kHighest has an error below 0.1 %, in constant time and memory.
 //
-// Thread-safety: none; each thread records into its own, merge() adds them up.
+// Thread-safety: none; each thread records into its own, and merge() adds them up.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +25,8 @@ class Histogram {
     uint64_t max() const { return max_; }
     double mean() const;
     double stddev() const;
-    // The smallest recorded value (of its step the highest) that at least `percent` of all values do not
-    // exceed.
+    // The smallest value that at least `percent` of the recorded values do not exceed, rounded up to the end
+    // of its step.
     uint64_t percentile(double percent) const;
 
   private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HMAC-SHA-256, comparison in constant time, unpredictable bytes: the only door to libcrypto.
+// HMAC-SHA-256, comparison in constant time, unpredictable bytes, wiped secrets.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -14,17 +14,17 @@ namespace wss {
 
 using Digest = std::array<std::byte, 32>;
 
-// Of `parts`, one behind the other. The key may be of any length.
+// Digest of the concatenation of `parts`. The key may have any length.
 Digest hmac_sha256(std::string_view key, std::span<const std::span<const std::byte>> parts);
 
-// Takes the same time whether the first or the last byte differs, or none: how long a wrong guess took tells
-// nothing about how good it was.
+// Takes the same time for equal and different bytes, wherever they differ, so that the time does not show how
+// close a guess was.
 bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::byte> b);
 
-// From the operating system; ends the process when that has none, which Linux says cannot be.
+// Random bytes from the operating system. Ends the process on failure, which Linux excludes.
 void fill_unpredictable(std::span<std::byte> bytes);
 
-// Bytes that are overwritten when they are no longer needed, and that no formatter prints.
+// Bytes that are wiped when no longer needed, and that no formatter prints.
 class Secret {
   public:
     Secret() = default;
@@ -41,7 +41,7 @@ class Secret {
         return *this;
     }
 
-    // For whoever computes with it; never for a text.
+    // For computations only, never for a text.
     std::string_view bytes() const { return bytes_; }
     bool empty() const { return bytes_.empty(); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Standard error as the service manager connects it: lines written there reach the journal, which removes a
-// prefix "<N>" and stores it as the line's priority (sd-daemon(3)).
+// Standard error as the service manager connects it: lines go to the journal, which removes a prefix "<N>"
+// and stores it as the line's priority (sd-daemon(3)).
 //
 // Thread-safety: is_standard_error() from any thread.
 #pragma once
@@ -11,7 +11,7 @@ namespace wss::journal {
 
 inline constexpr std::string_view kError = "<3>", kWarning = "<4>", kInfo = "<6>", kDebug = "<7>";
 
-// True if JOURNAL_STREAM names the file that standard error is: the variable alone says nothing, because
+// True if JOURNAL_STREAM names the file of standard error. The variable alone proves nothing, because
 // children inherit it whatever their standard error is.
 bool is_standard_error() noexcept;
 

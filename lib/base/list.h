@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// List: an intrusive doubly linked list. An element is linked through a ListNode that it inherits, so that
-// queueing a request allocates nothing. An element is in at most one list per node; unlinking needs no list.
+// List: an intrusive doubly linked list. An element is linked through a ListNode base class, so that queueing
+// a request allocates nothing. An element is in at most one list per node. Unlinking does not need the list.
 //
 // Thread-safety: none; a list and its elements belong to one thread.
-// Ownership: the list owns nothing. A node asserts that it is unlinked when it dies.
+// Ownership: the list owns nothing. The destructor of a node asserts that it is unlinked.
 #pragma once
 
 #include <cstddef>
@@ -54,7 +54,7 @@ class List {
     T* back() { return empty() ? nullptr : element(head_.previous_); }
     void push_back(T& item) { insert_before(&head_, &static_cast<Node&>(item)); }
     void push_front(T& item) { insert_before(head_.next_, &static_cast<Node&>(item)); }
-    // `before`: an element of this list.
+    // `before` must be an element of this list.
     void insert(T& before, T& item) { insert_before(&static_cast<Node&>(before), &static_cast<Node&>(item)); }
     T* pop_front() {
         if (empty()) return nullptr;
@@ -67,7 +67,7 @@ class List {
         while (T* item = other.pop_front()) push_back(*item);
     }
 
-    // The current element may be unlinked or destroyed by `visit`; others must not.
+    // `visit` may unlink or destroy the current element, but no other.
     template <typename Visit>
     void for_each(Visit&& visit) {
         for (Node* node = head_.next_; node != &head_;) {

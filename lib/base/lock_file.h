@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that exist to be locked (flock).
+// Files for locks (flock).
 //
-// Thread-safety: a function.
+// Thread-safety: all functions.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace wss {
 
-// Opens the file, or makes it with mode 600. No link is followed, and the file is ours alone: whoever else
-// can open it could lock it for ever (another user, a group, a holder of another name).
+// Opens the file, or creates it with mode 600. Does not follow links. Fails if anyone else can open the file
+// (another user, a group, a process with another link to it), because that process could lock it for ever.
 Result<Descriptor> open_lock_file(const std::string& file);
 
 }  // namespace wss

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file that knows spdlog.
+// The only file that includes spdlog.
 #include "lib/base/log.h"
 
 #include <spdlog/pattern_formatter.h>
@@ -27,7 +27,7 @@ static spdlog::level::level_enum spdlog_level(Level level) {
     return spdlog::level::off;
 }
 
-// %P in a pattern: the priority of a line, as the journal takes it off again.
+// %P in a pattern: the priority of a line, in the form that the journal removes again.
 class JournalPriority final : public spdlog::custom_flag_formatter {
   public:
     void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
@@ -53,7 +53,7 @@ class JournalPriority final : public spdlog::custom_flag_formatter {
     }
 };
 
-// The journal keeps time and priority of each line beside it; elsewhere the line shows them.
+// The journal stores time and priority of each line separately; elsewhere the line contains them.
 static std::unique_ptr<spdlog::formatter> make_formatter() {
     auto formatter = std::make_unique<spdlog::pattern_formatter>();
     if (journal::is_standard_error())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log, for the administrator: what happened, to which object, what to do. One line per event, to standard
-// error. Nothing on the datapath logs; what a peer can trigger goes through a LogLimiter.
+// The log, for the administrator: the event, the object, and what to do. One line per event, to standard
+// error. The datapath does not log. Lines that a peer can trigger go through a Limiter or SourceLimiter.
 //
 // Thread-safety: all functions may be called from any thread.
 #pragma once
@@ -40,7 +40,7 @@ void error(fmt::format_string<Args...> format, Args&&... args) {
     if (enabled(Level::kError)) write(Level::kError, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Lets through at most `burst` events per second: a peer must not be able to fill the disk with our log.
+// Allows at most `burst` events per second, so that a peer cannot fill the disk with the log.
 class Limiter {
   public:
     explicit constexpr Limiter(uint32_t burst) : burst_(burst) {}
@@ -48,7 +48,7 @@ class Limiter {
 
   private:
     const uint32_t burst_;
-    std::atomic<uint64_t> second_and_count_{0};  // seconds << 32 | events; races only blur the limit
+    std::atomic<uint64_t> second_and_count_{0};  // seconds << 32 | events; races only make the limit inexact
 };
 
 }  // namespace wss::log

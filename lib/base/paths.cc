@@ -23,15 +23,15 @@ constexpr std::string_view kSuffix = ".sock";
 std::string default_control_path() {
     if (geteuid() == 0) return fmt::format("{}/target.sock", kServiceSockets);
     const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-    // su and sudo may leave that of another user.
+    // su and sudo may leave the variable of another user.
     struct stat info {};
     if (runtime != nullptr && *runtime == '/' && stat(runtime, &info) == 0 && info.st_uid == geteuid())
         return fmt::format("{}/wss-target.sock", runtime);
     return fmt::format("/tmp/wss-target-{}.sock", geteuid());
 }
 
-// Whether a service listens there. One that was killed leaves its socket, which refuses connections; one that
-// this user may not connect to does run.
+// True when a service listens there. A killed service leaves its socket, which refuses connections. A service
+// that this user may not connect to counts as running.
 static bool is_alive(const std::string& path) {
     struct stat info {};
     if (stat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return false;
@@ -42,7 +42,7 @@ static bool is_alive(const std::string& path) {
            errno != ECONNREFUSED;
 }
 
-// The names of the services that run with sockets in `folder`, in order.
+// Sorted names of the running services with sockets in `folder`.
 static std::vector<std::string> services_in(const std::string& folder) {
     std::vector<std::string> names;
     std::error_code error;

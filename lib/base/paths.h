@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where programs meet on this machine when nobody says otherwise.
+// Default places of sockets on this machine.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace wss {
 
-// Sockets of the services: kServiceSockets/NAME.sock.
+// Sockets of services: kServiceSockets/NAME.sock.
 inline constexpr const char* kServiceSockets = "/run/wss";
 
-// Where wss-target makes its control socket: /run/wss/target.sock for root, in the user's own run-time folder
-// for others.
+// Default control socket of wss-target: /run/wss/target.sock for root; for other users wss-target.sock in
+// XDG_RUNTIME_DIR if that is theirs, else /tmp/wss-target-UID.sock.
 std::string default_control_path();
 
-// The control socket that a tool means by `given`:
-//   a path        that path
+// Finds the control socket for the argument `given` of a tool:
+//   a path        that path (it has a '/', or ends in .sock)
 //   a name        the socket of the service of that name, FOLDER/NAME.sock
 //   nothing       FOLDER/target.sock, else the only socket of the folder, else the user's own. Sockets that
 //                 refuse connections do not count. With several sockets the error lists their names.

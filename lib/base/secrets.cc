@@ -15,10 +15,10 @@ namespace wss {
 
 namespace {
 
-// The longest lines, as many as there may be.
+// Maximum number of lines of maximum length.
 constexpr off_t kFileMax = kSecretsMax * (kInitiatorNameMax + 1 + kSecretMax + 1);
 
-// Overwritten when done with: it held every secret of the file.
+// Wipes its bytes at the end: they held every secret of the file.
 struct Text {
     std::string bytes;
     ~Text() { OPENSSL_cleanse(bytes.data(), bytes.size()); }
@@ -44,7 +44,7 @@ Status read_checked(const std::string& path, Text& text) {
     if (!file || fstat(file.get(), &facts) != 0)
         return Status::from_errno(errno, fmt::format("{}: cannot read the secrets", path));
     WSS_TRY(check_file(path, facts));
-    // Room for all at once: growing would leave copies of secrets behind.
+    // Reserve all at once: growing would leave copies of secrets behind.
     text.bytes.reserve(static_cast<size_t>(kFileMax) + 65536);
     return read_rest(file, path, static_cast<size_t>(kFileMax), text.bytes);
 }
@@ -133,7 +133,7 @@ Result<NamedSecret> read_own_secret(const std::string& path) {
 
 std::string make_secret_line(std::string_view name) {
     constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    constexpr size_t kCharacters = 43;  // of six bits: 256 bits and two
+    constexpr size_t kCharacters = 43;  // of six bits each: 256 bits and two
     std::array<std::byte, kCharacters> chance;
     fill_unpredictable(chance);
     std::string line(name);

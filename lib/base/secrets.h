@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of secrets: lines `NAME:SECRET`, where NAME is an initiator's. Blank lines and those that begin with
-// '#' are skipped. A target's file has a line for each initiator that it knows, or two, while that changes
-// from one secret to another; an initiator's file has its own.
+// Files of secrets: lines `NAME:SECRET`, where NAME is an initiator name. Blank lines and lines that begin
+// with '#' are skipped. A target's file has a line for each known initiator, or two lines during a change of
+// its secret. An initiator's file has only its own line.
 //
-// Nobody but the owner may be able to read or write such a file; one that others can is refused, because what
-// it holds must be taken for known. Errors name file and line, never what stands there.
+// Only the owner may be able to read or write such a file. Other files are refused, because their secrets
+// must be considered known. Errors name file and line, never the content.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ constexpr size_t kInitiatorNameMax = 63;
 constexpr size_t kSecretMin = 16;
 constexpr size_t kSecretMax = 256;
 constexpr size_t kSecretsPerName = 2;
-// A file of more is not one of ours.
+// A file with more is not a secrets file.
 constexpr size_t kSecretsMax = 4096;
 
 struct NamedSecret {
@@ -31,14 +31,14 @@ struct NamedSecret {
 // 1 to 63 of A-Z a-z 0-9 . _ -, not starting with '.' or '-'.
 Status check_initiator_name(std::string_view name);
 
-// A name has at most kSecretsPerName lines. An empty file is an error: nobody could log in.
+// A name has at most kSecretsPerName lines. An empty file is an error: no initiator could log in.
 Result<std::vector<NamedSecret>> read_secrets(const std::string& path);
-// The only one of an initiator's file.
+// Returns the only secret in an initiator's file.
 Result<NamedSecret> read_own_secret(const std::string& path);
-// The text of such a file; `path` for the messages.
+// Parses the text of such a file; `path` is for messages.
 Result<std::vector<NamedSecret>> parse_secrets(std::string_view text, const std::string& path);
 
-// A fresh line for NAME, of 256 bits of chance.
+// Returns a new line for `name` with 256 random bits.
 std::string make_secret_line(std::string_view name);
 
 }  // namespace wss

@@ -7,7 +7,7 @@ namespace wss {
 
 constexpr std::string_view kUnits = "KMGTP";
 
-// The power of 1024 that `suffix` stands for, -1 when it is no unit.
+// The power of 1024 for `suffix`; -1 for an unknown unit.
 static int exponent_of(std::string_view suffix) {
     if (suffix.empty() || suffix == "B" || suffix == "b") return 0;
     size_t index = kUnits.find(static_cast<char>(suffix[0] & ~0x20));
@@ -30,7 +30,7 @@ Result<uint64_t> parse_size(std::string_view text) {
         return failure(Code::kInvalid, "'{}' is no size: the unit is one of K, M, G, T, P (for example 64M)",
                        text);
     int shift = 10 * exponent;
-    // 2^63 - 1 is where the kernel's file offsets end.
+    // The kernel's file offsets end at 2^63 - 1.
     if (number > (static_cast<uint64_t>(INT64_MAX) >> shift))
         return failure(Code::kInvalid, "size '{}' is too large: at most 2^63 bytes", text);
     return number << shift;

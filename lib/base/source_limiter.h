@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many log lines strangers may cause.
+// Limits the log lines that unauthenticated peers can cause.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace wss::log {
 
-// As Limiter, for each source (a host, a process) by itself, so that one that floods the log does not silence
-// the others; all together write no more than kSourcesLimit lines a second. What was left out of a source is
-// counted in a line when it may write again.
+// As Limiter, but per source (a host, a process), so that a source that floods the log does not silence
+// others. All sources together write at most kSourcesLimit lines per second. When a source may write again, a
+// line reports the number of its suppressed lines.
 //
-// Thread-safety: a lock; for the control plane.
+// Thread-safety: locks; for the control plane.
 class SourceLimiter {
   public:
     static constexpr uint32_t kSourcesLimit = 100;
@@ -38,7 +38,7 @@ class SourceLimiter {
     Limiter all_;
     mutable std::mutex m_;
     std::map<std::string, Window, std::less<>> windows_;  // guarded by m_
-    Window others_;                                       // guarded by m_; of sources beyond kSourcesMax
+    Window others_;                                       // guarded by m_; for sources beyond kSourcesMax
 };
 
 }  // namespace wss::log

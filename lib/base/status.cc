@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of Status, and the end of a failed assertion.
+// Texts of Status, and the end of a failed assertion.
 #include "lib/base/status.h"
 
 #include <cerrno>

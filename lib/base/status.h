@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Status and Result: how every function of WSS reports failure.
+// Status and Result: how functions of WSS report failure.
 //
-// A Status is ok or a code, an optional errno and a sentence for people ("what failed, on which object, what
-// to do"). Functions of lib/ do not throw; a datapath that cannot afford text passes Code or an enum of its
-// own.
+// A Status is ok, or a code with an optional errno and a sentence for people (what failed, on which object,
+// what to do). Functions of lib/ do not throw. A datapath that cannot afford text returns Code or its own
+// enum.
 //
 // Thread-safety: values; share like any other value.
 #pragma once
@@ -23,20 +23,20 @@ namespace wss {
 
 enum class Code : uint8_t {
     kOk = 0,
-    kInvalid,      // the caller's or the peer's data is wrong
-    kNotFound,     // no object of that name
-    kExists,       // there is one already
+    kInvalid,      // data of the caller or the peer is wrong
+    kNotFound,     // no object has that name
+    kExists,       // the object exists already
     kBusy,         // in use; try later or stop the user
     kExhausted,    // a limit was reached: credits, memory, queue slots
-    kUnavailable,  // the peer, device or network is not there (now)
-    kTimedOut,     // a bound in time was reached
+    kUnavailable,  // peer, device or network is not available (now)
+    kTimedOut,     // a time limit was reached
     kClosed,       // the object is closing or closed
-    kRefused,      // the peer said no
+    kRefused,      // the peer refused
     kPermission,   // not allowed
-    kUnsupported,  // this fabric, device or build cannot
+    kUnsupported,  // not supported by this fabric, device or build
     kIo,           // the medium failed
     kNoSpace,      // the medium is full
-    kInternal,     // a bug of ours
+    kInternal,     // a bug of this project
 };
 
 std::string_view to_string(Code code);
@@ -47,7 +47,7 @@ class [[nodiscard]] Status {
     explicit Status(Code code, std::string text = {}) : code_(code), text_(std::move(text)) {}
 
     static Status ok() { return {}; }
-    // `text` says what failed; the errno's own words are appended by to_string().
+    // `text` describes what failed; to_string() appends the text of the errno.
     static Status from_errno(int error, std::string text);
 
     bool is_ok() const { return code_ == Code::kOk; }
@@ -57,7 +57,7 @@ class [[nodiscard]] Status {
     const std::string& text() const { return text_; }
     std::string to_string() const;
 
-    // The same failure seen from further away: "outer: inner".
+    // The same failure in a wider context: "outer: inner".
     Status within(std::string_view outer) const;
 
   private:
@@ -71,7 +71,7 @@ Status failure(Code code, fmt::format_string<Args...> format, Args&&... args) {
     return Status(code, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// A value or the Status that says why there is none. Never holds an ok Status.
+// A value, or the Status with the reason for its absence. Never holds an ok Status.
 template <typename T>
 class [[nodiscard]] Result {
   public:
@@ -96,7 +96,7 @@ class [[nodiscard]] Result {
     std::variant<T, Status> state_;
 };
 
-// Returns the failure of `expression` from the enclosing function.
+// Returns from the enclosing function with the failure of `expression`.
 #define WSS_TRY(expression)                                                             \
     do {                                                                                \
         if (::wss::Status try_status_ = (expression); !try_status_) return try_status_; \

@@ -8,10 +8,10 @@
 
 namespace wss {
 
-// Words longer than this are not typing errors of ours, and the work is quadratic.
+// Longer words are not typing errors, and the computation is quadratic.
 constexpr size_t kWordMax = 64;
 
-// Insertions, deletions, replacements, and swaps of neighbours, each counting one (optimal string alignment).
+// Counts insertions, deletions, replacements, and swaps of neighbours (optimal string alignment).
 static size_t distance(std::string_view a, std::string_view b) {
     std::vector<size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
     std::iota(row.begin(), row.end(), size_t{0});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// "Did you mean ...": the known word that a mistyped one is closest to.
+// "Did you mean ...": the known word closest to a mistyped one.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace wss {
 
-// ", did you mean 'X'?" or, when nothing is close, "; known: A, B, C" - to be appended to an error.
+// Returns ", did you mean 'X'?" or, when no word is close, "; known: A, B, C", to be appended to an error.
 std::string suggestion(std::string_view word, const std::vector<std::string_view>& known);
 
 }  // namespace wss

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Repeated measurements of one thing: which value to report, and how much to believe it.
+// Statistics of repeated measurements: which value to report, and how reliable it is.
 #pragma once
 
 #include <vector>
@@ -16,19 +16,19 @@ struct Interval {
     double low = 0, high = 0;
 };
 
-// Of an even number of values the median is the mean of the middle two; of none all is zero.
+// For an even number of values the median is the mean of the middle two; without values all members are zero.
 Summary summarise(std::vector<double> values);
 
-// Of things measured in turns (the n-th value of each is of turn n): the ratios of each turn's value to the
-// smallest of the same turn among `bounds`. What disturbs a machine for longer than a turn disturbs all of
-// the turn and cancels out; in a ratio of medians, which are of different turns, it does not. Turns that one
-// of them lacks, or has nothing above zero in, do not count.
+// For quantities that are measured in turns (the n-th value of each belongs to turn n): ratios of each turn's
+// value to the smallest one of `bounds` in the same turn. A disturbance of the machine that is longer than a
+// turn affects all values of the turn and cancels out; in a ratio of medians, which come from different
+// turns, it does not. Turns in which a value is missing or not above zero are left out.
 std::vector<double> ratios_in_turns(const std::vector<double>& values,
                                     const std::vector<std::vector<double>>& bounds);
 Summary ratio_in_turns(const std::vector<double>& values, const std::vector<std::vector<double>>& bounds);
 
-// The 95 % interval of the median by the percentile bootstrap (Efron 1979), with resamples from a fixed seed,
-// so that equal values have an equal interval. Of a single value it is that value; of none it is zero.
+// The 95 % interval of the median by the percentile bootstrap (Efron 1979). Resampling uses a fixed seed, so
+// that equal values give an equal interval. A single value is its own interval; without values it is zero.
 Interval interval_of_median(const std::vector<double>& values);
 
 }  // namespace wss

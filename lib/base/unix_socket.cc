@@ -17,7 +17,7 @@
 
 namespace wss {
 
-// The lock is held for a few system calls; only a process that is stopped there holds it for longer.
+// The lock is held for a few system calls; only a stopped process holds it longer.
 constexpr Nanoseconds kLockPatience = from_s(2);
 constexpr std::chrono::milliseconds kLockRetry{5};
 
@@ -31,8 +31,8 @@ Result<sockaddr_un> unix_address(const std::string& path) {
     return address;
 }
 
-// Closing the descriptor ends the lock, and so does the end of the process. The file stays: removed, it would
-// let one process lock it while another locks its successor.
+// Closing the descriptor, or the end of the process, releases the lock. The file remains: if it were removed,
+// one process could lock it while another locks its replacement.
 static Result<Descriptor> lock_path(const std::string& path) {
     const std::string file = path + ".lock";
     Result<Descriptor> lock = open_lock_file(file);
@@ -48,7 +48,7 @@ static Result<Descriptor> lock_path(const std::string& path) {
     return lock;
 }
 
-// The program at the other end, for messages.
+// Name and id of the program at the other end, for messages.
 static std::string listener_of(const Descriptor& connected) {
     ucred peer{};
     socklen_t length = sizeof peer;
@@ -60,19 +60,19 @@ static std::string listener_of(const Descriptor& connected) {
     return fmt::format("{}, process {},", *name, peer.pid);
 }
 
-// Fails with kBusy if a process listens there, else with what connect() says.
+// Fails with kBusy if a process listens there, else with the error of connect().
 static Status probe(const std::string& path, const sockaddr_un& address, int type) {
     Descriptor socket(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket) return Status::from_errno(errno, path);
     if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
         return failure(Code::kBusy, "{} is in use: {} listens there", path, listener_of(socket));
-    // EAGAIN: its backlog is full. EPROTOTYPE: it is of another type.
+    // EAGAIN: the backlog is full. EPROTOTYPE: the socket has another type.
     if (errno == EAGAIN || errno == EPROTOTYPE)
         return failure(Code::kBusy, "{} is in use: another process listens there", path);
     return Status::from_errno(errno, path);
 }
 
-// A socket file whose owner died still stands in the way. REQUIRES the lock of the path.
+// Removes the socket file of a dead owner. REQUIRES the lock of the path.
 static Status remove_stale(const std::string& path, const sockaddr_un& address, int type) {
     struct stat info {};
     if (lstat(path.c_str(), &info) != 0) return Status::ok();
@@ -89,7 +89,7 @@ Result<UnixListener> UnixListener::open(const std::string& path, int type, int b
     if (!lock) return lock.status();
     WSS_TRY(remove_stale(path, *address, type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)));
     Descriptor socket(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
-    // On the socket before it is bound, so that the file never has another mode.
+    // Before bind(), so that the file never has another mode.
     if (!socket || fchmod(socket.get(), 0600) != 0) return Status::from_errno(errno, "cannot make a socket");
     struct stat info {};
     if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
@@ -113,7 +113,7 @@ UnixListener& UnixListener::operator=(UnixListener&& other) noexcept {
 
 void UnixListener::reset() noexcept {
     if (!socket_) return;
-    // Without the lock the file is left: a dead socket's file does no harm, a living one's removal does.
+    // Without the lock the file is left: the file of a dead socket is harmless, removing a live one's is not.
     if (Result<Descriptor> lock = lock_path(path_); lock) {
         struct stat info {};
         if (lstat(path_.c_str(), &info) == 0 && info.st_ino == inode_) unlink(path_.c_str());

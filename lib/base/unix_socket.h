@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A listening Unix socket and its file. The file of a dead owner is replaced, that of a living one never:
-// starters and owners that end take turns, by a lock on `<path>.lock`, from the look at the file to the first
-// moment at which others see a living listener. That file is its owner's alone (0600) and stays.
+// A listening Unix socket and its file. The file of a dead owner is replaced, that of a live one never. A
+// lock on `<path>.lock` serialises processes that start or stop, from their check of the file until others
+// can detect their listener. Only its owner can access the lock file (0600), and it remains.
 //
-// Thread-safety: functions; a UnixListener like any value.
+// Thread-safety: functions; a UnixListener is a value.
 #pragma once
 
 #include <sys/types.h>
@@ -17,11 +17,11 @@ struct sockaddr_un;
 
 namespace wss {
 
-// Owns the socket and its file, which it removes unless another owner has replaced it.
+// Owns the socket and its file. Removes the file unless another owner has replaced it.
 class UnixListener {
   public:
-    // `type` is SOCK_STREAM or SOCK_SEQPACKET, perhaps with SOCK_NONBLOCK. The file is its owner's alone
-    // (0600). kBusy: a living listener has the path. kExists: the file is no socket.
+    // `type` is SOCK_STREAM or SOCK_SEQPACKET, optionally with SOCK_NONBLOCK. Only its owner can access the
+    // file (0600). kBusy: a live listener has the path. kExists: the file is not a socket.
     static Result<UnixListener> open(const std::string& path, int type, int backlog);
     UnixListener() = default;
     UnixListener(UnixListener&&) = default;
@@ -42,7 +42,7 @@ class UnixListener {
     ino_t inode_ = 0;
 };
 
-// kInvalid when the path is empty or longer than a socket's address holds.
+// kInvalid when the path is empty or too long for a socket address.
 Result<sockaddr_un> unix_address(const std::string& path);
 
 }  // namespace wss
