@@ -5,12 +5,13 @@
 //     START {nonce, name} ─────────────────►    looks up the secret of `name`
 //           ◄───────────── CHALLENGE {nonce, name}
 //     PROOF {HMAC over all so far} ────────►    compares
-//           ◄──────────────── RESULT {HMAC over all so far, or why not}
+//           ◄──────────────── RESULT {HMAC over all so far, or the reason of a refusal}
 //
-// Each proof covers the login request and response too, as they were on the wire: whoever changes a port, an
-// extension or the epoch on the way makes the proofs fail. The two labels keep one side's proof from being
-// the other's; fresh nonces of both keep an old one from being of use. Over a fabric with a channel binding
-// the proofs cover that too: whoever forwards the messages over a connection of its own makes them fail.
+// Each proof also covers the login request and response as they were on the wire: a change of a port, an
+// extension or the epoch on the way makes the proofs fail. Different labels keep the proof of one side from
+// being used as that of the other. New nonces of both sides make old proofs useless. Over a fabric with a
+// channel binding the proofs cover that too: they fail when a third party forwards the messages over a
+// connection of its own.
 //
 // Thread-safety: values.
 #pragma once
@@ -32,7 +33,7 @@ struct AuthStart {
     Nonce nonce{};
     std::string name;
 };
-// A name that is not one is kFormat; another version is kReserved.
+// An invalid name is kFormat; another version is kReserved.
 ParseError parse_auth_start(Bytes message, AuthStart& out);
 size_t encode_auth_start(const AuthStart& start, MutableBytes out);
 
@@ -49,15 +50,15 @@ size_t encode_auth_proof(const Digest& proof, MutableBytes out);
 struct AuthResult {
     bool granted = false;
     Digest proof{};    // of the target, when granted
-    std::string text;  // why not; printable
+    std::string text;  // reason of a refusal; printable
 };
 ParseError parse_auth_result(Bytes message, AuthResult& out);
 size_t encode_auth_result(const AuthResult& result, MutableBytes out);
 
-// What both proofs cover. Each part is taken once, in the order of the wire.
+// The data that both proofs cover. Takes each part once, in the order of the wire.
 class AuthTranscript {
   public:
-    // The private data may be longer than what counts of it. False: a part is too short.
+    // The private data may be longer; only the fixed length counts. Returns false when a part is too short.
     bool logins(Bytes request, Bytes response);
     bool start(Bytes message);
     bool challenge(Bytes message);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// KvBuffer: bytes that grow, in memory of its own or in memory that somebody lends it for the next message,
-// so that what is encoded lies where it is sent from. Its memory is not zeroed.
+// KvBuffer: a growing byte buffer, in its own memory or in memory that is lent to it for the next message, so
+// that a message is encoded where it is sent from. The memory is not zeroed.
 //
 // Thread-safety: none.
 #pragma once
@@ -24,7 +24,7 @@ class KvBuffer {
     const std::byte* begin() const { return at_; }
     const std::byte* end() const { return at_ + size_; }
 
-    // What it grows by is not initialised.
+    // New bytes are not initialised.
     void resize(size_t size) {
         if (size > capacity_) grow(size);
         size_ = size;
@@ -35,7 +35,7 @@ class KvBuffer {
         resize(before + bytes.size());
         std::memcpy(at_ + before, bytes.data(), bytes.size());
     }
-    // Empty, and in memory of its own again, which it keeps up to `keep` bytes.
+    // Makes the buffer empty and returns to its own memory, of which it keeps up to `keep` bytes.
     void clear(size_t keep = SIZE_MAX) {
         if (own_bytes_ > keep) {
             own_.reset();
@@ -44,7 +44,7 @@ class KvBuffer {
         size_ = 0;
         use_own();
     }
-    // REQUIRES empty(). Used until clear(), or until it is too small: then the bytes move.
+    // REQUIRES empty(). Uses `memory` until clear(), or until it is too small: then the bytes are moved.
     void lend(std::span<std::byte> memory) {
         at_ = memory.data();
         capacity_ = memory.size();

@@ -14,7 +14,7 @@ using detail::store;
 using detail::swap;
 
 bool same_token(const CacheToken& a, const CacheToken& b) noexcept {
-    // Volatile: the compiler may not stop at the first difference.
+    // Volatile, so that the compiler cannot stop at the first difference.
     volatile uint8_t difference = 0;
     for (size_t i = 0; i < a.size(); ++i)
         difference = static_cast<uint8_t>(difference | std::to_integer<uint8_t>(a[i] ^ b[i]));
@@ -148,7 +148,7 @@ constexpr uint8_t kStorageOpMask = 7, kStorageFua = 8, kStorageImmediate = 16, k
 constexpr uint64_t kPage = 4096;
 constexpr size_t kBaysBytes = 24;
 constexpr size_t kVolumeBytes = 24;
-constexpr size_t kVolumeNameMax = 64;  // a zero behind the last character included
+constexpr size_t kVolumeNameMax = 64;  // including a zero behind the last character
 constexpr size_t kVolumeStateBytes = 16;
 constexpr uint8_t kVolumeSuspended = 1, kVolumeOwner = 2, kVolumeChain = 8;
 constexpr size_t kVolumeOwnerBytes = 8, kVolumeChainBytes = 16;  // before the text, in this order
@@ -240,7 +240,7 @@ size_t put_storage(uint32_t id, const CacheStorage& storage, MutableBytes out) {
     return kRecordHead + kStorageBytes;
 }
 
-// One place besides the peer's is enough for a read, and a write is where it is.
+// A read has at most one destination besides the staging buffer; a write takes its data from the buffer only.
 static bool fits_bay(const CacheStorage& storage) {
     if (!storage.in_bay) return true;
     const bool client = storage.handle != kStorageHandle;
@@ -303,8 +303,8 @@ ParseError parse_volume(const Record& record, CacheVolume& out) {
     std::string_view raw{reinterpret_cast<const char*>(body.data()) + kVolumeBytes,
                          body.size() - kVolumeBytes};
     out.name.assign(text.data(), copy_printable(raw, {text.data(), text.size() - 1}));
-    const bool named = !out.name.empty() && out.name.size() < kVolumeNameMax;  // what put_volume() writes
-    // Somebody will divide by the block's size.
+    const bool named = !out.name.empty() && out.name.size() < kVolumeNameMax;  // as put_volume() writes it
+    // The block size will be used as a divisor.
     const bool can_be = named && out.bytes != 0 && std::has_single_bit(out.logical_block);
     return can_be ? ParseError::kNone : ParseError::kContradiction;
 }

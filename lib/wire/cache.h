@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages of the distributed cache: bytes from the wire ↔ values that were checked.
+// Messages of the distributed cache: bytes from the wire ↔ checked values.
 //
-// Three conversations (Documentation/protocol.md §5.6, §8):
-//   storage engine (SE) ↔ cache engine (CE): connect data, then messages of *records* both ways
-//   initiator → CE: connect data; after that the CE moves data and the initiator only listens
-//   SE → initiator: two messages beside SRP's (CacheEngineNotice, DoAgain)
+// There are three exchanges (Documentation/protocol.md §5.6, §8):
+//   storage engine (SE) ↔ cache engine (CE): connect data, then messages of *records* in both directions
+//   initiator → CE: connect data; afterwards the CE moves data and the initiator only receives
+//   SE → initiator: two messages besides those of SRP (CacheEngineNotice, DoAgain)
 //
-// A message is a row of records; each begins with eight bytes {type, flags, length of the whole record, id}
-// and is a multiple of eight bytes long. Integers are big-endian.
+// A message is a sequence of records. Each begins with eight bytes {type, flags, length of the whole record,
+// id} and is a multiple of eight bytes long. Integers are big-endian.
 //
-// The rules W1 to W5 of srp.h hold here too.
+// The rules W1 to W5 of srp.h apply here too.
 #pragma once
 
 #include <array>
@@ -22,18 +22,18 @@ namespace wss::wire {
 
 using CacheToken = std::array<std::byte, WSS_CACHE_TOKEN_BYTES>;
 
-// Whether two tokens are equal, in a time that does not tell where they differ.
+// Compares two tokens in a time that does not depend on where they differ.
 bool same_token(const CacheToken& a, const CacheToken& b) noexcept;
 
 // ---- Connect data ----------------------------------------------------------------------------------------
 
 // CE → SE.
 struct CacheJoin {
-    uint64_t engine = 0;       // the engine's name for the life of its process
-    uint64_t memory = 0;       // bytes it lends
-    uint32_t incarnation = 0;  // of its contents, as given by the last CacheWelcome; 0: it holds nothing
-    uint64_t storage = 0;      // whose contents they are
-    bool is_storage = false;   // real storage (RS): it lends no lines, it has volumes
+    uint64_t engine = 0;       // identity of the engine for the life of its process
+    uint64_t memory = 0;       // bytes that it lends
+    uint32_t incarnation = 0;  // of its contents, from the last CacheWelcome; 0: it has no contents
+    uint64_t storage = 0;      // identity of the SE that the contents belong to
+    bool is_storage = false;   // a storage process (RS): it has volumes and lends no lines
     bool operator==(const CacheJoin&) const = default;
 };
 ParseError parse_cache_join(Bytes data, CacheJoin& out);
@@ -41,25 +41,25 @@ size_t encode_cache_join(const CacheJoin& join, MutableBytes out);
 
 // SE → CE, with the accept.
 struct CacheWelcome {
-    uint64_t storage = 0;      // the SE's name for life
-    uint32_t incarnation = 0;  // of the contents from now on, unless they are kept
+    uint64_t storage = 0;      // identity of the SE for life
+    uint32_t incarnation = 0;  // of the contents from now on, unless `keep`
     uint32_t line_bytes = 0;
-    uint32_t operations = 0;  // ids of operations are below
-    bool keep = false;        // the contents count: send the inventory. Else: forget them
-    bool states = false;      // an RS sends kVolumeState
+    uint32_t operations = 0;  // bound of operation ids
+    bool keep = false;        // true: the contents count, send the inventory; false: discard them
+    bool states = false;      // an RS must send kVolumeState
     bool owners = false;      // … with the owner
-    bool chains = false;      // … and its place in the chain of holders
+    bool chains = false;      // … and with its place in the chain of holders
     bool operator==(const CacheWelcome&) const = default;
 };
 ParseError parse_cache_welcome(Bytes data, CacheWelcome& out);
 size_t encode_cache_welcome(const CacheWelcome& welcome, MutableBytes out);
 
-// SE → CE, with the accept, instead of a CacheWelcome: prove who you are (lib/wire/auth.h); the welcome is a
-// record then. As long as a welcome.
+// SE → CE, with the accept, instead of a CacheWelcome: requests authentication (lib/wire/auth.h). The welcome
+// then is a record. As long as a welcome.
 bool is_cache_prove(Bytes data);
 size_t encode_cache_prove(MutableBytes out);
 
-// Both connect data as an AuthTranscript takes them: behind them zeroes.
+// Connect data in the form that an AuthTranscript takes: padded with zeroes.
 std::array<std::byte, 56> padded_for_proof(Bytes data);
 
 // Initiator → CE.
@@ -85,45 +85,46 @@ enum class RecordType : uint8_t {
     kWipe,      // CacheSlot: zero the contents, erase the header
     // SE → CE; not answered
     kGrant,    // CacheLogin: this client may connect
-    kRevoke,   // CacheHandle: it may no more
+    kRevoke,   // CacheHandle: this client may no longer connect
     kPing,     // answered by kPong
     kGoodbye,  // the CE may leave: nothing of it is needed any more
-    // SE → CE, of a join with a proof: a message of lib/wire/auth.h, or what CacheWelcome encodes
+    // SE → CE, in a join with authentication: a message of lib/wire/auth.h, or an encoded CacheWelcome
     kAuthChallenge,
     kAuthResult,
     kWelcome,
     // SE → RS; answered by kDone or kFailed
     kStorage,  // CacheStorage
-    // SE → RS with bays: what encode_cache_engine() says. Connect to this engine, or do so no more; whatever
-    // there was with this number ends. kEngineGone follows for each that was named, at its end.
+    // SE → RS with staging buffers: an encoded CacheEngineNotice. Connect to this engine, or disconnect.
+    // Either ends an earlier connection with this index. kEngineGone follows once for each notice with a
+    // handle, when its connection has ended and no more data can arrive by it.
     kEngine,
     // CE → SE
     kDone = 32,     // id, status in flags
     kAttached,      // CacheHandle: the client is connected
-    kDetached,      // CacheHandle: it is not any more; all its operations were answered before
+    kDetached,      // CacheHandle: the client is no longer connected; all its operations were answered before
     kItem,          // CacheHeader: a slot that is not empty
-    kInventoryEnd,  // that were all
-    kAddress,       // text: where clients connect
-    kReady,         // all addresses were said
-    kLeave,         // the CE wants to leave: drain it
+    kInventoryEnd,  // end of the inventory
+    kAddress,       // text: URI where clients connect
+    kReady,         // all addresses were sent
+    kLeave,         // the CE requests to be drained, in order to leave
     kPong,
     kAuthStart,  // as above
     kAuthProof,
     // RS → SE
     kVolume,      // CacheVolume, before kReady
-    kFailed,      // as kDone: storage said no, by the errno in it; of a read nothing has reached the client
-    kBays,        // CacheBays, before kReady
-    kEngineGone,  // CacheHandle: the connection to the engine is over, or never was; nothing comes by it
-    // CacheVolumeState, where CacheWelcome::states: of each volume before kReady, and at each change.
+    kFailed,      // instead of kDone: storage failed, errno; of a read, no data has reached the client
+    kBays,        // CacheBays (staging buffers), before kReady
+    kEngineGone,  // CacheHandle: the connection to the engine is over or was never made
+    // CacheVolumeState, if CacheWelcome::states: of each volume before kReady, and at each change.
     kVolumeState,
 };
 
-// How an operation ended.
+// Result of an operation.
 enum class CacheStatus : uint8_t {
     kOk = 0,
     kNoClient,  // the client is not connected, or was lost meanwhile
     kFailed,    // the fabric refused
-    kRefused,   // slot, range or peer do not exist
+    kRefused,   // slot, range or peer does not exist
 };
 
 struct Record {
@@ -132,16 +133,16 @@ struct Record {
     uint32_t id = 0;
     Bytes body;
 };
-// Takes the next record off `message`. kTooShort, kOutOfBounds: the message is not one of ours.
+// Takes the next record from `message`. kTooShort, kOutOfBounds: the message is malformed.
 ParseError next_record(Bytes& message, Record& out);
 
 // Moves bytes between a slot and a peer's memory.
 struct CacheMove {
-    bool to_peer = true;      // else from it
-    bool immediate = false;   // to_peer: the last byte comes with `immediate_value`
-    bool has_header = false;  // from a peer: `header` is stored when the bytes are in the slot
-    bool atomic = false;      // from a peer: the slot changes when all bytes have come, or not at all
-    bool lazy = false;        // immediate: that it is done may be said with something else, or when asked
+    bool to_peer = true;      // false: from it
+    bool immediate = false;   // to_peer: the last bytes arrive with `immediate_value`
+    bool has_header = false;  // from a peer: store `header` when the bytes are in the slot
+    bool atomic = false;      // from a peer: the slot changes only when all bytes have arrived, or not at all
+    bool lazy = false;        // immediate: kDone may be coalesced with a later message, or wait for kPing
     uint64_t handle = kStorageHandle;
     uint32_t slot = 0;
     uint32_t offset = 0;
@@ -155,27 +156,29 @@ struct CacheHeader {
     std::array<std::byte, kCacheHeaderBytes> header{};
 };
 
-// What an RS does with a volume. A read: from storage to the peer; a write: from the peer to storage.
+// An operation of an RS on a volume. Reads move data from storage to the peer, writes from the peer to
+// storage.
 struct CacheStorage {
     enum class Op : uint8_t { kRead, kWrite, kFlush, kDiscard, kWriteZeroes };
     Op op = Op::kRead;
     bool fua = false;        // kWrite, kWriteZeroes
-    bool immediate = false;  // kRead: the last byte comes to the peer with `immediate_value`
-    bool has_copy = false;   // kRead: the bytes go to `copy` as well, which is the SE's
-    // kRead: the bytes stay in the RS's bays, and go to the client if there is one. kWrite: they are there.
+    bool immediate = false;  // kRead: the last bytes arrive at the peer with `immediate_value`
+    bool has_copy = false;   // kRead: the data also goes to `copy`, in memory of the SE
+    // kRead: the data stays in the RS's staging buffers, and goes to the client if one is named. kWrite: it
+    // is there.
     bool in_bay = false;
-    uint32_t volume = 0;  // the RS's number
+    uint32_t volume = 0;  // the RS's number of the volume
     uint32_t immediate_value = 0;
     uint64_t offset = 0;
     uint64_t length = 0;  // kRead, kWrite: at most kStorageTransferMax
     uint64_t handle = kStorageHandle;
     RemoteBuffer remote, copy;  // their lengths are `length`
-    uint64_t bay = 0;           // in_bay: where, from the bays' beginning; whole pages
+    uint64_t bay = 0;           // in_bay: offset in the staging memory; a multiple of the page size
     bool moves() const noexcept { return op == Op::kRead || op == Op::kWrite; }
 };
 constexpr uint32_t kStorageTransferMax = 2 << 20;
 
-// Memory of an RS that its SE disposes of: engines read and write it by the RS's connection to them.
+// Staging memory of an RS, which the SE manages: engines read and write it over the RS's connections to them.
 struct CacheBays {
     uint64_t address = 0;
     uint64_t bytes = 0;
@@ -184,29 +187,29 @@ struct CacheBays {
 
 struct CacheVolume {
     uint64_t bytes = 0;
-    uint64_t boot = 0;  // of the RS's machine; 0: whatever becomes of that, what was written stays
+    uint64_t boot = 0;  // boot id of the RS's machine; 0: a restart of the machine loses no completed write
     uint32_t number = 0;
     uint32_t logical_block = 512;
     std::string name;
 };
 
-// How the storage of an RS's volume is at present.
+// Present state of the storage of an RS's volume.
 struct CacheVolumeState {
     static constexpr size_t kTextMax = 120;
     uint32_t number = 0;     // of a CacheVolume
-    uint32_t error = 0;      // errno: the storage is lost to another owner, nothing of the volume may be used
-    uint64_t bytes = 0;      // not 0, unless it is lost
-    bool suspended = false;  // another owner may have it: nothing known of its contents counts at the moment
-    uint64_t owner = 0;      // as long as it is the same nobody else has had the storage; 0: not known
+    uint32_t error = 0;      // errno: the storage is lost to another owner; nothing of the volume may be used
+    uint64_t bytes = 0;      // not 0, unless the storage is lost
+    bool suspended = false;  // another owner may have the storage: cached contents do not count at the moment
+    uint64_t owner = 0;      // while it is the same, nobody else has had the storage; 0: not known
     uint64_t chain = 0;      // io::Succession
     uint64_t place = 0;      // …
-    std::string text;        // for the operator: why it is lost, or what requests wait for; printable
+    std::string text;        // for the operator: reason of the loss, or what requests wait for; printable
     bool operator==(const CacheVolumeState&) const = default;
 };
 
 struct CacheEngineNotice;
 
-// Each writes one record and returns its length; 0: no room.
+// Each writes one record and returns its length; 0 when there is no room.
 size_t put_storage(uint32_t id, const CacheStorage& storage, MutableBytes out);
 size_t put_volume(const CacheVolume& volume, MutableBytes out);
 size_t put_volume_state(const CacheVolumeState& state, MutableBytes out);
@@ -220,7 +223,7 @@ size_t put_grant(const CacheLogin& login, MutableBytes out);
 size_t put_handle(RecordType type, uint64_t handle, MutableBytes out);
 size_t put_plain(RecordType type, uint8_t flags, uint32_t id, MutableBytes out);
 size_t put_text(RecordType type, std::string_view text, MutableBytes out);
-// A message of another kind as it is, zeroes behind it.
+// Writes a message of another kind unchanged, padded with zeroes.
 size_t put_bytes(RecordType type, Bytes bytes, MutableBytes out);
 
 ParseError parse_move(const Record& record, CacheMove& out);

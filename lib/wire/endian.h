@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Big-endian integers in byte strings: SCSI and SRP put the most significant byte first, at any alignment.
-// The caller has checked that the bytes are there.
+// Big-endian integers in byte strings: SCSI and SRP send the most significant byte first, at any alignment.
+// The caller has checked that the bytes exist.
 #pragma once
 
 #include <cstddef>

@@ -20,8 +20,8 @@ namespace {
 
 constexpr uint32_t kRingAnnounced = 1u << 31, kRingLikewise = 1u << 30;  // in a ring's length
 
-// Between its calls the buffer is a little longer than what is written: growing for each field would cost
-// more than the fields.
+// Between calls the buffer is a little longer than the written data: growing for each field would cost more
+// than writing the fields.
 class Writer {
   public:
     Writer(const KvHeader& header, KvBuffer& out) : out_(out), start_(out.size()), end_(out.size()) {
@@ -79,7 +79,7 @@ class Writer {
     size_t end_;
 };
 
-// Reads until something does not fit; from then on everything is zero and good() is false.
+// Reads until something does not fit; from then on all values are zero and good() is false.
 class Reader {
   public:
     explicit Reader(Bytes message)
@@ -100,8 +100,8 @@ class Reader {
         Bytes found = bytes(count, limit);
         return {reinterpret_cast<const char*>(found.data()), found.size()};
     }
-    // A count of things of at least `least` bytes each: never believed beyond what is there, so that nobody
-    // makes us reserve memory for what he does not send.
+    // A count of objects of at least `least` bytes each. It is limited by the bytes of the message, so that a
+    // peer cannot make us reserve memory for data that it does not send.
     size_t count(size_t claimed, size_t limit, size_t least) {
         require(claimed <= limit && claimed * least <= static_cast<size_t>(end_ - at_));
         return good_ ? claimed : 0;
@@ -252,7 +252,7 @@ bool parse(Bytes message, KvHelloReply& body) {
     body.ring = reader.ring();
     size_t map = reader.u32();
     body.map = reader.text(map, kKvParticipantsMax * 256);
-    // Partitions that have no index, or whose client has not asked for it, end here.
+    // The message ends here if the partition has no index or the client did not request it.
     body.index = reader.finish() ? KvIndex{} : reader.index();
     return reader.finish();
 }

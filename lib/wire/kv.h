@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Key-value messages: bytes ↔ validated values. Documentation/protocol.md has the tables.
+// Key-value messages: bytes ↔ checked values. Documentation/kv-protocol.md has the tables.
 //
 // Every message begins with a KvHeader (16 bytes); integers are big-endian. A request carries an id that its
-// reply repeats; replies come in any order. Parsers check every length and count against the limits below and
-// against the bytes that are there, and that nothing follows; the views they yield point into the message.
-// The structures keep their vectors: parsing into one that was used before allocates nothing.
+// reply repeats; replies may come in any order. Parsers check every length and count against the limits below
+// and against the bytes of the message, and that no bytes follow. Views in parsed structures point into the
+// message. The structures keep their vectors: parsing into one that was used before allocates nothing.
 //
 // Thread-safety: none needed; values.
 #pragma once
@@ -25,12 +25,12 @@ constexpr uint32_t kKvValueMax = 1u << 20;
 constexpr uint32_t kKvItemsMax = 1024;
 constexpr uint32_t kKvTimestampsMax = 1024;
 constexpr uint32_t kKvParticipantsMax = 256;
-// The fingerprints of a transaction of kKvItemsMax keys and the byte that says so.
+// The fingerprints of a transaction of kKvItemsMax keys and a byte for their kind.
 constexpr uint32_t kKvMetadataMax = kKvItemsMax * 8 + 1;
 constexpr uint32_t kKvMessageMax = 20u << 20;
 constexpr uint32_t kKvScanMax = 1000;
 
-// The private data of a connect request, before anything else: what tells our peers from SRP's.
+// Private data of the connect request. Distinguishes these peers from those of SRP.
 constexpr uint8_t kKvMagic[8] = {'W', 'S', 'S', '-', 'K', 'V', 0, kKvVersion};
 
 enum class KvKind : uint8_t {
@@ -39,7 +39,7 @@ enum class KvKind : uint8_t {
     kPrepare = 3,
     kCommit = 4,
     kAbort = 5,
-    kCheck = 6,  // termination: what became of this transaction?
+    kCheck = 6,  // inquiry: state of a transaction, for its termination
     kPutIf = 7,
     kScan = 8,
     kLock = 9,
@@ -47,7 +47,7 @@ enum class KvKind : uint8_t {
     kInfo = 11,
     kSnapshot = 12,
     kPing = 13,
-    kGoodbye = 14,  // the client comes no more: its id is free; no reply
+    kGoodbye = 14,  // the client ends and its id becomes free; no reply
 };
 constexpr uint8_t kKvKindMax = 14;
 constexpr uint8_t kKvReply = 0x80;  // added to the kind
@@ -57,19 +57,19 @@ enum class KvStatus : uint8_t {
     kPrepared = 1,
     kCommitted = 2,
     kAborted = 3,
-    kUnknown = 4,      // no such transaction here
-    kNoMemory = 5,     // writes are refused until versions are collected
-    kTooOld = 6,       // below the mark under which transactions are forgotten
-    kTooFarAhead = 7,  // the client's clock is wrong
-    kNotLeased = 8,    // the timestamp's client id is not this connection's
+    kUnknown = 4,      // transaction not known here
+    kNoMemory = 5,     // writes are refused until old versions are collected
+    kTooOld = 6,       // below the mark up to which transactions are forgotten
+    kTooFarAhead = 7,  // the client's clock is too far ahead
+    kNotLeased = 8,    // the timestamp's client id is not leased to this connection
     kConditionFailed = 9,
     kLockConflict = 10,
-    kWrongPartition = 11,  // this key belongs elsewhere: the map has changed
+    kWrongPartition = 11,  // the key belongs to another partition: the map has changed
     kMalformed = 12,
     kNotReady = 13,  // recovering
     kIo = 14,        // the log could not be written
     kUnsupported = 15,
-    kIdTaken = 16,  // hello: the id belongs to somebody else
+    kIdTaken = 16,  // hello: another client has the id
 };
 constexpr uint8_t kKvStatusMax = 16;
 std::string_view to_string(KvStatus status);
@@ -82,20 +82,20 @@ struct KvHeader {
     uint32_t id = 0;
     uint32_t epoch = 0;  // of the partition map, as the sender knows it
 };
-// Where to RDMA-write messages (transport "rdma"); bytes == 0: nowhere.
+// Ring to RDMA-write messages to (transport "rdma"); bytes == 0: none.
 struct KvRing {
     uint64_t address = 0;
     uint32_t rkey = 0;
     uint32_t bytes = 0;      // less than 2^30
-    bool announced = false;  // each write with an immediate value: its owner does not look by itself
-    bool likewise = false;   // hello: yours shall be as mine
+    bool announced = false;  // each write needs an immediate value, as the owner does not poll the ring
+    bool likewise = false;   // hello: the partition's ring must be of the same kind
 };
 
-// Flag of a hello: the client reads one-sidedly and knows the index of layout 1.
+// Flag of a hello: the client reads one-sidedly and knows layout 1 of the index.
 constexpr uint8_t kKvHelloIndex = 1;
-// Where a one-sided read finds the locations of keys.
+// The index, in which one-sided readers find the locations of keys.
 struct KvIndex {
-    uint16_t layout = 0;  // 0: there is none, or the client has not asked for it
+    uint16_t layout = 0;  // 0: there is none, or the client did not request it
     uint32_t rkey = 0;
     uint64_t address = 0;
     uint64_t bytes = 0;
@@ -103,9 +103,9 @@ struct KvIndex {
 };
 
 struct KvHello {
-    uint64_t nonce = 0;               // the client's, for all its connections: who may use the id
-    uint32_t client_id = 0;           // 0: lease me one
-    uint32_t partition = UINT32_MAX;  // that is expected here
+    uint64_t nonce = 0;               // of the client, for all its connections; owner of the id
+    uint32_t client_id = 0;           // 0: lease an id
+    uint32_t partition = UINT32_MAX;  // expected partition; UINT32_MAX: any
     KvRing ring;
 };
 constexpr uint8_t kKvHelloConditions = 1;  // flag of the reply: prepares may have conditions
@@ -126,8 +126,8 @@ struct KvHelloReply {
 };
 
 enum class KvSelect : uint8_t { kLatest = 0, kExact = 1, kAmong = 2 };
-constexpr uint8_t kKvGetValues = 1;     // flags of a get: timestamps alone without it
-constexpr uint8_t kKvGetAddresses = 2;  // say where a one-sided read finds the key
+constexpr uint8_t kKvGetValues = 1;     // flag of a get: return values, not timestamps only
+constexpr uint8_t kKvGetAddresses = 2;  // return the address for one-sided reads of the key
 constexpr uint8_t kKvFallbackShift =
     4;  // above it: why the key is not read one-sidedly (kv::Fallback), for statistics
 constexpr uint8_t kKvGetLocked = 4;  // take a shared lock on each key first, as `owner`
@@ -149,7 +149,7 @@ struct KvGetReply {
         bool is_deleted = false;
         uint64_t timestamp = 0;
         uint64_t expires = 0;  // ticks; 0: never
-        // Where a one-sided read finds the key: offset into the arena; bytes 0: nowhere.
+        // Location of the key for one-sided reads: offset in the arena; bytes 0: none.
         uint64_t slot = 0;
         uint32_t slot_bytes = 0;
         uint32_t slot_incarnation = 0;
@@ -159,10 +159,10 @@ struct KvGetReply {
     std::vector<Item> items;
 };
 
-constexpr uint8_t kKvPrepareCommit = 1;  // the only partition taking part: commit at once
-constexpr uint8_t kKvPrepareUnlock = 2;  // and release the locks of this owner
-// The transaction has conditions, here or on another partition. Only where the greeting has said that the
-// partition knows them.
+constexpr uint8_t kKvPrepareCommit = 1;  // there is no other participant: commit at once
+constexpr uint8_t kKvPrepareUnlock = 2;  // … and release the locks of this owner
+// The transaction has conditions, here or on another partition. Only for a partition whose hello reply has
+// kKvHelloConditions.
 constexpr uint8_t kKvPrepareIf = 4;
 struct KvPrepare {
     struct Item {
@@ -179,30 +179,31 @@ struct KvPrepare {
     uint64_t owner = 0;                  // kKvPrepareUnlock
     std::vector<uint16_t> participants;  // partitions, for termination
     Bytes metadata;
-    std::vector<Item> items;            // none is possible with kKvPrepareIf and conditions
+    std::vector<Item> items;            // may be empty with kKvPrepareIf and conditions
     std::vector<Condition> conditions;  // kKvPrepareIf
 };
-// Of a prepare whose condition does not hold.
+// Reply to a prepare whose condition does not hold.
 struct KvFailedCondition {
-    uint64_t timestamp = 0;  // of the version that is there; 0: none
+    uint64_t timestamp = 0;  // of the present version; 0: none
     uint32_t index = 0;      // among the prepare's conditions
 };
 
 struct KvPutIf {
     uint64_t timestamp = 0;
-    uint64_t expected = 0;  // 0: must be absent
+    uint64_t expected = 0;  // 0: the key must be absent
     KvPrepare::Item item;
 };
-// Of prepare, commit, abort, check, put-if: the state is the header's status.
+// For prepare, commit, abort, check and put-if. The state is in the header's status.
 struct KvDecision {
-    // commit, …: the transaction. Replies: what the client's clock must pass: the partition's time, or the
-    // version in the way; of a conditional put whose condition fails exactly that version.
+    // In a request: the transaction. In a reply: the timestamp that the client's clock must pass, which is
+    // the partition's time or that of the conflicting version; if the condition of a put-if fails, exactly
+    // that version.
     uint64_t timestamp = 0;
 };
 
 // Flags of a scan.
-constexpr uint8_t kKvScanExpires = 1;  // each row has its expiry
-constexpr uint8_t kKvScanGoesOn = 2;   // the client continues from the cursor of a page without rows
+constexpr uint8_t kKvScanExpires = 1;  // return the expiry of each row
+constexpr uint8_t kKvScanGoesOn = 2;   // the client continues after a page without rows
 struct KvScan {
     std::string_view prefix;
     std::string_view cursor;
@@ -213,7 +214,7 @@ struct KvScanReply {
     struct Row {
         std::string_view key;
         uint64_t timestamp = 0;
-        uint64_t expires = 0;  // 0: never, or not asked for
+        uint64_t expires = 0;  // 0: never, or not requested
         Bytes value;
     };
     std::vector<Row> rows;
@@ -223,15 +224,15 @@ struct KvScanReply {
 struct KvLock {
     uint64_t owner = 0;
     bool exclusive = false;
-    bool wait = false;  // else a conflict is answered at once
+    bool wait = false;  // false: answer a conflict at once
     std::vector<std::string_view> keys;
 };
-struct KvText {  // info's and errors' reply; snapshot's request
+struct KvText {  // reply of info and of errors; request of snapshot
     std::string_view text;
     uint64_t timestamp = 0;
 };
 
-// Appends a message to `out`, whose capacity stays. The header's length field is filled in.
+// Each appends a message to `out`, which keeps its capacity, and fills in the header's length field.
 void encode(const KvHeader& header, const KvHello& body, KvBuffer& out);
 void encode(const KvHeader& header, const KvHelloReply& body, KvBuffer& out);
 void encode(const KvHeader& header, const KvGet& body, KvBuffer& out);
@@ -245,9 +246,9 @@ void encode(const KvHeader& header, const KvScanReply& body, KvBuffer& out);
 void encode(const KvHeader& header, const KvLock& body, KvBuffer& out);
 void encode(const KvHeader& header, const KvText& body, KvBuffer& out);
 
-// False: not a message of ours. `message` is the whole of it.
+// Returns false when the message is malformed. `message` is the whole message.
 [[nodiscard]] bool parse_header(Bytes message, KvHeader& header);
-// The body behind a header that was parsed. That of a prepare depends on the header's flags.
+// Each parses the body behind a parsed header. The body of a prepare depends on the header's flags.
 [[nodiscard]] bool parse(Bytes message, KvHello& body);
 [[nodiscard]] bool parse(Bytes message, KvHelloReply& body);
 [[nodiscard]] bool parse(Bytes message, KvGet& body);
@@ -261,7 +262,7 @@ void encode(const KvHeader& header, const KvText& body, KvBuffer& out);
 [[nodiscard]] bool parse(Bytes message, KvLock& body);
 [[nodiscard]] bool parse(Bytes message, KvText& body);
 
-// The length that a header claims: of the first kKvHeaderBytes of a message; 0: not one of ours.
+// The length in a header, from the first kKvHeaderBytes of a message; 0 if they are malformed.
 uint32_t message_length(Bytes header);
 
 }  // namespace wss::wire

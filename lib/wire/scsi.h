@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// SCSI block commands as bytes: the names of codes (SPC-4, SBC-3), command builders and answer parsers for an
-// initiator, sense data in both directions. What a command means for a volume is target/scsi/scsi.h.
+// SCSI block commands as bytes: names of codes (SPC-4, SBC-3), builders of commands and parsers of answers
+// for an initiator, sense data in both directions. target/scsi/scsi.h executes commands on volumes.
 //
-// Parsers read untrusted bytes and return false when these cannot be what they should be; then `out` is not
-// to be used. Answers may be truncated (an allocation length was too short): a field that is not there is an
-// error only where the caller could not do without it.
+// Parsers read untrusted bytes. They return false when the bytes are not valid; then `out` must not be used.
+// Answers may be truncated (an allocation length was too short): a missing field is an error only where the
+// caller needs it.
 //
-// Thread-safety: pure functions over their arguments. No allocation but in nothing.
+// Thread-safety: pure functions over their arguments. No allocation.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ namespace wss::wire {
 
 // ---- Commands --------------------------------------------------------------------------------------------
 
-// 16 bytes, zero behind the command's own length: what wire::CommandRequest::cdb takes.
+// 16 bytes, zero behind the command's own length, as wire::CommandRequest::cdb takes it.
 using Cdb = std::array<std::byte, 16>;
 
 Cdb make_test_unit_ready();
@@ -35,7 +35,7 @@ Cdb make_write16(uint64_t lba, uint32_t blocks, bool fua = false);
 Cdb make_synchronize_cache16(uint64_t lba = 0, uint32_t blocks = 0);  // 0 blocks: to the end
 // Data-out is one block, the pattern. `unmap` lets the target deallocate when the pattern is zero.
 Cdb make_write_same16(uint64_t lba, uint32_t blocks, bool unmap);
-// No data-out: zeroes (NDOB).
+// No data-out: writes zeroes (NDOB).
 Cdb make_write_zeroes16(uint64_t lba, uint32_t blocks, bool unmap);
 // Data-out is `blocks` to compare, then `blocks` to write.
 Cdb make_compare_and_write(uint64_t lba, uint8_t blocks, bool fua = false);
@@ -56,7 +56,7 @@ size_t encode_unmap_list(std::span<const BlockRange> ranges, MutableBytes out);
 
 // ---- Sense data ------------------------------------------------------------------------------------------
 
-// Which byte (and bit) of the command or parameter list is at fault.
+// The byte (and bit) of the command or parameter list that is at fault.
 struct FieldPointer {
     bool valid = false;
     bool in_cdb = true;  // false: in the data-out parameter list
@@ -77,15 +77,15 @@ struct Sense {
 enum class SenseFormat : uint8_t { kFixed, kDescriptor };
 inline constexpr size_t kSenseMax = 28;  // descriptor format with information and field pointer
 
-// Fixed format has 32 bits for the information; a larger one is left out. Returns the length, 0 when `out` is
-// shorter than kSenseMax.
+// Fixed format has 32 bits for the information; a larger value is left out. Returns the length; 0 when `out`
+// is shorter than kSenseMax.
 size_t encode_sense(const Sense& sense, SenseFormat format, MutableBytes out);
 bool parse_sense(Bytes data, Sense& out);
 
 // ---- Answers ---------------------------------------------------------------------------------------------
 
 struct StandardInquiry {
-    bool present = false;  // false: no logical unit here (peripheral qualifier and type say so)
+    bool present = false;  // false: no logical unit here, by peripheral qualifier and type
     uint8_t device_type = 0;
     uint8_t version = 0;
     std::array<char, 9> vendor{};  // zero-terminated, trailing blanks cut, printable
@@ -94,7 +94,7 @@ struct StandardInquiry {
 };
 bool parse_standard_inquiry(Bytes data, StandardInquiry& out);
 
-// VPD 00: which pages exist.
+// VPD 00: the supported pages.
 class VpdPages {
   public:
     bool has(uint8_t page) const { return bits_[page / 64] >> page % 64 & 1; }
@@ -108,22 +108,22 @@ bool parse_vpd_pages(Bytes data, VpdPages& out);
 // VPD 83. The views point into the page.
 struct Identification {
     bool has_naa = false;
-    uint64_t naa = 0;         // all 64 bits, type nibble included; of a 128-bit NAA the first half
+    uint64_t naa = 0;         // all 64 bits, type nibble included; the first half of a 128-bit NAA
     std::string_view vendor;  // T10 vendor designator: first 8 bytes, blanks cut
-    std::string_view name;    // … and the rest: the volume's name when vendor is "WSS"
+    std::string_view name;    // … and the rest: the volume's name if vendor is "WSS"
 };
 bool parse_identification(Bytes data, Identification& out);
 
 struct Capacity {
     uint64_t blocks = 0;
-    uint32_t block_size = 0;      // bytes; a power of two from 512 to 64 KiB, anything else is refused
+    uint32_t block_size = 0;      // bytes; a power of two from 512 to 64 KiB, else the parser fails
     uint32_t physical_block = 0;  // bytes
     bool provisioning = false;    // LBPME: see VPD B2
     bool unmapped_reads_zero = false;
 };
 bool parse_capacity16(Bytes data, Capacity& out);
 
-// VPD B0; 0: no limit reported.
+// VPD B0; 0 means that no limit is reported.
 struct BlockLimits {
     bool zero_length_write_same_refused = false;
     uint8_t compare_and_write_max = 0;  // blocks; 0: not supported
@@ -156,16 +156,16 @@ bool parse_provisioning(Bytes data, Provisioning& out);
 struct ModeInfo {
     bool write_protected = false;
     bool dpo_fua = false;
-    bool has_caching = false;  // page 08 was there
-    bool write_cache = false;  // WCE: flush needed
+    bool has_caching = false;  // page 08 was present
+    bool write_cache = false;  // WCE: a flush is needed
 };
-// MODE SENSE (10) with any pages among which 08 may be.
+// MODE SENSE (10) with any pages; 08 may be among them.
 bool parse_mode_sense10(Bytes data, ModeInfo& out);
 
 // REPORT LUNS.
 struct LunList {
-    uint32_t count = 0;     // that are in the data
-    bool complete = false;  // false: ask again with a larger allocation (needed_bytes)
+    uint32_t count = 0;     // entries in the data
+    bool complete = false;  // false: repeat with a larger allocation (needed_bytes)
     uint32_t needed_bytes = 0;
     const std::byte* raw = nullptr;
     uint64_t lun(uint32_t index) const;  // kBadLun possible

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an initiator reads out of a target's answers. Untrusted bytes, possibly truncated.
+// Parsers of a target's answers, for an initiator. Untrusted bytes, possibly truncated.
 #include <algorithm>
 #include <bit>
 
@@ -12,11 +12,11 @@ namespace {
 constexpr size_t kVpdHeaderBytes = 4;
 constexpr uint32_t kBlockSizeMin = 512;
 constexpr uint32_t kBlockSizeMax = 65536;
-// A list longer than this (128 Ki units) is not one.
+// A longer list (128 Ki units) is not plausible.
 constexpr uint32_t kLunListMax = 1 << 20;
 
-// A VPD page cut to what is there. Fields beyond the end read as zero: older targets have shorter pages, and
-// zero means "not reported" in all fields that are read so.
+// A VPD page, cut to the bytes received. Fields beyond the end read as zero: older targets have shorter
+// pages, and zero means "not reported" in all these fields.
 class Page {
   public:
     static bool open(Bytes data, uint8_t code, Page& out) {
@@ -40,7 +40,7 @@ std::string_view trimmed(Bytes text) {
     return view.substr(0, end == std::string_view::npos ? 0 : end + 1);
 }
 
-// ASCII of fixed width, blank-padded, as INQUIRY has it.
+// ASCII of fixed width, blank-padded, as in INQUIRY data.
 template <size_t N>
 void copy_ascii(Bytes data, size_t at, std::array<char, N>& out) {
     out.fill('\0');
@@ -72,7 +72,7 @@ void parse_mode_page(Bytes page, ModeInfo& out) {
     out.write_cache = get8(&page[2]) & 0x04;
 }
 
-// Header and declared length of the mode page at the start of `rest`; 0: what is left is no page.
+// Total length (header and declared length) of the mode page at the start of `rest`; 0 if it is not a page.
 size_t mode_page_length(Bytes rest) {
     constexpr uint8_t kSubPageBit = 0x40;
     if (rest.size() < 2) return 0;
@@ -111,7 +111,7 @@ bool parse_identification(Bytes data, Identification& out) {
     Bytes rest = page.body();
     while (rest.size() >= 4) {
         size_t length = 4 + size_t{get8(&rest[3])};
-        if (length > rest.size()) break;  // truncated: what came before counts
+        if (length > rest.size()) break;  // truncated: the designators before it count
         uint8_t flags = get8(&rest[1]);
         parse_designator(get8(&rest[0]) & 0x0f, flags >> 4 & 0x03, flags & 0x0f, rest.subspan(4, length - 4),
                          out);

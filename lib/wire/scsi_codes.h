@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of SCSI's numbers, in the field's own terms (SAM-5, SPC-4, SBC-3).
+// Names of SCSI's numbers, in the terms of the standards (SAM-5, SPC-4, SBC-3).
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ Cdb make(Opcode opcode, uint8_t byte1 = 0) {
     return cdb;
 }
 
-// The 16-byte commands that name a run of blocks all look alike.
+// Builds a 16-byte command that addresses a run of blocks; all have the same layout.
 Cdb make_extent16(Opcode opcode, uint8_t byte1, uint64_t lba, uint32_t blocks) {
     Cdb cdb = make(opcode, byte1);
     put64(&cdb[2], lba);
@@ -100,7 +100,7 @@ size_t encode_unmap_list(std::span<const BlockRange> ranges, MutableBytes out) {
     size_t length = unmap_list_bytes(ranges.size());
     if (length > out.size() || length > UINT16_MAX) return 0;
     std::byte* at = out.data();
-    put16(at, uint16_t(length - 2));  // counts what follows itself
+    put16(at, uint16_t(length - 2));  // counts the bytes behind this field
     put16(at + 2, uint16_t(length - kUnmapHeaderBytes));
     put32(at + 4, 0);
     at += kUnmapHeaderBytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sense data, fixed (70h) and descriptor (72h) format, both ways (SPC-4 §4.5).
+// Sense data in fixed (70h) and descriptor (72h) format, encoding and parsing (SPC-4 §4.5).
 #include <algorithm>
 
 #include "lib/wire/scsi.h"
@@ -108,7 +108,7 @@ void parse_descriptors(Bytes data, Sense& out) {
     Bytes rest = data.subspan(kHeaderBytes);
     while (rest.size() >= 2) {
         size_t length = 2 + size_t{get8(&rest[1])};
-        if (length > rest.size()) break;  // truncated: what came before counts
+        if (length > rest.size()) break;  // truncated: the descriptors before it count
         parse_descriptor(rest.first(length), out);
         rest = rest.subspan(length);
     }
@@ -155,7 +155,7 @@ bool parse_sense(Bytes data, Sense& out) {
     out = Sense{};
     size_t length = kHeaderBytes + get8(&data[7]);
     data = data.first(std::min(data.size(), length));
-    // 71h and 73h are deferred errors: of an earlier command, told now.
+    // 71h and 73h are deferred errors: they belong to an earlier command.
     switch (get8(&data[0]) & kResponseCodeMask) {
         case kFixedCurrent:
         case kFixedCurrent + 1:

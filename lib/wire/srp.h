@@ -9,9 +9,9 @@
 //      checked against the bytes and against each other. On any other value `out` must not be used (but see
 //      Command::tag).
 //  W2  Values that refer to bytes (spans, DataBuffer) point into the message. They are valid as long as the
-//      message is and its bytes do not change.
+//      message exists and its bytes do not change.
 //  W3  encode_* writes into the caller's span, reserved bytes zero, and returns the length of the message.
-//      0: it does not fit or cannot be expressed, and nothing may be sent.
+//      0: the message does not fit or cannot be expressed; nothing may be sent.
 //  W4  No allocation, no exception, no text: these functions run per I/O. to_string() is for log lines.
 //  W5  `tag` is opaque: eight bytes of the initiator that the target returns unchanged, in any byte order.
 //
@@ -32,8 +32,8 @@ namespace wss::wire {
 enum class ParseError : uint8_t {
     kNone = 0,
     kTooShort,       // fewer bytes than the message's fixed part
-    kOpcode,         // not the message this parser is for
-    kFormat,         // a data buffer or login format that does not exist or was not agreed on
+    kOpcode,         // another message than the parser's
+    kFormat,         // a data buffer or login format that is unknown or was not agreed on
     kOutOfBounds,    // descriptors, immediate data, sense or response data reach beyond the message
     kDescriptors,    // descriptor count or table length contradict each other, or a descriptor is empty
     kTotal,          // the descriptors' sum is not the total length
@@ -44,20 +44,21 @@ enum class ParseError : uint8_t {
 };
 std::string_view to_string(ParseError error);
 
-// The first byte, which tells all messages apart except LOGIN_REQ (that one comes as connect data only).
-// -1 when there is none.
+// The first byte identifies every message but LOGIN_REQ (which comes as connect data only). -1 for an empty
+// message.
 inline int opcode_of(Bytes message) {
     return message.empty() ? -1 : get8(message.data());
 }
 
 // ---- Logical unit numbers --------------------------------------------------------------------------------
 
-// A LUN that is valid but names nothing we could have (hierarchical, well-known, …): treat as absent.
+// A valid LUN that cannot exist here (hierarchical, well-known, …): treat as absent.
 inline constexpr uint64_t kBadLun = ~uint64_t{0};
 inline constexpr uint64_t kLunMax = (1u << 24) - 1;
 
-// SAM: peripheral addressing below 256, flat below 16384, extended flat to kLunMax. `out`: 8 bytes.
-// Decoding accepts a small number in any of the three; encoding takes the shortest. False: lun > kLunMax.
+// SAM: peripheral addressing below 256, flat below 16384, extended flat to kLunMax. `out`: 8 bytes. Decoding
+// accepts a small number in each of the three forms; encoding uses the shortest. encode_lun() returns false
+// if lun > kLunMax.
 uint64_t decode_lun(const std::byte* eight_bytes);
 bool encode_lun(uint64_t lun, std::byte* eight_bytes);
 
@@ -69,15 +70,15 @@ struct LoginRequest {
     uint64_t tag = 0;
     uint16_t buffer_formats = WSS_SRP_BUF_FORMAT_DIRECT | WSS_SRP_BUF_FORMAT_INDIRECT;
     bool multi_channel = false;  // false: SINGLE, ends all other channels of this nexus
-    bool immediate = false;      // wants immediate data at imm_data_offset
+    bool immediate = false;      // requests immediate data at imm_data_offset
     uint32_t max_it_iu = WSS_SRP_MAX_IT_IU_LEN;
     PortId initiator_port{};
     PortId target_port{};
     uint16_t imm_data_offset = WSS_SRP_IMM_DATA_OFFSET;
-    bool extended = false;  // a WSS peer: `caps` means something
-    uint32_t caps = 0;      // enum wss_cap; bits that we do not know are kept
+    bool extended = false;  // a WSS peer: `caps` is valid
+    uint32_t caps = 0;      // enum wss_cap; unknown bits are kept
 };
-// Private data may arrive longer than it was sent (RDMA/CM pads): the first 56 bytes count.
+// Private data may arrive longer than sent (RDMA/CM pads): the first 56 bytes count.
 ParseError parse_login_request(Bytes data, LoginRequest& out);
 size_t encode_login_request(const LoginRequest& request, MutableBytes out);
 
@@ -95,17 +96,17 @@ struct LoginResponse {
     uint32_t caps = 0;  // granted
     uint32_t keepalive_ms = 0;
     uint64_t session_epoch = 0;
-    uint32_t boot_id = 0;  // of the target's machine; 0: not told
+    uint32_t boot_id = 0;  // of the target's machine; 0: not reported
 };
 ParseError parse_login_response(Bytes data, LoginResponse& out);
 size_t encode_login_response(const LoginResponse& response, MutableBytes out);
 
 struct LoginReject {
     uint64_t tag = 0;
-    uint32_t reason = 0;  // enum wss_srp_rej_reason, or anything a stranger sends
+    uint32_t reason = 0;  // enum wss_srp_rej_reason, or any value of a foreign target
     uint16_t buffer_formats = WSS_SRP_BUF_FORMAT_DIRECT | WSS_SRP_BUF_FORMAT_INDIRECT;
 
-    // Why, for people; empty from a stock target. Always printable UTF-8: set_text() replaces control
+    // Reason, for people; empty from a stock target. Always printable UTF-8: set_text() replaces control
     // characters, direction marks and malformed sequences by '?' and cuts between characters at
     // WSS_SRP_REJ_TEXT_MAX bytes.
     std::string_view text() const { return {text_.data(), text_length_}; }
@@ -117,12 +118,12 @@ struct LoginReject {
 };
 ParseError parse_login_reject(Bytes data, LoginReject& out);
 size_t encode_login_reject(const LoginReject& reject, MutableBytes out);
-// "insufficient resources": SRP's own words for a reason, for a reject without text.
+// SRP's meaning of a reason in words, for a reject without text.
 std::string_view reject_reason_text(uint32_t reason);
 
 // ---- Commands --------------------------------------------------------------------------------------------
 
-// Memory of the initiator that the target may reach by RDMA for the time of one command.
+// Memory of the initiator that the target may access by RDMA during one command.
 struct RemoteBuffer {
     uint64_t address = 0;
     uint32_t rkey = 0;
@@ -130,22 +131,22 @@ struct RemoteBuffer {
     bool operator==(const RemoteBuffer&) const = default;
 };
 
-// Descriptors of one command: what a stock Linux initiator can be configured to send at most.
+// Descriptors of one command: the maximum that a stock Linux initiator can be configured to send.
 inline constexpr uint32_t kDescriptorsMax = 2048;
 
-// Where the data of one direction is. A descriptor of length zero makes the buffer kNone.
+// Location of the data of one direction. A descriptor of length zero makes the buffer kNone.
 struct DataBuffer {
     enum class Kind : uint8_t { kNone, kDirect, kIndirect, kImmediate };
 
     Kind kind = Kind::kNone;
-    // kIndirect: the message holds `count` descriptors, the table `table_count` > count. Fetch `table` (by
-    // RDMA READ, table.length bytes) and give the bytes to parse_descriptor_table(), before using
-    // descriptor().
+    // kIndirect: the message holds `count` descriptors, and the table `table_count` > count. Before using
+    // descriptor(), fetch `table` (by RDMA READ, table.length bytes) and pass the bytes to
+    // parse_descriptor_table().
     bool partial = false;
-    uint32_t length = 0;  // bytes in all
+    uint32_t length = 0;  // bytes in total
     uint32_t count = 0;   // valid arguments of descriptor(): 0 … count - 1; 0 for kNone and kImmediate
     uint32_t table_count = 0;
-    RemoteBuffer table;  // kIndirect: where the initiator keeps the descriptors
+    RemoteBuffer table;  // kIndirect: the initiator's copy of the descriptors
     const std::byte* raw = nullptr;
 
     RemoteBuffer descriptor(uint32_t index) const {
@@ -154,25 +155,25 @@ struct DataBuffer {
     }
 };
 
-// A fetched table replaces the descriptors of a partial buffer. `table` must be buffer.table.length bytes.
+// Replaces the descriptors of a partial buffer by a fetched table, which must have buffer.table.length bytes.
 ParseError parse_descriptor_table(Bytes table, DataBuffer& buffer);
 
 struct Command {
-    uint64_t tag = 0;  // valid after any result but kTooShort and kOpcode: a refusal can name its command
-    uint64_t lun = 0;  // kBadLun: names nothing; answer as for an absent one
+    uint64_t tag = 0;            // valid but after kTooShort and kOpcode: a refusal can name its command
+    uint64_t lun = 0;            // kBadLun: answer as for an absent unit
     uint8_t task_attribute = 0;  // 0 simple, 1 head of queue, 2 ordered, 4 ACA; others refused (kReserved)
     Bytes cdb;                   // 16 bytes, or more with additional CDB bytes
     DataBuffer out;              // initiator to target
     DataBuffer in;               // target to initiator
     Bytes immediate;             // the data of out.kind == kImmediate
 };
-// `imm_data_offset` as the login agreed; 0: immediate data was not agreed on.
+// `imm_data_offset`: from the login; 0: immediate data was not agreed on.
 ParseError parse_command(Bytes message, uint16_t imm_data_offset, Command& out);
 
-// What an initiator asks for. At most one direction and one kind of data:
+// A command of an initiator. At most one direction and one kind of data:
 //  none:       direction kNone
 //  direct:     one descriptor, which is `descriptors[0]`
-//  indirect:   all of `descriptors` (≤ 255) in the message; `table` says where else they are (may be zero)
+//  indirect:   all of `descriptors` (≤ 255) in the message; `table` names their copy in memory (may be zero)
 //  immediate:  direction kOut, immediate_length > 0; the caller puts the data at imm_data_offset itself
 struct CommandRequest {
     enum class Direction : uint8_t { kNone, kOut, kIn };
@@ -187,14 +188,14 @@ struct CommandRequest {
     uint32_t immediate_length = 0;
     uint16_t imm_data_offset = WSS_SRP_IMM_DATA_OFFSET;
 };
-// Returns the length to send; for immediate data that is imm_data_offset, and immediate_length bytes of data
+// Returns the length to send. For immediate data that is imm_data_offset, and immediate_length bytes of data
 // follow.
 size_t encode_command(const CommandRequest& request, MutableBytes out);
 
 struct TaskManagement {
     uint64_t tag = 0;
     uint64_t lun = 0;
-    uint8_t function = 0;  // enum wss_srp_tsk_mgmt_func, or one to be answered by "not supported"
+    uint8_t function = 0;  // enum wss_srp_tsk_mgmt_func; other values are answered by "not supported"
     uint64_t task_tag = 0;
 };
 ParseError parse_task_management(Bytes message, TaskManagement& out);
@@ -222,7 +223,7 @@ struct Response {
 ParseError parse_response(Bytes message, Response& out);
 size_t encode_response(const Response& response, MutableBytes out);
 
-// A fused completion (WSS_CAP_FUSED_COMPLETION): what the 32-bit immediate of an RDMA WRITE says.
+// A fused completion (WSS_CAP_FUSED_COMPLETION): content of the 32-bit immediate value of an RDMA WRITE.
 struct FusedCompletion {
     uint16_t tag = 0;  // low 16 bits of the command's tag, read as a number of the initiator's byte order
     uint8_t credits = 0;
@@ -237,7 +238,7 @@ inline ParseError unpack_fused(uint32_t immediate, FusedCompletion& out) {
     return immediate & WSS_FUSED_RESERVED_MASK ? ParseError::kReserved : ParseError::kNone;
 }
 
-// Fused completions without data of several commands in one message (WSS_CAP_BATCHED_COMPLETION).
+// Completions without data of several commands in one message (WSS_CAP_BATCHED_COMPLETION).
 struct Done {
     uint32_t credits = 0;
     Bytes tags;  // two bytes each; at least one
@@ -268,7 +269,7 @@ struct CreditRequest {
 ParseError parse_credit_request(Bytes message, CreditRequest& out);
 size_t encode_credit_request(const CreditRequest& request, MutableBytes out);
 
-// Asynchronous event of a stock target. Answered with an AER_RSP of the same tag.
+// Asynchronous event of a stock target. The answer is an AER_RSP with the same tag.
 struct AsyncEvent {
     uint64_t tag = 0;
     uint32_t credits = 0;
@@ -280,14 +281,14 @@ size_t encode_async_event(const AsyncEvent& event, MutableBytes out);
 
 struct TargetLogout {
     uint64_t tag = 0;
-    uint32_t reason = 0;  // enum wss_srp_logout_reason, or another of a stock target
+    uint32_t reason = 0;  // enum wss_srp_logout_reason, or another value of a stock target
 };
 ParseError parse_target_logout(Bytes message, TargetLogout& out);
 size_t encode_target_logout(const TargetLogout& logout, MutableBytes out);
 std::string_view logout_reason(uint32_t reason);  // in words
 
 struct Notify {
-    uint8_t event = 0;  // enum wss_srp_notify_event; an unknown one means "look again at everything"
+    uint8_t event = 0;  // enum wss_srp_notify_event; an unknown one means that anything may have changed
     uint64_t lun = 0;
 };
 ParseError parse_notify(Bytes message, Notify& out);

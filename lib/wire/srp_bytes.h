@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between a message's bytes and its struct of kernel/uapi/wss_srp.h. For the srp_*.cc files only.
+// Conversion between a message's bytes and its struct in kernel/uapi/wss_srp.h. For the srp_*.cc files only.
 #pragma once
 
 #include <cstring>
@@ -19,7 +19,7 @@ inline uint64_t swap(uint64_t value) {
     return __builtin_bswap64(value);
 }
 
-// False: the message is shorter than the struct. Longer is fine.
+// Returns false when the message is shorter than the struct. It may be longer.
 template <typename Raw>
 requires std::is_trivially_copyable_v<Raw>
 bool load(Bytes message, Raw& raw) {
@@ -36,7 +36,7 @@ requires std::is_trivially_copyable_v<Raw> size_t store(const Raw& raw, MutableB
     return sizeof(Raw);
 }
 
-// Credits are a signed number on the wire and never negative there: one that is comes from no honest peer.
+// Credits are signed on the wire. An honest peer never sends a negative number.
 inline constexpr uint32_t kCreditsMax = 0x7fffffff;
 
 }  // namespace wss::wire::detail

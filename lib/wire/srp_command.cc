@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SRP_CMD with its data buffers, and SRP_TSK_MGMT: what an initiator asks for. Runs per I/O.
+// SRP_CMD with its data buffers, and SRP_TSK_MGMT: messages of an initiator. Runs per I/O.
 #include <algorithm>
 
 #include "lib/wire/srp_bytes.h"
@@ -14,11 +14,11 @@ namespace {
 
 constexpr size_t kDescriptorBytes = sizeof(wss_srp_direct_buf);
 constexpr uint8_t kTaskAttributeMask = 0x07;
-constexpr uint8_t kAddCdbMask = 0xfc;  // bits 7:2 count in words, that is, masked they count in bytes
+constexpr uint8_t kAddCdbMask = 0xfc;  // bits 7:2 count words; masked, the byte counts bytes
 constexpr size_t kAddCdbMax = kAddCdbMask;
 constexpr uint32_t kInlineDescriptorsMax = 255;
 
-// What is left of the message where the descriptors are.
+// A read position in the descriptors of a message.
 class Cursor {
   public:
     Cursor(Bytes message, size_t position) : message_(message), position_(position) {}
@@ -50,7 +50,8 @@ bool wraps(const RemoteBuffer& buffer) {
     return buffer.address > UINT64_MAX - buffer.length;
 }
 
-// `complete`: the descriptors must make up buffer.length; otherwise there are more, of at least a byte each.
+// `complete`: the lengths must add up to buffer.length. Otherwise there are further descriptors of at least a
+// byte each.
 ParseError check_descriptors(const DataBuffer& buffer, bool complete) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < buffer.count; i++) {
@@ -129,7 +130,7 @@ bool is_task_attribute(uint8_t value) {
     return value <= 2 || value == 4;
 }
 
-// Descriptors of an outgoing command; returns the position behind them, 0 when they do not fit.
+// Writes the descriptors of a command. Returns the position behind them, 0 when they do not fit.
 size_t put_indirect(const CommandRequest& request, size_t at, MutableBytes out) {
     size_t count = request.descriptors.size();
     size_t end = at + sizeof(wss_srp_indirect_buf) + count * kDescriptorBytes;

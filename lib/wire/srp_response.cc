@@ -16,14 +16,14 @@ namespace {
 constexpr uint32_t kTaskResponseBytes = 4;
 constexpr size_t kTaskStatusAt = 3;
 
-// SRP_AER_REQ, which only a stock target sends; not in the shared header since the driver only answers it.
+// SRP_AER_REQ, sent by stock targets only. Not in the shared header, since the driver only answers it.
 constexpr size_t kAerCreditsAt = 4;
 constexpr size_t kAerTagAt = 8;
 constexpr size_t kAerLunAt = 20;
 constexpr size_t kAerSenseLengthAt = 28;
 constexpr size_t kAerBytes = 36;
 
-// One direction's residual out of its two flags; false when both are set.
+// Converts the two residual flags of one direction; returns false when both are set.
 bool parse_residual(bool over, bool under, uint32_t bytes, Residual& out) {
     out = {};
     if (over && under) return false;
@@ -117,8 +117,8 @@ ParseError parse_response(Bytes message, Response& out) {
     uint64_t sense_length = swap(raw.sense_data_len);
     out.has_task_status = raw.flags & WSS_SRP_RSP_FLAG_RSPVALID;
     bool has_sense = raw.flags & WSS_SRP_RSP_FLAG_SNSVALID;
-    // Where the sense begins depends on the response data's length: a length that the flag denies is
-    // ambiguous.
+    // The position of the sense data depends on the length of the response data, so a length without its flag
+    // is ambiguous.
     if (!out.has_task_status && response_length > 0) return ParseError::kContradiction;
     if (!has_sense && sense_length > 0) return ParseError::kContradiction;
     if (out.has_task_status && response_length < kTaskResponseBytes) return ParseError::kContradiction;

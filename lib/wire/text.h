@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text from a peer, made fit to be shown on a terminal or in a log.
+// Makes text from a peer safe for terminals and logs.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace wss::wire {
 
-// Copies UTF-8 from `in` to `out` and returns the bytes written. Stops at a zero byte, and between two
-// characters when `out` is full. Control characters (newline too: one message is one line), characters that
-// turn the writing direction or hide themselves, and malformed sequences become '?'.
+// Copies UTF-8 from `in` to `out` and returns the number of bytes written. Stops at a zero byte, and between
+// two characters when `out` is full. Replaces by '?': control characters (newlines too, as one message is one
+// line), characters that change the writing direction or are invisible, and malformed sequences.
 size_t copy_printable(std::string_view in, std::span<char> out);
 
 }  // namespace wss::wire
