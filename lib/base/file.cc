@@ -55,7 +55,7 @@ Status keep_owner(const Descriptor& file, const std::string& beside, const std::
     return Status::ok();
 }
 
-// Creates a new file. One with that name is a leftover of a crash, or a link that somebody placed there.
+// Creates a new file. One with that name is a leftover of a crash, or a link that another user placed there.
 Status write_beside(const std::string& beside, const std::string& path, std::string_view text) {
     if (::unlink(beside.c_str()) != 0 && errno != ENOENT) return file_error(beside, "remove it");
     Descriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));

@@ -9,8 +9,8 @@
 // There are five implementations: `verbs` (RDMA hardware or soft RoCE), `tcp` (the peer's progress thread
 // executes one-sided operations), `tls` (tcp under TLS 1.3), `shm` (same host) and `sim` (one thread,
 // simulated time, random numbers from a seed). Code outside lib/fabric includes no header of an
-// implementation. Differences between implementations are data (Caps). The conformance suite
-// (tests/conformance) tests the rules below.
+// implementation, but for credentials and contexts of tls. Differences between implementations are data
+// (Caps). The conformance suite (tests/conformance) tests the rules below.
 //
 // Rules
 //  F1  Operations of one connection take effect in posting order, except that a later operation may overtake
@@ -19,7 +19,7 @@
 //  F2  A posted buffer belongs to the fabric until its completion is delivered. An unsignalled operation
 //      completes with the next signalled one of the same connection. If it fails, its completion is delivered
 //      although it is unsignalled. post() copies the payload of an operation with `inlined` set.
-//  F3  A send that finds no receive posted waits for one. A slow peer is not an error. Only verbs closes the
+//  F3  A send that finds no receive posted waits for one. A slow peer is not an error, but verbs closes the
 //      connection after 15 to 30 s in which the peer accepted nothing of what was sent.
 //  F4  A refused remote access (bad key, out of bounds, no permission, revoked region) never touches memory.
 //      The operation completes with kRemoteAccess and the connection closes on both sides.

@@ -35,13 +35,12 @@ constexpr Nanoseconds kBusyDelay = from_ms(10);
 
 struct Options {
     fabric::Address address;
-    wire::PortId
-        target_port{};  // zero: whoever listens there (a stock ib_srpt wants its service GUID, twice)
+    wire::PortId target_port{};     // zero: any target there (a stock ib_srpt wants its service GUID, twice)
     wire::PortId initiator_port{};  // zero: drawn by chance
     uint32_t channels = 1;
     uint32_t queue_depth = 128;  // commands on the wire of one channel, if the target grants as many
     uint32_t caps = WSS_CAP_FUSED_COMPLETION | WSS_CAP_BATCHED_COMPLETION | WSS_CAP_KEEPALIVE |
-                    WSS_CAP_NOTIFY | WSS_CAP_CACHE;  // wished for
+                    WSS_CAP_NOTIFY | WSS_CAP_CACHE;  // requested
 
     // Our name, and the secret that proves it. With a secret, a target that cannot prove its knowledge of it
     // is refused. Without one (empty), a target that requires authentication refuses us. Over tls:// the

@@ -200,7 +200,7 @@ struct CacheVolumeState {
     uint32_t error = 0;      // errno: the storage is lost to another owner; nothing of the volume may be used
     uint64_t bytes = 0;      // not 0, unless the storage is lost
     bool suspended = false;  // another owner may have the storage: cached contents do not count at the moment
-    uint64_t owner = 0;      // while it is the same, nobody else has had the storage; 0: not known
+    uint64_t owner = 0;      // while it is the same, no other owner has had the storage; 0: not known
     uint64_t chain = 0;      // io::Succession
     uint64_t place = 0;      // …
     std::string text;        // for the operator: reason of the loss, or what requests wait for; printable

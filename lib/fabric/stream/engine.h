@@ -20,7 +20,7 @@
 //  E5  No handler is called after on_closed() or on_refused(). Each is the last step of a turn, as the
 //      handler may destroy the connection.
 //
-// After refusing a request, the engine goes on reading, answers the READs before the refused request, sends
+// After refusing a request, the engine continues reading, answers the READs before the refused request, sends
 // kRefuse and closes. This takes at most kRefusalLasts.
 //
 // Thread-safety: none; belongs to its poller's thread.
@@ -82,7 +82,7 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
         kFrames,  // the peer executes requests
         kDirect,  // move_directly()
         kWait,    // not known yet; activate() is called when it is
-        kAsk,     // as kWait, and the engine asks the peer with kGrantAsk
+        kAsk,     // as kWait, and a kGrantAsk must be sent
     };
     explicit Engine(const Setup& setup);
 
@@ -220,7 +220,7 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     Fifo<uint32_t> reads_out_;     // positions of READs whose data is outstanding
     int64_t direct_budget_ = 0;    // bytes that this side may still move itself in this turn
     bool local_fault_ = false;     // a segment of the request at built() is not registered here
-    std::optional<uint32_t> ask_;  // rkey to ask the peer about
+    std::optional<uint32_t> ask_;  // rkey of a kGrantAsk to send
     std::optional<Frame> answer_;  // our answer to the peer's kGrantAsk
 
     // The peer's requests.

@@ -39,7 +39,7 @@ enum class FrameType : uint8_t {
     kReadData,         // part of the answer to the oldest READ; `address` is its offset in it
     kReadEnd,          // all data of the oldest READ was valid
     kRefuse,           // request number `immediate` failed with `status`; the connection ends
-    kGrantAsk,         // shm: asks how to access region `rkey` directly
+    kGrantAsk,         // shm: requests direct access to region `rkey`
     kGrant,            // shm: the answer about `rkey` is in the socket
 };
 
