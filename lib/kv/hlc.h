@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hybrid logical clock: timestamps that grow with the time of day and with every timestamp seen, so that a
-// client that has read a version writes a later one, though its time of day is behind.
+// Hybrid logical clock. Its timestamps grow with the time of day and with every timestamp that it has
+// observed. A client that has read a version therefore writes a later one, even if its time of day is behind.
 //
-// A client follows the timestamps of others no further than kFollowMax_ticks beyond its own time of day: else
-// one clock that is wrong by an hour would make every partition with a right clock refuse what the client
-// writes next. Only the transaction that needs it goes further (next_after), and leaves the clock as it was.
-// Timestamps within that bound are even, those beyond it are odd: none is ever issued twice.
+// A client follows observed timestamps at most kFollowMax_ticks beyond its own time of day. Otherwise one
+// clock that is wrong by an hour would make every partition with a right clock refuse the client's next
+// writes. Only the transaction that needs a later timestamp goes further (next_after), and it leaves the
+// clock unchanged. Timestamps within the bound are even, those beyond it are odd, so none is issued twice.
 //
 // Thread-safety: none; SystemWallClock is stateless.
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace wss::kv {
 
-// The seam of the time of day.
+// The seam for the time of day.
 class WallClock {
   public:
     virtual ~WallClock() = default;
@@ -39,18 +39,20 @@ class SystemWallClock final : public WallClock {
     }
 };
 
-// A partition refuses timestamps further ahead of its clock than kAheadMax_ticks. Half of it is left for what
-// the clocks of a client and of a partition differ by.
+// A partition refuses timestamps more than kAheadMax_ticks ahead of its clock. Half of that bound is reserved
+// for the difference between the clocks of a client and a partition.
 constexpr uint64_t kAheadMax_ticks = 60'000'000;
 constexpr uint64_t kFollowMax_ticks = kAheadMax_ticks / 2;
 
-// A write under locks may be so much later than the owner that took them: partitions keep as much of their
-// bound free when they grant an exclusive lock, so that few writes are refused after all locks were granted.
+// A write under locks may be this much later than the owner timestamp that took the locks. Partitions keep
+// this part of their bound free when they grant an exclusive lock, so that few writes are refused after all
+// locks were granted.
 constexpr uint64_t kLockedLead_ticks = 10'000'000;
 
-// Of a write that later versions were in the way of so many times: the further ahead of them the more often,
-// so that among many writers of a key all come to an end. The last is more than most messages take, and so
-// little that writers who outbid each other stay near the time of day.
+// The lead over the conflicting version for a write that was refused `conflicts` times because of later
+// versions. It grows with the number of conflicts, so that many writers of one key all succeed. The largest
+// lead exceeds the transit time of most messages, but is small enough that writers who outbid each other stay
+// near the time of day.
 constexpr uint64_t lead_of(uint32_t conflicts) {
     return conflicts == 0 ? 0 : uint64_t{64} << std::min(conflicts, 8u);
 }
@@ -61,8 +63,8 @@ class HybridClock {
     void set_client(uint32_t id) { client_ = id; }
     uint32_t client() const { return client_; }
 
-    // Later than every timestamp issued, and than those seen that are within the bound. `lead`: so many ticks
-    // later still, as far as the bound allows.
+    // Later than every issued timestamp, and than the observed ones that are within the bound. `lead`: ticks
+    // to add, as far as the bound allows.
     Timestamp next(uint64_t lead = 0) noexcept {
         const uint64_t now = wall_.ticks();
         if (mutated(Mutation::kNoHybridClock)) return Timestamp::make(now, client_);
@@ -70,7 +72,7 @@ class HybridClock {
         last_ = even(std::max(base, std::min(base + lead, now + kFollowMax_ticks)));
         return issue(last_);
     }
-    // Also later than `past`, however far that is from the time of day; then without a lead.
+    // Also later than `past`, however far that is ahead of the time of day; beyond the bound without a lead.
     Timestamp next_after(Timestamp past, uint64_t lead = 0) noexcept {
         if (past.ticks() <= wall_.ticks() + kFollowMax_ticks || mutated(Mutation::kNoHybridClock)) {
             observe(past);
@@ -78,30 +80,31 @@ class HybridClock {
         }
         return issue(next_far(std::min(past.ticks(), kTicksMax / 2)));
     }
-    // The time of day was set back so far that partitions refuse what must follow the timestamps issued.
+    // True if the time of day was set back so far that partitions refuse every timestamp later than the
+    // issued ones.
     bool is_stranded() noexcept { return last_ > wall_.ticks() + kAheadMax_ticks; }
-    // Begins anew, for another client id: the present one may have issued the same timestamps before.
+    // Starts over for another client id; with the present id the clock might issue a timestamp twice.
     void restart() noexcept {
         last_ = passed_ = 0;
         far_.clear();
         issued_ = {};
     }
     void observe(Timestamp seen) noexcept {
-        if (seen.ticks() <= last_) return;  // most are: the time of day is not asked for
+        if (seen.ticks() <= last_) return;  // the usual case: saves reading the time of day
         last_ = std::max(last_, std::min(seen.ticks(), wall_.ticks() + kFollowMax_ticks));
     }
     uint64_t now_ticks() noexcept { return std::max(wall_.ticks(), last_); }
     uint64_t wall_ticks() noexcept { return wall_.ticks(); }
-    // The latest that was issued.
+    // The latest issued timestamp.
     Timestamp issued() const { return issued_; }
 
   private:
     static constexpr uint64_t kInterval_ticks = kAheadMax_ticks;
     static constexpr size_t kIntervalsMax = 64;
     static uint64_t even(uint64_t ticks) { return (ticks + 1) & ~uint64_t{1}; }
-    // Odd, later than `past`, never issued before. Each interval has its own latest one, so that a partition
-    // that names the end of time moves none but the writes that must pass it. Of too many intervals the
-    // earliest are forgotten and not entered again.
+    // Odd, later than `past`, never issued before. Each interval has its own latest timestamp. A partition
+    // that names a time in the far future therefore moves only the writes that must pass it. Beyond
+    // kIntervalsMax the earliest interval is forgotten and never used again.
     uint64_t next_far(uint64_t past) {
         uint64_t ticks = (std::max(past, passed_) + 1) | 1;
         for (auto at = far_.find(ticks / kInterval_ticks); at != far_.end() && at->second >= ticks;
@@ -123,8 +126,8 @@ class HybridClock {
     WallClock& wall_;
     uint32_t client_ = 0;
     uint64_t last_ = 0;
-    std::map<uint64_t, uint64_t> far_;  // the latest issued beyond the bound, by interval
-    uint64_t passed_ = 0;               // no later one of a forgotten interval was issued
+    std::map<uint64_t, uint64_t> far_;  // the latest timestamp issued beyond the bound, by interval
+    uint64_t passed_ = 0;               // the latest timestamp of the forgotten intervals
     Timestamp issued_;
 };
 

@@ -10,11 +10,11 @@ namespace wss::kv {
 namespace {
 
 constexpr uint32_t kHashes = 4;
-// Ten bits a key: false positives below 2 %, each costs a round trip and nothing else.
+// Ten bits per key: false positives below 2 %. Each costs a round trip and nothing else.
 constexpr size_t kBitsPerKey = 10;
 constexpr size_t kBitsMin = 128;
 
-// Two independent halves of the fingerprint make all the hashes.
+// All hashes derive from the two halves of the fingerprint.
 size_t bloom_bit(uint64_t fingerprint, uint32_t hash, size_t bits) {
     uint64_t step = (fingerprint >> 32) | 1;
     return (fingerprint + hash * step) * 0x9e3779b97f4a7c15u % bits;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Known ways to get Read Atomic isolation wrong, each behind a switch of the test build (-DWSS_KV_MUTATIONS).
-// Tests turn one on and see the checker catch it; in every other build they are constants that vanish.
+// Known ways to break Read Atomic isolation, each behind a switch of the test build (-DWSS_KV_MUTATIONS).
+// Tests enable one and verify that the checker reports it. In every other build mutated() is a constant, and
+// the code disappears.
 #pragma once
 
 #include <atomic>
@@ -9,19 +10,19 @@
 namespace wss::kv {
 
 enum class Mutation : uint32_t {
-    kSkipSecondRound = 1,      // readers believe what round 1 returned
-    kCollidingTimestamps = 2,  // clients forget their id
+    kSkipSecondRound = 1,      // readers deliver the result of round 1
+    kCollidingTimestamps = 2,  // clients issue timestamps with the same id
     kNoHybridClock = 4,        // clients use the wall clock alone
-    kCommitBeforePayload = 8,  // a version is shown before its bytes are there
-    kNoWindow = 16,            // superseded versions go at once
-    kTerminationRace = 32,     // a termination answers "abort" and a prepare still passes
-    kNoCrc = 64,               // readers believe torn bytes
-    kStaleAddress = 128,       // readers believe a reused slot
-    kLostWakeUp = 256,         // who falls asleep is not told of what came while he did
-    kToldOnce = 512,           // who could not take back that he sleeps does not say it anew
-    kLooksOnce = 1024,         // who has written looks for sleepers then, and not when it has arrived
-    kBlindOrder = 2048,        // a write is accepted behind what is committed already
-    kConditionNotHeld = 4096,  // a condition is checked at the prepare, and may be false at the commit
+    kCommitBeforePayload = 8,  // a version becomes visible before its bytes are written
+    kNoWindow = 16,            // superseded versions are collected at once
+    kTerminationRace = 32,     // an inquiry returns "aborted" and a later prepare succeeds
+    kNoCrc = 64,               // readers accept torn records
+    kStaleAddress = 128,       // readers accept a reused slot
+    kLostWakeUp = 256,         // messages that arrive while a ring reader falls asleep do not wake it
+    kToldOnce = 512,           // a stale asleep word is not written again
+    kLooksOnce = 1024,         // writers check for sleepers at the post, not at its completion
+    kBlindOrder = 2048,        // a write below the latest committed version is accepted
+    kConditionNotHeld = 4096,  // conditions hold at the prepare, perhaps not at the commit
 };
 
 #ifdef WSS_KV_MUTATIONS

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which partition holds a key: the fingerprint's hash slot, slots dealt out evenly in order. The map is
-// static; its epoch is a hash of the partitions' list, which clients and servers compare.
+// Which partition holds a key. The fingerprint selects a hash slot; the slots are distributed evenly over the
+// partitions, in order. The map is static. Its epoch, which clients and servers compare, is the number of
+// partitions.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +15,14 @@ namespace wss::kv {
 constexpr uint32_t kHashSlots = 16384;
 
 inline uint32_t hash_slot(uint64_t fingerprint) noexcept {
-    // The top bits: the low ones pick buckets elsewhere.
+    // The top bits; the low ones select buckets in hash tables.
     return static_cast<uint32_t>(fingerprint >> 50);
 }
 inline uint32_t partition_of(uint64_t fingerprint, uint32_t partitions) noexcept {
     return static_cast<uint32_t>(uint64_t{hash_slot(fingerprint)} * partitions / kHashSlots);
 }
 
-// Only how many there are decides where a key is; addresses may differ between networks.
+// Only the number of partitions decides where a key is; their addresses may differ between networks.
 inline uint32_t map_epoch(uint32_t partitions) noexcept {
     return partitions;
 }

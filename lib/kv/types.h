@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of the key-value store: timestamps, fingerprints, limits, modes.
+// Terms of the key-value store: timestamps, fingerprints, limits, modes.
 //
 // A *partition* is one server's share of the keys. A *transaction* is a set of reads (get_all) or of writes
 // (put_all), never both. A *version* is one value of one key, named by the timestamp of the transaction that
-// wrote it; versions are immutable. Isolation is Read Atomic (the RAMP papers' word): no reader sees a part
-// of a transaction. It is not serializable: lost updates, write skew and long forks are possible. Writes may
-// have conditions on what was read (PutAll of client.h).
+// wrote it; versions are immutable. Isolation is Read Atomic (RAMP papers): no reader sees a part of a
+// transaction. It is not serializable: lost updates, write skew and long forks are possible. Writes may have
+// conditions on the versions that were read (PutAll of client.h).
 #pragma once
 
 #include <xxhash.h>
@@ -16,9 +16,9 @@
 
 namespace wss::kv {
 
-// A transaction's name and its place in the order of writes: a hybrid logical clock in microseconds since
-// 2025-01-01 above, the client's leased id below. 63 bits, so that histories can print it as a signed number;
-// enough until 2042.
+// Names a transaction and gives its place in the order of writes. The upper bits are a hybrid logical clock
+// in microseconds since 2025-01-01, the lower ones the client's leased id. 63 bits, so that histories can
+// print it as a signed number; enough until 2042.
 struct Timestamp {
     uint64_t value = 0;  // 0: no version
     auto operator<=>(const Timestamp&) const = default;
@@ -33,32 +33,32 @@ struct Timestamp {
 };
 constexpr uint32_t kClientIdMax = (1u << Timestamp::kClientBits) - 1;
 constexpr uint64_t kTicksMax = (uint64_t{1} << (63 - Timestamp::kClientBits)) - 1;
-// 2025-01-01T00:00:00Z in microseconds of Unix time: where ticks begin.
+// Start of the ticks: 2025-01-01T00:00:00Z in microseconds of Unix time.
 constexpr uint64_t kTicksEpoch_us = 1'735'689'600'000'000;
 
-// A key's fingerprint: names it in metadata and in slots. Two keys of one fingerprint cost a needless second
-// round, never a wrong value: the full key is compared before a value is given out.
+// Names a key in metadata and in slots. Two keys with the same fingerprint cost an unnecessary second round,
+// never a wrong value: the full key is compared before a value is returned.
 inline uint64_t fingerprint(std::string_view key) noexcept {
     return XXH3_64bits(key.data(), key.size());
 }
 
-// Of a partition whose address names none.
+// Port of a partition whose address has none.
 constexpr uint16_t kDefaultPort = 5557;
 
 constexpr uint32_t kKeyMax = 1024;
 constexpr uint32_t kValueMax = 1u << 20;
 constexpr uint32_t kItemsMax = 1024;  // of one transaction
 constexpr uint32_t kPartitionsMax = 256;
-// Milliseconds that a key may live: what is added to a timestamp must not wrap around.
+// Longest time to live in milliseconds: its sum with a timestamp must not overflow.
 constexpr uint64_t kTtlMax_ms = kTicksMax / 1000;
-// All keys and values of one transaction on one partition: a message must be bounded.
+// Bytes of all keys and values of one transaction on one partition; bounds the size of a message.
 constexpr uint32_t kTransactionBytesMax = 16u << 20;
 
 enum class Algorithm : uint8_t {
     kRampFast,        // metadata: the fingerprints of the transaction's keys; 1–2 rounds
     kRampSmall,       // metadata: none; always 2 rounds
-    kRampHybrid,      // metadata: a Bloom filter; 1–2 rounds, sometimes a needless second
-    kLockSequential,  // strict two-phase locking as the paper's baseline: key after key
+    kRampHybrid,      // metadata: a Bloom filter; 1–2 rounds, sometimes an unnecessary second
+    kLockSequential,  // the paper's baseline: strict two-phase locking, key after key
     kLockParallel,    // strict two-phase locking, all partitions at once, no-wait with retry
     kNone,            // no concurrency control: fractured reads are possible
 };
@@ -66,9 +66,9 @@ std::string_view to_string(Algorithm algorithm);
 
 enum class Transport : uint8_t {
     kMessage,  // send and receive ("tcp", "verbs")
-    // GET+/PUT+: messages RDMA-written into rings ("rdma"). Where the device promises the order of bytes, or
-    // no device is in it, the other side polls; else each write tells it by an immediate value. The other two
-    // say which.
+    // GET+/PUT+: messages are RDMA-written into rings ("rdma"). If the device guarantees the order of bytes,
+    // or no device is involved, the receiver polls. Otherwise each write carries an immediate value that
+    // notifies it. kRingPolled and kRingAnnounced force one of the two.
     kRing,
     kRingPolled,
     kRingAnnounced,
@@ -76,21 +76,21 @@ enum class Transport : uint8_t {
 std::string_view to_string(Transport transport);
 
 enum class OneSided : uint8_t {
-    kOff,    // every read asks the server
-    kPaper,  // GET* of the paper: an invalid bit sends readers to the server while a write is prepared
+    kOff,    // every read is a message to the server
+    kPaper,  // GET* of the paper: while a write is prepared, an invalid bit sends readers to the server
     kOn,     // GET* without the invalid bit: the slot shows the latest and the prepared versions
 };
 std::string_view to_string(OneSided mode);
 
-// Why a key that could be read one-sidedly is asked for by message. Travels in the flags of a get.
+// Why a key that could be read one-sidedly is read by message. Sent in the flags of a get.
 enum class Fallback : uint8_t {
     kNone,
-    kCold,         // its address is not known
+    kCold,         // address-cache miss: the slot's address is not known
     kInvalid,      // paper mode: the invalid bit is set
-    kStale,        // the slot serves another key now
-    kTorn,         // it changed whenever it was read
-    kLarge,        // its record is not to be had by one read
-    kSecondRound,  // the version that is asked for is not shown
+    kStale,        // the slot belongs to another key now
+    kTorn,         // slot or record changed during every read
+    kLarge,        // its record cannot be read by one READ
+    kSecondRound,  // the slot does not show the required version
     kCount,
 };
 

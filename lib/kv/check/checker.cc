@@ -41,8 +41,8 @@ std::string Report::to_string() const {
     return text;
 }
 
-// What is known of one write. `sequence` is stored last when the place is taken anew: a reader looks at it
-// before and after.
+// State of one write. begin_write() stores `sequence` last when it reuses the entry; readers check it before
+// and after.
 struct Checker::Write {
     std::atomic<uint64_t> sequence{UINT64_MAX};
     std::atomic<Outcome> outcome{Outcome::kPending};
@@ -113,7 +113,7 @@ bool Checker::was_seen(const Writer& writer) const {
 }
 
 Checker::Key* Checker::key(uint64_t fingerprint, bool create) const {
-    if (fingerprint == 0) return nullptr;  // 0 means free
+    if (fingerprint == 0) return nullptr;  // 0 marks a free entry
     uint32_t mask = std::bit_ceil(options_.keys) - 1;
     for (uint32_t probe = 0; probe < kProbesMax; ++probe) {
         Key& slot = keys_[(fingerprint + probe) & mask];
@@ -155,7 +155,7 @@ Session::Session(Checker& checker, uint32_t number)
     checker.rings_[number].store(ring_.get(), std::memory_order_release);
 }
 
-// Others may be looking at the ring: it stays as long as the checker.
+// Other sessions may be reading the ring, so it lives as long as the checker.
 Session::~Session() {
     checker_.retire(std::move(ring_));
 }
@@ -211,12 +211,13 @@ void Session::judge_writer(const ReadItem& item, const Stamp& stamp) {
         checker_.unjudged_.fetch_add(1, std::memory_order_relaxed);
         return;
     }
-    // Pairs with end_write(), which stores the outcome and then looks at `seen`: one of the two notices.
+    // Pairs with end_write(), which stores the outcome and then loads `seen`: at least one of the two detects
+    // a dirty read.
     write->seen.store(true);
     Outcome outcome = write->outcome.load();
     uint64_t timestamp = 0;
     write->timestamp.compare_exchange_strong(timestamp, item.timestamp.value);
-    if (write->sequence.load() != stamp.writer.sequence) return;  // forgotten while we looked
+    if (write->sequence.load() != stamp.writer.sequence) return;  // reused in the meantime
     if (outcome == Outcome::kFailed)
         checker_.violate(Violation::kDirty,
                          fmt::format("{}: {} has failed", words(item), name_of(stamp.writer)));
@@ -282,7 +283,7 @@ void Session::end_write(const Writer& writer, Outcome outcome, Timestamp timesta
                              fmt::format("{} failed, and was read before", name_of(writer)));
         return;
     }
-    if (timestamp.is_none()) return;  // unknown, and the client cannot even say under which name
+    if (timestamp.is_none()) return;  // outcome unknown, and no timestamp either
     uint64_t known = 0;
     if (!write->timestamp.compare_exchange_strong(known, timestamp.value) && known != timestamp.value)
         checker_.violate(Violation::kIdentity, fmt::format("{} was read at {} and acknowledged at {}",

@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// A white-box checker of Read Atomic isolation that runs beside the load, at the load's speed.
+// A white-box checker of Read Atomic isolation. It runs beside the load, at the load's speed.
 //
-// White-box: versions carry timestamps and, by their stamps, the set of keys written together. So Bailis'
-// definition is decided directly, in time linear in what is read, without a search. Each read is checked for
-// (names as in Violation):
+// White-box: versions carry timestamps and, in their stamps, the set of keys written together. Bailis'
+// definition is therefore decided directly, in time linear in the reads, without a search. Each read is
+// checked for (names as in Violation):
 //   fractured   a version of transaction T was returned, and for another key of T in the same read an older
 //               version
 //   torn        the value's checksum does not match
 //   wrong key   the value belongs to another key
-//   thin air    the value was never written: no stamp, or one of a write that was never begun
-//   dirty       the write was reported as failed for good
-//   identity    one write has two timestamps, or metadata that names other keys than the stamp
+//   thin air    the value was never written: no stamp, or the stamp of a write that never began
+//   dirty       the write was reported as finally failed
+//   identity    one write has two timestamps, or its metadata names other keys than its stamp
 //   stale       older than a version that was acknowledged, to any session, before the read began (all
 //               partitions acknowledge commits)
-//   own write   older than what this session itself has written
+//   own write   older than a write of the reading session
 // and each write for:
-//   collision   two writes of one timestamp
-//   clock       a timestamp that is not above all that the session has seen before. Without this rule an
-//               update can vanish although its writer had read the version it replaces. Checkers with session
-//               order call that a violation of Read Atomic.
-//   condition   a condition was on a version that was replaced before the write began, or the transactions
-//               with conditions have no order in which each finds what it expected (serial_order.h)
-//   lost        an acknowledged write has a timestamp below one of the same key that was acknowledged before
-//               it began: it is never read, although the key was not written since
+//   collision   two writes have the same timestamp
+//   clock       the timestamp is not above all timestamps that the session has seen. Without this rule an
+//               update can vanish although its writer had read the version that it replaces. Checkers with
+//               session order report that as a violation of Read Atomic.
+//   condition   a condition names a version that was replaced before the write began, or the transactions
+//               with conditions have no order in which each finds the versions that it expected
+//               (serial_order.h)
+//   lost        an acknowledged write has a timestamp below a write of the same key that was acknowledged
+//               before it began: it is never read, although the key was not written since
 //
-// Memory is bounded: the last Options::remember writes of a session, and a table of Options::keys keys. What
-// was forgotten is not checked, and counted (Report::unjudged).
+// Memory is bounded: the last Options::remember writes of each session, and a table of Options::keys keys.
+// Forgotten writes are not checked but counted (Report::unjudged).
 //
 // Thread-safety: Checker all methods; a Session belongs to one thread and dies before its Checker.
 #pragma once
@@ -74,13 +75,13 @@ struct ReadItem {
     uint64_t key = 0;  // fingerprint
     Timestamp timestamp;
     bool found = false;                  // false with a timestamp: deleted
-    std::string_view value;              // of a found one
-    std::span<const uint64_t> siblings;  // what the store's metadata says, if it says something
+    std::string_view value;              // only if found
+    std::span<const uint64_t> siblings;  // from the store's metadata; may be empty
     Timestamp floor;                     // from Session::floor_of(), before the read was sent
 };
 
-// A condition of a write that was committed: which version it expected of a key (none: that there was none
-// yet; conditions on keys that may have been deleted are left out).
+// A condition of a committed write: the version that it expected of a key. None: the key was not yet written.
+// Conditions on keys that may have been deleted are left out.
 struct Expected {
     uint64_t key = 0;  // fingerprint
     Timestamp version;
@@ -97,7 +98,7 @@ struct Report {
 
 struct CheckerOptions {
     bool atomic =
-        true;  // false: the mode promises no atomicity; fractured reads are counted, and are no violation
+        true;  // false: the mode promises no atomicity; fractured reads are counted, but are no violation
     uint32_t remember = 1 << 18;  // writes of each session
     uint32_t keys = 1 << 20;
     uint32_t run = 0;  // 0: a random one
@@ -114,9 +115,9 @@ class Checker {
     ~Checker();
 
     std::unique_ptr<Session> open_session();
-    // Of what was judged so far.
+    // Covers all reads and writes so far.
     Report report() const;
-    // Fractured reads, also where they are allowed.
+    // Number of fractured reads, also in modes that allow them.
     uint64_t fractured() const { return fractured_.load(); }
     uint32_t run() const { return run_; }
     // Whether any read has returned a version of this write.
@@ -139,7 +140,7 @@ class Checker {
     std::atomic<uint32_t> sessions_{0};
     std::unique_ptr<Key[]> keys_;
     std::atomic<uint64_t> reads_{0}, writes_{0}, unjudged_{0}, fractured_{0};
-    mutable std::mutex mutex_;  // protects what follows
+    mutable std::mutex mutex_;  // protects the members below
     Report report_;
     std::unordered_map<uint64_t, Writer> timestamps_, older_timestamps_;  // two generations
     std::vector<std::unique_ptr<Ring>> retired_;
@@ -151,16 +152,18 @@ class Session {
     ~Session();
     uint32_t number() const { return number_; }
 
-    // Before a read is sent: what it must return at least. Before a write is: what it must be later than.
+    // Call it before a read is sent (the read must return at least this version) or before a write is sent
+    // (the write must be later).
     Timestamp floor_of(uint64_t key) const;
     void read(std::span<const ReadItem> items);
 
-    // Before a write is sent; stamp its values with the answer.
+    // Call it before a write is sent, and stamp its values with the result.
     Writer begin_write();
-    // `floors`: of each key, from floor_of() before the write was sent; empty: its place is not checked.
+    // `floors`: floor_of() of each key, taken before the write was sent. Empty: the write's place is not
+    // checked.
     void end_write(const Writer& writer, Outcome outcome, Timestamp timestamp, std::span<const uint64_t> keys,
                    std::span<const Timestamp> floors = {});
-    // As end_write of a committed write that had conditions.
+    // As end_write() for a committed write that had conditions.
     void end_conditional(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,
                          std::span<const Expected> conditions, std::span<const Timestamp> floors = {});
 
@@ -181,9 +184,9 @@ class Session {
     const uint32_t number_;
     std::unique_ptr<Checker::Ring> ring_;
     uint64_t next_ = 0;
-    Timestamp seen_;  // the highest that this session has read or written
+    Timestamp seen_;  // the highest timestamp that this session has read or written
     std::unordered_map<uint64_t, Timestamp> own_;
-    std::vector<Stamp> stamps_;  // of the read that is judged
+    std::vector<Stamp> stamps_;  // of the read being checked
 };
 
 }  // namespace wss::kv::check

@@ -12,7 +12,7 @@
 namespace wss::kv::check {
 
 constexpr size_t kLinesKept = 4096;
-// Session above, number within the session below: unique, and it fits a positive number.
+// The session number above, the number within the session below: unique, and positive as a signed number.
 constexpr int kTransactionBits = 40;
 
 Result<std::unique_ptr<HistoryFile>> HistoryFile::create(const std::string& path) {
@@ -71,7 +71,7 @@ int64_t HistorySession::next_transaction() {
 }
 
 void HistorySession::flush_some() {
-    if (lines_.size() >= kLinesKept && unknown_.empty()) (void)flush();  // an error is kept by the file
+    if (lines_.size() >= kLinesKept && unknown_.empty()) (void)flush();  // HistoryFile keeps the error
 }
 
 size_t HistorySession::write_unknown(std::span<const Item> items) {
@@ -83,8 +83,8 @@ size_t HistorySession::write_unknown(std::span<const Item> items) {
 void HistorySession::resolve(size_t unknown, bool committed) {
     Unknown& which = unknown_[unknown];
     which.resolved = true;
-    // Its client gave it up, and others ended it later: a session of its own, of which nothing comes after
-    // it.
+    // Its client gave up, and the partitions decided it later. It becomes a session of its own, which has no
+    // later operations.
     for (size_t i = 0; i < which.count; ++i) {
         if (committed)
             lines_[which.first + i].session = (number_ + 1) << 32 | unknown;
@@ -103,7 +103,7 @@ Status HistorySession::flush() {
     return written;
 }
 
-// One number and the character behind it.
+// Parses a number and the character after it.
 template <typename T>
 static bool take_number(std::string_view& line, char after, T& value) {
     auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
@@ -121,11 +121,11 @@ static bool parse_line(std::string_view line, Operation& out) {
            (out.txn >= 0 || (out.txn == -1 && out.write));
 }
 
-// What a writer that was killed leaves of its last line.
+// True for the incomplete last line of a writer that was killed.
 static bool is_cut_off(std::string_view line) {
     constexpr std::string_view kEmpty = "(,,,)";
     if (line[0] != 'r' && line[0] != 'w') return false;
-    size_t at = 0;  // of the punctuation
+    size_t at = 0;  // in kEmpty
     for (char letter : line.substr(1)) {
         if (at < kEmpty.size() && letter == kEmpty[at])
             ++at;

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Histories: what sessions read and wrote, one operation a line, in the form that independent checkers of
-// isolation read:
+// Histories: the reads and writes of sessions, one operation per line, in the format that independent
+// isolation checkers read:
 //
 //   r(key,value,session,txn)   w(key,value,session,txn)
 //
-// non-negative decimal integers. A value is the version's timestamp, unique for a key; 0 is "no version yet".
-// Lines of a session are in its order; transaction numbers are unique; a write with txn -1 was aborted.
+// All fields are non-negative decimal integers. A value is the version's timestamp, unique for a key; 0 is
+// "no version yet". Lines of a session are in its order. Transaction numbers are unique; a write with txn -1
+// was aborted.
 //
-// judge_history() decides Read Atomic from such a file alone: the committed transactions must have an order
-// that extends each session's order and who-read-from-whom, such that no transaction reads a version of x
-// from T1 while T2, which wrote x too, comes after T1 and is before the reader in its session or was read
-// from by it (Biswas and Enea, "On the complexity of checking transactional consistency"). Linear in the size
-// of the history but for hashing.
+// judge_history() decides Read Atomic from such a file alone. The committed transactions must have an order
+// that extends each session's order and the reads-from relation. In this order no transaction may read a
+// version of x from T1 while T2, which also wrote x, comes after T1 and precedes the reader in its session or
+// was read by it (Biswas and Enea, "On the complexity of checking transactional consistency"). Linear in the
+// size of the history but for hashing.
 //
-// With `conditions`, a transaction that reads and writes has conditions on what it reads, as write_if() notes
-// them. Such transactions must have an order of their own, in which each finds what it expected
+// With `conditions`, a transaction that reads and writes has conditions on what it reads, as write_if()
+// records them. Such transactions must also have an order in which each finds the versions that it expected
 // (serial_order.h).
 #pragma once
 
@@ -37,25 +38,25 @@ struct Operation {
     bool operator==(const Operation&) const = default;
 };
 
-// The name that a history has until all of it is there: what a process that was killed leaves behind.
+// Suffix of an incomplete history. A killed process leaves a file of this name.
 constexpr std::string_view kPartialSuffix = ".partial";
 
 // Thread-safety: HistoryFile all methods; a HistorySession belongs to one thread.
 class HistoryFile {
   public:
-    // A regular file is written under its name and kPartialSuffix until close().
+    // A regular file has the suffix kPartialSuffix until close() renames it.
     static Result<std::unique_ptr<HistoryFile>> create(const std::string& path);
     ~HistoryFile();
     Status append(std::span<const Operation> operations);
-    // Everything is in the file. The first error of any append() is told here again.
+    // Returns ok when all operations are in the file, otherwise the first error, also of an earlier append().
     Status close();
 
   private:
     HistoryFile(std::FILE* file, std::string path, std::string written)
         : file_(file), path_(std::move(path)), written_(std::move(written)) {}
-    std::mutex mutex_;  // protects the file and status_
+    std::mutex mutex_;  // protects file_ and status_
     std::FILE* file_;
-    const std::string path_, written_;  // at the end, and until then
+    const std::string path_, written_;  // final name; name until close()
     Status status_;
 };
 
@@ -64,14 +65,14 @@ class HistorySession {
     struct Item {
         uint64_t key = 0, value = 0;
     };
-    // `number` is unique among the sessions of the file.
+    // `number` is unique among the file's sessions.
     HistorySession(HistoryFile& file, uint64_t number) : file_(file), number_(number) {}
     void read(std::span<const Item> items) { add(false, items, false); }
     void write(std::span<const Item> items, bool aborted = false) { add(true, items, aborted); }
-    // A committed write, with the versions that its conditions expected.
+    // A committed write and the versions that its conditions expected.
     void write_if(std::span<const Item> expected, std::span<const Item> items);
-    // A write whose end is not known: it and what follows it are kept until resolve() has said what became of
-    // it.
+    // A write of unknown outcome. The session buffers it and all later operations until resolve() reports the
+    // outcome.
     size_t write_unknown(std::span<const Item> items);
     void resolve(size_t unknown, bool committed);
     Status flush();
@@ -95,17 +96,17 @@ class HistorySession {
 
 struct History {
     std::vector<Operation> operations;
-    // Of a process that was killed: of each session the end may be missing.
+    // Written by a process that was killed: the end of each session may be missing.
     bool is_partial = false;
 };
-// A last line without its end makes a history a partial one, and is left out.
+// An incomplete last line makes the history partial and is left out.
 Result<History> parse_history(std::string_view text, const std::string& name);
-// So does kPartialSuffix.
+// A file named with kPartialSuffix is partial too.
 Result<History> read_history(const std::string& path);
 
 struct Verdict {
     uint64_t transactions = 0, operations = 0;
-    uint64_t unexplained = 0;  // reads of a partial history whose writer is not in it
+    uint64_t unexplained = 0;  // reads of a partial history that lacks their writer
     // Empty: the history is Read Atomic.
     std::vector<std::string> violations;
 };

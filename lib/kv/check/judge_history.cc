@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Read Atomic decided from a history alone; see history.h for the definition.
+// Decides Read Atomic from a history alone; history.h has the definition.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -130,8 +130,8 @@ void Judge::resolve_reads() {
     }
 }
 
-// The edges of one reader: whoever wrote a key that it reads, and is before it, comes before the one that it
-// reads the key from.
+// Adds the edges of one reader. Every writer of a key that it reads that precedes the reader (in its session,
+// or because the reader read from it) must precede the writer from which it read the key.
 void Judge::judge_reader(size_t reader, const std::unordered_map<uint64_t, size_t>& session_writes) {
     Transaction& transaction = transactions_[reader];
     auto add = [&](size_t earlier, size_t from, uint64_t key) {
@@ -171,7 +171,7 @@ void Judge::order_sessions() {
     }
 }
 
-// What Kahn's algorithm cannot take away is in a cycle or behind one.
+// Kahn's algorithm. The transactions that it cannot remove are in a cycle or precede one.
 void Judge::look_for_cycle() {
     std::vector<uint32_t> followers(transactions_.size());
     for (const Transaction& transaction : transactions_)
@@ -187,11 +187,11 @@ void Judge::look_for_cycle() {
             if (--followers[earlier] == 0) free.push_back(earlier);
     }
     if (taken == transactions_.size() - 1) return;
-    // Walking along what is left until a transaction comes again finds a cycle.
+    // A walk along the remaining transactions finds a cycle when it returns to one.
     size_t at = 1;
     while (followers[at] == 0) ++at;
     std::vector<bool> seen(transactions_.size());
-    // Each has a follower that is left too, so the walk goes from follower to follower.
+    // Each remaining transaction has a remaining follower, so the walk goes from follower to follower.
     std::unordered_map<size_t, size_t> follower;
     for (size_t i = 1; i < transactions_.size(); ++i)
         if (followers[i] != 0)

@@ -26,7 +26,7 @@ std::vector<uint64_t> SerialOrder::add(uint64_t transaction, std::span<const Con
     return cycle_of(transaction);
 }
 
-// Depth first, from the transaction to itself.
+// Depth-first search from the transaction back to itself.
 std::vector<uint64_t> SerialOrder::cycle_of(uint64_t transaction) const {
     struct Step {
         uint64_t at;

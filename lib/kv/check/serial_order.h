@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether transactions with conditions can have happened one after the other. A condition says which version
-// of a key the transaction has found, and found still there when it committed. So
-//   who wrote a version comes before who has a condition on it
-//   who has a condition on a version comes before who has one too and replaces the version
-// and a cycle of these is a condition that was not held until the commit: two transactions that have each
-// written what the other had read (write skew), two that have replaced the same version (lost update), or
-// more.
+// Decides whether transactions with conditions can have happened one after the other. A condition names the
+// version of a key that the transaction found, and that was still the latest when it committed. Hence:
+//   - the writer of a version precedes every transaction with a condition on it;
+//   - a transaction with a condition on a version precedes every other one that has a condition on it and
+//     replaces it.
 //
-// Nothing is said of writes without conditions. What is remembered is bounded; what is forgotten hides
-// cycles, and makes none.
+// A cycle is a condition that did not hold until the commit: two transactions that have each written a key
+// that the other had read (write skew), two that have replaced the same version (lost update), or longer
+// cycles.
+//
+// Writes without conditions are not checked. Memory is bounded; forgetting can hide cycles, but cannot create
+// any.
 //
 // Thread-safety: none.
 #pragma once
@@ -25,10 +27,10 @@ class SerialOrder {
     struct Condition {
         uint64_t key = 0;
         uint64_t version = 0;  // of that key
-        uint64_t writer = 0;   // the transaction that wrote it; 0: none that is known
+        uint64_t writer = 0;   // the transaction that wrote it; 0: not known
     };
-    // A committed transaction; its name is not 0. Returns a cycle that it closes, in order and beginning with
-    // it; else nothing.
+    // Adds a committed transaction; its name is not 0. Returns a cycle that it closes, in order and beginning
+    // with it; empty if there is none.
     std::vector<uint64_t> add(uint64_t transaction, std::span<const Condition> conditions,
                               std::span<const uint64_t> written);
 
@@ -51,7 +53,7 @@ class SerialOrder {
     std::vector<uint64_t> cycle_of(uint64_t transaction) const;
 
     std::unordered_map<Version, Found, HashVersion> found_;
-    std::unordered_map<uint64_t, std::vector<uint64_t>> after_;  // of a transaction: those that come after it
+    std::unordered_map<uint64_t, std::vector<uint64_t>> after_;  // transaction → those that follow it
 };
 
 }  // namespace wss::kv::check

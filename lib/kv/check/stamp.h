@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values that say who wrote them: the writer, the key, the keys written together, and a checksum over all of
-// it. With such values a reader of any process can tell a torn value, another key's value, one that nobody
-// wrote, and a part of a transaction - without believing anything that the store says about itself.
+// Self-describing values: the writer, the key, the keys written together, and a checksum over all of it. A
+// reader in any process can recognise a torn value, another key's value, a value that was never written, and
+// a part of a transaction, without relying on anything that the store reports.
 #pragma once
 
 #include <cstdint>
@@ -27,20 +27,20 @@ struct Stamp {
     std::vector<uint64_t> siblings;  // fingerprints of all keys of the transaction, this one included
 };
 
-// The shortest value that can carry a stamp of so many keys.
+// The shortest value that can hold a stamp with so many keys.
 size_t stamp_bytes(size_t siblings);
 
-// A value of `length` bytes (at least stamp_bytes()); what is left is filled with bytes that follow from the
+// Writes a value of `length` bytes (at least stamp_bytes()). The rest is filled with bytes derived from the
 // stamp.
 void write_stamp(std::string& value, size_t length, const Writer& writer, uint64_t key,
                  std::span<const uint64_t> siblings);
 
 enum class StampState : uint8_t {
     kGood,
-    kForeign,  // no stamp at all: somebody else's value
-    kTorn,     // a stamp whose checksum does not fit
+    kForeign,  // no stamp: not written by write_stamp()
+    kTorn,     // a stamp with a wrong checksum
 };
-// `stamp` keeps its memory from call to call.
+// `stamp` keeps its memory between calls.
 StampState read_stamp(std::string_view value, Stamp& stamp);
 
 }  // namespace wss::kv::check
