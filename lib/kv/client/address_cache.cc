@@ -5,7 +5,7 @@
 #include <bit>
 
 #ifdef __SANITIZE_THREAD__
-// ThreadSanitizer does not understand fences. It need not: every access here is atomic.
+// ThreadSanitizer does not support fences. It does not need to: every access here is atomic.
 #pragma GCC diagnostic ignored "-Wtsan"
 #endif
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where keys were last seen in their partitions' arenas: bounded, shared by the threads of a process.
+// AddressCache: the last known slot addresses of keys in their partitions' arenas. Bounded; shared by the
+// threads of a process.
 //
-// What it says may be old: whoever reads at an address checks what he finds (slot_format.h V1–V3). An entry
-// carries the arena's epoch, so that addresses of an earlier run of a server are not even tried.
+// Entries may be stale: a reader must verify what it finds at an address (slot_format.h V1–V3). An entry
+// carries the arena's epoch, so addresses of an earlier run of a server are never tried.
 //
-// Four entries to a bucket, one sequence word each bucket: readers repeat, writers that meet another writer
-// give up (it is a cache). A full bucket loses its oldest entry.
+// A bucket has four entries and one sequence word. Readers retry; a writer that meets another writer gives up
+// (it is a cache). A full bucket replaces its oldest entry.
 //
 // Thread-safety: all functions, without locks.
 #pragma once
@@ -20,7 +21,7 @@ namespace wss::kv {
 
 class AddressCache {
   public:
-    explicit AddressCache(uint32_t entries);  // 0: remembers nothing
+    explicit AddressCache(uint32_t entries);  // 0: caches nothing
 
     bool find(uint64_t fingerprint, uint64_t epoch, store::SlotAddress& found) const noexcept;
     void put(uint64_t fingerprint, uint64_t epoch, const store::SlotAddress& address) noexcept;
@@ -35,15 +36,15 @@ class AddressCache {
     };
     struct alignas(64) Bucket {
         std::atomic<uint32_t> sequence{0};  // odd: being written
-        std::atomic<uint32_t> next{0};      // the entry to lose
+        std::atomic<uint32_t> next{0};      // the entry to replace next
         std::array<Entry, kWays> entries;
     };
-    // Takes the bucket for writing; false: somebody else has it.
+    // Takes the bucket for writing. False: another writer has it.
     static bool take(Bucket& bucket, uint32_t& sequence) noexcept;
     Bucket& bucket_of(uint64_t fingerprint) const noexcept { return buckets_[fingerprint & mask_]; }
 
     uint32_t mask_ = 0;
-    std::unique_ptr<Bucket[]> buckets_;  // nullptr: of no entries
+    std::unique_ptr<Bucket[]> buckets_;  // nullptr: no entries
 };
 
 }  // namespace wss::kv

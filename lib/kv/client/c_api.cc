@@ -33,7 +33,7 @@ int fail(const Status& status) {
     return fail(errno_of(status), status.to_string());
 }
 
-// Members that an older caller's structure has not are as if zero.
+// Members missing in an older caller's structure count as zero.
 Status options_of(const wss_kv_options* given, Options& options) {
     wss_kv_options all{};
     if (given != nullptr) std::memcpy(&all, given, std::min(given->size, sizeof all));

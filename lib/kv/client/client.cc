@@ -56,7 +56,7 @@ void PutAll::expect_unchanged(const GetAll& read) {
 
 // --- Client ---
 
-// A thread with a session. Requests come by a stack that many threads push to.
+// A thread with a session. Requests arrive through a lock-free stack that many threads push to.
 class Client::Worker final : public reactor::Source {
   public:
     ~Worker() override {
@@ -86,7 +86,8 @@ class Client::Worker final : public reactor::Source {
             request.next = head;
         } while (!head_.compare_exchange_weak(head, &request, std::memory_order_seq_cst,
                                               std::memory_order_relaxed));
-        // Dekker: whoever pushes looks whether the reactor sleeps; the reactor, before it does, looks here.
+        // Dekker: the pusher checks whether the reactor sleeps; the reactor checks the stack before it
+        // sleeps.
         if (sleeping_.load(std::memory_order_seq_cst)) wake();
     }
 
@@ -120,7 +121,7 @@ class Client::Worker final : public reactor::Source {
   private:
     void wake() noexcept {
         uint64_t one = 1;
-        [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof one);  // full means: awake already
+        [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof one);  // full: it is awake
     }
     void push_stop() {
         engine_->reactor.post([this] { engine_->reactor.stop(); });
@@ -134,7 +135,7 @@ class Client::Worker final : public reactor::Source {
             changed_.notify_all();
         });
         engine_->reactor.run();
-        // What was pushed and not taken ends with kClosed like the rest.
+        // Requests that were pushed but not taken end with kClosed like the others.
         engine_->sessions[0]->close();
         poll();
         engine_->reactor.remove(*this);
@@ -170,7 +171,7 @@ Result<std::unique_ptr<Client>> Client::connect(const Options& options) {
 Client::~Client() = default;
 
 void Client::submit(Request& request) noexcept {
-    // A thread keeps to one worker: its requests follow each other, and what it has read it reads again.
+    // Each thread uses one worker: its requests stay in order, and session order holds for it.
     static std::atomic<uint32_t> threads{0};
     thread_local const uint32_t mine = threads.fetch_add(1, std::memory_order_relaxed);
     workers_[mine % workers_.size()]->push(request);
@@ -183,7 +184,7 @@ void Client::run(Request& request) noexcept {
         bool over = false;
     } waiter;
     auto* done = std::exchange(request.done, [](Request& finished) noexcept {
-        // Notified under the lock: the waiter is gone as soon as it can have the lock.
+        // Notify under the lock: the waiter is destroyed as soon as it can take the lock.
         Waiter& who = *static_cast<Waiter*>(finished.context);
         std::lock_guard lock(who.m);
         who.over = true;

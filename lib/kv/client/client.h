@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The key-value client: what programs use.
+// The key-value client for C++ programs.
 //
-// Requests are objects of the caller's: fill in, submit(), hear `done`. A request that is used again keeps
-// its memory, so that a steady load allocates nothing. Three ways to run one:
+// Requests are objects of the caller: fill one in, submit() it, and `done` is called when it has ended. A
+// reused request keeps its memory, so a steady load allocates nothing. There are three ways to run a request:
 //
-//   Client      threads of its own; submit() from any thread, `done` is called on one of the client's
-//   threads. Client::run()  the same, and waits. LocalClient    no thread: run() turns the calling thread's
-//   own reactor until the request is over. The
-//                  fastest way for a thread that does nothing else.
+//   Client         has threads of its own. submit() from any thread; `done` is called on one of the client's
+//                  threads.
+//   Client::run()  the same, and waits.
+//   LocalClient    has no thread. run() runs the reactor in the calling thread until the request has ended.
+//                  The fastest way for a thread that does nothing else.
 //
-// Several clients of a process share what they know of addresses (Options::shared).
+// Several clients of a process can share an address cache (Options::shared).
 //
-// Errors. Request::status is ok, or: kInvalid (the request breaks a limit), kUnavailable (a partition could
-// not be reached in time), kTimedOut, kExhausted (the server's memory is full: writes fail, reads go on),
-// kRefused (a condition does not hold; a lock was not to be had), kUnsupported (a partition runs a version
-// that knows no conditions), kClosed (the client is closing). A
-// partition that is down fails the requests that touch it, with its name and address, and no others. A write
-// that fails with `outcome_unknown` may still become visible, as a whole or not at all, within the
-// termination time.
+// Errors. Request::status is ok, or: kInvalid (the request exceeds a limit), kUnavailable (a partition could
+// not be reached in time), kTimedOut, kExhausted (the server's memory is full: writes fail, reads still
+// work), kRefused (a condition does not hold; a lock could not be obtained), kUnsupported (a partition runs a
+// version without conditions), kClosed (the client is closing). A partition that is down fails only the
+// requests that touch it; the status has its name and address. A write that fails with `outcome_unknown` may
+// still become visible, as a whole or not at all, within the termination time.
 //
 // Thread-safety: Client all methods; LocalClient belongs to one thread. A request belongs to the client from
 // submit() until `done` is called.
@@ -37,32 +37,33 @@
 namespace wss::kv {
 
 class Session;
-class SharedState;  // address cache and partition map that clients of a process share
+class SharedState;  // the address cache that clients of a process share
 
 constexpr uint32_t kAddressCacheMax = 1u << 26;
 
 struct Options {
-    // URIs of the partitions, in order of their index; one URI is enough when that server knows the others.
+    // URIs of the partitions, in order of their index. One URI suffices: that server then sends the others.
     std::vector<std::string> partitions;
     Algorithm algorithm = Algorithm::kRampFast;
     Transport transport = Transport::kMessage;
     OneSided one_sided = OneSided::kOff;
     uint32_t threads = 1;                     // of a Client
-    uint32_t sessions = 1;                    // of a LocalClient, each with connections of its own
+    uint32_t sessions = 1;                    // of a LocalClient; each has its own connections
     Nanoseconds timeout = from_s(10);         // of a request, all rounds and retries
-    Nanoseconds connect_timeout = from_s(5);  // until a partition has answered, at start
-    uint32_t address_cache = 1u << 16;        // keys whose addresses are remembered; 0: of none
-    uint32_t lock_retries = 1000;             // of kLockParallel, each after a random wait
-    // Monotonic reads across the transactions of a session (a LocalClient's, a thread's of a Client), also of
-    // keys that a version seen names as its siblings: of 65536 keys, those seen last. RAMP-Fast only.
+    Nanoseconds connect_timeout = from_s(5);  // at start, until one partition has answered
+    uint32_t address_cache = 1u << 16;        // entries (keys); 0: no cache
+    uint32_t lock_retries = 1000;             // of locking writes, each after a random wait
+    // Monotonic reads across the transactions of a session (of a LocalClient, or of one thread of a Client).
+    // Also covers keys that a version seen names as its siblings. Bounded to 65536 keys, those seen last.
+    // RAMP-Fast only.
     bool session_order = false;
-    std::shared_ptr<SharedState> shared;  // of another client with the same partitions
-    // For tls:// addresses: the pre-shared key that is offered, and certificates.
+    std::shared_ptr<SharedState> shared;  // from another client of the same partitions
+    // For tls:// addresses: the offered pre-shared key, and certificates.
     std::optional<NamedSecret> identity;
     fabric::tls::Files tls;
 };
 
-// What a request costs, and why.
+// Cost of reading one key, and the path taken.
 struct Explain {
     Path path = Path::kNone;
     uint32_t rounds = 0;
@@ -79,13 +80,13 @@ struct Request {
 
     const Kind kind;
     Status status;
-    uint32_t rounds = 0;   // of messages or one-sided reads, the most that any key needed
-    uint32_t retries = 0;  // of the whole transaction
+    uint32_t rounds = 0;   // messages or one-sided reads; the maximum over all keys
+    uint32_t retries = 0;  // restarts of the whole transaction
     // Called once; may destroy or resubmit the request.
     void (*done)(Request& request) noexcept = nullptr;
     void* context = nullptr;  // the caller's
 
-    // The client's while the request is under way.
+    // Used by the client while the request is in flight.
     Request* next = nullptr;
 };
 
@@ -95,30 +96,32 @@ struct GetAll final : Request {
     struct Item {
         std::string key;  // in
         bool found = false;
-        Timestamp timestamp;  // of the version, also when that says "deleted"
+        Timestamp timestamp;  // of the version, also if it is a tombstone
         Timestamp expires;    // none: never
         std::string value;
-        std::vector<uint64_t> siblings;  // fingerprints of the keys that were written together (RAMP-Fast)
+        std::vector<uint64_t> siblings;  // fingerprints of the keys written together (RAMP-Fast)
         Explain explain;
     };
     std::vector<Item> items;
 };
 
-// What tests do to a write: a client that dies half-way leaves exactly this behind. With skip_prepare goes
-// die_after_prepare: a client that commits what is not prepared everywhere breaks the protocol.
+// Faults that tests inject into a write. They leave the state that a client leaves when it dies half-way.
+// skip_prepare needs die_after_prepare: a client that commits a transaction that is not prepared everywhere
+// breaks the protocol.
 struct WriteFault {
-    uint64_t skip_prepare = 0;  // bit i: the i-th partition taking part gets no prepare
+    uint64_t skip_prepare = 0;  // bit i: send no prepare to the i-th participant
     uint64_t skip_commit = 0;   // bit i: … no commit
     bool die_after_prepare = false;
 };
 
-// Writes `items` as one transaction: all become visible or none. With `conditions` only if all of them hold;
-// kRefused and `failed_condition` when one does not. They are checked together, and hold until the write is
-// visible: nobody writes their keys, or those of `items`, in between. Transactions that have conditions on
-// all that they have read are serializable among each other. A transaction without items only checks.
+// Writes `items` as one transaction: all become visible or none. With `conditions`, only if all of them hold;
+// otherwise the status is kRefused and `failed_condition` is set. Conditions are checked together and hold
+// until the write is visible: no other client writes their keys, or those of `items`, in between.
+// Transactions with conditions on all versions that they have read are serializable among each other. A
+// transaction without items only checks.
 //
-// To write what was computed from what was read: get_all, expect_unchanged(), put_all; from the start again
-// where that is refused (what Redis calls WATCH).
+// For a read-modify-write: get_all, expect_unchanged(), put_all, and start over if the put_all is refused
+// (Redis: WATCH).
 struct PutAll final : Request {
     PutAll() : Request(Kind::kPutAll) {}
     struct Item {
@@ -130,23 +133,23 @@ struct PutAll final : Request {
         std::string key;
         Timestamp expected;  // the version that must be the latest; none: the key must be absent
     };
-    // Adds the conditions that the keys are as they were read.
+    // Adds a condition for each key that it is unchanged since `read`.
     void expect_unchanged(const GetAll& read);
 
     std::vector<Item> items;
     std::vector<Condition> conditions;  // of distinct keys
     uint64_t ttl_ms = 0;                // 0: never; all items expire together; at most kTtlMax_ms
-    Timestamp expires;                  // instead of ttl_ms: the moment
+    Timestamp expires;                  // used if ttl_ms is 0: the time of expiry
     WriteFault fault;
     // Out.
     Timestamp timestamp;
     bool outcome_unknown = false;
-    bool is_over = false;                    // `expires` is not after `timestamp`: nothing was written
-    std::optional<size_t> failed_condition;  // the first that was found not to hold
-    Timestamp present;                       // of its key: the version that there is; none: it is absent
+    bool is_over = false;                    // `expires` is not after `timestamp`; nothing was written
+    std::optional<size_t> failed_condition;  // the first condition found not to hold
+    Timestamp present;                       // the latest version of its key; none: the key is absent
 };
 
-// Writes one key if a condition holds; atomic on its partition. kRefused when it does not hold.
+// Writes one key if a condition holds; atomic on its partition. kRefused if it does not hold.
 struct PutIf final : Request {
     PutIf() : Request(Kind::kPutIf) {}
     enum class Condition : uint8_t { kAbsent, kTimestamp };
@@ -157,18 +160,18 @@ struct PutIf final : Request {
     Condition condition = Condition::kAbsent;
     Timestamp expected;  // kTimestamp: the version that must be the latest
     // Out.
-    Timestamp timestamp;  // of what was written, or may have been, or of what stands in the way
+    Timestamp timestamp;  // of the (perhaps) written version, or of the conflicting one
     bool outcome_unknown = false;
 };
 
-// One page of keys by prefix, in order of (partition, key). Pages are not one transaction: read the keys with
+// One page of the keys with a prefix, in order of (partition, key). Pages are not one transaction; use
 // get_all for that.
 struct Scan final : Request {
     Scan() : Request(Kind::kScan) {}
     std::string prefix;
     uint32_t limit = 100;
     bool with_values = false;
-    std::string cursor;  // in: "" to begin; out: where to go on, "" at the end
+    std::string cursor;  // in: "" to begin; out: where to continue, "" at the end
     struct Row {
         std::string key;
         std::string value;
@@ -178,7 +181,7 @@ struct Scan final : Request {
     std::vector<Row> rows;
 };
 
-// What one partition says about itself, as JSON text.
+// Status and counters of one partition as JSON text.
 struct Info final : Request {
     Info() : Request(Kind::kInfo) {}
     uint32_t partition = 0;
@@ -189,18 +192,18 @@ struct Info final : Request {
 struct Snapshot final : Request {
     Snapshot() : Request(Kind::kSnapshot) {}
     std::string directory;
-    Timestamp timestamp;  // out: what the snapshot holds, up to and including
+    Timestamp timestamp;  // out: the snapshot holds all transactions up to and including it
 };
 
 struct Statistics {
     uint64_t get_all = 0, put_all = 0, failed = 0;
-    uint64_t second_rounds = 0;   // get_all that needed one
-    uint64_t restarts = 0;        // transactions begun anew: a version was gone, or the window passed
+    uint64_t second_rounds = 0;   // get_alls that needed one
+    uint64_t restarts = 0;        // of transactions: a version was gone, or the window passed
     uint64_t lock_conflicts = 0;  // 2PL
     uint64_t messages = 0;
     uint64_t reads_one_sided = 0, reads_by_message = 0;  // of keys
-    uint64_t index_reads = 0;                            // of buckets, where an address was not known
-    // Why a key that could have been read one-sided was asked for by a message.
+    uint64_t index_reads = 0;                            // of buckets, after address-cache misses
+    // Keys that could have been read one-sidedly but were read by message, by reason (Fallback).
     uint64_t fallback_cold = 0, fallback_invalid = 0, fallback_stale = 0, fallback_torn = 0,
              fallback_large = 0, fallback_second_round = 0;
     uint64_t reconnects = 0;
@@ -209,14 +212,15 @@ struct Statistics {
 
 class Client {
   public:
-    // Returns when a partition has answered, or why none has. The others are connected when they are needed.
+    // Returns when one partition has answered, or an error that says why none has. Connections to the other
+    // partitions are made on demand.
     static Result<std::unique_ptr<Client>> connect(const Options& options);
-    ~Client();  // requests under way end with kClosed first
+    ~Client();  // ends requests in flight with kClosed first
     Client(const Client&) = delete;
     Client& operator=(const Client&) = delete;
 
     void submit(Request& request) noexcept;
-    void run(Request& request) noexcept;  // not from `done`
+    void run(Request& request) noexcept;  // must not be called from `done`
     uint32_t partitions() const noexcept;
     uint32_t partition_of(std::string_view key) const noexcept;
     Statistics statistics();
@@ -236,12 +240,14 @@ class LocalClient {
     LocalClient(const LocalClient&) = delete;
     LocalClient& operator=(const LocalClient&) = delete;
 
-    // Starts without waiting; poll() makes it go on. `done` is called from within poll(), run() or submit().
+    // Starts a request without waiting; poll() makes progress. `done` is called from within poll(), run() or
+    // submit().
     void submit(Request& request, uint32_t session = 0) noexcept;
     size_t poll() noexcept;
-    // As poll(), and waits where there is nothing to do. Only while a request is under way.
+    // As poll(), but waits if there is nothing to do. Call it only while a request is in flight.
     void turn() noexcept;
-    // For a loop of requests that end within submit(): a turn now and then, so that it notices what happens.
+    // For loops of requests that end within submit(): polls now and then, so that the client notices lost
+    // connections.
     void breathe() noexcept;
     void run(Request& request) noexcept;
     uint32_t partitions() const noexcept;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine: what a client's thread turns. Client and LocalClient put it together alike.
+// Engine: the reactor, fabric, lane and sessions of one client thread. Client and LocalClient use it.
 //
-// Thread-safety: none; open() may run in another thread before the first turn.
+// Thread-safety: none; open() may run in another thread before the first turn of the reactor.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace wss::kv {
 
-// Everything a session needs, made in the order in which it is needed.
+// Everything a session needs, in order of construction.
 struct Engine {
     static constexpr Nanoseconds kCloseLimit = from_s(10);
 
@@ -40,7 +40,8 @@ struct Engine {
             sessions.push_back(std::make_unique<Session>(*lane, wall, Random::entropy(), options));
         return Status::ok();
     }
-    // On the reactor's thread. False: connections did not end in time; the engine must be left as it is.
+    // Call it on the reactor's thread. False: the connections did not end in time; the engine must be leaked
+    // (leak()).
     bool shut() {
         auto closed = [this] {
             return std::all_of(sessions.begin(), sessions.end(),
@@ -55,7 +56,7 @@ struct Engine {
     }
 };
 
-// What a device still writes to must not be freed: kept until the process ends.
+// Keeps the engine until the process ends: a device may still write to its memory.
 void leak(std::unique_ptr<Engine> engine);
 
 }  // namespace wss::kv

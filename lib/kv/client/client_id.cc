@@ -21,15 +21,15 @@ bool ClientId::greeted(Link& link, Nanoseconds now) noexcept {
         adopt_by_ = now + kAdoptLimit;
         return true;
     }
-    // Two partitions have leased an id at the same time.
+    // Two partitions have each leased an id at the same time.
     link.tell(wire::KvKind::kGoodbye, 0, wire::KvDecision{});
     link.options().client_id = clock_.client();
     link.reconnect("one id is enough");
     return false;
 }
 
-// A partition that was restarted has leased it anew, and the other client came here first. It leases us
-// another id. The other links are left alone until it has.
+// The partition was restarted and has leased the id to another client that connected first. Request another
+// id from it. The other links stay unchanged until it has leased one.
 void ClientId::refused(Link& link, Nanoseconds now) noexcept {
     const bool is_ours = link.options().client_id == clock_.client();
     link.options().client_id = clock_.client();
@@ -42,12 +42,12 @@ void ClientId::refused(Link& link, Nanoseconds now) noexcept {
 
 ClientId::SecondLease& ClientId::second_lease(Link& link) {
     leases_.resize(links_.size());
-    // Of one address nobody knows which partition it is.
+    // With one address the partition's index is not known yet.
     return leases_[link.options().partition == UINT32_MAX ? 0 : link.options().partition];
 }
 
-// When nothing that is under way carries the present id; what comes waits meanwhile (is_usable), but not for
-// long: a partition that answers nothing would hold up what goes to the others.
+// Switches when no message in flight carries the present id. New requests wait meanwhile (is_usable), but not
+// beyond adopt_by_: a partition that does not answer would otherwise block requests to the others.
 bool ClientId::change(bool is_used, Nanoseconds now) noexcept {
     if (is_used && lessor_->ready() && now < adopt_by_) return false;
     Link& lessor = *std::exchange(lessor_, nullptr);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClientId: how a session gets its client id, and another one when it must: a partition that was restarted
-// has leased it to another client, or the own clock was set back so far that the id's timestamps are used up.
+// ClientId: obtains a session's client id, and another one when needed: a partition that was restarted has
+// leased the id to another client, or the session's clock was set back so far that the id's timestamps are
+// used up.
 //
-// All partitions know a client by one id: the links change theirs together, and only when nothing that is
-// under way carries the old one. A partition that lies about ids, or forgets them, disturbs the others seldom
+// All partitions know a client by one id. The links change it together, and only when no message in flight
+// carries the old one. A partition that reports wrong ids, or forgets them, disturbs the other links seldom
 // (kLeaseAgain) and not for long (kAdoptLimit).
 //
 // Thread-safety: none; belongs to the session.
@@ -23,21 +24,23 @@ class ClientId {
     using Links = std::vector<std::unique_ptr<Link>>;
     ClientId(HybridClock& clock, Links& links) : clock_(clock), links_(links) {}
 
-    // False: there is none yet, or it is about to change: what carries one waits.
+    // False: there is no id yet, or it is about to change; messages that carry one must wait.
     bool is_usable() noexcept;
-    // `link` has greeted with the id that its partition knows. False: with one too many; it connects again.
+    // `link` was greeted with the id that its partition knows. False: the partition has leased a second id;
+    // the link reconnects.
     bool greeted(Link& link, Nanoseconds now) noexcept;
     void refused(Link& link, Nanoseconds now) noexcept;
     bool is_changing() const { return lessor_ != nullptr; }
-    // `is_used`: something under way carries the present id. True: the change is over.
+    // `is_used`: a message in flight carries the present id. Returns true when the change is complete.
     bool change(bool is_used, Nanoseconds now) noexcept;
 
   private:
-    // A partition that refuses the client's id may lease it another one so often. All links change with it.
+    // Limits how often a partition that refuses the client's id may lease another one; all links change with
+    // it.
     static constexpr Nanoseconds kLeaseAgain = from_s(10);
     static constexpr Nanoseconds kAdoptLimit = from_s(1);
     struct SecondLease {
-        Nanoseconds again{};  // not before
+        Nanoseconds again{};  // earliest time of the next one
         bool asked = false;
     };
 
@@ -48,8 +51,8 @@ class ClientId {
     HybridClock& clock_;
     Links& links_;
     std::vector<SecondLease> leases_;  // by partition
-    Link* lessor_ = nullptr;  // has leased another id, which becomes ours when the present one is not used
-    Nanoseconds adopt_by_{};  // … or not at all
+    Link* lessor_ = nullptr;           // has leased the next id, adopted when the present one is unused
+    Nanoseconds adopt_by_{};           // deadline for that
 };
 
 }  // namespace wss::kv

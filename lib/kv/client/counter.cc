@@ -16,7 +16,7 @@ Status take_number(const GetAll::Item& item, int64_t& number) {
     return failure(Code::kInvalid, "the value of '{}' is no number of 64 bits", item.key);
 }
 
-// Reads, and fills in what is to be written.
+// Reads the key and fills in the write.
 template <typename AnyClient>
 Status prepare(AnyClient& client, Increment& increment, PutAll& put) {
     GetAll get;
@@ -50,7 +50,7 @@ void run_with(AnyClient& client, Increment& increment) {
         increment.status = put.status;
         increment.timestamp = put.timestamp;
         increment.outcome_unknown = put.outcome_unknown;
-        // One that expires in between is absent to the next attempt.
+        // A key that expires in between is absent in the next attempt.
         again = put.failed_condition || put.is_over;
         if (!again || clock.now() < end) continue;
         increment.status = Status(Code::kTimedOut, "others wrote the counter again and again");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters: keys whose value is a decimal number of 64 bits with a sign. An increment reads the key and
-// writes it on the condition that nobody has written it since, from the start again as often as somebody has.
+// Counters: keys whose value is a signed 64-bit decimal number. An increment reads the key and writes it on
+// the condition that the version is unchanged, and starts over if it has changed.
 //
 // Errors, beside those of reads and writes (client.h): kInvalid, the value is no such number; kExhausted with
-// `overflow`, the sum is none. Nothing is written then. With `outcome_unknown` the increment may still become
-// visible, once.
+// `overflow`, the sum does not fit. Nothing is written then. With `outcome_unknown` the increment may still
+// become visible, once.
 //
 // Thread-safety: as the client's run(): it blocks.
 #pragma once
@@ -17,10 +17,10 @@
 namespace wss::kv {
 
 struct Increment {
-    std::string key;  // one that is absent counts as 0
+    std::string key;  // an absent key counts as 0
     int64_t delta = 1;
-    uint64_t ttl_ms = 0;               // from now on; 0: the key expires when it did before
-    Nanoseconds timeout = from_s(10);  // after that no attempt is begun
+    uint64_t ttl_ms = 0;               // from now; 0: keeps the key's time of expiry
+    Nanoseconds timeout = from_s(10);  // no attempt begins after it
     // Out.
     Status status;
     int64_t value = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floors: the newest version that a session has seen, or been told of by a sibling, of each of many keys.
-// Bounded: a crowded bucket forgets its oldest, for which the session's order then holds no longer.
+// Floors: for each of many keys the newest version that a session has read, or that a sibling's metadata
+// named. Bounded: a full bucket drops its oldest entry, and session order no longer holds for that key.
 //
 // Thread-safety: none; belongs to its session.
 #pragma once

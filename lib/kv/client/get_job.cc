@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A get_all's course: beginning, messages, the end. get_job_read.cc has the one-sided reads,
-// get_job_rounds.cc the RAMP algorithms.
+// The course of a get_all: start, messages, end. The one-sided reads are in get_job_read.cc, the RAMP
+// algorithms in get_job_rounds.cc.
 #include "lib/kv/client/get_job.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr Nanoseconds kRetryAfterLoss = from_ms(10);
 constexpr int64_t kLockBackoff_us = 50;
-// What a repetition is not expected to heal is repeated this often.
+// Number of retries after a failure that a retry is not expected to cure.
 constexpr uint32_t kFailuresMax = 3;
 
 void remember_address(Session& session, const ReadSet::Slot& slot,
@@ -57,13 +57,13 @@ Status GetJob::prepare_items() {
 }
 
 bool GetJob::reaches_all() {
-    bool all = true;  // those that are not connected yet connect together
+    bool all = true;  // link() starts missing connections, all at once
     for (size_t i = 0; i < request_->items.size(); ++i) all = session_.link(set_[i].partition).ready() && all;
     return all;
 }
 
 void GetJob::start_transaction() noexcept {
-    // A part that is read too early would be read again.
+    // If only some partitions were read now, these would be read again.
     if (!reaches_all()) return wake_in(kRetryAfterLoss);
     began_ = session_.now();
     round_ = 1;
@@ -226,21 +226,22 @@ void GetJob::take_reply(uint32_t index, const wire::KvGetReply::Item& reply) noe
     item.explain.path = Path::kMessage;
     bool exists = reply.found == wire::KvFound::kExact || reply.found == wire::KvFound::kNewer;
     if (round_ > 1 && !exists) {
-        // RAMP-Fast knows that the version was written: it is gone. The others guessed from a set, and keep
-        // what they have; so does a reader who met a fingerprint twice.
+        // RAMP-Fast knows that the version was written, so it has been lost. The other algorithms guessed
+        // from a set and keep the version that they have. A reader that met two keys with one fingerprint
+        // does too.
         slot.settled = true;
-        // What this session has seen may be collected since, if the key was deleted.
+        // A version that this session has seen may have been collected since, if the key was deleted.
         bool owed = slot.required > slot.timestamp && slot.required > slot.floor;
         if (session_.options().algorithm == Algorithm::kRampFast && owed) {
             failed_ = true;
             failure_ = "a version that was written is gone: its partition has lost data";
         }
-        // RAMP-Small has no value yet for what its first round named.
+        // RAMP-Small has no value yet for the version that its first round named.
         if (session_.options().algorithm == Algorithm::kRampSmall && !slot.timestamp.is_none())
             failed_ = true;
         return;
     }
-    // The best of the set; a filter that hit for more was wrong.
+    // The best version of the set. A filter that required a newer one was a false positive.
     if (round_ > 1 && session_.options().algorithm == Algorithm::kRampHybrid) slot.settled = true;
     if (!exists || Timestamp{reply.timestamp} < slot.timestamp) return;
     slot.timestamp = {reply.timestamp};
@@ -255,7 +256,7 @@ void GetJob::take_reply(uint32_t index, const wire::KvGetReply::Item& reply) noe
 
 void GetJob::step_done() noexcept {
     if (outstanding_ > 0 || starting_) return;
-    // Reads that failed have left keys to be asked for.
+    // Keys whose one-sided reads failed are read by message now.
     if (!failed_) {
         starting_ = true;
         send_asks();

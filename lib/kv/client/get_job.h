@@ -5,14 +5,14 @@
 //                                     ▲   └─ a newer sibling is named ──▶ round 2 ─┐
 //                                     └─────────────────────────────────────────────┘
 //
-// Round 1 asks for the latest committed version of each key: by a one-sided read where an address is known,
-// or found in the partition's index, else by one message to each partition. Evaluation computes, from the
-// metadata of what was returned, the version that each key must at least have (RAMP). Round 2 asks for those;
-// the slot that a one-sided read brought often holds them already. What round 2 answers may name newer
-// siblings again, hence the loop, which is bounded (kRoundsMax, the GC window); then the transaction begins
-// anew.
+// Round 1 reads the latest committed version of each key: by a one-sided read if the address is cached or
+// found in the partition's index, otherwise by one message to each partition. Evaluation computes, from the
+// metadata of the returned versions, the version that each key must at least have (RAMP). Round 2 reads
+// those; the slot that a one-sided read fetched often holds them already. The versions of round 2 may name
+// newer siblings again, hence the loop. It is bounded (kRoundsMax, the GC window); beyond the bound the
+// transaction starts over.
 //
-// RAMP-Small asks for timestamps first, always, and then for the newest version among all of them.
+// RAMP-Small always reads timestamps first, and then the newest version among all of them.
 #pragma once
 
 #include <array>
@@ -42,7 +42,7 @@ class GetJob final : public Job {
     using Slot = ReadSet::Slot;
     using Reading = ReadSet::Reading;
     static constexpr uint32_t kRoundsMax = 6;
-    static constexpr uint32_t kRestartsMax = 1000;  // the deadline comes first
+    static constexpr uint32_t kRestartsMax = 1000;  // the deadline usually comes first
 
     // One message to one partition.
     struct Ask {
@@ -74,8 +74,8 @@ class GetJob final : public Job {
     enum class Now : uint8_t {
         kDone,
         kByMessage,
-        kCannot,  // this fabric, or not at this moment
-        kAgain    // what is wanted has changed, or was torn
+        kCannot,  // not with this fabric, or not at present
+        kAgain    // the next step has changed, or the read was torn
     };
     bool try_read(uint32_t item) noexcept;
     bool post_read(uint32_t item) noexcept;
@@ -105,15 +105,15 @@ class GetJob final : public Job {
     SlotSearch search_;
     bool locked_ = false;
     ReadSet set_;
-    std::vector<std::vector<uint32_t>> waiting_;  // items to ask for, by partition
+    std::vector<std::vector<uint32_t>> waiting_;  // items to read by message, by partition
     std::vector<std::unique_ptr<Ask>> asks_;
     uint32_t outstanding_ = 0;
     uint32_t round_ = 0;
-    bool starting_ = false;  // replies that come while a step is being built do not end it
+    bool starting_ = false;  // a step is being built: replies do not end it
     bool only_partition_ = false;
-    bool failed_ = false;  // this step lost a connection: begin anew when all of it is over
+    bool failed_ = false;  // this step failed: start over when all of it has ended
     const char* failure_ = nullptr;
-    std::string refusal_;  // a partition's words
+    std::string refusal_;  // error text from a partition
     Nanoseconds began_{};
     uint64_t owner_ = 0;  // of locks
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A get_all's one-sided reads. What arrives is judged by slot_format.h; what is in doubt is asked for by
-// message.
+// The one-sided reads of a get_all. slot_format.h validates what was read; keys that fail validation are read
+// by message.
 #include <utility>
 
 #include "lib/kv/client/get_job.h"
@@ -20,20 +20,20 @@ fabric::RemoteAddress at(fabric::RemoteAddress base, uint64_t offset) {
     return base;
 }
 
-// Of what is wanted first.
+// The remote address of the bucket or slot to read next.
 fabric::RemoteAddress place_of(const ReadSet::Slot& slot, const PartitionFacts& facts) {
     return slot.wanted == ReadSet::Reading::kBucket ? at(facts.index, slot.lookup.offset())
                                                     : at(facts.arena, slot.address.offset);
 }
 
-// Of a slot or a record that has changed while it was read.
+// After a slot or record changed during the read: kNone to read again, or kTorn after too many attempts.
 Fallback repeat(ReadSet::Slot& slot) {
     return ++slot.torn < kTornMax ? Fallback::kNone : Fallback::kTorn;
 }
 
 }  // namespace
 
-// The key is asked for by message. Fallback::kNone: it is not.
+// Counts the reason why the key is read by message. Fallback::kNone: it is not; read again.
 GetJob::Now GetJob::fell_back(uint32_t index, Fallback reason) noexcept {
     if (reason == Fallback::kNone) return Now::kAgain;
     static constexpr uint64_t Statistics::*kCounts[] = {
@@ -101,8 +101,7 @@ void GetJob::on_read_done(uint32_t index, bool good) noexcept {
     step_done();
 }
 
-// --- where this CPU reaches the partition's memory itself: buckets, the slot, its record, without a turn
-// between ---
+// --- if this CPU can access the partition's memory: buckets, slot and record within one call ---
 
 GetJob::Now GetJob::read_now(uint32_t index) noexcept {
     Slot& slot = set_[index];
@@ -133,7 +132,7 @@ GetJob::Now GetJob::judge_now(uint32_t index, const std::byte* bytes) noexcept {
     slot.has_view = true;
     const store::Entry* latest = slot.view.latest();
     if (latest != nullptr) return record_now(index, *latest);
-    // Nobody has committed a version of this key, or the slot is that of a key with the same fingerprint.
+    // The key has no committed version, or the slot belongs to a key with the same fingerprint.
     slot.has_view = false;
     return fell_back(index, Fallback::kCold);
 }
@@ -154,14 +153,14 @@ GetJob::Now GetJob::record_now(uint32_t index, const store::Entry& entry) noexce
     return Now::kDone;
 }
 
-// From here on the key is asked for by message; in the second round by its timestamp.
+// From here on the key is read by message; in the second round by its timestamp.
 void GetJob::read_failed(uint32_t index, Fallback reason) noexcept {
     fell_back(index, reason);
     set_[index].has_view = set_[index].has_cells = false;
     ask_later(index);
 }
 
-// By the next read, unless something stands in the way.
+// Posts the next read, unless there is an obstacle.
 void GetJob::go_on(uint32_t index, Fallback obstacle) noexcept {
     if (obstacle != Fallback::kNone) return read_failed(index, obstacle);
     if (!post_read(index)) read_failed(index, Fallback::kTorn);
@@ -181,19 +180,19 @@ void GetJob::slot_arrived(uint32_t index) noexcept {
         return read_failed(index, Fallback::kInvalid);
     slot.has_view = slot.has_cells = true;
     const store::Entry* latest = slot.view.latest();
-    // Nobody has committed a version of this key, or the slot is that of a key with the same fingerprint.
+    // The key has no committed version, or the slot belongs to a key with the same fingerprint.
     if (latest == nullptr) return read_failed(index, Fallback::kCold);
     take_entry(index, *latest);
 }
 
-// Gets the entry's record: from what is here, by another read, or by message. False: by message.
+// Gets the entry's record: from the bytes already read, by another read, or by message. False: by message.
 bool GetJob::take_entry(uint32_t index, const store::Entry& entry) noexcept {
     Slot& slot = set_[index];
     wire::Bytes extent(session_.reads().landing().data(slot.chunk), slot.address.bytes);
     wire::Bytes record = store::record_within(extent, slot.address, entry);
     if (!record.empty()) {
         if (take_record(index, record, entry)) return true;
-        // The cell was reused while it was read. The slot has changed as well: read both again.
+        // The cell was reused during the read. The slot has changed as well: read both again.
         if (++slot.torn < kTornMax && round_ == 1 && try_read(index)) return true;
         read_failed(index, Fallback::kTorn);
         return false;
@@ -207,7 +206,7 @@ bool GetJob::read_record(uint32_t index, const store::Entry& entry) noexcept {
     Slot& slot = set_[index];
     if (entry.length > Landing::kChunk) return false;
     slot.entry = entry;
-    // Into the same chunk: what the slot said is in `view`, its cells are no longer needed.
+    // Reuse the chunk: the slot's contents are in `view`, its cells are no longer needed.
     Link& link = session_.link(slot.partition);
     if (!session_.reads().begin(link, *this,
                                 {.from = at(link.facts().arena, entry.offset),
@@ -227,7 +226,7 @@ void GetJob::record_arrived(uint32_t index) noexcept {
     wire::Bytes record(session_.reads().landing().data(slot.chunk), slot.entry.length);
     request_->items[index].explain.bytes += record.size();
     if (take_record(index, record, slot.entry)) return;
-    // Its memory was reused: the version is no longer the latest.
+    // The record's memory was reused: the version is no longer the latest.
     if (++slot.torn < kTornMax && round_ == 1 && try_read(index)) return;
     read_failed(index, Fallback::kTorn);
 }
@@ -251,8 +250,8 @@ bool GetJob::take_record(uint32_t index, wire::Bytes record, const store::Entry&
     return true;
 }
 
-// Round 2 of a key whose slot was read in round 1: the slot may show the version that is required, committed
-// or prepared, and often its record came with it.
+// Round 2 of a key whose slot was read in round 1. The slot may show the required version, committed or
+// prepared, and often its record was read with it.
 bool GetJob::answer_from_view(uint32_t index) noexcept {
     Slot& slot = set_[index];
     if (!slot.has_view || session_.options().one_sided != OneSided::kOn) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A get_all's evaluation: which versions must be there, by the RAMP algorithms (kv metadata), and what is
-// delivered.
+// The evaluation of a get_all: the versions that the RAMP algorithms require (from metadata), and the
+// delivery.
 #include <algorithm>
 
 #include "lib/kv/client/get_job.h"
@@ -13,7 +13,7 @@ void GetJob::evaluate() noexcept {
     Algorithm algorithm = session_.options().algorithm;
     bool ramp = algorithm == Algorithm::kRampFast || algorithm == Algorithm::kRampSmall ||
                 algorithm == Algorithm::kRampHybrid;
-    // One partition answers one message from one state. One-sided reads come from several.
+    // One partition answers one message from one state. One-sided reads see several states.
     bool one_state = only_partition_ && !one_sided();
     if (!ramp || ((one_state || request_->items.size() < 2) && session_.order() == nullptr) ||
         mutated(Mutation::kSkipSecondRound)) {
@@ -22,19 +22,19 @@ void GetJob::evaluate() noexcept {
     }
     if (algorithm == Algorithm::kRampFast) set_.require_by_keys();
     if (algorithm == Algorithm::kRampHybrid) {
-        // What was settled, was so for the set that was asked with.
+        // Keys were settled with respect to the previous set of timestamps.
         if (round_ > 1 && set_.has_learnt_new()) set_.require_anew();
         set_.require_by_filters();
     }
     if (algorithm == Algorithm::kRampSmall) {
-        // The last round returned nothing but what it was asked for.
+        // The last round returned only versions that it was asked for.
         if (round_ > 1 && !set_.has_learnt_new()) return deliver();
         set_.require_among_all();
     }
     if (!begin_next_round()) deliver();
 }
 
-// False: everything that is required is there.
+// False: all required versions are there.
 bool GetJob::begin_next_round() noexcept {
     Algorithm algorithm = session_.options().algorithm;
     bool all = algorithm == Algorithm::kRampSmall;
@@ -42,7 +42,7 @@ bool GetJob::begin_next_round() noexcept {
     bool any = false;
     for (size_t i = 0; i < request_->items.size() && !any; ++i) any = lacks(set_[i]);
     if (!any) return false;
-    // Versions that are asked for by name are kept for the window only.
+    // Versions that are read by timestamp are kept for the window only.
     if (round_ >= kRoundsMax || session_.now() - began_ > session_.read_window()) {
         restart(nullptr);
         return true;
@@ -60,13 +60,13 @@ bool GetJob::begin_next_round() noexcept {
     send_asks();
     starting_ = false;
     if (outstanding_ == 0 && !failed_)
-        evaluate();  // all of it was in the slots; bounded by kRoundsMax
+        evaluate();  // all were in the slots; the recursion is bounded by kRoundsMax
     else
         step_done();
     return true;
 }
 
-// From now on this session reads nothing older of these keys.
+// Raises the session's floors to this version, also for its siblings.
 void GetJob::note_seen(const Slot& slot) noexcept {
     if (slot.timestamp.is_none()) return;
     Floors& order = *session_.order();
@@ -76,12 +76,12 @@ void GetJob::note_seen(const Slot& slot) noexcept {
 }
 
 void GetJob::deliver() noexcept {
-    // The first lock may have ended, and another transaction may have written since.
+    // The lease of the first lock may have ended, and another transaction may have written since.
     if (locked_ && session_.now() - began_ > kLockedFor) return restart(nullptr);
     if (locked_) locks_.release(owner_);
     locked_ = false;
-    // One time for all keys, and not before any version: where one sibling is a tombstone of expiry already,
-    // the others have expired as well, whatever the time of day is here.
+    // One time for all keys, not before any of the versions. If one sibling is an expiry tombstone already,
+    // the others have expired as well, whatever the local time of day is.
     const Timestamp latest = set_.latest();
     session_.clock().observe(latest);
     const uint64_t now = std::max(session_.clock().now_ticks(), latest.ticks());
@@ -89,7 +89,7 @@ void GetJob::deliver() noexcept {
         Slot& slot = set_[i];
         GetAll::Item& item = request_->items[i];
         item.timestamp = slot.timestamp;
-        // All siblings carry the same expiry, so that they vanish together.
+        // All siblings have the same expiry, so that they vanish together.
         bool expired = slot.expires != 0 && slot.expires >> Timestamp::kClientBits <= now;
         item.found = !slot.timestamp.is_none() && !slot.deleted && !expired;
         item.expires = {item.found ? slot.expires : 0};

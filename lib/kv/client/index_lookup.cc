@@ -29,7 +29,8 @@ IndexLookup::Next IndexLookup::go_to(uint32_t group, const store::IndexFacts& fa
     return is_inside && reads_ < kReadsMax ? Next::kRead : Next::kTorn;
 }
 
-// A group of that depth came from a split, and the other half is there as well. False: it would lie outside.
+// A group of that depth resulted from a split, so the other half exists as well. False: that would lie
+// outside the index.
 bool IndexLookup::learn(const store::BucketView& view, store::IndexFacts& facts) noexcept {
     if (view.depth == 0) return true;
     const uint32_t sibling = view.group | 1u << (view.depth - 1);
@@ -51,7 +52,7 @@ IndexLookup::Next IndexLookup::arrived(store::Bytes bucket, const store::ArenaVi
             return Next::kTorn;
     }
     if (!learn(view, facts)) return Next::kTorn;
-    // The group was split: the key may be in one of those that came from it.
+    // The group was split: the key may be in one of its descendants.
     if (store::group_at_depth(tag_, view.depth) != group_) return restart(facts);
     for (const store::BucketEntry& entry : view.entries) {
         if (entry.is_free() || entry.tag != tag_ || entry.slot == refused_) continue;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // IndexLookup: finds the slot of one key in a partition's index (index_format.h) by reading buckets, one
-// after the other. It says where to read and takes what was read; the caller does the reading.
+// after the other. It computes where to read and parses the bytes; the caller does the reading.
 //
-// Every byte that was read is in doubt: offsets are within the index, slots within the arena, and the number
-// of buckets that are read is bounded.
+// The bytes read are untrusted: offsets are checked to be within the index, slots within the arena, and the
+// number of buckets read is bounded.
 //
 // Thread-safety: none; a value.
 #pragma once
@@ -16,20 +16,20 @@ class IndexLookup {
   public:
     enum class Next : uint8_t {
         kRead,    // kBucketBytes at offset()
-        kFound,   // a slot, perhaps the key's
+        kFound,   // a slot; it may be another key's
         kAbsent,  // the index does not have the key
-        kTorn,    // it changed whenever it was read, or no honest server writes that
+        kTorn,    // the bucket changed during every read, or its contents are invalid
     };
-    // Of one key's buckets, torn ones and those of later calls of again() too.
+    // Limit of bucket reads for one key, including torn ones and those after again().
     static constexpr uint32_t kReadsMax = 8;
 
     Next begin(uint64_t fingerprint, const store::IndexFacts& facts) noexcept;
-    // The slot that was found is not the key's, or not any more: it is passed over from now on.
+    // The found slot is not, or no longer, the key's: it is skipped from now on.
     Next again(const store::IndexFacts& facts) noexcept;
     uint64_t offset() const noexcept {
         return store::bucket_offset(group_, home() ^ distance_);
     }  // in the index
-    // `facts` learn what the bucket tells of the index's growth.
+    // Updates `facts` with the bucket's information about the growth of the index.
     Next arrived(store::Bytes bucket, const store::ArenaView& arena, store::IndexFacts& facts,
                  store::SlotAddress& found) noexcept;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Landing: registered memory in which one-sided reads arrive, in chunks.
+// Landing: registered memory for one-sided reads, in chunks.
 //
-// Thread-safety: none; belongs to its session. A chunk belongs to whoever took it, and to the fabric while a
-// read into it is under way.
+// Thread-safety: none; belongs to its session. A chunk belongs to its taker, and to the fabric while a read
+// into it is in flight.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,10 @@ namespace wss::kv {
 
 class Landing {
   public:
-    // A slot with two records of the size that servers keep inline (slot_format.h), and a little more.
+    // Fits a slot with two records of the size that servers keep inline (slot_format.h), and a little more.
     static constexpr uint32_t kChunk = 5 * 1024;
     static constexpr uint32_t kChunks = 512;
-    static constexpr uint32_t kScratch =
-        kChunks;  // one more, never taken: of reads that end where they begin
+    static constexpr uint32_t kScratch = kChunks;  // an extra chunk, never taken: for reads within one call
 
     Status open(fabric::Fabric& fabric) {
         auto region = fabric.allocate(size_t{kChunk} * (kChunks + 1), fabric::Access::kLocal);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LocalClient: a client that the calling thread turns.
+// LocalClient: a client that runs in the calling thread.
 #include <utility>
 
 #include "lib/kv/client/client.h"
@@ -9,7 +9,7 @@ namespace wss::kv {
 
 namespace {
 
-// Requests that end at once need no turn. What happens meanwhile (a server that goes) is noticed this late.
+// Requests that end at once need no turn of the reactor. Lost connections are then noticed after this time.
 constexpr Nanoseconds kTurnEvery = from_us(100);
 
 }  // namespace
@@ -29,7 +29,7 @@ Result<std::unique_ptr<LocalClient>> LocalClient::connect(const Options& options
     Options mine = options;
     if (!mine.shared) mine.shared = std::make_shared<SharedState>(mine.address_cache);
     WSS_TRY(engine.open(mine));
-    // One after the other: partition 0 leases each an id. The session bounds it by the time to connect.
+    // One after the other: each gets an id from a partition. The session bounds the wait by connect_timeout.
     for (auto& session : engine.sessions) {
         bool answered = false;
         Status why;
@@ -76,8 +76,8 @@ void LocalClient::run(Request& request) noexcept {
     submit(request);
     bool turned = !parts_->over;
     while (!parts_->over) engine.reactor.turn();
-    // Locks are released without waiting, and nobody turns the reactor until the next request: what the last
-    // turn has posted leaves with one more.
+    // Releases of locks are sent without waiting, and the reactor does not run until the next request. One
+    // more step sends the messages that the last turn has posted.
     if (engine.lane->flush_now() || turned) engine.reactor.step();
     request.done = done;
     request.context = context;

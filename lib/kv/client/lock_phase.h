@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// LockPhase: getting and releasing the locks of a transaction (strict two-phase locking, the baselines).
+// LockPhase: obtains and releases the locks of a transaction (strict two-phase locking, the baselines).
 //
-//   sequential  key after key in the order of keys, waiting for each: the paper's. Order keeps it from
-//               deadlock; each key costs a round trip.
-//   parallel    one message to each partition, refused at once on conflict; who is refused releases all and
-//               tries again after a random wait.
+//   sequential  key after key in the order of keys, waiting for each (the paper's algorithm). The order
+//               prevents deadlock; each key costs a round trip.
+//   parallel    one message to each partition, refused at once on conflict. A refused transaction releases
+//               all locks and retries after a random wait.
 //
 // Thread-safety: none; belongs to its job.
 #pragma once
@@ -18,8 +18,8 @@
 
 namespace wss::kv {
 
-// How long after it began to lock a transaction relies on its locks: less than their lease, with time for
-// messages to arrive. Partitions check the locks of a write; those of a read end unnoticed.
+// How long a transaction relies on its locks, from the start of locking. Shorter than their lease by the
+// transit time of messages. Partitions check the locks of a write; a read is not notified when its locks end.
 constexpr Nanoseconds kLockedFor = from_s(4);
 
 class Session;
@@ -34,22 +34,22 @@ class LockPhase {
         std::string_view key;  // the request's
     };
     std::vector<Wanted>& wanted() { return wanted_; }
-    // Who writes under the locks does so later than all who held them.
+    // A write under the locks must be later than this, the newest timestamp of all previous holders.
     Timestamp latest() const { return latest_; }
-    bool was_full() const { return was_full_; }  // a partition has room for no more locks
-    // A partition whose clock is so far behind the owner that it would not take the write.
+    bool was_full() const { return was_full_; }  // a partition's lock table was full
+    // A partition whose clock is so far behind the owner timestamp that it would refuse the write.
     struct Behind {
         uint32_t partition = 0;
         Timestamp clock;
     };
     const std::optional<Behind>& behind() const { return behind_; }
 
-    // `done` is called once, from within when no partition can be reached.
+    // `done` is called once; from within acquire() if no partition can be reached.
     void acquire(uint64_t owner, bool exclusive, bool sequential, void (*done)(void*, LockResult) noexcept,
                  void* context);
-    // Tells every partition of `wanted` to release what `owner` holds; no reply is waited for.
+    // Sends every partition of `wanted` a release of all locks of `owner`; does not wait for a reply.
     void release(uint64_t owner) noexcept;
-    void forget() noexcept;  // the calls under way
+    void forget() noexcept;  // abandons the outstanding calls
 
   private:
     struct Ask {

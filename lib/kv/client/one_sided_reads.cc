@@ -20,7 +20,7 @@ bool OneSidedReads::begin(Link& link, Job& job, const Read& read, uint32_t& cook
 const std::byte* OneSidedReads::now(Link& link, fabric::RemoteAddress from, uint32_t length) noexcept {
     Channel* channel = link.channel();
     if (channel == nullptr || length > Landing::kChunk) return nullptr;
-    // One chunk for all: it stays in the processor's nearest cache.
+    // One chunk for all of these reads: it stays in the L1 cache.
     if (!channel->read_now(landing_.segment(Landing::kScratch, length), from)) return nullptr;
     return landing_.data(Landing::kScratch);
 }

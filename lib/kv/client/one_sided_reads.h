@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// OneSidedReads: a session's one-sided reads that are under way, and the memory in which they arrive.
+// OneSidedReads: the one-sided reads of a session in flight, and their receive memory.
 //
-// A job may give up while its read is under way: the fabric still writes to the chunk, which goes back when
-// it has.
+// A job may give up while its read is in flight. The fabric still writes to the chunk, which is returned when
+// the read completes.
 //
 // Thread-safety: none; belongs to the session.
 #pragma once
@@ -26,17 +26,18 @@ class OneSidedReads {
         uint32_t index = 0;  // the job's
     };
     struct Ended {
-        Job* job = nullptr;  // nullptr: it has given up
+        Job* job = nullptr;  // nullptr: the job has given up
         uint32_t index = 0;
     };
 
     Landing& landing() { return landing_; }
-    // Begins a one-sided read into a chunk, which is the session's until end(). False: not now. `cookie` is
-    // good for abandon().
+    // Begins a one-sided read into a chunk, which belongs to the session until end(). False: not possible
+    // now. `cookie` can be passed to abandon().
     bool begin(Link& link, Job& job, const Read& read, uint32_t& cookie) noexcept;
-    // Reads at once, where the fabric can: `length` bytes, which the next call overwrites. nullptr: not now.
+    // Reads `length` bytes within the call, if the fabric can; the next call overwrites them. nullptr: not
+    // possible now.
     const std::byte* now(Link& link, fabric::RemoteAddress from, uint32_t length) noexcept;
-    // Nobody is told of its end, and the chunk goes back by itself.
+    // The job is not notified of the completion, which returns the chunk.
     void abandon(uint32_t cookie) noexcept { readings_[cookie].job = nullptr; }
     Ended end(uint64_t cookie) noexcept;
 

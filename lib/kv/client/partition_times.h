@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PartitionTimes: the partitions' times of day, as far as a session knows them. They go on with the monotonic
-// clock: steps of the own time of day do not move them.
+// PartitionTimes: the partitions' times of day, as far as a session knows them. They advance with the
+// monotonic clock, so steps of the local time of day do not affect them.
 //
 // Thread-safety: none; belongs to the session.
 #pragma once
@@ -18,10 +18,10 @@ class PartitionTimes {
     PartitionTimes(reactor::Reactor& reactor, HybridClock& own) : reactor_(reactor), own_(own) {}
 
     void greeted(uint32_t partition, uint32_t partitions, uint64_t ticks);
-    // The own time of day of one that has not greeted.
+    // Returns the local time of day for a partition that has not greeted.
     Timestamp of(uint32_t partition) const noexcept;
-    Timestamp slowest() const noexcept;  // of those that have greeted
-    // A refusal of `partition` named its clock. True: the clock was stepped.
+    Timestamp slowest() const noexcept;  // among those that have greeted
+    // Stores the clock that a refusal from `partition` contained. True: that clock was stepped.
     bool learn(uint32_t partition, Timestamp theirs) noexcept;
 
   private:

@@ -13,7 +13,8 @@ constexpr Nanoseconds kRetryAfterLoss = from_ms(10);
 constexpr uint32_t kLockBackoff_us = 50;
 constexpr std::string_view kLockedOut =
     "another transaction locks a key of this write, or a partition has too many undecided writes";
-// Of the wait before another attempt: to 6 ms; to 51 ms where a lock may end with its lease only.
+// Limits the doublings of the wait before another attempt: up to 6 ms, or up to 51 ms if a lock may end only
+// with its lease.
 constexpr uint32_t kRestartDoublings = 7, kLockedOutDoublings = 10;
 
 wire::Bytes bytes_of(const std::string& text) {
@@ -51,13 +52,13 @@ Status status_of(wire::KvStatus status) {
 
 }  // namespace
 
-// Without control several partitions write at once, each for itself: nothing is taken back.
+// With Algorithm::kNone several partitions write at once and independently; nothing is rolled back.
 bool PutJob::one_message() const {
     return part_count_ == 1 ||
            (session_.options().algorithm == Algorithm::kNone && request_->conditions.empty());
 }
 
-// What is prepared with conditions is held like under locks.
+// Keys prepared with conditions are held as if locked.
 bool PutJob::takes_locks() const {
     return is_locking(session_.options().algorithm) && request_->conditions.empty();
 }
@@ -149,7 +150,7 @@ Status PutJob::prepare_items() {
     std::sort(sorted.begin(), sorted.end());
     if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
         return Status(Code::kInvalid, "a transaction has two conditions on a key");
-    // Of writes under locks too: readers without locks must see them as a whole.
+    // Also for writes under locks: readers without locks must see them as a whole.
     const Algorithm algorithm = session_.options().algorithm;
     if (algorithm == Algorithm::kRampHybrid)
         encode_bloom(fingerprints_, metadata_);
@@ -165,12 +166,12 @@ Status PutJob::prepare_items() {
 }
 
 bool PutJob::reaches_all() {
-    bool all = session_.has_id();  // those that are not connected yet connect together
+    bool all = session_.has_id();  // link() starts missing connections, all at once
     for (size_t p = 0; p < part_count_; ++p) all = session_.link(parts_[p]->partition).ready() && all;
     return all;
 }
 
-// Its partitions are connected: they have said what they know.
+// All its partitions are connected, so their capabilities are known.
 bool PutJob::know_conditions() {
     for (size_t p = 0; p < part_count_ && !request_->conditions.empty(); ++p) {
         Link& link = session_.link(parts_[p]->partition);
@@ -183,14 +184,15 @@ bool PutJob::know_conditions() {
 }
 
 void PutJob::start_transaction() noexcept {
-    // Before a partition has greeted nobody knows its time, nor perhaps the own id; and nothing is left
-    // prepared for one that is down.
+    // Before a partition has greeted, its time, and perhaps the client's id, are not known. Waiting also
+    // avoids leaving the transaction prepared because of a partition that is down.
     if (!reaches_all()) {
         waits_to_start_ = true;
         return wake_in(kRetryAfterLoss);
     }
     if (!know_conditions()) return;
-    // Not before the time of all its partitions: a clock that is far behind them is no reason to be refused.
+    // Start at the slowest of its partitions' clocks at least: a client clock far behind them must not cause
+    // refusals.
     Timestamp slowest = session_.times().of(parts_[0]->partition);
     for (size_t p = 1; p < part_count_; ++p)
         slowest = std::min(slowest, session_.times().of(parts_[p]->partition));
@@ -219,10 +221,10 @@ void PutJob::start_transaction() noexcept {
         this);
 }
 
-// Later than every version that the locks protect. The partitions have granted them to an owner that is about
-// as late: where that does not suffice they are requested anew.
+// The timestamp must be later than every version that the locks protect. The partitions granted the locks to
+// an owner of about that time. If the timestamp is too much later, the locks are requested again.
 void PutJob::write_under_locks() noexcept {
-    // The first of them may have ended while the last was waited for.
+    // The first lock may have ended while the client waited for the last.
     if (session_.now() - locking_since_ > kLockedFor) return restart();
     const Timestamp owner{owner_};
     const Timestamp later = session_.clock().next_after(std::max(locks_.latest(), owner));
@@ -243,7 +245,7 @@ void PutJob::locks_refused() noexcept {
     restart();
 }
 
-// The moment is named by who asks; partitions refuse what has ended before it began.
+// The caller chose the time of expiry. Partitions refuse a version that expires before it is written.
 bool PutJob::ends_before_it_begins() const {
     return !request_->expires.is_none() && request_->ttl_ms == 0 && request_->expires <= request_->timestamp;
 }
@@ -263,7 +265,7 @@ void PutJob::enter(Phase phase) noexcept {
     send_all();
 }
 
-// Also what is to be sent again.
+// Sends to all parts that are not done, also repetitions.
 void PutJob::send_all() noexcept {
     building_ = true;
     lost_ = false;
@@ -305,7 +307,7 @@ bool PutJob::send_prepare(Part& part) noexcept {
     prepare_.items.clear();
     prepare_.conditions.clear();
     uint64_t expires = request_->expires.value;
-    // The same on all partitions: from the timestamp, not from the time of sending.
+    // The same on all partitions: computed from the timestamp, not from the time of sending.
     if (request_->ttl_ms != 0)
         expires = Timestamp::make(request_->timestamp.ticks() + request_->ttl_ms * 1000, 0).value;
     for (uint32_t index : part.items) {
@@ -344,7 +346,7 @@ void PutJob::answered(Part& part, const wire::KvHeader* header, wire::Bytes mess
         part.lost = part.lost || header == nullptr;
         return;
     }
-    // The partition's clock, or what is in the way.
+    // The partition's clock, or the conflicting timestamp.
     wire::KvDecision reply;
     if (wire::parse(message, reply)) session_.clock().observe({reply.timestamp});
     switch (phase_) {
@@ -367,28 +369,30 @@ void PutJob::prepare_answered(Part& part, wire::KvStatus status, Timestamp named
             return;
         case wire::KvStatus::kLockConflict:
             is_locked_out_ = true;
-            // The other partitions may have written already: the same again.
+            // The other partitions may have written already: send the same again.
             if (one_message() && part_count_ > 1) {
                 lost_ = true;
                 return;
             }
             [[fallthrough]];
         case wire::KvStatus::kTooOld:
-            // A clock that lags behind the partition's floor or a version of the key.
+            // The client's clock is behind the partition's floor or a version of the key.
             if (status == wire::KvStatus::kTooOld) {
                 past_ = std::max(past_, named);
                 ++conflicts_;
             }
             [[fallthrough]];
         case wire::KvStatus::kTooFarAhead:
-            // It names its clock. What was in the way under another one may not be any more.
+            // The reply contains the partition's clock. If that was stepped, earlier conflicts may no longer
+            // exist.
             if (status == wire::KvStatus::kTooFarAhead && session_.times().learn(part.partition, named))
                 past_ = {};
             [[fallthrough]];
         case wire::KvStatus::kNotLeased:
         case wire::KvStatus::kAborted:
-            // … one that the partition's has not reached yet, a lock whose lease has ended, an id that
-            // another client has by now, partitions that have waited too long for us: anew, later.
+            // A timestamp too far ahead, a lock whose lease has ended, an id that now belongs to another
+            // client, or partitions that have waited too long for this client: retry later with a new
+            // timestamp.
             again_ = true;
             break;
         default:
@@ -399,7 +403,7 @@ void PutJob::prepare_answered(Part& part, wire::KvStatus status, Timestamp named
     if (failure_) failure_ = why_refused(part, status, named);
 }
 
-// Whatever the other partitions answer, it is not tried again.
+// The write is not retried, whatever the other partitions answer.
 void PutJob::condition_failed(Part& part, wire::Bytes message) noexcept {
     wire::KvFailedCondition failed;
     part.done = true;
@@ -436,7 +440,7 @@ void PutJob::commit_answered(Part& part, wire::KvStatus status) noexcept {
 }
 
 void PutJob::abort_answered(Part& part, wire::KvStatus status) noexcept {
-    // Not ours to abort any more: the partitions are deciding.
+    // The client can no longer abort: the partitions are deciding.
     if (status == wire::KvStatus::kPrepared) {
         lost_ = true;
         return;
@@ -466,7 +470,7 @@ void PutJob::phase_over() noexcept {
             return enter(Phase::kCommitting);
         case Phase::kCommitting:
             if (failure_) return end(Status::ok());
-            // Aborted by one partition, committed by none: as if it had never been, once all say so.
+            // Aborted by one partition, committed by none: it counts as not written once all report an abort.
             if (again_ && !committed_) return enter(Phase::kAborting);
             return end_unknown();
         case Phase::kAborting:
@@ -477,7 +481,7 @@ void PutJob::phase_over() noexcept {
 void PutJob::prepare_failed() noexcept {
     if (refused_parts() == part_count_) return abort_over();
     if (!one_message() || part_count_ == 1) return enter(Phase::kAborting);
-    // What is written without control cannot be taken back.
+    // Writes of Algorithm::kNone cannot be rolled back.
     request_->outcome_unknown = true;
     end(failure_);
 }
@@ -502,7 +506,7 @@ void PutJob::end_unknown() noexcept {
     end(failure_);
 }
 
-// A partition cannot be reached now.
+// A partition cannot be reached at present.
 void PutJob::lock_again() noexcept {
     locks_.release(owner_);
     waits_to_start_ = true;
@@ -521,8 +525,8 @@ void PutJob::restart() noexcept {
     wake_in(from_us(static_cast<int64_t>(session_.random().below(spread))));
 }
 
-// Locks that others hold are worth more attempts than what a partition refuses. A lock of a client that is
-// gone ends with its lease: the deadline comes first.
+// Lock conflicts get more attempts than refusals by a partition. The lock of a vanished client ends only with
+// its lease; the deadline comes first.
 uint32_t PutJob::restarts_max() const {
     const uint32_t lock_retries = session_.options().lock_retries;
     if (!takes_locks()) return is_locked_out_ ? UINT32_MAX : kRestartsMax;
@@ -542,7 +546,8 @@ uint32_t PutJob::waits_for() const {
     return partition;
 }
 
-// No partition has committed because of us. One that answered an inquiry with "prepared" refuses it.
+// True if no partition has committed because of this client. A partition that answered an inquiry with
+// "prepared" refuses the abort.
 bool PutJob::may_abort() const {
     return sent_ && !one_message() && !committed_ && phase_ != Phase::kCommitting &&
            !request_->fault.die_after_prepare;
@@ -565,10 +570,10 @@ void PutJob::give_up(const Status& why) noexcept {
 }
 
 void PutJob::end(Status status) noexcept {
-    // With what a write brings its locks end; what did not bring it leaves them.
+    // A carried-out write ends its locks; a failed one may have left them.
     if (!status && owner_ != 0 && takes_locks()) locks_.release(owner_);
     sent_ = false;
-    // One that failed when the write was sent again says nothing.
+    // A condition that failed for a repeated write proves nothing.
     if (status.code() != Code::kRefused) request_->failed_condition.reset();
     session_.finish(*this, *base_, std::move(status));
 }

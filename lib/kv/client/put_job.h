@@ -2,26 +2,28 @@
 // PutJob: a put_all.
 //
 //   RAMP, several partitions   prepare on all ─▶ commit on all ─▶ done
-//                                    └─ one refuses ─▶ abort on the others ─▶ failed, or anew, later
+//                                    └─ one refuses ─▶ abort on the others ─▶ failed, or retried later
 //   RAMP, one partition        prepare and commit in one message
-//   2PL                        locks ─▶ as above; what is prepared is locked by that, and the locks end
+//   2PL                        locks ─▶ as above; prepared keys count as locked, and the locks end
 //   none                       write on each
-//   conditions                 as RAMP, whatever the algorithm: what is prepared is held by the partitions
+//   conditions                 as RAMP, whatever the algorithm: the partitions hold prepared keys
 //
-// prepare and commit are idempotent: what was under way when a connection broke is simply sent again, until
-// the deadline.
+// prepare and commit are idempotent: messages in flight when a connection breaks are sent again, until the
+// deadline.
 //
-// Outcomes. A part is *refused* when its partition has no trace of the transaction and never will: it refused
-// what was sent once, or has recorded an abort. Neither holds of one that refuses what was sent again (it may
-// have done, and forgotten, the first), nor of one whose log failed (its restart may find the transaction).
+// Outcomes. A part is *refused* when its partition has no trace of the transaction and never will: the
+// partition refused the only message sent, or has recorded an abort. This does not hold if a repeated message
+// is refused (the first one may have been carried out and forgotten), nor if the partition's log failed (its
+// restart may find the transaction).
 //   one part refused   the transaction can never commit: it has failed
 //   all parts refused  a new timestamp may be taken
-//   none               the outcome is unknown; the partitions find it (cooperative termination), the same on
-//   all
-// A condition that does not hold refuses its part, and no new timestamp is taken.
-// An abort that is answered "committed" is too late: the partitions have decided, and the client goes along.
-// A client that gives up before it has sent a commit sends aborts: what it leaves prepared stays so as long
-// as a participant is down. It does not know the outcome.
+//   none               the outcome is unknown; the partitions determine it (cooperative termination), the
+//                      same on all
+//
+// A condition that does not hold refuses its part, and no new timestamp is taken. An abort that is answered
+// "committed" is too late: the partitions have decided, and the client completes the commit. A client that
+// gives up before it has sent a commit sends aborts, because prepared transactions stay undecided as long as
+// a participant is down. The outcome is unknown to it.
 //
 // Thread-safety: none; belongs to its session.
 #pragma once
@@ -53,9 +55,9 @@ class PutJob final : public Job {
     struct Part {
         Call call;
         uint32_t partition = 0;
-        bool done = false;     // with this phase
-        bool lost = false;     // a prepare was sent and its answer never came: it may have been carried out
-        bool refused = false;  // it never was, and never will be
+        bool done = false;     // with the current phase
+        bool lost = false;     // a prepare was sent but not answered: it may have been carried out
+        bool refused = false;  // it was not carried out, and never will be
         std::vector<uint32_t> items, conditions;
     };
 
@@ -100,9 +102,9 @@ class PutJob final : public Job {
     LockPhase locks_;
     uint64_t owner_ = 0;  // of the locks
     Nanoseconds locking_since_{};
-    Timestamp past_;              // what was in the way, by its partition: the next timestamp is later
-    uint32_t conflicts_ = 0;      // how often something was
-    bool is_locked_out_ = false;  // another transaction holds a lock of a key, or has written it undecidedly
+    Timestamp past_;              // conflicting timestamp from a partition: the next one is later
+    uint32_t conflicts_ = 0;      // number of such conflicts
+    bool is_locked_out_ = false;  // another transaction locks a key or has an undecided write of it
     Phase phase_ = Phase::kPreparing;
     std::vector<std::unique_ptr<Part>> parts_;
     size_t part_count_ = 0;
@@ -113,9 +115,9 @@ class PutJob final : public Job {
     uint32_t outstanding_ = 0;
     bool building_ = false;
     bool lost_ = false;       // a part must be sent again
-    bool sent_ = false;       // a prepare has left: the outcome may be decided without us
+    bool sent_ = false;       // a prepare was sent: others may decide the outcome
     bool again_ = false;      // a later timestamp may succeed
-    bool committed_ = false;  // a partition that was to abort, or to commit, has committed
+    bool committed_ = false;  // a partition has answered a commit or an abort with "committed"
     bool waits_to_start_ = false;
     Status failure_;
 };

@@ -44,7 +44,7 @@ void ReadSet::require(Slot& slot, Timestamp timestamp) noexcept {
 }
 
 void ReadSet::require_by_keys() noexcept {
-    // Most siblings are not among the keys that are read: a bit for each of these says so without a search.
+    // Most siblings are not among the keys being read. A bit mask of these skips most searches.
     uint64_t present = 0;
     for (size_t i = 0; i < count_; ++i) present |= uint64_t{1} << (slots_[i].fingerprint & 63);
     for (size_t i = 0; i < count_; ++i) {
@@ -61,8 +61,8 @@ void ReadSet::require_by_keys() noexcept {
     }
 }
 
-// All timestamps of round 1 go along as the set: any of them that this key has is a version whose sibling was
-// returned.
+// Round 2 sends all timestamps of round 1 as the set: any of them that this key has is a version whose
+// sibling was returned.
 void ReadSet::require_by_filters() noexcept {
     for (size_t i = 0; i < count_; ++i)
         for (size_t j = 0; j < count_; ++j) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReadSet: the keys that a get_all reads, what is known of each, and which versions there must at least be:
+// ReadSet: the keys that a get_all reads, the state of each, and the versions that each must at least have:
 // the RAMP algorithms.
 //
 // Thread-safety: none; belongs to its job. Keeps its memory from one transaction to the next.
@@ -18,16 +18,16 @@ namespace wss::kv {
 class ReadSet {
   public:
     enum class Reading : uint8_t { kNone, kBucket, kSlot, kRecord };
-    // What is known of one key.
+    // State of one key.
     struct Slot {
         uint64_t fingerprint = 0;
         uint32_t partition = 0;
-        Timestamp timestamp;  // of what we have; none: no version
-        Timestamp required;   // what we must at least have
+        Timestamp timestamp;  // of the version read; none: no version
+        Timestamp required;   // the version must be at least this new
         uint64_t expires = 0;
-        Timestamp floor;  // session order: what this session has seen of the key
+        Timestamp floor;  // session order: newest version of the key that this session has seen
         bool deleted = false;
-        bool settled = false;  // the answer for `required` is as good as it gets
+        bool settled = false;  // no better version for `required` can be obtained
         std::vector<std::byte> metadata;
         // One-sided.
         Reading reading = Reading::kNone;
@@ -35,8 +35,8 @@ class ReadSet {
         uint32_t chunk = Landing::kNone;
         uint32_t torn = 0;
         Fallback fallback = Fallback::kNone;
-        bool has_view = false;            // `view` is of this transaction's first read
-        bool has_cells = false;           // and so is the chunk
+        bool has_view = false;            // `view` was read in this transaction
+        bool has_cells = false;           // and so were the cells in the chunk
         Reading wanted = Reading::kNone;  // a bucket of the index, or the slot at `address`
         bool by_index = false;            // `address` comes from the index, and may be another key's
         IndexLookup lookup;
@@ -45,27 +45,27 @@ class ReadSet {
         store::Entry entry;  // whose record is being read
     };
 
-    // The next transaction's keys: that many slots are in use.
+    // Starts a transaction with `count` keys.
     void begin(size_t count);
     size_t size() const { return count_; }
     Slot& operator[](size_t index) { return slots_[index]; }
     const Slot& operator[](size_t index) const { return slots_[index]; }
-    std::vector<Slot>& all() { return slots_; }  // those of earlier, larger transactions too
-    void sort();                                 // when all fingerprints are known
+    std::vector<Slot>& all() { return slots_; }  // including those of earlier, larger transactions
+    void sort();                                 // call it when all fingerprints are set
 
     // RAMP-Fast: each returned version names the keys that were written with it.
     void require_by_keys() noexcept;
-    // RAMP-Hybrid: the filters of newer versions say whether they may have written a key.
+    // RAMP-Hybrid: the filters of newer versions determine whether their transactions may have written a key.
     void require_by_filters() noexcept;
-    void require_anew() noexcept;  // nothing, and nothing is settled
-    // RAMP-Small: whatever has the highest of the timestamps that were seen.
+    void require_anew() noexcept;  // clears all requirements and `settled`
+    // RAMP-Small: requires the highest of the timestamps seen.
     void require_among_all() noexcept;
 
-    // The timestamps that were returned: the set that the next round asks with.
+    // The returned timestamps: the set that the next round sends.
     const std::vector<uint64_t>& among() const { return among_; }
     void collect_among();
-    // A version that was not in that set (a partition had collected one that was): its siblings have not been
-    // looked for.
+    // True if a version is not in that set (a partition had collected a member): its siblings have not been
+    // checked.
     bool has_learnt_new() const noexcept;
     Timestamp latest() const noexcept;
 

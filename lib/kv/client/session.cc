@@ -47,14 +47,14 @@ void Session::start(std::function<void(const Status&)> ready) {
         if (Status status = reads_.landing().open(lane_.fabric()); !status) return started(status);
     for (uint32_t i = 0; i < options_.partitions.size(); ++i)
         if (Status status = make_link(i, options_.partitions[i]); !status) return started(status);
-    // Of one address nobody knows which partition it is.
+    // With one address the partition's index is not known yet.
     if (links_.size() == 1) links_[0]->options().partition = UINT32_MAX;
     try_next_link();
     want_tick(now() + kTick);
 }
 
 bool reads_one_sidedly(const Options& options) {
-    // GET* suits the algorithms whose first round returns latest versions (RAMP-Small's asks for timestamps).
+    // GET* needs an algorithm whose first round returns the latest versions; RAMP-Small's returns timestamps.
     const Algorithm algorithm = options.algorithm;
     return options.one_sided != OneSided::kOff &&
            (algorithm == Algorithm::kRampFast || algorithm == Algorithm::kRampHybrid ||
@@ -77,7 +77,8 @@ Status Session::make_link(uint32_t partition, const std::string& uri) {
     return Status::ok();
 }
 
-// To begin with: clients spread over the partitions, whose ids are then leased evenly.
+// Start with a partition chosen by the nonce: clients spread over the partitions, which then lease ids
+// evenly.
 void Session::try_next_link() noexcept {
     next_try_ = now() + kTryNext;
     for (size_t i = 0; i < links_.size(); ++i) {
@@ -86,7 +87,7 @@ void Session::try_next_link() noexcept {
     }
 }
 
-// One address was given: the partition there knows the others.
+// One address was given; the partition there knows the others.
 Status Session::take_map(Link& link) {
     const uint32_t partition = link.facts().partition;
     options_.partitions = split_map(link.facts().map);
@@ -112,7 +113,7 @@ void Session::on_ready(Link& link) noexcept {
         if (Status status = take_map(link); !status) return started(status);
     times_.greeted(facts.partition, partitions(), facts.ticks);
     clock_.observe(Timestamp::make(facts.ticks, 0));
-    // Readers end well before versions they may still ask for are collected.
+    // Readers end well before versions that they may still request are collected.
     read_window_ = std::min(read_window_, from_ms(std::max(facts.window_ms * 3 / 4, 10u)));
     if (!is_ready_) return started(Status::ok());
     wake_waiting();
@@ -140,7 +141,7 @@ Status Session::check_links() const {
     return Status(Code::kUnavailable, "the partitions did not answer");
 }
 
-// Of a request whose time is over. Of the partitions that it does not need none is the reason.
+// The error of a request whose deadline has passed. Names only partitions that the request needs.
 Status Session::why_late(const Job& job) const {
     const uint32_t partition = job.waits_for();
     if (partition >= links_.size()) return Status(Code::kTimedOut, "the partitions did not answer in time");
@@ -166,7 +167,7 @@ Status Session::too_far_ahead(uint32_t partition, Timestamp mine, Timestamp thei
         links_[partition]->name(), ahead_ms / 1000, ahead_ms % 1000, kAheadMax_ticks / 1'000'000);
 }
 
-// Requests that wait to try again may wait for the partition that has just come.
+// Requests that wait to retry may wait for the partition that has just become ready.
 void Session::wake_waiting() noexcept {
     active_.for_each([&](Job& job) {
         if (job.wake_at != kNever) job.wake_at = now();
@@ -237,7 +238,7 @@ void Session::close() noexcept {
     if (std::exchange(closed_, true)) return;
     while (Job* job = active_.front()) job->give_up(Status(Code::kClosed, "the client is closing"));
     for (auto& link : links_) {
-        // Of a former id of this session no later timestamp is issued than of the present one.
+        // Timestamps issued with a former id of this session are not later than those of the present id.
         const Timestamp last = Timestamp::make(clock_.issued().ticks(), link->facts().client_id);
         link->tell(wire::KvKind::kGoodbye, 0, wire::KvDecision{.timestamp = last.value});
         link->close();
@@ -254,7 +255,7 @@ void Session::on_read_done(Link&, uint64_t cookie, fabric::CompletionStatus stat
 
 // --- time ---
 
-// Deadlines are looked at every kTick; a job that wants to be woken earlier is.
+// Deadlines are checked every kTick; a job that wants to be woken earlier is.
 void Session::want_tick(Nanoseconds at) noexcept {
     at = std::min(at, now() + kTick);
     if (timer_.is_set() && at >= next_tick_) return;
@@ -274,14 +275,14 @@ Job* Session::find_due() noexcept {
     return due;
 }
 
-// nullptr: one may still be what the map says.
+// nullptr: a partition may still be the one that the map names.
 const Status* Session::refusal_of_all() const {
     for (const auto& link : links_)
         if (link->refusal().code() != Code::kInvalid) return nullptr;
     return links_.empty() ? nullptr : &links_[nonce_ % links_.size()]->refusal();
 }
 
-// Until a partition has answered.
+// Runs at every tick until a partition has answered.
 void Session::begin_anywhere() noexcept {
     bool all_failed = true;
     for (const auto& link : links_) all_failed = all_failed && (!link->wanted() || !link->why().is_ok());
@@ -301,7 +302,7 @@ void Session::tick() noexcept {
     if (closed_) return;
     if (!is_ready_ && ready_) begin_anywhere();
     change_id();
-    // What happens to one job may end another: look again after each. A tick has few.
+    // Handling one job may end another: search again after each. A tick has few due jobs.
     for (Job* due = find_due(); due != nullptr && !closed_; due = find_due()) {
         if (now() >= due->deadline) {
             due->give_up(why_late(*due));

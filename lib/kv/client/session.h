@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Session: one thread's client of all partitions. What Client and LocalClient stand on, and what the
-// simulation runs.
+// Session: one thread's client of all partitions. Client and LocalClient are built on it, and the simulation
+// runs it.
 //
-// A request becomes a *job* (get_job.h, put_job.h, …): a state machine whose steps are replies, completed
-// one-sided reads, and time. Jobs come from pools and keep their memory.
+// A request becomes a *job* (get_job.h, put_job.h, …): a state machine driven by replies, completed one-sided
+// reads, and time. Jobs come from pools and keep their memory.
 //
-// Life: start() → `ready` → submit() … → close() → closed(). close() ends what is under way with kClosed.
+// Life: start() → `ready` → submit() … → close() → closed(). close() ends requests in flight with kClosed.
 //
-// Links are made when they are needed. One partition suffices to begin: it tells the map and leases the
-// client's id. A partition that is down fails what touches it, and nothing else.
+// Links are made on demand. One partition suffices to start: it sends the map and leases the client's id. A
+// partition that is down fails only the requests that touch it.
 //
 // Thread-safety: none; belongs to the lane's reactor. The SharedState may be shared with other threads.
 #pragma once
@@ -37,13 +37,13 @@ class SharedState {
     AddressCache addresses;
 };
 
-// Of one call at a time.
+// Scratch memory of one call at a time.
 struct GetScratch {
     wire::KvGetReply reply;
     wire::KvGet request;
 };
 
-// A request under way.
+// A request in flight.
 class Job : public ListNode<Job> {
   public:
     explicit Job(Session& session) : session_(session) {}
@@ -52,28 +52,29 @@ class Job : public ListNode<Job> {
     Job& operator=(const Job&) = delete;
 
     virtual void begin(Request& request) noexcept = 0;
-    // `wake_at` has come.
+    // Called when `wake_at` has come.
     virtual void on_wake() noexcept = 0;
-    // The deadline has passed or the session closes: forget all calls, set the request's status, finish().
+    // Called when the deadline has passed or the session closes. Must forget all calls, set the request's
+    // status and call finish().
     virtual void give_up(const Status& why) noexcept = 0;
     virtual void on_read_done(uint32_t, bool) noexcept {}
-    // Something that carries the client's id is under way: a write, a lock.
+    // True while a message with the client's id may be in flight: a write, a lock.
     virtual bool uses_id() const { return false; }
-    // A partition without which it cannot go on, rather one that cannot be reached; kPartitionsMax: none.
+    // A partition that the job needs, preferably one that cannot be reached; kPartitionsMax: none.
     virtual uint32_t waits_for() const = 0;
 
     Nanoseconds deadline{};
     Nanoseconds wake_at = kNever;
     Request::Kind kind{};
     size_t place = 0;                      // in the pool
-    uint32_t put_off_by = kPartitionsMax;  // that partition's last reply was "not ready"
+    uint32_t put_off_by = kPartitionsMax;  // the partition whose last reply was "not ready"
 
   protected:
     void wake_in(Nanoseconds delay) noexcept;
     Session& session_;
 };
 
-// Jobs keep their memory: one that has ended is used again for the next request of its kind.
+// Jobs keep their memory: an ended job is reused for the next request of its kind.
 class JobPool {
   public:
     Job& take(Session& session, Request::Kind kind);
@@ -84,7 +85,7 @@ class JobPool {
     std::vector<std::unique_ptr<Job>> busy_;
 };
 
-// By its mode and its algorithm.
+// Whether the mode and the algorithm allow one-sided reads.
 bool reads_one_sidedly(const Options& options);
 
 class Session final : public LinkHandler {
@@ -92,7 +93,7 @@ class Session final : public LinkHandler {
     Session(Lane& lane, WallClock& wall, uint64_t seed, Options options);
     ~Session() override;
 
-    // `ready` is called once: a partition has answered, or why none has.
+    // `ready` is called once: with ok when a partition has answered, otherwise with the reason why none has.
     void start(std::function<void(const Status&)> ready);
     void submit(Request& request) noexcept;
     void close() noexcept;
@@ -110,10 +111,11 @@ class Session final : public LinkHandler {
         return link;
     }
     PartitionTimes& times() { return times_; }
-    // The client has an id. Takes another one when the own clock was stepped back too far for the present
-    // one.
+    // True if the client has a usable id. Requests another id if the clock was set back too far for the
+    // present one.
     bool has_id() noexcept { return id_.is_usable(); }
-    // The reason why `partition`, whose clock shows `theirs`, refuses the timestamp `mine`.
+    // The error for a timestamp `mine` that `partition`, whose clock shows `theirs`, refused as too far
+    // ahead.
     Status too_far_ahead(uint32_t partition, Timestamp mine, Timestamp theirs) const;
     HybridClock& clock() { return clock_; }
     Random& random() { return random_; }
@@ -122,7 +124,7 @@ class Session final : public LinkHandler {
     Nanoseconds read_window() const { return read_window_; }
     OneSidedReads& reads() { return reads_; }
     GetScratch& scratch() { return scratch_; }
-    // Session order: what this session has read; nullptr: none is kept.
+    // The versions that this session has read, for session order; nullptr: no session order.
     Floors* order() { return floors_.get(); }
     void finish(Job& job, Request& request, Status status) noexcept;
     void want_tick(Nanoseconds at) noexcept;
@@ -130,7 +132,7 @@ class Session final : public LinkHandler {
   private:
     static constexpr Nanoseconds kTick = from_ms(2);
     static constexpr uint32_t kFloors = 1u << 16;          // keys
-    static constexpr Nanoseconds kTryNext = from_ms(250);  // to begin with another partition
+    static constexpr Nanoseconds kTryNext = from_ms(250);  // until start() tries another partition
 
     Status make_link(uint32_t partition, const std::string& uri);
     void try_next_link() noexcept;

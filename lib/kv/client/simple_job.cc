@@ -135,7 +135,7 @@ bool SimpleJob::send_scan(Link& link) noexcept {
 }
 
 void SimpleJob::on_wake() noexcept {
-    // Before the first greeting nobody knows the partition's time, nor perhaps the own id.
+    // Before the first greeting the partition's time, and perhaps the client's id, are not known.
     if (request_->kind == Request::Kind::kPutIf && !sent_) {
         if (!session_.has_id()) return wake_in(kRetryAfterLoss);
         new_attempt();
@@ -145,7 +145,8 @@ void SimpleJob::on_wake() noexcept {
 
 void SimpleJob::on_reply(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept {
     SimpleJob& job = *static_cast<SimpleJob*>(call.context);
-    // All of these may be repeated: a conditional put by its timestamp, which the partition remembers.
+    // All of these can be repeated. A conditional put is recognised by its timestamp, which the partition
+    // remembers.
     job.lost_ = job.lost_ || header == nullptr;
     job.put_off_by =
         header != nullptr && header->status == wire::KvStatus::kNotReady ? job.partition_ : kPartitionsMax;
@@ -183,7 +184,7 @@ void SimpleJob::abort_answered(wire::KvStatus status) noexcept {
     end(Status(Code::kUnavailable, "the partition has forgotten whether it carried out the conditional put"));
 }
 
-// Nothing of this attempt is in the partition, or ever will be; but for kIo.
+// The partition holds nothing of this attempt and never will, except after kIo.
 void SimpleJob::put_if_refused() noexcept {
     auto& put = static_cast<PutIf&>(*request_);
     switch (refusal_) {
@@ -239,7 +240,7 @@ void SimpleJob::scan_answered(const wire::KvHeader& header, wire::Bytes message)
         out.expires = {row.expires};
     }
     if (!rows_.cursor.empty()) {
-        // Or the scan would never end.
+        // Otherwise the scan would never end.
         if (rows_.cursor <= after_)
             return end(Status(Code::kUnavailable, "the partition's scan does not advance"));
         after_ = rows_.cursor;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// SimpleJob: requests of one message at a time: conditional puts, scans (partition after partition), info,
-// snapshots.
+// SimpleJob: requests that need one message at a time: conditional puts, scans (partition after partition),
+// info, snapshots.
 //
 // A conditional put whose reply was lost is sent again with its timestamp, by which the partition recognises
-// it. When it is refused then, the first message may still have been carried out, or be under way: it is
-// aborted before it fails, or is tried anew with a later timestamp. Only an abort that is on record allows
+// it. If that is refused, the first message may still have been carried out, or be in flight. The put is
+// therefore aborted before it fails or is retried with a later timestamp. Only a recorded abort allows
 // either.
 //
 // Thread-safety: none; belongs to its session.
@@ -44,12 +44,12 @@ class SimpleJob final : public Job {
     Call call_;
     uint32_t partition_ = 0;
     bool sent_ = false;
-    // Of a conditional put's attempt.
-    bool lost_ = false;      // a reply was lost: it may have been carried out
-    bool aborting_ = false;  // it was refused after that
+    // State of an attempt of a conditional put.
+    bool lost_ = false;      // a reply was lost: the put may have been carried out
+    bool aborting_ = false;  // the repeated put was refused
     wire::KvStatus refusal_{};
     Timestamp in_the_way_;
-    Timestamp past_;  // what was in the way of those before: the next one is later
+    Timestamp past_;  // conflict of earlier attempts: the next timestamp is later
     uint32_t conflicts_ = 0;
     std::string after_;  // scan: the cursor within the partition
     wire::KvScanReply rows_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// SlotSearch: where the slot of a key is: in the address cache, or by reading the partition's index.
+// SlotSearch: finds the slot of a key in the address cache, or by reading the partition's index.
 //
-// Its functions return what stands in the way of a one-sided read. Fallback::kNone: read what `Slot::wanted`
-// says.
+// Its functions return the obstacle to a one-sided read. Fallback::kNone: none; read what `Slot::wanted`
+// names.
 //
 // Thread-safety: none; belongs to its session.
 #pragma once
@@ -18,11 +18,11 @@ class SlotSearch {
     explicit SlotSearch(Session& session) : session_(session) {}
 
     Fallback begin(ReadSet::Slot& slot) noexcept;
-    // Of the bucket that was wanted.
+    // `bytes`: the bucket that was wanted.
     Fallback take_bucket(ReadSet::Slot& slot, const std::byte* bytes) noexcept;
-    // The slot is another key's, or free: the index may know where the key is now.
+    // The slot belongs to another key or is free. The index may have the key's present slot.
     Fallback begin_again(ReadSet::Slot& slot) noexcept;
-    // What was found is the key's: its record said so.
+    // Caches the address. Call it when the record has proven that the slot is the key's.
     void remember(const ReadSet::Slot& slot) noexcept;
 
   private:

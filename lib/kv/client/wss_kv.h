@@ -9,14 +9,16 @@
  *         wss_kv_put_all(kv, both, 2, 0, NULL) < 0)
  *             errx(1, "%s", wss_kv_error());
  *
- * Isolation     Read Atomic: of what one wss_kv_put_all() wrote, a wss_kv_get_all() sees all that it asks
- * for, or nothing. It is not serializable: two clients that read keys and then write some may lose an update,
- * or write skew; wss_kv_put_all_if() prevents that for what its conditions name. Results       0, or a
- * negative errno; wss_kv_error() then tells the calling thread in words what failed. Limits        keys of 1
- * to 1024 bytes, values of up to 1 MiB, 1024 keys in a transaction. Threads       every function may be
- * called from any thread, on the same store too, except wss_kv_disconnect(): nobody may use the store
- * meanwhile or afterwards. Blocking      functions that are not named _submit_ block until they are done, at
- * most for the time-out. fork          connect after fork(), not before.
+ * Isolation  Read Atomic: wss_kv_get_all() sees either everything or nothing of what one wss_kv_put_all()
+ *            wrote to the keys that it reads. It is not serializable: two clients that read keys and then
+ *            write some may lose an update, or produce write skew. wss_kv_put_all_if() prevents that for the
+ *            versions named by its conditions.
+ * Results    0, or a negative errno; wss_kv_error() then describes the failure to the calling thread.
+ * Limits     Keys of 1 to 1024 bytes, values of up to 1 MiB, 1024 keys in a transaction.
+ * Threads    Every function may be called from any thread, also on the same store, except
+ *            wss_kv_disconnect(): no other thread may use the store during the call or afterwards.
+ * Blocking   Functions without _submit_ in their name block until they are done, at most for the time-out.
+ * fork       Connect after fork(), not before.
  */
 #ifndef WSS_KV_H
 #define WSS_KV_H
@@ -30,7 +32,7 @@ extern "C" {
 
 struct wss_kv; /* a connection to all partitions of a store, with threads of its own */
 
-/* What failed last in this thread, for people; "" if nothing did. */
+/* Describes this thread's last failure; "" if there was none. */
 const char* wss_kv_error(void);
 
 enum wss_kv_algorithm {
@@ -42,20 +44,20 @@ enum wss_kv_algorithm {
     WSS_KV_NONE, /* no atomicity */
 };
 
-/* Zero means: the default. Set `size`, so that the structure may grow. */
+/* A member that is zero has its default. Set `size`; it allows the structure to grow. */
 struct wss_kv_options {
     size_t size;                 /* sizeof(struct wss_kv_options) */
     uint32_t algorithm;          /* enum wss_kv_algorithm */
     uint32_t rings;              /* 1: messages are RDMA-written into rings */
-    uint32_t one_sided;          /* 1: reads without the server's processor where possible */
+    uint32_t one_sided;          /* 1: RDMA READs where possible, without the server's processor */
     uint32_t threads;            /* 1, at most 64 */
-    uint32_t timeout_ms;         /* 10000; of a transaction with all its rounds */
+    uint32_t timeout_ms;         /* 10000; for a transaction with all its rounds */
     uint32_t connect_timeout_ms; /* 5000 */
-    uint32_t address_cache;      /* 65536 keys whose slots one-sided reads remember; UINT32_MAX: none */
+    uint32_t address_cache;      /* 65536; keys whose slot addresses are cached; UINT32_MAX: none */
     /*
-     * Files for tls:// addresses; NULL: none. secret_file: our line NAME:SECRET (mode 600), for partitions
-     * that have it in --kv-secrets. tls_ca: the authorities (PEM) that sign the certificates of the
-     * partitions. tls_cert and tls_key: our certificate, for partitions that want one.
+     * Files for tls:// addresses; NULL: none. secret_file: the client's line NAME:SECRET (mode 600), for
+     * partitions that have it in --kv-secrets. tls_ca: the authorities (PEM) that sign the certificates of
+     * the partitions. tls_cert and tls_key: the client's certificate, for partitions that require one.
      */
     const char* secret_file;
     const char* tls_ca;
@@ -63,9 +65,9 @@ struct wss_kv_options {
     const char* tls_key;
 };
 
-/* `targets`: the addresses of the partitions in their order, separated by commas. */
+/* `targets`: the addresses of the partitions, in order, separated by commas. */
 int wss_kv_connect(const char* targets, const struct wss_kv_options* options, struct wss_kv** kv);
-/* Transactions under way end with -ESHUTDOWN first. */
+/* Ends transactions in flight with -ESHUTDOWN first. */
 void wss_kv_disconnect(struct wss_kv* kv);
 
 /* ---- Reading ------------------------------------------------------------------------------------------- */
@@ -74,20 +76,20 @@ struct wss_kv_read {
     const void* key; /* in */
     size_t key_length;
     int found;          /* out */
-    uint64_t timestamp; /* of the version, also when that says "deleted"; 0: never written */
-    void* value;        /* wss_kv_release() gives it back; one byte 0 stands behind it */
+    uint64_t timestamp; /* of the version, also if it is a deletion; 0: never written */
+    void* value;        /* free it with wss_kv_release(); a zero byte follows it */
     size_t value_length;
 };
 
 /* Reads all keys as one transaction. On failure no value is set. */
 int wss_kv_get_all(struct wss_kv* kv, struct wss_kv_read* reads, size_t count);
-/* Gives the values back. Harmless for those that have none. */
+/* Frees the values. Does nothing for reads without one. */
 void wss_kv_release(struct wss_kv_read* reads, size_t count);
 
-/* Called on a thread of the store's, once; `result` is 0 or a negative errno. Must not block and must not
- * call functions that do. */
+/* Called once, on a thread of the store; `result` is 0 or a negative errno. Must not block and must not call
+ * functions that block. */
 typedef void (*wss_kv_done)(void* context, int result);
-/* As wss_kv_get_all() without waiting; `reads` and the keys must stay until `done` is called. */
+/* As wss_kv_get_all(), without waiting. `reads` and the keys must stay valid until `done` is called. */
 int wss_kv_submit_get_all(struct wss_kv* kv, struct wss_kv_read* reads, size_t count, wss_kv_done done,
                           void* context);
 
@@ -102,19 +104,19 @@ struct wss_kv_write {
 };
 
 /*
- * Writes all keys as one transaction. `ttl_ms`: they are gone together after that time; 0: never. `timestamp`
- * (may be NULL): of the versions written. -EINPROGRESS: it is not known whether it happened; it becomes
+ * Writes all keys as one transaction. `ttl_ms`: the keys expire together after this time; 0: never.
+ * `timestamp` (may be NULL): of the versions written. -EINPROGRESS: the outcome is unknown; the write becomes
  * visible as a whole, or never.
  */
 int wss_kv_put_all(struct wss_kv* kv, const struct wss_kv_write* writes, size_t count, uint64_t ttl_ms,
                    uint64_t* timestamp);
-/* Without waiting; keys and values are copied. `timestamp` (may be NULL) must stay until `done` is called. */
+/* The same without waiting. Copies keys and values. `timestamp` (may be NULL) must stay valid until `done`. */
 int wss_kv_submit_put_all(struct wss_kv* kv, const struct wss_kv_write* writes, size_t count, uint64_t ttl_ms,
                           uint64_t* timestamp, wss_kv_done done, void* context);
 
 /*
- * Writes one key if its latest version is `expected` (0: if it is not there). -EAGAIN: it is not; `timestamp`
- * (may be NULL) then says what it is.
+ * Writes one key if its latest version is `expected` (0: if the key is absent). -EAGAIN: it is not, and
+ * `timestamp` (may be NULL) is the latest version. -EINPROGRESS: as above.
  */
 int wss_kv_put_if(struct wss_kv* kv, const struct wss_kv_write* write, uint64_t expected,
                   uint64_t* timestamp);
@@ -128,37 +130,37 @@ struct wss_kv_condition {
 
 /*
  * Writes all keys as one transaction, if all conditions hold. They are checked together and hold until the
- * write is visible; their keys are distinct, and may be others than those written. Without writes they are
- * only checked. -EAGAIN: one does not hold, and nothing was written; `failed` (may be NULL) then is its index
- * and `timestamp` (may be NULL) the version that its key has, 0 if it is absent. -EINPROGRESS: as above.
- * -EOPNOTSUPP: a partition runs a version that knows no conditions.
+ * write is visible. Their keys must be distinct and need not be among those written. Without writes they are
+ * only checked. -EAGAIN: one does not hold, and nothing was written; `failed` (may be NULL) is its index, and
+ * `timestamp` (may be NULL) the version of its key, 0 if the key is absent. -EINPROGRESS: as above.
+ * -EOPNOTSUPP: a partition runs a version without conditions.
  */
 int wss_kv_put_all_if(struct wss_kv* kv, const struct wss_kv_write* writes, size_t count, uint64_t ttl_ms,
                       const struct wss_kv_condition* conditions, size_t condition_count, size_t* failed,
                       uint64_t* timestamp);
-/* Without waiting; everything is copied. `failed` and `timestamp` must stay until `done` is called. */
+/* The same without waiting. Copies everything; `failed` and `timestamp` must stay valid until `done`. */
 int wss_kv_submit_put_all_if(struct wss_kv* kv, const struct wss_kv_write* writes, size_t count,
                              uint64_t ttl_ms, const struct wss_kv_condition* conditions,
                              size_t condition_count, size_t* failed, uint64_t* timestamp, wss_kv_done done,
                              void* context);
 /*
- * The conditions that keys are as they were read, one for each read: read, compute, write on these
- * conditions, from the start again after -EAGAIN. They point to the keys of `reads`.
+ * Fills in one condition for each read: the key is unchanged. For a read-modify-write: read, compute, write
+ * with these conditions, and start over after -EAGAIN. The conditions point to the keys of `reads`.
  */
 void wss_kv_watch(const struct wss_kv_read* reads, size_t count, struct wss_kv_condition* conditions);
 
 /*
- * Adds to a counter: a key whose value is a decimal number of 64 bits with a sign; one that is absent counts
- * as 0. It expires when it did before. `value` (may be NULL): the sum. -EINVAL: the value is no such number;
- * -ERANGE: the sum is none. Nothing was written then. -EINPROGRESS: it may happen later, once.
+ * Adds to a counter: a key whose value is a signed 64-bit decimal number. An absent key counts as 0. The time
+ * of expiry does not change. `value` (may be NULL): the sum. -EINVAL: the value is no such number; -ERANGE:
+ * the sum does not fit; nothing was written in both cases. -EINPROGRESS: the addition may happen later, once.
  */
 int wss_kv_increment(struct wss_kv* kv, const void* key, size_t key_length, int64_t delta, int64_t* value);
 
 /* ---- Listing ------------------------------------------------------------------------------------------- */
 
-/* Return not 0 to end the scan. The bytes are valid during the call. */
+/* Returns non-zero to end the scan. The key is valid during the call. */
 typedef int (*wss_kv_visit)(void* context, const void* key, size_t key_length, uint64_t timestamp);
-/* All keys that begin with `prefix`, partition by partition, in order within each. Not one transaction. */
+/* Visits all keys with `prefix`, partition by partition, in order within each. Not one transaction. */
 int wss_kv_scan(struct wss_kv* kv, const void* prefix, size_t prefix_length, wss_kv_visit visit,
                 void* context);
 
