@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assembler: finds the messages in the bytes that arrive. A message that is whole where it lies is handed out
-// there; only one that spans frames is copied together.
+// Assembler: splits the received bytes into messages. A message that is contiguous in a frame is returned in
+// place; only one that spans frames is copied.
 //
 // Thread-safety: none.
 #pragma once
@@ -15,7 +15,7 @@ namespace wss::kv {
 class Assembler {
   public:
     // Takes the next message from the front of `bytes`; it is valid until release(). Empty: all of `bytes` is
-    // taken and more is needed, or is_malformed().
+    // consumed and more is needed, or is_malformed().
     wire::Bytes next(wire::Bytes& bytes) {
         if (!partial_.empty()) return continue_partial(bytes);
         const uint32_t length = wire::message_length(bytes);
@@ -30,7 +30,7 @@ class Assembler {
         bytes = {};
         return {};
     }
-    // The message that next() returned has been handled.
+    // Call it when the message returned by next() has been handled.
     void release() {
         if (!is_whole_) return;
         is_whole_ = false;
@@ -59,8 +59,8 @@ class Assembler {
         return partial_;
     }
 
-    std::vector<std::byte> partial_;  // of a message that spans frames
-    size_t length_ = 0;               // … 0: not known yet
+    std::vector<std::byte> partial_;  // the part received of a message that spans frames
+    size_t length_ = 0;               // of that message; 0: not known yet
     bool is_whole_ = false, malformed_ = false;
 };
 

@@ -11,8 +11,8 @@
 #include "lib/kv/mutation.h"
 
 #ifdef __SANITIZE_THREAD__
-// ThreadSanitizer does not understand fences. Those here order memory that other processes map, which it does
-// not watch.
+// ThreadSanitizer does not support fences. The fences here order memory shared with other processes, which it
+// does not watch.
 #pragma GCC diagnostic ignored "-Wtsan"
 #endif
 
@@ -20,15 +20,15 @@ namespace wss::kv {
 
 namespace {
 
-// What a completion is of, in the top bits of its cookie.
+// The kind of a completion, in the top bits of its cookie.
 constexpr uint64_t kOfFrame = uint64_t{1} << 62;  // | frames posted so far
 constexpr uint64_t kOfWrite = uint64_t{2} << 62;  // | position in the ring
 constexpr uint64_t kOfSignal = uint64_t{3} << 62;
-constexpr uint64_t kOfMask = uint64_t{3} << 62;     // 0: a read of the user's
-constexpr uint64_t kOfReceive = uint64_t{1} << 61;  // receives have a kind of their own; for reading dumps
+constexpr uint64_t kOfMask = uint64_t{3} << 62;     // 0: a one-sided read of the user
+constexpr uint64_t kOfReceive = uint64_t{1} << 61;  // receives also have their own kind; eases reading dumps
 
-constexpr uint32_t kRingWrites = 16;    // ring posts under way
-constexpr uint32_t kReadsPerPost = 64;  // of one post()
+constexpr uint32_t kRingWrites = 16;    // outstanding ring posts
+constexpr uint32_t kReadsPerPost = 64;  // in one post()
 
 fabric::ConnectionOptions connection_options() {
     fabric::ConnectionOptions options;
@@ -93,7 +93,7 @@ class Nobody : public ChannelHandler {
     void on_down(Channel&, const Status&) noexcept override {}
 };
 
-constexpr uint32_t kLastWord = 1;  // an id that no call has: Link's begin at 1 << 16
+constexpr uint32_t kLastWord = 1;  // an id that no call has: those of Link begin at 1 << 16
 
 class Leaver final : public Nobody {
     void on_message(Channel& channel, wire::Bytes message) noexcept override {
@@ -136,7 +136,7 @@ void Channel::ended(const Status& why) noexcept {
     over_ = closing_ = true;
     unlink();
     std::erase(lane_.ringed_, this);
-    // Those that were not posted have no completion.
+    // Reads that were not posted have no completion.
     for (const PendingRead& read : std::exchange(reads_, {}))
         handler_->on_read_done(*this, read.cookie, fabric::CompletionStatus::kFlushed);
     handler_->on_down(*this, why.is_ok() ? Status(Code::kClosed, "the connection was closed") : why);
@@ -167,14 +167,15 @@ void Channel::on_completions(fabric::Connection&, std::span<const fabric::Comple
             case kOfWrite:
                 --writes_under_way_;
                 if (good) ring_.posted_done(completion.cookie & ~kOfMask);
-                // It is there only now, and the reader may have said meanwhile that it sleeps.
+                // The frame is visible only now, and the reader may have gone to sleep meanwhile.
                 if (good && !closing_ && ring_.peer_says_asleep() && !mutated(Mutation::kLooksOnce))
                     ring_bell();
                 break;
         }
     }
     if (closing_ || (backlog() == 0 && reads_.empty() && receives_held_ == 0)) return;
-    // Here and not at the end of the turn: answers leave with what the fabric has to say about the questions.
+    // Flush here, not at the end of the turn: replies leave together with the fabric's own messages for these
+    // requests.
     flush();
     if (!closing_ && (backlog() > 0 || !reads_.empty())) mark_dirty();
 }
@@ -190,7 +191,7 @@ void Channel::post_receives(uint32_t count) noexcept {
 void Channel::frame_arrived(uint32_t index, uint32_t length) noexcept {
     if (!closing_) take({receives_.frame(index), length});
     receives_.give_back(index);
-    // Whoever does not take our answers is not listened to.
+    // Do not read from a peer that does not take its replies.
     if (backlog() > kBacklogMax)
         ++receives_held_;
     else
@@ -224,7 +225,7 @@ void Channel::flush() noexcept {
     out_.drop_posted();
 }
 
-// What is encoded next is posted from where it lies, if it fits and nothing waits before it.
+// The next message is encoded directly in a frame, if it fits and nothing is queued before it.
 void Channel::lend_frame() noexcept {
     if (!ring_.active() && frames_.has_room()) out_.lend({frames_.next(), kFrameBytes});
 }
@@ -297,7 +298,7 @@ void Channel::flush_ring() noexcept {
     ring_bell();
 }
 
-// At once where that is possible, the rest by posting it.
+// Writes within the call where that is possible, and posts the rest.
 bool Channel::write_ring(std::span<const Ring::Post> posts) noexcept {
     while (!posts.empty() && !posts[0].announce &&
            connection_->move_now(fabric::Op::kWrite, posts[0].segment, posts[0].remote))
@@ -323,8 +324,9 @@ bool Channel::write_ring(std::span<const Ring::Post> posts) noexcept {
 }
 
 void Channel::ring_bell() noexcept {
-    if (ring_.announces()) return;  // the write itself did
-    // What was written is seen before we look whether the reader sleeps; he looks the other way round.
+    if (ring_.announces()) return;  // the write itself notifies the peer
+    // The frames must be visible before this side checks whether the reader sleeps; the reader does both in
+    // reverse order.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     ring_.bell_owed = false;
     if (!ring_.peer_asleep && !ring_.peer_says_asleep()) return;
@@ -336,7 +338,7 @@ void Channel::ring_bell() noexcept {
     ring_.forget_peer_says();
 }
 
-// Signals use the send frames, which ring channels have no other use for.
+// Signals use the send frames, which a ring channel does not need otherwise.
 bool Channel::send_signal(RingSignal signal) noexcept {
     if (!frames_.has_room()) return false;
     std::byte* frame = frames_.next();
@@ -368,7 +370,7 @@ void Channel::signal_arrived(uint32_t index, uint32_t length) noexcept {
     }
 }
 
-// The peer's WRITE is in our memory as a whole: a frame, or only credit.
+// The peer's WRITE has arrived as a whole: a frame, or only credit.
 void Channel::write_announced(uint32_t index, uint32_t immediate) noexcept {
     receives_.give_back(index);
     post_receives(1);
@@ -393,10 +395,10 @@ size_t Channel::poll_ring() noexcept {
     }
     if (closing_ || !up_) return count;
     Ring::Post post;
-    // A writer that waits for room may sleep.
+    // A writer that waits for room may be asleep.
     if (writes_under_way_ < kRingWrites && ring_.credit(post, false) && write_ring({&post, 1})) ring_bell();
     if (ring_.bell_owed) ring_bell();
-    // Credit that the peer wrote is no event of its own.
+    // The peer's credit causes no event of its own, so retry here.
     if (backlog() > 0) {
         size_t before = backlog();
         flush();
@@ -405,7 +407,7 @@ size_t Channel::poll_ring() noexcept {
     return count;
 }
 
-// False: there is news, do not sleep.
+// False: there is something to do; do not sleep.
 bool Channel::prepare_sleep() noexcept {
     if (closing_ || !up_) return true;
     if (ring_.ours().announced) return ring_.heard == 0 || backlog() > kBacklogMax;
@@ -417,10 +419,11 @@ bool Channel::prepare_sleep() noexcept {
     return (ring_.peek().empty() || mutated(Mutation::kLostWakeUp)) && ring_.announced;
 }
 
-// By a word in the peer's memory, where we can write it and both see it at once: costs no message and wakes
-// nobody.
+// Sets the asleep word in the peer's memory, if this side can write it directly and both see it at once.
+// Costs no message and wakes nobody.
 bool Channel::tell_asleep(bool asleep) noexcept {
-    // That we sleep is told each time: who rang has taken us for awake, also if we could not say that we are.
+    // Write `asleep` each time: a peer that sent a wake-up has cleared the word, even if this side could not
+    // clear it.
     if (!asleep && !ring_.told_asleep) return false;
     if (asleep && ring_.told_asleep && mutated(Mutation::kToldOnce)) return true;
     Ring::Post post = ring_.asleep_word(asleep);
@@ -443,7 +446,7 @@ Status ChannelOwner::connect(const fabric::Address& address) {
     return status;
 }
 
-// A connection that cannot be accepted still ends in a later turn.
+// A connection that cannot be accepted still ends in a later turn of the reactor.
 Status ChannelOwner::accept(fabric::ConnectRequest& request) {
     WSS_ASSERT(channel_ == nullptr, "an owner has one channel at a time");
     channel_.reset(new Channel(lane_, *this));
@@ -481,7 +484,7 @@ Result<std::unique_ptr<Lane>> Lane::create(reactor::Reactor& reactor, fabric::Fa
     return lane;
 }
 
-// A fabric ends connections within poll() only. The reactor may have ended already.
+// A fabric ends connections only within poll(). The reactor may have stopped already.
 Lane::~Lane() {
     for (auto& channel : retired_) channel->close("no longer needed");
     const auto is_over = [](const auto& channel) { return channel->over(); };
@@ -518,7 +521,7 @@ bool Lane::flush_now() noexcept {
 
 size_t Lane::poll() noexcept {
     size_t events = 0;
-    // By index: a message may close its channel, which leaves the list.
+    // By index: a message may close its channel, which then leaves the list.
     for (size_t i = 0; i < ringed_.size(); ++i) events += ringed_[i]->poll_ring();
     flush_now();
     if (!retired_.empty()) std::erase_if(retired_, [](const auto& channel) { return channel->over(); });

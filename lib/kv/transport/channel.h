@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Channel: messages of any length over a fabric connection. Lane: one thread's channels over one fabric.
 //
-// Messages that a turn of the reactor queues on a channel are packed into frames (kFrameBytes) and posted
-// together at its end: many requests in flight cost one doorbell. The receiver hands messages out where they
-// lie in the receive buffer; only those that span frames are copied together.
+// Messages that are queued on a channel during one turn of the reactor are packed into frames (kFrameBytes)
+// and posted together at its end: many requests in flight cost one doorbell. The receiver handles messages in
+// place in the receive buffer; only those that span frames are copied.
 //
-// Two ways to carry frames, fixed when the peers greet each other:
-//   message  SEND and receive. F3 of the fabric is the flow control: a peer that does not read makes us wait.
+// There are two ways to carry frames; the greeting selects one:
+//   message  SEND and receive. F3 of the fabric is the flow control: a peer that does not read blocks the
+//            sender.
 //   ring     RDMA WRITE into a ring in the peer's memory that the peer polls (ring.h); SENDs only wake it.
 //
-// Bounds. A channel whose peer takes nothing holds at most kBacklogMax bytes of messages: then it stops
-// reading, and what the peer sends waits in the fabric. A message longer than its header may claim closes the
-// channel.
+// Bounds. If the peer does not take its messages, a channel holds at most kBacklogMax bytes of them and then
+// stops reading; further messages from the peer wait in the fabric. A message longer than its header may
+// state closes the channel.
 //
 // Thread-safety: a Lane and its channels belong to one reactor. Ownership: a channel belongs to its
-// ChannelOwner, which is also its handler, then to the lane, which destroys it when its connection is over.
+// ChannelOwner, which is also its handler, and then to the lane, which destroys it when its connection has
+// ended.
 #pragma once
 
 #include <memory>
@@ -32,9 +34,10 @@
 
 namespace wss::kv {
 
-// Replies of some get_alls at the limits; beyond it a peer asks for more than it reads.
+// Fits the replies of several get_alls of maximal size. A larger backlog means that the peer requests more
+// than it reads.
 constexpr size_t kBacklogMax = 64u << 20;
-// One-sided reads outstanding of one channel, beside the frames.
+// Limit of outstanding one-sided reads of one channel, beside the frames.
 constexpr uint32_t kReadsMax = 256;
 constexpr uint32_t kSendDepth = kSendFrames + kReadsMax + 16;
 
@@ -45,11 +48,11 @@ class ChannelHandler {
   public:
     virtual ~ChannelHandler() = default;
     virtual void on_up(Channel& channel) noexcept = 0;
-    // `message` is whole, its header's length is right; valid during the call. The channel may be closed, not
-    // destroyed, from within.
+    // `message` is complete, and its header's length is right; it is valid during the call. The handler may
+    // close the channel, but not destroy it.
     virtual void on_message(Channel& channel, wire::Bytes message) noexcept = 0;
     virtual void on_read_done(Channel&, uint64_t, fabric::CompletionStatus) noexcept {}
-    // Never connected, or closed. Last call.
+    // The channel could not connect, or has closed. The last call.
     virtual void on_down(Channel& channel, const Status& why) noexcept = 0;
 };
 
@@ -57,7 +60,7 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
   public:
     ~Channel() override;
 
-    // Encodes a message straight into what the end of this turn posts.
+    // Encodes a message directly into the buffer that is posted at the end of this turn.
     template <typename Body>
     void send(const wire::KvHeader& header, const Body& body) {
         if (closing_) return;
@@ -65,21 +68,20 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
         wire::encode(header, body, out_.buffer());
         mark_dirty();
     }
-    // A one-sided read into registered memory; false when too many are outstanding or the channel closes.
+    // A one-sided read into registered memory. False if too many are outstanding or the channel closes.
     //
-    // `cookie`: below 2^62; posted with the frames of this turn. on_read_done() follows, once, also if the
-    // channel ends before.
+    // `cookie`: below 2^62. The read is posted with the frames of this turn. on_read_done() follows exactly
+    // once, also if the channel ends first.
     bool read(const fabric::Segment& into, fabric::RemoteAddress from, uint64_t cookie) noexcept;
 
-    // The same within the call, where the fabric can do that; no on_read_done() follows.
+    // The same within the call, if the fabric supports that; on_read_done() is not called.
     bool read_now(const fabric::Segment& into, fabric::RemoteAddress from) noexcept {
         return up() && connection_->move_now(fabric::Op::kRead, into, from);
     }
 
-    // After the greeting said so: frames go through rings from the next flush on.
-    // Allocates ours; bytes 0: this memory cannot be had. `announced`: the peer shall tell of each write,
-    // else we poll; where the device cannot tell we poll all the same.
-    // None: as the device needs it.
+    // Allocates this side's ring; bytes 0: there is no memory for it. `announced`: whether the peer's writes
+    // must notify this side; otherwise this side polls. nullopt: as the device needs it. A device without
+    // immediate values always polls.
     wire::KvRing offer_ring(std::optional<bool> announced = {});
     bool use_ring(const wire::KvRing& theirs, uint64_t seed);
 
@@ -110,8 +112,8 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
     Status connect(const fabric::Address& address);
     Status accept(fabric::ConnectRequest& request);
     void detach() noexcept;  // the handler gets no further calls
-    // The same, and the channel sends a last request and closes when it is answered: the peer has then
-    // handled everything that was sent before.
+    // The same, but the channel sends a last request and closes when that is answered: the peer has then
+    // handled all earlier messages.
     void leave() noexcept;
     void mark_dirty() noexcept;
     void lend_frame() noexcept;
@@ -142,18 +144,17 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
 
     Outbox out_;
     Assembler in_;
-    uint32_t receives_held_ = 0;  // not posted again because the backlog is full
+    uint32_t receives_held_ = 0;  // not reposted because the backlog is full
     uint32_t reads_under_way_ = 0;
     uint32_t writes_under_way_ = 0;
-    std::vector<PendingRead> reads_;  // of this turn
+    std::vector<PendingRead> reads_;  // to post in this turn
     std::vector<fabric::WorkRequest> batch_;
     Ring ring_;
 };
 
-// A handler that owns its channel, at most one at a time. The channel calls its handler by a plain pointer,
-// and its connection may end long after the handler: so the owner alone makes channels, and whenever it gives
-// one up (it is destroyed, the setup failed, retire()), it detaches itself first and leaves the channel to
-// the lane.
+// A handler that owns its channel, at most one at a time. The channel has a plain pointer to its handler, and
+// its connection may end long after the handler. So only the owner creates channels. When it gives one up (it
+// is destroyed, setup failed, or retire()), it first detaches itself and passes the channel to the lane.
 class ChannelOwner : public ChannelHandler {
   public:
     ChannelOwner(const ChannelOwner&) = delete;
@@ -164,12 +165,12 @@ class ChannelOwner : public ChannelHandler {
 
   protected:
     explicit ChannelOwner(Lane& lane) : lane_(lane) {}
-    // on_up() or on_ended() follows, or neither when this fails.
+    // on_up() or on_ended() follows; neither if this fails.
     Status connect(const fabric::Address& address);
     Status accept(fabric::ConnectRequest& request);
     void retire() noexcept;        // closes the channel
-    void retire_later() noexcept;  // closes it when the peer has handled what was sent, or after a limit
-    // The channel never connected, or closed; it is gone. May destroy the owner.
+    void retire_later() noexcept;  // closes it when the peer has handled all messages, or after a limit
+    // The channel could not connect, or has closed, and is gone. May destroy the owner.
     virtual void on_ended(const Status& why) noexcept = 0;
     Lane& lane() const { return lane_; }
 
@@ -183,7 +184,7 @@ class ChannelOwner : public ChannelHandler {
 class Lane final : public reactor::Source {
   public:
     static Result<std::unique_ptr<Lane>> create(reactor::Reactor& reactor, fabric::Fabric& fabric);
-    // No owner of a channel is left. Ends what they have left to it, which takes a moment.
+    // All owners must be gone. Ends the channels that they left, which takes a moment.
     ~Lane() override;
 
     reactor::Reactor& reactor() { return reactor_; }
@@ -191,8 +192,8 @@ class Lane final : public reactor::Source {
     fabric::Poller& poller() { return *poller_; }
 
     bool empty() const { return retired_.empty(); }
-    bool rings_have_frames() noexcept;  // that nobody has taken yet
-    bool flush_now() noexcept;          // instead of at the end of the turn; false: there was nothing
+    bool rings_have_frames() noexcept;  // not yet taken
+    bool flush_now() noexcept;          // instead of at the end of the turn; false: nothing to flush
 
     size_t poll() noexcept override;
     bool arm() noexcept override;
@@ -201,10 +202,10 @@ class Lane final : public reactor::Source {
     friend class Channel;
     friend class ChannelOwner;
     static constexpr Nanoseconds kLeaveLimit = from_s(1);
-    static constexpr Nanoseconds kEndLimit = from_s(30);  // a fabric has limits of its own below that
-    // Keeps a channel until its connection is over.
+    static constexpr Nanoseconds kEndLimit = from_s(30);  // a fabric's own limits are lower
+    // Keeps a channel until its connection has ended.
     void retire(std::unique_ptr<Channel> channel);
-    // One that leaves: it is closed when its last request is answered, or after kLeaveLimit.
+    // Keeps a leaving channel, which is closed when its last request is answered, or after kLeaveLimit.
     void retire_later(std::unique_ptr<Channel> channel);
     Lane(reactor::Reactor& reactor, fabric::Fabric& fabric)
         : reactor_(reactor), fabric_(fabric), leaving_(&Lane::on_leave_limit, this) {}

@@ -2,7 +2,7 @@
 // The registered memory of a channel's frames: SendFrames, used in turn, and ReceiveFrames, posted again when
 // they have been read.
 //
-// Thread-safety: none. A frame that was posted is the fabric's until its completion.
+// Thread-safety: none. A posted frame belongs to the fabric until its completion.
 #pragma once
 
 #include <memory>
@@ -29,15 +29,15 @@ class SendFrames {
     }
     bool has_room() const noexcept { return posted_ - done_ < kSendFrames; }
     std::byte* next() noexcept { return memory_->bytes().data() + posted_ % kSendFrames * kFrameBytes; }
-    // The next one is posted with so many bytes.
+    // Takes the next frame for a post of `length` bytes.
     fabric::Segment post(uint32_t length) noexcept {
         fabric::Segment segment{.address = next(), .length = length, .lkey = memory_->lkey()};
         ++posted_;
         return segment;
     }
     uint64_t posted() const noexcept { return posted_; }
-    bool is_signalled() const noexcept { return posted_ % kSignalEvery == 0; }  // the last posted one
-    void done(uint64_t posted) noexcept { done_ = posted; }                     // that one, and all before it
+    bool is_signalled() const noexcept { return posted_ % kSignalEvery == 0; }  // the last posted frame
+    void done(uint64_t posted) noexcept { done_ = posted; }  // that frame and all before it
 
   private:
     std::unique_ptr<fabric::Region> memory_;
@@ -60,7 +60,7 @@ class ReceiveFrames {
         return memory_->bytes().data() + size_t{index} * kFrameBytes;
     }
     void give_back(uint32_t index) noexcept { free_.push_back(index); }
-    // At most `count` of those that are free, to be posted; their cookies are `tag` | index.
+    // Takes at most `count` free frames to be posted; their cookies are `tag` | index.
     std::span<const fabric::Receive> take(uint32_t count, uint64_t tag) noexcept {
         receives_.clear();
         for (; count > 0 && !free_.empty(); --count) {

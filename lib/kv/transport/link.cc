@@ -19,7 +19,7 @@ void Link::start() noexcept {
         why_ = std::move(status);
         return retry_later();
     }
-    // Greeting has a limit as connecting has.
+    // One limit for connecting, one for greeting.
     lane().reactor().set(timer_, lane().reactor().now() + kGreetTimeout + kGreetTimeout);
 }
 
@@ -36,7 +36,7 @@ std::string Link::name() const {
 void Link::close() noexcept {
     if (std::exchange(closed_, true)) return;
     lane().reactor().cancel(timer_);
-    // A lock whose release is lost keeps everybody else waiting until its lease ends.
+    // A lost unlock message blocks other clients until the lock's lease ends.
     const bool leaves = ready_ && has_told_;
     lose(Status(Code::kClosed, "the client is closing"));
     leaves ? retire_later() : retire();
@@ -126,7 +126,7 @@ Status Link::accept_greeting(const wire::KvHelloReply& hello) noexcept {
 void Link::ping() noexcept {
     lane().reactor().set(timer_, lane().reactor().now() + kPingAfter);
     silent_ticks_ = heard_ == std::exchange(heard_at_tick_, heard_) ? silent_ticks_ + 1 : 0;
-    // Calls that fill the link are proof enough: there is no room for a ping.
+    // A full link needs no ping, and has no room for one: its calls must be answered.
     if (silent_ticks_ > 2 && (ping_.id != 0 || is_full()))
         return channel()->close("the partition has stopped responding");
     if ((silent_ticks_ == 0 && one_sided_ == 0) || ping_.id != 0 || is_full()) return;
@@ -145,7 +145,7 @@ wire::KvHeader Link::register_call(Call& call, wire::KvKind kind, uint8_t flags)
         slot = free_.back();
         free_.pop_back();
     }
-    // Never 0: that is "no reply wanted".
+    // Never 0, which means "no reply wanted".
     uses_ = uses_ % ((1u << (32 - kSlotBits)) - 1) + 1;
     calls_[slot] = &call;
     call.id = uses_ << kSlotBits | slot;
@@ -171,7 +171,7 @@ void Link::on_message(Channel& channel, wire::Bytes message) noexcept {
         return greeted(channel, header, message);
     }
     uint32_t slot = header.id & kSlotMask;
-    // Late replies to calls that were given up are no error.
+    // Late replies to abandoned calls are not an error.
     if (slot >= calls_.size() || calls_[slot] == nullptr || calls_[slot]->id != header.id) return;
     Call& call = *calls_[slot];
     forget(call);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outbox: messages that are encoded and not posted yet. What fits in a frame is encoded there (lend).
+// Outbox: messages that are encoded and not yet posted. A message that fits in a frame is encoded there
+// (lend).
 //
 // Thread-safety: none.
 #pragma once
@@ -22,7 +23,7 @@ class Outbox {
     size_t backlog() const { return out_.size() - at_; }
     size_t held() const { return out_.size(); }  // at most twice the backlog and a frame
     void posted(size_t bytes) { at_ += bytes; }
-    // One that always has something to send is never empty: what was posted must not stay until it is.
+    // Under constant load the outbox is never empty: remove posted bytes before that.
     void drop_posted() noexcept {
         if (at_ == out_.size()) {
             out_.clear(kShrinkAbove);

@@ -20,7 +20,7 @@ uint32_t padded(uint32_t bytes) {
     return (bytes + 7) & ~7u;
 }
 
-// The peer writes while we look: one load of each word, and what follows is not read before it.
+// The peer writes concurrently: load each word once, and read nothing that follows before it.
 uint64_t load64(const std::byte* at) {
     return std::atomic_ref(*reinterpret_cast<uint64_t*>(const_cast<std::byte*>(at)))
         .load(std::memory_order_acquire);
@@ -34,8 +34,8 @@ uint64_t checksum(uint64_t seed, uint32_t sequence, wire::Bytes body) {
 
 bool Ring::offer(fabric::Fabric& fabric, bool by_announcement) {
     ours_announced_ = by_announcement;
-    // Read-write only because write-only memory is not mapped by the shm fabric: it would be written by
-    // system calls. The ring holds what the peer itself wrote.
+    // Readable as well, because the shm fabric does not map write-only memory and would need system calls to
+    // write it. The ring holds only what the peer itself wrote.
     auto memory = fabric.allocate(kRingPrefix + kRingBytes, fabric::Access::kRemoteReadWrite);
     auto staging = fabric.allocate(kRingBytes + 2 * kRingPrefix, fabric::Access::kLocal);
     if (!memory || !staging) return false;
@@ -61,7 +61,7 @@ bool Ring::begin(const wire::KvRing& theirs, uint64_t seed) {
 
 uint64_t Ring::peer_consumed() const noexcept {
     uint64_t consumed = load64(memory_->bytes().data());
-    // A peer that claims to have read what we have not written gains nothing: it spoils its own ring.
+    // A peer that reports more than was written harms only its own ring.
     return std::min(consumed, written_);
 }
 
@@ -89,7 +89,7 @@ uint32_t Ring::put(wire::Bytes body, Post posts[2]) noexcept {
         written_ += bytes;
     };
     if (uint64_t to_end = kRingBytes - written_ % kRingBytes; frame > to_end) {
-        // Positions are multiples of eight, so that there is room for length and sequence.
+        // Positions are multiples of eight, so there is room for length and sequence.
         uint32_t mark[2] = {kRingSkip, next_put_};
         std::memcpy(staging(written_), mark, sizeof mark);
         post(sizeof mark);
@@ -105,7 +105,7 @@ uint32_t Ring::put(wire::Bytes body, Post posts[2]) noexcept {
     std::memcpy(at + kHead + padded(length), &tail, 8);
     post(frame);
     if (theirs_.announced) posts[count - 1].announce = next_put_;
-    // Zero says "credit only".
+    // Zero means "credit only".
     if (++next_put_ == 0) next_put_ = 1;
     return count;
 }
@@ -119,7 +119,8 @@ wire::Bytes Ring::peek() noexcept {
         read_ += kRingBytes - read_ % kRingBytes;
         at = data;
         head = load64(at);
-        // The mark may be seen before the frame; it is not consumed twice because read_ stands at the front.
+        // The mark may be visible before the frame. It is not consumed twice, because read_ is at the front
+        // now.
         if (static_cast<uint32_t>(head >> 32) != next_take_) return {};
     }
     auto length = static_cast<uint32_t>(head);
@@ -129,7 +130,7 @@ wire::Bytes Ring::peek() noexcept {
         return {};
     }
     if (load64(at + kHead + padded(length)) != next_take_) return {};
-    // Copied before it is checked: what is believed must not change afterwards.
+    // Copy before the check: checked bytes must not change afterwards.
     copy_.resize(length);
     std::memcpy(copy_.data(), at + kHead, length);
     if (load64(at + 8) != checksum(seed_, next_take_, copy_)) return {};
@@ -145,13 +146,13 @@ void Ring::consumed() noexcept {
 bool Ring::credit(Post& post, bool force) noexcept {
     if (read_ == credited_ || (!force && read_ - credited_ < kRingBytes / 4)) return false;
     credited_ = read_;
-    // Behind the staged data: a word of its own. It may be overwritten while it is on its way; then the peer
-    // hears a later truth.
+    // A word of its own after the staged data. If it is overwritten while its post is in flight, the peer
+    // receives a later position, which is also right.
     std::byte* word = staging_->bytes().data() + kRingBytes;
     std::atomic_ref(*reinterpret_cast<uint64_t*>(word)).store(read_, std::memory_order_relaxed);
     post = {.segment = {.address = word, .length = 8, .lkey = staging_->lkey()},
             .remote = {.address = theirs_.address, .rkey = theirs_.rkey}};
-    // Alone it is news of its own; before a frame the frame's news is enough.
+    // Credit alone must notify the peer; before a frame the frame's notification suffices.
     if (theirs_.announced && !force) post.announce = kCreditOnly;
     return true;
 }

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring: frames RDMA-written into the peer's memory, which the peer polls (GET+/PUT+). The format is
-// HydraDB's, made safe for devices that promise no order of bytes.
+// Ring: frames are RDMA-written into the peer's memory, which the peer polls (GET+/PUT+). The format is
+// HydraDB's, made safe for devices that do not guarantee the order of bytes.
 //
-//   memory of each side:  consumed (8, written by the peer: how far it has read from its ring)
-//                         | asleep (8, written by the peer: it waits for a wake-up) | 48 zero
-//                         | data (a power of two bytes)
-//   frame in the data:    length (4) | sequence (4) | checksum of sequence and body (8) | body, padded to 8
-//                         | sequence (8)
+//   memory of each side:  consumed (8, written by the peer: how far it has read from its ring) | asleep (8,
+//                         written by the peer: it waits for a wake-up) | 48 zero | data (a power of two
+//                         bytes)
+//   frame in the data:    length (4) | sequence (4) | checksum of sequence and body (8) | body, padded to 8 |
+//                         sequence (8)
 //
-// RDMA does not promise that the bytes of a WRITE become visible in order, nor does a CPU that copies (soft
-// RoCE, a peer of the shm fabric). So a frame validates itself: both sequence words have the expected value,
-// and the checksum matches. A frame that does not validate has not arrived. Of such a frame only the length
-// is used, and only if it is within the ring. A frame never wraps: a header of length kRingSkip means that
-// the next frame begins at the front.
+// RDMA does not guarantee that the bytes of a WRITE become visible in order, nor does a CPU that copies (soft
+// RoCE, a peer of the shm fabric). So a frame validates itself: both sequence words must have the expected
+// value, and the checksum must match. Otherwise the frame has not arrived. Before that only its length is
+// used, and only if it is within the ring. A frame never wraps: a header with length kRingSkip means that the
+// next frame begins at the front.
 //
-// Sleep. A reader that is about to sleep sends kAsleep, with how far it has read. A writer that has written
-// more, or writes later, answers with one SEND (kBell). So each sleep costs a SEND, and no message does.
-// Where this CPU itself writes the peer's memory (Connection::move_now) a word there replaces kAsleep, and
-// the wake-up is the only SEND.
+// Sleep. A reader that is about to sleep sends kAsleep with its read position. A writer that has written
+// more, or writes later, sends one wake-up (kBell). So each sleep costs SENDs, but no message does. If this
+// CPU can write the peer's memory itself (Connection::move_now), a word there replaces kAsleep, and the
+// wake-up is the only SEND.
 //
-// Announced. A side whose device promises no order of bytes (ibv_query_qp_data_in_order) does not poll: each
-// WRITE of a frame carries an immediate value, whose completion means that the frame has arrived as a whole,
-// and wakes a sleeping reader. The frame validates itself all the same. The reader of each direction chooses.
+// Announced. A side whose device does not guarantee the order of bytes (ibv_query_qp_data_in_order) does not
+// poll: each WRITE of a frame carries an immediate value. Its completion means that the frame has arrived as
+// a whole, and it wakes a sleeping reader. The frame validates itself all the same. Each side chooses for the
+// direction in which it reads.
 //
 // Thread-safety: none; belongs to its channel.
 #pragma once
@@ -40,7 +41,7 @@ constexpr uint32_t kRingBytes = 1u << 18;
 constexpr uint32_t kRingPrefix = 64;
 constexpr uint32_t kRingFrameExtra = 24;
 constexpr uint32_t kRingSkip = UINT32_MAX;
-// Of one frame's body: what one post moves. Several fit in the ring, so that writer and reader overlap.
+// Limit of one frame's body, written by one post. Several fit in the ring, so that writer and reader overlap.
 constexpr uint32_t kRingBodyMax = kRingBytes / 8;
 
 enum class RingSignal : uint8_t { kAsleep = 1, kBell = 2 };
@@ -49,47 +50,46 @@ class Ring {
   public:
     bool offer(fabric::Fabric& fabric, bool by_announcement);  // allocates; false: no memory
     wire::KvRing ours() const;
-    // `seed`: a secret of this connection, so that nobody's value can be taken for a frame. False: they offer
-    // nonsense.
+    // `seed`: a secret of this connection, so that no value can imitate a frame. False: `theirs` is not a
+    // usable ring.
     bool begin(const wire::KvRing& theirs, uint64_t seed);
     bool active() const { return active_; }
 
     // --- writing
-    // Builds frames for as much of `bytes` as fits; returns how much was taken. The work requests (at most
-    // kPostMax, from post_begin on) are to be posted in order.
+    // A work request; post them in order.
     struct Post {
         fabric::Segment segment;
         fabric::RemoteAddress remote;
         std::optional<uint32_t> announce{};  // with this immediate value
     };
-    static constexpr uint32_t kCreditOnly = 0;  // else a frame's sequence
+    static constexpr uint32_t kCreditOnly = 0;  // otherwise the immediate value is a frame's sequence
     bool announces() const { return theirs_.announced; }
     bool room(uint32_t body) const noexcept;
     // REQUIRES room(body.size()). At most two posts: a skip mark and the frame. Returns how many.
     uint32_t put(wire::Bytes body, Post posts[2]) noexcept;
     uint64_t written() const { return written_; }
-    // Staging memory is free again up to this position.
+    // Staging memory up to this position is free again.
     void posted_done(uint64_t position) { staged_done_ = position; }
     uint64_t staged_done() const { return staged_done_; }
 
     // --- reading
-    // The next frame's body if it has arrived whole; empty: not yet. Valid until consumed().
+    // The body of the next frame if all of it has arrived; empty: not yet. Valid until consumed().
     wire::Bytes peek() noexcept;
     void consumed() noexcept;  // the frame of the last peek()
-    // The peer should hear how far we are: a Post of 8 bytes into its prefix; false: not needed now.
+    // Reports the read position: a Post of 8 bytes into the peer's prefix. False: not needed now.
     bool credit(Post& post, bool force) noexcept;
     uint64_t read_position() const { return read_; }
     bool claims_nonsense() const { return nonsense_; }
 
     // --- sleep
-    uint32_t heard = 0;      // frames that were announced to us and not taken
-    bool announced = false;  // we said kAsleep and no bell has come
+    uint32_t heard = 0;      // frames announced by the peer and not yet taken
+    bool announced = false;  // kAsleep was sent and no wake-up has arrived
     bool peer_asleep = false;
-    bool bell_owed = false;    // the peer sleeps, there is something for it, and the bell could not be sent
-    bool told_asleep = false;  // … by the word in the peer's prefix
+    bool bell_owed = false;    // the peer needs a wake-up that could not be sent
+    bool told_asleep = false;  // the asleep word in the peer's prefix is set
     Post asleep_word(bool asleep) noexcept;
     bool peer_says_asleep() const noexcept;
-    void forget_peer_says() noexcept;  // a bell is on its way
+    void forget_peer_says() noexcept;  // call it when a wake-up was sent
 
   private:
     uint64_t peer_consumed() const noexcept;
@@ -97,7 +97,7 @@ class Ring {
 
     bool ours_announced_ = false;
     std::unique_ptr<fabric::Region> memory_;   // the peer writes here
-    std::unique_ptr<fabric::Region> staging_;  // what we write from: mirrors the peer's data
+    std::unique_ptr<fabric::Region> staging_;  // source of the writes: mirrors the peer's data
     wire::KvRing theirs_;
     uint64_t seed_ = 0;
     bool active_ = false;
@@ -105,10 +105,10 @@ class Ring {
     uint64_t written_ = 0;      // bytes put, skips included
     uint64_t staged_done_ = 0;  // bytes whose posts have completed
     uint64_t read_ = 0;
-    uint64_t credited_ = 0;                  // the last read_ that the peer was told
+    uint64_t credited_ = 0;                  // the last read_ reported to the peer
     uint32_t next_put_ = 1, next_take_ = 1;  // sequences
-    uint32_t taken_bytes_ = 0;               // of the frame that peek() showed
-    std::vector<std::byte> copy_;            // its body: outside the peer's reach, checked there
+    uint32_t taken_bytes_ = 0;               // size of the frame returned by peek()
+    std::vector<std::byte> copy_;            // its body, copied out of the peer's reach before the check
 };
 
 }  // namespace wss::kv
