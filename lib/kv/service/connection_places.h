@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// ConnectionPlaces: how many connections a partition takes, of all peers and of each source, and how long one
-// may stay that does not greet.
+// ConnectionPlaces: limits the connections that a partition accepts, in total and of each source, and the
+// time that a connection has to greet.
 //
-// A connection without a greeting is a stranger: there are few places for them
-// (lib/fabric/stranger_places.h), each for kGreetWithin. So whoever connects and sends nothing displaces
-// itself, and a source cannot take all connections.
+// A connection that has not greeted is a stranger. There are few places for strangers
+// (lib/fabric/stranger_places.h), each for kGreetWithin. A source that connects and sends nothing therefore
+// displaces its own connections, and no source can take all places.
 //
 // Thread-safety: none; belongs to the partition's reactor.
 #pragma once
@@ -23,20 +23,20 @@ namespace wss::kv {
 constexpr size_t kPeersMax = 4096;
 constexpr size_t kPeersPerSource = kPeersMax / 4;
 constexpr size_t kStrangersMax = 256;
-constexpr size_t kStrangersLeaving = 256;  // evicted, and not gone yet
+constexpr size_t kStrangersLeaving = 256;  // evicted, but not closed yet
 constexpr Nanoseconds kGreetWithin = from_s(5);
 
 class ConnectionPlaces {
   public:
     struct Counters {
-        uint64_t refused = 0;           // there was no place
-        uint64_t closed_ungreeted = 0;  // their time was over, or they gave way
+        uint64_t refused = 0;           // no place was free
+        uint64_t closed_ungreeted = 0;  // timed out or evicted
     };
-    // False: there is none for it. May close the connection of another peer.
+    // False: there is no place for it. May close the connection of another peer.
     bool take(Peer& peer, const std::string& source, Nanoseconds now);
     void greeted(Peer& peer);
-    void left(Peer& peer);  // its connection is over, or was never accepted
-    // Closes those whose time for a greeting is over.
+    void left(Peer& peer);  // its connection has ended, or was never accepted
+    // Closes connections that did not greet in time.
     void tick(Nanoseconds now);
     const Counters& counters() const { return counters_; }
 
@@ -50,10 +50,10 @@ class ConnectionPlaces {
     std::list<Stranger>::iterator find_stranger(const Peer& peer);
     void close(Stranger& stranger, const char* why);
 
-    std::map<const Peer*, std::string> sources_of_;  // of all connections
-    fabric::SourceCounts counts_;                    // the same
+    std::map<const Peer*, std::string> sources_of_;  // all connections
+    fabric::SourceCounts counts_;                    // of the same connections
     fabric::StrangerPlaces places_{kStrangersMax, kStrangersLeaving};
-    std::list<Stranger> strangers_;  // oldest first; also those that are closing
+    std::list<Stranger> strangers_;  // oldest first, including those that are closing
     Counters counters_;
 };
 

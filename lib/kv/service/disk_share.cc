@@ -44,7 +44,7 @@ void DiskShare::fetch_next(store::Store& store) {
     }
 }
 
-// The next fetch is not a const call: what was found is valid before it only.
+// Call `done` first: `found` is valid only until the next fetch, which is not a const call.
 void DiskShare::arrived(void* context, const store::Found& found) noexcept {
     auto& over = *static_cast<UnderWay*>(context);
     const store::FetchDone done = over.done;

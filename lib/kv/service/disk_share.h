@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// DiskShare: how many reads of a partition may wait for the disk, how many bytes they may hold meanwhile, and
-// in which order they fetch. What waits holds all that it has so far, and is admitted with what it will hold.
+// DiskShare: limits how many reads of a partition may wait for the disk, how many bytes they may hold
+// meanwhile, and schedules their fetches. A waiting read holds all data that it has so far; it is admitted
+// with the size that it will have.
 //
-// Fair: a peer may hold as much as it leaves free, so that there is always room for another one. The disk is
-// given few fetches at a time, which the peers that wait take in turns: a peer that asks for one value waits
-// for one value of each of the others, and for those that the disk has already.
+// Fair: a peer may hold as much as it leaves free, so there is always room for another peer. The disk gets
+// few fetches at a time; waiting peers take turns. A peer that needs one value waits for one value of each
+// other peer, and for the fetches already at the disk.
 //
-// Thread-safety: none; belongs to the partition's reactor. Ownership: a Hold gives back what it holds; it
-// dies before its share, which dies before the store.
+// Thread-safety: none; belongs to the partition's reactor. Ownership: a Hold returns its share when it dies,
+// which is before its DiskShare dies; the DiskShare dies before the store.
 #pragma once
 
 #include <array>
@@ -26,9 +27,9 @@ class DiskShare {
   public:
     static constexpr size_t kRequestsMax = 1024;
     static constexpr size_t kBytesMax = size_t{256} << 20;
-    static constexpr size_t kFetchesMax = 32;  // that the disk has at a time
+    static constexpr size_t kFetchesMax = 32;  // at the disk at a time
 
-    // Of one peer. What it waits for may end after it.
+    // The share of one peer. Its fetches may outlive the peer.
     class Account {
         friend class DiskShare;
         struct Fetch {
@@ -77,7 +78,7 @@ class DiskShare {
     struct UnderWay {
         DiskShare* share = nullptr;
         store::Store* store = nullptr;
-        store::FetchDone done;  // none: free
+        store::FetchDone done;  // empty: this entry is free
     };
     void give_back(Account& account, size_t bytes);
     void fetch(store::Store& store, const Owner& owner, Account::Fetch wanted);

@@ -67,13 +67,13 @@ void Greeter::hello(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
     answer.flags = wire::kKvHelloConditions;
     peer.channel()->send(answer, reply);
     if (!ring || reply.ring.bytes == 0) return;
-    // The answer still goes as a message.
+    // The reply must still be sent as a message.
     peer.flush_now();
     if (!peer.channel()->use_ring(hello_.ring, hello_.nonce))
         peer.channel()->close("the peer offers no ring of ours");
 }
 
-// Behind the arena, in the same region.
+// The index follows the arena in the same region.
 wire::KvIndex Greeter::index_of(const fabric::Region& region) const {
     const store::IndexFacts facts = partition_.store().index();
     if (facts.groups == 0) return {};
@@ -98,11 +98,11 @@ wire::KvStatus Greeter::lease_id(Peer& peer) {
 
 void Greeter::goodbye(Peer& peer, wire::Bytes message) {
     wire::KvDecision last;
-    // Timestamps of others say nothing about the id that is given back.
+    // Only timestamps of the returned id are accepted.
     if (peer.lease == nullptr || !wire::parse(message, last) ||
         (last.timestamp != 0 && Timestamp{last.timestamp}.client() != peer.client_id))
         return peer.channel()->close("malformed goodbye");
-    // What was issued beyond the bound was accepted nowhere.
+    // Timestamps beyond the bound were accepted by no partition.
     const auto bound_ticks = static_cast<uint64_t>(partition_.options().ahead_max.count / 1000);
     const Timestamp bound = Timestamp::make(partition_.lease_clock().ticks() + bound_ticks, 0);
     LeaseTable::say_goodbye(*peer.lease, std::min(Timestamp{last.timestamp}, bound));

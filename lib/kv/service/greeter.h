@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Greeter: hello and goodbye. Leases client ids, and tells a client what it needs to know of its partition.
+// Greeter: handles hello and goodbye. It leases client ids and sends clients the facts about their partition.
 //
 // Thread-safety: none; belongs to the partition's reactor.
 #pragma once
@@ -15,7 +15,7 @@ class Greeter {
 
     void hello(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     void goodbye(Peer& peer, wire::Bytes message);
-    void leave(Peer& peer);  // its connection is over
+    void leave(Peer& peer);  // its connection has ended
 
     uint32_t ids() const { return leases_.range(); }
     uint32_t ids_leased(Nanoseconds now) const { return leases_.leased(now, partition_.lease_clock()); }
@@ -28,7 +28,7 @@ class Greeter {
     Partition& partition_;
     const RegisteredArena& arena_;
     LeaseTable leases_;
-    wire::KvHello hello_;  // scratch of one message
+    wire::KvHello hello_;  // scratch for one message
 };
 
 }  // namespace wss::kv

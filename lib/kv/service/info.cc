@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a partition says about itself: one JSON object (kvctl info, the control socket, the metrics).
+// The status of a partition as one JSON object (kvctl info, the control socket, the metrics).
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ class Object {
         text_ += fmt::format("{}\"{}\":{}", text_.size() > 1 ? "," : "", name, value);
         return *this;
     }
-    // `value` is one of our own names: nothing to escape.
+    // `value` needs no escaping: it comes from this program.
     Object& word(std::string_view name, std::string_view value) {
         text_ += fmt::format("{}\"{}\":\"{}\"", text_.size() > 1 ? "," : "", name, value);
         return *this;
@@ -109,7 +109,7 @@ std::string memory_of(const store::Statistics& kept) {
         .done();
 }
 
-// Of the whole process: partitions of one process say the same.
+// Covers the whole process: partitions of one process report the same.
 std::string process_json() {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);

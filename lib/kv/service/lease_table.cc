@@ -10,15 +10,15 @@ namespace wss::kv {
 
 namespace {
 
-constexpr size_t kSpansMax = 8;  // of a client, or of those before it
-// An id is given to a client that has so long before it meets a former one's timestamps.
+constexpr size_t kSpansMax = 8;  // of a client, or of its former clients
+// An id is leased only if the clock is this far from a former client's timestamps.
 constexpr uint64_t kDistance_ticks = 60 * kAheadMax_ticks;
 
 Timestamp later(Timestamp than, uint64_t ticks) {
     return Timestamp::make(than.ticks() + ticks, 0);
 }
 
-// A clock that is stepped begins another span.
+// A stepped clock begins another span.
 bool is_near(const LeaseTable::Span& span, Timestamp timestamp) {
     return timestamp <= later(span.last, kAheadMax_ticks) && span.first <= later(timestamp, kAheadMax_ticks);
 }
@@ -27,7 +27,7 @@ void widen(LeaseTable::Span& span, const LeaseTable::Span& by) {
     span = {.first = std::min(span.first, by.first), .last = std::max(span.last, by.last)};
 }
 
-// Of too many spans the earliest two become one.
+// With too many spans, the earliest two are merged.
 void add(std::vector<LeaseTable::Span>& spans, const LeaseTable::Span& span) {
     spans.push_back(span);
     if (spans.size() <= kSpansMax) return;
@@ -36,7 +36,7 @@ void add(std::vector<LeaseTable::Span>& spans, const LeaseTable::Span& span) {
     spans.erase(spans.begin() + 1);
 }
 
-// The clock has not passed it, and whoever writes now would soon be within it.
+// True if the clock has not passed the span, and a client that writes now would soon reach it.
 bool is_due(const LeaseTable::Span& span, Timestamp clock, uint64_t distance) {
     return span.last > clock && span.first <= later(clock, distance);
 }
@@ -74,7 +74,8 @@ bool LeaseTable::is_spent(const Lease& lease, Timestamp clock) {
                        [&](const Span& span) { return is_due(span, clock, kAheadMax_ticks); });
 }
 
-// leave() has set a time for what is ahead by little: the clock that is given may stand still, at the floor.
+// leave() has set a time limit for timestamps that are slightly ahead, because the clock may stand still at
+// the floor.
 bool LeaseTable::is_free(const Lease& lease, Nanoseconds now, Timestamp clock) {
     if (lease.connections > 0 || lease.until > now) return false;
     for (const Span& span : lease.used)
@@ -96,7 +97,7 @@ void LeaseTable::hand_over(Lease& lease, uint64_t nonce, Timestamp clock) {
     lease.goodbye = false;
 }
 
-// In turn: what was given back last is given out last, when all partitions have heard of it.
+// Round-robin: the id returned last is leased last, when all partitions have seen its end.
 LeaseTable::Lease* LeaseTable::take(uint64_t nonce, Nanoseconds now, Timestamp clock) {
     for (uint32_t tried = 0; tried < range(); ++tried) {
         const uint32_t id = std::exchange(next_, next_ == last_ ? first_ : next_ + 1);

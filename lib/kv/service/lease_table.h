@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// LeaseTable: which client has which client id at one partition.
+// LeaseTable: the leases of client ids at one partition.
 //
-// Every partition leases ids from a range of its own, so that a client needs any one of them. Each partition
-// decides for itself who may use an id there: the first nonce that presents it. An id is free again
-// Options::lease after the last connection of its client ended, or at once when the client said goodbye.
+// Every partition leases ids from its own range, so that a client needs only one partition to get an id. Each
+// partition decides separately who may use an id there: the first nonce that presents it. An id becomes free
+// Options::lease after the last connection of its client ended, or at once if the client sent a goodbye.
 //
-// Whoever gets an id after another client must not issue that client's timestamps anew: the partition refuses
-// them as too old. Those at or below `after` were its. Where they are ahead of the partition's clock by no
-// more than the bound of what is accepted, the id is free only when the clock has passed them, however its
-// client ended: else the table could give ids back that nobody can write with.
+// A client that gets a former client's id must not issue that client's timestamps again: the partition
+// refuses them as too old. Timestamps at or below `after` were used by former clients. If they are ahead of
+// the partition's clock, but within the bound of acceptance, the id becomes free only when the clock has
+// passed them, however its client ended. Otherwise the table could lease ids with which no client can write.
 //
-// Timestamps may be ahead by more, after the clock was set back. Their ids are not blocked until the clock
-// comes there again, perhaps in years: what was used is kept as spans, and the next client writes before
-// them. When the clock does come there, a client that still has such an id is refused it, and leases another
-// one.
+// After the clock was set back, used timestamps may be further ahead. Their ids are not blocked until the
+// clock gets there, perhaps in years. Used timestamps are kept as spans, and the next client writes before
+// them. When the clock reaches a span, a client that still has such an id is refused and leases another one.
 //
-// A partition that restarts knows no ids. Clients come back with theirs; a new client that was leased the
-// same id meanwhile is refused where both come, and leases another one.
+// A restarted partition has no leases. Clients return with their ids. A new client that was leased one of
+// these ids meanwhile is refused where both meet, and leases another one.
 //
 // Thread-safety: none; belongs to the service's reactor.
 #pragma once
@@ -35,7 +34,7 @@ class LeaseTable {
         uint32_t partition = 0;
         uint32_t partitions = 1;
         Nanoseconds lease = from_s(60);
-        uint64_t seed = 0;  // where in the range it begins: not where it did before a restart
+        uint64_t seed = 0;  // start within the range; should differ after each restart
     };
     struct Span {
         Timestamp first, last;
@@ -44,30 +43,33 @@ class LeaseTable {
         uint32_t id = 0;
         uint64_t nonce = 0;
         uint32_t connections = 0;
-        Nanoseconds until{};       // while there is no connection
-        std::vector<Span> used;    // here, by its client
-        std::vector<Span> former;  // … by clients before it, as far as that is later than `after`
-        Timestamp after;           // what was used before, at or below
+        Nanoseconds until{};       // if there is no connection
+        std::vector<Span> used;    // timestamps used here by its client
+        std::vector<Span> former;  // … by former clients, if later than `after`
+        Timestamp after;           // former clients used timestamps up to here
         bool goodbye = false;
     };
     explicit LeaseTable(const Options& options);
 
-    // `clock`: the partition's time of day.
-    // A connection of a client that has no id. nullptr: all of the range are leased.
+    // `clock`: the partition's time of day. A connection of a client that has no id. nullptr: all ids of the
+    // range are leased.
     Lease* take(uint64_t nonce, Nanoseconds now, Timestamp clock);
-    // … of one that has. nullptr: another client has it, or its former clients' timestamps are due.
+    // A connection of a client that has an id. nullptr: another client has it, or its former clients'
+    // timestamps are due.
     Lease* join(uint32_t id, uint64_t nonce, Nanoseconds now, Timestamp clock);
     void leave(Lease& lease, Nanoseconds now, Timestamp clock);
-    // The client will not come again; `last`: the latest timestamp that it issued.
+    // The client will not return; `last`: the latest timestamp that it issued.
     static void say_goodbye(Lease& lease, Timestamp last);
 
-    // Its client uses `timestamp`.
+    // Records that its client has used `timestamp`.
     static void use(Lease& lease, Timestamp timestamp);
-    // What a timestamp must be later than not to be a former client's; none: `timestamp` is not.
+    // If `timestamp` belongs to a former client: the end of that client's timestamps. Otherwise none.
     static Timestamp former_until(const Lease& lease, Timestamp timestamp);
-    // What a timestamp from `from` to so many ticks later must be later than not to be one of theirs.
+    // The lower bound for timestamps from `from` to `ticks` later, so that they do not meet those of former
+    // clients.
     static Timestamp former_within(const Lease& lease, Timestamp from, uint64_t ticks);
-    // Former clients' timestamps lie so near before the clock that the present client would meet them.
+    // True if the present client would soon meet former clients' timestamps, because the clock is close to
+    // them.
     static bool is_spent(const Lease& lease, Timestamp clock);
 
     uint32_t range() const { return last_ - first_ + 1; }
@@ -80,7 +82,7 @@ class LeaseTable {
     const Nanoseconds lease_;
     const uint32_t first_, last_;
     uint32_t next_;
-    std::unordered_map<uint32_t, Lease> leases_;  // entries stay where they are
+    std::unordered_map<uint32_t, Lease> leases_;  // entries have stable addresses
 };
 
 }  // namespace wss::kv

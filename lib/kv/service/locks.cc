@@ -9,9 +9,9 @@ Locks::~Locks() {
     waits_.clear([this](Wait& wait) { partition_.store().forget(&wait); });
 }
 
-// What a write of these keys by this owner must be later than: also than what an earlier client of its id has
-// used, where that write could meet it. Neither the clock nor versions of other keys: where they are
-// ahead, another partition that is written to would refuse what follows them.
+// The timestamp that a write of these keys by this owner must exceed. It covers timestamps of former clients
+// of the id, if the write could meet them. It excludes the clock and versions of other keys: these may be so
+// far ahead that another partition of the transaction would refuse a later timestamp.
 Timestamp Locks::newest_of(const Peer& peer, uint64_t owner, std::span<const std::string_view> keys) {
     writes_.clear();
     for (std::string_view key : keys) writes_.push_back({.key = key});
@@ -25,7 +25,8 @@ void Locks::answered(void* context, store::LockAnswer answer) noexcept {
     Locks& locks = *wait.locks;
     Peer* peer = wait.peer();
     const bool granted = answer == store::LockAnswer::kGranted;
-    // Its client is gone, or the clock has come meanwhile to where its writes are refused.
+    // Not useful: its client is gone, or the clock has meanwhile reached a point at which the client's writes
+    // are refused.
     const bool is_of_use = peer != nullptr && !(wait.exclusive && locks.is_spent(*peer));
     if (granted && !is_of_use) locks.partition_.store().locks().unlock_all(wait.owner);
     const std::string_view key = wait.key;
@@ -36,13 +37,13 @@ void Locks::answered(void* context, store::LockAnswer answer) noexcept {
     locks.waits_.give(wait);
 }
 
-// A lock is of no use to a write that this partition would refuse.
+// True if this partition would refuse the client's writes, so that a lock is useless.
 bool Locks::is_spent(const Peer& peer) const {
     return LeaseTable::is_spent(*peer.lease, partition_.lease_clock());
 }
 
 void Locks::lock(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
-    // Waiting for several at once could deadlock with another who does.
+    // Two clients that each wait for several keys could deadlock.
     if (!wire::parse(message, lock_) || lock_.keys.empty() || (lock_.wait && lock_.keys.size() > 1))
         return partition_.refuse(peer, header, wire::KvStatus::kMalformed, "malformed lock");
     if (Timestamp{lock_.owner}.client() != peer.client_id)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Locks: what a partition answers to lock and unlock (two-phase locking).
+// Locks: handles lock and unlock messages (two-phase locking).
 //
-// Thread-safety: none; belongs to the partition's reactor. Ownership: takes its waits back from the store's
-// lock table when it dies; so it dies before the store.
+// Thread-safety: none; belongs to the partition's reactor. Ownership: removes its waits from the store's lock
+// table when it dies, so it must die before the store.
 #pragma once
 
 #include <span>
@@ -21,10 +21,10 @@ class Locks {
     void unlock(Peer& peer, wire::Bytes message);
 
   private:
-    // A lock that is waited for.
+    // A waiting lock request.
     struct Wait : Owed {
         Locks* locks = nullptr;
-        size_t at = 0;  // of the pool
+        size_t at = 0;  // in the pool
         uint64_t owner = 0;
         bool exclusive = false;
         std::string key;
@@ -36,7 +36,7 @@ class Locks {
 
     Partition& partition_;
     OwedPool<Wait> waits_;
-    // Scratch of one message at a time.
+    // Scratch for one message at a time.
     wire::KvLock lock_;
     std::vector<store::Write> writes_;
 };

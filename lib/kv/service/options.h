@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a partition's server is told when it starts, and what it counts.
+// Options and counters of a partition's server.
 #pragma once
 
 #include <array>
@@ -13,17 +13,17 @@ namespace wss::kv {
 
 struct ServiceOptions {
     uint32_t partition = 0;
-    std::vector<std::string> partitions;  // URIs, all of them; this one's too
+    std::vector<std::string> partitions;  // URIs of all partitions, including this one
     store::Options store;
     uint64_t arena_bytes = 256u << 20;
     Nanoseconds terminate_after = from_s(1);
-    Nanoseconds lease = from_s(60);  // an id stays its owner's for that long after the last connection
-    Nanoseconds ahead_max = from_us(kAheadMax_ticks);  // of a timestamp, before our clock
-    // Below which snapshots are made, by name; "": none. `identity`: the log's, so that a server starts from
-    // one.
+    Nanoseconds lease = from_s(60);  // how long an id stays leased after its last connection
+    Nanoseconds ahead_max = from_us(kAheadMax_ticks);  // of a timestamp ahead of this clock
+    // `snapshots`: the directory below which snapshots are created by name; "": none. `identity`: the log's,
+    // so that a server can start from a snapshot.
     std::string snapshots, identity;
-    Nanoseconds slow = from_ms(50);  // requests that took longer are kept in the slow log
-    uint64_t seed = 1;               // of what must be random
+    Nanoseconds slow = from_ms(50);  // slower requests are kept in the slow log
+    uint64_t seed = 1;               // for random numbers
 };
 
 struct ServiceCounters {
@@ -32,11 +32,11 @@ struct ServiceCounters {
     uint64_t prepares = 0, commits = 0, aborts = 0, checks = 0, conditional = 0, scans = 0, locks = 0;
     uint64_t refused = 0, malformed = 0;
     uint64_t refused_cold = 0;     // reads beyond DiskShare's limits
-    uint64_t refused_backlog = 0;  // … of a peer that does not take its replies
+    uint64_t refused_backlog = 0;  // reads of a peer that does not take its replies
     uint64_t terminated_commit = 0, terminated_abort = 0, terminated_guess = 0, terminations_waiting = 0;
-    uint64_t one_sided_keys = 0;                                 // as clients tell
-    std::array<uint64_t, size_t(Fallback::kCount)> fallbacks{};  // get messages, by their Fallback
-    uint64_t ahead_max_us = 0;  // the furthest that a client's clock was seen before ours
+    uint64_t one_sided_keys = 0;                                 // as clients report
+    std::array<uint64_t, size_t(Fallback::kCount)> fallbacks{};  // get messages, by Fallback
+    uint64_t ahead_max_us = 0;  // largest lead of a client's clock over this one
 };
 
 }  // namespace wss::kv

@@ -32,8 +32,9 @@ Status Partition::open(const store::Store::Memory& memory, store::Log* log) {
     return Status::ok();
 }
 
-// The one bound of what peers name: a later timestamp leaves no trace. What is known here was within it once.
-// It begins at the floor where the clock is behind it, as after a step back: what must pass the floor can.
+// The one bound on timestamps from peers: a later one leaves no trace. A timestamp known here was within the
+// bound once. The bound starts at the floor if the clock is behind it, as after a step back, so that writes
+// can still pass the floor.
 bool Partition::is_too_far_ahead(Timestamp timestamp, uint64_t lead) {
     const uint64_t now = lease_clock().ticks();
     if (timestamp.ticks() <= now) return false;
@@ -83,7 +84,7 @@ void Partition::refuse(Peer& peer, const wire::KvHeader& request, wire::KvStatus
 
 void Partition::refuse_write(Peer& peer, const wire::KvHeader& request, wire::KvStatus status,
                              Timestamp refused) const {
-    // It is refused the id when it connects again.
+    // When the client reconnects, its id is refused.
     if (peer.lease != nullptr && LeaseTable::is_spent(*peer.lease, lease_clock()))
         return peer.channel()->close("an earlier client of this id has used the timestamps that come now");
     Timestamp named = store_->floor();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Partition: what all handlers of a partition's messages share: its options, its clock, its store, and how
-// replies are made.
+// Partition: the state that all message handlers of a partition share: options, clock, store, and how replies
+// are built.
 //
 // Thread-safety: none; belongs to one reactor.
 #pragma once
@@ -36,15 +36,16 @@ class Partition {
     const SlowLog& slow_log() const { return slow_log_; }
     uint64_t incarnation() const { return incarnation_; }
     Nanoseconds started() const { return started_; }
-    // Until what was found prepared is decided, clients are answered "not ready".
+    // False until the transactions found prepared at start are decided, or a time limit has passed
+    // (terminations.cc). Clients get "not ready" until then.
     bool ready() const { return ready_; }
     void set_ready(bool ready) { ready_ = ready; }
 
     // --- time
     Timestamp clock_stamp() const { return Timestamp::make(clock_.now_ticks(), 0); }
-    // What is written here is not behind the floor, even where the clock is.
+    // Writes must be above the floor, even if the clock is behind it.
     Timestamp lease_clock() const { return std::max(clock_stamp(), store_->floor()); }
-    // `lead`: so much of the bound is to stay free.
+    // `lead`: this part of the bound must stay free.
     bool is_too_far_ahead(Timestamp timestamp, uint64_t lead = 0);
     void note_time(wire::KvKind kind, const Peer& peer, size_t keys, Nanoseconds began);
 
@@ -54,14 +55,14 @@ class Partition {
     void answer(Peer& peer, const wire::KvHeader& request, wire::KvStatus status,
                 uint64_t timestamp = 0) const;
     void refuse(Peer& peer, const wire::KvHeader& request, wire::KvStatus status, std::string_view why);
-    // Says what the client's clock must pass, or how far it is behind.
+    // The reply contains the timestamp that the client's clock must pass, or this partition's clock.
     void refuse_write(Peer& peer, const wire::KvHeader& request, wire::KvStatus status,
                       Timestamp refused) const;
 
   private:
     reactor::Reactor& reactor_;
     const ServiceOptions options_;
-    mutable HybridClock clock_;  // asks for the time of day
+    mutable HybridClock clock_;  // reads the time of day
     Random random_;
     const uint64_t incarnation_;
     std::unique_ptr<store::Store> store_;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peer: a connection of a partition's server. Owed: a reply that is owed to one.
+// Peer: a connection of a partition's server. Owed: a pending reply to a peer.
 //
-// A reply may be due long after its connection has ended. It knows its peer as long as that is there: the
-// peer lists what it is owed, and takes itself back from all of it when it goes. Neither outlives the other's
-// pointer, and neither is searched for.
+// A reply may become due long after its connection has ended. A peer lists its pending replies and clears
+// their pointers to itself when it dies. So no pointer dangles, and neither side has to search.
 //
 // Thread-safety: none; belongs to the lane's reactor.
 #pragma once
@@ -30,7 +29,7 @@ class PeerHandler {
 
 class Owed : public ListNode<Owed> {
   public:
-    Peer* peer() const { return peer_; }  // nullptr: gone, nobody waits for the answer
+    Peer* peer() const { return peer_; }  // nullptr: gone, no reply is needed
     const wire::KvHeader& header() const { return header_; }
     void owe(Peer& peer, const wire::KvHeader& request);
     void settle() {
@@ -47,7 +46,7 @@ class Owed : public ListNode<Owed> {
     wire::KvHeader header_;
 };
 
-// Owed replies that the store or another partition answers by a pointer. They keep their memory.
+// Pending replies that the store or another partition completes through a pointer. They keep their memory.
 template <typename Reply>
 class OwedPool {
   public:
@@ -66,7 +65,8 @@ class OwedPool {
         free_.push_back(std::move(busy_.back()));
         busy_.pop_back();
     }
-    // `forget` takes a reply's context back from whoever holds it. That may give other replies.
+    // `forget` withdraws a reply's context from the component that holds it. That may give back other
+    // replies.
     template <typename Forget>
     void clear(Forget&& forget) {
         while (!busy_.empty()) {
@@ -92,7 +92,7 @@ class Peer final : public ChannelOwner {
     void flush_now() { lane().flush_now(); }
     size_t lane_index() const { return lane_index_; }
 
-    size_t at = 0;  // among its handler's
+    size_t at = 0;  // index in its handler's list
     bool greeted = false;
     uint32_t client_id = 0;
     LeaseTable::Lease* lease = nullptr;  // nullptr: another partition

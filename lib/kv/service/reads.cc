@@ -7,7 +7,7 @@ namespace wss::kv {
 
 namespace {
 
-// Of one reply. Beyond it the transaction is to be read in parts.
+// Limit of one reply. Beyond it the client must split the transaction.
 constexpr size_t kReplyBytesMax = 16u << 20;
 constexpr std::string_view kTooMuchAtOnce =
     "the values of these keys on one partition are more than 16 MiB: read fewer keys at once";
@@ -103,7 +103,8 @@ wire::KvStatus Reads::lock(const Peer& peer) {
     return wire::KvStatus::kOk;
 }
 
-// Everything is looked up before anything else runs: one state of this partition. False: a part is cold.
+// Looks up everything before anything else runs, so that the reply shows one state of this partition. False:
+// a value is on disk only.
 bool Reads::look_up(uint8_t flags) {
     found_.clear();
     among_.clear();
@@ -139,7 +140,7 @@ void Reads::get(Peer& peer, const wire::KvHeader& header, wire::Bytes message) {
     partition_.note_time(header.kind, peer, get_.items.size(), began);
 }
 
-// Why a client that reads one-sidedly asks; of several keys, the first one's reason.
+// Counts why a client that reads one-sidedly sent a get; for several keys, the first one's reason.
 void Reads::count_fallback(uint8_t flags) {
     const auto reason = static_cast<size_t>(flags >> wire::kKvFallbackShift);
     if (reason != 0 && reason < partition_.counters().fallbacks.size())
@@ -178,7 +179,7 @@ void Reads::get_cold(Peer& peer, const wire::KvHeader& header, Nanoseconds began
         item.value = copy_of(item.reply.value);
         if (found_[i].cold) fetches[i] = {std::string(get_.items[i].key), found_[i].version.timestamp};
     }
-    // Fetching is not a const call: from here on no view of the store is valid.
+    // Fetching is not a const call: from here on no view into the store is valid.
     for (size_t i = 0; i < fetches.size(); ++i) {
         if (fetches[i].first.empty()) continue;
         ++job.outstanding;
@@ -195,7 +196,7 @@ void Reads::cold_arrived(void* context, const store::Found& found) noexcept {
         item.value = copy_of(found.version.value);
         item.reply.is_deleted = found.version.tombstone;
     } else {
-        item.reply.found = wire::KvFound::kGone;  // collected meanwhile: the reader begins anew
+        item.reply.found = wire::KvFound::kGone;  // collected meanwhile: the reader starts over
     }
     if (--job.outstanding == 0) job.reads->send_cold(job);
 }

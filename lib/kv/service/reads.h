@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads: what a partition answers to gets. What is in memory is answered at once; where a part is on disk
-// everything is copied, what is missing is fetched, and the reply follows.
+// Reads: handles gets. If all values are in memory, the reply is sent at once. If some are on disk,
+// everything is copied, the missing values are fetched, and the reply follows.
 //
-// Thread-safety: none; belongs to the partition's reactor. Ownership: dies just before the store.
-// The store calls it back from poll() only, and Service destroys both without a turn of the reactor between.
+// Thread-safety: none; belongs to the partition's reactor. Ownership: dies just before the store. The store
+// calls it back from poll() only, and Service destroys both without a turn of the reactor in between.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ class Reads {
     Reads(Partition& partition, DiskShare& disk);
     ~Reads();
     void get(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
-    void tick();  // frees what is over
+    void tick();  // frees completed jobs
 
   private:
     struct ColdGet;
@@ -36,7 +36,7 @@ class Reads {
     Partition& partition_;
     DiskShare& disk_;
     std::vector<std::unique_ptr<ColdGet>> cold_;
-    // Scratch of one message at a time.
+    // Scratch for one message at a time.
     wire::KvGet get_;
     wire::KvGetReply reply_;
     std::vector<Timestamp> among_;

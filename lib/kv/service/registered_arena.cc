@@ -12,7 +12,7 @@ Status RegisteredArena::open(std::span<const std::shared_ptr<Lane>> lanes, uint6
     size_t home = 0;
     for (size_t i = 0; i < lanes.size(); ++i)
         if (lanes[i]->fabric().caps().name == "shm") home = i;
-    // Index bytes are whole cache lines only if the arena's are.
+    // The index is cache-line aligned only if the arena's size is.
     arena_bytes_ = arena_bytes / 64 * 64;
     const uint64_t bytes = arena_bytes_ + store::SlotIndex::bytes_for(arena_bytes_);
     auto memory = lanes[home]->fabric().allocate(bytes, fabric::Access::kRemoteRead);

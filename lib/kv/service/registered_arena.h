@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RegisteredArena: the memory of a partition's store, the index behind the arena, registered with every
-// fabric that clients come over.
+// RegisteredArena: the memory of a partition's store, the arena followed by the index, registered with every
+// fabric that clients use.
 //
 // Thread-safety: none. Ownership: owns memory and registrations; dies after the store.
 #pragma once
@@ -15,8 +15,8 @@ namespace wss::kv {
 
 class RegisteredArena {
   public:
-    // Comes from the first lane whose fabric is called "shm", else from the first, and is registered with the
-    // others.
+    // Allocates from the fabric named "shm" (of several the last), otherwise from the first lane's, and
+    // registers with the others.
     Status open(std::span<const std::shared_ptr<Lane>> lanes, uint64_t arena_bytes);
     std::span<std::byte> arena() const { return memory_->bytes().first(arena_bytes_); }
     std::span<std::byte> index() const { return memory_->bytes().subspan(arena_bytes_); }
@@ -27,7 +27,7 @@ class RegisteredArena {
   private:
     uint64_t arena_bytes_ = 0;
     std::unique_ptr<fabric::Region> memory_;
-    std::vector<std::unique_ptr<fabric::Region>> registered_;  // by lane; nullptr: the memory's own
+    std::vector<std::unique_ptr<fabric::Region>> registered_;  // by lane; nullptr: the lane of memory_
 };
 
 }  // namespace wss::kv

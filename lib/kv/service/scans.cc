@@ -6,14 +6,14 @@ namespace wss::kv {
 namespace {
 
 constexpr size_t kScanBytesMax = 4u << 20;
-// Fetched values of a page: together with the bytes above they fit a message, however long they are.
+// Limit of fetched values per page: with the bytes above they fit a message, whatever their size.
 constexpr uint32_t kScanFetchesMax = 12;
 static_assert(kScanBytesMax + (kScanFetchesMax + 1) * kValueMax < wire::kKvMessageMax);
-constexpr size_t kRowBytes = 128;  // of a row that waits, beside its key and value
-// Of one row, whose version may be replaced and collected while it is fetched.
+constexpr size_t kRowBytes = 128;  // of a waiting row, beside its key and value
+// Limit per row, whose version may be replaced and collected during a fetch.
 constexpr uint32_t kFetchesMax = 4;
 
-// What a page holds until all of it is there. A version that replaces the one fetched may be larger.
+// Bytes that a page holds until it is complete. A version that replaces the fetched one may be larger.
 size_t bytes_of_scan(const wire::KvScanReply& page, size_t cold) {
     size_t bytes = page.cursor.size() + cold * kValueMax;
     for (const auto& row : page.rows) bytes += kRowBytes + row.key.size() + row.value.size();
@@ -31,7 +31,7 @@ struct Scans::ColdRow {
 };
 struct Scans::ColdScan : Owed {
     Scans* scans = nullptr;
-    std::vector<ColdRow> rows;  // does not grow once the first is fetched
+    std::vector<ColdRow> rows;  // must not grow after the first fetch
     std::string cursor;
     DiskShare::Hold hold;
     uint32_t outstanding = 0;
@@ -57,7 +57,7 @@ void Scans::scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message) 
     std::vector<size_t> cold;
     size_t bytes = 0;
     const uint64_t now = partition_.clock_stamp().ticks();
-    // A client that takes an empty page for the last one has its scan in one turn.
+    // A client that takes an empty page for the last one gets its whole scan in one turn.
     const bool bounded = (header.flags & wire::kKvScanGoesOn) != 0;
     const auto visit = [&](const store::Found& found) {
         const bool fetched = scan.with_values && found.cold;
@@ -87,7 +87,7 @@ void Scans::scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message) 
     peer.channel()->send(partition_.reply_to(header, wire::KvStatus::kOk), reply_);
 }
 
-// Fetching is not a const call: the rows are copied first.
+// Copies the rows first, because fetching is not a const call.
 void Scans::scan_cold(Peer& peer, const wire::KvHeader& header, std::span<const size_t> cold,
                       DiskShare::Hold hold) {
     auto made = std::make_unique<ColdScan>();
@@ -121,7 +121,7 @@ void Scans::row_arrived(void* context, const store::Found& found) noexcept {
     Partition& partition = job.scans->partition_;
     store::Found here = found;
     if (here.presence != store::Presence::kExact) {
-        // Replaced and collected meanwhile, or the disk has failed.
+        // Replaced and collected meanwhile, or the disk failed.
         here = partition.store().get(row.key, false);
         if (here.presence == store::Presence::kExact && here.cold) {
             row.timestamp = here.version.timestamp;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scans: what a partition answers to scans: a page of keys in order, with their values if wanted. Values that
-// are on disk only are fetched before the page is sent.
+// Scans: handles scans. A reply is a page of keys in order, with their values if requested. Values that are
+// on disk only are fetched before the page is sent.
 //
-// Thread-safety: none; belongs to the partition's reactor. Ownership: dies just before the store.
-// The store calls it back from poll() only, and Service destroys both without a turn of the reactor between.
+// Thread-safety: none; belongs to the partition's reactor. Ownership: dies just before the store. The store
+// calls it back from poll() only, and Service destroys both without a turn of the reactor in between.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ class Scans {
     Scans(Partition& partition, DiskShare& disk);
     ~Scans();
     void scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
-    void tick();  // frees what is over
+    void tick();  // frees completed jobs
 
   private:
     struct ColdScan;
@@ -35,7 +35,7 @@ class Scans {
     Partition& partition_;
     DiskShare& disk_;
     std::vector<std::unique_ptr<ColdScan>> cold_;
-    wire::KvScanReply reply_;  // scratch of one message
+    wire::KvScanReply reply_;  // scratch for one message
 };
 
 }  // namespace wss::kv

@@ -15,17 +15,18 @@ namespace {
 
 constexpr Nanoseconds kTick = from_ms(5);
 
-// Whether a message is answered at all.
+// kOk if the message may be handled, otherwise the status of the reply.
 wire::KvStatus admit(Partition& partition, const Peer& peer, const wire::KvHeader& header) {
     using Kind = wire::KvKind;
     const bool of_client = header.kind != Kind::kHello && header.kind != Kind::kCheck &&
                            header.kind != Kind::kInfo && header.kind != Kind::kPing &&
                            header.kind != Kind::kGoodbye;
-    // Another partition, which has no business with our keys.
+    // Another partition, which must not access keys.
     if (of_client && peer.lease == nullptr) return wire::KvStatus::kNotLeased;
     if (of_client && !partition.ready()) return wire::KvStatus::kNotReady;
     if (of_client && header.epoch != map_epoch(partition.count())) return wire::KvStatus::kWrongPartition;
-    // One frame holds very many requests for much: the channel looks only when it takes the next.
+    // One frame can hold very many requests with large replies: the channel checks its backlog only before
+    // the next frame.
     const bool is_read =
         header.kind == Kind::kGet || header.kind == Kind::kScan || header.kind == Kind::kInfo;
     if (!is_read || peer.channel()->backlog() <= kBacklogMax) return wire::KvStatus::kOk;
@@ -222,7 +223,7 @@ void Service::dispatch(Peer& peer, const wire::KvHeader& header, wire::Bytes mes
     }
 }
 
-// A ping tells how many keys its client has read since the last one without asking us.
+// A ping reports how many keys its client has read one-sidedly since the last one.
 void Service::count_one_sided(wire::Bytes message) {
     wire::KvDecision told;
     if (wire::parse(message, told)) partition_.counters().one_sided_keys += told.timestamp;

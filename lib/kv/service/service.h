@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Service: one partition of the key-value store, as a server. Messages in, store, messages out.
+// Service: the server of one partition of the key-value store.
 //
 //   connections ─▶ Peer ─▶ handler of the message's kind ─▶ store ─┬▶ reply at once
-//                                                                  └▶ reply when the log or the disk has
-//                                                                  answered
+//                                                                  └▶ reply after the log or the disk
 //
-// The handlers: Greeter (hello, goodbye), Reads, Scans, Writes, Locks, Snapshots; Terminations decides what
-// clients left undecided. What they share is the Partition. Service owns all of them and the connections.
+// The handlers: Greeter (hello, goodbye), Reads, Scans, Writes, Locks, Snapshots. Terminations decides
+// transactions that clients left undecided. They share the Partition. Service owns all of them and the
+// connections.
 //
-// Client ids. Every partition leases those of its range (lease_table.h); a client shows its id and its nonce
-// to every partition. An id that is in use, or was lately, by another nonce is refused, and so is a prepare
-// whose timestamp carries an id that is not the connection's: no two clients can make the same timestamp.
+// Client ids. Every partition leases ids of its own range (lease_table.h). A client presents its id and its
+// nonce to every partition. A partition refuses an id that another nonce uses, or used until recently. It
+// also refuses a prepare whose timestamp carries another id than the connection's. So no two clients can
+// create the same timestamp.
 //
-// Life: create() → listen() or connect_requested(), → destroyed, when the reactor is in none of its turns.
-// stop(done) before that ends the connections while the reactor runs; without it the destructor does. The
-// store's recovery happens in create(); prepared transactions that it found are terminated before `ready`:
-// until then writes and reads of clients are answered kNotReady.
+// Life: create() → listen() or connect_requested() → destroyed, while the reactor is not in a turn.
+// stop(done) before that ends the connections while the reactor runs; otherwise the destructor does. The
+// store's recovery runs in create(). Prepared transactions that it found are terminated before `ready`,
+// within a time limit (terminations.cc); until then writes and reads of clients are answered kNotReady.
 //
-// Thread-safety: none; belongs to one reactor. info_json() too.
+// Thread-safety: none, also for info_json(); belongs to one reactor.
 #pragma once
 
 #include <functional>
@@ -42,18 +43,18 @@ class Service final : public fabric::ListenHandler, public PeerHandler {
     static Result<std::unique_ptr<Service>> create(reactor::Reactor& reactor,
                                                    const std::vector<fabric::Fabric*>& fabrics,
                                                    WallClock& wall, store::Log* log, ServiceOptions options);
-    // The same over lanes that several partitions of this reactor share.
+    // The same, with lanes that several partitions of this reactor share.
     static Result<std::unique_ptr<Service>> create(reactor::Reactor& reactor,
                                                    std::vector<std::shared_ptr<Lane>> lanes, WallClock& wall,
                                                    store::Log* log, ServiceOptions options);
     ~Service() override;
 
     Result<fabric::Address> listen(size_t fabric_index, const fabric::Address& address);
-    // A connect request of ours that somebody else's listener took.
+    // A connect request for this service that another listener received.
     void connect_requested(size_t fabric_index, std::unique_ptr<fabric::ConnectRequest> request);
     static bool is_ours(wire::Bytes connect_data);
 
-    // Closes everything; `done` when the last connection is over.
+    // Closes everything; `done` is called when the last connection has ended.
     void stop(std::function<void()> done);
     bool stopped() const;
     bool ready() const { return partition_.ready(); }

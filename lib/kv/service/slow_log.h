@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slowest that happened lately: a ring of requests that took longer than a limit, and a histogram of all.
+// SlowLog: a ring of the latest requests that took longer than a limit, and a latency histogram of all
+// requests.
 //
 // Thread-safety: none; belongs to its service.
 #pragma once
@@ -16,7 +17,7 @@ namespace wss::kv {
 class SlowLog {
   public:
     static constexpr size_t kEntries = 64;
-    static constexpr size_t kBuckets = 24;  // powers of two of microseconds; the last holds the rest
+    static constexpr size_t kBuckets = 24;  // powers of two of microseconds; the last has all longer ones
     struct Entry {
         wire::KvKind kind{};
         uint32_t client = 0;
@@ -37,7 +38,7 @@ class SlowLog {
     uint64_t slow() const { return slow_; }
     uint64_t count() const { return count_; }
     uint64_t total_us() const { return total_us_; }
-    // Oldest first; how many there are is min(slow(), kEntries).
+    // Oldest first; there are min(slow(), kEntries).
     const Entry& entry(size_t index) const {
         return entries_[(slow_ > kEntries ? slow_ + index : index) % kEntries];
     }

@@ -26,7 +26,8 @@ void Snapshots::begin(Peer& peer, const wire::KvHeader& header, wire::Bytes mess
     wire::KvText wanted;
     if (!wire::parse(message, wanted) || wanted.timestamp == 0)
         return partition_.refuse(peer, header, wire::KvStatus::kMalformed, "malformed snapshot");
-    // The store refuses writes at or below a snapshot's time: one far ahead would refuse them for years.
+    // The store refuses writes at or below a snapshot's time. One far in the future would block writes for
+    // years.
     if (partition_.is_too_far_ahead({wanted.timestamp}))
         return partition_.refuse(peer, header, wire::KvStatus::kTooFarAhead,
                                  "the snapshot's time is too far ahead");

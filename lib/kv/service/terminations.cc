@@ -13,9 +13,9 @@ namespace {
 
 constexpr Nanoseconds kTerminationTick = from_ms(50);
 constexpr size_t kTerminationsMax = 256;
-// Of the replies: a participant that is connected and does not reply holds no place for longer.
+// Limit for the replies: a connected participant that does not reply blocks the inquiry no longer.
 constexpr Nanoseconds kInquiryLimit = from_s(3);
-// After a restart: how long clients wait for partitions that cannot be asked.
+// After a restart: how long clients wait for partitions that cannot be reached.
 constexpr Nanoseconds kRecoveryLimit = from_s(10);
 
 }  // namespace
@@ -24,9 +24,9 @@ void Terminations::tick() {
     const Nanoseconds now = partition_.reactor().now();
     if (now - last_ < kTerminationTick) return;
     last_ = now;
-    // First: those that it defers are behind the others in what follows, and leave their places to these.
+    // First, so that transactions deferred here come after the others below, and leave their places to these.
     give_up_late(now);
-    // What a restart found prepared is decided before clients are served.
+    // Transactions that a restart found prepared are decided before clients are served.
     const Nanoseconds age = partition_.ready() ? partition_.options().terminate_after : Nanoseconds{0};
     auto overdue = partition_.store().overdue(age, kTerminationsMax);
     if (!partition_.ready() && (overdue.empty() || now - partition_.started() > kRecoveryLimit)) {
@@ -93,7 +93,8 @@ Link* Terminations::link_to(uint32_t partition) {
     if (link) return link.get();
     auto address = fabric::Address::parse(partition_.options().partitions[partition], kDefaultPort);
     if (!address) return nullptr;
-    // Over the fabric that fits the address; partitions that listen on several name one in the map.
+    // Use the fabric of the address's scheme. A partition that listens on several fabrics has one of them in
+    // the map.
     const std::string_view wanted = fabric::fabric_name(address->scheme);
     for (const auto& lane : lanes_)
         if (lane->fabric().caps().name == wanted) {

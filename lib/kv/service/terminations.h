@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Terminations: what becomes of transactions whose clients prepared them and were not heard of again.
+// Terminations: decides transactions that clients prepared and left undecided (cooperative termination).
 //
-// The participants are asked. Any that has committed: commit. Any that has aborted, or never prepared (asking
-// it makes it refuse for ever): abort. All prepared: commit, as the client might have. One that cannot be
-// reached: wait; readers do not, that is RAMP's point. Those that wait so are asked about in turn, a bounded
-// number at a time, and do not count as prepared ones; when they are very many, further transactions of that
-// partition are not taken on.
+// A partition inquires of the participants. If any has committed: commit. If any has aborted, or never
+// prepared (the inquiry makes it refuse the prepare for ever): abort. If all are prepared: commit, as the
+// client may have done so. If one cannot be reached: wait. Readers do not wait; that is the point of RAMP.
+// Waiting transactions are deferred: they are retried in turn, a bounded number at a time, and do not count
+// as prepared ones. If very many wait, no further transactions of the unreachable partition are accepted.
 //
-// One that has forgotten what is that old refuses it for ever: had it committed, its client would have had
-// our prepare, and it remembers commits for decision_window: in its log, or in memory, and then it refuses
-// writes rather than forget one early. So: abort. Where we have waited longer than that
-// ourselves, nobody knows any more; it is an abort as well, counted apart and logged.
+// A participant that has forgotten transactions of that age refuses it for ever. Had it committed, its client
+// would have had our prepare. It remembers commits for decision_window, in its log or in memory, and rather
+// refuses writes than forgets one early. So: abort. If this partition itself has waited longer than that, the
+// outcome is unknown everywhere. That is an abort as well, counted separately and logged.
 //
-// Partitions connect to each other as clients without an id, when they first ask one another.
+// Partitions connect to each other as clients without an id, at the first inquiry.
 //
 // Thread-safety: none; belongs to the partition's reactor. Ownership: owns the links to the other partitions,
 // and is their handler.
@@ -35,12 +35,13 @@ class Terminations final : public LinkHandler {
     ~Terminations() override { stop(); }
 
     void tick();
-    void stop();  // inquires no more
-    // What would be prepared could not be decided before that partition is back.
+    void stop();  // ends all inquiries
+    // True if a transaction with these participants could not be decided until an unreachable partition
+    // returns, and too many wait for such already.
     bool waits_in_vain(std::span<const uint16_t> participants) const;
 
   private:
-    // A transaction whose client is late, and what the other participants say about it.
+    // An overdue transaction, and the replies of the other participants.
     struct Termination {
         struct Ask {
             Call call;
@@ -51,11 +52,11 @@ class Terminations final : public LinkHandler {
         Timestamp timestamp;
         std::vector<std::unique_ptr<Ask>> asks;
         uint32_t outstanding = 0;
-        Nanoseconds deadline{};  // when those that have not replied are given up
+        Nanoseconds deadline{};  // then outstanding inquiries are abandoned
         bool building = false;
         bool committed = false, aborted = false, unsure = false;
         bool is_old = false;  // prepared here for longer than others remember decisions
-        bool forgot = false;  // one says that this is older than what it remembers
+        bool forgot = false;  // a participant has forgotten transactions of this age
     };
 
     void terminate(const store::Overdue& overdue);

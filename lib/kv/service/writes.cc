@@ -14,7 +14,7 @@ Writes::~Writes() {
 
 wire::KvStatus Writes::check_timestamp(const Peer& peer, wire::KvKind kind, Timestamp timestamp,
                                        bool in_bound) {
-    // Other partitions inquire; who writes and decides is the owner of the client id.
+    // Other partitions may inquire. Only the owner of the client id may write and decide.
     if (kind != wire::KvKind::kCheck && timestamp.client() != peer.client_id &&
         !mutated(Mutation::kCollidingTimestamps))
         return wire::KvStatus::kNotLeased;
@@ -44,7 +44,7 @@ wire::KvStatus Writes::status_of(wire::KvKind kind, bool committing, store::Answ
         case store::Answer::kConflict:
             return Status::kConditionFailed;
         case store::Answer::kBusy:
-            // A decision is simply repeated; a write takes a later timestamp.
+            // The client repeats a decision as it is; a write gets a later timestamp.
             return kind == wire::KvKind::kPrepare || kind == wire::KvKind::kPutIf ? Status::kLockConflict
                                                                                   : Status::kNotReady;
         case store::Answer::kNoMemory:
@@ -83,7 +83,8 @@ void Writes::finish(Pending& pending, store::Answer given) {
     if (Peer* peer = pending.peer()) {
         Timestamp timestamp = pending.timestamp;
         if (status == wire::KvStatus::kTooOld) timestamp = std::max(timestamp, partition_.store().floor());
-        // What is in the way is named exactly: a clock that is ahead of it would pass for a version.
+        // Report a conflicting timestamp exactly. If the clock is ahead of it, the client would take the
+        // clock for a version.
         const bool is_in_the_way =
             status == wire::KvStatus::kConditionFailed || status == wire::KvStatus::kTooOld;
         if (!is_in_the_way) timestamp = std::max(timestamp, partition_.clock_stamp());
@@ -95,8 +96,8 @@ void Writes::finish(Pending& pending, store::Answer given) {
 
 // --- prepare ---
 
-// Whoever is not there can never be asked: the transaction would stay undecided for ever. One that repeats
-// would cost an inquiry each time.
+// A participant that does not exist can never answer an inquiry, and the transaction would stay undecided for
+// ever. A repeated one would cost an extra inquiry each time.
 bool Writes::are_distinct_partitions() const {
     std::bitset<kPartitionsMax> seen;
     for (uint16_t participant : prepare_.participants) {
@@ -106,9 +107,9 @@ bool Writes::are_distinct_partitions() const {
     return true;
 }
 
-// What was granted holds for a write that is committed at once: neither a floor that rose since, nor a clock
-// that was set back, refuses it. What is prepared is refused like any other: the other participants take for
-// refused by the floor what is not above it.
+// Granted locks stay valid for a write that commits at once: it is refused neither for a floor that rose
+// since, nor for a clock that was set back. A prepare is refused like any other, because the other
+// participants treat a timestamp at or below the floor as refused.
 Writes::Locked Writes::look_at_locks(bool committing) {
     const Timestamp timestamp{prepare_.timestamp}, owner{prepare_.owner};
     Locked all{.held = true, .above_floor = true};
@@ -130,7 +131,7 @@ void Writes::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes messa
                                  "a participant that is no partition or repeats");
     const bool committing = (header.flags & wire::kKvPrepareCommit) != 0;
     const bool unlocking = (header.flags & wire::kKvPrepareUnlock) != 0;
-    // The locks of the other participants may have ended: their part would be missing.
+    // The locks at the other participants may have ended; their part would be missing.
     if (committing && unlocking && prepare_.participants.size() > 1)
         return partition_.refuse(peer, header, wire::KvStatus::kMalformed,
                                  "a write under locks of several partitions that is not prepared first");
@@ -143,7 +144,7 @@ void Writes::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes messa
         return partition_.answer(peer, header, wire::KvStatus::kNotReady);
     ++partition_.counters().prepares;
     if (conditional) ++partition_.counters().conditional;
-    // A repetition is answered with the outcome: its locks ended with the first.
+    // A repeated message gets the outcome: its locks ended with the first one.
     const bool locked = unlocking && !partition_.store().knows(timestamp);
     const Locked under = locked ? look_at_locks(committing) : Locked{};
     const wire::KvStatus status = check_prepare(peer, header, locked, under);
@@ -153,9 +154,9 @@ void Writes::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes messa
 
 wire::KvStatus Writes::check_prepare(const Peer& peer, const wire::KvHeader& header, bool locked,
                                      const Locked& under) {
-    // Nobody ends the locks of others.
+    // A client must not end another client's locks.
     if (locked && Timestamp{prepare_.owner}.client() != peer.client_id) return wire::KvStatus::kNotLeased;
-    // The lease of a lock may have ended. Whatever the clocks show, others may have written since.
+    // The lease of a lock may have ended. Whatever the clocks show, other clients may have written since.
     wire::KvStatus status = wire::KvStatus::kLockConflict;
     if (!locked || under.held)
         status = check_timestamp(peer, header.kind, {prepare_.timestamp}, under.in_bound);
@@ -164,7 +165,7 @@ wire::KvStatus Writes::check_prepare(const Peer& peer, const wire::KvHeader& hea
     for (const wire::KvPrepare::Condition& condition : prepare_.conditions)
         if (partition_.check_key(condition.key) != wire::KvStatus::kOk)
             status = wire::KvStatus::kWrongPartition;
-    // A refused write is not sent again under the same locks.
+    // The client does not repeat a refused write under the same locks.
     if (locked && status != wire::KvStatus::kOk) partition_.store().locks().unlock_all(prepare_.owner);
     return status;
 }
@@ -202,7 +203,7 @@ void Writes::put_prepared(Peer& peer, const wire::KvHeader& header, bool locked,
     if (given != store::Answer::kPending) finish(pending, given);
 }
 
-// Without a trace: it names the condition and what is there instead.
+// Leaves no trace. The reply has the failed condition and the present version.
 void Writes::refuse_condition(Pending& pending, const store::Transaction& transaction) {
     const store::Store& store = partition_.store();
     const size_t failed = store.failed(transaction);
@@ -221,7 +222,8 @@ void Writes::put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
     wire::KvStatus status = partition_.check_key(put.item.key);
     if (status == wire::KvStatus::kOk) status = check_timestamp(peer, header.kind, {put.timestamp});
     if (status != wire::KvStatus::kOk) return partition_.refuse_write(peer, header, status, {put.timestamp});
-    // What is in the way; with what is newer than the writer's clock its next timestamp is later.
+    // The conflicting version. Its timestamp may be newer than the writer's clock; the next attempt is then
+    // later.
     store::Store& store = partition_.store();
     const store::Found latest = store.get(put.item.key, false);
     const Timestamp theirs =

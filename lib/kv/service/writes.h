@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes: what a partition answers to prepares, decisions and conditional puts.
+// Writes: handles prepares, decisions and conditional puts.
 //
-// Thread-safety: none; belongs to the partition's reactor. Ownership: takes what it waits for back from the
-// store when it dies; so it dies before the store.
+// Thread-safety: none; belongs to the partition's reactor. Ownership: withdraws its continuations from the
+// store when it dies, so it must die before the store.
 #pragma once
 
 #include <span>
@@ -23,24 +23,24 @@ class Writes {
     void decide(Peer& peer, const wire::KvHeader& header, wire::Bytes message);  // commit, abort, check
 
   private:
-    // A write or decision that the store answers, at once or later.
+    // A write or decision that the store answers at once or later.
     struct Pending : Owed {
         Writes* writes = nullptr;
-        size_t at = 0;  // of the pool
+        size_t at = 0;  // in the pool
         Timestamp timestamp;
         bool committing = false;
-        uint64_t unlock = 0;  // owner whose locks end with it
+        uint64_t unlock = 0;  // owner whose locks end with this write
         size_t keys = 0;
         Nanoseconds since{};
     };
-    // The locks of a prepare.
+    // State of the locks that a prepare needs.
     struct Locked {
-        bool held = false;         // all of them, still
-        bool above_floor = false;  // its timestamp was, when they were granted
-        bool in_bound = false;     // … and not too far ahead
+        bool held = false;         // all are still held
+        bool above_floor = false;  // its timestamp was above the floor when they were granted
+        bool in_bound = false;     // … and not too far ahead of the owner
     };
 
-    // `in_bound`: it was within the bound when its locks were granted.
+    // `in_bound`: the timestamp was within the bound when its locks were granted.
     wire::KvStatus check_timestamp(const Peer& peer, wire::KvKind kind, Timestamp timestamp,
                                    bool in_bound = false);
     wire::KvStatus check_prepare(const Peer& peer, const wire::KvHeader& header, bool locked,
@@ -58,7 +58,7 @@ class Writes {
     Partition& partition_;
     const Terminations& terminations_;
     OwedPool<Pending> pending_;
-    // Scratch of one message at a time.
+    // Scratch for one message at a time.
     wire::KvPrepare prepare_;
     std::vector<store::Write> writes_;
     std::vector<store::Condition> conditions_;
