@@ -26,9 +26,9 @@ static_assert(class_index(80) == 1 && class_index(81) == 2 && class_index(128) =
               size_of_class(4) == 128);
 static_assert(size_of_class(class_index(Arena::kCellMax)) == Arena::kCellMax);
 
-constexpr uint32_t kReserveShare = 16;       // one page of so many
+constexpr uint32_t kReserveShare = 16;       // one of this many pages
 constexpr uint32_t kSlotShare_percent = 75;  // at most
-// A value takes at most twice of what it needs; a tombstone whatever there is.
+// A value gets a cell of at most twice its size; a tombstone any cell.
 constexpr size_t kLargerClasses = 4;
 
 constexpr size_t kClasses = class_index(Arena::kCellMax) + 1;
@@ -64,7 +64,8 @@ uint64_t Arena::allocate_record(size_t bytes, Use use) {
         const size_t index = class_index(bytes);
         uint64_t offset = take_cell(records_[index], reserve_);
         if (offset == kNowhere) offset = take_larger_cell(index + 1, use);
-        // Pages of the reserve have classes of their own: values would fill what a tombstone leaves of them.
+        // Pages of the reserve have separate classes; otherwise values would fill the free cells that
+        // tombstones leave in them.
         if (offset == kNowhere && use == Use::kTombstone) offset = take_cell(records_[kClasses + index], 0);
         return offset;
     }
@@ -134,7 +135,7 @@ void Arena::give_cell(Slab& slab, uint64_t offset) {
     page.free[cell / 64] |= uint64_t{1} << cell % 64;
     used_ -= slab.cell_bytes;
     if (page.free_cells++ == 0) link(slab, index);
-    // One empty page is kept, so that a class at the edge does not take and give the same page all the time.
+    // Keep one empty page, so that a class at the edge does not take and return the same page repeatedly.
     const bool alone = slab.partial == index && page.next == kNoPage;
     if (page.free_cells == slab.cells && !slab.permanent && (!alone || slab.for_tombstones)) {
         unlink(slab, index);

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of a partition that remote readers look at, given out in pieces of size classes.
+// Memory of a partition that remote readers see, allocated in cells of size classes.
 //
-// The arena is cut into pages. A page serves one class of records until it is empty, then any other; records
-// above kCellMax get runs of whole pages. A page that has served slot extents of one class serves them for
-// ever (slot_format.h V1: a stale slot address must always find a slot header). Two shares bound what may
-// become full: slots take at most three quarters of the pages, so that readers' addresses leave room for
-// values; and a sixteenth is for tombstones alone, because deleting and expiring is how a full store becomes
-// free again.
+// The arena is cut into pages. A page serves one class of records until it is empty, then it may serve
+// another. Records larger than kCellMax get runs of whole pages. A page that has served slot extents of one
+// class serves them for ever (slot_format.h V1: a stale slot address must always lead to a slot header). Two
+// limits apply: slots take at most three quarters of the pages, so that room for values remains; and a
+// sixteenth is reserved for tombstones, because deletion and expiry free a full store.
 //
-// A record whose own class has no cell and no page left gets a cell of a larger class.
+// A record whose class has no free cell or page gets a cell of a larger class.
 //
-// Thread-safety: none. Nothing of the book-keeping is in the arena itself, except that a free slot keeps its
-// incarnation there.
+// Thread-safety: none. No bookkeeping is in the arena itself, except that a free slot keeps its incarnation
+// there.
 #pragma once
 
 #include <array>
@@ -35,11 +34,11 @@ class Arena {
     enum class Use : uint8_t { kValue, kTombstone };
     uint64_t allocate_record(size_t bytes, Use use = Use::kValue);
     void free_record(uint64_t offset, size_t bytes);
-    // A slot header with its cells; kCellMin ≤ extent_bytes ≤ kPageBytes.
+    // Allocates a slot header with its cells; kCellMin ≤ extent_bytes ≤ kPageBytes.
     uint64_t allocate_extent(size_t extent_bytes);
     void free_extent(uint64_t offset, size_t extent_bytes);
 
-    // The size of the class that serves `bytes`; for kCellMax and less.
+    // The cell size for `bytes`, which must not exceed kCellMax.
     static size_t class_bytes(size_t bytes);
 
     std::byte* at(uint64_t offset) { return memory_.data() + offset; }
@@ -54,20 +53,20 @@ class Arena {
     struct Page {
         std::array<uint64_t, kCellsMax / 64> free{};  // a bit per cell
         uint32_t free_cells = 0;
-        uint16_t record_class = 0;  // of a page of records
-        uint32_t next = kNoPage;    // pages of the class that have free cells
+        uint16_t record_class = 0;  // for a page of records
+        uint32_t next = kNoPage;    // list of the class's pages with free cells
         uint32_t previous = kNoPage;
     };
     struct Slab {
         uint32_t cell_bytes = 0;
-        uint32_t cells = 0;  // of a page
+        uint32_t cells = 0;  // per page
         bool permanent = false;
         bool for_tombstones = false;
         uint16_t record_class = 0;
         uint32_t partial = kNoPage;
     };
 
-    // `keep`: pages that must stay free; kNoPage: none may be taken.
+    // `keep`: number of pages that must stay free; kNoPage: take no page.
     uint64_t take_cell(Slab& slab, uint32_t keep);
     uint64_t take_larger_cell(size_t first_class, Use use);
     void give_cell(Slab& slab, uint64_t offset);
@@ -78,7 +77,7 @@ class Arena {
 
     std::span<std::byte> memory_;
     std::vector<Page> pages_;
-    std::vector<Slab> records_;               // by class, of values and of the reserve
+    std::vector<Slab> records_;               // by class: those for values, then those of the reserve
     std::map<size_t, Slab> extents_;          // by extent size
     std::map<uint32_t, uint32_t> free_runs_;  // first page → count; never adjacent
     const uint32_t reserve_;                  // pages for tombstones

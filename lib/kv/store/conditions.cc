@@ -2,11 +2,11 @@
 // Conditions: rule S13 of store.h.
 //
 // A transaction with conditions *holds* the keys of its conditions and of its writes from its prepare until
-// its decision, also across restarts. A write of a key that another transaction holds is answered kBusy, and
-// so is a transaction with conditions whose key has another undecided write (as in S12). Nobody waits, so
-// nobody waits in a circle. Conditions of several transactions may hold a key together. What is held does not
-// expire and is not forgotten; it is locked for nobody. The transaction has a later timestamp than the latest
-// versions of its conditions' keys, as S11 says of its writes.
+// its decision, also across restarts. A write of a key that another transaction holds is answered kBusy. So
+// is a transaction with conditions if one of its keys has another undecided write (as in S12). Nobody waits,
+// so there is no deadlock. Conditions of several transactions may hold a key together. A held key does not
+// expire, is not forgotten, and is locked for nobody. The transaction has a later timestamp than the latest
+// versions of its conditions' keys, as S11 requires for its writes.
 #include <algorithm>
 
 #include "lib/kv/mutation.h"
@@ -47,7 +47,7 @@ void Store::Parts::hold(Decision& decision, std::string_view key) {
     decision.held.push_back(&item);
 }
 
-// False: there is no memory for a key that is not here.
+// False: there is no memory for a new key.
 bool Store::Parts::hold_all(const Transaction& transaction, Decision& decision) {
     if (!transaction.conditional) return true;
     for (const Write& write : transaction.writes) hold(decision, write.key);

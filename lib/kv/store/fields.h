@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields of what remote readers find in registered memory (slot_format.h, index_format.h): little-endian, at
-// any address.
+// Access to fields in the registered memory that remote readers see (slot_format.h, index_format.h):
+// little-endian, unaligned.
 //
 // Thread-safety: pure functions on the caller's memory.
 #pragma once

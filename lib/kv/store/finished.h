@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finished: the transactions that were committed lately, by timestamp. Messages that are sent again, and
-// inquiries, are answered from here. Of a transaction that is over nothing else is kept: a queue in the order
-// in which they ended, and a hash set; 24 to 32 bytes each, 40 while the set grows. Shared ones, about which
-// another partition may still have to inquire here, have a queue of their own: they are forgotten later.
+// Finished: the recently committed transactions, by timestamp. Repeated messages and inquiries are answered
+// from here. Nothing else is kept of an ended transaction: a queue in the order of their ends, and a hash
+// set; 24 to 32 bytes each, 40 while the set grows. Shared transactions, about which other partitions may
+// still inquire here, have a separate queue: they are kept longer.
 //
-// The set grows and shrinks in steps: what it has moves from the former slots to the present ones a few at a
-// time, with each call that adds or forgets. No call looks at more than kStep former slots.
+// The set grows and shrinks incrementally: each call that adds or forgets moves a few entries from the former
+// slots to the present ones. No call visits more than kStep former slots.
 //
 // Thread-safety: none.
 #pragma once
@@ -22,7 +22,7 @@
 
 namespace wss::kv::store {
 
-// Timestamps differ in few bits: spreads them (MurmurHash3's finaliser).
+// Timestamps differ in few bits; this spreads them (MurmurHash3's finaliser).
 inline uint64_t hash_of(Timestamp timestamp) noexcept {
     uint64_t h = timestamp.value;
     h ^= h >> 33;
@@ -32,8 +32,8 @@ inline uint64_t hash_of(Timestamp timestamp) noexcept {
     return h ^ h >> 33;
 }
 
-// A hash set of values other than 0, with linear probing, in blocks that exist while they hold something: it
-// is made empty at no cost, and given back block by block. It does not grow.
+// A hash set of values other than 0, with linear probing, in blocks that exist only while they hold values.
+// So an empty set costs nothing, and memory is freed block by block. It does not grow.
 class FinishedSlots {
   public:
     static constexpr size_t kBlock = 1024;
@@ -47,10 +47,10 @@ class FinishedSlots {
         return block != nullptr ? (*block)[slot % kBlock] : 0;
     }
     bool has(uint64_t value) const noexcept { return at(find(value)) != 0; }
-    // It is not there yet, and there is room.
+    // Requires that it is not there yet, and that there is room.
     void add(uint64_t value) { set(find(value), value); }
     void erase(uint64_t value) noexcept;
-    // The block of `slot` holds nothing any more.
+    // Requires that the block of `slot` is empty.
     void free_block(size_t slot) noexcept;
 
   private:
@@ -76,27 +76,27 @@ class Finished {
         Nanoseconds since{};
     };
     enum class Kind : uint8_t { kAlone, kShared };
-    // Former slots that one call looks at. All of them are done long before the set must grow or shrink anew.
+    // Former slots that one call visits. All are done long before the set must grow or shrink again.
     static constexpr size_t kStep = 32;
     Finished() : slots_(kSlotsMin), former_(kSlotsMin), looked_(kSlotsMin) {}
 
     bool has(Timestamp timestamp) const noexcept {
         return slots_.has(timestamp.value) || (is_moving() && former_.has(timestamp.value));
     }
-    // It is not there yet.
+    // Requires that it is not there yet.
     void add(Timestamp timestamp, Nanoseconds now, Kind kind = Kind::kAlone);
     const Entry* oldest(Kind kind = Kind::kAlone) const {
         return queue(kind).empty() ? nullptr : &queue(kind).front();
     }
     void forget_oldest(Kind kind = Kind::kAlone);
-    void keep_oldest(Nanoseconds now, Kind kind = Kind::kAlone);  // as if it had ended now
+    void keep_oldest(Nanoseconds now, Kind kind = Kind::kAlone);  // moves it to the end of the queue
 
     size_t size(Kind kind) const { return queue(kind).size(); }
     size_t size() const { return queues_[0].size() + queues_[1].size(); }
     size_t bytes() const {
         return size() * sizeof(Entry) + slots_.bytes() + (is_moving() ? former_.bytes() : 0);
     }
-    // Former slots that are still to be looked at.
+    // Former slots not yet visited.
     size_t left_to_move() const { return former_.slots() - looked_; }
 
   private:
@@ -110,7 +110,7 @@ class Finished {
 
     std::array<std::deque<Entry>, 2> queues_;  // by kind
     FinishedSlots slots_;                      // at most three quarters full
-    FinishedSlots former_;                     // what has not moved yet
+    FinishedSlots former_;                     // entries that have not moved yet
     size_t looked_;                            // former slots below it are empty
 };
 

@@ -28,8 +28,8 @@ uint64_t checksum_of(Bytes bucket, uint64_t epoch) noexcept {
     return XXH3_64bits_withSeed(bucket.data() + kGroup, kBucketBytes - kGroup, epoch);
 }
 
-// First word: tag above, then the upper eight bits of the offset, then the bytes. Second: the rest of the
-// offset, the incarnation.
+// First word, from the top: tag, upper eight bits of the offset, bytes. Second word: the rest of the offset,
+// the incarnation.
 BucketEntry load_entry(const std::byte* at) noexcept {
     const auto first = load<uint64_t>(at);
     if ((first & 0xffff) == 0) return {};
@@ -57,7 +57,7 @@ bool is_sane(const BucketEntry& entry, const ArenaView& arena) noexcept {
 
 uint32_t group_of(uint64_t tag, uint32_t groups) noexcept {
     const auto depth = static_cast<uint32_t>(std::bit_width(groups) - 1);
-    // Those below `groups` - 2^depth are split already.
+    // Groups below `groups` - 2^depth are split already.
     const uint32_t deeper = group_at_depth(tag, depth + 1);
     return deeper < groups ? deeper : group_at_depth(tag, depth);
 }

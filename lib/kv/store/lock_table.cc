@@ -20,7 +20,7 @@ LockAnswer LockTable::lock(const LockRequest& request, LockDone done) {
     if (mine != lock.holders.end()) return lock_again(lock, *mine, request);
     const bool compatible =
         lock.holders.empty() || (lock.mode == LockMode::kShared && request.mode == LockMode::kShared);
-    // Nobody overtakes who waits, or writers would wait for ever.
+    // Requests do not overtake waiters; otherwise writers could starve.
     if (compatible && lock.waiters.empty() && !is_undecided(at->first)) {
         grant(at, request.owner, request.mode, request.lease);
         return LockAnswer::kGranted;
@@ -62,7 +62,7 @@ std::vector<LockTable::Holder>::iterator LockTable::holder(Lock& lock, uint64_t 
 void LockTable::grant(Locks::iterator at, uint64_t owner, LockMode mode, Nanoseconds lease) {
     Lock& lock = at->second;
     lock.mode = mode;
-    // Who has waited twice for a shared lock holds it once.
+    // An owner that waited twice for a shared lock holds it once.
     if (auto mine = holder(lock, owner); mine != lock.holders.end()) {
         mine->until = clock_.now() + lease;
         return;
@@ -73,7 +73,7 @@ void LockTable::grant(Locks::iterator at, uint64_t owner, LockMode mode, Nanosec
     held_++;
 }
 
-// An owner's list of keys names what it held once; a key that it lost is found free of it.
+// Removes the key from the owner's list, so that the list has only keys that it holds.
 size_t LockTable::end_leases(Lock& lock, const std::string& key, Nanoseconds now) {
     const size_t ended = std::erase_if(lock.holders, [&](const Holder& holder) {
         if (holder.until > now) return false;
@@ -101,7 +101,7 @@ void LockTable::grant_waiters(Locks::iterator at) {
     }
 }
 
-// A waiter may lock and unlock: the table is consistent before any is called.
+// A waiter may lock and unlock, so the table is consistent before any is called.
 void LockTable::notify() {
     if (notifying_) return;
     notifying_ = true;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Locks of keys for the two-phase-locking baselines: shared or exclusive, waiting in order (the paper's
-// sequential locking) or refused at once (no-wait, the fair one). A lock is a lease: a holder that vanished
-// loses it.
+// sequential locking) or refused at once (no-wait, the fair baseline). A lock is a lease: a holder that
+// vanished loses it.
 //
 // A waiter is called from within unlock(), unlock_all(), forget(), expire() or notify(), never from within
-// lock() or decided(); it may call the table.
+// lock() or decided(). It may call the table.
 //
-// Undecided writes are locks too: a key that has one is granted to nobody until it is decided. So a write
-// that was prepared under locks needs them no longer, and one that was prepared without any is seen as a
-// whole by those who lock.
+// Undecided writes act as locks too: a key with one is granted to nobody until it is decided. So a write that
+// was prepared under locks no longer needs them, and lock holders see a write that was prepared without locks
+// as a whole.
 //
-// The write of a transaction that has one participant is accepted below a floor that rose after the locks
-// were granted: each exclusive lock keeps the floor of its grant.
+// The write of a transaction with one participant is accepted below a floor that rose after its locks were
+// granted. Each exclusive lock therefore stores the floor at its grant.
 //
 // Thread-safety: none; belongs to the store's thread. Nothing here is durable.
 #pragma once
@@ -35,8 +35,8 @@ enum class LockMode : uint8_t { kShared, kExclusive };
 enum class LockAnswer : uint8_t {
     kGranted,
     kWaiting,   // `done` will be called
-    kRefused,   // no-wait and taken; or too many wait; or the owner has given up
-    kTimedOut,  // only to `done`: waited longer than the lease
+    kRefused,   // no-wait and taken; or too many waiters; or the owner has given up
+    kTimedOut,  // only passed to `done`: waited longer than the lease
     kFull,      // kOwnerMax or kLocksMax is reached
 };
 
@@ -47,13 +47,13 @@ struct LockDone {
 
 struct LockRequest {
     std::string_view key;
-    uint64_t owner = 0;  // the transaction; asking again for what it holds is granted (and renews the lease)
+    uint64_t owner = 0;  // the transaction; a repeated request is granted and renews the lease
     LockMode mode = LockMode::kShared;
     bool wait = false;
-    Nanoseconds lease = from_s(5);  // of holding, and of waiting
+    Nanoseconds lease = from_s(5);  // limit of holding, and of waiting
 };
 
-// The seam of the store's undecided writes.
+// The seam to the store's undecided writes.
 class UndecidedWrites {
   public:
     virtual ~UndecidedWrites() = default;
@@ -62,36 +62,39 @@ class UndecidedWrites {
 
 class LockTable {
   public:
-    // `writes`: nullptr: nobody writes.
+    // `writes`: nullptr: there are no writes.
     explicit LockTable(Clock& clock, const UndecidedWrites* writes = nullptr)
         : clock_(clock), writes_(writes) {}
     LockTable(const LockTable&) = delete;
     LockTable& operator=(const LockTable&) = delete;
 
-    // A shared holder that asks for exclusive is granted when it is the only one, else refused (never waits:
-    // two such would wait for each other).
+    // A shared holder that requests an exclusive lock gets it if it is the only holder. Otherwise it is
+    // refused and never waits, because two such holders would deadlock.
     LockAnswer lock(const LockRequest& request, LockDone done);
-    // Does `owner` (still) hold `key` at least so? Checked before a write: a lease may have ended.
+    // Whether `owner` holds `key` in this mode or a stronger one. Check it before a write: the lease may have
+    // ended.
     bool holds(std::string_view key, uint64_t owner, LockMode mode) const;
-    // The floor when `owner` was granted `key`, if it (still) holds it exclusively.
+    // The floor when `owner` was granted `key`, if it still holds it exclusively.
     std::optional<Timestamp> granted_at(std::string_view key, uint64_t owner) const;
-    // Does anybody hold it exclusively?
+    // Whether any owner holds it exclusively.
     bool is_exclusive(std::string_view key) const;
-    // Does anybody but `owner` hold it? Then a write of it must wait.
+    // Whether another owner holds it, so that a write of it must wait.
     bool excludes(std::string_view key, uint64_t owner) const;
-    // A write of the key was decided: those that wait for that are granted the lock. They are called from
-    // within notify(), unlock(), unlock_all(), forget() or expire().
+    // A write of the key was decided: grants the lock to its waiters. They are called from within notify(),
+    // unlock(), unlock_all(), forget() or expire().
     void decided(std::string_view key);
     void notify();
     void raise_floor(Timestamp floor) { floor_ = floor; }
-    // An exclusive lock was granted while the floor was below `at`: its owner may write at or below that.
+    // True if an exclusive lock was granted while the floor was below `at`: its owner may write at or below
+    // `at`.
     bool may_write_until(Timestamp at) const { return !exclusive_.empty() && exclusive_.begin()->first < at; }
     void unlock(std::string_view key, uint64_t owner);
-    void unlock_all(uint64_t owner);  // what the owner waits for is refused
-    // Waits with this context are dropped without being called.
+    void unlock_all(uint64_t owner);  // the owner's waits are refused
+    // Drops waits with this context without calling them.
     void forget(void* context);
-    // Ends leases that are over; grants to who waits. Returns how many ended. A bounded number of locks is
-    // looked at: with very many a lease ends late. holds() never says that it has not.
+    // Ends expired leases and grants locks to waiters. Returns the number of ended leases and waits. Visits a
+    // bounded number of locks: if there are very many, a lease ends late, but holds() always compares its
+    // time.
     size_t expire();
 
     size_t held() const { return held_; }
@@ -101,14 +104,14 @@ class LockTable {
     static constexpr size_t kOwnerMax =
         1024;  // keys that an owner holds or waits for: as many as a transaction has
     static constexpr size_t kLocksMax = size_t{1} << 18;  // held, of all owners
-    static constexpr size_t kLooksMax = 1024;             // locks that a turn of expire() looks at
+    static constexpr size_t kLooksMax = 1024;             // locks that a turn of expire() visits
 
   private:
     static constexpr size_t kWaitersMax = 1024;  // of one key
     struct Holder {
         uint64_t owner = 0;
         Nanoseconds until{};
-        Timestamp floor;  // of an exclusive lock: when it was granted
+        Timestamp floor;  // at the grant of an exclusive lock
     };
     struct Waiter {
         uint64_t owner = 0;
@@ -151,7 +154,7 @@ class LockTable {
     const UndecidedWrites* const writes_;
     Locks locks_;
     std::unordered_map<uint64_t, std::vector<std::string>> keys_of_;
-    // Where each owner and each context waits, once for each wait: who ends is found without a walk.
+    // Where each owner and each context waits, one entry for each wait, so that ending them needs no search.
     std::unordered_multimap<uint64_t, Locks::iterator> waits_of_;
     std::unordered_multimap<void*, Locks::iterator> waits_by_;
     Timestamp floor_;

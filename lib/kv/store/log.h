@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log and disk of a store, as the store uses them: a seam. `RocksLog` (rocks_log.h) is the real one.
-// `MemoryLog` (memory_log.h) behaves the same in one thread, and can crash, for the simulation and for tests.
+// The log and disk of a store: a seam. `RocksLog` (rocks_log.h) is the real one. `MemoryLog` (memory_log.h)
+// behaves the same in one thread, and can crash, for the simulation and for tests.
 //
 // Rows
 //   transaction  timestamp → {state, participants, held keys}
 //   version      key, timestamp → record (slot_format.h; its checksum is not used here)
 //   floor        the store's floor
-// A version whose timestamp has no transaction row is committed: rows of old decisions are dropped. An
+//
+// A version without a transaction row for its timestamp is committed: rows of old decisions are dropped. An
 // aborted transaction's versions are removed in the batch that records the abort.
 //
 // Rules
-//  KL1  A batch is applied as a whole or not at all, batches in the order of append(). A completed batch is
-//       as durable as the log was opened for. A later batch is never durable without the earlier ones.
-//  KL2  append() does not block. Completion comes from poll(), in order, with the ticket given (0: none is
-//       wanted).
-//  KL3  After one failed write every later batch fails too, because the contents of the medium are unknown.
-//       The store refuses writes until it is restarted.
-//  KL4  A fetch sees every batch appended before it, durable or not. Fetches complete in any order, and not
-//       in order with batches.
-//  KL5  The log drops rows of decisions when they are old (a day). load() returns the recent ones only, those
-//       of the last minutes, and covers the others by the floor.
+//   KL1  A batch is applied as a whole or not at all, in the order of append(). A completed batch is as
+//        durable as the log was opened for. A later batch is never durable without the earlier ones.
+//   KL2  append() does not block. Completions come from poll(), in order, with the given ticket (0: no
+//        completion).
+//   KL3  After one failed write every later batch fails too, because the contents of the medium are unknown.
+//        The store refuses writes until it is restarted.
+//   KL4  A fetch sees every batch appended before it, durable or not. Fetches complete in any order, also
+//        relative to batches.
+//   KL5  The log drops rows of decisions when they are a day old. load() returns only those of the last
+//        minutes, and covers the others by the floor.
 //
 // Thread-safety: append(), fetch(), poll(), arm() from the store's thread.
 #pragma once
@@ -45,7 +46,7 @@ struct LoggedTransaction {
     std::vector<std::string> held;  // keys, of a prepared one with conditions (S13 of store.h)
 };
 
-// Changes to apply as one.
+// Changes that are applied atomically.
 class LogBatch {
   public:
     enum class Kind : uint8_t { kPutVersion, kRemoveVersion, kPutTransaction, kPutFloor };
@@ -73,8 +74,8 @@ class LogBatch {
 std::string encode_transaction(const LoggedTransaction& transaction);
 bool parse_transaction(Timestamp timestamp, std::string_view bytes, LoggedTransaction& transaction);
 
-// Hears the rows at start: the floor, then transactions, then versions, each kind in order of key and
-// timestamp.
+// Receives the rows at start: the floor, then transactions, then versions, each kind in order of key and
+// timestamp. Old decisions among the transactions call on_floor() again.
 class LogVisitor {
   public:
     virtual ~LogVisitor() = default;
@@ -85,8 +86,8 @@ class LogVisitor {
 
 struct LogCompletion {
     uint64_t ticket = 0;
-    Code code = Code::kOk;  // a fetch of what is not there: kNotFound
-    std::string record;     // of a fetch
+    Code code = Code::kOk;  // kNotFound: a fetch of a missing version
+    std::string record;     // result of a fetch
 };
 
 class Log {
@@ -95,13 +96,13 @@ class Log {
     virtual Status load(LogVisitor& visitor) = 0;
     virtual void append(LogBatch batch, uint64_t ticket) = 0;
     virtual void fetch(std::string_view key, Timestamp timestamp, uint64_t ticket) = 0;
-    // A decision that the store has forgotten. Blocks; rare.
+    // Finds a decision that the store has forgotten. Blocks; rare.
     virtual Result<bool> find_transaction(Timestamp timestamp, LoggedTransaction& found) = 0;
-    // What is done, appended to `done`; returns how many.
+    // Appends the completions to `done` and returns their number.
     virtual size_t poll(std::vector<LogCompletion>& done) = 0;
-    // More is waiting to be written than should: the store takes no new transactions for a while.
+    // Too much is queued for writing: the store accepts no new transactions for a while.
     virtual bool is_congested() const noexcept { return false; }
-    // As reactor::Source.
+    // As in reactor::Source.
     virtual bool arm() noexcept { return true; }
     virtual int fd() const noexcept { return -1; }
 };

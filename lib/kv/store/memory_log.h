@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A log without a disk, with the meaning of the real one (log.h), which can lose power: for the simulation
+// A log without a disk, with the semantics of the real one (log.h), which can lose power: for the simulation
 // and tests.
 //
-// What is appended waits in a queue; `persist` moves batches to what survives. crash() keeps that, and of the
-// queue as many batches as asked for (KL1: never a later one without the earlier ones).
+// Appended batches wait in a queue; persist() moves them to the storage that survives. crash() keeps that
+// storage, and as many queued batches as requested (KL1: never a later one without the earlier ones).
 //
-// Thread-safety: none; everything happens in the thread that calls.
+// Thread-safety: none; everything happens in the caller's thread.
 #pragma once
 
 #include <deque>
@@ -20,16 +20,16 @@ namespace wss::kv::store {
 class MemoryLog final : public Log {
   public:
     enum class Persist : uint8_t {
-        kAtPoll,  // the next poll() persists and completes all that was appended
+        kAtPoll,  // the next poll() persists and completes all batches
         kByHand,  // persist(n) does
     };
     explicit MemoryLog(Persist persist = Persist::kAtPoll) : persist_(persist) {}
 
     void persist(size_t batches);
-    // Power is lost: of the batches not persisted yet the first `kept` survive. Completions are lost; a
-    // medium that failed works again.
+    // Power loss: the first `kept` of the queued batches survive. Completions are lost; a failed medium works
+    // again.
     void crash(size_t kept);
-    // Every batch from now on fails. The first `written` of them have reached the medium all the same.
+    // Every batch from now on fails. The first `written` of them reach the medium all the same.
     void fail(size_t written = 0) {
         failed_ = true;
         written_anyway_ = written;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inside of a Store: transactions over the table, and what waits for the log. For store/*.cc only.
+// Internals of Store: transactions over the table, and operations that wait for the log. For store/*.cc only.
 #pragma once
 
 #include <deque>
@@ -15,32 +15,33 @@ namespace wss::kv::store {
 
 enum class DecisionState : uint8_t { kPreparing, kPrepared, kCommitted, kAborted };
 
-// The one state of a timestamp (S1), until it is committed: then `finished` has it. In `undecided`,
-// `deferred` or `decided`, by its list node.
+// The one state of a timestamp (S1) until it is committed; `finished` has it then. It is in `undecided`,
+// `deferred` or `decided` by its list node.
 struct Decision : ListNode<> {
     uint64_t hash = 0;
     Decision* hash_next = nullptr;
     Timestamp timestamp;
     DecisionState state = DecisionState::kPreparing;
-    bool put = false;       // commits as soon as it is durable; its row says committed
-    bool deferred = false;  // a participant could not be asked
-    bool early = false;     // its commit came before its prepare; of those that are committed all are
-    bool promised = false;  // an inquiry was answered "prepared": its writer cannot withdraw it any more
-    bool logging = false;   // the batch `ticket` is under way; who asks waits
-    bool failed = false;    // the abort could not be logged: a restart may find the transaction prepared
+    bool put = false;       // commits as soon as it is durable; its row is a committed one
+    bool deferred = false;  // a participant could not be reached
+    bool early = false;     // its commit came before its prepare; always set if committed
+    bool promised = false;  // an inquiry was answered "prepared": its writer cannot withdraw it
+    bool logging = false;   // the batch `ticket` is being written; inquiries wait
+    bool failed = false;    // logging the abort failed: a restart may find the transaction prepared
     uint64_t ticket = 0;
     Version* versions = nullptr;  // while undecided
-    std::vector<Item*> held;      // of the table; while undecided (S13)
+    std::vector<Item*> held;      // while undecided (S13)
     std::string participants;
-    Nanoseconds since{};  // prepared, then decided
+    Nanoseconds since{};  // when prepared, then when decided
     std::vector<Continuation> waiting;
 };
 
-// Half of what KL5 of log.h promises: clocks differ, and a row is as old as its writing. Ticks are
-// microseconds.
+// Half of the time that KL5 of log.h promises, because clocks differ and a row's age counts from its writing.
+// Ticks are microseconds.
 constexpr uint64_t kRowsSurely_ticks = uint64_t{12} * 3600 * 1'000'000;
 constexpr size_t kDecisionsMax = size_t{1} << 22;  // remembered commits and aborts of unknown transactions
-// Full memory ends no decision that is younger: its transaction is being terminated elsewhere, or sent again.
+// A full memory does not drop younger decisions: their transactions are being terminated elsewhere, or sent
+// again.
 constexpr Nanoseconds kFinishedAge = from_s(15);
 
 struct Store::Parts final : UndecidedWrites {
@@ -117,7 +118,7 @@ struct Store::Parts final : UndecidedWrites {
     bool is_forgotten_ahead(Timestamp timestamp) const;
     size_t evict(size_t budget);
     void evict_item(Item& item);
-    bool relieve();  // something may have become free
+    bool relieve();  // true: memory may have become free
     Nanoseconds keep_finished(Finished::Kind kind) const;
     size_t heap_used() const;
     bool is_heap_full(bool for_tombstone = false) const;
@@ -130,8 +131,8 @@ struct Store::Parts final : UndecidedWrites {
 
     struct Waiting {
         uint64_t ticket = 0;
-        Timestamp transaction;  // none: nobody waits
-        std::string spilled;    // the key, of a version that is to become cold
+        Timestamp transaction;  // none: no waiter
+        std::string spilled;    // key of a version that is to become cold
         Timestamp version;
     };
     struct Fetching {
@@ -148,22 +149,22 @@ struct Store::Parts final : UndecidedWrites {
     Pool<Decision> pool;
     HashIndex<Decision> decisions;
     List<Decision> undecided;  // the oldest first
-    List<Decision> deferred;   // undecided ones too; who was deferred last is last
+    List<Decision> deferred;   // also undecided; in order of deferral
     List<Decision> decided;    // aborted, or committed early
     Finished finished;
     size_t undecided_count = 0, deferred_count = 0;
     Timestamp floor, logged_floor;
-    Timestamp ahead_first, ahead_last;  // commits that were forgotten far ahead of the clock lie in here
+    Timestamp ahead_first, ahead_last;  // range of commits forgotten while far ahead of the clock
     std::deque<Waiting> waiting;        // appended batches, in order
     std::unordered_map<uint64_t, Fetching> fetching;
-    Table::Expiry expired_to;  // how far the last turn of expiry came
+    Table::Expiry expired_to;  // where the last turn of expiry ended
     std::vector<Timestamp> pins;
     std::vector<LogCompletion> completions;  // kept for its memory
     std::vector<LogCompletion> fresh_fetches;
     LogBatch trash;  // rows of collected versions
     uint64_t next_ticket = 1;
     Nanoseconds window;    // S7: between window_floor and window
-    Timestamp latest_now;  // as maintain() heard it last; clocks are also set back
+    Timestamp latest_now;  // from the last maintain(); may go back
     bool log_failed = false;
     bool recovering = false;
     Statistics counts;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pool: objects that are taken and given back all the time, without the heap. Objects stay constructed, so
-// that what they own (a string's memory) is there for the next user; who takes one sets every field.
+// Pool: reuses objects without heap allocations. Objects stay constructed, so that the memory that they own
+// (such as a string's) is reused too; the taker must set every field.
 //
-// HashIndex: an intrusive hash table over objects with `uint64_t hash` and `T* hash_next`. Doubles when full
-// (the one place where an insertion is not short).
+// HashIndex: an intrusive hash table over objects with `uint64_t hash` and `T* hash_next`. It doubles when
+// full, the only case in which an insertion takes long.
 //
 // Thread-safety: none.
 #pragma once
@@ -53,7 +53,7 @@ class HashIndex {
         object->hash_next = nullptr;
         size_--;
     }
-    // By bucket; an object's number grows when the table does.
+    // Iteration by bucket. When the table grows, an object's bucket number does not decrease.
     size_t buckets() const { return buckets_.size(); }
     template <typename Visit>
     void for_each(size_t bucket, Visit&& visit) {

@@ -21,8 +21,8 @@ Found not_found(Presence presence, const Table& table, const Item* item) {
     return {.presence = presence, .slot = item != nullptr ? table.slot_of(*item) : SlotAddress{}};
 }
 
-// A key that is not here was never written, or was deleted and forgotten: then the floor is above what it
-// had.
+// A key that is not here was never written, or was deleted and forgotten; in the second case the floor is
+// above its versions.
 Found deleted_since(std::string_view key, Timestamp asked, Timestamp floor) {
     if (asked > floor) return {.presence = Presence::kGone};
     Found found{.presence = Presence::kNewer, .committed = true};
@@ -34,8 +34,8 @@ Found deleted_since(std::string_view key, Timestamp asked, Timestamp floor) {
 
 }  // namespace
 
-// A slot is made, and what is in it published, before anything is looked at: views of other items stay good.
-// What has no version is only held (S13): the key is not here.
+// Creates and publishes a slot before any lookup, so that views of other items stay valid. An item without
+// versions is only held (S13): the key is absent.
 Item* Store::Parts::find_shown(std::string_view key, bool addressed) {
     Item* item = table.find(key);
     if (item != nullptr && item->newest == nullptr) return nullptr;
@@ -62,8 +62,8 @@ Found Store::get_exact(std::string_view key, Timestamp timestamp, bool addressed
     return not_found(Presence::kGone, table, item);
 }
 
-// The newest of the set that this key has. A member that may have been collected, above what is still here,
-// makes the answer unsure: then the latest is the one to continue with.
+// The newest version of the set that this key has. If a member above it may have been collected, the result
+// is uncertain, and the latest version is returned instead.
 Found Store::get_newest(std::string_view key, std::span<const Timestamp> of, bool addressed) const {
     Item* item = parts_->find_shown(key, addressed);
     const Table& table = parts_->table;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Start: the log's rows become items, versions and decisions again.
+// Start: builds items, versions and decisions from the log's rows.
 #include <limits>
 
 #include "lib/kv/store/parts.h"
@@ -24,7 +24,7 @@ class Recovery final : public LogVisitor {
                 Decision& decision = parts_.create(row.timestamp, DecisionState::kPrepared);
                 decision.participants = row.participants;
                 decision.since = kLongAgo;
-                decision.promised = true;  // perhaps: promises are not logged
+                decision.promised = true;  // possibly: promises are not logged
                 for (const std::string& key : row.held) parts_.hold(decision, key);
                 return Status::ok();
             }
@@ -53,7 +53,7 @@ class Recovery final : public LogVisitor {
 
 void Store::Parts::recover_version(const RecordView& record, Bytes bytes) {
     Item& item = table.find_or_create(record.key);
-    // What was there is all committed or prepared: nothing can be collected to make room.
+    // All loaded versions are committed or prepared: nothing can be collected to make room.
     Version* version = table.add(item, record);
     if (version == nullptr) version = &table.add_cold(item, record, bytes.size());
     version->logged = true;

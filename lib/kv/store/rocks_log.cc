@@ -30,7 +30,7 @@ constexpr char kTransactionRow = 'T';
 constexpr char kVersionRow = 'V';
 constexpr std::string_view kSchema = "wss kv store 1\n";
 constexpr uint64_t kDecisionAge_s = 24 * 3600;       // KL5
-constexpr uint64_t kGroupBytes = uint64_t{8} << 20;  // of one write
+constexpr uint64_t kGroupBytes = uint64_t{8} << 20;  // limit of one write
 constexpr uint64_t kCongestedBytes = uint64_t{64} << 20;
 constexpr uint64_t kWarningPause_s = 600;
 constexpr size_t kBlobBytes = 16 << 10;  // larger values are kept out of compaction
@@ -75,7 +75,7 @@ Status status_of(const rocksdb::Status& status, std::string_view what) {
                    status.IsNoSpace() ? advice_on_write(ENOSPC) : "");
 }
 
-// RocksDB warns of a folder that is not there yet, and does not destroy one.
+// RocksDB logs a warning if the folder is missing, and DestroyDB() may fail then.
 Status make_folder(const std::string& path, std::string_view what) {
     if (mkdir(path.c_str(), 0755) == 0 || errno == EEXIST) return Status::ok();
     return Status::from_errno(errno, fmt::format("{}: cannot make it{}", what, advice_on_write(errno)));
@@ -93,8 +93,8 @@ class OldDecisions final : public rocksdb::CompactionFilter {
     }
 };
 
-// RocksDB's warnings go to our log. In a file of its own they would be on the disk of the data, and Debian's
-// RocksDB aborts the process when it adds to that file after a write that found the disk full.
+// Sends RocksDB's warnings to the program's log. RocksDB's own log file would be on the disk of the data, and
+// Debian's RocksDB aborts the process when it appends to that file after a write that found the disk full.
 class Warnings final : public rocksdb::Logger {
   public:
     explicit Warnings(std::string path) : Logger(rocksdb::WARN_LEVEL), path_(std::move(path)) {}
@@ -111,7 +111,7 @@ class Warnings final : public rocksdb::Logger {
     void LogHeader(const char*, va_list) override {}  // its version and options
 
   private:
-    // While a disk is full the same come every 5 s.
+    // While a disk is full, the same warnings repeat every 5 s.
     bool is_new(const char* format) {
         std::lock_guard lock(mutex_);
         const uint64_t now = unix_seconds();
@@ -188,7 +188,7 @@ Status RocksLog::open_database() {
     options.enable_blob_files = true;
     options.min_blob_size = kBlobBytes;
     options.enable_blob_garbage_collection = true;
-    // A torn tail of the log is what a crash leaves; anything else that is damaged must be told.
+    // A crash leaves a torn tail of the log. Any other damage must be reported.
     options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
     rocksdb::BlockBasedTableOptions table;
     table.block_cache = rocksdb::NewLRUCache(options_.cache_bytes);
@@ -207,7 +207,7 @@ Status RocksLog::open_database() {
     return Status::ok();
 }
 
-// Whoever changes a server's durability to "memory" by mistake must not lose what it had.
+// An operator who sets durability to "memory" by mistake must not lose the data.
 Status RocksLog::refuse_durable_data(const rocksdb::Options& options) const {
     rocksdb::DB* database = nullptr;
     rocksdb::Options as_is = options;
@@ -333,7 +333,7 @@ size_t RocksLog::poll(std::vector<LogCompletion>& done) {
     return count;
 }
 
-// Drained first, looked at then: what completes in between makes the eventfd readable again.
+// Drain first, then check: a completion in between makes the eventfd readable again.
 bool RocksLog::arm() noexcept {
     uint64_t count = 0;
     (void)!::read(wake_fd_, &count, sizeof count);
@@ -355,7 +355,7 @@ void RocksLog::fetch(std::string_view key, Timestamp timestamp, uint64_t ticket)
 void RocksLog::read_loop() {
     std::unique_lock lock(mutex_);
     for (;;) {
-        // When stopping, the writer has ended by now: everything is written.
+        // When stopping, the writer has already ended, and everything is written.
         reader_wakes_.wait(lock, [this] {
             return (stopping_ && queue_.empty()) || (!fetches_.empty() && fetches_.front().after <= written_);
         });

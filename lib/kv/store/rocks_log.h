@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log on RocksDB (log.h says what it must do). The only place that knows RocksDB.
+// The log on RocksDB (rules in log.h). The only code that uses RocksDB.
 //
-// Two threads: one takes everything that is queued, writes it as one batch and syncs once (group commit:
-// under load one fsync serves all transactions that came during the one before it); the other reads what is
-// fetched. The store's thread only moves batches in and completions out, and is woken through an eventfd.
+// Two threads. The writer takes the queued batches, writes them as one batch and syncs once (group commit:
+// under load one fsync serves all transactions that came during the previous one). The reader handles
+// fetches. The store's thread only queues batches and takes completions; an eventfd wakes it.
 //
 // Rows (numbers big-endian, so that they sort):
 //   "S"                    → schema and identity
 //   "F"                    → floor
 //   "T" timestamp          → seconds of Unix time, encoded transaction
 //   "V" key timestamp      → record
-// Rows of decisions that are older than a day are dropped by compaction (KL5).
 //
-// Thread-safety: as Log; open() and the destructor from any thread, alone.
+// Compaction drops rows of decisions older than a day (KL5).
+//
+// Thread-safety: as Log; open() and the destructor from any thread, without concurrent calls.
 #pragma once
 
 #include <atomic>
@@ -35,18 +36,18 @@ struct Options;
 namespace wss::kv::store {
 
 struct RocksOptions {
-    std::string path;      // a directory; made if it is not there
-    std::string identity;  // whose data it is; another's is refused
-    bool sync = true;      // batches are done when they are on stable storage
-    bool fresh = false;    // a spill file: what another one left is thrown away, data is refused
+    std::string path;      // a directory; created if missing
+    std::string identity;  // owner of the data; data of another owner is refused
+    bool sync = true;      // batches complete when they are on stable storage
+    bool fresh = false;    // spilled values: deletes those of an earlier run, refuses durable data
     uint64_t cache_bytes = uint64_t{32} << 20;
-    uint32_t decisions_s = 300;  // how long decisions are given to load(); at least Options::decision_window
+    uint32_t decisions_s = 300;  // load() returns decisions this recent; at least Options::decision_window
 };
 
 class RocksLog final : public Log {
   public:
     static Result<std::unique_ptr<RocksLog>> open(const RocksOptions& options);
-    // Writes what is queued first.
+    // Writes the queued batches first.
     ~RocksLog() override;
 
     Status load(LogVisitor& visitor) override;
@@ -70,7 +71,7 @@ class RocksLog final : public Log {
     struct Fetch {
         std::string row;
         uint64_t ticket = 0;
-        uint64_t after = 0;  // KL4: batches that must be written first
+        uint64_t after = 0;  // KL4: number of batches that must be written first
     };
 
     RocksLog(const RocksOptions& options, int wake_fd);
@@ -92,7 +93,7 @@ class RocksLog final : public Log {
     std::atomic<uint64_t> syncs_{0};
     std::atomic<bool> has_done_{false};  // so that an idle poll() takes no lock
 
-    std::mutex mutex_;  // guards what follows
+    std::mutex mutex_;  // guards the members below
     std::condition_variable writer_wakes_;
     std::condition_variable reader_wakes_;
     std::condition_variable flushed_;

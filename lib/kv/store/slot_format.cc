@@ -14,7 +14,7 @@
 namespace wss::kv::store {
 namespace {
 
-// Offsets of the slot's fixed part.
+// Offsets in the slot's fixed part.
 constexpr size_t kSlotChecksum = 0;
 constexpr size_t kSlotFingerprint = 8;
 constexpr size_t kSlotIncarnation = 16;
@@ -26,7 +26,7 @@ constexpr uint8_t kFlagUsed = 1;
 constexpr uint8_t kFlagInvalid = 2;
 constexpr uint8_t kFlagIncomplete = 4;
 
-// Of an entry.
+// Offsets in an entry.
 constexpr size_t kEntryTimestamp = 0;
 constexpr size_t kEntryExpires = 8;
 constexpr size_t kEntryChecksum = 16;
@@ -35,7 +35,7 @@ constexpr size_t kEntryLength = 32;
 constexpr size_t kEntryState = 36;
 constexpr size_t kEntryFlags = 37;
 
-// Of a record.
+// Offsets in a record.
 constexpr size_t kRecordChecksum = 0;
 constexpr size_t kRecordFingerprint = 8;
 constexpr size_t kRecordTimestamp = 16;
@@ -80,7 +80,7 @@ bool is_sane(const Entry& entry, const ArenaView& arena) noexcept {
     return entry.offset % 8 == 0 && entry.offset <= arena.bytes && entry.length <= arena.bytes - entry.offset;
 }
 
-// Only the first may be the latest, and no timestamp is there twice.
+// Only the first entry may be the latest, and timestamps are distinct.
 bool is_sane(const SlotView& view, const ArenaView& arena) noexcept {
     for (uint32_t i = 0; i < view.entry_count; i++) {
         const Entry& entry = view.entries[i];
@@ -244,8 +244,8 @@ uint32_t incarnation_of(std::span<const std::byte, kSlotHeaderBytes> slot) noexc
     return load<uint32_t>(slot.data() + kSlotIncarnation);
 }
 
-// 64 bytes. Processors of this kind store in order, and never half an aligned word; the compiler would make
-// eight loads and stores of as many atomic ones, and a third of a write's instructions were these.
+// Copies 64 bytes. x86 stores in order and never tears an aligned word. Compilers turn eight atomic words
+// into eight loads and stores, which were a third of a write's instructions.
 static inline void copy_line(uint64_t* to, const std::byte* from) noexcept {
 #ifdef __x86_64__
     asm volatile(

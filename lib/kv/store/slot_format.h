@@ -1,46 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a remote reader finds in the arena of a partition, and how it knows that it is true.
+// The format of the arena that remote readers see, and how they validate what they read.
 //
-// A reader holds the arena's {remote address, rkey, bytes, epoch} (given when it connects) and, per key, a
-// SlotAddress (given by the answer to an ordinary GET, and cached). It READs [offset, offset + bytes) and
-// asks parse_slot(), then check_record(), both pure functions. All offsets are from the arena's start.
-// Numbers are little-endian.
+// A reader holds the arena's {remote address, rkey, bytes, epoch} (from the greeting) and, per key, a
+// SlotAddress (from the reply to an ordinary GET, cached; or from the index). It READs [offset, offset +
+// bytes), and calls parse_slot() and then check_record(), both pure functions. All offsets are from the
+// arena's start. Numbers are little-endian.
 //
-//   extent of a key:   slot header (192 bytes) | cell 0 | cell 1 | …          (the cells may be missing)
+//   extent of a key:   slot header (192 bytes) | cell 0 | cell 1 | … (the cells may be missing)
 //   slot header:       fixed part (32) and kEntries entries (40 each): the latest committed version, the
-//   prepared
-//                      ones, then superseded ones; each says where its record is: in a cell of this extent
-//                      (then the same READ has brought it), or elsewhere in the arena (then one more READ of
-//                      `length` bytes at `offset` does), or nowhere (kCold: ask by RPC)
-//   record:            fixed part (48) | key | metadata | value              immutable while any entry names
-//   it
+//                      prepared ones, then superseded ones. Each entry locates its record: in a cell of this
+//                      extent (the same READ has fetched it), elsewhere in the arena (one more READ of
+//                      `length` bytes at `offset`), or nowhere (cold: use RPC)
+//   record:            fixed part (48) | key | metadata | value immutable while any entry refers to it
 //
-// The argument. Nothing here depends on the order in which a READ sees memory, nor on its being atomic:
+// Why this is safe. Nothing here depends on the order in which a READ sees memory, nor on its being atomic:
 //  V1  The header carries a 64-bit checksum of itself, seeded with the arena's epoch. A mix of two headers, a
-//  header of
-//      an earlier run of the server, or bytes that are no header at all: kTorn, except with probability
-//      2^-64. Slots live in type-stable pages, so that a stale address always lands on a slot header, never
-//      on a value that somebody formed like one.
-//  V2  The header carries the key's fingerprint and the slot's incarnation. A slot that was freed and serves
-//  another
-//      key, or the same key again, does not match what the reader cached: kStale. Then it forgets the
-//      address.
-//  V3  The entry carries the record's checksum. Record memory is reused; what a reader fetches through an
-//  entry is
-//      the version that the entry names or fails the checksum. The record repeats the whole key, so that
-//      equal fingerprints of different keys are told apart as well.
-//  V4  A version is shown only after it may be: committed or durably prepared, payload before entry (release
-//  order).
-//      An entry that says kPrepared is the round-2 answer for exactly its timestamp, and for nothing else
-//      (RAMP).
-//  V5  `incomplete` says that there are prepared versions with no entry: a timestamp that is not shown is to
-//  be asked
-//      by RPC.
-// kTorn is repeated a bounded number of times, then asked by RPC; so is everything that is not kOk.
-// A hostile server can lie about values, but lengths and offsets that parse_slot() returns are within the
-// arena.
+//      header of an earlier run of the server, or bytes that are no header: kTorn, except with probability
+//      2^-64. Slots live in type-stable pages, so a stale address always leads to a slot header, never to a
+//      value crafted like one.
+//  V2  The header carries the key's fingerprint and the slot's incarnation. A slot that was freed and now
+//      belongs to another key, or to the same key again, does not match the reader's cached address: kStale.
+//      The reader then drops the address.
+//  V3  The entry carries the record's checksum. Record memory is reused; the bytes that a reader fetches
+//      through an entry are either the entry's version or fail the checksum. The record repeats the whole
+//      key, so different keys with equal fingerprints are distinguished as well.
+//  V4  A version is shown only when readers may see it: committed or durably prepared, payload before entry
+//      (release order). A kPrepared entry answers round 2 for exactly its timestamp, and nothing else (RAMP).
+//  V5  `incomplete` means that there are prepared versions without an entry: for a timestamp that is not
+//      shown, use RPC.
 //
-// The paper's invalid bit (`paper` mode) is `invalid`: set while a prepared version of the key exists,
+// kTorn is retried a bounded number of times, then RPC is used, as for every result other than kOk. A hostile
+// server can return wrong values, but lengths and offsets that parse_slot() returns are within the arena.
+//
+// `invalid` is the paper's invalid bit (`paper` mode): set while a prepared version of the key exists,
 // whether its transaction wins, loses or aborts (the prototype's bit stuck when a commit lost).
 //
 // Thread-safety: pure functions on the caller's memory.
@@ -63,7 +55,7 @@ constexpr size_t kRecordHeaderBytes = 48;
 constexpr size_t kRecordMax = kRecordHeaderBytes + kKeyMax + kMetadataMax + kValueMax;
 static_assert(kSlotHeaderBytes % 64 == 0, "a slot header is whole cache lines");
 
-// Where a key's slot is. `bytes` is what to READ at once: the header with its cells, if it has any.
+// Location of a key's slot. `bytes` is the size of the first READ: the header and its cells, if it has any.
 struct SlotAddress {
     uint64_t offset = 0;
     uint32_t bytes = 0;  // 0: the key has no slot
@@ -71,8 +63,7 @@ struct SlotAddress {
     auto operator<=>(const SlotAddress&) const = default;
 };
 
-// What the reader knows of the arena since it connected. The epoch is a random number of this run of the
-// server.
+// The reader's facts about the arena, from the greeting. The epoch is random for each run of the server.
 struct ArenaView {
     uint64_t bytes = 0;
     uint64_t epoch = 0;
@@ -107,13 +98,13 @@ struct SlotView {
 
 enum class Verdict : uint8_t {
     kOk,
-    kTorn,   // caught in the middle of a change, or not of this epoch: READ again, then RPC
-    kStale,  // the slot is another key's, free or reincarnated: forget the address, RPC
-    kBad,    // no honest server writes that
+    kTorn,   // changed during the read, or of another epoch: READ again, then RPC
+    kStale,  // the slot is another key's, free or reincarnated: drop the address, RPC
+    kBad,    // invalid: no correct server writes that
 };
 std::string_view to_string(Verdict verdict);
 
-// `slot`: at least kSlotHeaderBytes as they were read; `expected`: the key's cached address.
+// `slot`: at least kSlotHeaderBytes as read; `expected`: the key's cached address.
 Verdict parse_slot(Bytes slot, const ArenaView& arena, uint64_t fingerprint, const SlotAddress& expected,
                    SlotView& view) noexcept;
 inline Verdict parse_slot(Bytes slot, const ArenaView& arena, std::string_view key,
@@ -134,8 +125,7 @@ struct RecordView {
 Verdict check_record(Bytes record, const ArenaView& arena, std::string_view key, const Entry& entry,
                      RecordView& view) noexcept;
 
-// The bytes of `entry`'s record if the READ of `expected` that began the parse has brought them too; else
-// empty.
+// The bytes of `entry`'s record if the READ of `expected` fetched them too; otherwise empty.
 Bytes record_within(Bytes extent, const SlotAddress& expected, const Entry& entry) noexcept;
 
 // --- the server's side
@@ -145,25 +135,24 @@ constexpr size_t record_bytes(size_t key, size_t metadata, size_t value) {
 }
 // Writes the record into `out` (of exactly record_bytes()), without a checksum.
 void fill_record(const RecordView& record, std::span<std::byte> out) noexcept;
-// The same with its checksum, which it returns.
+// The same with its checksum, which is returned.
 uint64_t encode_record(const RecordView& record, uint64_t epoch, std::span<std::byte> out) noexcept;
-// Computes the checksum of an encoded record anew (one that comes from disk) and returns it.
+// Recomputes the checksum of an encoded record, for example from disk, stores and returns it.
 uint64_t seal_record(uint64_t epoch, std::span<std::byte> record) noexcept;
-// What seal_record() would write: the record's checksum is its first word.
+// The checksum that seal_record() would store in the record's first word.
 uint64_t checksum_of_record(uint64_t epoch, Bytes record) noexcept;
-// Lengths within `record` agree with its size and the limits; the checksum is not looked at (records on disk
-// carry the disk's).
+// Checks that the lengths within `record` agree with its size and the limits, but not the checksum (records
+// on disk have the disk's).
 bool parse_record(Bytes record, RecordView& view) noexcept;
 void encode_slot(const SlotView& view, uint64_t epoch, std::span<std::byte, kSlotHeaderBytes> out) noexcept;
-// Of a slot that was freed; 0 in fresh memory.
+// The incarnation of a freed slot; 0 in unused memory.
 uint32_t incarnation_of(std::span<const std::byte, kSlotHeaderBytes> slot) noexcept;
-// A free slot: no fingerprint matches it, and it keeps the incarnation.
+// Writes a free slot: it matches no fingerprint and keeps the incarnation.
 void encode_free_slot(uint32_t incarnation, uint64_t epoch,
                       std::span<std::byte, kSlotHeaderBytes> out) noexcept;
 
-// Copies between private memory and memory that a remote reader may look at: word by word, never torn within
-// an aligned word, and not a data race in the language's eyes. `shared` is 8-byte aligned, `bytes` a multiple
-// of 8.
+// Copies between private memory and memory that a remote reader may read: word by word, never torn within an
+// aligned word, and not a data race in C++ terms. `shared` is 8-byte aligned, `bytes` a multiple of 8.
 void copy_to_shared(std::byte* shared, const std::byte* from, size_t bytes) noexcept;
 void copy_from_shared(std::byte* to, const std::byte* shared, size_t bytes) noexcept;
 

@@ -17,7 +17,7 @@ uint32_t depth_of(uint32_t group, uint32_t groups) {
 
 }  // namespace
 
-// A group's entries as they are, by bucket.
+// The entries of a group, by bucket.
 struct SlotIndex::Group {
     uint32_t number = 0;
     uint32_t depth = 0;
@@ -31,7 +31,7 @@ struct SlotIndex::Group {
         }
         return nullptr;
     }
-    // The bucket that has taken it; kGroupBuckets: all are full.
+    // Returns the bucket used; kGroupBuckets: all are full.
     uint32_t add(const BucketEntry& added) {
         for (uint32_t distance = 0; distance < kGroupBuckets; distance++) {
             const uint32_t bucket = home_of(added.tag) ^ distance;
@@ -105,8 +105,8 @@ void SlotIndex::erase(uint64_t fingerprint, const SlotAddress& slot) {
     entries_--;
 }
 
-// The next group in turn gives half of its keys to a new one. The new one is there before the old one says
-// so.
+// Moves half of the next group's keys to a new group. The new group is published before the old one shows the
+// split.
 void SlotIndex::split() {
     const uint32_t full = std::bit_floor(groups_);
     const Group old = load(groups_ - full);

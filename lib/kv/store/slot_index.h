@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// SlotIndex: writes the bucket index that remote readers look at (index_format.h).
+// SlotIndex: writes the bucket index that remote readers use (index_format.h).
 //
-// An insertion splits at most one group, so that growing never takes long. When the memory is used up, or a
-// group is full, slots are left out: readers ask the server for their keys.
+// An insertion splits at most one group, so growth never takes long. If the memory is used up, or a group is
+// full, slots are left out, and readers get their keys by RPC.
 //
-// Thread-safety: none. Nothing of the book-keeping is outside the index itself but its counts.
+// Thread-safety: none. Only counters are kept outside the index itself.
 #pragma once
 
 #include <algorithm>
@@ -17,17 +17,17 @@ namespace wss::kv::store {
 
 class SlotIndex {
   public:
-    // `memory`: zeroed, 64-byte aligned; less than a group: there is no index.
+    // `memory`: zeroed, 64-byte aligned; less than a group: no index.
     SlotIndex(std::span<std::byte> memory, uint64_t epoch);
 
-    // Memory of a full index beside an arena of so many bytes.
+    // Size of a full index for an arena of `arena_bytes`.
     static uint64_t bytes_for(uint64_t arena_bytes) {
         return std::min(arena_bytes / kArenaShare / kGroupBytes, uint64_t{1} << kGroupBitsMax) * kGroupBytes;
     }
 
-    // The slot is published. False: there is no room, and it is found by asking only.
+    // Call it when the slot is published. False: there is no room, and the key is found by RPC only.
     bool insert(uint64_t fingerprint, const SlotAddress& slot);
-    // Before the slot is freed.
+    // Call it before the slot is freed.
     void erase(uint64_t fingerprint, const SlotAddress& slot);
 
     uint64_t bytes() const { return uint64_t{groups_max_} * kGroupBytes; }
@@ -35,10 +35,11 @@ class SlotIndex {
     uint64_t entries() const { return entries_; }
 
   private:
-    // The smallest keys take 256 bytes of the arena each. If it is full of those, one in eight is left out.
+    // The smallest keys take 256 bytes of the arena each. In an arena full of these, one key in eight is left
+    // out.
     static constexpr uint64_t kArenaShare = 16;
-    // Entries for each group, on average, beyond which a group is split. Those that wait longest for their
-    // split have twice as many then, of 28.
+    // A group is split above this average of entries per group. Groups that wait longest for their split have
+    // twice as many then, of 28.
     static constexpr uint64_t kSplitAbove = 8;
 
     struct Group;

@@ -9,7 +9,7 @@ namespace wss::kv::store {
 namespace {
 
 constexpr size_t kFetchesMax = 64;
-constexpr Nanoseconds kTurnTime = from_us(500);  // all requests wait for as long
+constexpr Nanoseconds kTurnTime = from_us(500);  // all requests wait meanwhile
 constexpr int kTurnSteps = 64;
 constexpr size_t kBatchBytes = size_t{4} << 20;
 
@@ -25,7 +25,7 @@ Result<std::unique_ptr<Snapshot>> Snapshot::begin(Store& store, Timestamp at, co
     if (std::filesystem::exists(directory, error))
         return failure(Code::kExists, "{} exists already; a snapshot is a new directory", directory);
     std::filesystem::create_directories(std::filesystem::path(directory).parent_path(), error);
-    std::filesystem::remove_all(partial(directory), error);  // of an attempt that a crash ended
+    std::filesystem::remove_all(partial(directory), error);  // left by a crash
     Result<std::unique_ptr<RocksLog>> log =
         RocksLog::open({.path = partial(directory), .identity = identity, .sync = false});
     if (!log) return log.status();
@@ -71,8 +71,8 @@ Result<bool> Snapshot::turn(Clock& clock) {
 }
 
 Status Snapshot::copy(size_t keys) {
-    // Fetching changes the store, and a scan's views end with the first change: what is cold is asked for
-    // behind it.
+    // Fetching changes the store, which invalidates the scan's views: cold versions are fetched after the
+    // scan.
     std::vector<std::pair<std::string, Timestamp>> cold;
     const Scanned scanned = store_.scan("", cursor_, at_, [&](const Found& found) {
         if (found.presence == Presence::kGone) {
@@ -127,7 +127,7 @@ void Snapshot::on_fetched(const Found& found) {
 }
 
 Status Snapshot::finish() {
-    // Older prepares stay refused by whoever starts from it: they would be parts of transactions.
+    // A server that starts from the snapshot must refuse older prepares: they would be parts of transactions.
     batch_.put_floor(at_);
     log_->append(std::move(batch_), 0);
     batch_ = {};

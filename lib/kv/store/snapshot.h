@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A read-atomic snapshot of a partition at a timestamp S: every transaction at or below S wholly, none above
-// it. Taken at the same S on every partition it is a snapshot of the store as a whole. Reads and writes go on
-// meanwhile; only prepares at or below S are refused from the beginning on (their clients come again with a
-// newer timestamp).
+// it. Snapshots at the same S on every partition form a snapshot of the whole store. Reads and writes
+// continue meanwhile; only prepares at or below S are refused from its beginning, and their clients retry
+// with a newer timestamp.
 //
-// It is a directory in the format of the log (rocks_log.h), so that a server starts from a copy of it. It is
-// made under another name and renamed when it is complete and on stable storage.
+// A snapshot is a directory in the format of the log (rocks_log.h), so a server can start from a copy of it.
+// It has another name until it is complete and on stable storage.
 //
 // Thread-safety: none; belongs to the store's thread, and dies before the store.
 #pragma once
@@ -22,17 +22,17 @@ namespace wss::kv::store {
 
 class Snapshot {
   public:
-    // `directory` must not exist. `identity` as in RocksOptions.
+    // `directory` must not exist. `identity`: as in RocksOptions.
     static Result<std::unique_ptr<Snapshot>> begin(Store& store, Timestamp at, const std::string& directory,
                                                    const std::string& identity);
     ~Snapshot();
 
-    // Does a bounded amount; call it from the reactor's turns. True: complete. While an undecided transaction
-    // at or below S is there it waits for termination.
+    // Does a bounded amount; call it from the reactor's turns. True: complete. While there is an undecided
+    // transaction at or below S it waits for termination.
     Result<bool> step(size_t keys = 256);
 
-    // Steps for a fraction of a millisecond; once in each tick of its owner. Fails when nothing has moved for
-    // kProgressLimit, whatever it waits for.
+    // Runs steps for a fraction of a millisecond; call it once per tick. Fails if there was no progress for
+    // kProgressLimit, whatever the reason.
     Result<bool> turn(Clock& clock);
     static constexpr Nanoseconds kProgressLimit = from_s(600);
 
@@ -55,10 +55,10 @@ class Snapshot {
     std::optional<Pin> pin_;
     std::string cursor_;
     bool at_end_ = false;
-    const char* lost_ = nullptr;  // why it cannot be complete
+    const char* lost_ = nullptr;  // why it cannot become complete
     bool done_ = false;
     size_t fetching_ = 0;
-    uint64_t progress_ = 0;  // grows with each step that did something
+    uint64_t progress_ = 0;  // grows with each step that made progress
     std::optional<Nanoseconds> progressed_at_;
     uint64_t keys_ = 0;
     uint64_t bytes_ = 0;

@@ -133,7 +133,7 @@ std::vector<Overdue> Store::overdue(Nanoseconds age, size_t limit) const {
         for (Version* version = decision.versions; version != nullptr; version = version->sibling)
             one.keys.emplace_back(version->item->key);
     };
-    // Ends where it has enough, and where those begin that are too young.
+    // Ends when it has enough, or at the first transaction that is too young.
     (void)parts_->deferred.find_if([&](Decision& decision) {
         if (all.size() >= (limit + 1) / 2) return true;
         add(decision);

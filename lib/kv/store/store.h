@@ -1,59 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-// The multi-version store of one partition: what a RAMP server keeps.
+// The multi-version store of one partition: the state that a RAMP server keeps.
 //
-// Words. A *version* is one value of one key, named by its transaction's timestamp, immutable. It is
+// Terms. A *version* is one value of one key, named by its transaction's timestamp, immutable. It is
 // *preparing* (waits for the log), *prepared*, or *committed*; a committed one is the key's *latest* or
 // *superseded*. A *transaction* here is the state of one timestamp on this partition. The *floor* is a
 // timestamp: decisions at or below it may be forgotten, prepares at or below it are refused. The *arena* is
-// registered memory, readable by peers; slot_format.h says what they find in it.
+// registered memory, readable by peers; slot_format.h describes its contents.
 //
 // Rules
-//  S1  One state per timestamp: unknown → preparing → prepared → committed | aborted; decisions never change.
-//  prepare,
-//      commit, abort, inquire of the same timestamp may come in any order and any number of times. A commit
-//      of an unknown timestamp is remembered, so that its late prepare commits; an inquiry about one aborts
-//      it first.
-//  S2  A transaction is answered kOk (prepare) when it is as durable as Options::durability promises, and
-//  becomes
-//      visible to readers, local and remote, only then. Aborts and inquiries are answered when they are
-//      durable. Commits are logged without waiting: the prepared state on every participant makes them
+//  S1  One state per timestamp: unknown → preparing → prepared → committed or aborted; decisions never
+//      change. prepare, commit, abort and inquire of the same timestamp may come in any order and any number
+//      of times. A commit of an unknown timestamp is remembered, so that its late prepare commits. An inquiry
+//      about an unknown timestamp aborts it first.
+//  S2  A prepare is answered kOk when the transaction is as durable as Options::durability promises, and only
+//      then readers, local and remote, can see it. Aborts and inquiries are answered when they are durable.
+//      Commits are logged without waiting: the prepared state on every participant makes them durable
 //      (termination).
-//  S3  A commit makes all of the transaction's versions visible at once: nothing else runs in between, and
-//  local
-//      readers see all or none. (Remote readers see slots change one by one: RAMP's metadata is for that.)
-//  S4  A version that is superseded, or loses (its commit came when a newer one was committed already), stays
-//  readable
-//      for Options::window of time, and as long as a pin covers it. The latest version and prepared ones
-//      always stay. Versions of a transaction that wrote on this partition only need less, window_alone: who
-//      asks for all keys in one message sees all of it or nothing and never asks for one by its timestamp;
-//      who reads key by key, or in RAMP-Small's two rounds, is that quick, or is answered kNewer.
-//      Of those without a slot, which nobody reads key by key, the newest retired_alone_max are enough.
-//  S5  A lookup by timestamp answers kExact (prepared or committed), kNewer (that version is gone or was
-//  never
-//      here, a committed one with a higher timestamp is), or kGone (nothing: start again). kNewer's version
-//      may be a tombstone: then the key was deleted since.
+//  S3  A commit makes all versions of the transaction visible at once: nothing else runs in between, and
+//      local readers see all or none. Remote readers see slots change one by one; RAMP's metadata covers
+//      that.
+//  S4  A version that is superseded, or loses (a newer one was committed before its commit came), stays
+//      readable for Options::window, and as long as a pin covers it. The latest version and prepared ones
+//      always stay. Versions of a transaction that wrote on this partition only stay for window_alone, which
+//      suffices: a reader that requests all keys in one message sees all of it or nothing and never requests
+//      one by its timestamp; a reader that reads key by key, or in RAMP-Small's two rounds, either is that
+//      quick or gets kNewer. Of those without a slot, which nobody reads key by key, the newest
+//      retired_alone_max are kept.
+//  S5  A lookup by timestamp returns kExact (prepared or committed), kNewer (the version is gone or was never
+//      here, but a committed one with a higher timestamp is), or kGone (neither: start over). The version of
+//      kNewer may be a tombstone: then the key was deleted since.
 //  S6  A view points into the store and is valid until the next call that is not const.
-//  S7  Memory is bounded: the arena, and Options::heap_limit for what is beside it. When full the window
-//  shrinks to
-//      Options::window_floor, cold values go to disk if there is one, and then writes are answered kNoMemory.
-//      Reads go on, and so do deletes and expiry, which make room: a share of either memory is theirs alone.
-//  S8  A cold version (on disk only) is found with `cold` set and no value; fetch() brings it back.
-//  S9  After recover(), prepared transactions are back: overdue() lists them at once. The epoch is new, so
-//  that every address given out before is dead.
-//  S10 An inquiry answered kPrepared is a promise, kept across restarts: another participant may commit
-//  because of it. From then on only termination aborts the transaction, not its writer. S11 A write prepared
-//  `in_order` has a later timestamp than all committed versions of its keys, or is refused without a trace:
-//  acknowledged behind one of them it would never be read.
-//  S12 A key with an undecided write that would become its latest version is locked for nobody; a write of a
+//  S7  Memory is bounded: the arena, and Options::heap_limit for the rest. When it is full, the window
+//      shrinks to Options::window_floor, cold values go to disk if there is one, and then writes are answered
+//      kNoMemory. Reads still work, and so do deletes and expiry, which free memory: a part of either memory
+//      is reserved for them.
+//  S8  A cold version (on disk only) is found with `cold` set and no value; fetch() reads it.
+//  S9  After recover(), prepared transactions are back, and overdue() lists them at once. The epoch is new,
+//      so every slot address given out before is invalid.
+//  S10 An inquiry answered kPrepared is a promise: another participant may commit because of it. It is kept
+//      across restarts. From then on only termination can abort the transaction, not its writer.
+//  S11 A write prepared `in_order` has a later timestamp than all committed versions of its keys, or is
+//      refused without a trace: if it were acknowledged behind one of them, it would never be read.
+//  S12 A key with an undecided write that would become its latest version is locked for nobody. A write of a
 //      key that another owner has locked is answered kBusy.
-//  S13 A transaction with conditions holds their keys, and its own, until it is decided (conditions.cc).
+//  S13 A transaction with conditions holds the keys of its conditions and writes until it is decided
+//      (conditions.cc).
 //
-// Life of a write:  prepare → (log) → continuation kOk → commit.   put = both in one, for a transaction that
-// lives on this partition alone. Whoever finds a transaction in overdue() asks its participants (inquire) and
-// decides: any committed → commit; any aborted → abort; all prepared → commit.
+// Life of a write: prepare → (log) → continuation kOk → commit. put is both in one, for a transaction on this
+// partition alone. The caller inquires of the participants about transactions in overdue() and decides: any
+// committed → commit; any aborted → abort; all prepared → commit.
 //
-// The caller bounds timestamps from above (a clock far ahead would win for years, and take the floor with
-// it).
+// The caller bounds timestamps from above. A timestamp far ahead would win for years, and raise the floor
+// with it.
 //
 // Thread-safety: none: a Store belongs to one reactor thread. The log has threads of its own behind the seam
 // (log.h). Ownership: the arena, clock and log are the caller's and outlive the store.
@@ -78,53 +76,53 @@ namespace wss::kv::store {
 
 enum class Durability : uint8_t {
     kMemory,  // nothing survives the process
-    kAsync,   // logged without waiting: a crash of the process loses milliseconds, of the machine seconds
-    kSync,    // answered after it is on stable storage
+    kAsync,   // logged without waiting: a process crash loses milliseconds, a machine crash seconds
+    kSync,    // answered when it is on stable storage
 };
 std::string_view to_string(Durability durability);
 
 struct Options {
-    uint64_t epoch = 0;  // random, never 0, another one for each run
+    uint64_t epoch = 0;  // random, never 0, different for each run
     Durability durability = Durability::kMemory;
     Nanoseconds window = from_s(5);            // S4
-    Nanoseconds window_alone = from_ms(20);    // S4, of transactions that no other partition has a part of
-    uint32_t retired_alone_max = 256;          // S4, of those that no slot shows
+    Nanoseconds window_alone = from_ms(20);    // S4, for transactions on this partition only
+    uint32_t retired_alone_max = 256;          // S4, for versions that no slot shows
     Nanoseconds window_floor = from_ms(500);   // S7
-    Nanoseconds decision_window = from_s(60);  // decisions are remembered that long
-    uint64_t heap_limit = UINT64_MAX;          // bytes beside the arena
-    uint32_t inline_cells = 2;                 // versions kept in a key's own extent: one READ brings them
-    uint32_t inline_max = 2048;  // bytes of a record that may be kept so; larger ones live elsewhere
-    // Transactions that were committed and are remembered: beyond it the oldest are forgotten before the
-    // decision window ends, and the floor rises with them. Far more than termination needs at any rate.
+    Nanoseconds decision_window = from_s(60);  // how long decisions are remembered
+    uint64_t heap_limit = UINT64_MAX;          // bytes outside the arena
+    uint32_t inline_cells = 2;                 // versions kept in a key's own extent: one READ gets them
+    uint32_t inline_max = 2048;  // largest record kept there, in bytes; larger ones are elsewhere
+    // Committed transactions that are remembered. Beyond that the oldest are forgotten before the decision
+    // window ends, and the floor rises with them. Far more than termination needs at any rate.
     uint32_t finished_max = 1u << 22;
-    // The same of those of several partitions, where no log has their decisions. None is forgotten early:
-    // beyond it writes are answered kBusy.
+    // The same for transactions on several partitions, if no log has their decisions. None is forgotten
+    // early: beyond the limit writes are answered kBusy.
     uint32_t finished_shared_max = 1u << 24;
-    // Transactions prepared or preparing at a time, then kBusy. Those that wait in vain for another partition
-    // (defer) do not count.
+    // Limit of prepared and preparing transactions; beyond it prepares are answered kBusy. Transactions that
+    // wait for an unreachable partition (defer) do not count.
     uint32_t prepared_max = 1u << 16;
 };
 
 enum class Presence : uint8_t { kAbsent, kExact, kNewer, kGone };
 
-// One answer of a lookup. For kAbsent and kGone only `slot` means something.
+// Result of a lookup. For kAbsent and kGone only `slot` is meaningful.
 struct Found {
     Presence presence = Presence::kAbsent;
     bool committed = false;  // kExact: false for a prepared one
-    bool cold = false;       // S8: value and metadata are on disk; fetch() them
+    bool cold = false;       // S8: value and metadata are on disk; fetch() reads them
     uint32_t bytes = 0;      // of the record, in memory or on disk
     RecordView version;      // key, metadata, value, timestamp, expires, tombstone
-    SlotAddress slot;        // where remote readers find the key; bytes 0: nowhere
+    SlotAddress slot;        // where remote readers find the key; bytes 0: no slot
 };
 
-// How far a scan came. The view is valid as others (S6) are.
+// Progress of a scan. The view is valid as in S6.
 struct Scanned {
     bool is_over = false;   // no key is left
     std::string_view last;  // the key to continue after: the last one passed, or where the scan began
 };
 
-// Called from within poll() with what fetch() was asked for: kExact, or kGone when it was collected meanwhile
-// (or the disk failed). The view is valid during the call.
+// Called from within poll() with the result of fetch(): kExact, or kGone if the version was collected
+// meanwhile or the disk failed. The view is valid during the call.
 struct FetchDone {
     void (*run)(void* context, const Found& found) noexcept = nullptr;
     void* context = nullptr;
@@ -132,7 +130,7 @@ struct FetchDone {
 
 struct Overdue {
     Timestamp timestamp;
-    Nanoseconds age{};  // since it was prepared; of one that a restart found, very long
+    Nanoseconds age{};  // since it was prepared; very long if a restart found it
     Bytes participants;
     std::vector<std::string_view> keys;
 };
@@ -140,13 +138,13 @@ struct Overdue {
 struct Statistics {
     uint64_t keys = 0;
     uint64_t versions = 0;
-    uint64_t prepared = 0;  // transactions, preparing ones too
-    uint64_t deferred = 0;  // of these: a participant could not be asked
+    uint64_t prepared = 0;  // transactions, including preparing ones
+    uint64_t deferred = 0;  // of these: a participant could not be reached
     uint64_t decisions = 0;
     uint64_t arena_bytes = 0;
     uint64_t arena_used = 0;
     uint64_t heap_used = 0;
-    uint64_t indexed = 0;  // keys that the index has
+    uint64_t indexed = 0;  // keys in the index
     uint64_t index_used = 0;
     uint64_t cold_versions = 0;
     uint64_t prepares = 0;
@@ -155,19 +153,19 @@ struct Statistics {
     uint64_t commits_lost = 0;  // a newer version was committed already
     uint64_t conflicts = 0;
     uint64_t refused_memory = 0;
-    uint64_t refused_locks = 0;  // a limit of the lock table was reached
+    uint64_t refused_locks = 0;  // the lock table was full
     uint64_t refused_old = 0;
     uint64_t collected = 0;  // versions
     uint64_t expired = 0;
     uint64_t evicted = 0;
     uint64_t fetched = 0;
     uint64_t log_failures = 0;
-    Nanoseconds gc_lag{};      // how much older than the window the oldest version to collect is
+    Nanoseconds gc_lag{};      // overdue time of the oldest version to collect
     Nanoseconds window_now{};  // S7
 };
 
-// Keeps what a reader of the state at `timestamp` needs from being collected. Movable; released when it dies,
-// before the store does.
+// Keeps the versions that a reader of the state at `timestamp` needs. Movable; released when it dies, which
+// must be before the store dies.
 class Pin {
   public:
     Pin() = default;
@@ -186,79 +184,78 @@ class Pin {
 
 class Store final : public reactor::Source {
   public:
-    // Page-aligned, zeroed, registered by the caller for remote reading (or plain memory).
+    // Page-aligned and zeroed; registered by the caller for remote reading, or plain memory.
     struct Memory {
         std::span<std::byte> arena;
-        std::span<std::byte> index;  // of SlotIndex::bytes_for(arena's); empty: there is no index
+        std::span<std::byte> index;  // SlotIndex::bytes_for(arena bytes); empty: no index
     };
     // `log`: nullptr only for Durability::kMemory without eviction.
     static Result<std::unique_ptr<Store>> create(const Options& options, const Memory& memory, Clock& clock,
                                                  Log* log);
     ~Store() override;
 
-    // Reads what the log holds; call once, before anything else. Blocks: it is a part of starting.
+    // Loads the log. Call it once, before anything else. Blocks.
     Status recover();
 
     ArenaView arena() const;
     IndexFacts index() const;
-    // There is a remote reader: keys get slots without having been asked for.
+    // Call it when there is a remote reader: keys then get slots without being requested.
     void expect_readers();
 
     // --- transactions (S1, S2)
     Answer prepare(const Transaction& transaction, Continuation done);
     Answer put(const Transaction& transaction, Continuation done);  // prepare and commit in one
     Answer commit(Timestamp timestamp);
-    // As the participants have decided together; kAborted is its success.
+    // The decision of the participants; kAborted means success.
     Answer abort(Timestamp timestamp, Continuation done);
-    // As its writer wishes. kPrepared: an inquiry was answered so, and only termination can abort it now
-    // (S10).
+    // The request of the writer. kPrepared: an inquiry was answered so, and only termination can abort the
+    // transaction now (S10).
     Answer withdraw(Timestamp timestamp, Continuation done);
-    bool knows(Timestamp timestamp) const;  // it was prepared or put here: to be told again what became of it
+    bool knows(Timestamp timestamp) const;  // prepared or put here, so a repetition gets the outcome
     Answer inquire(Timestamp timestamp, Continuation done);
-    // Drops the continuations and lock waits with this context: their owner is gone. What they wait for goes
-    // on.
+    // Drops the continuations and lock waits with this context, whose owner is gone. The operations continue.
     void forget(void* context);
 
-    // Transactions prepared for longer than `age`, oldest first, at most `limit`. Those that were deferred
-    // take up to half of it, in the order in which they were.
+    // Transactions prepared for longer than `age`, at most `limit`: first up to half of them deferred ones,
+    // in the order of their deferral, then the others, oldest first.
     std::vector<Overdue> overdue(Nanoseconds age, size_t limit) const;
-    // A participant cannot be asked now: others first.
+    // A participant of it cannot be reached now: other transactions come first.
     void defer(Timestamp timestamp);
-    // As many are deferred as may be prepared: what is sure to wait for the same partition is not taken on.
+    // As many transactions are deferred as may be prepared: do not accept more that would wait for the same
+    // partition.
     bool defers_too_many() const;
     Timestamp floor() const;
-    // The latest committed version of any key that the transaction writes, or has a condition on.
+    // The latest committed version of all keys that the transaction writes or has a condition on.
     Timestamp newest(const Transaction& transaction) const;
-    // The first condition that does not hold: after kConflict. None: size().
+    // After kConflict: index of the first condition that does not hold. None: their number.
     size_t failed(const Transaction& transaction) const;
-    // What a condition of the key would expect now, for this timestamp.
+    // The version that a condition on the key would have to expect now, for this timestamp.
     Timestamp present(std::string_view key, Timestamp timestamp) const;
-    // No prepare at or below is accepted from now on (what is prepared already stays), except under exclusive
-    // locks that are held already and were granted below it.
+    // From now on prepares at or below `floor` are refused, except under exclusive locks that were granted
+    // below it and are still held. Already prepared ones stay.
     void raise_floor(Timestamp floor);
 
-    // --- reads; see S5, S6. Expired versions are returned as they are: the reader compares `expires` with
-    // its time.
-    // `addressed`: the asker wants to know where the key is, to read it one-sidedly; its slot is made now.
+    // --- reads; see S5, S6
+    // Expired versions are returned unchanged; the reader compares `expires` with its time. `addressed`: the
+    // reader needs the key's slot to read it one-sidedly; the slot is created now.
     Found get(std::string_view key, bool addressed = true) const;  // latest committed
-    // RAMP-Fast's round 2
+    // Round 2 of RAMP-Fast.
     Found get_exact(std::string_view key, Timestamp timestamp, bool addressed = true) const;
-    // RAMP-Small's, -Hybrid's
+    // Round 2 of RAMP-Small and RAMP-Hybrid.
     Found get_newest(std::string_view key, std::span<const Timestamp> of, bool addressed = true) const;
     Found get_at(std::string_view key, Timestamp at) const;  // newest committed ≤ at; pin(at) first
-    // Reads a cold version from disk, and makes it warm if there is room.
+    // Reads a cold version from disk, and keeps it in memory if there is room.
     void fetch(std::string_view key, Timestamp timestamp, FetchDone done);
 
-    // Latest committed versions of keys that begin with `prefix` and are greater than `after`, in order,
-    // deleted ones left out, until visit returns false or `looks_max` keys were looked at, deleted ones too:
-    // the turn of a scan is bounded. `at`: as of then (pin it), else the latest. A key whose version of then
-    // was collected before the pin is visited as kGone.
+    // Visits the latest committed versions of keys that begin with `prefix` and are greater than `after`, in
+    // order, without deleted ones. Ends when visit returns false, or after `looks_max` keys, including
+    // deleted ones, which bounds the turn. `at`: the state at that time (pin it), otherwise the latest. A key
+    // whose version of that time was collected before the pin is visited as kGone.
     Scanned scan(std::string_view prefix, std::string_view after, Timestamp at,
                  const std::function<bool(const Found&)>& visit, size_t looks_max = kScanLooksMax) const;
 
-    // --- snapshots: raise_floor(S), wait for settled(S), then pin(S) and scan(…, S): every transaction ≤ S
-    // wholly.
-    // Nothing at or below is preparing or prepared, or may still come under a lock.
+    // --- snapshots: raise_floor(S), wait for settled(S), then pin(S) and scan(…, S): all transactions ≤ S
+    // True if no transaction at or below is preparing or prepared, or may still come under a lock.
     bool settled(Timestamp at) const;
     Pin pin(Timestamp at);
 
@@ -266,12 +263,12 @@ class Store final : public reactor::Source {
     LockTable& locks() { return locks_; }
 
     // --- housekeeping
-    // Collects, expires (versions with expires ≤ `now` become tombstones), evicts; a bounded amount. Call it
-    // every few milliseconds. Returns how much it did.
+    // Collects, expires (versions with expires ≤ `now` become tombstones) and evicts; a bounded amount. Call
+    // it every few milliseconds. Returns the amount done.
     size_t maintain(Timestamp now, size_t budget = 1024);
     Statistics statistics() const;
 
-    // reactor::Source: what the log has finished.
+    // reactor::Source: handles the log's completions.
     size_t poll() noexcept override;
     bool arm() noexcept override;
     int fd() const noexcept override;

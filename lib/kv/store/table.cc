@@ -14,14 +14,14 @@ namespace {
 constexpr size_t whole_words(size_t bytes) {
     return (bytes + 7) / 8 * 8;
 }
-constexpr size_t kTreeNodeBytes = 48;  // of the ordered index, as the allocator gives it
+constexpr size_t kTreeNodeBytes = 48;  // of the ordered index, with the allocator's overhead
 
-// Nobody has asked for the slots that are offered. With cells they take twice the memory of their values, and
-// their pages never serve another size: only as long as there is plenty. None where values will soon need the
-// memory.
+// Offered slots were not requested. With cells they take twice the memory of their values, and their pages
+// never serve another size, so cells are only for a nearly empty arena. Above the second limit no slots are
+// offered: values will soon need the memory.
 constexpr uint64_t kOfferCellsBelow_percent = 25;
 constexpr uint64_t kOfferBelow_percent = 75;
-// Of one turn. A record is read whole for its checksum.
+// Limits of one turn. The checksum reads the whole record.
 constexpr size_t kOfferLooks = 512;
 constexpr uint64_t kOfferBytes = uint64_t{512} << 10;
 
@@ -34,7 +34,7 @@ Table::Table(const Limits& limits, std::span<std::byte> arena, std::span<std::by
       scratch_(new std::byte[whole_words(kRecordMax)]) {}
 
 Table::~Table() {
-    // Lists live in front of the pools: take the elements off before either dies.
+    // The pools are destroyed before the lists: unlink all elements first.
     while (retired.pop_front() != nullptr) {
     }
     while (retired_alone.pop_front() != nullptr) {
@@ -174,8 +174,8 @@ bool Table::place_in_cell(Item& item, Version& version) {
     return false;
 }
 
-// Makes a cell free by moving a superseded version: remote readers hardly want it any more. One that does
-// reads either its old bytes or bytes that fail the checksum.
+// Frees a cell by moving a superseded version, which remote readers rarely need. A reader gets either its old
+// bytes or bytes that fail the checksum.
 bool Table::move_out_of_cell(Item& item) {
     Version* victim = nullptr;
     for (Version* version : item.cells) {
@@ -193,7 +193,7 @@ bool Table::move_out_of_cell(Item& item) {
     return true;
 }
 
-// The latest version belongs where one READ brings it.
+// Moves the latest version to where one READ gets it.
 void Table::move_into_cell(Item& item, Version& version) {
     if (version.cell != kNoCell || version.is_cold()) return;
     const uint64_t from = version.offset;
@@ -215,7 +215,7 @@ void Table::show(Item& item, bool with_cells) {
     if (!item.indexed) item.indexed = index_.insert(item.hash, slot_of(item));
 }
 
-// Where the hash table grows meanwhile, items move up only.
+// If the hash table grows meanwhile, items move only to higher buckets.
 size_t Table::show_more() {
     size_t shown = 0;
     const size_t end = offers_slots ? std::min(items_.buckets(), offered_to_ + kOfferLooks) : 0;
@@ -242,7 +242,7 @@ void Table::make_slot(Item& item, size_t record_length) {
         item.cell_bytes = static_cast<uint32_t>(Arena::class_bytes(whole_words(record_length)));
     item.slot = arena_.allocate_extent(extent_bytes(item));
     if (item.slot == Arena::kNowhere) {
-        item.cell_bytes = 0;  // readers ask by RPC
+        item.cell_bytes = 0;  // readers use RPC
         return;
     }
     std::array<std::byte, kSlotHeaderBytes> old;
@@ -283,7 +283,7 @@ void Table::erase(Version& version) {
     (version.newer != nullptr ? version.newer->older : item.newest) = version.older;
     if (version.older != nullptr) version.older->newer = version.newer;
     if (version.state == VersionState::kPrepared) item.prepared--;
-    if (item.latest == &version) item.latest = nullptr;  // only with the item's end: KT2
+    if (item.latest == &version) item.latest = nullptr;  // KT2: only if the item ends too
     versions--;
     cold_versions--;
     version_pool_.give(&version);
@@ -335,8 +335,8 @@ bool Table::commit(Version& version, Nanoseconds now) {
 
 void Table::publish(Item& item) {
     if (item.slot == Arena::kNowhere) return offer(item);
-    // Prepared versions are among the newest. One that a stalled writer left behind thousands of newer ones
-    // is not looked for: `incomplete` sends who wants it to the server.
+    // Prepared versions are among the newest. The walk does not reach one that a stalled writer left behind
+    // thousands of newer ones; `incomplete` sends readers that need it to the server.
     constexpr uint32_t kWalk = 32;
     SlotView view{.fingerprint = item.hash, .incarnation = item.incarnation, .sequence = ++item.sequence};
     const auto show = [&](Version& version, EntryState state) {
@@ -362,7 +362,7 @@ void Table::publish(Item& item) {
     for (Version* at = item.latest != nullptr ? item.latest->older : nullptr;
          at != nullptr && view.entry_count < kEntries && steps < kWalk; at = at->older, steps++)
         if (at->state == VersionState::kCommitted && !at->is_cold()) show(*at, EntryState::kSuperseded);
-    // A full slot ends where its last entry does: prepared ones, which may be older, are not collected.
+    // The last entry of a full slot is its oldest. Prepared versions, which may be older, are not collected.
     item.shown_from = view.entry_count == kEntries && view.entries.back().state == EntryState::kSuperseded
                           ? view.entries.back().timestamp
                           : Timestamp{};
@@ -373,7 +373,7 @@ void Table::publish(Item& item) {
     copy_to_shared(arena_.at(item.slot), image.data(), image.size());
 }
 
-// In place: remote readers may still look there for what was there before.
+// In place: remote readers may still read the previous contents there.
 void Table::seal(Version& version) {
     version.checksum = checksum_of_record(limits_.epoch, record(version));
     version.sealed = true;

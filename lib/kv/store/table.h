@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys and their versions, in RAM, in the arena and on disk: what the store's transactions work on.
+// Keys and their versions in RAM, in the arena and on disk. The store's transactions work on this table.
 //
 // Invariants
 //  KT1  The versions of an item are linked from newest to oldest timestamp; `latest` is the newest committed
 //       one.
-//  KT2  A committed version other than the latest is in its retirement() (or `pinned`), in the order of
-//       retirement.
-//  KT3  What a slot shows exists: code that changes an item's versions publishes it before the store is left.
+//  KT2  A committed version other than the latest is in `retired`, `retired_alone` or `pinned`; the first two
+//       are in order of retirement.
+//  KT3  What a slot shows exists: code that changes an item's versions publishes it before it leaves the
+//       store.
 //  KT4  A version's record is in a cell of its item's extent, or elsewhere in the arena, or nowhere (cold; on
 //       disk).
 //
-// Thread-safety: none. Ownership: the table owns items and versions; pointers are good until erase().
+// Thread-safety: none. Ownership: the table owns items and versions; pointers are valid until erase().
 #pragma once
 
 #include <array>
@@ -45,7 +46,7 @@ struct Version : ListNode<RetiredTag> {
     Item* item = nullptr;
     Version* older = nullptr;
     Version* newer = nullptr;
-    Version* sibling = nullptr;  // of the same undecided transaction
+    Version* sibling = nullptr;  // in the same undecided transaction
     Timestamp timestamp;
     Timestamp expires;
     uint64_t offset = Arena::kNowhere;
@@ -55,10 +56,10 @@ struct Version : ListNode<RetiredTag> {
     VersionState state = VersionState::kPreparing;
     uint8_t cell = kNoCell;
     bool tombstone = false;
-    bool logged = false;    // the log has a row of it
-    bool spilling = false;  // the row is on its way
-    bool alone = false;     // of a transaction of this partition only (S4)
-    bool sealed = false;    // its record carries the checksum; all that a slot shows do
+    bool logged = false;    // the log has its row
+    bool spilling = false;  // its row is being written
+    bool alone = false;     // its transaction is on this partition only (S4)
+    bool sealed = false;    // its record has its checksum; required if a slot shows it
     bool is_cold() const { return offset == Arena::kNowhere; }
 };
 
@@ -74,16 +75,17 @@ struct Item : ListNode<WarmTag>, ListNode<GraveTag> {
     uint32_t sequence = 0;
     uint32_t prepared = 0;  // versions
     uint32_t warm = 0;      // versions with a record in the arena
-    uint32_t held = 0;      // by undecided transactions with conditions (S13): it is not erased
+    uint32_t held = 0;      // by undecided transactions with conditions (S13); prevents erasure
     std::array<Version*, kInlineCellsMax> cells{};
-    Timestamp collected;   // the newest version that was collected
-    Timestamp shown_from;  // the slot shows no version older than this
+    Timestamp collected;   // the newest collected version
+    Timestamp shown_from;  // the slot shows no older version
     Nanoseconds grave_at{};
     bool referenced = false;
-    bool indexed = false;  // the index has its slot
+    bool indexed = false;  // its slot is in the index
 };
 
-// A tombstone that ends a value, and may have memory of the reserve. That of a key without one only takes it.
+// True for a tombstone that ends a value: it may use reserved memory. A tombstone for a key without value
+// frees nothing.
 inline bool makes_room(const Item& item, bool is_tombstone) {
     return is_tombstone && item.latest != nullptr && !item.latest->tombstone;
 }
@@ -101,38 +103,38 @@ class Table {
     Item& find_or_create(std::string_view key);
     Version* find(const Item& item, Timestamp timestamp) const;
 
-    // A new version of `item`, not visible to anybody. nullptr: no room in the arena. The item must not have
-    // one of that timestamp.
+    // Adds a version to `item`, not visible to readers. nullptr: no room in the arena. The item must not have
+    // a version of that timestamp.
     Version* add(Item& item, const RecordView& record);
-    // Without a record in the arena; the log has it.
+    // The same without a record in the arena; the log has it.
     Version& add_cold(Item& item, const RecordView& record, size_t length);
-    // Removes it with its record, wherever it is linked.
+    // Unlinks the version from all lists and frees its record.
     void erase(Version& version);
     void erase_if_empty(Item& item);
 
     void set_prepared(Version& version);
-    // Returns false when it lost to a newer one.
+    // False: a newer version was committed already.
     bool commit(Version& version, Nanoseconds now);
-    // Shows the item's versions to remote readers (KT3).
+    // Makes the item's versions visible to remote readers (KT3).
     void publish(Item& item);
-    // Gives the item a slot, if it has none and there is something to show and room, and enters it into the
-    // index. Until somebody has asked where a key is, or slots are offered, nobody looks there, and its
-    // writes need no slot, no cell and no checksum.
+    // Gives the item a slot, if it has none, has a version in memory and there is room, and enters it into
+    // the index. Until a reader has requested the address of a key, or slots are offered, its writes need no
+    // slot, cell or checksum.
     void show(Item& item, bool with_cells = true);
-    // Gives slots to items that were here before `offers_slots`; looks at a bounded number of items, and of
-    // bytes of their records. How many got one.
+    // Gives slots to items older than `offers_slots`. Visits a bounded number of items, and of bytes of their
+    // records. Returns how many got one.
     size_t show_more();
 
-    RecordView view(const Version& version) const;  // of a cold one: no value, no metadata
-    Bytes record(const Version& version) const;     // not of a cold one
+    RecordView view(const Version& version) const;  // of a cold version: no value, no metadata
+    Bytes record(const Version& version) const;     // must not be cold
     SlotAddress slot_of(const Item& item) const;
 
-    // Drops the record of a version that the log has; the slot too when it was the last one.
+    // Drops the record of a version that the log has, and the slot if this was the item's last record.
     void cool(Version& version);
-    // The opposite. False: no room.
+    // The reverse. False: no room, or `record` has the wrong size.
     bool warm(Version& version, Bytes record);
 
-    // Only Mutation::kCommitBeforePayload has any.
+    // For Mutation::kCommitBeforePayload only.
     void write_late_records();
 
     Arena& arena() { return arena_; }
@@ -140,14 +142,14 @@ class Table {
     const SlotIndex& index() const { return index_; }
     uint64_t heap_used() const;
 
-    // Owned by the upkeep (upkeep.cc).
+    // Maintained by upkeep.cc.
     List<Version, RetiredTag> retired;
     List<Version, RetiredTag> retired_alone;
     size_t retired_alone_count = 0;
     List<Version, RetiredTag> pinned;
     List<Item, GraveTag> graves;  // items whose latest is a tombstone
     List<Item, WarmTag> warm_items;
-    // A place in the order of expiry; what was there may be gone.
+    // A position in the order of expiry; its version may be gone.
     struct Expiry {
         Timestamp expires;
         const Version* version = nullptr;
@@ -160,7 +162,7 @@ class Table {
         bool operator()(const Version* a, const Expiry& b) const { return of(a) < b; }
         bool operator()(const Expiry& a, const Version* b) const { return a < of(b); }
     };
-    std::set<Version*, BySoonest> expiring;  // latest versions with an end
+    std::set<Version*, BySoonest> expiring;  // latest versions that expire
 
     struct ByKey {
         using is_transparent = void;
@@ -172,8 +174,8 @@ class Table {
 
     uint64_t versions = 0;
     uint64_t cold_versions = 0;
-    // Remote readers find keys by the index: all that have a committed value in memory get slots, unless the
-    // arena is about to be full.
+    // Remote readers find keys by the index. All items with a committed value in memory then get slots,
+    // unless the arena is nearly full.
     bool offers_slots = false;
 
   private:
@@ -205,10 +207,10 @@ class Table {
     Pool<Item> item_pool_;
     HashIndex<Item> items_;
     std::set<Item*, ByKey> ordered_;
-    std::unique_ptr<std::byte[]> scratch_;  // kRecordMax; untouched beyond what records need
+    std::unique_ptr<std::byte[]> scratch_;  // kRecordMax; pages are used only as far as records need
     uint64_t key_bytes_ = 0;
     size_t offered_to_ = 0;      // the bucket of `items_` where show_more() continues
-    uint64_t sealed_bytes_ = 0;  // that seal() has read
+    uint64_t sealed_bytes_ = 0;  // read by seal()
     struct Late {
         uint64_t offset = 0;
         size_t bytes = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prepare, commit, abort, inquire: rule S1 of store.h is decided here.
+// Prepare, commit, abort, inquire: implements rule S1 of store.h.
 #include <algorithm>
 #include <utility>
 
@@ -87,7 +87,7 @@ Answer Store::Parts::wait(Decision& decision, Continuation done) {
 }
 
 void Store::Parts::answer_waiting(Decision& decision, Answer answer) {
-    // A continuation may call the store; and then `waiting` may grow.
+    // A continuation may call the store, which may add to `waiting`.
     std::vector<Continuation> all;
     all.swap(decision.waiting);
     for (Continuation done : all) done.run(done.context, answer);
@@ -105,13 +105,13 @@ Answer Store::Parts::prepare(const Transaction& transaction, bool put, Continuat
             counts.refused_old++;
             return Answer::kTooOld;
         }
-        // Deferred ones have room of their own, and no more than that.
+        // Deferred transactions have a limit of their own, of the same size.
         if (undecided_count - deferred_count >= options.prepared_max ||
             undecided_count / 2 >= options.prepared_max || (log != nullptr && log->is_congested()))
             return Answer::kBusy;
         if (!has_room_to_finish(kind_of(put, transaction.participants.size()))) return Answer::kBusy;
     }
-    // What is committed elsewhere already is not refused any more.
+    // A transaction that is already committed elsewhere is no longer refused.
     if (!early && is_locked_out(transaction)) return Answer::kBusy;
     Answer answer = early ? Answer::kOk : check_conditions(transaction);
     if (answer == Answer::kOk) answer = check_writes(transaction, early);
@@ -126,7 +126,7 @@ Answer Store::Parts::prepare(const Transaction& transaction, bool put, Continuat
     decision->put = put;
     if (answer = insert(transaction, *decision); answer != Answer::kOk) {
         drop(*decision);
-        // An early commit is not forgotten because its prepare is refused now.
+        // An early commit stays remembered although its prepare is refused now.
         if (early) create(transaction.timestamp, DecisionState::kCommitted).early = true;
         return answer;
     }
@@ -149,8 +149,7 @@ Answer Store::Parts::repeat(Decision& decision, bool put, Continuation done) {
     return Answer::kInvalid;
 }
 
-// A put leaves no transaction behind once its decision is forgotten or the server restarted; its versions
-// tell.
+// After its decision is forgotten, or a restart, a put is known only by its versions.
 bool Store::Parts::is_committed_already(const Transaction& transaction) const {
     if (transaction.writes.empty()) return false;
     const Item* item = table.find(transaction.writes.front().key);
@@ -199,7 +198,7 @@ bool Store::Parts::is_locked_out(const Transaction& transaction) const {
                        });
 }
 
-// One that is older than the latest version will never be read as the latest.
+// Only versions newer than the latest matter: an older one is never read as the latest.
 bool Store::Parts::is_undecided(const Item& item) {
     for (const Version* at = item.newest; at != nullptr && at != item.latest; at = at->older)
         if (at->state != VersionState::kCommitted) return true;
@@ -277,7 +276,7 @@ Answer Store::Parts::log_prepare(Decision& decision, Continuation done) {
     return wait(decision, done);
 }
 
-// From here on others may see it (S2).
+// From here on others may see the transaction (S2).
 void Store::Parts::durable(Decision& decision) {
     decision.logging = false;
     decision.state = DecisionState::kPrepared;
@@ -289,7 +288,7 @@ void Store::Parts::durable(Decision& decision) {
     if (commits) commit_now(decision);
 }
 
-// The decision is gone then: its timestamp is among those finished.
+// Destroys the decision; `finished` has its timestamp then.
 void Store::Parts::commit_now(Decision& decision) {
     const Nanoseconds now = clock.now();
     release(decision);
@@ -313,7 +312,7 @@ void Store::Parts::commit_now(Decision& decision) {
         batch.put_transaction({.timestamp = timestamp, .state = LoggedState::kCommitted});
         append(std::move(batch), kNoTimestamp);
     }
-    // Last: those that wait for locks call the store.
+    // Last, because lock waiters call the store.
     if (locks != nullptr) locks->notify();
 }
 
@@ -341,7 +340,7 @@ Answer Store::Parts::commit(Timestamp timestamp) {
     return Answer::kInvalid;
 }
 
-// Records the abort; it is answered when it is as durable as a prepare would be.
+// Records the abort. It is answered when it is as durable as a prepare would be.
 Answer Store::Parts::abort_now(Decision& decision, Continuation done) {
     counts.aborts++;
     decision.logging = false;
@@ -360,7 +359,7 @@ Answer Store::Parts::abort_now(Decision& decision, Continuation done) {
     return wait(decision, done);
 }
 
-// Said of an abort that is on record only: others rely on it.
+// Returned only for a recorded abort, because others rely on it.
 Answer Store::Parts::aborted(Decision& decision, Continuation done) {
     if (decision.logging) return wait(decision, done);
     return decision.failed ? Answer::kIo : Answer::kAborted;
@@ -394,7 +393,7 @@ Answer Store::Parts::abort(Timestamp timestamp, Continuation done) {
     return Answer::kInvalid;
 }
 
-// Whoever was told "prepared" may have committed since.
+// A participant that got "prepared" may have committed since.
 Answer Store::Parts::withdraw(Timestamp timestamp, Continuation done) {
     const Decision* decision = find(timestamp);
     if (decision != nullptr && decision->state == DecisionState::kPrepared && decision->promised)
@@ -422,19 +421,18 @@ Answer Store::Parts::inquire(Timestamp timestamp, Continuation done) {
         }
     }
     if (finished.has(timestamp)) return Answer::kCommitted;
-    if (mutated(Mutation::kTerminationRace)) return Answer::kAborted;  // and a prepare that comes now passes
+    if (mutated(Mutation::kTerminationRace)) return Answer::kAborted;  // a later prepare succeeds
     if (timestamp > floor && !is_forgotten_ahead(timestamp)) return abort_unknown(timestamp, done);
     LoggedTransaction row;
-    if (log_failed) return Answer::kIo;  // and the floor cannot be written either
+    if (log_failed) return Answer::kIo;  // the floor cannot be written either
     if (log == nullptr || options.durability == Durability::kMemory) {
-        // The floor does not refuse a prepare that comes now: the abort on record does.
+        // The floor does not refuse a later prepare; the recorded abort does.
         const Answer given = timestamp > floor ? abort_unknown(timestamp, done) : Answer::kTooOld;
         return given == Answer::kAborted ? Answer::kTooOld : given;
     }
     Result<bool> found = log->find_transaction(timestamp, row);
-    if (!found) return Answer::kIo;  // asked again later
-    // The log has the rows of a day: this one never was, and a prepare that comes now is refused by the
-    // floor.
+    if (!found) return Answer::kIo;  // the inquiry will be repeated
+    // The log keeps rows for a day, and has none for this transaction. The floor refuses a later prepare.
     if (!*found && timestamp > floor) return abort_unknown(timestamp, done);
     if (!*found) return is_recent(timestamp) ? Answer::kAborted : Answer::kTooOld;
     return row.state == LoggedState::kAborted ? Answer::kAborted : Answer::kCommitted;

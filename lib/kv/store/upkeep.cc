@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens between requests: the log's completions, collection by window, expiry, eviction to disk.
+// Work between requests: the log's completions, collection by window, expiry, eviction to disk.
 #include <algorithm>
 
 #include "lib/kv/hlc.h"
@@ -9,14 +9,14 @@
 namespace wss::kv::store {
 namespace {
 
-// Above this share of the arena cold items go to disk; below the second the window is what was asked for
-// again.
+// Above the first share of the arena, items that were not referenced lately go to disk. Below the second the
+// window has its configured length again.
 constexpr uint64_t kEvictAbove_percent = 85;
 constexpr uint64_t kRelaxedBelow_percent = 75;
-constexpr uint64_t kWarmBelow_percent = 90;  // fetched values come back to RAM
+constexpr uint64_t kWarmBelow_percent = 90;  // below it fetched values return to RAM
 constexpr size_t kReliefBudget = 1024;
-constexpr size_t kForgetFactor = 8;  // finished transactions for each unit of other work: they are that cheap
-constexpr size_t kTrashMax = 512;    // changes of one batch
+constexpr size_t kForgetFactor = 8;  // finished transactions per unit of other work, as they are cheap
+constexpr size_t kTrashMax = 512;    // changes in one batch
 
 bool is_above(const Arena& arena, uint64_t percent) {
     return arena.used() / percent > arena.bytes() / 100;
@@ -36,8 +36,7 @@ size_t Store::Parts::poll() noexcept {
     completions.clear();
     completions.swap(fresh_fetches);
     log->poll(completions);
-    // What runs below may append, which changes `waiting` only, and fetch, which changes `fresh_fetches`
-    // only.
+    // Code below may append, which changes only `waiting`, and fetch, which changes only `fresh_fetches`.
     for (LogCompletion& completion : completions) {
         if (!waiting.empty() && waiting.front().ticket == completion.ticket)
             on_appended(completion);
@@ -142,9 +141,9 @@ size_t Store::Parts::collect(size_t budget) {
     return done + collect(table.retired, keep, budget - done);
 }
 
-// The cells of what was written last are in the processor's cache, and the next writes want cells. What has a
-// slot stays for the window: each that goes early has its slot written once more. Twice as many as were
-// written: more are written in a turn of maintain() than it collects.
+// Collects early, because recently written cells are in the processor's cache and the next writes need cells.
+// Versions with a slot stay for the window: each early collection would rewrite their slot. The budget is
+// twice the number of written versions, because more are written per turn of maintain() than it collects.
 void Store::Parts::recycle(size_t written, Nanoseconds now) {
     const Nanoseconds keep = std::min(window, options.window_alone);
     for (size_t budget = 2 * written; budget > 0 && table.retired_alone_count > options.retired_alone_max;
@@ -170,7 +169,7 @@ size_t Store::Parts::collect(List<Version, RetiredTag>& retired, Nanoseconds kee
         Item& item = *version->item;
         item.collected = std::max(item.collected, version->timestamp);
         if (version->logged || version->spilling) trash.remove_version(item.key, version->timestamp);
-        // Of a key that is written often the slot shows none of those that end here.
+        // The slot of a frequently written key does not show the versions that are collected here.
         const bool shown = version->timestamp >= item.shown_from;
         table.erase(*version);
         if (shown) table.publish(item);
@@ -180,7 +179,7 @@ size_t Store::Parts::collect(List<Version, RetiredTag>& retired, Nanoseconds kee
     return done;
 }
 
-// A deleted key is forgotten when nothing can bring back what was deleted: older prepares are refused.
+// A deleted key is forgotten when no older write can return: older prepares are refused.
 size_t Store::Parts::collect_graves(size_t budget) {
     const Nanoseconds now = clock.now();
     size_t done = 0;
@@ -191,7 +190,7 @@ size_t Store::Parts::collect_graves(size_t budget) {
         Version* latest = item->latest;
         if (!latest->tombstone) continue;
         const bool alone = item->newest == latest && latest->older == nullptr;
-        // Who has locked it may write below the floor.
+        // The holder of a lock may write below the floor.
         const bool locked = locks != nullptr && locks->is_exclusive(item->key);
         if (!alone || locked || item->held > 0 || latest->timestamp > floor) {
             item->grave_at = now;
@@ -206,7 +205,8 @@ size_t Store::Parts::collect_graves(size_t budget) {
     return done;
 }
 
-// What cannot expire yet stays where it is: the next turn goes on behind it, and begins anew at the end.
+// A version that cannot expire yet keeps its place. The next turn continues after it, and starts over at the
+// end.
 size_t Store::Parts::expire(Timestamp now, size_t budget) {
     size_t done = 0;
     for (auto at = table.expiring.upper_bound(expired_to); done < budget; done++) {
@@ -222,15 +222,17 @@ size_t Store::Parts::expire(Timestamp now, size_t budget) {
     return done;
 }
 
-// The tombstone that the writer asked for, at the time it asked for. Readers compare `expires` themselves, so
-// that being late is harmless; what has expired is the memory of a full store, hence the reserve (S7).
+// Writes the tombstone that the writer requested, with the requested time. Readers compare `expires`
+// themselves, so a delay is harmless. Expired versions occupy the memory of a full store, hence the reserve
+// (S7).
 bool Store::Parts::expire_one(Version& version) {
     Item& item = *version.item;
-    // A write that is undecided, and as old, would end behind the tombstone: acknowledged, and never read.
+    // An undecided write that is not later than the expiry would end behind the tombstone: acknowledged, but
+    // never read.
     for (const Version* at = item.newest; at != &version; at = at->older)
         if (at->timestamp <= version.expires) return false;
-    // Nor one that is about to come: its timestamp was chosen when it had the lock, and where it writes under
-    // locks nothing is taken back.
+    // The same holds for a write that is about to come: its timestamp was chosen when it got the lock, and
+    // writes under locks are not rolled back.
     if (locks != nullptr && locks->is_exclusive(item.key)) return false;
     if (item.held > 0) return false;
     const RecordView record{.key = item.key, .timestamp = version.expires, .tombstone = true};
@@ -255,8 +257,8 @@ size_t Store::Parts::forget_decisions(size_t budget) {
         if (decision == nullptr || decision->logging || decision->since + options.decision_window > now)
             break;
         if (decision->timestamp.ticks() > latest_now.ticks() && floor.ticks() <= latest_now.ticks()) {
-            // Ahead of this clock: the floor would refuse the writes of clients whose clocks are right. Where
-            // the clock was set back behind the floor it does so already.
+            // Ahead of this clock: raising the floor would refuse writes of clients with right clocks. If the
+            // clock was set back behind the floor, the floor does so already.
             decision->since = now;
             decision->unlink();
             decided.push_back(*decision);
@@ -268,16 +270,17 @@ size_t Store::Parts::forget_decisions(size_t budget) {
     return done;
 }
 
-// Other participants inquire after prepared transactions of several partitions. Where no log has the
-// decision, this memory is the only place that does. What was put at once was prepared nowhere.
+// Other participants inquire about prepared transactions on several partitions. Without a log only this
+// memory has the decision. A put was prepared nowhere.
 Finished::Kind Store::Parts::kind_of(bool put, size_t participants_bytes) const {
     const bool is_shared =
         options.durability == Durability::kMemory && !put && participants_bytes > sizeof(uint16_t);
     return is_shared ? Finished::Kind::kShared : Finished::Kind::kAlone;
 }
 
-// False: it stays. It is ahead of the clock, and the floor does not pass that (as above). Those that are so
-// far ahead that the clock was set back since would stay for as long: they are forgotten without the floor.
+// False: it stays, because it is ahead of the clock, which the floor must not pass (as above). Transactions
+// so far ahead that the clock must have been set back are forgotten without raising the floor; otherwise they
+// would stay that long.
 bool Store::Parts::forget_oldest_finished(Finished::Kind kind) {
     const Finished::Entry oldest = *finished.oldest(kind);
     const Timestamp timestamp = oldest.timestamp;
@@ -309,7 +312,7 @@ bool Store::Parts::has_room_to_finish(Finished::Kind kind) {
     return forget_oldest_finished(kind);
 }
 
-// How many were forgotten; those that were looked at and stay are no work done.
+// Returns how many were forgotten; visited ones that stay do not count.
 size_t Store::Parts::forget_finished(Finished::Kind kind, size_t budget) {
     const Nanoseconds before = clock.now() - keep_finished(kind);
     size_t done = 0;
@@ -359,19 +362,19 @@ void Store::Parts::evict_item(Item& item) {
 }
 
 bool Store::Parts::relieve() {
-    // Only what takes no items away: the caller holds one.
+    // Must not erase items: the caller holds one.
     window = options.window_floor;
     const bool is_for_heap = is_heap_full();
     const uint64_t used = table.arena().used();
-    // Where the arena is full, what was collected helps only if it was in there.
+    // If the arena is full, collection helps only if it freed arena memory.
     if (collect(kReliefBudget) + forget_finished(kForgetFactor * kReliefBudget) > 0 &&
         (is_for_heap || table.arena().used() < used))
         return !is_heap_full();
     return evict(kReliefBudget) + evict(kReliefBudget) > 0 && !is_heap_full();
 }
 
-// Less where memory is short: before it is full. Not of shared ones: the partition that inquires takes for
-// aborted what is not remembered for so long (terminations.h). Writes are refused instead.
+// Shorter when memory is short, before it is full. Shared ones keep their time: an inquiring partition treats
+// a transaction as aborted if it is not remembered that long (terminations.h). Writes are refused instead.
 Nanoseconds Store::Parts::keep_finished(Finished::Kind kind) const {
     const bool is_short = heap_used() > options.heap_limit / 4 * 3;
     return is_short && kind == Finished::Kind::kAlone ? std::min(kFinishedAge, options.decision_window)
@@ -384,7 +387,7 @@ size_t Store::Parts::heap_used() const {
 
 bool Store::Parts::is_heap_full(bool for_tombstone) const {
     const uint64_t used = heap_used();
-    // As in the arena, what makes a full store free again has a reserve.
+    // As in the arena, tombstones have a reserve, because they free a full store.
     return used > options.heap_limit &&
            (!for_tombstone || used - options.heap_limit > options.heap_limit / 16);
 }
@@ -401,7 +404,7 @@ void Store::Parts::flush_trash() {
 void Store::Parts::unpin(Timestamp timestamp) {
     auto at = std::find(pins.begin(), pins.end(), timestamp);
     if (at != pins.end()) pins.erase(at);
-    // They have waited long enough already: in front.
+    // They have waited long enough: put them in front.
     while (Version* version = table.pinned.pop_front()) table.retired.push_front(*version);
 }
 
