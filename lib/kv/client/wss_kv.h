@@ -110,7 +110,7 @@ struct wss_kv_write {
  */
 int wss_kv_put_all(struct wss_kv* kv, const struct wss_kv_write* writes, size_t count, uint64_t ttl_ms,
                    uint64_t* timestamp);
-/* The same without waiting. Copies keys and values. `timestamp` (may be NULL) must stay valid until `done`. */
+/* The same without waiting. Copies keys and values. `timestamp` (may be NULL) must stay until `done`. */
 int wss_kv_submit_put_all(struct wss_kv* kv, const struct wss_kv_write* writes, size_t count, uint64_t ttl_ms,
                           uint64_t* timestamp, wss_kv_done done, void* context);
 

@@ -2,9 +2,9 @@
 // ConnectionPlaces: limits the connections that a partition accepts, in total and of each source, and the
 // time that a connection has to greet.
 //
-// A connection that has not greeted is a stranger. There are few places for strangers
-// (lib/fabric/stranger_places.h), each for kGreetWithin. A source that connects and sends nothing therefore
-// displaces its own connections, and no source can take all places.
+// There are few places for connections that have not greeted (lib/fabric/stranger_places.h), each for
+// kGreetWithin. A source that connects and sends nothing therefore displaces its own connections, and no
+// source can take all places.
 //
 // Thread-safety: none; belongs to the partition's reactor.
 #pragma once

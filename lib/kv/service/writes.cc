@@ -58,7 +58,7 @@ wire::KvStatus Writes::status_of(wire::KvKind kind, bool committing, store::Answ
     }
 }
 
-// --- what is waited for ---
+// --- pending answers ---
 
 Writes::Pending& Writes::expect(Peer& peer, const wire::KvHeader& request, Timestamp timestamp) {
     Pending& pending = pending_.take();
