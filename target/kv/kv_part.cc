@@ -81,7 +81,7 @@ Status KvPart::open_log(Part& part, kv::store::Options& store) {
     rocks.path = directory(part.number);
     rocks.identity = identity(part.number);
     rocks.sync = *durability == kv::store::Durability::kSync;
-    // With durability "memory" the directory takes what does not fit, for this run only.
+    // With durability "memory" the directory holds values that do not fit in memory, for this run only.
     rocks.fresh = *durability == kv::store::Durability::kMemory;
     auto log = kv::store::RocksLog::open(rocks);
     if (!log) return log.status();
@@ -89,7 +89,7 @@ Status KvPart::open_log(Part& part, kv::store::Options& store) {
     return Status::ok();
 }
 
-// A lane for each address; where several partitions have one address each, one for all addresses of a fabric.
+// One lane per address. Several partitions share one lane, so their addresses must be of one fabric.
 Status KvPart::open_lanes() {
     for (const std::string& uri : options_.listen) {
         auto address = fabric::parse_local(uri, kv::kDefaultPort);
@@ -135,7 +135,7 @@ Status KvPart::open() {
     return Status::ok();
 }
 
-// Before the thread runs: nobody else looks.
+// Runs before the thread starts, so there is no concurrent access.
 Status KvPart::listen() {
     for (size_t i = 0; i < wanted_.size(); ++i) {
         const bool several = options_.partitions > 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// KvPart: partitions of the key-value store in a target: a thread, fabrics, and a Service for each.
+// KvPart: partitions of the key-value store in a target: a thread, fabrics, and a Service for each partition.
 //
-// Thread-safety: the daemon's thread. infos_json() asks the partitions' thread and waits.
+// Thread-safety: belongs to the daemon's thread. infos_json() queries the partitions' thread and waits.
 #pragma once
 
 #include <functional>
@@ -19,33 +19,33 @@
 
 namespace wss::kvpart {
 
-// The rules of the options among themselves.
+// Checks the options, also in combination.
 Status check_options(const KvOptions& options);
 
 class KvPart {
   public:
-    // Recovers what the log holds, listens, and serves.
-    // `credentials` are for tls:// addresses, of clients and of other partitions.
+    // Recovers from the log, listens, and serves. `credentials`: for tls:// addresses, of clients and of
+    // other partitions.
     static Result<std::unique_ptr<KvPart>> start(const KvOptions& options,
                                                  const fabric::tls::Credentials& credentials = {});
     // Closes the connections and writes what is queued for the log.
     Status stop(uint32_t seconds);
-    // Without stop(): ends as it is. What was acknowledged is in the log as far as its durability promises.
+    // Without stop() it ends at once. Acknowledged writes are in the log as far as the durability promises.
     ~KvPart();
     KvPart(const KvPart&) = delete;
     KvPart& operator=(const KvPart&) = delete;
 
     // "kv partition 0 of 3 on tcp://127.0.0.1:5557"
     std::string describe() const;
-    // Has `answer` called on the partitions' thread, with why one of them does not serve; "": all do.
+    // Calls `answer` on the partitions' thread with the reason why a partition is not ready; "": all are.
     void ask_ready(std::function<void(std::string)> answer);
-    // As kv::Service says it, of each partition; empty when the thread does not answer.
+    // kv::Service::info_json() of each partition; empty if the thread does not answer in time.
     std::vector<std::string> infos_json();
 
   private:
     KvPart(const KvOptions& options, const fabric::tls::Credentials& credentials)
         : options_(options), credentials_(credentials) {}
-    // A partition that is here.
+    // A partition in this target.
     struct Part {
         uint32_t number = 0;
         std::unique_ptr<kv::store::RocksLog> log;
