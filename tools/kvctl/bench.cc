@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kvctl bench: a YCSB runner. Workloads are YCSB's property files; the report is YCSB's, with what the store
-// adds ([KV], [SERVER], [CHECK] lines). --verify judges every read and write while it runs.
+// kvctl bench: a YCSB runner. Workloads are YCSB's property files. The report is YCSB's, with additional
+// [KV], [SERVER] and [CHECK] lines. --verify checks every read and write while it runs.
 #include <fmt/core.h>
 #include <sys/resource.h>
 
@@ -47,7 +47,7 @@ Result<Properties> collect(const Arguments& arguments) {
     }
     for (const std::string& file : arguments.files) WSS_TRY(properties.read_file(file));
     for (const std::string& property : arguments.properties) WSS_TRY(properties.set(property));
-    // What carries a stamp is one field.
+    // Values with stamps have one field.
     if (arguments.verify) {
         auto plain = WorkloadOptions::from(properties);
         if (!plain) return plain.status();
@@ -86,7 +86,7 @@ double own_cpu_us() {
     return us(usage.ru_utime) + us(usage.ru_stime);
 }
 
-// Partitions of one process report the same process: counted once.
+// Partitions of one process report the same process: count it once.
 Cpu cpu_now(kv::Client& client) {
     Cpu cpu{own_cpu_us(), 0};
     std::map<uint64_t, double> by_process;
@@ -241,7 +241,7 @@ Status Bench::phase(Phase which) {
     return Status::ok();
 }
 
-// Operations of a run may fail, which is measured; but a run reads what the load has written.
+// Failed operations of a run are only counted, but a run needs all records of the load.
 void Bench::judge(Phase which, const kv::ycsb::Measurements& measured) {
     if (measured.failed() == 0) return;
     const bool on_purpose = shared_.mischief.fault_every != 0;
@@ -272,7 +272,7 @@ void Bench::report(Phase, const RunResult& result) {
 
 Status Bench::finish() {
     if (shared_.checker == nullptr) return Status::ok();
-    // Everything that was acknowledged must still be there.
+    // All acknowledged writes must still be there.
     uint64_t count = static_cast<uint64_t>(workload_.insertions().last() + 1);
     Status read = read_everything(shared_, workload_, count, false);
     Status settled = settle_history(shared_);
@@ -297,7 +297,7 @@ void Bench::report_check() {
 }
 
 Status Bench::run() {
-    if (context_.client() == nullptr) return Status::ok();  // said already
+    if (context_.client() == nullptr) return Status::ok();  // reported already
     WSS_TRY(prepare());
     if (arguments_.phase != "run") WSS_TRY(phase(Phase::kLoad));
     if (arguments_.phase == "run" && shared_.checker != nullptr)

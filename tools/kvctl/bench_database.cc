@@ -44,7 +44,7 @@ class StoreDatabase final : public kv::ycsb::Database {
                  std::span<const std::string> values) override;
     Status scan(const std::string& first, uint64_t count, uint64_t& found) override;
     kv::ycsb::Lanes* lanes() override { return lanes_ ? &*lanes_ : nullptr; }
-    // read() without the values: a transaction that is checked and noted.
+    // read() without the values: a transaction that is checked and recorded.
     Status read_items(std::span<const uint64_t> records, std::span<const std::string> keys);
     const kv::GetAll& last_read() const { return get_; }
 
@@ -74,7 +74,7 @@ class StoreDatabase final : public kv::ycsb::Database {
     kv::PutIf put_if_;
     kv::Scan scan_;
     std::vector<uint64_t> distinct_records_, prints_;
-    std::vector<size_t> place_;  // of each key asked for, among the distinct ones
+    std::vector<size_t> place_;  // of each requested key, among the distinct ones
     std::vector<kv::Timestamp> floors_;
     std::vector<ReadItem> judged_;
     std::vector<kv::check::Expected> expected_;
@@ -138,7 +138,7 @@ Status StoreDatabase::read(std::span<const uint64_t> records, std::span<const st
         deleted |= !item.found;
         if (item.found) values[i].assign(item.value);
     }
-    // What the run itself deletes may be missing.
+    // Records may be missing if the run deletes keys.
     if (deleted && shared_.mischief.delete_share == 0)
         return Status(Code::kNotFound, "a record is not there");
     return Status::ok();
@@ -163,7 +163,7 @@ void StoreDatabase::fill_items(std::span<const std::string> keys, std::span<cons
     }
 }
 
-// A client that dies leaves some of its prepares and some of its commits behind: any subset.
+// A dying client has sent any subset of its prepares and commits.
 void StoreDatabase::draw_fault() {
     put_.fault = {};
     if (shared_.mischief.fault_every == 0 || ++writes_ % shared_.mischief.fault_every != 0) return;
@@ -193,7 +193,7 @@ void StoreDatabase::note_write(std::span<const uint64_t> records, Outcome outcom
         checked_->history->write(noted_, outcome == Outcome::kFailed);
 }
 
-// What the write must be later than; without control nothing is promised about that.
+// The write must be later than these; Algorithm::kNone guarantees nothing.
 void StoreDatabase::note_floors() {
     floors_.clear();
     if (checked_ == nullptr || shared_.options.algorithm == kv::Algorithm::kNone) return;
@@ -225,7 +225,7 @@ Status StoreDatabase::write(std::span<const uint64_t> records, std::span<const s
     return put_.status;
 }
 
-// Reads one key and replaces the version that it got: of several that try, one succeeds.
+// Reads one key and replaces the version found. Of several concurrent attempts one succeeds.
 Status StoreDatabase::replace(uint64_t record, const std::string& key, const std::string& value) {
     WSS_TRY(read_items({&record, 1}, {&key, 1}));
     put_if_.key = key;
@@ -256,7 +256,7 @@ Status StoreDatabase::replace(uint64_t record, const std::string& key, const std
     return lost ? Status::ok() : put_if_.status;
 }
 
-// Reads the keys and writes some of them, if none has changed: of several that cross, one succeeds.
+// Reads the keys and writes some of them, if none has changed. Of several that conflict one succeeds.
 Status StoreDatabase::update(std::span<const uint64_t> records, std::span<const std::string> keys,
                              std::span<const std::string> values) {
     WSS_TRY(read_items(records, keys));
@@ -274,7 +274,7 @@ Status StoreDatabase::update(std::span<const uint64_t> records, std::span<const 
     return put_.status;
 }
 
-// A key that is absent may have been there in between.
+// Skips absent keys, because they may have existed in between.
 void StoreDatabase::note_expected() {
     expected_.clear();
     noted_reads_.clear();
@@ -306,8 +306,8 @@ void StoreDatabase::end_update(std::span<const uint64_t> records, const Writer& 
     checked_->history->write_if(noted_reads_, noted_);
 }
 
-// From `first` on in the order of (partition, key); YCSB asks for the records that follow in the order of
-// keys, which a store that spreads keys by their hash has within a partition only.
+// Scans from `first` in the order of (partition, key). YCSB expects the order of keys, which a store that
+// distributes keys by hash has only within a partition.
 Status StoreDatabase::scan(const std::string& first, uint64_t count, uint64_t& found) {
     scan_.prefix = "user";
     scan_.cursor = fmt::format("{}:{}", client_->partition_of(first), first);
@@ -361,12 +361,12 @@ static void note_as_load(BenchShared& shared, const kv::GetAll& read, uint64_t f
     for (size_t i = 0; i < read.items.size(); ++i)
         if (!read.items[i].timestamp.is_none())
             by_timestamp[read.items[i].timestamp.value].push_back({first + i, read.items[i].timestamp.value});
-    // A session of its own for each: nothing is known about their order.
+    // A separate session for each, because their order is unknown.
     for (const auto& [timestamp, items] : by_timestamp) {
         static std::atomic<uint64_t> loads{kv::check::Checker::kSessionsMax};
         kv::check::HistorySession session(*shared.history, loads.fetch_add(1));
         session.write(items);
-        (void)session.flush();  // an error is told by HistoryFile::close()
+        (void)session.flush();  // HistoryFile::close() reports the error
     }
 }
 

@@ -48,7 +48,7 @@ void StoreLanes::begin_write(uint32_t number, std::span<const std::string_view> 
     submit(put, number);
 }
 
-// What one lane asks for leaves before the next lane's request is made: the server works meanwhile.
+// Sends this lane's request before the next lane's request is built, so that the server works meanwhile.
 void StoreLanes::submit(kv::Request& request, uint32_t number) {
     const size_t before = ended_.size();
     client_.submit(request, number);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lanes of kvctl's bench: a LocalClient with several sessions, a transaction under way on each.
+// The lanes of kvctl bench: a LocalClient with several sessions, each with one transaction in flight.
 #pragma once
 
 #include <deque>
@@ -31,7 +31,7 @@ class StoreLanes final : public kv::ycsb::Lanes {
     static void put_done(kv::Request& request) noexcept;
 
     kv::LocalClient& client_;
-    std::deque<Lane> lanes_;  // requests stay where they are
+    std::deque<Lane> lanes_;  // requests have stable addresses
     std::vector<Ended> ended_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every sub-command of kvctl shares: the global options, the connection, the exit status, and how keys,
-// values and answers are printed.
+// Shared by all sub-commands of kvctl: the global options, the connection, the exit status, and the output of
+// keys, values and answers.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -22,12 +22,12 @@ enum Exit : int {
     kFailed = 1,        // the store refused, or something went wrong
     kUsage = 2,         // wrong command line
     kNotReachable = 3,  // a target did not answer
-    kNotFound = 4,      // a key that was asked for is not there
+    kNotFound = 4,      // a requested key is absent
     kCondition = 5,     // the condition of a put does not hold
     kViolation = 6,     // --verify found that isolation was broken
 };
 
-// Of a write that failed, and may have been carried out.
+// For a write that failed but may have been carried out.
 constexpr const char* kUnknownOutcome = "unknown: it becomes visible as a whole, or never";
 
 struct Context {
@@ -39,32 +39,33 @@ struct Context {
     int exit = kDone;
     std::unique_ptr<kv::Client> connection;  // made when first needed
 
-    // The client, or nullptr after having said why there is none.
+    // The client, or nullptr after reporting why there is none.
     kv::Client* client();
-    // Runs the request; false after having said what went wrong.
+    // Runs the request. False after reporting the error.
     bool run(kv::Request& request);
-    void report(const kv::Request& request);  // of one that failed
-    // Prints `status` and remembers the exit status that goes with it. kNotFound is for keys: a file or a
-    // device that is not there is kFailed.
+    void report(const kv::Request& request);  // reports a failed request
+    // Prints `status` and sets the matching exit status. kNotFound is for keys; a missing file or device is
+    // kFailed.
     void fail(const Status& status);
     void fail_with(int status, const std::string& text);
     void print(const Json& answer) const;
 };
 
-// As it is in --raw; else bytes that are not printable are escaped, so that they do no harm to a terminal.
+// The bytes unchanged with --raw. Otherwise unprintable bytes are escaped, so that they cannot harm a
+// terminal.
 std::string shown(const Context& context, std::string_view bytes);
 // "KEY=TIMESTAMP" or "KEY=absent".
 Result<kv::PutAll::Condition> parse_condition(const std::string& text);
-// {"value": text}, or {"value_base64": …} where the bytes are no UTF-8.
+// {"value": text}, or {"value_base64": …} if the bytes are not UTF-8.
 void put_bytes(Json& object, const std::string& name, std::string_view bytes);
 Result<std::string> get_bytes(const Json& object, const std::string& name);
 constexpr const char* kTtlHelp =
     "With a last column: the milliseconds until the key is gone, '-' if it has no end";
-// Milliseconds that are left, of a key that ends; 0: it has ended meanwhile.
+// Milliseconds until a key expires; 0: it has expired meanwhile.
 uint64_t left_ms(kv::Timestamp expires);
-// "\t" and what is left; "-": the key has no end.
+// "\t" and left_ms(), or "-" if the key does not expire.
 std::string ttl_column(kv::Timestamp expires);
-// {"key", "found", "timestamp", "ttl_ms", "value"}; "ttl_ms" of a key that ends.
+// {"key", "found", "timestamp", "ttl_ms", "value"}; "ttl_ms" only if the key expires.
 Json to_json(const kv::GetAll::Item& item);
 
 std::string base64(std::string_view bytes);

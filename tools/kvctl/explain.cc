@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kvctl explain: how a read came by its values. kvctl snapshot. kvctl check.
+// kvctl explain: how a read obtained its values. kvctl snapshot. kvctl check.
 #include <cstdio>
 
 #include "lib/kv/check/history.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kvctl info: what every partition says about itself. kvctl watch-stats: how its counters move.
+// kvctl info: status of every partition. kvctl watch-stats: changes of its counters.
 #include <poll.h>
 
 #include <cstdio>
@@ -10,7 +10,7 @@ namespace wss::kvctl {
 
 namespace {
 
-// One object for each partition; empty after having said why.
+// One object for each partition; empty after reporting an error.
 std::vector<Json> ask_all(Context& context) {
     std::vector<Json> all;
     kv::Client* client = context.client();
@@ -29,7 +29,7 @@ std::vector<Json> ask_all(Context& context) {
     return all;
 }
 
-// Sections as INFO of other stores has them: "# Section" and name:value lines.
+// Sections as in Redis' INFO: "# Section" and name:value lines.
 void print_section(const std::string& title, const Json& object) {
     std::printf("# %s\n", title.c_str());
     for (const auto& [name, value] : object.items())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kvctl: transactions on the key-value store from the command line. Each sub-command is a file of its own.
+// kvctl: transactions on the key-value store from the command line. Each sub-command has its own file.
 #include <algorithm>
 #include <cstdio>
 
@@ -129,7 +129,7 @@ void add_options_of(const CLI::App& app, std::vector<std::string>& names) {
         if (!option->get_lnames().empty()) names.push_back("--" + option->get_lnames().front());
 }
 
-// What to say about the first word that was not understood; empty when all were.
+// A hint about the first word that was not understood; empty if all were.
 std::string hint_at_word(const CLI::App& app) {
     std::vector<std::string> rest = app.remaining(true);
     if (rest.empty()) return {};
@@ -150,7 +150,7 @@ std::string hint_at_word(const CLI::App& app) {
 void execute(Context& context, std::vector<std::string> words) {
     CLI::App app("Transactions on a WSS key-value store", "kvctl");
     describe(app, context);
-    std::reverse(words.begin(), words.end());  // as CLI11 wants them
+    std::reverse(words.begin(), words.end());  // the order that CLI11 needs
     try {
         app.parse(words);
     } catch (const CLI::ParseError& error) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kvctl put: one key, perhaps on a condition. kvctl put-all: several keys as one transaction, perhaps on
-// conditions. kvctl del: keys, as one transaction. kvctl incr: a counter.
+// kvctl put: one key, optionally with a condition. kvctl put-all: several keys as one transaction, optionally
+// with conditions. kvctl del: deletes keys as one transaction. kvctl incr: a counter.
 #include <cstdio>
 
 #include "lib/kv/client/counter.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kvctl scan: keys by prefix. kvctl export and import: all of them, as JSON lines that txn's "put"
-// understands, one key a line; a key that expires has "expires", in milliseconds since 1970.
+// kvctl scan: keys by prefix. kvctl export and import: all of them, as JSON lines that txn's "put" accepts,
+// one key per line. A key that expires has "expires", in milliseconds since 1970.
 #include <cstdio>
 #include <fstream>
 #include <functional>
@@ -15,7 +15,8 @@ namespace {
 
 constexpr uint32_t kPageKeys = 256;
 constexpr uint32_t kImportKeysMax = kv::kItemsMax;
-// Of one transaction. Large values go in many small ones: a partition takes at most kTransactionBytesMax.
+// Limit of one transaction. Large values are written in many small ones: a partition accepts at most
+// kTransactionBytesMax.
 constexpr size_t kImportBytesMax = 4u << 20;
 
 constexpr uint64_t kExpiresMax_ms = (kv::kTicksMax + kv::kTicksEpoch_us) / 1000;
@@ -26,7 +27,7 @@ struct ScanArguments {
     bool values = false, ttl = false;
 };
 
-// Calls `visit` for each row until it says no; false when something went wrong (and was said).
+// Calls `visit` for each row until it returns false. False after reporting an error.
 bool for_each_row(Context& context, kv::Scan& request,
                   const std::function<bool(const kv::Scan::Row&)>& visit) {
     do {
@@ -89,7 +90,7 @@ struct ImportedRow {
     uint64_t expires_ms = 0;  // since 1970; 0: never
 };
 
-// One row of an export; false at what is none.
+// Parses one row of an export.
 Result<ImportedRow> parse_row(const std::string& line) {
     Json row = Json::parse(line, nullptr, false);
     if (!row.is_object()) return Status(Code::kInvalid, "this is no JSON object");
@@ -105,15 +106,15 @@ Result<ImportedRow> parse_row(const std::string& line) {
     return imported;
 }
 
-// 0: never. What expired before the epoch of timestamps has expired at its first moment.
+// 0: never. Times before the epoch of timestamps become its first moment.
 kv::Timestamp moment_of(uint64_t unix_ms) {
     if (unix_ms == 0) return {};
     const uint64_t unix_us = unix_ms * 1000;
     return kv::Timestamp::make(unix_us > kv::kTicksEpoch_us ? unix_us - kv::kTicksEpoch_us : 1, 0);
 }
 
-// Writes rows in transactions of `keys` at most; those of a transaction expire together, at the moment that
-// the export names.
+// Writes rows in transactions of at most `keys` keys. Keys of a transaction expire together, at the time in
+// the export.
 class Importer {
   public:
     Importer(Context& context, uint32_t keys) : context_(context), keys_(keys) {}
@@ -149,7 +150,7 @@ class Importer {
     const uint32_t keys_;
     kv::PutAll request_;
     uint64_t expires_ms_ = 0;
-    size_t bytes_ = 0;  // of the transaction to come
+    size_t bytes_ = 0;  // of the next transaction
     uint64_t written_ = 0, expired_ = 0;
 };
 

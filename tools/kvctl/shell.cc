@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kvctl shell: the same commands, one a line, on one connection; with history and completion of commands and
-// options on a terminal.
+// kvctl shell: the same commands, one per line, on one connection; with history and completion of commands on
+// a terminal.
 #include <histedit.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kHistoryLines = 1000;
 
-// Words by blanks, with 'single' and "double" quotes and \ as in a shell; nothing is expanded.
+// Splits at blanks, with 'single' and "double" quotes and \ as in a shell; nothing is expanded.
 Result<std::vector<std::string>> split(std::string_view line) {
     std::vector<std::string> words;
     char quote = 0;
@@ -44,7 +44,7 @@ Result<std::vector<std::string>> split(std::string_view line) {
     return words;
 }
 
-// False: the shell shall end.
+// False: end the shell.
 bool run_line(Context& context, std::string_view line) {
     auto words = split(line);
     if (!words) {
@@ -109,7 +109,7 @@ class Editor {
     }
     ~Editor() {
         HistEvent event;
-        // The history may hold values: for its owner only.
+        // The history may contain values: only the owner may read it.
         mode_t mask = umask(077);
         if (!path_.empty()) history(history_, &event, H_SAVE, path_.c_str());
         umask(mask);
@@ -142,7 +142,7 @@ void shell(Context& context) {
         }
         return;
     }
-    if (context.client() == nullptr) return;  // better said at once than at the first command
+    if (context.client() == nullptr) return;  // report it now, not at the first command
     std::printf("%u partition%s; 'help' lists the commands, 'exit' ends\n", context.client()->partitions(),
                 context.client()->partitions() == 1 ? "" : "s");
     Editor editor;

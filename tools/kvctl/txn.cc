@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// kvctl txn: transactions from arguments, or from JSON lines of a file or standard input, one transaction a
+// kvctl txn: transactions from arguments, or from JSON lines of a file or standard input, one transaction per
 // line:
 //   {"get": ["a", "b"]}
 //   {"put": {"a": "1", "b": "2"}, "del": ["c"], "ttl_ms": 1000}
-//   {"if": {"a": 5577006791947779410, "b": null}, "put": {"a": "1"}}   only if a is at that timestamp, b
-//   absent
-//   {"put": [{"key_base64": "...", "value_base64": "..."}]}          for bytes that are no text
-// The answer to each is one line. A line that cannot be done is answered by {"error": ...}; the others are
-// done all the same.
+//   {"if": {"a": 5577006791947779410, "b": null}, "put": {"a": "1"}} if a has that timestamp and b is absent
+//   {"put": [{"key_base64": "...", "value_base64": "..."}]}          for bytes that are not text
+// The result of each is one line. A failed line results in {"error": ...}; the other lines are still
+// executed.
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -155,7 +154,7 @@ Result<Transaction> parse_words(const std::vector<std::string>& words) {
     return txn;
 }
 
-// Answers with one object; `error` in it when it did not work.
+// Returns one object; it has `error` if the transaction failed.
 Json run(Context& context, Transaction txn) {
     kv::Client* client = context.client();
     if (client == nullptr) return nullptr;

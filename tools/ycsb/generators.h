@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// YCSB's distributions of record numbers, with a seeded generator in the place of Java's.
+// YCSB's distributions of record numbers, with a seeded generator instead of Java's.
 //
-// A generator belongs to one thread (each thread has its own, over the same parameters); Insertions is shared
-// by all threads. Sources: the classes of the same names in YCSB's core; where YCSB's behaviour surprises
-// (ranges with both ends, the constant of the scrambled zipfian) it is kept and said so.
+// A generator belongs to one thread (each thread has its own, with the same parameters); all threads share
+// Insertions. Sources: the classes of the same names in YCSB's core. Surprising behaviour of YCSB (ranges
+// with both ends, the constant of the scrambled zipfian) is kept and noted.
 #pragma once
 
 #include <atomic>
@@ -25,18 +25,17 @@ class Generator {
     virtual uint64_t next(Random& random) = 0;
 };
 
-// The numbers of the records that exist: inserts take a number, and it counts as existing only when all
-// smaller ones do too (YCSB's AcknowledgedCounterGenerator), so that nobody reads a record that is not there
-// yet.
+// The numbers of the existing records. An insert takes a number, which counts as existing only when all
+// smaller ones do too (YCSB's AcknowledgedCounterGenerator), so that no record is read before it exists.
 class Insertions {
   public:
     static constexpr uint64_t kWindow = 1 << 20;  // numbers taken and not acknowledged
 
     explicit Insertions(uint64_t start) : next_(start), limit_(start - 1), done_(kWindow) {}
     uint64_t take() { return next_.fetch_add(1, std::memory_order_relaxed); }
-    // False: more than kWindow numbers are outstanding, `number` was not noted.
+    // False: more than kWindow numbers are outstanding, and `number` was not recorded.
     bool acknowledge(uint64_t number);
-    // The last number that exists; start - 1 (which may be "-1") when none does.
+    // The last existing number; start - 1, possibly -1, if there is none.
     int64_t last() const { return static_cast<int64_t>(limit_.load(std::memory_order_acquire)); }
 
   private:
@@ -63,8 +62,8 @@ class Zipfian final : public Generator {
     Zipfian(uint64_t first, uint64_t last, double theta = kTheta);
     Zipfian(uint64_t first, uint64_t last, double theta, double zeta_of_count);
     uint64_t next(Random& random) override { return next_of(random, count_); }
-    // Over the first `count` items; growing the count extends the sum, shrinking it is not supported (and has
-    // no effect), as in YCSB.
+    // Draws from the first `count` items. A larger count extends the sum; a smaller one has no effect, as in
+    // YCSB.
     uint64_t next_of(Random& random, uint64_t count);
 
   private:
@@ -77,8 +76,8 @@ class Zipfian final : public Generator {
 // The sum of 1/i^theta for i in (from, to], added to `sum`.
 double zeta(uint64_t from, uint64_t to, double theta, double sum);
 
-// The popular items spread over the range by the hash. YCSB draws from 10^10 + 1 items whatever the range,
-// with the sum precomputed.
+// The popular items, spread over the range by the hash. YCSB draws from 10^10 + 1 items whatever the range,
+// with a precomputed sum.
 class ScrambledZipfian final : public Generator {
   public:
     ScrambledZipfian(uint64_t first, uint64_t last);
@@ -120,7 +119,7 @@ class Exponential final : public Generator {
     const double gamma_;
 };
 
-// One after the other, round and round; threads share the counter.
+// One after the other, cyclic; threads share the counter.
 class Sequential final : public Generator {
   public:
     Sequential(uint64_t first, uint64_t last, std::shared_ptr<std::atomic<uint64_t>> counter)

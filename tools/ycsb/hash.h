@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// YCSB's hash and the names of its records. Both must be exactly YCSB's: a table loaded by one runner is read
+// YCSB's hash and record names. Both must be identical to YCSB's, so that one runner can read a table loaded
 // by another.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace wss::kv::ycsb {
 
-// FNV-1a over the eight octets of `value`, the lowest first, and then Java's Math.abs of the result as a
-// signed number (which leaves the most negative one negative; it is returned as it is).
+// FNV-1a over the eight octets of `value`, lowest first, then Java's Math.abs of the signed result. As in
+// Java, the most negative number stays negative.
 uint64_t fnv_hash(uint64_t value);
 
 // "user" and the hash (or, ordered, the number itself) in at least `padding` digits.

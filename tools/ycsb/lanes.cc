@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that keeps one operation under way on each of its connections. Reads and updates only.
+// A thread with one operation in flight on each of its connections. Reads and updates only.
 #include "tools/ycsb/run_shared.h"
 
 namespace wss::kv::ycsb {
 
 namespace {
 
-// Names of records that are kept, instead of being made for every operation.
+// Limit of cached record names; others are built for every operation.
 constexpr uint64_t kNamesMax = 1u << 20;
-// Every so many operations the others are told: the counter is in one place for all threads.
+// A thread adds to the shared counter once per this many operations, to avoid contention.
 constexpr uint64_t kTellEvery = 64;
 
 class LaneWorker {
@@ -66,7 +66,7 @@ void LaneWorker::begin(uint32_t lane) {
     const bool reads = records_.next_operation() == Operation::kRead;
     records_.next_records(true, numbers_);
     beyond_.clear();
-    beyond_.reserve(numbers_.size());  // views into it stay
+    beyond_.reserve(numbers_.size());  // views into it stay valid
     keys_.clear();
     for (uint64_t number : numbers_) keys_.push_back(name(number));
     const bool counts = shared_.measuring.load(std::memory_order_relaxed);

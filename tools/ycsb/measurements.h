@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Latencies by operation, and the report in YCSB's words.
+// Latencies by operation, and the report in YCSB's format.
 //
-// Recorded in nanoseconds, printed in whole microseconds as YCSB does (to_json() has the nanoseconds).
-// *Intended* latencies begin when an operation was due by the target rate, not when the thread got round to
-// it: what a stalled server costs is then not omitted.
+// Recorded in nanoseconds, printed in whole microseconds as in YCSB (the JSON of kvctl bench has
+// nanoseconds). *Intended* latencies start when an operation was due by the target rate, not when the thread
+// started it, so they include the cost of a stalled server.
 //
-// Thread-safety: none; a thread records into its own, merge() adds them up.
+// Thread-safety: none; each thread records into its own object, and merge() adds them up.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ class Measurements {
     uint64_t operations_ = 0, failed_ = 0;
 };
 
-// YCSB's words: "OK", "NOT_FOUND", "ERROR" …
+// YCSB's names: "OK", "NOT_FOUND", "ERROR" …
 std::string_view return_code(const Status& status);
 
 // "[OVERALL], RunTime(ms), …" and a block per operation.

@@ -55,7 +55,7 @@ void append_utf8(std::string& out, uint32_t character) {
     }
 }
 
-// The character of four hexadecimal digits.
+// Converts four hexadecimal digits to a character.
 Result<uint32_t> unicode(std::string_view digits) {
     uint32_t character = 0;
     auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), character, 16);

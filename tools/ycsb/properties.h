@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Java's property files, as YCSB's workloads are written: `key=value`, `key: value` or `key value`, comments
-// by # or !, a backslash at the end of a line continues it, \t \n \r \f \uXXXX and \<any> inside.
+// Java's property files, the format of YCSB's workloads: `key=value`, `key: value` or `key value`; comments
+// start with # or !; a backslash at the end of a line continues it; escapes \t \n \r \f \uXXXX and \<any>.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace wss::kv::ycsb {
 
 class Properties {
   public:
-    // Adds what the text says; later values replace earlier ones. `name` is for error messages.
+    // Adds the properties in the text; later values replace earlier ones. `name` is for error messages.
     Status read_text(std::string_view text, const std::string& name);
     Status read_file(const std::string& path);
     // "key=value", as of `-p`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the threads of a run share, and the loop of a thread with several connections. For runner.cc and
+// State shared by the threads of a run, and the loop of a thread with several connections. For runner.cc and
 // lanes.cc.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace wss::kv::ycsb {
 
-// What the threads of a run share.
+// State shared by the threads of a run.
 struct Shared {
     Shared(Workload& w, const RunOptions& o) : workload(w), options(o) {}
 
@@ -21,7 +21,7 @@ struct Shared {
     std::atomic<bool> ended{false};      // by time, from outside, or by an error
     std::atomic<bool> measuring{false};  // the warm-up is over
     std::atomic<uint64_t> operations{0};
-    std::mutex mutex;  // protects what follows
+    std::mutex mutex;  // protects the members below
     std::condition_variable changed;
     uint32_t ready = 0, done = 0;
     bool go = false;
@@ -33,7 +33,7 @@ struct Shared {
     }
 };
 
-// Operations on every lane until the run ends; `operations` 0: until it is ended.
+// Runs operations on every lane until the run ends; `operations` 0: until it is ended.
 Measurements run_lanes(Shared& shared, uint32_t number, uint64_t operations, Lanes& lanes);
 
 }  // namespace wss::kv::ycsb

@@ -13,7 +13,7 @@ namespace wss::kv::ycsb {
 
 namespace {
 
-// A thread that sleeps for its rate wakes this often to see whether the run shall end.
+// A thread that sleeps for its rate wakes this often to check whether the run must end.
 constexpr int64_t kNapMax_ns = 50'000'000;
 
 class Worker {
@@ -56,7 +56,7 @@ class Worker {
     WorkloadThread records_;
     const uint64_t operations_;
     uint64_t loaded_ = 0;
-    bool counts_ = false;  // the operation under way: it did not begin in the warm-up
+    bool counts_ = false;  // the current operation did not begin in the warm-up
     std::vector<uint64_t> numbers_;
     std::vector<std::string> keys_, values_;
     std::vector<Part> parts_;  // of a read-modify-write
@@ -85,7 +85,7 @@ Status Worker::write(std::span<const uint64_t> numbers) {
     return database_.write(numbers, keys_, values_);
 }
 
-// One field of several: the record is one value of the store, so it is read first.
+// Changes one field of several: the record is one value of the store, so it is read first.
 Status Worker::changed_values(std::span<const uint64_t> numbers) {
     name_keys(numbers);
     WSS_TRY(database_.read(numbers, keys_, values_));
@@ -108,7 +108,7 @@ Status Worker::insert(uint64_t count) {
     numbers_.clear();
     for (uint64_t i = 0; i < count; ++i) numbers_.push_back(shared_.workload.insertions().take());
     Status written = write(numbers_);
-    // Also when it failed: YCSB acknowledges, or nobody could insert any more.
+    // Also after a failure, as in YCSB; otherwise no thread could insert any more.
     for (uint64_t number : numbers_)
         if (!shared_.workload.insertions().acknowledge(number))
             return Status(Code::kExhausted, "an insert is stuck; too many others wait for it");
@@ -231,7 +231,7 @@ void thread_main(Shared& shared, uint32_t number, uint64_t operations) {
         }
         ++shared.ready;
         shared.changed.notify_all();
-        // Bounded by the time the others' open() takes, which has a limit of its own.
+        // Bounded by the other threads' open(), which has a time limit.
         shared.changed.wait(lock, [&] { return shared.go; });
     }
     if (database) {
@@ -258,7 +258,7 @@ std::string status_line(uint64_t seconds, uint64_t operations, double rate) {
                        now.tv_nsec / 1'000'000, seconds, operations, rate);
 }
 
-// Waits for the threads; ends the warm-up and the run at their times and prints the status line.
+// Waits for the threads, ends the warm-up and the run in time, and prints the status line.
 Nanoseconds watch(Shared& shared, const WorkloadOptions& options) {
     Nanoseconds started = shared.clock.now(), measured = started, told = started;
     uint64_t told_operations = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a workload against a database with threads, as YCSB's client does: load or run phase, a target rate, a
+// Runs a workload against a database with threads, like YCSB's client: load or run phase, a target rate, a
 // warm-up, a status line.
 //
-// One operation is one transaction of `txnlen` records where that is given (Bailis), named READ-TXN,
-// UPDATE-TXN, INSERT-TXN. A read-modify-write is measured as a whole and as its parts. Operations wait for
-// their answers: what is measured is one operation at a time for each thread.
+// With `txnlen` (Bailis) one operation is one transaction of so many records, named READ-TXN, UPDATE-TXN,
+// INSERT-TXN. A read-modify-write is measured as a whole and by its parts. Without lanes operations are
+// synchronous: each thread has one at a time.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@
 namespace wss::kv::ycsb {
 
 // Several operations at a time by one thread, one on each lane (connectionsperthread): as many connections as
-// threads would have, without their switches.
+// with threads, but without their context switches.
 class Lanes {
   public:
     struct Ended {
@@ -31,26 +31,26 @@ class Lanes {
     };
     virtual ~Lanes() = default;
     virtual uint32_t count() const = 0;
-    // The lane has nothing under way. May end within the call; wait() tells.
+    // The lane must be idle. The operation may end within the call; wait() reports it.
     virtual void begin_read(uint32_t lane, std::span<const std::string_view> keys) = 0;
-    // Takes the values' memory.
+    // Moves the values.
     virtual void begin_write(uint32_t lane, std::span<const std::string_view> keys,
                              std::span<std::string> values) = 0;
-    // Until at least one has ended.
+    // Waits until at least one operation has ended.
     virtual void wait(std::vector<Ended>& ended) = 0;
 };
 
-// What a thread does its operations with. Belongs to that thread.
+// The interface to the store under test. Each object belongs to one thread.
 class Database {
   public:
     virtual ~Database() = default;
-    // All records or kNotFound; `values` has one for each key.
+    // Reads all records, or returns kNotFound; `values` gets one for each key.
     virtual Status read(std::span<const uint64_t> records, std::span<const std::string> keys,
                         std::vector<std::string>& values) = 0;
     virtual Status write(std::span<const uint64_t> records, std::span<const std::string> keys,
                          std::span<const std::string> values) = 0;
     virtual Status scan(const std::string& first, uint64_t count, uint64_t& found) = 0;
-    // nullptr: one operation at a time only.
+    // nullptr: only one operation at a time.
     virtual Lanes* lanes() { return nullptr; }
 };
 
@@ -61,7 +61,7 @@ struct RunOptions {
     uint64_t seed = 1;
     // Called in the thread that will use it.
     std::function<Result<std::unique_ptr<Database>>(uint32_t thread)> open;
-    // One line, every status.interval seconds; may be empty.
+    // Gets one line every status.interval seconds; may be empty.
     std::function<void(const std::string& line)> status;
     // Set from outside to end the run early.
     const std::atomic<bool>* stop = nullptr;
@@ -74,7 +74,7 @@ struct RunResult {
     Nanoseconds run_time;  // measured part
 };
 
-// Fails when a thread could not open its database; failing operations are counted, not a failure of the run.
+// Fails if a thread cannot open its database. Failed operations are only counted.
 Result<RunResult> run(Workload& workload, const RunOptions& options);
 
 }  // namespace wss::kv::ycsb

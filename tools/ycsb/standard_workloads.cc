@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// YCSB's core workloads A to F; the same texts are in Documentation/examples/ycsb, as files to start one's
-// own from.
+// YCSB's core workloads A to F. Documentation/examples/ycsb has the same texts as files to start from.
 #include "tools/ycsb/workload.h"
 
 namespace wss::kv::ycsb {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What YCSB's CoreWorkload decides: the next operation, its records, its fields and their bytes.
+// The decisions of YCSB's CoreWorkload: the next operation, its records, its fields and their bytes.
 //
-// Options are read from properties, with YCSB's names and defaults. A Workload is shared by all threads; each
-// thread has a WorkloadThread of its own. `txnlen` is Bailis' extension: one operation is a transaction over
-// that many records, read-only or write-only.
+// Options come from properties, with YCSB's names and defaults. All threads share a Workload; each has a
+// WorkloadThread of its own. `txnlen` is Bailis' extension: one operation is a transaction over that many
+// records, read-only or write-only.
 #pragma once
 
 #include <array>
@@ -49,10 +49,10 @@ struct WorkloadOptions {
     uint32_t txn_length = 1;
     bool transactional = false;  // txnlen was given: operations are named READ-TXN …
     uint32_t threads = 1;
-    uint32_t connections = 1;      // of a thread (connectionsperthread): with one operation under way on each
-    uint64_t target = 0;           // operations per second of all threads; 0: as fast as it goes
+    uint32_t connections = 1;      // per thread (connectionsperthread), each with one operation in flight
+    uint64_t target = 0;           // operations per second of all threads; 0: no limit
     uint64_t seconds_max = 0;      // of the run phase; 0: until all operations are done
-    uint64_t warm_up_seconds = 0;  // operations that are done and not measured
+    uint64_t warm_up_seconds = 0;  // operations that are not measured
     uint64_t status_seconds = 10;
     bool measure_operation = true, measure_intended = false;  // measurement.interval
 
@@ -86,19 +86,19 @@ class WorkloadThread {
     Operation next_operation();
     // The number of an existing record.
     uint64_t next_record();
-    // As many numbers as a transaction has. For reads duplicates are possible (Bailis queues them in a list),
-    // for writes not.
+    // The record numbers of one transaction. Reads may have duplicates (Bailis queues them in a list), writes
+    // must not.
     std::vector<uint64_t> next_records(bool distinct);
     void next_records(bool distinct, std::vector<uint64_t>& numbers);
     uint64_t next_scan_length() { return scan_length_->next(random_); }
-    // The bytes of a whole record. Of one field a record is the field; of more each is preceded by its length
-    // in four octets, the highest first.
+    // The bytes of a whole record. A record of one field is the field. In a record of several fields, each
+    // has a prefix with its length in four octets, highest first.
     std::string record_value(const std::string& key);
-    // Into memory that is there already.
+    // The same, reusing the memory of `record`.
     void record_value(std::string_view key, std::string& record);
     // `record` with one random field replaced.
     Result<std::string> with_one_field_changed(const std::string& key, std::string_view record);
-    // For data integrity: whether `record` is what record_value(key) gives.
+    // For data integrity: whether `record` equals the result of record_value(key).
     bool is_record_of(const std::string& key, std::string_view record);
     Random& random() { return random_; }
 
@@ -107,7 +107,7 @@ class WorkloadThread {
     void append_text(std::string& out, size_t length);
     Workload& workload_;
     Random random_;
-    std::string text_;  // random letters; a value is a piece of it from a random place on
+    std::string text_;  // random letters; a value is a piece of it from a random place
     std::unique_ptr<Generator> records_, field_length_, scan_length_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Properties to WorkloadOptions: a table of the names, then the rules that concern several of them.
+// Converts properties to WorkloadOptions: a table of the names, then the rules that concern several of them.
 #include <fmt/core.h>
 
 #include <functional>
@@ -11,7 +11,7 @@ namespace wss::kv::ycsb {
 
 namespace {
 
-// What a program may ask for; beyond, the request is a typing error.
+// Limits of the options; larger values are typing errors.
 constexpr uint64_t kRecordsMax = uint64_t{1} << 40;
 constexpr uint64_t kRecordBytesMax = 1 << 20;  // a value of the store
 constexpr uint64_t kThreadsMax = 1024, kTxnLengthMax = 128;
