@@ -7,9 +7,8 @@
 
 namespace wss::block {
 
-// A1: volumes that never give anything back halve what is free, one after the other. The last eighth is for
-// those that hold nothing: a block each. The sixteenth before it is for initiators that hold nothing of their
-// volume.
+// A1: each volume that never returns a block halves the free memory. The last eighth is for holders of
+// nothing: a block each. The sixteenth before it is for initiators that hold nothing of their volume.
 static constexpr size_t kVolumeReserve = 8, kNexusReserve = 16;
 
 static size_t reserved(const BufferPool& pool) {
@@ -43,16 +42,16 @@ bool Arena::may_hold(Part part, size_t bytes, const Share& share) const noexcept
     return held == 0 || held + 2 * bytes + reserved(pool(part)) <= pool(part).free_bytes();
 }
 
-// A2: the first block of an initiator on a volume that may have no more.
+// A2: the first block of an initiator on a volume that has reached its limit.
 bool Arena::is_first(Part part, size_t bytes, const Account& account) const noexcept {
     return account.nexus.held(part) == 0 &&
            bytes + pool(part).size() / kVolumeReserve <= pool(part).free_bytes();
 }
 
-// A2, of an initiator on a volume.
+// A2: the limit of an initiator on a volume.
 bool Arena::leaves_enough(Part part, size_t bytes, const Account& account) const noexcept {
     if (account.nexus.held(part) == 0) return true;
-    // What the volume takes makes its share larger and the free part smaller.
+    // A block that the volume takes makes its share larger and the free part smaller: hence half.
     const size_t used = account.volume.held(part) + reserved(pool(part));
     const size_t free = pool(part).free_bytes();
     const size_t room = free > used ? (free - used) / 2 : 0;

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arena: the I/O buffers of one lane, and how volumes and initiators share them.
 //
-// A part is a BufferPool of its own, so that short transfers neither wait behind long ones nor fragment the
-// memory that those need:
+// Each part has its own BufferPool, so that short transfers neither wait behind long ones nor fragment the
+// memory that long ones need:
 //   kSmall   I/O buffers of up to kSmallBuffer bytes
 //   kLarge   longer ones
 //   kAdmin   descriptor tables and long answers of administrative commands
 //
 // Rules
-//  A1  A volume, and an initiator, may hold as much of a part as it leaves free, three sixteenths of the part
-//      not counted. One that holds nothing may take any block that fits. So a single holder gets almost half,
-//      and several get equal shares and leave as much for the next one: storage that is slow or dead, and an
-//      initiator that does not take its data, cannot take the buffers of others.
-//  A2  Of what a volume may hold, an initiator (an I_T_L nexus) may hold kNexusPart times what it leaves to
-//      others: seven eighths if it is alone, and the next one finds an eighth, however slow the first is. An
-//      initiator that holds nothing of the volume may take one block beyond that, of all but an eighth of the
-//      part: however many initiators are slow, the next one proceeds.
-//  An initiator is a name that was proven, or a source where nobody authenticates, with all its sessions.
-//  Commands that must wait do so by FL1 and FL2 (flow.h).
+//  A1  A volume may hold as much of a part as it leaves free; three sixteenths of the part do not count as
+//      free. The same limit applies to each initiator. A holder of nothing may take any block that fits. So
+//      a single holder gets almost half. Several get equal shares and leave as much for the next one. Slow
+//      or dead storage, and an initiator that does not take its data, cannot take the buffers of others.
+//  A2  Of a volume's limit, an initiator (an I_T_L nexus) may hold kNexusPart times what it leaves to others:
+//      seven eighths if it is alone. An eighth is left for the next initiator, however slow the first is. An
+//      initiator that holds nothing of the volume may take one block beyond the volume's limit, as long as an
+//      eighth of the part stays free. So the next initiator proceeds, however many are slow.
+//  An initiator is a proven name, or a source where no authentication is required, with all its sessions.
+//  Commands wait by rules FL1 and FL2 (flow.h).
 //
 // Thread-safety: belongs to its reactor.
 #pragma once
@@ -38,8 +38,9 @@ constexpr Part part_of(size_t bytes) {
     return bytes <= kSmallBuffer ? Part::kSmall : Part::kLarge;
 }
 
-// What a volume, an initiator, or an initiator on a volume holds of an arena. Lives as long as somebody
-// refers to it or a block counts: a fill of the cache gives its buffer back after the volume is gone.
+// The bytes of an arena that a volume, an initiator, or an initiator on a volume holds. Counted references:
+// it lives until the last ShareRef and the last block are gone. A cache fill may return its buffer after the
+// volume was removed.
 class Share {
   public:
     size_t held(Part part) const noexcept { return held_[static_cast<size_t>(part)]; }
@@ -78,7 +79,7 @@ class ShareRef {
     Share* share_ = nullptr;
 };
 
-// On whose account a block is taken.
+// The shares that a block is charged to.
 struct Account {
     Share& volume;
     Share& initiator;
@@ -87,26 +88,26 @@ struct Account {
 
 class Arena {
   public:
-    // `bytes` of I/O buffers in all, at least kArenaMin.
+    // `bytes` of I/O buffers in total, rounded up to at least kArenaMin.
     static Result<std::unique_ptr<Arena>> create(fabric::Fabric& fabric, size_t bytes);
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;
 
-    // nullptr: not now (A1), or others wait (FL2).
+    // Returns nullptr if the limits do not allow a block now (A1, A2), or if other commands wait (FL2).
     std::byte* take(Part part, size_t bytes, const Account& account) noexcept;
     // `bytes` as given to take().
     void give(Part part, std::byte* block, size_t bytes) noexcept;
     void wait(Flow& flow, Request& request) noexcept {
         waiting_[static_cast<size_t>(request.part)].wait(flow, request);
     }
-    // Offers what is free to those who wait: `offer(request, block)` for each that gets some.
-    // `account(request)` says on whose account. Returns how many got some.
+    // Gives free blocks to waiting requests: calls `offer(request, block)` for each request that gets one.
+    // `account(request)` returns the shares to charge. Returns the number of requests served.
     template <typename AccountOf, typename Offer>
     size_t serve(AccountOf&& account, Offer&& offer) noexcept;
 
     BufferPool& pool(Part part) noexcept { return *pools_[static_cast<size_t>(part)]; }
     const BufferPool& pool(Part part) const noexcept { return *pools_[static_cast<size_t>(part)]; }
-    // Of commands that are no volume's.
+    // The share of commands without a volume.
     Share& nobody() noexcept { return *nobody_; }
 
   private:

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Failed proofs, by source and name: a peer that keeps failing is suspended for a time that doubles.
+// Failed proofs, by source and name. A peer that keeps failing is suspended for a time that doubles.
 //
-// While a pair of source and name is suspended, its proofs are refused unseen, right ones too: otherwise the
-// answer would show which guess was right. Other names from that source and that name from other sources are
-// not affected.
+// While a pair of source and name is suspended, its proofs are refused without a check, even correct ones:
+// otherwise the answer would show which guess was correct. Other names from that source, and that name from
+// other sources, are not affected.
 //
-// Of each source kFailedNames names are remembered. The failures of its other names count together, as those
-// of one more name: a suspension neither ends early nor is avoided by failures of many names, and they touch
-// no other source.
+// For each source, kFailedNames names are remembered. The failures of its other names count together, as
+// those of one more name. So failures of many names neither end nor avoid a suspension, and they do not
+// affect other sources.
 //
 // Thread-safety: all methods; a lock per login attempt, none per command.
 #pragma once
@@ -21,27 +21,27 @@
 
 namespace wss::block {
 
-// So many failures in a row cost nothing: an operator who mistypes is not punished.
+// Failures in a row without a suspension: an operator may mistype.
 constexpr uint32_t kAuthFailuresFree = 5;
 constexpr Nanoseconds kSuspensionFirst = from_s(1);
 constexpr Nanoseconds kSuspensionMax = from_s(60);
-// A name without a failure for so long is forgotten. A source is, when all of its names are, or when there
-// are too many and it failed longest ago of those that are not suspended.
+// A name without a failure for this long is forgotten. A source is forgotten when its last failure is this
+// old, or when there are too many sources: then the one whose last failure is oldest, suspended ones last.
 constexpr Nanoseconds kFailureMemory = from_s(600);
 constexpr size_t kFailedNames = 16;
 constexpr size_t kFailedSources = 1024;
 
 class AuthFailures {
   public:
-    // How much longer the pair is suspended; 0: its proof may be checked.
+    // The remaining suspension of the pair; 0: its proof may be checked.
     Nanoseconds suspended(const std::string& source, const std::string& name, Nanoseconds now) const;
     struct Outcome {
         uint32_t failures = 0;  // in a row
-        Nanoseconds suspended;  // 0: not
+        Nanoseconds suspended;  // 0: not suspended
     };
     Outcome failed(const std::string& source, const std::string& name, Nanoseconds now);
     void proven(const std::string& source, const std::string& name);
-    size_t remembered() const;  // names of all sources
+    size_t remembered() const;  // number of names, over all sources
 
   private:
     struct Entry {

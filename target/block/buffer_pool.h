@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // BufferPool: registered, page-aligned data buffers of one reactor and one fabric.
 //
-// One arena, registered once, cut by the buddy method: blocks of 4 KiB · 2^k, naturally aligned, neighbours
-// merged when both are free. All bookkeeping is allocated at the start, so that take() and give() cost a few
-// loads and stores and never fail for any reason but emptiness.
+// A buddy allocator over one region, registered once: blocks of 4 KiB · 2^k, naturally aligned; free
+// neighbours are merged. All bookkeeping is allocated at the start, so take() and give() cost a few loads and
+// stores, and take() fails only when no block is free.
 //
 // Thread-safety: belongs to its reactor.
-// Lifetime: destroyed when every block is back and no fabric operation refers to the arena.
+// Lifetime: destroyed after every block was returned and no fabric operation refers to the memory.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +27,9 @@ class BufferPool {
     BufferPool(const BufferPool&) = delete;
     BufferPool& operator=(const BufferPool&) = delete;
 
-    // A block of at least `bytes` (1 … kBufferMax), nullptr when there is none now.
+    // A block of at least `bytes` (1 … kBufferMax); nullptr if none is free.
     std::byte* take(size_t bytes) noexcept;
-    // What take() takes for `bytes`.
+    // The size of the block that take(bytes) returns.
     static size_t block_bytes(size_t bytes) noexcept { return kPageBytes << order_of(bytes); }
     // `bytes` as given to take().
     void give(std::byte* block, size_t bytes) noexcept;
@@ -51,7 +51,7 @@ class BufferPool {
     void unlink(uint32_t page) noexcept;
 
     std::unique_ptr<fabric::Region> region_;
-    // Of each page that begins a free block: its order and its neighbours in the list of that order.
+    // For each page that begins a free block: the block's order and its neighbours in the list of that order.
     struct Page {
         uint32_t next = kNone, previous = kNone;
         uint8_t free_order = kNotFree;

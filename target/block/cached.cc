@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands for volumes that the cache knows: reads, writes and flushes go through se::Cache; what it does not
-// understand (discards, COMPARE AND WRITE, VERIFY, ...) freezes its part of the volume and goes to real
+// Commands of cached volumes. Reads, writes and flushes go through se::Cache. Commands that the cache does
+// not support (UNMAP, WRITE SAME, COMPARE AND WRITE, VERIFY) freeze their range in the cache and go to real
 // storage.
 //
-// While the cache has a request its state is kStorage. It comes back by need_buffer(), answered() or ended().
+// While the cache owns a request, its state is kStorage. The cache returns it by need_buffer(), answered() or
+// ended().
 #include <algorithm>
 #include <cstring>
 
@@ -31,7 +32,8 @@ bool Channel::take_back(Request& request) noexcept {
 
 // ---- Flush, and what freezes -----------------------------------------------------------------------------
 
-// What this initiator wrote to storage elsewhere and did not flush may be gone: it has to hear of it once.
+// Whether unflushed writes of this initiator to remote storage may be lost. True once per loss, channel and
+// volume: the loss must be reported to the initiator once.
 bool Channel::storage_was_lost(const se::CachedVolume& volume) noexcept {
     const uint64_t loss = volume.remote == nullptr ? 0 : volume.remote->last_loss();
     if (loss <= losses_at_login_) return false;
@@ -53,7 +55,7 @@ void Channel::cached_flush(Request& request) noexcept {
 }
 
 void Channel::cache_failed(Request& request, io::Op op, int error) noexcept {
-    // It waited, and the target ends: the initiator sends it again, to the next one.
+    // The command waited and the target stops: the initiator repeats it to the next target process.
     if (error == EBUSY) {
         request.status = wire::kBusy;
         return respond(request);
@@ -64,7 +66,7 @@ void Channel::cache_failed(Request& request, io::Op op, int error) noexcept {
     storage_failed(request);
 }
 
-// The bytes that the command may change; VERIFY changes none.
+// The range that the command may change; empty for VERIFY.
 static ByteRange frozen_range(const Request& request) {
     if (request.action.kind == Kind::kVerify) return {};
     const uint64_t block = request.unit_block();
@@ -85,7 +87,7 @@ static ByteRange frozen_range(const Request& request) {
     return hull.begin < hull.end ? hull : ByteRange{};
 }
 
-// True: the request waits and comes back by frozen().
+// True: the request waits for the freeze and continues in frozen().
 bool Channel::freeze_first(Request& request) noexcept {
     const Kind kind = request.action.kind;
     const bool strange = kind == Kind::kUnmap || kind == Kind::kWriteSame || kind == Kind::kCompareAndWrite ||
@@ -113,7 +115,7 @@ void Channel::frozen(Request& request, int error) noexcept {
 
 // ---- Reads and writes ------------------------------------------------------------------------------------
 
-// What the command moves, in whole blocks.
+// The bytes that the command moves, in whole blocks.
 static uint32_t cached_length(const Request& request) {
     const uint32_t bytes = request.action.kind == Kind::kWrite
                                ? request.action.data_out_length
@@ -151,7 +153,7 @@ void Channel::begin_cached(Request& request, se::Work& work) noexcept {
     work.offset = request.action.lba * request.unit_block();
     work.length = cached_length(request);
     work.tag = static_cast<uint16_t>(request.command.tag);
-    // An engine moves all of the client's buffer, in one stretch, or none of it.
+    // An engine moves the client's whole buffer, in one contiguous transfer, or none of it.
     if (data.count == 1 && data.length == work.length && terms_.cache()) {
         work.remote = data.descriptor(0);
         work.client = cache_client_;
@@ -184,7 +186,7 @@ void Channel::cached_buffer(Request& request) noexcept {
     cached_data_here(request);
 }
 
-// The buffer is the work's from now on: a fill may outlive the request.
+// The cache command owns the buffer from here on: a fill may outlive the request.
 void Channel::cached_data_here(Request& request) noexcept {
     se::Work& work = *request.work;
     const se::BufferRegions& regions = *lane_.cache_regions(part_of(request.buffer_bytes));
@@ -195,7 +197,8 @@ void Channel::cached_data_here(Request& request) noexcept {
     worker_.service().cache()->buffer_ready(work, request.data, regions);
 }
 
-// The initiator has its credit when the engines answer, which it may use before we hear of that.
+// The initiator gets its credit with the engines' answer, and may use it before the target is notified. So
+// the credit is returned now.
 void Channel::delegated(se::Work& work) noexcept {
     counters_.read_bytes.add(work.length);
     ++credits_;
@@ -211,7 +214,7 @@ void Channel::answered(se::Work& work) noexcept {
 void Channel::ended(se::Work& work, const se::Ending& ending) noexcept {
     Request& request = request_of(work);
     if (!take_back(request)) return;
-    // The initiator gets its credit with our response. It was counted when the read was delegated.
+    // The response of the target returns the credit, which delegated() has counted already: take it back.
     if (work.is_delegated && ending.kind == se::Ending::Kind::kStorageFailed) (void)take_credit();
     if (request.aborted) return respond(request);
     switch (ending.kind) {
@@ -219,7 +222,7 @@ void Channel::ended(se::Work& work, const se::Ending& ending) noexcept {
             request.data = work.buffer;
             if (work.is_write) {
                 request.out_taken = request.action.data_out_length;
-                // Moved by engines.
+                // Engines moved the data.
                 if (work.buffer == nullptr) counters_.written_bytes.add(work.length);
             } else {
                 request.in_given = request.action.data_in_length;
@@ -237,7 +240,7 @@ void Channel::ended(se::Work& work, const se::Ending& ending) noexcept {
         case se::Ending::Kind::kAwait:
             return await_engines(request);
         case se::Ending::Kind::kDoAgain:
-            // The initiator takes its credit with this, which we counted when a read was delegated.
+            // RETRY returns the credit. For a delegated read, delegated() has counted it already.
             if (!work.is_delegated) ++credits_;
             request.state = State::kSending;
             return send_ready(request,
@@ -248,8 +251,8 @@ void Channel::ended(se::Work& work, const se::Ending& ending) noexcept {
 
 // ---- Engines that are away -------------------------------------------------------------------------------
 
-// They have what it asks for. It holds nothing of the cache meanwhile, no range and no buffer, and is begun
-// anew. Its table of descriptors it keeps, and its slot, which is the initiator's.
+// The request waits for the engines that hold its data, and is then started again. It holds no cache command,
+// range or buffer meanwhile, only its descriptor table and its slot, which belongs to the initiator.
 void Channel::await_engines(Request& request) noexcept {
     leave_cache(request);
     end_change(request);
@@ -259,7 +262,8 @@ void Channel::await_engines(Request& request) noexcept {
     look_again(request);
 }
 
-// What the initiator may do can have changed since the command came.
+// The sense data for a command whose initiator lost its access while the command waited; nullopt: it may
+// proceed.
 static std::optional<wire::Sense> forbidden(const Request& request, volume::Permission permission) {
     if (permission == volume::Permission::kNone) return scsi::sense::lun_not_supported();
     const Kind kind = request.action.kind;
@@ -269,8 +273,8 @@ static std::optional<wire::Sense> forbidden(const Request& request, volume::Perm
 }
 
 void Channel::look_again(Request& request) noexcept {
-    if (!running()) return;  // it ends with the channel
-    // The initiator sends it again, over its next channel.
+    if (!running()) return;  // the request ends with the channel
+    // After BUSY the initiator repeats the command, on its next channel.
     if (life_ != Life::kLive) {
         request.status = wire::kBusy;
         return respond(request);
@@ -301,15 +305,15 @@ uint64_t Unit::count() noexcept {
     return count;
 }
 
-// At the end of the request.
+// Thaws the range and ends the cache command of the request, if any.
 void Channel::leave_cache(Request& request) noexcept {
     if (std::exchange(request.froze, false)) worker_.service().cache()->thaw(*request.unit->cached);
     se::Work* work = std::exchange(request.work, nullptr);
     if (work == nullptr) return;
     se::Cache& cache = *worker_.service().cache();
     if (work->state == se::Work::State::kAnswered) return cache.release(*work);
-    // It waited for us: for a buffer, or for the client's data. It may end after this channel, and fences
-    // wait for it.
+    // The cache command waited for a buffer or for the client's data. It may end after this channel, and
+    // fences wait for it.
     work->fences = std::exchange(request.fences, {});
     cache.abandon(*work);
 }
@@ -330,7 +334,7 @@ void Channel::join_cache() noexcept {
 }
 
 void Channel::tell(const wire::CacheEngineNotice& notice) noexcept {
-    // Only the latest word on an engine counts, so there are never more than engines.
+    // Only the latest notice about an engine counts, so there is at most one per engine.
     std::erase_if(notices_, [&](const auto& other) { return other.index == notice.index; });
     notices_.push_back(notice);
     mark_dirty();

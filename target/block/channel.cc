@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A channel's life, and the way of completions and messages into it.
+// The life of a channel, and its handling of completions and messages.
 #include "target/block/channel.h"
 
 #include <algorithm>
@@ -10,13 +10,14 @@
 
 namespace wss::block {
 
-// What a peer can make us log.
+// Limits log lines that a peer can cause.
 static bool may_log(const ChannelRecord& record) {
     static log::SourceLimiter limiter(10);
     return limiter.allow(record.source);
 }
 
-static constexpr uint64_t kReceiveBit = 1;  // of a cookie; others: a Request's address, 0, kShortCookie
+// Cookies of receives have this bit. Others are 0, a constant of request.h, or the address of a Request.
+static constexpr uint64_t kReceiveBit = 1;
 
 static uint32_t send_depth_for(const ChannelTerms& terms) {
     return terms.credits * kSendDepthPerCredit + kSendDepthExtra;
@@ -83,7 +84,7 @@ Status Channel::open(fabric::ConnectRequest& request, std::span<const std::byte>
     if (!connection) return connection.status();
     connection_ = std::move(*connection);
     if (auth_) auth_->bind(connection_->channel_binding());
-    // From here on the connection has a life of its own: it ends by on_closed() or on_refused().
+    // From here on the connection ends only by on_closed() or on_refused().
     if (!post_receives()) return Status::ok();
     if (Status accepted = connection_->accept(accept_data); !accepted) close(accepted.to_string());
     return Status::ok();
@@ -92,17 +93,17 @@ Status Channel::open(fabric::ConnectRequest& request, std::span<const std::byte>
 void Channel::set_life(Life next) noexcept {
     WSS_ASSERT(next > life_, "a channel's life goes forwards");
     life_ = next;
-    // A peer that takes nothing any more does not keep a channel for ever: the session table closes it.
+    // A peer that takes no data cannot keep a channel for ever: the session table closes it after a timeout.
     if (next == Life::kDraining) record_->draining_since_ns = worker_.reactor().now().count;
-    // It ends when its last command has.
+    // The channel ends with its last command, so request coalesced completions now.
     if (next >= Life::kDraining && cache_client_ != nullptr) worker_.service().cache()->hurry();
     if (next != Life::kDraining) return;
-    // What waits for engines has begun nothing; what waits for a limit may end too late.
+    // End the waits for engines and limits now: they may last too long, and these commands have not begun.
     for (uint32_t i = 0; i < slots_; ++i) {
         Request& request = requests_[i];
         if (request.state != State::kAwaiting && request.state != State::kThrottled) continue;
         stop_waiting(request, false);
-        // The initiator sends it again, over its next channel.
+        // After BUSY the initiator repeats the command, on its next channel.
         request.status = wire::kBusy;
         request.state == State::kAwaiting ? look_again(request) : limit_over(request, false);
     }
@@ -144,8 +145,9 @@ void Channel::finish_drain_if_idle() noexcept {
     if (sends_outstanding_ == since_signal_) close(drain_reason_);
 }
 
-// The peer is told, as it may be one whose messages are damaged on their way: its people look at its end
-// first. What it asked for before is finished; what it says after that is dropped, and its receives with it.
+// The peer receives the reason, because its operators search for the fault on their side first (its messages
+// may have been damaged on the way). Commands received before are completed. Later messages are dropped, and
+// their receives are not posted again.
 void Channel::violation(wss_srp_logout_reason reason) noexcept {
     if (life_ == Life::kDraining) return;
     counters_.violations.add();
@@ -232,15 +234,15 @@ void Channel::completion_failed(const fabric::Completion& completion) noexcept {
 }
 
 void Channel::received(Request& request, uint32_t length) noexcept {
-    // A command may overtake the news that the connection is established.
+    // A command may arrive before on_established().
     if (life_ == Life::kConnecting) set_life(Life::kLive);
     if (!running()) return;
     request.iu_length = length;
     if (auth_ != nullptr) return received_auth(request);
     switch (wire::opcode_of({request.iu(), length})) {
         case WSS_SRP_CMD:
-            // While draining commands are no longer begun: the peer will see the connection close and knows
-            // that they were not answered.
+            // A draining channel starts no commands. The peer sees the connection close and knows that they
+            // were not answered.
             return life_ == Life::kLive ? start_command(request) : recycle(request);
         case WSS_SRP_TSK_MGMT:
             return life_ == Life::kLive ? start_task_management(request) : recycle(request);
@@ -285,8 +287,8 @@ void Channel::sent(uint64_t cookie) noexcept {
     if (--request.outstanding == 0 && request.moved == request.to_move) fetched(request);
 }
 
-// Full: the message is dropped. A peer that floods us with keep-alives knows that we are alive, and a
-// notification is a hint that another one of the same queue gives as well.
+// If the queue is full the message is dropped. A peer that floods the target with keep-alives gets enough
+// answers. A notification is only a hint, and those in the queue have the same effect.
 void Channel::send_short(const ShortBytes& message) noexcept {
     if (!running() || short_count_ == kShortQueue) return;
     short_queue_[(short_head_ + short_count_++) % kShortQueue] = message;
@@ -310,7 +312,7 @@ void Channel::probe() noexcept {
     send_short(message);
 }
 
-// A volume that is hidden from the initiator before and after does not exist for it.
+// An initiator is not notified of a volume that is hidden from it before and after the change.
 void Channel::volume_changed(volume::Change change, const volume::OpenVolume& volume) noexcept {
     using Change = volume::Change;
     const uint64_t lun = volume.volume().lun();
@@ -328,10 +330,10 @@ void Channel::volume_changed(volume::Change change, const volume::OpenVolume& vo
         return attentions_.volume_changed(
             change, lun, change == Change::kAdded || change == Change::kRemoved || seen != was_seen,
             worker_.units().luns());
-    // By Change but kLimits. What an access list has become for this initiator it finds out by looking again.
+    // Indexed by Change, without kLimits. 0 for a changed access list: the initiator rescans.
     constexpr uint8_t kEvents[] = {WSS_SRP_NOTIFY_CREATED, WSS_SRP_NOTIFY_DELETED, WSS_SRP_NOTIFY_RESIZED,
                                    WSS_SRP_NOTIFY_READ_ONLY, 0};
-    // One channel of the session speaks for all.
+    // One channel of each session sends the notifications.
     if (record_->speaks.load(std::memory_order_relaxed))
         send_notify(kEvents[static_cast<size_t>(change)], lun);
 }
@@ -342,7 +344,7 @@ void Channel::reservations_changed(const Unit& unit, const volume::Reservations&
         attentions_.reservations_changed(unit.lun(), change, registrant_of(*record_));
 }
 
-// The end of a request, whatever became of it: gives back all it holds (Q2).
+// Ends a request in any state: returns all resources that it holds (Q2).
 void Channel::release(Request& request) noexcept {
     if (request.state == State::kReceiving) return;
     stop_waiting(request, false);
@@ -356,7 +358,7 @@ void Channel::release(Request& request) noexcept {
     if (AbortJob* job = std::exchange(request.abort_job, nullptr)) job->drop();
 }
 
-// ... and posts its receive again.
+// Ends a request and posts its receive again.
 void Channel::recycle(Request& request) noexcept {
     release(request);
     if (!running()) return;

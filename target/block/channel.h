@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Channel: one connection of an initiator. Receives commands, runs them, answers.
+// Channel: one connection of an initiator. Receives commands, executes them, responds.
 //
-// Its slots, send queue and lists are made when it is made; nothing is allocated per command. Messages are
-// built during a reactor's turn and posted together at its end (flush()).
+// Slots, send queue and lists are allocated with the channel; nothing is allocated per command. Messages are
+// built during a turn of the reactor and posted together at its end (flush()).
 //
 //   channel.cc           life: open, close, drain, completions
-//   request_datapath.cc  what a command needs before and after its storage (the states: request.h)
-//   storage.cc           its storage operations
-//   transfer.cc          which work requests move its data and answer it
+//   request_datapath.cc  a command before and after its storage operations (the states: request.h)
+//   storage.cc           storage operations
+//   cached.cc            commands of cached volumes
+//   transfer.cc          the work requests that move data and send responses
 //   task_management.cc   aborts
 //   throttle.cc          limits of volumes
 //   reserve.cc           PERSISTENT RESERVE OUT
 //   channel_auth.cc      authentication, before all of these
 //
 // Life: kConnecting → kLive → kDraining → kClosing → kClosed, only forwards. kDraining (logout, shutdown):
-// commands in flight are finished and answered, new ones are not begun. kClosing: the connection is going
-// down. kClosed: on_closed() was heard; the channel dies when the storage has let go of its last request.
+// commands in flight are completed and answered; new ones are not started. kClosing: the connection is going
+// down. kClosed: on_closed() was called; the channel is destroyed when `busy_` is 0.
 //
-// Credits: what the peer may have outstanding is `credits_`, its view; a command beyond it ends the
+// Credits: `credits_` is the number of commands that the peer may send now. A command beyond it ends the
 // connection.
 //
-// Thread-safety: belongs to its lane's reactor. Others reach it through its ChannelRecord and post().
+// Thread-safety: belongs to its lane's reactor. Other threads reach it through its ChannelRecord and post().
 // Ownership: the lane owns it.
 #pragma once
 
@@ -56,34 +57,35 @@ class Channel final : public fabric::ConnectionHandler,
     Channel(Lane& lane, std::shared_ptr<ChannelRecord> record);
     ~Channel() override;
 
-    // Makes the connection, posts every receive, accepts. On failure the request is rejected by the caller.
+    // Makes the connection, posts every receive, accepts. On failure the caller must reject the request.
     Status open(fabric::ConnectRequest& request, std::span<const std::byte> accept_data);
-    // Ends the connection now. The first reason counts.
+    // Ends the connection now. Later calls have no effect.
     void close(std::string_view why) noexcept;
-    // Finishes what is in flight, then closes.
+    // Completes the commands in flight, then closes.
     void drain(std::string_view why, wss_srp_logout_reason reason = WSS_SRP_LOGOUT_NO_REASON) noexcept;
 
-    // Posts what this turn has built; returns the number of work requests posted.
+    // Posts the work requests of this turn; returns their number.
     size_t flush() noexcept;
-    // What `request` waited for.
+    // `request` gets the resource that it waited for.
     void buffer_offered(Request& request, std::byte* block) noexcept;
     void work_offered(Request& request, se::Work& work) noexcept;
-    // `passed`: else it ends with its status: it waited too long, or its volume or the channel ends.
+    // `passed`: it may begin. Otherwise it ends with its status: it waited too long, or its volume or the
+    // channel ends.
     void limit_over(Request& request, bool passed) noexcept;
     void volume_changed(volume::Change change, const volume::OpenVolume& volume) noexcept;
     void notify_everything() noexcept;
-    // Sends a message that every initiator answers. At most one is unanswered: the caller sees to it.
+    // Sends a message that every initiator answers. The caller ensures that at most one is unanswered.
     void probe() noexcept;
 
-    // Task management: `job` waits for the commands here that it means; then tells its requester.
+    // Task management: `job` waits for the commands of this channel that it concerns.
     void abort_tasks(AbortJob& job) noexcept;
     void tasks_aborted(uint16_t slot) noexcept;
 
-    // Authentication: the session table has taken the channel into a session, or will not.
+    // Authentication: the session table has added the channel to a session, or has refused it.
     void admit() noexcept;
     void refuse_authentication(std::string_view why) noexcept;
 
-    // What the initiator holds of the lane's arena; none before the session has admitted the channel.
+    // The initiator's share of the lane's arena; nullptr until the channel is admitted to a session.
     const std::shared_ptr<InitiatorShare>& share() const noexcept { return share_; }
     NexusShare& nexus_of(const Request& request) noexcept;
     Account account_of(const Request& request) noexcept;
@@ -95,7 +97,8 @@ class Channel final : public fabric::ConnectionHandler,
     // For the range locks.
     void lock_granted(uint16_t slot, uint64_t lock_id) noexcept;
     void hold_lifted(Request& request) noexcept;
-    // `mark(request)` for the changes of the unit that have begun; returns for how many it returned true.
+    // Calls `mark(request)` for each command that has begun to change the unit; returns how many of the calls
+    // returned true.
     template <typename Mark>
     uint32_t mark_changes(const Unit& unit, Mark&& mark) noexcept {
         uint32_t marked = 0;
@@ -107,7 +110,7 @@ class Channel final : public fabric::ConnectionHandler,
         return marked;
     }
     Rights& rights() noexcept { return rights_; }
-    // Initiators that are registered with the unit are notified of what others did.
+    // Queues unit attentions for what other initiators did to the registration or reservation of this one.
     void reservations_changed(const Unit& unit, const volume::Reservations& change) noexcept;
     void reserved(const ReserveJob& job) noexcept;
     void look_again(Request& request) noexcept;
@@ -119,8 +122,8 @@ class Channel final : public fabric::ConnectionHandler,
 
   private:
     enum class Life : uint8_t { kConnecting, kLive, kDraining, kClosing, kClosed };
-    // Fused completions without data that this build() has made: the work request of the first, which becomes
-    // a message when there is a second.
+    // Fused completions without data that this build() has added. They share one work request, which becomes
+    // a batched completion message when there is a second one.
     struct Done {
         fabric::WorkRequest* work = nullptr;
         std::byte* text = nullptr;
@@ -166,7 +169,7 @@ class Channel final : public fabric::ConnectionHandler,
     void end_change(Request& request) noexcept;
     void respond_good(Request& request) noexcept;
     void respond_sense(Request& request, const wire::Sense& sense) noexcept;
-    // `sense`: of CHECK CONDITION.
+    // `sense` is used if `status` is CHECK CONDITION.
     void respond_failure(Request& request, uint8_t status, const wire::Sense& sense) noexcept;
     void respond(Request& request) noexcept;
 
@@ -185,7 +188,7 @@ class Channel final : public fabric::ConnectionHandler,
     void reserve(Request& request) noexcept;
 
     // throttle.cc
-    // False: it waits, or is refused.
+    // False: the request waits, or was refused.
     bool within_limits(Request& request) noexcept;
     void stop_waiting(Request& request, bool place_kept) noexcept;
 
@@ -208,7 +211,7 @@ class Channel final : public fabric::ConnectionHandler,
     void leave_cache(Request& request) noexcept;
     void join_cache() noexcept;
     void build_notice() noexcept;
-    // From storage's or the cache's hands; false: the connection is gone, and so is the request.
+    // Storage or the cache returns the request. False: the connection is gone, and the request was released.
     bool take_back(Request& request) noexcept;
 
     // transfer.cc
@@ -245,7 +248,7 @@ class Channel final : public fabric::ConnectionHandler,
     void send_ready(Request& request, size_t length) noexcept;
 
     // task_management.cc
-    // Of a request that is no command: nothing of it but its slot is used.
+    // Prepares the answer of a request that is no command: only its slot is used.
     void begin_answer(Request& request) noexcept;
     void start_task_management(Request& request) noexcept;
     void abort(Request& victim, AbortJob& job) noexcept;
@@ -263,56 +266,56 @@ class Channel final : public fabric::ConnectionHandler,
     std::unique_ptr<fabric::Region> arena_;
     std::unique_ptr<Request[]> requests_;
     std::unique_ptr<auth::Authenticator>
-        auth_;                         // until the session admits us; nullptr: nothing (more) to prove
+        auth_;                         // until the session admits the channel; nullptr: nothing to prove
     Request* auth_request_ = nullptr;  // carries the result
-    std::unique_ptr<fabric::Connection> connection_;  // dies first: it refers to the memory above
+    std::unique_ptr<fabric::Connection> connection_;  // destroyed first: it refers to the memory above
     uint32_t slots_ = 0;
-    // Of the connection, from on_established() on.
+    // Limits of the connection; set by on_established().
     uint32_t inline_max_ = 0;
-    size_t done_max_ = 0;  // tags in one message; below 2: none, as it could not be inlined
+    size_t done_max_ = 0;  // tags in one batched completion that can be inlined; below 2: none is sent
     uint32_t read_depth_ = 0;
 
     Life life_ = Life::kConnecting;
-    uint32_t busy_ = 0;       // requests that storage or range locks hold
+    uint32_t busy_ = 0;       // requests that storage, the cache, range locks or reservations hold
     uint32_t in_flight_ = 0;  // requests that are not kReceiving
     uint32_t credits_;        // commands the peer may send now
-    uint32_t owed_ = 0;       // credits of requests that got no answer
+    uint32_t owed_ = 0;       // credits of requests that got no answer; returned with the next response
     std::shared_ptr<InitiatorShare> share_;
-    // Where commands wait, by LUN (kBadLun: those of no volume); made when one waits first.
+    // Flows of waiting commands, by LUN (kBadLun: commands without a volume); created on first use.
     std::unordered_map<uint64_t, WaitingFlows> flows_;
     Rights rights_;
-    Attentions attentions_;  // of a peer that is not notified; of reservations in any case
+    Attentions attentions_;  // of reservations; of volumes only if the peer takes no notifications
 
     // The send queue.
-    List<Request> answers_;               // kSending, not wholly built
-    List<Request> fetches_;               // kFetching*, with READs to be built
-    AbortJob* fence_job_ = nullptr;       // waits for the completion of all that was posted
-    bool fence_wanted_ = false;           // ... its WRITE is still to be built
-    AbortJob* next_fence_job_ = nullptr;  // came when that WRITE was built: needs one of its own
+    List<Request> answers_;               // kSending, not yet completely built
+    List<Request> fetches_;               // kFetching*, with READs to build
+    AbortJob* fence_job_ = nullptr;       // waits for the completion of everything posted before its WRITE
+    bool fence_wanted_ = false;           // ... that WRITE is not built yet
+    AbortJob* next_fence_job_ = nullptr;  // arrived after that WRITE was built: needs its own
     uint32_t reads_outstanding_ = 0;
-    uint32_t sends_outstanding_ = 0;  // work requests posted and not known to be complete
-    uint32_t since_signal_ = 0;
-    std::vector<uint16_t> signalled_;  // ring: work requests up to and with each signalled one
+    uint32_t sends_outstanding_ = 0;   // work requests posted and not known to be complete
+    uint32_t since_signal_ = 0;        // work requests since the last signalled one
+    std::vector<uint16_t> signalled_;  // ring: for each signalled work request, how many it completes
     size_t signalled_head_ = 0, signalled_tail_ = 0;
-    // Built, not yet posted.
+    // Work requests built, not yet posted.
     std::array<fabric::WorkRequest, kBatch> batch_;
     std::array<fabric::Segment, kBatch> segments_;
     uint32_t batch_count_ = 0;
-    Done done_;  // of the build() that is going on
+    Done done_;  // of the current build()
     std::vector<fabric::Receive> reposts_;
     std::vector<fabric::Segment> receive_segments_;  // by slot
     std::array<ShortBytes, kShortQueue> short_queue_;
     std::span<ShortBytes> short_posting_;  // registered: payloads of the batch
-    bool short_busy_ = false;  // one that could not be inlined is being sent from short_posting_[0]
+    bool short_busy_ = false;  // a message that was not inlined is being sent from short_posting_[0]
     uint32_t short_head_ = 0, short_count_ = 0;
     se::Client* cache_client_ = nullptr;
-    uint64_t losses_at_login_ = 0;                        // of storage elsewhere
-    std::unordered_map<uint32_t, uint64_t> losses_told_;  // by the cache's number of the volume; rarely any
-    std::deque<wire::CacheEngineNotice> notices_;         // to be sent; no more than there are engines
-    std::span<std::byte> notice_memory_;                  // of the one that is being sent
+    uint64_t losses_at_login_ = 0;                        // of remote storage processes
+    std::unordered_map<uint32_t, uint64_t> losses_told_;  // last loss reported, by the cache's volume number
+    std::deque<wire::CacheEngineNotice> notices_;         // to be sent; at most one per engine
+    std::span<std::byte> notice_memory_;                  // the notice being sent
     bool notice_busy_ = false;
     std::optional<wss_srp_logout_reason>
-        goodbye_;  // kDraining: the peer is still to be told why, by a T_LOGOUT
+        goodbye_;  // kDraining: the reason of a T_LOGOUT that is not sent yet
     std::string_view drain_reason_;
 };
 

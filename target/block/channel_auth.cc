@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Authentication of a channel: until it is through, the channel takes its two messages and nothing else.
+// Authentication of a channel. Until it has ended, the channel accepts only START and PROOF.
 //
 //   START → CHALLENGE      PROOF → session table → admit() → RESULT, and commands may come
 //                                              └→ refuse_authentication() → RESULT with the reason, and the
@@ -45,7 +45,7 @@ void Channel::received_auth(Request& request) noexcept {
         });
 }
 
-// An audit event: one line a failure, in a form that programs can search.
+// Logs an audit event, one line per failure, in a form that programs can search.
 void Channel::proof_failed() noexcept {
     auto outcome = worker_.service().sessions().auth_failures().failed(record_->source, auth_->name(),
                                                                        worker_.reactor().now());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a session and a target count. One writer (the channel's reactor), any reader.
+// Counters of a session and of the target. One writer (the channel's reactor), any number of readers.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace wss::block {
 
 class Counter {
   public:
-    // An increment by the only writer needs no locked instruction.
+    // The only writer needs no locked instruction to increment.
     void add(uint64_t amount = 1) noexcept {
         value_.store(value_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
     }
@@ -25,7 +25,8 @@ class Counter {
     std::atomic<uint64_t> value_{0};
 };
 
-// How long commands took: bucket i counts those below 2^i microseconds, the last one the rest.
+// Latency histogram: bucket i counts commands that took less than 2^i microseconds, and at least 2^(i-1); the
+// last bucket counts the rest.
 constexpr size_t kLatencyBuckets = 24;
 
 struct LatencyTotals {
@@ -86,7 +87,7 @@ struct Counters {
     LatencyCounter read_latency, write_latency;
 };
 
-// A sum of Counters, at rest.
+// A sum of Counters, in plain integers.
 struct CounterTotals {
 #define X(name, meaning) uint64_t name = 0;
     WSS_BLOCK_COUNTERS(X)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flows: commands that wait for a scarce resource: a buffer (arena.h), a command of the cache
+// Flows: commands that wait for a scarce resource: a buffer (arena.h), a cache command
 // (se::Cache::take_work()), or the limits of their volume (throttle.h).
 //
-//  FL1  A command that must wait joins its *flow*: the commands of one channel for one volume. A flow is
-//       served in order. A flow that may take nothing is skipped.
-//  FL2  What is returned is offered to the flows in turn, first to the one that has waited longest. A command
-//       that arrives while flows wait joins behind them.
+//  FL1  A command that must wait joins its *flow*: the waiting commands of one channel for one volume. A flow
+//       is served in order. A flow that may take nothing now is skipped and keeps its place.
+//  FL2  Returned resources are offered to the flows in turn, first to the flow that has waited longest. A
+//       command that arrives while flows wait joins behind them.
 //
 // Thread-safety: belongs to its reactor. Nothing here allocates.
 #pragma once
@@ -19,18 +19,18 @@
 
 namespace wss::block {
 
-// Commands of one channel for one volume that wait for the same.
+// Commands of one channel for one volume that wait for the same resource.
 struct Flow : ListNode<> {
     List<Request> waiting;
 };
 
-// … for the limits of the volume. The one that was sent first is in front.
+// Commands that wait for the limits of the volume. The command that was first sent earliest is in front.
 struct LimitFlow : Flow {
     uint32_t count = 0;
-    ThrottlePlaces places;  // of those that were refused
+    ThrottlePlaces places;  // of refused commands
 };
 
-// … by what they wait for.
+// The flows of one channel for one volume, by resource.
 struct WaitingFlows {
     std::array<Flow, kParts> buffers;
     Flow cache;
@@ -46,19 +46,19 @@ class FlowQueue {
   public:
     bool empty() const noexcept { return flows_.empty(); }
     void wait(Flow& flow, Request& request) noexcept { wait_before(nullptr, flow, request); }
-    // `next`: one that waits in the flow; nullptr: behind all.
+    // Inserts `request` before `next`, which waits in `flow`; nullptr: at the end.
     void wait_before(Request* next, Flow& flow, Request& request) noexcept {
         next == nullptr ? flow.waiting.push_back(request) : flow.waiting.insert(*next, request);
         if (!flow.linked()) flows_.push_back(flow);
     }
-    // `take(request)` gives a pointer to what the request waits for, or nullptr: not now; `offer(request,
-    // pointer)` follows. Returns how many got something.
+    // `take(request)` returns a pointer to the resource for the request, or nullptr: none now. If there is
+    // one, `offer(request, pointer)` follows. Returns the number of requests served.
     template <typename Take, typename Offer>
     size_t serve(Take&& take, Offer&& offer) noexcept {
         size_t served = 0;
         for (bool progress = true; progress && !flows_.empty();) {
             progress = false;
-            // Who gets something goes to the end; who stays keeps its place.
+            // A flow that was served goes to the end; one that was skipped keeps its place.
             List<Flow> passed, lucky;
             while (Flow* flow = flows_.pop_front()) {
                 Request* request = flow->waiting.front();
@@ -84,7 +84,6 @@ class FlowQueue {
     void for_each_flow(Visit&& visit) noexcept {
         flows_.for_each(visit);
     }
-    // Nobody waits any more.
     void clear() noexcept {
         while (flows_.pop_front() != nullptr) {
         }

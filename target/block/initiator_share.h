@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// InitiatorShare: what the channels of an initiator on one lane hold together, in all and of each volume
-// (A2). An initiator is a name that was proven; where nobody authenticates, and names are claims, a source
-// (lib/fabric/sources.h). So a host gets no more by more sessions.
+// InitiatorShare: the resources that the channels of an initiator hold together on one lane, in total and per
+// volume (A2). An initiator is a proven name. Where no authentication is required, names are only claims, and
+// an initiator is a source (lib/fabric/sources.h). So a host gains nothing by more sessions.
 //
 // Thread-safety: belongs to the lane's reactor.
-// Lifetime: its channels share it.
+// Lifetime: shared by its channels.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace wss::block {
 
-// Of an initiator on a volume: an I_T_L nexus.
+// The resources that an initiator holds on a volume: an I_T_L nexus.
 struct NexusShare {
     ShareRef buffers = ShareRef::make();
     se::WorkShareRef works = se::WorkShareRef::make();
@@ -24,15 +24,15 @@ struct NexusShare {
 class InitiatorShare {
   public:
     Share& all() noexcept { return *all_; }
-    // Of commands that are no volume's.
+    // The share of commands without a volume.
     NexusShare& of_no_volume() noexcept { return of_no_volume_; }
-    // Made when it is asked for first.
+    // Created on first use.
     NexusShare& of_volume(uint64_t lun) {
         if (by_lun_.size() <= lun) by_lun_.resize(lun + 1);
         if (by_lun_[lun] == nullptr) by_lun_[lun] = std::make_unique<NexusShare>();
         return *by_lun_[lun];
     }
-    // The volume is removed. What is held of it still counts for the initiator.
+    // The volume was removed. Resources still held for it continue to count for the initiator.
     void forget(uint64_t lun) noexcept {
         if (lun < by_lun_.size()) by_lun_[lun].reset();
     }

@@ -43,7 +43,7 @@ std::optional<Refusal> negotiate(wire::ParseError parsed, const wire::LoginReque
              .imm_data_offset = immediate ? request.imm_data_offset : uint16_t{0},
              .caps = request.extended ? request.caps & grantable(limits, caps) : 0,
              .extended = request.extended};
-    // Engines answer by fused completions, and what is batched is fused completions.
+    // Cache engines complete reads by fused completions, and batched completions replace fused ones.
     if (!terms.fused()) terms.caps &= ~uint32_t{WSS_CAP_CACHE | WSS_CAP_BATCHED_COMPLETION};
     if (terms.caps & WSS_CAP_KEEPALIVE) terms.keepalive_ms = limits.keepalive_ms;
     return std::nullopt;

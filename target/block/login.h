@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Login: what a peer asks for, what it gets, and in words why not.
+// Login negotiation: the terms that a peer requests, the terms that it gets, or the reason of the refusal.
 //
-// Pure: the same bytes and limits give the same answer.
+// Pure: the same bytes and limits give the same result.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ struct LoginLimits {
     uint32_t credits = kCreditsDefault;
     uint32_t keepalive_ms = kKeepaliveDefault_ms;
     uint32_t caps = WSS_CAP_ALL;  // what may be granted
-    bool authenticate = false;    // who does not is refused
+    bool authenticate = false;    // an initiator that does not authenticate is refused
     uint32_t sessions_per_name = kSessionsPerName;
     uint32_t sessions_per_source = kSessionsPerSource;
 };
 
-// What a channel works by. Immutable once granted.
+// The negotiated terms of a channel. Immutable once granted.
 struct ChannelTerms {
     uint32_t credits = 0;
     uint32_t max_it_iu = 0;
@@ -40,17 +40,17 @@ struct ChannelTerms {
     bool authenticate() const { return caps & WSS_CAP_AUTHENTICATE; }
 };
 
-// A receive's memory: the IU, and immediate data on pages of its own.
+// The size of one receive slot: the IU, and immediate data on pages of its own.
 size_t slot_bytes(const ChannelTerms& terms) noexcept;
-// Receives of a channel.
+// The number of receive slots of a channel.
 uint32_t receive_slots(const ChannelTerms& terms) noexcept;
 
 struct Refusal {
     uint32_t reason = WSS_SRP_REJ_UNABLE_TO_ESTABLISH;
-    std::string text;  // reaches the user's terminal
+    std::string text;  // shown on the user's terminal
 };
 
-// nullopt: granted, `terms` is filled.
+// nullopt: granted, and `terms` is set.
 std::optional<Refusal> negotiate(wire::ParseError parsed, const wire::LoginRequest& request,
                                  const LoginLimits& limits, const fabric::Caps& caps, ChannelTerms& terms);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Range locks make COMPARE AND WRITE one atomic step against all other writes, on every reactor, while
-// ordinary writes take no lock.
+// Range locks make COMPARE AND WRITE atomic against all other writes, on every reactor, while ordinary writes
+// take no lock.
 //
-// COMPARE AND WRITE is rare and writes are not, so COMPARE AND WRITE pays. It requests its range from reactor
-// 0. Reactor 0 makes every reactor hold back overlapping writes that have not begun, and report when those
-// that have begun are done. Then it grants the lock. An ordinary write looks at one list of its own reactor,
-// which is empty.
+// COMPARE AND WRITE is rare and writes are not, so COMPARE AND WRITE bears the cost. It requests its range
+// from reactor 0. Reactor 0 makes every reactor hold back overlapping writes that have not begun, and report
+// when overlapping writes that have begun are done. Then it grants the lock. An ordinary write checks one
+// list of its own reactor, which is usually empty.
 //
 //   worker w                 reactor 0                     every worker
 //   acquire(range) --------> queue; no overlap with an
@@ -17,8 +17,8 @@
 //   release(id) -----------> lift(id) -------------------> held writes begin
 //                            grant the next that overlaps
 //
-// Tasks posted from one reactor to another keep their order, so a lift arrives before the next hold. Locks
-// are granted first come, first served, also against earlier ones that still wait: none starves.
+// Tasks posted from one reactor to another keep their order, so a lift arrives before the next hold. A lock
+// waits for every earlier lock that overlaps it, granted or not, so none starves.
 //
 // Thread-safety: belongs to reactor 0.
 #pragma once
@@ -50,8 +50,8 @@ class RangeLocks {
         ByteRange range;
         std::shared_ptr<ChannelRecord> requester;
         uint16_t slot = 0;
-        bool asked = false;       // every worker was told to hold the range
-        size_t workers_left = 0;  // not quiet yet
+        bool asked = false;       // every worker was sent a hold of the range
+        size_t workers_left = 0;  // workers that are not quiet yet
     };
     void ask_next();
     void ask(Lock& lock);

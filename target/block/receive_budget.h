@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReceiveBudget: the memory that channels receive into, over all of a target.
+// ReceiveBudget: the receive memory of all channels of a target.
 //
-// Each credit is a receive buffer of one IU, on registered memory, whether the initiator uses it or not. A
-// channel is granted the credits that a sixty-fourth of what is left of kReceiveBytes pays for: the first
-// ninety get all that they may have, later ones fewer, at least kCreditsFloor. Beyond kReceiveBytesMax there
-// is no room for another channel.
+// Each credit costs a receive buffer of one IU in registered memory, whether the initiator uses it or not. A
+// channel is granted the credits that fit in a sixty-fourth of the remaining part of kReceiveBytes. The first
+// ninety channels get all that they request, later ones fewer, but at least kCreditsFloor. At
+// kReceiveBytesMax there is no room for another channel.
 //
 // Thread-safety: belongs to the session table's reactor.
 #pragma once
@@ -19,12 +19,13 @@ namespace wss::block {
 
 class ReceiveBudget {
   public:
-    // For a channel that asks for these terms.
+    // Whether a channel with these terms fits, with its credits lowered to the floor.
     bool has_room(ChannelTerms terms) const noexcept {
         terms.credits = std::min(terms.credits, kCreditsFloor);
         return granted_ + channel_bytes(terms) <= kReceiveBytesMax;
     }
-    // Lowers the credits of `terms` to what a new channel may have, and counts its memory. There is room.
+    // Lowers the credits of `terms` to the budget of a new channel, and counts its memory.
+    // REQUIRES: has_room(terms).
     void grant(ChannelTerms& terms) noexcept {
         const uint64_t left = kReceiveBytes > granted_ ? kReceiveBytes - granted_ : 0;
         const uint64_t slots = left / kChannelPart / slot_bytes(terms);
@@ -33,7 +34,7 @@ class ReceiveBudget {
         terms.credits = static_cast<uint32_t>(std::clamp<uint64_t>(credits, floor, terms.credits));
         granted_ += channel_bytes(terms);
     }
-    // By the terms that were granted.
+    // `terms`: as granted.
     void give_back(const ChannelTerms& terms) noexcept { granted_ -= channel_bytes(terms); }
     uint64_t granted() const noexcept { return granted_; }
 

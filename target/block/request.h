@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Request: one command on its way through the target, and its life cycle.
+// Request: one command in the target, and its life cycle.
 //
 // A channel has a fixed number of slots (credits + spare). A slot is a Request and a part of the channel's
-// registered receive arena:
+// registered receive memory:
 //
 //        0        256                         4028   4096
 //        +---------+---------------------------+------+---------------- ... -+
@@ -13,20 +13,20 @@
 // The IU is received at 4028, so that immediate data, which begins 68 bytes into it, is page-aligned and goes
 // to storage without a copy.
 //
-// States, and the owner of the request, its buffer and access to the initiator's memory in each
+// States, and in each the owner of the request, of its buffer and of the access to the initiator's memory:
 //   kReceiving      the fabric: its receive is posted or about to be
 //   kWaiting        the channel, while it parses the command; a flow, for a buffer or for the cache
 //   kThrottled      the unit's throttle: the volume has reached its limits
 //   kFetchingTable  the fabric: RDMA READ of the descriptor table
 //   kFetchingData   the fabric: RDMA READs from the initiator into the buffer (or into a RAM volume)
-//   kHeld           the unit: a COMPARE AND WRITE owns blocks that this command would write
+//   kHeld           the unit: a COMPARE AND WRITE has locked blocks that this command would write
 //   kAwaiting       the unit: the data is in cache engines that are away
-//   kLocking        the range locks: a COMPARE AND WRITE that waits for its turn
-//   kReserving      the reservations: a PERSISTENT RESERVE OUT, until it counts on every reactor
-//   kStorage        the volume's queue
-//   kSending        the channel: its answer waits for room in the send queue; then the fabric: posted
-//   kAborting       nobody: task management or PREEMPT AND ABORT, waiting for the tasks it aborts to end;
-//                   authentication, waiting to be admitted
+//   kLocking        the range locks: a COMPARE AND WRITE that waits for its lock
+//   kReserving      the reservations: a PERSISTENT RESERVE OUT, until it is in effect on every reactor
+//   kStorage        the volume's queue, or the cache
+//   kSending        the channel: the answer waits for room in the send queue; then the fabric: posted
+//   kAborting       none: task management or PREEMPT AND ABORT waits for the aborted commands to end; an
+//                   authentication waits to be admitted
 //
 //   [kThrottled] comes before all other waits of a command.
 //   read   kReceiving → [kWaiting] → kStorage → kSending → kReceiving
@@ -35,13 +35,13 @@
 //          immediate data: kReceiving → [kHeld] → kStorage → kSending → kReceiving
 //
 // Invariants
-//  Q1  A slot's receive is posted again when nothing refers to its bytes any more: at once when the answer is
-//      inlined and unsignalled, else when the last signalled work request of the request completed (F2).
+//  Q1  A slot's receive is posted again when nothing refers to its bytes: immediately when the answer is
+//      inlined and unsignalled, otherwise when the request's last signalled work request completes (F2).
 //  Q2  A buffer returns to its pool in exactly one place, Channel::release(), after the fabric and the
 //      storage are done with it.
 //  Q3  An aborted request completes the steps that it has begun, is not answered, and notifies its abort job.
-//  Q4  When the connection has closed, requests with the storage, the range locks or the reservations stay
-//      until those are done; all others are released at once.
+//  Q4  When the connection closes, requests in storage, range locks or reservations stay until those return
+//      them; all others are released immediately.
 #pragma once
 
 #include <cstddef>
@@ -82,15 +82,15 @@ enum class State : uint8_t {
 };
 std::string_view to_string(State state);
 
-// Of the memory that a lane lends to commands (arena.h).
+// The parts of a lane's arena (arena.h).
 enum class Part : uint8_t { kSmall, kLarge, kAdmin };
 constexpr size_t kParts = 3;
 
 // Cookie of a short message that was not inlined (a Request's address is a multiple of 64).
 constexpr uint64_t kShortCookie = 2;
-// ... of the notice of a cache engine.
+// Cookie of a notice about a cache engine.
 constexpr uint64_t kNoticeCookie = 6;
-// ... and of the empty WRITE whose completion says that all before it is complete.
+// Cookie of the empty WRITE whose completion proves that everything posted before it is complete.
 constexpr uint64_t kFenceCookie = 4;
 
 // The parts of a slot, in bytes from its start.
@@ -107,7 +107,7 @@ struct ByteRange {
     bool overlaps(const ByteRange& other) const noexcept { return begin < other.end && other.begin < end; }
 };
 
-struct WriterTag {};  // in a unit's list of writes in flight
+struct WriterTag {};  // tag of a unit's list of writes in flight
 
 struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     // Immutable after the channel is made.
@@ -116,13 +116,13 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     uint16_t index = 0;
 
     State state = State::kReceiving;
-    Nanoseconds received{};     // the turn in which the command came
+    Nanoseconds received{};     // start of the turn in which the command arrived
     bool aborted = false;       // Q3
     bool tell_aborted = false;  // ... by another initiator: ends in TASK ABORTED
     bool is_task_management = false;
     bool locked = false;            // holds a range lock
     uint8_t phase = 0;              // of a command of several storage operations
-    AbortJob* abort_job = nullptr;  // who waits for the end of this one (Q3)
+    AbortJob* abort_job = nullptr;  // waits for the end of this request (Q3)
 
     uint32_t iu_length = 0;
     wire::Command command;
@@ -133,11 +133,11 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     std::byte* data = nullptr;
     uint32_t data_lkey = 0;
     bool data_is_volume = false;  // the memory of a RAM volume: outlives the request
-    uint32_t buffer_bytes = 0;    // of the I/O pool's buffer at `data`; 0: it is none
-    std::byte* admin = nullptr;   // piece of the admin pool: table or a long answer
+    uint32_t buffer_bytes = 0;    // size of the I/O buffer at `data`; 0: `data` is no I/O buffer
+    std::byte* admin = nullptr;   // block of the admin pool: a descriptor table or a long answer
     uint32_t admin_bytes = 0;
-    uint32_t wanted_bytes = 0;  // kWaiting: what it waits for
-    Part part = Part::kSmall;   // ... and of which part of the arena
+    uint32_t wanted_bytes = 0;  // kWaiting: size of the buffer that it waits for
+    Part part = Part::kSmall;   // ... and the part of the arena
 
     // Data movement: `moved` of `to_move` bytes are covered by work requests built so far.
     const wire::DataBuffer* remote = nullptr;
@@ -152,27 +152,27 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     // The answer.
     uint8_t status = 0;
     uint8_t task_status = 0;
-    uint16_t ready_bytes = 0;  // the answer is in the slot, so long, and is no SRP_RSP (authentication)
+    uint16_t ready_bytes = 0;  // length of a complete answer in the slot that is no SRP_RSP; 0: none
     bool has_sense = false;
-    bool answer_waits = false;  // its text was not inlined: the slot is needed until it completed
-    uint32_t in_given = 0;      // bytes that the command gives, whether they fit or not
-    uint32_t out_taken = 0;     // bytes taken of the data-out buffer
+    bool answer_waits = false;  // the answer was not inlined: the slot is in use until it completes
+    uint32_t in_given = 0;      // bytes of data-in, whether they fit in the initiator's buffer or not
+    uint32_t out_taken = 0;     // bytes taken from the data-out buffer
     wire::Sense sense;
 
-    uint64_t progress = 0;  // bytes (or ranges, for UNMAP) done of a command of several operations
+    uint64_t progress = 0;  // bytes (for UNMAP: ranges) done of a command of several operations
     uint64_t lock_id = 0;
-    ByteRange range;              // of the volume, that it changes
-    bool beyond = false;          // … and a shrink waits for it
-    volume::FencedWrites fences;  // … and these do: no further step of it begins
+    ByteRange range;              // of the volume, which the command changes
+    bool beyond = false;          // a shrink waits for it
+    volume::FencedWrites fences;  // fences wait for it: no further step of it begins
     // kThrottled
     LimitFlow* limit_flow = nullptr;
     Nanoseconds throttled_since{};
-    Nanoseconds first_sent{};  // when it came first: it may have been refused since
+    Nanoseconds first_sent{};  // when it first arrived: it may have been refused and repeated since
     uint64_t throttled_bytes = 0;
-    bool is_charged = false;   // … and has passed
-    se::Work* work = nullptr;  // in the cache
-    bool waited = false;       // for engines of it, once
-    bool froze = false;        // the cache's part of the volume, until the end of the command
+    bool is_charged = false;   // has passed the limits
+    se::Work* work = nullptr;  // its cache command
+    bool waited = false;       // has waited for cache engines
+    bool froze = false;        // froze its range of the cached volume, until the end of the command
     io::Request io;
 
     std::byte* iu() const { return slot + kSlotIu; }

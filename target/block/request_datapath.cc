@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A command, from its IU to its answer, except its storage operations (storage.cc) and the movement of its
-// data (transfer.cc). The states are told in request.h.
+// A command from its IU to its answer, except its storage operations (storage.cc) and the movement of its
+// data (transfer.cc). For the states see request.h.
 //
 //   start_command   parse, find the unit, interpret
 //   dispatch        by kind of action
-//   prepare         descriptor table, then buffer, then data-out: each step may wait, and goes on by the next
-//   data_ready      everything is here: storage, through begin_change() for what writes
+//   prepare         descriptor table, then buffer, then data-out: each step may wait, then calls the next
+//   data_ready      all data is here: storage; commands that write go through begin_change()
 //   respond_*       the answer
 #include <algorithm>
 #include <cstring>
@@ -63,7 +63,7 @@ void Channel::start_command(Request& request) noexcept {
     interpret(request);
 }
 
-// Of what a slot's own room is too small for: REPORT LUNS of many volumes. 0: fits.
+// The size of an answer that does not fit in a slot: REPORT LUNS of many volumes. 0: it fits.
 static uint32_t long_answer(const wire::Command& command, size_t luns) {
     if (wire::get8(command.cdb.data()) != wire::kReportLuns) return 0;
     size_t bytes = 8 + 8 * luns;
@@ -78,7 +78,7 @@ Unit* Channel::find_unit(uint64_t lun) noexcept {
 
 void Channel::interpret(Request& request) noexcept {
     static const scsi::Device kAbsent{.present = false};
-    // Nothing else looks at them.
+    // Only REPORT LUNS uses the list.
     const bool lists_units = wire::get8(request.command.cdb.data()) == wire::kReportLuns;
     auto luns = lists_units ? rights_.visible(worker_.units()) : worker_.units().luns();
     uint32_t room = long_answer(request.command, luns.size());
@@ -102,7 +102,7 @@ void Channel::interpret(Request& request) noexcept {
     dispatch(request);
 }
 
-// Whether the command takes data of the initiator that is not inside the IU.
+// Whether the command has data-out that is not inside the IU.
 static bool fetches_data(const Request& request) {
     return request.action.data_out_length > 0 &&
            request.command.out.kind != wire::DataBuffer::Kind::kImmediate;
@@ -141,15 +141,15 @@ void Channel::prepare(Request& request) noexcept {
     const wire::DataBuffer& out = request.command.out;
     const wire::DataBuffer& in = request.command.in;
     if (!out.partial && !in.partial) return with_table(request);
-    // No command has data both ways, so one table is all that makes sense; and a request has room for one
-    // piece of the admin pool, so a long answer with a partial table is refused as well.
+    // No command has data in both directions, so two tables make no sense. A request can hold one block of
+    // the admin pool, so a long answer with a partial table is refused as well.
     const uint32_t length = out.partial ? out.table.length : in.table.length;
     if ((out.partial && in.partial) || request.admin_bytes > 0 || length == 0 || length > kBufferMax)
         return respond_sense(request, scsi::sense::wrong_data_buffer());
     if (obtain(request, length, Part::kAdmin)) begin_table_fetch(request);
 }
 
-// The room for its data that the command needs from the pool.
+// The size of the I/O buffer that the command needs; 0: none.
 static uint32_t buffer_needed(const Request& request, bool is_cached) {
     const scsi::Action& action = request.action;
     const bool immediate = request.command.out.kind == wire::DataBuffer::Kind::kImmediate;
@@ -195,7 +195,7 @@ NexusShare& Channel::nexus_of(const Request& request) noexcept {
     return request.unit != nullptr ? share_->of_volume(request.unit->lun()) : share_->of_no_volume();
 }
 
-// Takes a block of the arena, or waits for one: then the request goes on by buffer_offered().
+// Takes a block of the arena. False: the request waits for one and continues in buffer_offered().
 bool Channel::obtain(Request& request, uint32_t bytes, Part part) noexcept {
     request.wanted_bytes = bytes;
     request.part = part;
@@ -239,7 +239,7 @@ void Channel::buffer_offered(Request& request, std::byte* block) noexcept {
     if (!running()) return release(request);
     if (request.work != nullptr) return cached_buffer(request);
     if (request.part != Part::kAdmin) return with_buffer(request);
-    // Before interpret() the action is still the one that reset() left.
+    // The action is still that of reset(): the request waited for the buffer inside interpret().
     if (request.action.kind == Kind::kFail) return interpret(request);
     begin_table_fetch(request);
 }
@@ -249,7 +249,7 @@ void Channel::with_buffer(Request& request) noexcept {
         return begin_change(request);
     if (fetches_data(request))
         return begin_fetch(request, request.data, request.data_lkey, request.action.data_out_length);
-    // Immediate data: a write takes it from where it is; who needs room behind it has a buffer to copy it to.
+    // Immediate data: a write uses it in place. Commands that need space behind it have a buffer: copy it.
     if (request.action.data_out_length > 0) {
         counters_.immediate.add();
         counters_.written_bytes.add(request.action.data_out_length);
@@ -308,10 +308,10 @@ static ByteRange range_of(const Request& request) {
     uint64_t block = request.unit_block();
     if (request.action.kind != Kind::kUnmap)
         return {request.action.lba * block, (request.action.lba + request.action.blocks) * block};
-    return {0, UINT64_MAX};  // a list of ranges: rare enough to be treated as everything
+    return {0, UINT64_MAX};  // UNMAP has a list of ranges: it is rare, so it counts as the whole volume
 }
 
-// What changes the volume begins here, unless a COMPARE AND WRITE holds the blocks.
+// Begins a command that changes the volume, unless a COMPARE AND WRITE holds the blocks.
 void Channel::begin_change(Request& request) noexcept {
     if (request.aborted || !running()) return respond(request);
     request.range = range_of(request);
@@ -352,14 +352,14 @@ void Channel::lock_granted(uint16_t slot, uint64_t lock_id) noexcept {
 void Channel::change(Request& request) noexcept {
     const scsi::Action& action = request.action;
     const uint64_t size = request.unit->open->volume().size();
-    // It was admitted before the volume became smaller.
+    // The command was checked before the volume shrank ...
     if (action.kind != Kind::kUnmap && request.range.end > size)
         return respond_sense(
             request, scsi::sense::lba_out_of_range(std::max(action.lba, size / request.unit_block())));
-    // … or before its initiator was forbidden to write.
+    // ... or before its initiator lost the right to write.
     if (!rights_.may_write(*request.unit))
         return respond_failure(request, rights_.refusal(*request.unit), scsi::sense::write_protected());
-    // Behind the range lock: who has it may wait for a write that the freeze keeps.
+    // Freeze only after taking the range lock: its holder may wait for a write that the freeze blocks.
     if (is_cached(request) && freeze_first(request)) return;
     switch (action.kind) {
         case Kind::kUnmap:

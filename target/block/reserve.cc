@@ -33,7 +33,7 @@ void ReserveJob::install(const std::shared_ptr<ReserveJob>& job) {
 
 void ReserveJob::report(const std::shared_ptr<ReserveJob>& job) {
     job->service.worker(job->requester->worker).reactor().post([job] {
-        // A request that waits for its end keeps its channel alive.
+        // The channel lives as long as its request waits for the job.
         WSS_ASSERT(job->requester->channel != nullptr, "the channel waits for its request");
         job->requester->channel->reserved(*job);
     });
@@ -53,7 +53,7 @@ void Channel::reserve(Request& request) noexcept {
     if (!scsi::parse_reserve_out(request.command.cdb, {request.data, request.action.data_out_length},
                                  unit.device, job->order, sense))
         return respond_sense(request, sense);
-    // Who may only look must not shut out others.
+    // An initiator with read-only access must not exclude others.
     if (rights_.permission(unit) != volume::Permission::kWrite)
         return respond_sense(request, scsi::sense::write_protected());
     request.state = State::kReserving;
@@ -65,7 +65,7 @@ void Channel::reserved(const ReserveJob& job) noexcept {
     Request& request = requests_[job.slot];
     WSS_ASSERT(request.state == State::kReserving, "a reservation is reported to who waits for it");
     --busy_;
-    // It was deleted meanwhile, and was forgotten before.
+    // The volume was deleted meanwhile, so this change came after forget().
     if (request.unit->removed && !request.unit->open->reopening())
         worker_.service().reservations().forget(job.wwid);
     if (!running()) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A PERSISTENT RESERVE OUT on its way.
+// ReserveJob: a PERSISTENT RESERVE OUT in progress.
 //
 //   channel                    book                     every worker
-//   begin() ---------------->  decide, keep
-//                              done ------------------> install() what the book has now: commands that come
-//                                                       are checked by that, writes that have not begun do
-//                                                       not begin; those that have hold the fence
+//   begin() ---------------->  decide, store
+//                              done ------------------> install() the book's state: new commands are checked
+//                                                       against it; forbidden writes that have not begun do
+//                                                       not begin; those that have begun hold the fence
 //   Channel::reserved() <------------------------------ all have installed it, no write holds the fence
-//   PREEMPT AND ABORT: abort what the victims have outstanding, then answer
+//   PREEMPT AND ABORT: abort the outstanding commands of the victims, then answer
 //
 // Thread-safety: passed from thread to thread.
 #pragma once
@@ -33,7 +33,7 @@ struct ReserveJob {
     Status status = {};
     volume::ReservationBook::Shared now = {};
 
-    // `lasts`: the volume has its identity after a restart.
+    // `lasts`: the volume keeps its identity over a restart.
     static void begin(std::shared_ptr<ReserveJob> job, bool lasts);
 
   private:

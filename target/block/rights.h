@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rights: what the initiator of a channel may do with each unit, by access lists and persistent reservations.
-// Each is looked up for the first command of the initiator to the unit, and again after a change.
+// Rights: the access of a channel's initiator to each unit, by access lists and persistent reservations. Both
+// are looked up for the first command to the unit, and again after a change.
 //
 // Thread-safety: belongs to the channel's reactor.
 #pragma once
@@ -21,17 +21,17 @@ class Rights {
     explicit Rights(const ChannelRecord& record) : record_(record) {}
 
     volume::Permission permission(const Unit& unit) noexcept;
-    // By reservations of others. One load while there is none.
+    // The restriction by reservations of other initiators. Costs one load while there is none.
     scsi::Restriction restriction(const Unit& unit) noexcept {
         return unit.reservations == nullptr ? scsi::Restriction::kNone : find_restriction(unit);
     }
     bool may_write(const Unit& unit) noexcept;
-    // The status of a write that it may not make.
+    // The status of a write that the initiator may not make.
     uint8_t refusal(const Unit& unit) noexcept {
         return restriction(unit) == scsi::Restriction::kNone ? wire::kCheckCondition
                                                              : wire::kReservationConflict;
     }
-    // Those that it may see.
+    // The LUNs that the initiator may see. Valid until the next call.
     std::span<const uint64_t> visible(const UnitTable& units) noexcept;
 
     void access_changed(uint64_t lun) noexcept;
@@ -50,7 +50,7 @@ class Rights {
     std::vector<uint64_t> visible_;
 };
 
-// The initiator of a channel, as reservations know it.
+// The identity of a channel's initiator in reservations.
 volume::Registrant registrant_of(const ChannelRecord& record);
 
 }  // namespace wss::block

@@ -5,7 +5,7 @@
 
 namespace wss::block {
 
-// A listener, and which fabric it stands for.
+// A listener, and the index of its fabric.
 class Service::Port final : public fabric::ListenHandler {
   public:
     Port(Service& service, size_t fabric_index) : service_(service), fabric_index_(fabric_index) {}

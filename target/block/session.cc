@@ -10,7 +10,7 @@
 
 namespace wss::block {
 
-// What strangers can make us log.
+// Limits log lines that unauthenticated peers can cause.
 static bool may_log(const std::string& source) {
     static log::SourceLimiter limiter(10);
     return limiter.allow(source);
@@ -66,7 +66,7 @@ void SessionTable::refuse(Pending& pending, const Refusal& why) {
 
 // N6.
 void SessionTable::refuse_proven(const std::shared_ptr<ChannelRecord>& record, const Refusal& why) {
-    // Of those that are closing already the oldest are gone first.
+    // Close the oldest that is not closing yet. Those before it in the list are closing already.
     if (refused_.size() >= kRefusedMax)
         close_soon(std::prev(refused_.end(), kRefusedMax)->record, "too many initiators were refused");
     refused_.push_back({record, reactor_.now() + options_.drain_timeout});
@@ -85,7 +85,7 @@ SessionTable::Sessions::iterator SessionTable::find(const wire::LoginRequest& lo
 // ---- Pending authentication (N4, N5) ---------------------------------------------------------------------
 
 void SessionTable::begin_authentication(Pending pending) {
-    // Those that are closing, and those that were refused, have their memory until they are gone.
+    // Closing and refused channels keep their memory until they are gone.
     const bool full = unproven_.size() + refused_.size() >= kPendingAuthMax + kEvictedMax + kRefusedMax;
     fabric::StrangerPlaces::Taken taken;
     if (!full) taken = strangers_.take(fabric::source_of(pending.request->peer()), reactor_.now());
@@ -96,7 +96,7 @@ void SessionTable::begin_authentication(Pending pending) {
     for (const Pending& each : unproven_)
         if (each.place == taken.evicted) close_soon(each.record, "too many authentications are pending");
     auto session = find(pending.login);
-    // What it joins may be gone, or new, when it has proven who it is: then the epochs differ.
+    // By the time of the proof, the session to join may be gone or replaced. Then the epochs differ.
     const bool joins = pending.login.multi_channel && session != sessions_.end();
     auto record = make_record(pending, joins ? session->epoch : next_epoch_++);
     std::copy_n(pending.request->data().begin(), record->login_request.size(), record->login_request.begin());
@@ -127,7 +127,7 @@ void SessionTable::authenticated(const std::shared_ptr<ChannelRecord>& record, c
     log_in(std::move(pending));
 }
 
-// Its channel is gone before it had a session.
+// The channel ended before it had a session.
 void SessionTable::unproven_gone(const std::shared_ptr<ChannelRecord>& record) {
     past_.add(record->counters);
     auto found = std::find_if(unproven_.begin(), unproven_.end(),
@@ -151,7 +151,7 @@ void SessionTable::check_strangers(Nanoseconds now, bool close_all) {
     }
 }
 
-// ---- Logging in, by whoever may ---------------------------------------------------------------------------
+// ---- Logging in, after authentication ---------------------------------------------------------------------
 
 template <typename Pending>
 static std::string source_of(const Pending& pending) {
@@ -196,7 +196,8 @@ void SessionTable::fence(Session& session, Pending pending) {
     if (pending.record && pending.record->epoch < session.epoch)
         return refuse(
             pending, {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "a newer login of the same initiator took its place"});
-    // The place that becomes free is the old one's source's. No session ends for a login without a place.
+    // The end of the old session frees a place of its source only. So a login from another source needs a
+    // place there before the old session is ended.
     const std::string source = source_of(pending);
     const bool moves = source != session.source;
     std::optional<Refusal> refusal = moves ? places_.refuse_move(source) : std::nullopt;
@@ -260,7 +261,7 @@ std::shared_ptr<ChannelRecord> SessionTable::make_record(const Pending& pending,
     return record;
 }
 
-// To initiators it is the same whether the target's machine was started anew or that of its storage.
+// A restart of a storage machine changes the boot id too: initiators treat it like one of the target's.
 uint32_t SessionTable::boot_id() const noexcept {
     if (options_.boot_id == 0 || service_.cache() == nullptr) return options_.boot_id;
     return options_.boot_id + 2 * static_cast<uint32_t>(service_.cache()->storage_nodes().losses());
@@ -283,7 +284,7 @@ void SessionTable::accept(Pending& pending, const std::shared_ptr<ChannelRecord>
     size_t length = wire::encode_login_response(response, accept_data);
     WSS_ASSERT(length == accept_data.size(), "a login response has one length");
     Worker& worker = service_.worker(record->worker);
-    // A task must be copyable; the request is not.
+    // A task must be copyable, but the request is not.
     auto request = std::make_shared<std::unique_ptr<fabric::ConnectRequest>>(std::move(pending.request));
     worker.reactor().post([&worker, record, request, accept_data, tag = pending.login.tag] {
         worker.lane(record->lane).open_channel(record, std::move(*request), accept_data, tag);
@@ -318,7 +319,7 @@ void SessionTable::channel_gone(const std::shared_ptr<ChannelRecord>& record) {
     session->past.add(record->counters);
     if (session->channels.empty()) return session_gone(session);
     if (!record->speaks.exchange(false)) return;
-    // What changed since the old speaker fell silent was told to nobody: the new one says "look again".
+    // No channel has reported the changes since the old speaker ended. The new one requests a rescan.
     const auto& heir = session->channels.front();
     heir->speaks = true;
     service_.worker(heir->worker).reactor().post([heir] {
@@ -333,7 +334,7 @@ void SessionTable::session_gone(Sessions::iterator session) {
     std::optional<Pending> successor = std::move(session->successor);
     sessions_.erase(session);
     if (successor) {
-        // Several may have waited for one place.
+        // Several successors may have waited for one place.
         const Refusal ending{WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "the target is shutting down"};
         const std::optional<Refusal> refusal = stopping_ ? ending : refuse_place(*successor);
         if (refusal)
@@ -433,7 +434,7 @@ void SessionTable::check_silence(Session& session, Nanoseconds now) {
 
 // ---- Withdrawing -----------------------------------------------------------------------------------------
 
-// By a change of the secrets since it proved its name.
+// Whether the channel's secret was removed since its proof.
 bool SessionTable::withdrawn(const std::shared_ptr<ChannelRecord>& record) const {
     return record != nullptr && record->secrets != nullptr && secrets_ != nullptr &&
            record->secrets != secrets_ && secrets_->place_of(record->name, record->secret) == 0;
@@ -448,7 +449,7 @@ size_t SessionTable::set_secrets(std::shared_ptr<const auth::SecretBook> secrets
                    {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "this initiator's secret was withdrawn"});
             session.successor.reset();
         }
-        // All its channels have proven one name; one that proved an old secret is enough.
+        // All channels of a session have the same name. One with a withdrawn secret is enough.
         if (session.closing || std::none_of(session.channels.begin(), session.channels.end(),
                                             [&](const auto& record) { return withdrawn(record); }))
             continue;
@@ -495,7 +496,7 @@ std::vector<SessionInfo> SessionTable::list() const {
             if (info.authenticated && secrets_ != nullptr)
                 secrets.insert(secrets_->place_of(record->name, record->secret));
         }
-        secrets.erase(0);  // it is being ended
+        secrets.erase(0);  // a withdrawn secret; its session is being closed
         info.secrets.assign(secrets.begin(), secrets.end());
     }
     return sessions;

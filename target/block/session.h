@@ -1,27 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions: who is connected. A session is a nexus, the pair of an initiator port and a target port, with its
-// channels, which may be on several reactors.
+// SessionTable: the sessions of the target. A session is a nexus, the pair of an initiator port and a target
+// port, with its channels, which may be on several reactors.
 //
-// The table belongs to reactor 0, which also hears all connect requests. It talks to channels by tasks
-// posted to their reactors, and they report their end by a task posted back.
+// The table belongs to reactor 0, which also receives all connect requests. It posts tasks to the reactors of
+// channels; channels report their end by a task posted back.
 //
 // Rules
-//  N1  A SINGLE login of a nexus that is known ends all its channels and is granted only when the last of
-//      them is gone: connection closed and storage writes done. So no write of the old session can land after
-//      the new one has begun (fencing). When that takes longer than Options::fence_timeout the login is
-//      refused with a reason, and the next try finds the old session still closing.
-//  N2  The epoch grows with every login; a MULTI login joins the session of its nexus, whatever its epoch.
-//  N3  A session whose channels were all silent for keepalive_ms is closed, when keep-alive was granted.
-//      Where it was not, a session that is silent for kSilenceProbe is probed, and for kSilenceMax closed.
-//      A channel whose peer completes nothing that was posted for take_timeout is closed.
-//  N4  Where secrets are wanted, a connection is a stranger until it has proven who it is. It has a channel,
-//      which takes nothing but authentication, and no session. Only then is it a login as in N1 and N2.
-//      A nexus belongs to the name that opened it: others can neither end its session nor join it.
-//  N5  Strangers cannot keep others out: kPendingAuthMax authentications may be pending, and a new one evicts
-//      another (lib/fabric/stranger_places.h).
-//  N6  A channel that was refused after its proof is told why, and closed when it does not take note of it in
-//      drain_timeout, when kRefusedMax others wait as well, or when the target ends.
-//  N7  A name and a source have a bounded number of sessions (session_places.h).
+//  N1  A SINGLE login of a nexus that has a session ends all channels of that session. The login is granted
+//      only when the last of them is gone: connection closed and storage writes done. So no write of the old
+//      session can reach storage after the new session has begun (fencing). If that takes longer than
+//      Options::fence_timeout, the login is refused with a reason. A retry finds the old session still
+//      closing.
+//  N2  Each login that opens a session gets a larger epoch. A MULTI login joins the session of its nexus and
+//      has its epoch. It is refused if that session was replaced while its authentication was pending.
+//  N3  With keep-alive, a session whose channels were all silent for keepalive_ms is closed. Without it, a
+//      session is probed after silence_probe of silence, and closed after silence_max. A channel whose peer
+//      completes none of the posted work requests for take_timeout is closed.
+//  N4  If secrets are configured, the authentication of a new connection is pending until it has proven its
+//      name. It has a channel, which accepts only authentication messages, and no session. After the proof
+//      it is a login as in N1 and N2. A nexus belongs to the name that opened it: other names can neither end
+//      its session nor join it.
+//  N5  Unauthenticated peers cannot keep others out: at most kPendingAuthMax authentications are pending, and
+//      a new one evicts another (lib/fabric/stranger_places.h).
+//  N6  A channel that was refused after its proof receives the reason. It is closed if it has not ended
+//      within drain_timeout, when kRefusedMax newer ones wait as well, or when the target stops.
+//  N7  The number of sessions of a name, and of a source, is bounded (session_places.h).
 #pragma once
 
 #include <array>
@@ -51,7 +54,7 @@ class Channel;
 class Service;
 class Worker;
 
-// What the registry and a channel know of each other. Outlives both.
+// State that the session table and a channel share. Outlives both.
 struct ChannelRecord {
     // Immutable once the channel is made.
     uint64_t epoch = 0;
@@ -61,21 +64,21 @@ struct ChannelRecord {
     std::string peer;
     std::string source;  // of the peer
     ChannelTerms terms;
-    // Of a channel that has to authenticate: the login as it came, and what is known.
+    // Of a channel that must authenticate: the login request as received, and the secrets to check against.
     std::array<std::byte, sizeof(wss_srp_login_req)> login_request{};
     std::shared_ptr<const auth::SecretBook> secrets;
-    // Set before the session admits the channel, which is at once where nobody authenticates.
-    std::string name;                     // that the initiator has proven; else its port id
-    Secret secret;                        // with which; reactor 0's
+    // Set before the session admits the channel; without authentication that is immediately.
+    std::string name;                     // proven by the initiator; without authentication its port id
+    Secret secret;                        // used for the proof; belongs to reactor 0
     std::atomic<uint64_t> session_id{0};  // 0: its authentication is pending
     // Written by the channel's reactor, read by anyone.
     Counters counters;
     std::atomic<int64_t> last_heard_ns{0};
-    std::atomic<int64_t> draining_since_ns{0};  // 0: it does not drain
+    std::atomic<int64_t> draining_since_ns{0};  // 0: not draining
     std::atomic<int64_t> sending_since_ns{0};   // the peer has completed nothing since; 0: nothing is posted
     std::atomic<bool> established{false};
-    std::atomic<bool> speaks{false};  // notifies the initiator, for all channels of the session
-    // The channel's reactor only; nullptr before it is made and after it died.
+    std::atomic<bool> speaks{false};  // sends the notifications of the session
+    // The channel's reactor only; nullptr before the channel is created and after it is destroyed.
     Channel* channel = nullptr;
 };
 
@@ -83,7 +86,7 @@ struct SessionInfo {
     std::string initiator;  // port id, hexadecimal
     std::string name;       // proven, or the port id again
     bool authenticated = false;
-    std::vector<unsigned> secrets;  // which of its name's its channels have proven, from 1; ascending
+    std::vector<unsigned> secrets;  // numbers of the secrets (of the name, from 1) that were used; ascending
     std::string target;
     std::vector<std::string> peers;  // one per channel
     std::string fabric;
@@ -103,28 +106,29 @@ class SessionTable {
         Nanoseconds silence_probe = kSilenceProbe;
         Nanoseconds silence_max = kSilenceMax;
         Nanoseconds take_timeout = kTakeTimeout;
-        std::shared_ptr<const auth::SecretBook> secrets;  // nullptr: nobody authenticates
-        uint32_t boot_id = 0;                             // told to initiators; see Service::Options
+        std::shared_ptr<const auth::SecretBook> secrets;  // nullptr: no authentication
+        uint32_t boot_id = 0;                             // sent to initiators; see Service::Options
     };
     SessionTable(Service& service, reactor::Reactor& reactor, Options options);
     ~SessionTable();
     SessionTable(const SessionTable&) = delete;
     SessionTable& operator=(const SessionTable&) = delete;
 
-    // All of these on reactor 0.
+    // All methods on reactor 0, unless noted.
     void connect_requested(size_t fabric_index, std::unique_ptr<fabric::ConnectRequest> request);
-    // A channel whose authentication was pending has proven to be `name`'s, with that secret.
+    // A channel with pending authentication has proven `name` with `secret`.
     void authenticated(const std::shared_ptr<ChannelRecord>& record, const std::string& name,
                        const Secret& secret);
-    // Closes sessions that proved a secret which the new book does not have for their name; returns how
-    // many. Not between nullptr and something.
+    // Closes sessions that proved a secret which the new book does not have for their name; returns their
+    // number. Does not switch authentication on or off: nullptr may replace only nullptr.
     size_t set_secrets(std::shared_ptr<const auth::SecretBook> secrets);
-    // Ends the sessions of this name or port id: commands in flight are finished, the initiator may log in
-    // again. Returns how many.
+    // Ends the sessions of this name or port id: commands in flight are completed, and the initiator may log
+    // in again. Returns the number of sessions.
     size_t end(const std::string& initiator);
     AuthFailures& auth_failures() noexcept { return failures_; }  // any thread
     void channel_gone(const std::shared_ptr<ChannelRecord>& record);
-    // Refuses new logins, lets commands in flight end, closes all. `done` on reactor 0, once.
+    // Refuses new logins, waits for commands in flight, closes all sessions. `done` is called once, on
+    // reactor 0.
     void stop(std::function<void()> done);
     std::vector<SessionInfo> list() const;
     CounterTotals totals() const;
@@ -132,7 +136,7 @@ class SessionTable {
     size_t count() const noexcept { return sessions_.size(); }
 
   private:
-    // A login that is not granted yet: a connect request, or (N4) a channel that authenticates.
+    // A login that is not granted yet: a connect request, or (N4) a channel with pending authentication.
     struct Pending {
         std::unique_ptr<fabric::ConnectRequest> request;
         std::shared_ptr<ChannelRecord> record;
@@ -140,12 +144,12 @@ class SessionTable {
         ChannelTerms terms;
         size_t fabric_index = 0;
         Nanoseconds deadline;
-        fabric::StrangerPlaces::Place place = 0;  // N5; left when its channel is gone, or has proven itself
+        fabric::StrangerPlaces::Place place = 0;  // N5; left when the channel is gone or authenticated
     };
     struct Session {
         uint64_t id = 0;
         wire::PortId initiator{}, target{};
-        std::string name;  // proven; empty where nobody authenticates
+        std::string name;  // proven; empty without authentication
         uint64_t epoch = 0;
         ChannelTerms terms;  // of its first channel
         std::string fabric;
@@ -153,7 +157,7 @@ class SessionTable {
         std::vector<std::shared_ptr<ChannelRecord>> channels;
         CounterTotals past;  // of channels that are gone
         Nanoseconds since;
-        Nanoseconds probed;  // when, last
+        Nanoseconds probed;  // time of the last probe
         bool closing = false;
         std::optional<Pending> successor;  // waits for the end of this one (N1)
         std::string counted_name() const { return name.empty() ? to_string(initiator) : name; }
@@ -195,7 +199,7 @@ class SessionTable {
     const Options options_;
 
     Sessions sessions_;
-    std::list<Pending> unproven_;                                     // N4, oldest first; the deadline counts
+    std::list<Pending> unproven_;                                     // N4, oldest first; deadline is set
     fabric::StrangerPlaces strangers_{kPendingAuthMax, kEvictedMax};  // of unproven_
     struct Refused {
         std::shared_ptr<ChannelRecord> record;
@@ -210,7 +214,7 @@ class SessionTable {
     uint64_t next_epoch_;
     uint64_t next_session_id_ = 1;
     size_t next_worker_ = 0;
-    std::function<void()> stopped_;  // set once stopping
+    std::function<void()> stopped_;  // callback of stop()
     bool stopping_ = false;
     Nanoseconds stop_gently_until_;
     reactor::Timer timer_;

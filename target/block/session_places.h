@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// SessionPlaces: how many sessions and channels there are, in all, of each initiator name and of each source,
-// and whether there is room for one more.
+// SessionPlaces: counts sessions and channels, in total, per initiator name and per source, and checks the
+// limits for one more.
 //
-// A name or a source gets at most a quarter of the places, so one initiator, or one host under many names,
-// cannot lock others out. The name is the one that was proven; where nobody authenticates it is the port id.
+// By default a name or a source gets at most a quarter of the places, so one initiator, or one host under
+// many names, cannot lock others out. The name is the proven one; without authentication it is the port id.
 //
 // Thread-safety: belongs to the session table's reactor.
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace wss::block {
 
-// Places in use, and logins for which there was none, by the limit that they met.
+// Places in use, and refused logins by the limit that they reached.
 struct SessionUse {
     uint64_t sessions = 0, channels = 0;
     uint64_t refused_sessions = 0;         // kSessionsMax
@@ -32,9 +32,9 @@ class SessionPlaces {
     explicit SessionPlaces(const LoginLimits& limits)
         : per_name_(limits.sessions_per_name), per_source_(limits.sessions_per_source) {}
 
-    // nullopt: there is room. A refusal is counted.
+    // nullopt: there is room. Refusals are counted.
     std::optional<Refusal> refuse_session(const std::string& name, const std::string& source);
-    // For a session that replaces one of its name and of another source.
+    // For a session that replaces one of the same name and another source.
     std::optional<Refusal> refuse_move(const std::string& source);
     std::optional<Refusal> refuse_channel(const std::string& source);
 

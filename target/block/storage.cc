@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The storage operations of commands. A request has at most one in flight; commands that need several go on
-// in storage_finished().
+// The storage operations of commands. A request has at most one in flight; commands that need several
+// continue in storage_finished().
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -13,8 +13,8 @@ namespace wss::block {
 
 using Kind = scsi::Action::Kind;
 
-// Zeroes are written in pieces: a backend that has to write them should not do so for minutes at once, and an
-// abort is heeded between two.
+// Zeroes are written in chunks, because some backends must really write them: one operation must not take
+// minutes, and an abort takes effect between two chunks.
 static constexpr uint64_t kZeroChunk = 32 * 1024 * 1024;
 
 void Channel::submit(Request& request, io::Op op, uint64_t offset, uint64_t length,
@@ -59,7 +59,8 @@ void Channel::storage_done(io::Request& io) noexcept {
 }
 
 void Channel::storage_finished(Request& request) noexcept {
-    // A write is over, and is answered as such; of several steps no other one begins.
+    // A fence waits for this command. A WRITE has completed and is answered as good; a command of several
+    // steps ends here.
     if (!request.fences.empty() && request.action.kind != Kind::kWrite)
         return respond_failure(request, rights_.refusal(*request.unit), scsi::sense::write_protected());
     switch (request.action.kind) {
@@ -89,11 +90,11 @@ void Channel::storage_failed(Request& request) noexcept {
     const io::Request& io = request.io;
     const uint64_t lba = (io.offset + io.done_bytes) / request.unit_block();
     volume::Counters::add(request.unit->open->counters().errors);
-    // It waited, and its volume was removed.
+    // The volume was removed while the command waited.
     if (io.error == ENXIO && request.unit->open->closing())
         return respond_sense(request, scsi::sense::lun_not_supported());
     if (io.error == EROFS) return respond_sense(request, scsi::sense::write_protected());
-    // Others made the storage smaller, and the volume has not followed yet.
+    // The storage was shrunk from outside, and the volume has not noticed yet.
     if (io.error == EFBIG && io.op != io::Op::kFlush)
         return respond_sense(request, scsi::sense::lba_out_of_range(lba));
     if (io.error == ENOSPC || io.error == EDQUOT) {
@@ -110,8 +111,8 @@ void Channel::storage_failed(Request& request) noexcept {
 void Channel::next_unmap(Request& request) noexcept {
     scsi::UnmapList list;
     wire::Sense sense;
-    // The list is ours and does not change, so checking it again for each range gives the same answer, unless
-    // the volume was resized meanwhile.
+    // The list is in the target's memory and does not change. So parsing it again for each range gives the
+    // same result, unless the volume was resized meanwhile.
     if (!scsi::parse_unmap_list({request.data, request.action.data_out_length}, request.unit->device, list,
                                 sense))
         return respond_sense(request, sense);
@@ -154,7 +155,7 @@ void Channel::next_write_same(Request& request) noexcept {
            zeroes ? nullptr : request.data);
 }
 
-// ---- VERIFY: reads; with data-out, compares. The data-out is first in the buffer, then a chunk -----------
+// ---- VERIFY: reads, and compares if there is data-out. Buffer: data-out, then one chunk ------------------
 
 void Channel::next_verify(Request& request) noexcept {
     const uint64_t total = request.action.blocks * request.unit_block();
@@ -166,7 +167,7 @@ void Channel::next_verify(Request& request) noexcept {
            request.data + request.action.data_out_length);
 }
 
-// Where two strings of bytes differ first; `length` if nowhere.
+// The index of the first byte that differs; `length` if none does.
 static uint64_t first_difference(const std::byte* a, const std::byte* b, uint64_t length) {
     return static_cast<uint64_t>(std::mismatch(a, a + length, b).first - a);
 }
@@ -181,7 +182,7 @@ void Channel::verify_read(Request& request) noexcept {
     next_verify(request);
 }
 
-// ---- COMPARE AND WRITE: under a range lock. Buffer: to compare, to write, as it is -----------------------
+// ---- COMPARE AND WRITE: under a range lock. Buffer: compare data, write data, data read ------------------
 
 void Channel::compare_and_write(Request& request) noexcept {
     enum : uint8_t { kLocked, kRead, kWritten };

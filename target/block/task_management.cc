@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task management. Each initiator (nexus) has a task set of its own (mode page 0A, TST = 001b): ABORT TASK
-// SET and CLEAR TASK SET end the commands of the initiator that asks, on all of its channels, and nobody
-// else's. LOGICAL UNIT RESET ends everybody's: others receive TASK ABORTED (TAS = 1) and, where they take
-// them, a unit attention. From an initiator that may only read the volume it ends that initiator's own.
+// Task management. Each initiator (nexus) has its own task set (mode page 0A, TST = 001b): ABORT TASK SET and
+// CLEAR TASK SET end the commands of the requesting initiator, on all of its channels, and no others. LOGICAL
+// UNIT RESET ends the commands of all initiators. The others receive TASK ABORTED (TAS = 1) and, if they take
+// no notifications, a unit attention. From an initiator with read-only access it ends only its own commands.
+// PREEMPT AND ABORT ends the commands of the preempted initiators, as their own CLEAR TASK SET would.
 //
-// A request is answered when every command that it means is out of harm's way: neither the storage nor an
-// RDMA operation of it can still touch anything. PREEMPT AND ABORT ends those of the initiators that it
-// preempts, as CLEAR TASK SET of theirs would. Commands that are answered already (kSending) are not
-// aborted, but waited for. Requests that mean the same command are answered together (AbortJob).
+// A request is answered when no command that it concerns can have an effect any more, by a storage or an RDMA
+// operation. Commands that are already answered (kSending) are not aborted, but the request waits for them.
+// Requests that concern the same command are answered together (AbortJob).
 #include "target/block/channel.h"
 #include "target/block/service.h"
 
@@ -91,13 +91,13 @@ void Channel::abort_tasks(AbortJob& job) noexcept {
     if (others && job.victims.empty() && !terms_.notify() && running() && auth_ == nullptr &&
         find_unit(job.task.lun) != nullptr)
         attentions_.add(job.task.lun, scsi::Attention::kReset);
-    // On its own channel the answer stands behind all that was posted before.
+    // On the requester's own channel the answer is ordered behind everything posted before.
     if (job.requester != record_ && life_ != Life::kClosed && sends_outstanding_ > 0) fence_for(job);
 }
 
-// Commands that were answered without waiting for a completion may still have WRITEs on their way.
+// WRITEs of commands that were answered without a completion may still be in flight.
 void Channel::fence_for(AbortJob& job) noexcept {
-    // A WRITE that is built already does not cover what was posted after it.
+    // A fence WRITE that is already built does not cover work requests after it.
     const bool is_built = fence_job_ != nullptr && !fence_wanted_;
     AbortJob*& place = is_built ? next_fence_job_ : fence_job_;
     place = AbortJob::join(place, job);
@@ -114,7 +114,7 @@ void Channel::fence_passed() noexcept {
 }
 
 void Channel::abort(Request& victim, AbortJob& job) noexcept {
-    // Its own initiator expects no answer to it, even if others abort it as well.
+    // An initiator that aborts its own command expects no answer, even if others abort the command as well.
     const bool others = record_->session_id != job.requester->session_id;
     victim.tell_aborted = others && (victim.abort_job == nullptr || victim.tell_aborted);
     victim.abort_job = AbortJob::join(victim.abort_job, job);
@@ -122,8 +122,8 @@ void Channel::abort(Request& victim, AbortJob& job) noexcept {
     if (victim.state == State::kSending) return;
     victim.aborted = true;
     if (victim.work != nullptr) worker_.service().cache()->hurry();
-    // Who waits for a buffer, a limit, a range or engines has begun nothing. Others find out at their next
-    // step.
+    // A command that waits for a buffer, a limit, a range or engines has not begun and ends here. Others end
+    // at their next step.
     const bool has_posted = victim.state == State::kFetchingData || victim.state == State::kFetchingTable;
     const bool waits = victim.state == State::kWaiting || victim.state == State::kThrottled ||
                        victim.state == State::kHeld || victim.state == State::kAwaiting;

@@ -63,7 +63,7 @@ void Throttle::wait(LimitFlow& flow, Request& request, uint64_t bytes, Nanosecon
     queue_.wait_before(next, flow, request);
 }
 
-// It waits no more.
+// Counts a command that stops waiting.
 void Throttle::forget(Request& request, Nanoseconds now) noexcept {
     --std::exchange(request.limit_flow, nullptr)->count;
     --waiting_;
@@ -90,7 +90,7 @@ void Throttle::refuse(Request& request) noexcept {
     request.channel->limit_over(request, false);
 }
 
-// The last one waits for the time that is reserved, and for all others but the one that has it.
+// The last command waits for the reserved time, and for all others except the one with the reservation.
 bool Throttle::is_too_long(Nanoseconds now) const noexcept {
     if (waiting_ == 0 || reserved_.of == nullptr) return false;
     const uint64_t bytes = waiting_bytes_ - std::min(waiting_bytes_, reserved_.bytes);
@@ -99,7 +99,7 @@ bool Throttle::is_too_long(Nanoseconds now) const noexcept {
     return wait > kThrottleMax;
 }
 
-// Of flows of one length the one that came last.
+// Of several longest flows, the one whose last command was first sent latest.
 Request& Throttle::last_of_longest() noexcept {
     LimitFlow* longest = nullptr;
     Request* last = nullptr;
@@ -123,11 +123,11 @@ void Throttle::refuse_excess(Nanoseconds now) noexcept {
 
 // ---- Time ------------------------------------------------------------------------------------------------
 
-// Whether it may begin now. The time that is reserved is that of whichever command is next.
+// Whether the command may begin now. The reserved time applies to whichever command is next.
 bool Throttle::take(Request& request, Nanoseconds now) noexcept {
     const std::shared_ptr<volume::RateLimiter>& limiter = volume_.limiter();
     if (limiter != nullptr) {
-        // For a command without bytes: what is owed of bytes was not looked at.
+        // A reservation for a command without bytes did not check the byte limit.
         if (reserved_.bytes == 0 && request.throttled_bytes > 0) drop_reservation();
         if (reserved_.of == nullptr)
             reserved_ = {limiter, limiter->reserve(request.throttled_bytes, now), request.throttled_bytes};
@@ -148,7 +148,7 @@ void Throttle::serve() noexcept {
     reactor_.set(timer_, std::min(reserved_.start, next_look_));
 }
 
-// For those that have waited too long (T2, T3).
+// Ends the wait of commands that have waited too long (T2, T3).
 void Throttle::look(Nanoseconds now) noexcept {
     next_look_ = now + kThrottleLook;
     List<Request> refused, passed;
@@ -162,7 +162,8 @@ void Throttle::look(Nanoseconds now) noexcept {
     };
     queue_.for_each_flow([&](Flow& flow) { flow.waiting.for_each(is_due); });
     while (Request* request = refused.front()) refuse(*request);
-    // What begins may end its channel, and others that wait with it: they leave these lists by themselves.
+    // A command that begins may end its channel and the channel's other waiting commands. Those leave these
+    // lists by themselves.
     while (Request* request = passed.front()) {
         leave(*request, false);
         if (const auto& limiter = volume_.limiter()) limiter->charge(1, request->throttled_bytes, now);
@@ -171,7 +172,7 @@ void Throttle::look(Nanoseconds now) noexcept {
 }
 
 void Throttle::limits_changed() noexcept {
-    reserved_.of.reset();  // the former limiter goes with what was reserved
+    reserved_.of.reset();  // the reservation ends with the former limiter
     if (queue_.empty()) return;
     serve();
     refuse_excess(reactor_.now());
@@ -190,7 +191,8 @@ void Throttle::end_all() noexcept {
     drop_reservation();
 }
 
-// It holds what others wait for: a range, a buffer, the volume's part of the cache. So it does not wait.
+// The command holds resources that others wait for: a range, a buffer, a frozen range of the cache. So its
+// steps do not wait.
 void Throttle::charge_step(const Request& request, uint64_t bytes) noexcept {
     const std::shared_ptr<volume::RateLimiter>& limiter = volume_.limiter();
     if (limiter == nullptr) return;
@@ -200,8 +202,9 @@ void Throttle::charge_step(const Request& request, uint64_t bytes) noexcept {
 
 // ---- The channel's part ----------------------------------------------------------------------------------
 
-// What is limited is what moves data or changes it. Of a command of several steps it is the first operation:
-// each step is charged with its bytes when it begins.
+// The bytes that a command is charged before it begins; nullopt: no limit applies. Commands that move or
+// change data are limited. A command of several steps is charged one operation here; each step is charged
+// with its bytes when it begins.
 static std::optional<uint64_t> limited_bytes(const scsi::Action& action, uint64_t block) {
     switch (action.kind) {
         case Kind::kRead:
@@ -220,13 +223,13 @@ static std::optional<uint64_t> limited_bytes(const scsi::Action& action, uint64_
 
 bool Channel::within_limits(Request& request) noexcept {
     if (request.unit == nullptr || request.unit->open->limiter() == nullptr) return true;
-    // What has begun ends with its volume or its channel.
+    // The volume or the channel is ending: the command proceeds and ends with it.
     if (request.unit->removed || life_ != Life::kLive) return true;
     const std::optional<uint64_t> bytes = limited_bytes(request.action, request.unit_block());
     return !bytes || request.unit->throttle.admit(flows_[request.unit->lun()].limits, request, *bytes);
 }
 
-// Everything about it may have changed while it waited.
+// The volume and the initiator's rights may have changed during the wait: interpret the command again.
 void Channel::limit_over(Request& request, bool passed) noexcept {
     if (!running()) return release(request);
     const bool gone = request.unit->open->closing() && !request.unit->open->reopening();
@@ -237,7 +240,7 @@ void Channel::limit_over(Request& request, bool passed) noexcept {
     interpret(request);
 }
 
-// It waits for nothing any more; `place_kept`: it may be sent again.
+// Ends any wait of the request. `place_kept`: see Throttle::leave().
 void Channel::stop_waiting(Request& request, bool place_kept) noexcept {
     if (request.limit_flow != nullptr) return request.unit->throttle.leave(request, place_kept);
     static_cast<ListNode<>&>(request).unlink();

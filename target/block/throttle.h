@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Throttle: commands of one volume on one reactor that wait for the volume's limits (volume/rate_limit.h).
 //
-// A command waits before it has taken anything but its slot, which is its initiator's: no buffer, no command
-// of the cache, no range. The later steps of a command that has several do not wait: each is charged when it
-// begins (charge_step()), and the next commands wait for that. A command waits in its flow (flow.h), so the
-// channels of a volume take turns. The reactor has reserved the time of one command at a time with the
-// limiter; a timer begins that command.
+// A command waits before it takes a buffer, a cache command or a range; it holds only its slot, which belongs
+// to its initiator. The later steps of a command with several steps do not wait. Each is charged when it
+// begins (charge_step()), and delays the next commands. A command waits in its flow (flow.h), so the channels
+// of a volume take turns. The reactor reserves the time of one command at a time from the limiter; a timer
+// starts that command.
 //
 // Rules
-//  T1  Within a flow the command that was sent first is served first, also when it was refused meanwhile: its
-//      place is kept (throttle_places.h).
-//  T2  When those that wait cannot all begin within kThrottleMax, the last command of the longest flow is
-//      refused, which may be the one that has just arrived. A command that has waited that long nevertheless
-//      is refused too. It ends with TASK SET FULL, or with BUSY where its flow has no other: initiators send
-//      it again.
-//  T3  A command that was sent first kThrottleTotal ago begins, whatever the limits are. Initiators that send
-//      refused commands again turn none into an error, however many they have outstanding.
+//  T1  Within a flow, the command that was first sent earliest is served first. A refused command that the
+//      initiator repeats keeps its place (throttle_places.h).
+//  T2  If the waiting commands cannot all begin within kThrottleMax, the last command of the longest flow is
+//      refused. It may be the one that has just arrived. A command that has waited kThrottleMax is refused
+//      too. A refused command ends with TASK SET FULL, or with BUSY if its flow has no other command.
+//      Initiators repeat it.
+//  T3  A command that was first sent kThrottleTotal ago begins, whatever the limits are. So an initiator that
+//      repeats refused commands gets no errors, however many commands it has outstanding.
 //
-// An aborted command leaves its flow at once. Its reservation is used by the next one, or cancelled.
+// An aborted command leaves its flow at once. The next command uses its reservation, or it is cancelled.
 //
 // Thread-safety: belongs to its reactor. Allocates nothing.
 #pragma once
@@ -38,16 +38,17 @@ class Throttle {
     Throttle(const Throttle&) = delete;
     Throttle& operator=(const Throttle&) = delete;
 
-    // For a command that moves `bytes`. True: it may begin, and is charged. False: it waits in `flow` and
-    // comes back by Channel::limit_over(), perhaps before this returns.
+    // Checks a command that moves `bytes`. True: it may begin, and is charged. False: it waits in `flow` and
+    // returns by Channel::limit_over(), perhaps before this function returns.
     [[nodiscard]] bool admit(LimitFlow& flow, Request& request, uint64_t bytes) noexcept;
-    // The next step of a command of several begins, which moves `bytes`; `progress` is still that before it.
+    // Charges the next step of a command of several steps, which moves `bytes`. Call it before `progress`
+    // counts the step.
     void charge_step(const Request& request, uint64_t bytes) noexcept;
-    // A command that waits does so no more. `place_kept`: if it is sent again it has its place.
+    // Removes a waiting command. `place_kept`: if the initiator repeats it, it has its place.
     void leave(Request& request, bool place_kept) noexcept;
-    // Those that wait do so for the new limits, or begin.
+    // Applies the new limits to waiting commands.
     void limits_changed() noexcept;
-    // The volume is being removed: ends all that wait.
+    // The volume is being removed: ends all waiting commands with BUSY.
     void end_all() noexcept;
 
   private:
@@ -68,8 +69,8 @@ class Throttle {
     FlowQueue queue_;
     uint64_t waiting_ = 0, waiting_bytes_ = 0;  // in the queue
     reactor::Timer timer_;
-    Nanoseconds next_look_{};  // for those that have waited too long
-    // The time of the next command; `of` is the limiter that it was reserved with, nullptr: none is reserved.
+    Nanoseconds next_look_{};  // next check for commands that have waited too long
+    // The reserved time of the next command, and its limiter `of`; nullptr: nothing is reserved.
     struct Reservation {
         std::shared_ptr<volume::RateLimiter> of;
         Nanoseconds start{};

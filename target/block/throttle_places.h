@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ThrottlePlaces: when the commands of one flow that were refused came first (throttle.h).
+// ThrottlePlaces: the first arrival times of the refused commands of one flow (throttle.h).
 //
-// An initiator sends a refused command again under another tag, so that a command is known by its CDB.
-// Several with the same CDB are alike: whichever comes has the oldest place.
+// An initiator repeats a refused command with another tag, so a command is identified by its CDB. Of several
+// commands with the same CDB, the first to arrive gets the oldest place.
 //
 // Thread-safety: belongs to its reactor. Allocates once, when the first command is refused.
 #pragma once
@@ -17,9 +17,9 @@ namespace wss::block {
 
 class ThrottlePlaces {
   public:
-    // The command `key` comes: when it came first; nullopt: now.
+    // Command `key` arrives: returns and removes its first arrival time; nullopt: it has no place.
     std::optional<Nanoseconds> take(uint64_t key, Nanoseconds now) noexcept;
-    // It is refused, and came `first`. Of too many the oldest are kept.
+    // Command `key` is refused; it first arrived at `first`. Of too many places the oldest are kept.
     void keep(uint64_t key, Nanoseconds first, Nanoseconds now) noexcept;
 
   private:

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which work requests move a request's data and answer it.
+// The work requests that move a request's data and send its answer.
 //
-// A request whose data is one descriptor costs one RDMA operation: a read's WRITE carries the completion as
-// its immediate value when that was agreed on (fused), else the response follows in the same post(). A
-// write's READ precedes its storage operation.
+// A request whose data is one descriptor costs one RDMA operation. A read's WRITE carries the completion as
+// its immediate value if that was negotiated (fused completion). Otherwise the response follows in the same
+// post(). A write's READ precedes its storage operation.
 //
-// Writes that are done in the same turn are told of in one message, if that was agreed on: the first gets a
-// fused completion, which turns into that message when there is a second. It is inlined, so that the slot
-// in which it is written need not wait for it.
+// Writes that complete in the same turn share one message if that was negotiated (batched completion). The
+// first gets a fused completion, which becomes the message when there is a second. The message is inlined, so
+// that the slot that contains it can be reused immediately.
 //
-// What is signalled: every READ (its data is needed), the last work request of an answer whose bytes come
-// from a buffer that will be reused (F2), and otherwise one in kSignalEvery. A read from a RAM volume sends
-// from memory that is never reused, so it needs no completion at all.
+// Signalled work requests: every READ (its data is needed); the last work request of an answer whose data is
+// in a buffer that will be reused (F2); the last one of a request that a job aborts; otherwise one in
+// kSignalEvery. A read from a RAM volume sends from memory that is never reused, so it needs no completion.
 #include "target/block/channel.h"
 
 #include <algorithm>
@@ -78,7 +78,7 @@ bool Channel::build_reads(Request& request) noexcept {
     return true;
 }
 
-// The next piece of the initiator's memory: within one descriptor, and no more than the fabric moves at once.
+// The next segment of the initiator's memory: within one descriptor, and at most the fabric's transfer_max.
 fabric::RemoteAddress Channel::next_piece(Request& request, uint32_t& length) const noexcept {
     wire::RemoteBuffer descriptor =
         request.state == State::kFetchingTable
@@ -125,7 +125,8 @@ static void count_latency(const Request& request, Nanoseconds now, Counters& cou
     if (request.action.kind == scsi::Action::Kind::kWrite) counters.write_latency.add(now - request.received);
 }
 
-// True: all of the answer is built, and the request is the fabric's (or gone). False: no room for the rest.
+// True: the whole answer is built, and the fabric owns the request, or it is recycled. False: no room for the
+// rest.
 bool Channel::build_answer(Request& request) noexcept {
     const bool fused = can_fuse(request);
     const bool fused_into_data = fused && request.to_move > 0 && request.moved < request.to_move;
@@ -142,8 +143,8 @@ bool Channel::build_answer(Request& request) noexcept {
     }
     static_cast<ListNode<>&>(request).unlink();
     count_latency(request, worker_.answer_time(), counters_);
-    // Bytes of a volume's memory stay what they are; all others wait for the completion. So does who aborts
-    // the request: its answer may go out on another channel, which this one's WRITEs know nothing of.
+    // Data in a RAM volume's memory needs no completion; all other data does. So does an abort job of the
+    // request: its answer may be sent on another channel, which is not ordered with the WRITEs of this one.
     if ((request.to_move > 0 && !request.data_is_volume) || request.abort_job != nullptr)
         signal(batch_[batch_count_ - 1], reinterpret_cast<uint64_t>(&request));
     else if (!request.answer_waits)
@@ -182,7 +183,7 @@ void Channel::begin_done(Request& request) noexcept {
     done_.count = 1;
 }
 
-// False: the request needs a work request of its own, for there is none to join, or for its signal.
+// False: the request needs its own work request: there is none to join, or it must be signalled.
 bool Channel::join_done(Request& request) noexcept {
     if (!terms_.batched() || done_.count == 0 || done_.count >= done_max_) return false;
     if (request.to_move > 0 || request.abort_job != nullptr) return false;
@@ -249,7 +250,8 @@ void Channel::build_message(Request& request) noexcept {
         signal(work, 0);
 }
 
-// A message that stands in the slot as it shall go out. Returns no credit, as it cost none.
+// Sends the complete message in the slot. It carries no credits: authentication takes none, and a RETRY
+// implies the one of its command.
 void Channel::build_ready(Request& request) noexcept {
     signal(add(fabric::Op::kSend, request.slot + kSlotAnswer, request.ready_bytes, arena_->lkey()),
            reinterpret_cast<uint64_t>(&request));
@@ -268,7 +270,7 @@ void Channel::build_short() noexcept {
             add(fabric::Op::kSend, payload.bytes.data(), sizeof(ShortBytes), arena_->lkey());
         work.inlined = inlined;
         short_busy_ = !inlined;
-        // The last word of a connection must have arrived before it is closed.
+        // The last message of a connection must complete before the connection is closed.
         if (!inlined || life_ == Life::kDraining) signal(work, inlined ? 0 : kShortCookie);
         counters_.sends.add();
     }
@@ -286,7 +288,7 @@ fabric::WorkRequest& Channel::add(fabric::Op op, std::byte* data, uint32_t lengt
     return work;
 }
 
-// `work` is the latest that was added.
+// `work` is the last one added.
 void Channel::signal(fabric::WorkRequest& work, uint64_t cookie) noexcept {
     work.cookie = cookie;
     if (work.signalled) return;
@@ -316,7 +318,7 @@ void Channel::build_all() noexcept {
         if (!build_reads(*request)) return;
 }
 
-// Receives go first: the peer may use the credits of the answers at once.
+// Called before the answers are posted: the peer may use their credits at once.
 bool Channel::post_receives() noexcept {
     if (reposts_.empty()) return true;
     Code code = connection_->post_receives(reposts_);

@@ -39,7 +39,7 @@ Unit& UnitTable::add(volume::OpenVolume& volume) {
     unit->regions = static_cast<const VolumeRegions*>(volume.volume().extension());
     unit->memory = unit->regions == nullptr ? nullptr : volume.volume().memory().data();
     unit->device = describe(volume.volume());
-    // Those of memory end with it.
+    // Reservations of a RAM volume end with the volume.
     unit->device.reservations_persist = reservations_.has_file() || !volume.volume().memory().empty();
     unit->reservations = reservations_.find(volume.volume().wwid());
     for (ShareRef& share : unit->shares) share = ShareRef::make();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unit: a volume as the commands of one reactor see it (SCSI's logical unit), and the table of them.
+// Unit: one reactor's view of a volume (SCSI's logical unit). UnitTable: the units of a reactor.
 //
-// Beside the volume it keeps what a datapath without locks needs: the SCSI view of it, the local keys of its
-// memory, the writes in flight on this reactor, and the ranges that a COMPARE AND WRITE somewhere has locked
-// (see range_locks.h).
+// A unit keeps the state that a datapath without locks needs: the volume's SCSI description, the local keys
+// of its memory, the writes in flight on this reactor, and the ranges that a COMPARE AND WRITE of any reactor
+// has locked (see range_locks.h).
 //
 // Thread-safety: belongs to the reactor.
-// Lifetime: a Unit lives until its volume was removed and its last user left.
+// Lifetime: a Unit lives until its volume was removed and its last user has released it.
 #pragma once
 
 #include <array>
@@ -26,11 +26,11 @@
 
 namespace wss::block {
 
-// A range that is locked: writes that overlap it and have not begun wait in `Unit::held`.
+// A locked range: overlapping writes that have not begun wait in `Unit::held`.
 struct Hold : ListNode<> {
     uint64_t lock_id = 0;
     ByteRange range;
-    uint32_t writers_left = 0;  // overlapping writes that had begun before
+    uint32_t writers_left = 0;  // overlapping writes that began before and have not ended
 };
 
 struct Unit final : se::LostWaiters {
@@ -38,31 +38,31 @@ struct Unit final : se::LostWaiters {
     volume::OpenVolume* const open;
     const VolumeRegions* regions = nullptr;
     std::byte* memory = nullptr;         // of a RAM volume
-    se::CachedVolume* cached = nullptr;  // in the cache; nullptr: not, for all its life
-    Gate::Holder cached_place;           // in its gate
+    se::CachedVolume* cached = nullptr;  // nullptr: not cached, as long as the unit lives
+    Gate::Holder cached_place;           // in the gate of `cached`
     scsi::Device device;
-    volume::ReservationBook::Shared reservations;  // nullptr: nobody has been registered
+    volume::ReservationBook::Shared reservations;  // nullptr: no initiator has been registered
     uint32_t users = 0;
     bool removed = false;
     std::array<ShareRef, kFabricsMax> shares;  // of the arenas, by lane
 
     Throttle throttle;  // of commands that have not begun
 
-    List<Request, WriterTag> writers;  // have begun to change the volume
+    List<Request, WriterTag> writers;  // commands that have begun to change the volume
     List<Hold> holds;
     List<Request> held;
-    // Shrinks that wait for the end of as many changes beyond the new end.
+    // Shrinks that wait for `beyond` commands, which change blocks beyond the new end.
     std::vector<std::shared_ptr<volume::Shrink>> shrinks;
     uint32_t beyond = 0;
-    List<Request> awaiting;  // for engines of the cache
-    List<Request> looking;   // … and are to be checked
+    List<Request> awaiting;  // commands that wait for cache engines
+    List<Request> looking;   // ... and must be checked now
 
     void look_due() noexcept override { looking.splice_back(awaiting); }
     bool look(size_t& left) noexcept override;
     uint64_t count() noexcept override;
     uint64_t lun() const { return open->volume().lun(); }
-    // What may change at any time (TV2), read once per command.
-    // `may_write`: he who asks.
+    // Reads the state that may change at any time (TV2), once per command.
+    // `may_write`: whether the initiator of the command may write.
     void refresh(bool may_write) noexcept {
         device.blocks = open->volume().blocks();
         device.read_only = !may_write || open->volume().read_only();
@@ -88,7 +88,7 @@ class UnitTable {
     Unit* find(uint64_t lun) const noexcept {
         return lun < by_lun_.size() ? by_lun_[static_cast<size_t>(lun)] : nullptr;
     }
-    // What REPORT LUNS shows.
+    // All LUNs, ascending, for REPORT LUNS.
     std::span<const uint64_t> luns() const noexcept { return luns_; }
 
     void hold(Unit& unit) noexcept {

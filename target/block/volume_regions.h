@@ -5,7 +5,7 @@
 // Hangs on each volume as its extension. Volumes without memory have one too; it is empty.
 //
 // Thread-safety: lkey() from any thread; the rest on the control thread.
-// Lifetime: the fabrics outlive it. Regions of former sizes live as long as it does, because requests in
+// Lifetime: the fabrics outlive it. Regions of former sizes are kept until its end, because requests in
 // flight may still use them.
 #pragma once
 

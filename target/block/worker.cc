@@ -13,7 +13,7 @@ namespace wss::block {
 AbortJob* AbortJob::join(AbortJob* present, AbortJob& joining) {
     joining.left.fetch_add(1, std::memory_order_relaxed);
     if (present == nullptr) return &joining;
-    // Who follows keeps the count that stood for the command.
+    // The follower keeps the count of the command, now for the leader.
     AbortJob& leader = joining.rank > present->rank ? joining : *present;
     AbortJob& follower = joining.rank > present->rank ? *present : joining;
     std::lock_guard guard(leader.lock);
@@ -118,7 +118,7 @@ size_t Lane::turn() noexcept {
     size_t done = arena_->serve(
         [](Request& request) { return request.channel->account_of(request); },
         [](Request& request, std::byte* block) { request.channel->buffer_offered(request, block); });
-    // What flush() marks dirty again is left to the next turn.
+    // Channels that flush() marks dirty again wait for the next turn.
     List<Channel, Lane> now;
     now.splice_back(dirty_);
     while (Channel* channel = now.pop_front()) done += channel->flush();
@@ -146,7 +146,7 @@ Result<std::unique_ptr<Worker>> Worker::create(Service& service, size_t index, r
         worker->lanes_.push_back(std::move(*lane));
         reactor.add(worker->lanes_.back()->poller());
     }
-    // The table moves behind the pollers: commands that arrive reach the storage in the same turn.
+    // Move the table behind the pollers, so that arriving commands reach storage in the same turn.
     reactor.remove(table);
     reactor.add(table);
     if (se::Cache* cache = service.cache()) cache->take_place();
@@ -195,7 +195,7 @@ void Worker::volume_changed(volume::Change change, volume::OpenVolume& volume) n
 void Worker::volume_shrinks(volume::OpenVolume& volume, std::shared_ptr<volume::Shrink> shrink) noexcept {
     Unit* unit = units_.find(volume.volume().lun());
     if (unit == nullptr) return shrink->done();
-    // A write that is in storage would make a file longer again.
+    // A write in storage beyond the new end would extend a file again.
     auto mark = [end = shrink->bytes()](Request& request) {
         if (request.range.end <= end || request.action.kind == scsi::Action::Kind::kUnmap) return false;
         return !std::exchange(request.beyond, true);
@@ -206,7 +206,7 @@ void Worker::volume_shrinks(volume::OpenVolume& volume, std::shared_ptr<volume::
     if (unit->beyond == 0) end_shrinks(*unit);
 }
 
-// The channels know already what is allowed now.
+// The rights of the channels are up to date already.
 void Worker::volume_fences(volume::OpenVolume& volume, std::shared_ptr<volume::WriteFence> fence) noexcept {
     Unit* unit = units_.find(volume.volume().lun());
     if (unit != nullptr) fence_writes(*unit, fence);
@@ -221,14 +221,14 @@ void Worker::fence_writes(Unit& unit, const std::shared_ptr<volume::WriteFence>&
         lane->for_each_channel([&](Channel& channel) {
             if (!channel.rights().may_write(unit)) channel.mark_changes(unit, mark);
         });
-    // Of initiators that are gone nobody knows any more what they may do.
+    // The rights of initiators that are gone are unknown: fence all their writes.
     if (unit.cached != nullptr) service_.cache()->fence_abandoned(*unit.cached, fence);
 }
 
 void Worker::reservations_changed(const ReserveJob& job, const std::shared_ptr<volume::WriteFence>& fence) {
     Unit* unit = units_.find(job.lun);
     if (unit == nullptr || unit->open->volume().wwid() != job.wwid) return;
-    // Another change may have come to the book since.
+    // The book may have changed again since `job`.
     unit->reservations = service_.reservations().find(job.wwid);
     for (auto& lane : lanes_)
         lane->for_each_channel([&](Channel& channel) { channel.reservations_changed(*unit, *job.now); });
@@ -259,7 +259,7 @@ void Worker::tell_cache(se::Cache& cache, volume::Change change, volume::OpenVol
     if (change == volume::Change::kAdded) {
         Unit& unit = units_.add(volume);
         unit.cached = cache.add_volume(volume);
-        // The memory of engines forgets.
+        // Engines keep data in volatile memory.
         if (unit.cached != nullptr) unit.device.volatile_cache = true;
         if (unit.cached != nullptr) unit.cached_place = unit.cached->gate.enter();
         if (unit.cached != nullptr) unit.cached->waiters = &unit;
@@ -300,7 +300,7 @@ void Worker::hold_is_quiet(uint64_t lock_id) noexcept {
 
 void Worker::writer_ended(Unit& unit, const ByteRange& range) noexcept {
     unit.holds.for_each([&](Hold& hold) {
-        // A hold that was quiet when it came counts nobody: whoever overlaps it has waited.
+        // writers_left is 0 if there were no writers at the start of the hold: later ones waited for its end.
         if (hold.writers_left > 0 && hold.range.overlaps(range) && --hold.writers_left == 0)
             hold_is_quiet(hold.lock_id);
     });
@@ -309,12 +309,12 @@ void Worker::writer_ended(Unit& unit, const ByteRange& range) noexcept {
 void Worker::lift_hold(uint64_t lock_id) noexcept {
     auto found = holds_.find(lock_id);
     if (found == holds_.end()) return;
-    // A unit that died took the hold out of its list.
+    // A destroyed unit has unlinked the hold.
     Unit* unit = found->second.hold.linked() ? found->second.unit : nullptr;
     found->second.hold.unlink();
     holds_.erase(found);
     if (unit == nullptr) return;
-    // All try again; who still overlaps another hold comes back to the list, in the same order.
+    // All writes try again. Those that overlap another hold return to the list, in the same order.
     List<Request> retry;
     retry.splice_back(unit->held);
     while (Request* request = retry.pop_front()) request->channel->hold_lifted(*request);

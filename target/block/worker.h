@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Worker: one reactor's part of the block service. Lane: its part of one fabric.
+// Worker: one reactor's part of the block service. Lane: the part of it that belongs to one fabric.
 //
-// A worker's sources stand in its reactor in the order of the work: completions (pollers), storage (the
-// volume table), and last the worker itself, which hands freed buffers to commands that wait and posts what
-// the turn built, once per channel.
+// The sources of a worker are registered with its reactor in the order of processing: completions (pollers),
+// storage (the volume table), and last the worker itself. The worker gives freed buffers to waiting commands
+// and posts the work requests of the turn, once per channel.
 //
-// Thread-safety: belongs to its reactor; created and destroyed while that does not turn.
+// Thread-safety: belongs to its reactor; created and destroyed while the reactor does not run.
 #pragma once
 
 #include <array>
@@ -30,31 +30,31 @@ namespace wss::block {
 class Service;
 class Worker;
 
-// Task management in progress: counts what it waits for, over all workers. The last to end reports to the
-// channel that asked, on its reactor, and frees the job.
+// Task management in progress. It counts the commands that it waits for, on all workers. When the count
+// reaches zero, the job notifies the requesting channel, on that channel's reactor, and is freed.
 //
-// Several jobs may mean one command: an initiator that gets no answer to its ABORT TASK resets the unit. Then
-// one of them, the wider or later one, waits for the command, and the other *follows*: it is answered when
-// the first is. So an ABORT that a RESET overtook is not answered while any command that the RESET means
-// still executes. Who follows whom is the same for every command (`rank`), so that no two jobs wait for each
-// other.
+// Several jobs may concern the same command: an initiator that gets no answer to its ABORT TASK resets the
+// unit. Then the wider job, or of equal ones the later job, waits for the command, and the other job
+// *follows*: it is answered when the first is. So an ABORT that a RESET overtook is not answered while any
+// command that the RESET concerns still executes. The order (`rank`) is the same for every command, so no two
+// jobs wait for each other.
 struct AbortJob {
-    std::atomic<uint32_t> left;  // one per worker that has not looked yet, per command, per job it follows
+    std::atomic<uint32_t> left;  // workers that have not searched yet, commands, and jobs that it follows
     Worker& home;
     std::shared_ptr<ChannelRecord> requester;
     uint16_t slot;
     wire::TaskManagement task;
-    bool everybodys;                          // means the commands of all initiators
-    std::vector<volume::Registrant> victims;  // … of these; else of the requester's session
+    bool everybodys;                          // concerns the commands of all initiators
+    std::vector<volume::Registrant> victims;  // if not empty: only of these; else of the requester's session
     uint64_t rank;                            // by breadth, then by age
     std::mutex lock;
-    std::vector<AbortJob*> followers;  // guarded by lock; once for each command
+    std::vector<AbortJob*> followers;  // guarded by lock; one entry per shared command
 
-    // `present` waits for a command (nullptr: nobody) that `joining` means too. Returns which of them waits
-    // for it from now on.
+    // `present` (or nullptr: no job) waits for a command that `joining` concerns too. Returns the one that
+    // waits for the command from now on.
     static AbortJob* join(AbortJob* present, AbortJob& joining);
-    // Of `request`, which waits for it: means what `task` says, of everybody, of `victims` where there are
-    // some, or else of its session.
+    // Starts the job of `request`, which waits for it. The job concerns the commands that `task` selects: of
+    // `victims` if there are any, of all initiators if `everybodys`, or else of the requester's session.
     static void begin(Worker& home, std::shared_ptr<ChannelRecord> requester, const Request& request,
                       const wire::TaskManagement& task, bool everybodys,
                       std::vector<volume::Registrant> victims = {});
@@ -75,23 +75,23 @@ class Lane final : public se::BufferHome {
     size_t index() const noexcept { return index_; }
     fabric::Poller& poller() noexcept { return *poller_; }
     Arena& arena() noexcept { return *arena_; }
-    // What the cache knows of the part's memory; nullptr without a cache.
+    // The cache's registration of the part's memory; nullptr without a cache.
     const se::BufferRegions* cache_regions(Part part) const noexcept {
         return cache_regions_[static_cast<size_t>(part)].get();
     }
     void give_back(std::byte* buffer, uint32_t bytes) noexcept override {
         arena_->give(part_of(bytes), buffer, bytes);
     }
-    // What the channels of its initiator hold here together.
+    // The share of the channel's initiator on this lane.
     std::shared_ptr<InitiatorShare> initiator_share(const ChannelRecord& record);
 
-    // Makes a channel; when that fails, rejects the peer and reports the channel gone.
+    // Makes a channel. If that fails, rejects the connection and reports the channel gone.
     void open_channel(std::shared_ptr<ChannelRecord> record, std::unique_ptr<fabric::ConnectRequest> request,
                       std::span<const std::byte> accept_data, uint64_t login_tag);
 
     void mark_dirty(Channel& channel) noexcept;
 
-    // End of a turn; returns how much was done.
+    // The end of a reactor's turn. Returns the amount of work done.
     size_t turn() noexcept;
     template <typename Visit>
     void for_each_channel(Visit&& visit) {
@@ -135,25 +135,26 @@ class Worker final : public reactor::Source, public volume::Observer {
     UnitTable& units() noexcept { return units_; }
     Lane& lane(size_t fabric_index) noexcept { return *lanes_[fabric_index]; }
     size_t lanes() const noexcept { return lanes_.size(); }
-    // Of the answers that this turn posts: later than the start of the turn where storage has blocked it. The
-    // clock is read once a turn, when the first answer is built.
+    // The time of the answers of this turn; later than the start of the turn if storage blocked. The clock is
+    // read once per turn, when the first answer is built.
     Nanoseconds answer_time() noexcept {
         if (answer_time_ == kNever) answer_time_ = reactor_.clock().now();
         return answer_time_;
     }
-    // Commands that wait for one of the cache.
+    // Commands that wait for a cache command.
     FlowQueue& cache_queue() noexcept { return cache_queue_; }
 
     void abort_tasks(AbortJob& job) noexcept;
-    // From now on commands are checked by them. Writes that have begun, and that they forbid, hold `fence`.
+    // Checks commands against the new reservations from now on. Forbidden writes that have begun hold
+    // `fence`.
     void reservations_changed(const ReserveJob& job, const std::shared_ptr<volume::WriteFence>& fence);
 
-    // Range locks, this reactor's part (range_locks.h tells the whole).
+    // Range locks, this reactor's part (see range_locks.h).
     void hold_range(uint64_t lock_id, uint64_t lun, ByteRange range);
     void lift_hold(uint64_t lock_id) noexcept;
-    // A write of `unit` has ended: a lock may have waited for it.
+    // A write of `unit` has ended; a lock may have waited for it.
     void writer_ended(Unit& unit, const ByteRange& range) noexcept;
-    // A change that went beyond the new end of `unit`.
+    // A change beyond the new end of `unit` has ended; a shrink may have waited for it.
     void beyond_ended(Unit& unit) noexcept;
 
     size_t poll() noexcept override;
