@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the data a command answers with, cut where the allocation length and the buffer say (invariant SC2).
+// Answer: writes the data-in of a command, truncated to the allocation length and the buffer (invariant SC2).
 //
-// Handlers write the whole answer; what does not fit is counted and dropped, so that length fields still tell
-// how long the whole is.
+// Handlers write the whole answer. Bytes that do not fit are counted and dropped, so length fields hold the
+// length of the whole answer.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class Answer {
   public:
     explicit Answer(wire::MutableBytes out) : out_(out) {}
 
-    // Before the first byte is written.
+    // Call before the first byte is written.
     void limit(uint32_t allocation_length) {
         out_ = out_.first(std::min(out_.size(), size_t{allocation_length}));
     }
@@ -44,12 +44,12 @@ class Answer {
     void bytes(wire::Bytes data) {
         for (std::byte b : data) u8(std::to_integer<uint8_t>(b));
     }
-    // Cut or padded with blanks to `width`.
+    // Truncated or padded with blanks to `width`.
     void ascii(std::string_view text, size_t width) {
         for (size_t i = 0; i < width; i++) u8(i < text.size() ? uint8_t(text[i]) : uint8_t(' '));
     }
 
-    // Overwrites what was written (a length that is known at the end).
+    // Overwrites bytes already written, for a length that is known only at the end.
     void patch8(size_t at, uint8_t value) {
         if (at < std::min(out_.size(), total_)) wire::put8(&out_[at], value);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands that name a run of blocks: READ, WRITE, VERIFY, SYNCHRONIZE CACHE, WRITE SAME, COMPARE AND WRITE,
-// and UNMAP with its list. Keeps invariant SC1.
+// Commands with an extent of blocks: READ, WRITE, VERIFY, SYNCHRONIZE CACHE, WRITE SAME, COMPARE AND WRITE,
+// and UNMAP with its list. Ensures invariant SC1.
 #include <algorithm>
 #include <optional>
 
@@ -12,14 +12,14 @@ namespace {
 using wire::Sense;
 using Kind = Action::Kind;
 
-// Blocks as the CDB names them, not yet checked.
+// The extent of a CDB, not yet checked.
 struct Extent {
     uint64_t lba = 0;
     uint64_t blocks = 0;
-    uint16_t blocks_at = 0;  // the length field's byte, for the sense
+    uint16_t blocks_at = 0;  // byte of the length field, for sense data
 };
 
-// The group code (top bits of the opcode) says how long the CDB is, and with it where the fields are.
+// The group code (top bits of the opcode) determines the length of the CDB and the offsets of its fields.
 Extent extent_of(const Call& call) {
     switch (call.u8(0) >> 5) {
         case 0: {
@@ -38,7 +38,7 @@ Extent extent_of(const Call& call) {
     }
 }
 
-// Even an extent of no blocks must begin inside the device.
+// An extent of no blocks must begin inside the device too.
 std::optional<Sense> check_range(const Device& device, const Extent& extent) {
     if (extent.lba >= device.blocks) return sense::lba_out_of_range(extent.lba);
     if (extent.blocks > device.blocks - extent.lba) return sense::lba_out_of_range(device.blocks);
@@ -109,8 +109,8 @@ Action write_same(const Call& call) {
     bool wants_unmap = call.bit(1, 3);
     bool no_data_out = call.bit(1, 0);
     if (wants_unmap && !call.device.discard) return fail(sense::invalid_field(1, 3));
-    // Zero would mean "to the end"; VPD B0 says that we refuse it (WSNZ), as a slip of the finger must not
-    // erase.
+    // Zero would mean "to the end of the device". It is refused, as VPD B0 announces (WSNZ), so that a
+    // mistake does not erase the device.
     if (extent.blocks == 0) return fail(sense::invalid_field(extent.blocks_at));
     if (auto wrong = check(call.device, extent, write_same_limit(call.device))) return fail(*wrong);
     if (call.device.read_only) return fail(sense::write_protected());
@@ -150,7 +150,7 @@ wire::BlockRange UnmapList::range(uint32_t index) const {
 
 bool parse_unmap_list(Bytes list, const Device& device, UnmapList& out, Sense& sense) {
     constexpr size_t kDescriptorsLengthAt = 2;
-    // The list's own length field does not count its two bytes; the rest of the header it does.
+    // The list's length field counts the header without its own two bytes.
     constexpr size_t kHeaderCounted = wire::kUnmapHeaderBytes - 2;
     auto refuse = [&sense](const Sense& why) {
         sense = why;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows, sorted by opcode, and interpret(), which finds one, checks what all commands share and calls its
-// handler.
+// The rows, sorted by opcode, and interpret(), which finds the row of a CDB, makes the checks that all
+// commands share, and calls the handler.
 #include "target/scsi/commands.h"
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace {
 
 using namespace wire;
 
-// The control byte: NACA is looked at (and refused: no row has it in its usage map, as NormACA is 0), the
-// rest is reserved or obsolete.
+// The control byte: NACA is refused (no usage map contains it, as NormACA is 0); the other bits are reserved
+// or obsolete.
 constexpr uint8_t kControl = 0x00;
 constexpr uint8_t kDpoFua = 0x18;
 constexpr uint8_t kAll = 0xff;
@@ -117,9 +117,9 @@ constexpr bool rows_are_sorted() {
 }
 static_assert(rows_are_sorted(), "the rows of one opcode must be neighbours");
 
-// The first bit that the row does not allow, as the sense names it.
+// An error for the first bit that the row does not allow, if there is one.
 std::optional<Sense> check_reserved(const Row& row, const std::array<std::byte, 16>& cdb) {
-    // A command of the datapath has nothing wrong in any of the sixteen bytes: two comparisons say so.
+    // Fast path: two comparisons check all sixteen bytes of a correct command.
     std::array<uint64_t, 2> is, may;
     std::memcpy(is.data(), cdb.data(), sizeof is);
     std::memcpy(may.data(), row.usage.data(), sizeof may);
@@ -131,8 +131,8 @@ std::optional<Sense> check_reserved(const Row& row, const std::array<std::byte, 
     return std::nullopt;
 }
 
-// It takes precedence over what else is wrong, also over a unit attention, which stays pending
-// (SAM-5, 5.3.3).
+// Whether the command conflicts with a reservation. A conflict takes precedence over all other errors and
+// over a unit attention, which stays pending (SAM-5, 5.3.3).
 bool conflicts(const Row& row, const Call& call) {
     if (call.standing.restriction == Restriction::kNone || !call.device.present) return false;
     constexpr uint8_t kStart = 0x01;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of commands: one row each (invariant SC3), and what a handler sees.
+// The table of commands, one row per command (invariant SC3), and the arguments of a handler.
 //
-// To add a command: write a handler `Action name(const Call&)` beside its kin, declare it below, add a row in
-// commands.cc. The row's usage map is what REPORT SUPPORTED OPERATION CODES shows, and a CDB with any bit
-// outside it is refused before the handler runs: handlers need not look at reserved bits.
+// To add a command: write a handler `Action name(const Call&)` beside related ones, declare it below, and add
+// a row in commands.cc. REPORT SUPPORTED OPERATION CODES returns the row's usage map. A CDB with any bit
+// outside the map is refused before the handler runs, so handlers need not check reserved bits.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@
 
 namespace wss::scsi {
 
-// A command while it is interpreted. Handlers see a CDB of 16 bytes, zero behind its own length.
+// A command during interpretation. The CDB is padded with zeroes to 16 bytes.
 struct Call {
     const std::array<std::byte, 16>& cdb;
     const Device& device;
     std::span<const uint64_t> luns;
-    UnitAttentions* attentions;  // may be null
+    UnitAttentions* attentions;  // nullptr: none
     Answer& answer;
     const Standing& standing;
 
@@ -43,12 +43,12 @@ struct Row {
 };
 
 enum Trait : uint8_t {
-    kWithoutUnit = 1 << 0,    // answered where there is no logical unit
+    kWithoutUnit = 1 << 0,    // answered even if the logical unit does not exist
     kPastAttention = 1 << 1,  // answered while a unit attention is pending
     kNeedsMedium = 1 << 2,    // the device must have blocks
     kNeedsDiscard = 1 << 3,   // exists only on devices with discard
-    // Conflicts with a reservation of others: with one for exclusive access, or with any (SPC-4 table 67,
-    // SBC-3 table 13). Rows without either are served always.
+    // Conflicts with reservations of other initiators: kReads with one for exclusive access, kWrites with any
+    // (SPC-4 table 67, SBC-3 table 13). A row without either never conflicts.
     kReads = 1 << 4,
     kWrites = 1 << 5,
 };
@@ -58,18 +58,18 @@ inline bool is_supported(const Row& row, const Device& device) {
     return device.discard || !(row.traits & kNeedsDiscard);
 }
 
-// What the answers promise. UNMAP exists on a unit that is write-protected now, as WRITE does, and is refused
-// as WRITE is; an initiator that may not change the unit has no use for it.
+// Whether VPD pages and READ CAPACITY announce discard. They do not on a write-protected unit: UNMAP is
+// supported there, like WRITE, but refused, so an initiator has no use for it.
 inline bool promises_discard(const Device& device) {
     return device.discard && !device.read_only;
 }
 
-// The rows of one opcode are neighbours; null: there is none.
+// The first of the adjacent rows of an opcode; nullptr: none.
 const Row* first_row(uint8_t opcode);
-// `service_action` counts only where the opcode has some.
+// `service_action` is ignored for opcodes without service actions.
 const Row* find_row(uint8_t opcode, uint8_t service_action);
 
-// ---- What handlers return.
+// ---- Results of handlers.
 
 inline Action fail(const wire::Sense& sense) {
     return Action{.kind = Action::Kind::kFail, .status = wire::kCheckCondition, .sense = sense};
@@ -81,7 +81,7 @@ inline Action respond(const Answer& answer) {
     return Action{.kind = Action::Kind::kRespond, .status = wire::kGood, .data_in_length = answer.written()};
 }
 
-// ---- Handlers. inquiry.cc, mode.cc, report.cc, block.cc, persistent_reservations.cc.
+// ---- Handlers, in inquiry.cc, mode.cc, report.cc, block.cc, persistent_reservations.cc.
 
 Action inquiry(const Call& call);
 Action mode_sense6(const Call& call);

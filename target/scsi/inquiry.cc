@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// INQUIRY: who is there (SPC-4 §6.6), and the vital product data pages 00, 80, 83, B0, B1, B2.
+// INQUIRY: standard data (SPC-4 §6.6) and the vital product data pages 00, 80, 83, B0, B1, B2.
 #include <algorithm>
 #include <iterator>
 
@@ -12,7 +12,7 @@ constexpr std::string_view kVendor = "WSS";
 constexpr std::string_view kProduct = "Volume";
 constexpr std::string_view kRevision = "1";
 constexpr uint8_t kVersionSpc4 = 6;
-constexpr uint8_t kNoUnit = 0x7f;  // peripheral qualifier 3, type 1Fh: no unit here, and there could be none
+constexpr uint8_t kNoUnit = 0x7f;  // peripheral qualifier 3, type 1Fh: no unit is supported at this LUN
 constexpr uint8_t kDirectAccess = 0x00;
 
 uint8_t peripheral(const Device& device) {
@@ -25,7 +25,7 @@ void standard(const Call& call) {
     out.u8(peripheral(call.device));
     out.u8(0);
     out.u8(kVersionSpc4);
-    out.u8(0x12);  // HISUP: LUNs of several levels may be formed; response data format 2
+    out.u8(0x12);  // HISUP: hierarchical LUN addressing; response data format 2
     out.u8(kLength - 5);
     out.u8(0);
     out.u8(0);
@@ -48,7 +48,7 @@ void serial_number(const Call& call) {
 void designator(Answer& out, uint8_t code_set, uint8_t association, uint8_t type, size_t length) {
     constexpr uint8_t kProtocolSrp = 4;
     out.u8(uint8_t((association ? kProtocolSrp << 4 : 0) | code_set));
-    out.u8(uint8_t((association ? 0x80 : 0) | association << 4 | type));  // PIV: a port has a protocol
+    out.u8(uint8_t((association ? 0x80 : 0) | association << 4 | type));  // PIV, set for ports
     out.u8(0);
     out.u8(uint8_t(length));
 }
@@ -74,8 +74,8 @@ void identification(const Call& call) {
                kVendorBytes + name.size() + kIdentityBytes);
     out.ascii(kVendor, kVendorBytes);
     out.ascii(name, name.size());
-    // Stock initiators may prefer this designator to the first: it must tell volumes of one name apart as
-    // well.
+    // Stock initiators may prefer this designator to the first, so it must be unique for volumes of the same
+    // name too.
     out.u8(':');
     for (int shift = 60; shift >= 0; shift -= 4) out.u8(uint8_t("0123456789abcdef"[naa >> shift & 0xf]));
 
@@ -96,12 +96,12 @@ void block_limits(const Call& call) {
     out.u16(uint16_t(std::min<uint32_t>(granularity, UINT16_MAX)));
     out.u32(transfer_limit(device));
     out.u32(std::min(device.optimal_transfer_blocks, transfer_limit(device)));
-    out.u32(0);  // PREFETCH: none
+    out.u32(0);  // PREFETCH: not supported
     const bool discard = promises_discard(device);
     out.u32(discard ? device.max_unmap_blocks : 0);
     out.u32(discard ? kMaxUnmapRanges : 0);
     out.u32(discard ? device.unmap_granularity_blocks : 0);
-    out.u32(0);  // unmap granularity alignment: not claimed
+    out.u32(0);  // unmap granularity alignment: not valid
     out.u64(device.max_write_same_blocks);
     out.zeroes(kBodyBytes - (out.total() - start));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MODE SENSE: pages 08 (caching), 0A (control), 1C (informational exceptions). Nothing can be changed: there
-// is no MODE SELECT, all masks of changeable bits are zero, nothing is saved.
+// MODE SENSE: pages 08 (caching), 0A (control), 1C (informational exceptions). Mode parameters cannot be
+// changed: there is no MODE SELECT, all changeable masks are zero, and saved values are not supported.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -14,7 +14,7 @@ constexpr uint8_t kAllSubpages = 0xff;
 
 enum PageControl : uint8_t { kCurrent = 0, kChangeable = 1, kDefault = 2, kSaved = 3 };
 
-using PageBytes = std::array<uint8_t, 18>;  // behind the page's two bytes of header
+using PageBytes = std::array<uint8_t, 18>;  // without the two header bytes of the page
 
 void caching(const Device& device, PageBytes& page) {
     constexpr uint8_t kWriteCacheEnable = 0x04;
@@ -67,7 +67,7 @@ uint8_t device_specific(const Device& device) {
 
 void put_short_descriptor(const Call& call) {
     call.answer.u32(uint32_t(std::min<uint64_t>(call.device.blocks, UINT32_MAX)));
-    call.answer.u32(call.device.block_size);  // below 2^24: the density byte stays zero
+    call.answer.u32(call.device.block_size);  // 24 bits; the reserved byte before them is zero
 }
 
 void put_long_descriptor(const Call& call) {
@@ -76,7 +76,7 @@ void put_long_descriptor(const Call& call) {
     call.answer.u32(call.device.block_size);
 }
 
-// Page code, subpage and page control of byte 2 and 3; both MODE SENSEs have them there.
+// Checks page code, subpage and page control, which both MODE SENSE commands have in bytes 2 and 3.
 std::optional<wire::Sense> check_page(const Call& call) {
     uint8_t page = call.u8(2) & 0x3f;
     uint8_t subpage = call.u8(3);

@@ -68,7 +68,7 @@ Action read_reservation(const Call& call) {
         call.answer.u64(holder != nullptr ? holder->key : 0);
         call.answer.u32(0);
         call.answer.u8(0);
-        call.answer.u8(uint8_t(all.type));  // of the whole unit: scope 0
+        call.answer.u8(uint8_t(all.type));  // scope 0: the whole unit
         call.answer.u16(0);
     }
     return end_report(call);
@@ -115,7 +115,7 @@ namespace {
 constexpr uint32_t kListBytes = 24;
 constexpr uint8_t kScopeAt = 2;
 
-// Not of those that register, nor of CLEAR.
+// Service actions other than the registering ones and CLEAR have a scope.
 bool has_scope(uint8_t action) {
     return action == wire::kReserve || action == wire::kRelease || action == wire::kPreempt ||
            action == wire::kPreemptAndAbort;
@@ -169,7 +169,7 @@ ReserveResult unchanged() {
     return {};
 }
 
-// A command while it is carried out, on a copy.
+// Executes a command on a copy of the reservations.
 class Reserving {
   public:
     Reserving(const ReserveOrder& order, const Registrant& who, const Reservations& now)
@@ -211,7 +211,7 @@ class Reserving {
     }
     ReservationType wanted() const { return ReservationType(order_.type); }
 
-    // All that are registered but the one that asks.
+    // Notifies all registered initiators except the requesting one.
     void notify_others(ReservationEvent event) {
         for (const Registration& each : next_.registrations)
             if (each.initiator != who_) next_.notices.push_back({each.initiator, event});
@@ -299,7 +299,8 @@ class Reserving {
         return changed_registrations(true);
     }
 
-    // Who takes the reservation stays; else its own key may be the victim's.
+    // An initiator that takes the reservation stays registered. Otherwise it may remove its own registration
+    // with the others that have the key.
     size_t remove_victims(bool takes) {
         auto is_victim = [&](const Registration& each) {
             if (takes && each.initiator == who_) return false;

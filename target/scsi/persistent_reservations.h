@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Persistent reservations (SPC-4, 5.12): what PERSISTENT RESERVE OUT makes of them, and what they forbid. The
-// commands that only look (PERSISTENT RESERVE IN) are rows of the table of commands.
+// Persistent reservations (SPC-4, 5.12): the effect of PERSISTENT RESERVE OUT, and the restrictions of other
+// initiators. PERSISTENT RESERVE IN consists of rows of the command table.
 //
-// Registrations are per initiator and volume. The target has one port, so that an initiator is a nexus. Not
-// offered: REGISTER AND MOVE, SPEC_I_PT, ALL_TG_PT.
+// Registrations are per initiator and volume. The target has one port, so an initiator is a nexus. Not
+// supported: REGISTER AND MOVE, SPEC_I_PT, ALL_TG_PT.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -17,27 +17,27 @@
 
 namespace wss::scsi {
 
-// What the reservation of others forbids `who`.
+// The restriction of `who` by the reservation of another initiator.
 Restriction restriction_of(const volume::Reservations& reservations, const volume::Registrant& who);
 
-// A PERSISTENT RESERVE OUT whose fields are checked.
+// A PERSISTENT RESERVE OUT with checked fields.
 struct ReserveOrder {
     uint8_t action = 0;  // wire::ReserveOut
-    uint8_t type = 0;    // any; looked at where it counts
+    uint8_t type = 0;    // any value; carry_out() checks it where it is used
     uint64_t key = 0;
     uint64_t action_key = 0;
     bool persists = false;
 };
-// False: `sense` says why.
+// False: refused, with the reason in `sense`.
 bool parse_reserve_out(Bytes cdb, Bytes list, const Device& device, ReserveOrder& out, wire::Sense& sense);
 
 struct ReserveResult {
     uint8_t status = wire::kGood;
-    wire::Sense sense;  // CHECK CONDITION
-    std::optional<volume::Reservations> next;
-    // Initiators may have lost the right to write: it is over when their writes are.
+    wire::Sense sense;                         // of CHECK CONDITION
+    std::optional<volume::Reservations> next;  // nullopt: unchanged
+    // Initiators may have lost the right to write: the command ends when their writes have ended.
     bool fences = false;
-    std::vector<volume::Registrant> aborted;  // whose commands are to be aborted
+    std::vector<volume::Registrant> aborted;  // initiators whose commands must be aborted
 };
 ReserveResult carry_out(const ReserveOrder& order, const volume::Registrant& who,
                         const volume::Reservations& now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands about the target and the unit's condition: REPORT LUNS, REPORT SUPPORTED OPERATION CODES, REQUEST
+// Commands about the target and the state of a unit: REPORT LUNS, REPORT SUPPORTED OPERATION CODES, REQUEST
 // SENSE, TEST UNIT READY, START STOP UNIT, READ CAPACITY.
 #include <algorithm>
 #include <bit>
@@ -17,7 +17,7 @@ Action report_luns(const Call& call) {
     uint8_t select = call.u8(2);
     if (select > kSelectMax) return fail(sense::invalid_field(2));
     std::span<const uint64_t> luns = call.luns;
-    if (select == kWellKnownOnly) luns = {};  // we have none
+    if (select == kWellKnownOnly) luns = {};  // the target has no well-known LUNs
     call.answer.limit(call.u32(6));
     call.answer.u32(uint32_t(luns.size() * 8));
     call.answer.u32(0);
@@ -34,7 +34,7 @@ namespace {
 
 constexpr uint8_t kTimeoutsBit = 0x80;  // RCTD
 
-// The timeouts descriptor: ten bytes follow; zero means that no time is promised.
+// The timeouts descriptor: length, then ten bytes; zero means that no timeout is specified.
 void put_timeouts(Answer& out) {
     out.u16(0x0a);
     out.zeroes(10);
@@ -116,8 +116,8 @@ Action test_unit_ready(const Call& call) {
     return respond(call.answer);
 }
 
-// A volume serves many initiators: one of them cannot stop it for all. What STOP means to the one that sends
-// it before power-off — that its data is stable — is done.
+// STOP only flushes: an initiator sends it before power-off to make its data stable. One initiator must not
+// stop a volume for all.
 Action start_stop_unit(const Call& call) {
     bool start = call.bit(4, 0);
     bool no_flush = call.bit(4, 2);
@@ -128,7 +128,7 @@ Action start_stop_unit(const Call& call) {
 
 Action read_capacity10(const Call& call) {
     uint64_t last = call.device.blocks - 1;
-    call.answer.u32(uint32_t(std::min<uint64_t>(last, UINT32_MAX)));  // all ones: ask READ CAPACITY (16)
+    call.answer.u32(uint32_t(std::min<uint64_t>(last, UINT32_MAX)));  // all ones: use READ CAPACITY (16)
     call.answer.u32(call.device.block_size);
     return respond(call.answer);
 }

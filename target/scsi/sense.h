@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every sense that a WSS target reports, by name. encode with wire::encode_sense(…, sense_format(device), …).
+// The sense data that a WSS target reports. Encode with wire::encode_sense(…, sense_format(device), …).
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,14 @@ constexpr Sense at(SenseKey key, AdditionalSense code, uint64_t information) {
     return Sense{.key = key, .code = code, .has_information = true, .information = information};
 }
 
-// ---- The medium said no. `lba`: the first block that is bad.
+// ---- Errors of the medium. `lba`: the first failed block.
 constexpr Sense read_error(uint64_t lba) {
     return at(SenseKey::kMediumError, AdditionalSense::kUnrecoveredReadError, lba);
 }
 constexpr Sense write_error(uint64_t lba) {
     return at(SenseKey::kMediumError, AdditionalSense::kWriteError, lba);
 }
-// A flush failed: what was acknowledged before may be lost, and no block can be named.
+// A flush failed: acknowledged writes may be lost, and the blocks are not known.
 constexpr Sense flush_error() {
     return make(SenseKey::kMediumError, AdditionalSense::kWriteError);
 }
@@ -41,7 +41,7 @@ constexpr Sense write_protected() {
 constexpr Sense miscompare(uint64_t offset) {
     return at(SenseKey::kMiscompare, AdditionalSense::kMiscompareDuringVerify, offset);
 }
-// Ours, not the medium's: a bug or a device that vanished.
+// A fault of the target, not of the medium: a bug, or a device that disappeared.
 constexpr Sense internal_failure() {
     return make(SenseKey::kHardwareError, AdditionalSense::kInternalTargetFailure);
 }
@@ -52,18 +52,18 @@ constexpr Sense not_ready() {
     return make(SenseKey::kNotReady, AdditionalSense::kNotReadyCauseUnknown);
 }
 
-// ---- The request is wrong.
+// ---- Errors of the request.
 constexpr Sense invalid_opcode() {
     return make(SenseKey::kIllegalRequest, AdditionalSense::kInvalidOpcode);
 }
 constexpr Sense lun_not_supported() {
     return make(SenseKey::kIllegalRequest, AdditionalSense::kLunNotSupported);
 }
-// `lba`: the first one that does not exist.
+// `lba`: the first invalid one.
 constexpr Sense lba_out_of_range(uint64_t lba) {
     return at(SenseKey::kIllegalRequest, AdditionalSense::kLbaOutOfRange, lba);
 }
-// `bit`: most significant bit of the field at fault, -1: the whole byte.
+// `bit`: most significant bit of the invalid field; -1: the whole byte.
 constexpr Sense invalid_field(uint16_t byte, int8_t bit = -1) {
     Sense result = make(SenseKey::kIllegalRequest, AdditionalSense::kInvalidFieldInCdb);
     result.field = {.valid = true, .in_cdb = true, .bit = bit, .byte = byte};
@@ -74,7 +74,7 @@ constexpr Sense invalid_list_field(uint16_t byte, int8_t bit = -1) {
     result.field = {.valid = true, .in_cdb = false, .bit = bit, .byte = byte};
     return result;
 }
-// RELEASE with another type than the reservation has.
+// RELEASE with a type other than that of the reservation.
 constexpr Sense invalid_release() {
     return make(SenseKey::kIllegalRequest, AdditionalSense::kInvalidRelease);
 }
@@ -87,7 +87,7 @@ constexpr Sense list_length_error() {
 constexpr Sense saving_not_supported() {
     return make(SenseKey::kIllegalRequest, AdditionalSense::kSavingNotSupported);
 }
-// The IU's descriptors are wrong, or its data-out buffer is shorter or longer than the CDB says.
+// The IU's descriptors are invalid, or its data-out buffer does not have the length that the CDB requires.
 constexpr Sense wrong_data_buffer() {
     return make(SenseKey::kIllegalRequest, AdditionalSense::kInvalidFieldInCommandIu);
 }

@@ -11,7 +11,7 @@
 namespace wss::scsi {
 namespace {
 
-// By Attention.
+// Indexed by Attention.
 constexpr std::array kCodes = {
     wire::AdditionalSense::kPowerOn,
     wire::AdditionalSense::kBusDeviceReset,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unit attentions: what a nexus must be told before its next command to a logical unit is served.
+// UnitAttentions: the pending unit attentions of one I_T_L nexus, which are reported before its next command
+// is executed.
 //
-// One per I_T_L nexus. A set, not a queue: a condition that is pending already is not told twice, so it needs
-// no bound beyond the number of conditions. They are told in the order of the enumeration, most important
-// first.
+// A set, not a queue: a condition that is already pending is reported once, so the size is bounded by the
+// number of conditions. They are reported in the order of the enumeration, most important first.
 //
 // Thread-safety: belongs to the thread that serves the nexus.
 #pragma once
@@ -15,9 +15,9 @@
 namespace wss::scsi {
 
 enum class Attention : uint8_t {
-    kPowerOn,                // 29/00: a new nexus (optional: a first login knows nothing that could be stale)
+    kPowerOn,                // 29/00: a new nexus (optional: after a first login no state can be stale)
     kReset,                  // 29/03: another initiator reset the unit
-    kLunsChanged,            // 3F/0E: REPORT LUNS would answer something else
+    kLunsChanged,            // 3F/0E: the answer of REPORT LUNS has changed
     kInquiryChanged,         // 3F/03
     kCapacityChanged,        // 2A/09
     kModeChanged,            // 2A/01: write protection or cache policy changed
@@ -31,7 +31,7 @@ class UnitAttentions {
     void add(Attention attention) { pending_ |= bit(attention); }
     void remove(Attention attention) { pending_ &= uint16_t(~bit(attention)); }
     bool empty() const { return pending_ == 0; }
-    // Takes out the first. Must not be empty.
+    // Removes and returns the first. Must not be empty.
     wire::Sense take();
 
   private:
