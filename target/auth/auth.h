@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The target's half of authentication (lib/wire/auth.h tells the whole): which secrets it knows, and the
-// conversation with one channel.
+// The target's half of authentication (protocol: lib/wire/auth.h): the known secrets, and the message
+// exchange with one channel.
 //
-// What a refused peer is told does not say whether its name or its secret was wrong; the target's log does.
+// The answer to a refused peer does not tell whether its name or its secret was wrong. The target's log does.
 #pragma once
 
 #include <array>
@@ -15,19 +15,20 @@
 
 namespace wss::auth {
 
-// Thread-safety: immutable, shared by all who authenticate; a reload makes a new one.
+// Thread-safety: immutable, shared by all authenticators; a reload makes a new one.
 class SecretBook {
   public:
-    // `target_name` is told to initiators, for people.
+    // `target_name` is sent to initiators, for display.
     SecretBook(std::string target_name, std::vector<NamedSecret> secrets);
 
-    // Of a name. In place of those that it has not: one that nobody has, so that the answer takes as long.
+    // The secrets of a name. Unused entries hold a random secret that no initiator has, so that a check takes
+    // the same time for every name.
     struct Found {
         std::array<const Secret*, kSecretsPerName> secrets{};
         bool known = false;
     };
     Found find(std::string_view name) const;
-    // Which of the name's secrets it is, from 1, as in the file; 0: none of them, or not any more.
+    // The number of `secret` among those of the name, from 1, in the order of the file; 0: none of them.
     unsigned place_of(std::string_view name, const Secret& secret) const;
     const std::string& target_name() const { return target_name_; }
     size_t names() const;
@@ -39,33 +40,33 @@ class SecretBook {
     Secret nobody_;
 };
 
-// One channel's. Belongs to the channel's reactor.
+// The authentication of one channel. Belongs to the channel's reactor.
 class Authenticator {
   public:
     Authenticator(std::shared_ptr<const SecretBook> secrets, wire::Bytes login_request,
                   wire::Bytes login_response);
 
-    // Of the connection that the conversation is on.
+    // Sets the channel binding of the connection; call it before take().
     void bind(wire::Bytes channel_binding) { transcript_.binding(channel_binding); }
 
     enum class Verdict : uint8_t {
         kChallenge,  // `answer` holds the challenge, `length` bytes
-        kProven,     // the peer is who it says; result() once it is admitted
-        kRefused,    // result() says so
-        kViolation,  // not what may come now
+        kProven,     // the peer has proven its name; send result() when it is admitted
+        kRefused,    // the proof is wrong; send result() with the reason
+        kViolation,  // an invalid or unexpected message
     };
     Verdict take(wire::Bytes message, wire::MutableBytes answer, size_t& length);
-    // The proof is due: name() is what it will be about.
+    // The next message must be the proof of name().
     bool expects_proof() const { return step_ == Step::kProof; }
-    // The proof is not looked at: kRefused, whatever it is worth.
+    // Ends the exchange without a check of the proof.
     void suspend() { step_ = Step::kOver; }
 
-    // The last message. `why` empty: granted.
+    // Encodes the last message; returns its length. `why` empty: granted.
     size_t result(std::string_view why, wire::MutableBytes answer) const;
     const std::string& name() const { return start_.name; }
-    // Of kProven: with which of the name's.
+    // After kProven: the secret that the proof used.
     const Secret& secret() const { return *proven_; }
-    // Of kRefused: for the peer, and for our log.
+    // After kRefused: the reason for the peer, and for the target's log.
     std::string refusal() const;
     std::string_view finding() const { return known_ ? "wrong secret" : "unknown initiator"; }
 

@@ -87,7 +87,7 @@ void describe(ConfigSchema& schema, TargetConfig& config) {
                   [&config](ConfigSchema& row) { describe_volume(row, config.volumes.emplace_back()); });
 }
 
-// Applies one of the words behind the backend; false when it is none and so belongs to the backend.
+// Applies an option behind the backend. False: `word` is no option and belongs to the backend.
 Result<bool> apply_word(std::string_view word, VolumeOptions& volume) {
     if (word == "ro") return volume.read_only = true;
     if (word == "create") return volume.create = true;
@@ -164,7 +164,7 @@ Status check_role(const TargetConfig& config) {
     struct Setting {
         const char* name;
         bool given;
-        unsigned roles;  // where it counts
+        unsigned roles;  // that use it
     };
     const Setting settings[] = {
         {"--join", !config.join.empty(), kStorage},
@@ -240,7 +240,7 @@ static Status check_cache(const TargetConfig& config) {
     return check_cache_secrets(config);
 }
 
-// Keys that cover a part of the addresses would leave the store open by the others.
+// Secrets for only some of the addresses would leave the store open at the others.
 static Status check_kv_secrets(const TargetConfig& config) {
     if (config.kv.secrets.empty() || all_tls(config.kv.listen)) return Status::ok();
     return Status(Code::kInvalid,
@@ -267,7 +267,7 @@ Status check_volumes(const std::vector<VolumeOptions>& volumes) {
 Status check_target_config(const TargetConfig& config) {
     WSS_TRY(check_tls(config.tls, {config.listen, config.cache_listen, config.kv.listen, config.kv.map}));
     WSS_TRY(check_kv_secrets(config));
-    // A target that only holds keys has no volumes and needs no address for them.
+    // A target with only a key-value partition has no volumes and needs no address for them.
     if (config.listen.empty() && config.volumes.empty() && !config.kv.listen.empty()) return Status::ok();
     if (config.listen.empty())
         return failure(Code::kInvalid,
@@ -310,7 +310,7 @@ Result<VolumeOptions> parse_volume_option(std::string_view text) {
     volume.name = text.substr(0, equals);
     if (Status named = volume::check_name(volume.name); !named) return named;
     std::string_view backend = text.substr(equals + 1);
-    // From the end, because the backend may have commas of its own.
+    // From the end, because the backend may contain commas.
     for (;;) {
         size_t comma = backend.rfind(',');
         if (comma == std::string_view::npos) break;

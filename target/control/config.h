@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What wss-target can be told, by a TOML file and by options of the same names.
+// The configuration of wss-target, from a TOML file and from options of the same names.
 // Documentation/examples/wss-target.toml is the commented reference; a test reads it.
 #pragma once
 
@@ -24,27 +24,27 @@ namespace wss::control {
 struct TargetConfig {
     std::string role = "block";                    // or "kv", "rs"
     std::vector<std::string> listen;               // fabric URIs, "rdma://0.0.0.0:5555"
-    uint32_t reactors = 0;                         // 0: one for each of `cpus`, or as is sensible here
+    uint32_t reactors = 0;                         // 0: one for each of `cpus`, or a default for this machine
     std::string cpus;                              // "2,4-7": where reactors run; "": anywhere
     std::string control = default_control_path();  // "": no control socket
-    std::string state;                             // "": nothing is remembered
-    std::string name;        // of the target, told to initiators that authenticate; "": the host's
-    std::string secrets;     // file of NAME:SECRET lines; "": nobody authenticates
-    bool auth_off = false;   // ... and that is meant
+    std::string state;                             // state file; "": none, nothing is kept
+    std::string name;        // of the target, sent to initiators that authenticate; "": the host's
+    std::string secrets;     // file of NAME:SECRET lines; "": no authentication
+    bool auth_off = false;   // ... which is intended: no warning
     fabric::tls::Files tls;  // for every tls:// address
     std::string http;        // [HOST:]PORT of the API, metrics and health; "": none
     std::string log_level = "info";
     std::vector<std::string> cache_listen;       // where cache engines join; empty: no cache
-    std::string cache_secrets;                   // as `secrets`, of cache engines; "": whoever comes joins
-    bool cache_auth_off = false;                 // … and that is meant
+    std::string cache_secrets;                   // as `secrets`, of cache engines; "": any engine may join
+    bool cache_auth_off = false;                 // ... which is intended
     uint64_t cache_line = 64 * 1024;             // bytes
     uint64_t cache_read_ahead = 2 << 20;         // bytes, of a sequential reader; 0: none
     std::string cache_policy = "write-through";  // of volumes for which wssctl set none
     uint32_t cache_grace = 15;                   // seconds that commands wait for engines that are away
     uint32_t drain_seconds = 30;                 // how long shutdown waits for I/O in flight
-    std::string join;                            // of role "rs": the target whose volumes are here
-    std::vector<std::string> advertise;          // ... what its clients are told instead of `listen`
-    std::string secret_file;  // our NAME:SECRET line for that target, or for other partitions
+    std::string join;                            // role "rs": the target that serves the volumes stored here
+    std::vector<std::string> advertise;          // ... addresses for clients, instead of `listen`
+    std::string secret_file;  // this process's NAME:SECRET line, for `join` or for other partitions
     kvpart::KvOptions kv;
     std::vector<volume::VolumeOptions> volumes;  // all `declared`
 };
@@ -55,25 +55,25 @@ constexpr uint32_t kCacheGraceMax = 600;  // seconds
 constexpr uint32_t kReactorsMax = 64;
 constexpr uint32_t kDrainSecondsMax = 3600;
 
-// Fills `config`, whose values are the defaults. Checks each value, not what several have to do with each
-// other: options may still change it.
+// Overwrites the defaults in `config`. Checks each value on its own; options may change values later, so
+// check_target_config() makes the cross-field checks.
 Status read_target_config(const std::string& path, TargetConfig& config);
 Status parse_target_config(std::string_view text, const std::string& path, TargetConfig& config);
 
-// The cross-field rules, after options were applied.
+// The cross-field checks, after options were applied.
 Status check_target_config(const TargetConfig& config);
-// What can be known of volumes before one is opened.
+// The checks of volumes that do not need to open them.
 Status check_volumes(const std::vector<volume::VolumeOptions>& volumes);
 
-// What belongs to another role is refused: who configured a secret, or a list of who may, must not believe
-// that it counts.
+// Refuses settings of another role. Otherwise an operator might configure a secret or an access list that has
+// no effect.
 Status check_role(const TargetConfig& config);
 
 // tls_cert, tls_key, tls_ca, tls_client_ca.
 void describe_tls(ConfigSchema& schema, fabric::tls::Files& files);
-// The files belong together, and to one of the addresses at least.
+// Checks that the files are consistent, and that at least one address uses them.
 Status check_tls(const fabric::tls::Files& files, std::initializer_list<std::span<const std::string>> uris);
-// Whether all who connect to `uris` show a certificate of --tls-client-ca, or prove a secret.
+// Whether every client of `uris` must present a certificate of --tls-client-ca, or prove a secret.
 bool admits_by_certificate(const fabric::tls::Files& files, std::span<const std::string> uris);
 Status check_log_level(const std::string& level);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be read and changed in a running program: a table of named methods. Whoever owns something
-// (volumes, sessions, counters) registers its methods here; who serves them (http/site.h) knows none of them.
+// Methods: a table of named methods that read or change a running program. Each part of the program (volumes,
+// sessions, counters) registers its methods here. The server (http/site.h) depends on none of them.
 //
-// Thread-safety: add everything before the server starts; call() may then be called from any thread, and so
-// are the handlers: they lock what they touch and wait for nothing without a bound.
+// Thread-safety: add everything before the server starts. Then any thread may call call(), which calls the
+// handlers. Handlers lock the data that they use, and every wait in them has a bound.
 #pragma once
 
 #include <functional>
@@ -27,18 +27,19 @@ class Methods {
 
     enum class Kind : uint8_t { kRead, kChange };
 
-    // `help`: one line, with the parameters. "methods" (the list with help) is always there.
+    // Adds a method that only reads. `help`: one line, with the parameters. The methods "methods" (the list
+    // with help) and "stats" always exist.
     void add(std::string name, std::string help, Handler handler) {
         add(std::move(name), Kind::kRead, std::move(help), std::move(handler));
     }
-    // One that changes something: not for everyone who may read.
+    // Adds a method that changes something: not available at a port that only reads.
     void add_change(std::string name, std::string help, Handler handler) {
         add(std::move(name), Kind::kChange, std::move(help), std::move(handler));
     }
     // Adds {section: statistics()} to the answer of "stats".
     void add_statistics(std::string section, Statistics statistics);
 
-    // kNotFound, with the name that is nearest.
+    // kNotFound, with the most similar name.
     Result<Kind> kind(const std::string& name) const;
     Result<nlohmann::json> call(const std::string& name, const nlohmann::json& params) const;
 
@@ -56,17 +57,18 @@ class Methods {
     std::map<std::string, Statistics> statistics_;
 };
 
-// What a process is, for ping.
+// Identification of a process, for ping.
 struct Program {
-    std::string name;     // of its file
-    std::string role;     // of a wss-target: --role; "": it has none
-    std::string version;  // what it calls itself
+    std::string name;     // of the executable
+    std::string role;     // of a wss-target: --role; "": none
+    std::string version;  // as displayed
 };
+// ping.
 void add_basic_methods(Methods& methods, const Program& program);
-// The section "tls" of stats: what the tls:// addresses of this process have seen.
+// The section "tls" of stats: counters of the tls:// addresses of this process.
 void add_tls_statistics(Methods& methods);
-// volume.create, .resize, .delete, .set, .list and the section "volumes" of stats. `volumes` outlives
-// `methods`.
+// volume.create, .resize, .reopen, .delete, .set, .access, .list and the section "volumes" of stats.
+// `volumes` outlives `methods`.
 void add_volume_methods(Methods& methods, volume::VolumeSet& volumes);
 
 }  // namespace wss::control

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the parameters of a control request: right types, nothing missing, nothing unknown.
+// Params: reads the parameters of a control request. Checks types, missing and unknown parameters.
 //
 //   Params params(json);
 //   params.text("name", name, Params::kRequired).size("size", size);
@@ -55,7 +55,7 @@ class Params {
         value = *parsed;
         return *this;
     }
-    // A number that is not negative, or a text; as a text. Empty: it is not there.
+    // A non-negative number or a text, returned as text; empty if it is missing.
     Params& number_or_text(const char* key, std::string& value) {
         const nlohmann::json* found = find(key, kOptional);
         if (found == nullptr) return *this;
@@ -75,7 +75,7 @@ class Params {
         }
         return *this;
     }
-    // The first thing that was wrong.
+    // The first error. Unknown parameters are errors.
     Status finish() {
         if (!params_.is_object()) return status_;
         for (const auto& [key, value] : params_.items()) {

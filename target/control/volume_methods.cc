@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The volumes, over the control socket.
+// The methods of volumes.
 #include <nlohmann/json.hpp>
 
 #include "target/control/methods.h"

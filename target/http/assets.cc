@@ -3,7 +3,7 @@
 
 #include <array>
 
-// The compiler is run in the top folder of the tree (target/part.mk names the files as needed for this one).
+// Paths are relative to the top folder, where the compiler runs. target/part.mk lists them as prerequisites.
 #define WSS_EMBED(name, file)                                                  \
     asm(".pushsection .rodata\n" #name "_begin:\n.incbin \"" file "\"\n" #name \
         "_end:\n.byte 0\n.popsection\n");                                      \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of the source tree that are built into the programs and served unchanged: the description of the API
-// and the status page (target/http/page).
+// Files of the source tree that are built into the programs and served unchanged: the API description and the
+// status page (target/http/page).
 #pragma once
 
 #include <span>

@@ -16,17 +16,17 @@ namespace wss::http {
 
 namespace {
 
-// A browser runs and loads what this program serves, and nothing that a name or a message contains.
+// A browser runs and loads only files of this program, and nothing that a name or a message contains.
 constexpr const char* kContentSecurityPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-// The socket, for the library. Failed once, it fails for ever.
+// The socket, as a stream of the library. After the first failure all calls fail.
 class Connection final : public httplib::Stream {
   public:
     Connection(int fd, int stop, const Terms& terms) : fd_(fd), stop_(stop), terms_(terms) {}
 
-    // Until the first byte of a request has come.
+    // Waits for the first byte of a request.
     bool wait_for_request() {
         answering_ = false;
         deadline_ = clock_.now() + terms_.idle_max;
@@ -34,7 +34,7 @@ class Connection final : public httplib::Stream {
         deadline_ = clock_.now() + terms_.request_max;
         return true;
     }
-    // Of the next request, for check_head(). Empty if it did not come in time.
+    // Receives the head of the next request, for check_head(). Empty if it did not arrive in time.
     std::string_view receive_head() {
         constexpr std::string_view kEnd = "\n\r\n";
         for (size_t seen = 0;;) {
@@ -46,7 +46,7 @@ class Connection final : public httplib::Stream {
             if (!receive()) return {};
         }
     }
-    // How many bytes the next request may have.
+    // Sets the maximum size of the next request.
     void limit(size_t bytes) { left_ = bytes; }
     bool failed() const { return failed_; }
 
@@ -81,7 +81,7 @@ class Connection final : public httplib::Stream {
         failed_ = true;
         return -1;
     }
-    // Until the deadline, or the server stops.
+    // Waits for `events`. False: the deadline has passed, or the server stops.
     bool wait(short events) const {
         for (;;) {
             const int64_t left = (deadline_ - clock_.now()).count / 1'000'000;
@@ -92,7 +92,7 @@ class Connection final : public httplib::Stream {
             return ready > 0 && fds[1].revents == 0;
         }
     }
-    // There is room.
+    // Receives more bytes. REQUIRES: the buffer has room.
     bool receive() {
         std::memmove(buffer_, buffer_ + begin_, end_ - begin_);
         end_ -= begin_;
@@ -115,7 +115,7 @@ class Connection final : public httplib::Stream {
     bool answering_ = false, failed_ = false;
     size_t left_ = 0;
     char buffer_[kHeadMax];
-    size_t begin_ = 0, end_ = 0;  // of what is received and not read
+    size_t begin_ = 0, end_ = 0;  // received bytes that are not read yet
 };
 
 class Conversation final : private httplib::Server {
@@ -130,7 +130,7 @@ class Conversation final : private httplib::Server {
         Post(".*", [this](const httplib::Request& request, httplib::Response& response) {
             give(site_.change(request.path, request.body), response);
         });
-        // What the library itself refuses.
+        // Answers for requests that the library itself refuses.
         set_error_handler(HandlerWithResponse([](const httplib::Request&, httplib::Response& response) {
             if (!response.body.empty()) return HandlerResponse::Unhandled;
             const Answer answer = error_answer(Status(
@@ -154,7 +154,7 @@ class Conversation final : private httplib::Server {
                     understood = true;
                     prepare(request);
                 });
-            // After a request that was not understood, nobody knows where the next one begins.
+            // After a request that was not understood, the start of the next one is unknown.
             over_ |= !answered || !understood || closed || connection_.failed() || terms_.only_health;
         }
     }
@@ -170,7 +170,8 @@ class Conversation final : private httplib::Server {
             return process_request(stream, "", 0, "", 0, last, closed, prepare);
     }
 
-    // Takes away what would make the library unpack, split or pack: bodies are JSON, whoever calls them what.
+    // Removes headers that would make the library decode, split or compress. Bodies are JSON, whatever their
+    // Content-Type.
     void prepare(httplib::Request& request) {
         for (const char* name : {"Accept-Encoding", "Content-Encoding", "Content-Type", "Range"})
             request.headers.erase(name);
@@ -230,7 +231,7 @@ class Conversation final : private httplib::Server {
     static void give(const Answer& answer, httplib::Response& response) {
         response.status = answer.status;
         response.set_content(answer.body, answer.type);
-        // The page too: an upgraded program must not be shown by the page of its predecessor.
+        // Also for the page: after an upgrade, a browser must not use the old page.
         response.set_header("Cache-Control", "no-store");
         response.set_header("Content-Security-Policy", kContentSecurityPolicy);
         response.set_header("Referrer-Policy", "no-referrer");
@@ -243,7 +244,7 @@ class Conversation final : private httplib::Server {
     Connection connection_;
     const Site& site_;
     const Terms& terms_;
-    bool over_ = false;  // after this answer
+    bool over_ = false;  // the connection ends after this answer
 };
 
 }  // namespace

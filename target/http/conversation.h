@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One client's conversation over HTTP: request after request until the client or the server ends it.
-// cpp-httplib parses what check_head() lets pass, and formats answers. Methods, sizes and times are limited
-// here, because the library limits single reads only.
+// The HTTP connection of one client: handles requests until the client or the server ends it. cpp-httplib
+// parses requests that pass check_head(), and formats answers. Methods, sizes and times are limited here,
+// because the library limits only single reads.
 //
-// Thread-safety: a function; each conversation has a thread.
+// Thread-safety: a function; each connection has a thread.
 #pragma once
 
 #include <string>
@@ -18,14 +18,14 @@ constexpr size_t kBodyMax = 1 << 20;  // of a change
 
 struct Terms {
     bool may_change = false;
-    bool only_health = false;              // all other places are taken
+    bool only_health = false;              // the normal client limit is reached
     bool only_local = false;               // the Host: header, if there is one, must name this machine
-    Nanoseconds idle_max{};                // between requests: then a silent client gives its place to others
+    Nanoseconds idle_max{};                // between requests; then the connection is closed
     Nanoseconds request_max = from_s(10);  // from the first byte of a request to its last
     Nanoseconds answer_max = from_s(30);   // a client that takes its answer more slowly is dropped
 };
 
-// `fd` does not block; the caller closes it. Returns soon after `stop` has become readable.
+// Serves `fd`, which the caller closes. Returns soon after `stop` has become readable.
 void converse(int fd, int stop, const Site& site, const Terms& terms);
 
 // Sends one answer, after which the connection is closed.

@@ -35,7 +35,7 @@ std::string_view trim(std::string_view text) {
     return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
-// Headers that decide who is meant and where a body ends: a request has one of each at most.
+// Headers that determine the host and the end of the body: a request has at most one of each.
 class SingleHeaders {
   public:
     Status note(std::string_view name, std::string_view value) {
@@ -57,8 +57,8 @@ class SingleHeaders {
     std::array<Single, 3> singles_{{{"Host"}, {"Content-Length"}, {"Transfer-Encoding"}}};
 };
 
-// Every path that is served is written plainly. The library decodes paths, and a proxy in front that allows
-// some and not others may compare what was sent: it would let the other spelling pass.
+// Served paths need no encoding, so encoded ones are refused. The library would decode a path after a proxy
+// has compared its encoded form, and so serve a path that the proxy forbids.
 Status check_path(std::string_view first_line) {
     const size_t space = first_line.find(' ');
     std::string_view path = space == std::string_view::npos ? "" : first_line.substr(space + 1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The head of a request: its first line and headers. cpp-httplib skips lines that it cannot read and decodes
-// values, so that it could differ from a proxy about where a request ends, and take a part of one client's
-// request for the next request of another (request smuggling), or serve a path that the proxy does not know.
-// It reads no head that is not in order.
+// Checks the head of a request: its first line and headers. cpp-httplib skips lines that it cannot parse and
+// decodes values. So it could disagree with a proxy about the end of a request, and take a part of one
+// client's request for the next request of another (request smuggling), or serve a path that the proxy does
+// not allow. Therefore it gets only heads that pass check_head().
 //
 // Thread-safety: a function.
 #pragma once
@@ -14,9 +14,9 @@
 namespace wss::http {
 
 constexpr size_t kHeadMax = 16 << 10;
-constexpr size_t kLineMax = 8 << 10;  // with its end; the library refuses longer ones
+constexpr size_t kLineMax = 8 << 10;  // with its line end; the library refuses longer ones
 
-// `head`: all up to the empty line that ends it, or the first kHeadMax bytes if there is none in them.
+// `head`: all bytes up to and with the empty line, or the first kHeadMax bytes if they contain none.
 Status check_head(std::string_view head);
 
 }  // namespace wss::http

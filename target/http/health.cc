@@ -12,8 +12,8 @@ struct Health::Part {
     Ask ask;
     std::mutex m;
     std::condition_variable answered;
-    bool is_open = false;  // a request
-    Nanoseconds asked{};   // when, if it is open
+    bool is_open = false;  // a request is open
+    Nanoseconds asked{};   // start of the open request
     std::string reason = "has not answered yet";
 
     void answer(std::string why) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Health: whether the threads of a program respond, and whether the program serves. A caller waits for no
-// longer than its patience, whatever the threads do: a request to a thread stays open until the thread
-// answers it, is not repeated, and its age is what is reported.
+// Health: whether the threads of a program respond, and whether the program is ready to serve. A caller waits
+// at most `patience`, whatever the threads do. A request to a thread stays open until the thread answers. It
+// is not repeated, and its age is reported.
 //
 // Thread-safety: add() before the first check; the rest from any thread.
-// Lifetime: threads may answer after the Health is gone.
+// Lifetime: threads may answer after the Health is destroyed.
 #pragma once
 
 #include <functional>
@@ -21,22 +21,22 @@ class Health {
   public:
     static constexpr Nanoseconds kPatience = from_ms(500);
 
-    // Why a part does not serve; "": it does.
+    // Reports why a part is not ready; "": it is ready.
     using Answer = std::function<void(std::string reason)>;
-    // Has `answer` called by the thread in question.
+    // Makes the thread of the part call `answer`.
     using Ask = std::function<void(Answer answer)>;
 
-    // `name` is that of the thread, for messages.
+    // `name`: of the thread, for messages.
     void add(std::string name, Ask ask);
 
-    // Whether no request to a thread is older than `limit`. Waits for answers for `patience` at most.
+    // OK if no open request to a thread is older than `limit`. Waits at most `patience` for answers.
     Status alive(Nanoseconds limit, Nanoseconds patience = kPatience) const;
-    // Whether every part serves, as of its last answer.
+    // OK if alive() and every part was ready at its last answer.
     Status ready(Nanoseconds limit) const;
 
   private:
     struct Part;
-    // Sends a request to the parts that have none open and waits for `patience` in all.
+    // Sends a request to each part without an open one and waits at most `patience` for all answers.
     void ask_all(Nanoseconds patience) const;
 
     std::vector<std::shared_ptr<Part>> parts_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which addresses and names only programs of this machine reach.
+// Tests for addresses and names that only programs of this machine can reach.
 //
 // Thread-safety: functions.
 #pragma once
@@ -10,9 +10,9 @@
 
 namespace wss::http {
 
-// Also an IPv4 address that is written as an IPv6 one (::ffff:127.0.0.1).
+// True also for IPv4-mapped IPv6 addresses (::ffff:127.0.0.1).
 bool is_loopback(const sockaddr_storage& address);
-// `host`: as in the header of a request: NAME or NUMBER, perhaps with :PORT. IPv6 in brackets.
+// `host`: as in the Host: header: NAME or NUMBER, optionally with :PORT; IPv6 in brackets.
 bool names_this_machine(const std::string& host);
 
 }  // namespace wss::http

@@ -65,8 +65,8 @@ Result<std::unique_ptr<Server>> Server::start_at_socket(const std::string& path,
     return start({.path = std::move(*listener)}, path, site);
 }
 
-// SO_REUSEADDR lets a restarted program have the port at once that connections of its predecessor still use.
-// Unlike SO_REUSEPORT it does not let two programs listen there.
+// SO_REUSEADDR lets a restarted program bind the port at once, even if connections of its predecessor still
+// exist. Unlike SO_REUSEPORT it does not let two programs listen there.
 Result<Server::Listener> Server::listen_at_port(const std::string& address, std::string& bound) {
     auto wanted = resolve(address);
     if (!wanted) return wanted.status();
@@ -107,7 +107,7 @@ Server::Server(Listener listener, std::string address, Descriptor stop, Descript
       stop_(std::move(stop)),
       ended_(std::move(ended)),
       site_(site) {
-    // Signals are the main thread's: threads inherit the mask they are started with.
+    // Only the main thread takes signals. Threads inherit the signal mask of their creator.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -182,7 +182,7 @@ void Server::reap_finished() {
     }
 }
 
-// Whether the client may be here.
+// Checks the permission of the client and the limit of clients.
 Status Server::check(int fd) const {
     if (listener_.path && !may_use(fd))
         return Status(Code::kPermission, "only root and the user who runs this program may control it");
@@ -207,7 +207,7 @@ void Server::admit(int fd) {
     Client& client = clients_.emplace_back(Client{fd, terms, false, {}});
     try {
         client.thread = std::thread([this, &client] { serve(client); });
-    } catch (const std::system_error&) {  // the limit of threads of the user or of the service
+    } catch (const std::system_error&) {  // thread limit of the user or of the service
         refuse(fd, Status(Code::kExhausted, "no thread can be made for another client: try again later"));
         close(fd);
         clients_.pop_back();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server of a Site: at a Unix socket, which is the control socket of wssctl, or at a TCP port.
+// Server: serves a Site at a Unix socket, which is the control socket of wssctl, or at a TCP port.
 //
-// control socket   may change. Clients are root and the user who runs the program (checked by SO_PEERCRED);
-//                  others get an error. `curl --unix-socket PATH http://wss/api/v1/volume/list`
-// port             only reads, and does not authenticate its clients. A port of a loopback address also
-//                  refuses requests whose Host: header is another name, so that no web site can read it
-//                  through a browser of this machine (DNS rebinding).
+// control socket   allows changes. Clients are root and the user who runs the program (checked by
+//                  SO_PEERCRED); others get an error. `curl --unix-socket PATH http://wss/api/v1/volume/list`
+// port             read-only, without authentication. At a loopback address it also refuses requests whose
+//                  Host: header is another name, so that no web site can read it through a browser of this
+//                  machine (DNS rebinding).
 //
-// Each client has a thread of its own, so that a long change does not keep others waiting. Methods reach
-// reactors by messages. Everything is bounded: clients, sizes, time to send a request and to take an answer,
-// idle time. Some clients beyond the limit of a port are served nevertheless, with answers about health only.
+// Each client has its own thread, so a long change does not delay others. Methods reach reactors by messages.
+// Everything is bounded: clients, sizes, time to send a request and to take an answer, idle time. A port
+// serves some clients beyond its limit, but only with answers about health.
 //
 // Thread-safety: start and stop() from one thread. Lifetime: `site` outlives the server.
 #pragma once
@@ -35,19 +35,19 @@ constexpr size_t kHealthClientsMax = 16;  // beyond those
 
 class Server {
   public:
-    // Replaces the socket of a program that has ended. Fails if the program runs.
+    // Replaces the socket of a program that has ended. Fails if that program runs.
     static Result<std::unique_ptr<Server>> start_at_socket(const std::string& path, const Site& site);
-    // "HOST:PORT", or "PORT" of 127.0.0.1. A port that another program has is a failure.
+    // `address`: "HOST:PORT", or "PORT" at 127.0.0.1. Fails if another program uses the port.
     static Result<std::unique_ptr<Server>> start_at_port(const std::string& address, const Site& site);
-    // Ends all conversations and removes the socket. A handler that still runs after `limit` is a failure:
-    // the server is leaked, and what its methods refer to must live as long as the process.
+    // Ends all connections and removes the socket. Fails if a handler still runs after `limit`: the server is
+    // leaked then, and the objects that its methods use must live as long as the process.
     static Status stop(std::unique_ptr<Server> server, Nanoseconds limit);
-    // As stop(), and waits for handlers without limit.
+    // As stop(), but waits for handlers without limit.
     ~Server();
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
 
-    // The path, or HOST:PORT as it was bound.
+    // The path, or HOST:PORT as bound.
     const std::string& address() const { return address_; }
 
   private:
@@ -57,7 +57,7 @@ class Server {
         bool finished = false;  // guarded by m_
         std::thread thread;
     };
-    // Either one.
+    // Either `path` or `port` is set.
     struct Listener {
         UnixListener path;
         Descriptor port;
@@ -80,11 +80,11 @@ class Server {
     const Listener listener_;
     const std::string address_;
     const Descriptor stop_;   // readable once the server stops
-    const Descriptor ended_;  // readable while a client that has finished keeps its thread
+    const Descriptor ended_;  // readable while a finished client's thread is not joined
     const Site& site_;
     std::mutex m_;
-    std::condition_variable finished_;  // a client, with m_
-    std::list<Client> clients_;         // changed by the accepting thread alone; `finished` guarded by m_
+    std::condition_variable finished_;  // a client has finished; used with m_
+    std::list<Client> clients_;         // changed only by the accepting thread; `finished` guarded by m_
     std::thread acceptor_;
 };
 

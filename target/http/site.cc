@@ -15,7 +15,7 @@ using nlohmann::json;
 
 constexpr std::string_view kApi = "/api/v1/";
 constexpr int kNestingMax = 32;
-constexpr Nanoseconds kThreadAnswers = from_s(5);  // a thread that needs longer does not respond
+constexpr Nanoseconds kThreadAnswers = from_s(5);  // a thread that takes longer counts as not responding
 
 int http_status(Code code) {
     switch (code) {
@@ -48,8 +48,8 @@ std::string dump(const json& value) {
     return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// The JSON library copies and destroys nested values recursively, so that the parser counts the levels and
-// builds nothing beyond kNestingMax of them: deep nesting would exhaust the stack.
+// The JSON library copies and destroys nested values recursively, so deep nesting would exhaust the stack.
+// Therefore the parser stops beyond kNestingMax levels.
 Result<json> parse_parameters(const std::string& body) {
     if (body.empty()) return json::object();
     bool too_deep = false;
@@ -114,7 +114,8 @@ Result<std::string> Site::method_of(const std::string& path) const {
 
 Answer Site::get(const std::string& path, const Query& query) const {
     if (is_health(path)) return health(path == "/readyz");
-    // A browser loads a page by six connections at once and keeps them. Ten pages would take all places.
+    // A browser loads a page over six connections and keeps them open: ten pages would use all client places.
+    // So the connection ends after a file.
     for (const Asset& asset : assets())
         if (path == asset.path)
             return {.type = std::string(asset.type), .body = std::string(asset.text), .last = true};

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Site: what a program answers over HTTP, at the control socket and at the port.
+// Site: the HTTP answers of a program, at the control socket and at the port.
 //
 //   GET  /api/v1/NOUN/VERB   a method that reads (control/methods.h), with its result as JSON
 //   POST /api/v1/NOUN/VERB   a method that changes something; the body is the JSON of its parameters
 //   GET  /metrics            counters for Prometheus
 //   GET  /                   the status page, which polls the API (target/http/page); its files are at /page/
-//   GET  /livez, /readyz     200, or 503 with the reason: whether its threads respond; whether it serves
+//   GET  /livez, /readyz     200, or 503 with the reason: whether its threads respond; whether it is ready
 //
-// An error is {"error": {"code": "not found", "message": "there is no volume disk0"}}, with the HTTP status
-// that fits. Until open(), all but the health and files that do not change (assets.h) is 503.
+// An error is {"error": {"code": "not found", "message": "there is no volume disk0"}}, with a matching HTTP
+// status. Before open(), everything except health and static files (assets.h) is 503.
 //
 // Thread-safety: open() once; the rest from any thread at any time.
-// Lifetime: what open() gets outlives the servers of the site.
+// Lifetime: the arguments of open() outlive the servers of the site.
 #pragma once
 
 #include <atomic>
@@ -30,8 +30,8 @@ struct Answer {
     int status = 200;
     std::string type = "application/json";
     std::string body;
-    std::string allow;  // of a 405: the method that would do
-    bool last = false;  // the connection ends with it
+    std::string allow;  // of a 405: the allowed method
+    bool last = false;  // the connection ends after it
 };
 
 using Query = std::multimap<std::string, std::string>;
@@ -40,13 +40,13 @@ Answer error_answer(const Status& status);
 
 class Site {
   public:
-    // From now on everything is answered.
+    // Starts to answer requests for methods and metrics.
     void open(const control::Methods& methods, const metrics::Exporter& exporter, const Health& health);
 
-    // Answered while everything else waits for threads that do not respond.
+    // Health is answered even while other answers wait for threads that do not respond.
     static bool is_health(std::string_view path) { return path == "/livez" || path == "/readyz"; }
     Answer get(const std::string& path, const Query& query) const;
-    // Whether a POST is worth its body.
+    // Checks a POST before its body is read. On failure `refusal` is the answer.
     Status check_change(const std::string& path, Answer& refusal) const;
     Answer change(const std::string& path, const std::string& body) const;
 
@@ -55,7 +55,7 @@ class Site {
     // "volume.list" of "/api/v1/volume/list".
     Result<std::string> method_of(const std::string& path) const;
 
-    std::atomic<bool> open_{false};  // with release: those below are set
+    std::atomic<bool> open_{false};  // stored with release after the members below
     const control::Methods* methods_ = nullptr;
     const metrics::Exporter* exporter_ = nullptr;
     const Health* health_ = nullptr;

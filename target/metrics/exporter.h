@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exporter: the counters of a program as Prometheus reads them. Documentation/metrics.md lists the names.
+// Exporter: the counters of a program in the format of Prometheus. Documentation/metrics.md lists the names.
 //
-// Whoever owns counters gives a function that names and values them when somebody asks; nothing is counted
-// twice.
+// Each owner of counters registers a function that collects them on request, so nothing is counted twice.
 //
-// Thread-safety: add() before text(), which any thread may call; so are the functions.
-// Lifetime: what the functions refer to outlives the exporter.
+// Thread-safety: all add() before the first text(). Any thread may call text(), and calls the functions.
+// Lifetime: the objects that the functions refer to outlive the exporter.
 #pragma once
 
 #include <functional>
@@ -18,8 +17,8 @@ namespace wss::metrics {
 struct Sample {
     enum class Kind : uint8_t { kCounter, kGauge, kHistogram };
     struct Bucket {
-        double most = 0;     // an infinity in the last one
-        uint64_t count = 0;  // of all values up to that, those of smaller buckets too
+        double most = 0;     // upper bound; infinity in the last bucket
+        uint64_t count = 0;  // cumulative: all values up to `most`
     };
 
     std::string name;  // "wss_cache_read_hits_total"
@@ -34,7 +33,7 @@ using Collect = std::function<std::vector<Sample>()>;
 class Exporter {
   public:
     void add(Collect collect) { sources_.push_back(std::move(collect)); }
-    // Of all that was added, in Prometheus' text format.
+    // The samples of all functions, in Prometheus' text format.
     std::string text() const;
 
   private:

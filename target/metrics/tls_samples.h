@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tls:// addresses of this process have seen (lib/fabric/tls/context.h), for Prometheus.
+// The counters of the tls:// addresses of this process (lib/fabric/tls/context.h), for Prometheus.
 #pragma once
 
 #include "target/metrics/exporter.h"
