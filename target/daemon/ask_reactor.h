@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asking a reactor from another thread, in bounded time.
+// A request from another thread to a reactor, with a bounded wait.
 #pragma once
 
 #include <chrono>
@@ -10,10 +10,11 @@
 
 namespace wss::daemon {
 
-// A reactor answers within a turn; one that does not for so long is stuck, and the client should hear it.
+// A reactor answers within one turn. If it takes this long it is stuck, and the client gets an error.
 inline constexpr std::chrono::seconds kReactorAnswers{5};
 
-// `ask` gets the callback that takes the answer, and has it called on a reactor.
+// Calls `ask` with a callback for the answer; `ask` must make a reactor call it. Returns the answer, or
+// kTimedOut after `limit`.
 template <typename T, typename Ask>
 Result<T> ask_reactor(Ask&& ask, std::chrono::seconds limit = kReactorAnswers) {
     auto promise = std::make_shared<std::promise<T>>();

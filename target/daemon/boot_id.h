@@ -7,7 +7,7 @@
 
 namespace wss::daemon {
 
-// Which boot of this machine it is, never 0; 0 where Linux does not say.
+// Identifies the current boot of this machine: odd, so never 0. Returns 0 if Linux does not provide it.
 inline uint32_t boot_id() {
     std::ifstream file("/proc/sys/kernel/random/boot_id");
     std::string id;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache, over the control socket.
+// The methods of the cache.
 #include <nlohmann/json.hpp>
 
 #include "target/control/params.h"
@@ -109,7 +109,7 @@ json to_json(const se::CacheInfo& info) {
 
 using Take = std::function<void(Status)>;
 
-// A change that the reactor makes and reports by a Status.
+// Makes the reactor carry out a change, which it reports by a Status.
 template <typename Change>
 Result<json> change(reactor::Reactor& reactor, std::chrono::seconds limit, Change&& make) {
     struct Answer {

@@ -66,7 +66,8 @@ CachePart::~CachePart() {
     for (auto& poller : pollers_) reactor_.remove(*poller);
 }
 
-// Storage elsewhere knows targets, not volumes: two of them would show old contents of each other.
+// Remote storage distinguishes targets, not volumes: two volumes on the same storage would show each other
+// old contents.
 static constexpr std::string_view kRemote = "rs:";
 
 void CachePart::add_remote_storage(volume::VolumeSet::Options& options) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// CachePart: what a target has for its cache: fabrics of the cache's own (no client has a connection on
-// them), the cache, and its part of the control socket.
+// CachePart: the parts of a target that its cache needs: the cache, separate fabrics for it (no client is
+// connected to them), and its methods of the control socket.
 //
-// Thread-safety: create() and the destructor while the reactor does not turn, the rest from the daemon's
-// thread while it does.
+// Thread-safety: create() and the destructor while the reactor does not run, the rest from the daemon's
+// thread while it runs.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ namespace wss::daemon {
 
 class CachePart {
   public:
-    // Links close and the membership is saved, or not, in less.
+    // Bound for the time to close the links and to save the membership.
     static constexpr Nanoseconds kFarewellMax = from_s(10);
 
     static Result<std::unique_ptr<CachePart>> create(const control::TargetConfig& config,
@@ -30,23 +30,24 @@ class CachePart {
     ~CachePart();
 
     se::Cache& cache() { return *cache_; }
-    // Opens "rs:NAME" as well, each for one volume.
+    // Adds backends "rs:NAME", each for one volume.
     void add_remote_storage(volume::VolumeSet::Options& options);
-    // Nothing is deleted that engines alone have, unless that is given up.
+    // Refuses to delete a volume while only engines have some of its data, unless that data is given up.
     void follow_deletions(volume::VolumeSet::Options& options);
     Status listen();
     // Reads --cache-secrets again, for engines that join from now on.
     Status reload_secrets(const control::TargetConfig& config);
     void warn_if_open(const control::TargetConfig& config) const;
-    // Brings dirty lines home. What could not be brought stays in the engines, to be found at the next
-    // start; the log says so. A failure: it goes on, and must not be destroyed.
+    // Destages dirty lines. Lines that could not be destaged within `seconds` stay in the engines until the
+    // next start; this is logged. On failure the stop is still in progress, and the part must not be
+    // destroyed.
     Status stop(uint32_t seconds, se::LastSave last);
     // ", cache engines at tcp://10.0.0.1:5556"
     std::string describe() const;
     Result<se::CacheInfo> info();
-    // Why it does not serve all it has; "": it does. On the reactor's thread.
+    // The reason why some commands wait; "": none. On the reactor's thread.
     std::string not_ready() const;
-    // cache.status, .policy, .drain, .remove, .forget and the section "cache" of stats.
+    // cache.status, .policy, .drain, .remove, .give_up, .forget and the section "cache" of stats.
     void add_methods(control::Methods& methods);
 
   private:

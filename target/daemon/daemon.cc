@@ -27,15 +27,16 @@
 
 namespace wss::daemon {
 
-// More reactors than this want a reason, which the operator has and we do not.
+// The operator may configure more reactors, with knowledge that this program does not have.
 static constexpr int kReactorsByDefault = 4;
 
-// One CPU is left to whoever else lives here; one reactor at least.
+// Leaves one CPU to other programs; at least one reactor.
 static size_t default_reactors() {
     return static_cast<size_t>(std::clamp(usable_cpus() - 1, 1, kReactorsByDefault));
 }
 
-// Who opens storage that has one owner at a time: the same over restarts. Empty: nobody who was there before.
+// The name of this target for storage that has one owner at a time; the same over restarts. Empty without a
+// state file: then no earlier owner is recognized.
 static std::string owner_of(const volume::StateLock::Shared& state) {
     if (state == nullptr) return {};
     std::error_code unknown;
@@ -44,7 +45,7 @@ static std::string owner_of(const volume::StateLock::Shared& state) {
     return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }
 
-// Session epochs grow over restarts, as long as the time of day does.
+// Session epochs grow over restarts as long as the system time does.
 static uint64_t epoch_base() {
     return static_cast<uint64_t>(std::time(nullptr)) << 24;
 }
@@ -86,7 +87,8 @@ Status Daemon::start_kv() {
     return Status::ok();
 }
 
-// Volumes are opened last of what may fail: that can take storage from another program.
+// Volumes are opened after other steps that may fail, because opening one can take its storage from another
+// program.
 Status Daemon::run_start() {
     WSS_TRY(http_.listen(config_.http, config_.control));
     WSS_TRY(lock_state());
@@ -95,13 +97,13 @@ Status Daemon::run_start() {
     add_methods();
     add_metrics();
     add_health();
-    starting_ = {};  // commands, which open volumes on threads of their own, come from here on
+    starting_ = {};  // from here on clients can send commands, which open volumes on other threads
     http_.open();
     started_ = true;
     return Status::ok();
 }
 
-// Before anything reads or writes a file beside it: another target may be using them.
+// Takes the lock before any state file is read or written: another target may be using them.
 Status Daemon::lock_state() {
     if (config_.state.empty()) return Status::ok();
     auto state = volume::StateLock::take(config_.state);
@@ -143,7 +145,7 @@ Status Daemon::load_secrets() {
     return Status::ok();
 }
 
-// Loudly, unless it cannot be reached from elsewhere.
+// Warns of each service that any peer may use.
 void Daemon::warn_if_open() const {
     const bool kv_open =
         config_.kv.secrets.empty() && !control::admits_by_certificate(config_.tls, config_.kv.listen);
@@ -278,7 +280,7 @@ Status Daemon::open_volumes() {
     WSS_TRY(volumes_->declare(config_.volumes));
     for (const auto& volume : config_.volumes) {
         Status created = volumes_->create(volume);
-        // Its size is for the operator to restore, or its writes to give up, for which the target must run.
+        // The operator must restore the volume's size or give up its writes. Both need a running target.
         if (created.code() == Code::kRefused)
             log::error("{}; it is not served", created.to_string());
         else
@@ -320,7 +322,7 @@ void Daemon::add_methods() {
     if (cache_ != nullptr) cache_->add_methods(methods);
     if (kv_ != nullptr)
         methods.add_statistics("kv", [this] {
-            // One partition is said as itself, several as a list.
+            // One partition is an object, several are a list.
             auto all = nlohmann::json::array();
             for (const std::string& info : kv_->infos_json())
                 all.push_back(nlohmann::json::parse(info, nullptr, false));
@@ -345,8 +347,8 @@ void Daemon::add_health() {
                            [this](const http::Health::Answer& answer) { kv_->ask_ready(answer); });
 }
 
-// Whatever becomes of one part, those after it are stopped: dirty lines go home although, for instance,
-// connections of the key-value store do not end.
+// A failure of one part does not stop the rest: for example, dirty lines are destaged even if connections of
+// the key-value store do not end.
 Status Daemon::stop(const Step& next) {
     Status first;
     auto note = [&first](const Status& ended) {
@@ -354,8 +356,8 @@ Status Daemon::stop(const Step& next) {
         if (!ended && first) first = ended;
     };
     const Nanoseconds drain = from_s(config_.drain_seconds);
-    // What clients of the control socket have asked for may wait for storage that does not answer, or for
-    // engines.
+    // End the waits of requests from the control socket, which may wait for engines or for storage that does
+    // not answer.
     io::end_plugin_waits();
     if (cache_ != nullptr) reactors_[0]->post([cache = &cache_->cache()] { cache->end_waits(); });
     next("control socket and HTTP port", drain + HttpPart::kAnswerMax);
@@ -369,7 +371,7 @@ Status Daemon::stop(const Step& next) {
         next("commands in flight", drain);
         note(stop_service());
     }
-    // Before the volumes close: what is dirty goes there.
+    // Before the volumes close, because dirty lines are destaged to them.
     if (cache_ != nullptr) {
         next("dirty lines of the cache", drain + CachePart::kFarewellMax);
         note(cache_->stop(config_.drain_seconds, started_ ? se::LastSave::kYes : se::LastSave::kNo));
@@ -408,7 +410,7 @@ Daemon::~Daemon() {
     cache_.reset();
 }
 
-// A file that cannot be read does not keep the others from being read.
+// An unreadable file does not prevent the reload of the others.
 Status Daemon::reload() {
     const bool block = service_ != nullptr && !config_.secrets.empty();
     const bool kv = kv_ != nullptr && !config_.kv.secrets.empty();

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Daemon: a target in one process. Owns the reactors and their threads, the fabrics, the volumes, the block
-// service, the control socket and the HTTP port. Starts them in this order, and stops them in the opposite
-// one:
+// service, the key-value partitions, the control socket and the HTTP port.
 //
-//   start   HTTP port → lock of the state → fabrics → reactors → cache → volume set → block service →
-//           threads → volumes → listeners → control socket
-//   stop    control socket, HTTP port → block service (listeners, sessions) → cache → volumes → threads →
-//           the rest by destructors
+//   start   HTTP port, control socket (health only) → lock of the state → key-value partitions → fabrics →
+//           reactors → cache → volume set → block service → threads → volumes → listeners → methods
+//   stop    control socket, HTTP port → key-value partitions → block service (listeners, sessions) →
+//           cache → volumes → threads → the rest by destructors
 //
-// Volumes come before listeners, so that an initiator finds them as soon as it can connect. A start that
-// fails undoes what it did.
+// Volumes are opened before listeners, so that an initiator finds them as soon as it can connect. A start
+// that fails undoes its completed steps.
 //
-// Thread-safety: start() and stop() from one thread, which is none of the reactors'.
+// Thread-safety: start() and stop() from one thread, which is not a reactor's.
 #pragma once
 
 #include <memory>
@@ -36,11 +35,11 @@ namespace wss::daemon {
 
 class Daemon final : public Service {
   public:
-    // `next` is told of what may take long.
+    // `next` is called before each step that may take long.
     static Result<std::unique_ptr<Daemon>> start(
         const control::TargetConfig& config, const Step& next = [](const std::string&, Nanoseconds) {});
-    // Lets commands in flight end, closes everything. When a part does not finish within the configured
-    // time, what it holds is leaked and the status says so.
+    // Waits for commands in flight, then closes everything. If a part does not finish within the configured
+    // time, its resources are leaked, and the status reports it.
     Status stop(const Step& next) override;
     using Service::stop;
     // After stop() returned ok.
@@ -49,7 +48,7 @@ class Daemon final : public Service {
     Daemon& operator=(const Daemon&) = delete;
 
     std::string describe() const override;
-    // The secrets of initiators and of key-value clients, and the files of TLS.
+    // Reloads the secrets of initiators, cache engines and key-value clients, and the TLS files.
     Status reload() override;
     Status check_alive() override;
     const std::vector<fabric::Address>& addresses() const { return bound_; }
@@ -78,26 +77,26 @@ class Daemon final : public Service {
     void stop_threads();
 
     const control::TargetConfig config_;
-    Step starting_;  // empty: the start is over
+    Step starting_;  // empty: the start has ended
     SystemClock clock_;
-    volume::StateLock::Shared state_;  // nullptr: nothing is remembered
+    volume::StateLock::Shared state_;  // nullptr: no state file
     std::vector<fabric::Address> wanted_;
     std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;  // one per listen address
     std::vector<fabric::ReservedAddress> reserved_;         // until listen()
     std::vector<std::unique_ptr<reactor::Reactor>> reactors_;
     std::unique_ptr<CachePart> cache_;  // nullptr: no cache
     std::unique_ptr<volume::VolumeSet> volumes_;
-    std::unique_ptr<UncachedStart> uncached_;  // nullptr: a cache, or nothing that one would be needed for
+    std::unique_ptr<UncachedStart> uncached_;  // nullptr: there is a cache, or no volume needs one
     std::unique_ptr<block::Service> service_;
     std::shared_ptr<const auth::SecretBook> secrets_;  // as of the start
-    // The same, as keys of tls://; what is replaced at a reload.
+    // The secrets as keys of tls://; a reload replaces them.
     const std::shared_ptr<fabric::tls::KnownPeers> known_ =
         std::make_shared<fabric::tls::KnownPeers>(std::vector<NamedSecret>{});
     const std::shared_ptr<fabric::tls::KnownPeers> kv_known_ =
         std::make_shared<fabric::tls::KnownPeers>(std::vector<NamedSecret>{});
     std::vector<std::thread> threads_;
-    bool started_ = false;   // all of it
-    std::vector<int> cpus_;  // where they are pinned, in turn; empty: nowhere
+    bool started_ = false;   // the start was successful
+    std::vector<int> cpus_;  // CPUs that the threads are pinned to, in turn; empty: not pinned
     std::vector<fabric::Address> bound_;
     std::unique_ptr<kvpart::KvPart> kv_;  // nullptr: no key-value service
     HttpPart http_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// HttpPart: a program's side of HTTP: its methods, counters and health, at the control socket and at the port
-// of --http.
+// HttpPart: the HTTP servers of a program with its methods, counters and health, at the control socket and at
+// the port of --http.
 //
-// Thread-safety: start and stop from one thread. Lifetime: what methods, counters and health checks refer to
-// outlives it, and lasts as long as the process if stop() fails.
+// Thread-safety: start and stop from one thread. Lifetime: the objects that methods, counters and health
+// checks refer to outlive it. If stop() fails they must live as long as the process.
 #pragma once
 
 #include <memory>
@@ -19,17 +19,19 @@ class HttpPart {
     // A request may wait for several threads, each for seconds.
     static constexpr Nanoseconds kAnswerMax = from_s(60);
 
-    // First of all steps of a start: a port or socket that is in use fails at once, and clients learn that
-    // the program is starting. `address` of the port, `control`: path of the control socket; "": none.
+    // Must be the first step of a start: it fails at once if the port or socket is in use, and from then on
+    // clients get the answer that the program is starting. `address`: of the port; `control`: path of the
+    // control socket; "": none.
     Status listen(const std::string& address, const std::string& control);
-    // To be filled before open().
+    // Must be filled before open().
     control::Methods& methods() { return methods_; }
     metrics::Exporter& exporter() { return exporter_; }
     http::Health& health() { return health_; }
     const http::Health& health() const { return health_; }
-    // The program serves.
+    // Starts to serve methods and metrics.
     void open() { site_.open(methods_, exporter_, health_); }
-    // Fails if a change has not ended within `limit`.
+    // Fails if a request at the control socket has not ended within `limit`, or one at the port within
+    // kAnswerMax.
     Status stop(Nanoseconds limit);
 
   private:

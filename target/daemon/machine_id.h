@@ -6,7 +6,7 @@
 
 namespace wss::daemon {
 
-// Makes identities differ between hosts and stay the same on one.
+// Used as a salt: identities differ between hosts and stay the same on one host.
 inline std::string machine_id() {
     std::ifstream file("/etc/machine-id");
     std::string id;

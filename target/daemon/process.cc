@@ -39,7 +39,7 @@ int fail(const Program& program, const Status& status) {
     return kExitFailure;
 }
 
-// Before any thread is made, so that all inherit it: these signals are taken by next_signal() alone.
+// Called before any thread is created, so that all inherit the mask: only next_signal() takes these signals.
 sigset_t block_signals() {
     sigset_t signals;
     sigemptyset(&signals);
@@ -48,11 +48,11 @@ sigset_t block_signals() {
     sigaddset(&signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     std::signal(SIGPIPE, SIG_IGN);
-    std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is a full disk (EFBIG), not the end of the process
+    std::signal(SIGXFSZ, SIG_IGN);  // beyond a file size limit, writes fail with EFBIG; the process continues
     return signals;
 }
 
-// Waits for one of `signals`; 0 if `end` comes first, or another interruption.
+// Waits for one of `signals`. Returns 0 at `end`, or after another interruption.
 int next_signal(const sigset_t& signals, Nanoseconds end) {
     if (end == kNever) return std::max(0, sigwaitinfo(&signals, nullptr));
     const int64_t left = std::max<int64_t>(0, (end - SystemClock().now()).count);
@@ -60,21 +60,21 @@ int next_signal(const sigset_t& signals, Nanoseconds end) {
     return std::max(0, sigtimedwait(&signals, nullptr, &limit));
 }
 
-// While a program starts, which may wait for storage that does not answer: a signal that ends the process
-// ends these waits, so that the start is over soon.
+// Watches for signals during a start, which may wait for storage that does not answer. SIGTERM and SIGINT end
+// these waits, so that the start ends soon.
 class StartWatch {
   public:
     StartWatch();
     ~StartWatch() { end(); }
     StartWatch(const StartWatch&) = delete;
     StartWatch& operator=(const StartWatch&) = delete;
-    // The start is over. The signal that came meanwhile; 0: none.
+    // Ends the watch. Returns the signal that arrived meanwhile; 0: none.
     int end();
 
   private:
     void watch();
-    const int signals_, over_;  // descriptors; -1: there is none, and nothing is watched
-    int signal_ = 0;            // read when the thread has ended
+    const int signals_, over_;  // descriptors; if one is -1, nothing is watched
+    int signal_ = 0;            // read after the thread has ended
     std::thread thread_;
 };
 
@@ -112,11 +112,11 @@ int StartWatch::end() {
     return signal_;
 }
 
-// Between a stop's report of what it does and the end of that, for threads that get no processor.
+// Added to the time that a step of a stop announces, for threads that wait for a processor.
 constexpr Nanoseconds kStopMargin = from_s(10);
 constexpr Nanoseconds kCheckAgain = from_s(1);  // after a check that failed
 
-// A service that runs, under the eyes of the service manager.
+// Runs a service and reports its state to the service manager.
 class Attendant {
   public:
     Attendant(Service& service, const sigset_t& signals) : service_(service), signals_(signals) {}
@@ -137,7 +137,7 @@ class Attendant {
     Service& service_;
     const sigset_t& signals_;
     const ServiceManager manager_;
-    std::string reload_failure_;  // empty: the last one did not fail
+    std::string reload_failure_;  // of the last reload; empty: it was successful
 };
 
 std::string Attendant::status() const {
@@ -157,8 +157,9 @@ void Attendant::reload() {
     ready();
 }
 
-// A process that is not alive reports nothing, and the service manager restarts it. One check that fails must
-// not use up the time: a stall that is over is seen at once. Returns when the next check is due.
+// Reports that the process is alive, if it is. Without reports the service manager restarts it. After a
+// failed check the next one is soon, so that a short stall does not use up the watchdog interval. Returns the
+// time of the next check.
 Nanoseconds Attendant::report_alive() {
     if (Status alive = service_.check_alive(); !alive) {
         log::error("not alive: {}", alive.to_string());
@@ -185,9 +186,10 @@ Status Attendant::stop() {
     });
 }
 
-// The ready line is all that programs read on the standard output. librados prints there as well (a monitor
-// that DNS does not know): that goes to the standard error from here on. Returns where the standard output
-// is, -1 if it was closed. It stays open, so that its reader sees its end with that of the process.
+// Programs expect only the ready line on standard output, but librados prints there too (a monitor that is
+// not in DNS). So this function redirects standard output to standard error and returns a descriptor of the
+// original one; -1 if it was closed. The descriptor stays open, so the reader gets end-of-file only when the
+// process ends.
 int take_standard_output() {
     std::fflush(stdout);
     const int own = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -247,7 +249,7 @@ Status reload_tls_files() {
 }
 
 int run_process(const Program& program, int argc, char** argv) {
-    const sigset_t signals = block_signals();  // before anything else: until then SIGHUP ends the process
+    const sigset_t signals = block_signals();  // first, because an unblocked SIGHUP would end the process
     try {
         CLI::App app;
         app.name(program.name);

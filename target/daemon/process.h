@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the daemons' processes have in common: options, signals, the ready line, the service manager, the end.
+// The common main() of the daemons: options, signals, the ready line, the service manager, the exit status.
 //
-// Exit status: 0 stopped as asked, 1 could not start or stop (the last line says why), 2 wrong options or
-// configuration, which the service manager need not try again.
+// Exit status: 0 stopped by a signal; 1 a start or stop failed (the last line has the reason); 2 wrong
+// options or configuration: the service manager should not restart it.
 #pragma once
 
 #include <functional>
@@ -20,32 +20,32 @@ class App;
 
 namespace wss::daemon {
 
-// What a start or a stop does next, and for how long at most.
+// Called before each step of a start or stop: `what` it is, and the most time that it takes.
 using Step = std::function<void(const std::string& what, Nanoseconds at_most)>;
-// The opening of one volume ends by itself: open_timeout= of Ceph's images is an hour at most.
+// Opening a volume ends within this time: open_timeout= of Ceph images is at most an hour.
 constexpr Nanoseconds kOpeningMax = from_s(3600 + 60);
 
-// What runs in a process until a signal ends it. start() of the derived class makes it.
+// A service that runs in a process until a signal ends it. start() of the derived class makes it.
 class Service {
   public:
     virtual ~Service() = default;
-    // "rdma://10.0.0.1:5555, 2 volumes": where it listens and what it serves.
+    // Its addresses and contents: "rdma://10.0.0.1:5555, 2 volumes".
     virtual std::string describe() const = 0;
-    // Reads again what may change while it runs. kTimedOut: it may take effect yet; on other errors what
-    // could not be read is as it was.
+    // Reloads the settings that may change while it runs. kTimedOut: they may still take effect later. Other
+    // errors: settings that could not be read are unchanged.
     virtual Status reload() = 0;
-    // Whether its threads still turn; bounded by some seconds each.
+    // Checks that its threads respond; waits at most a few seconds for each.
     virtual Status check_alive() = 0;
-    // Ends every part in order, whatever becomes of the others, and returns the first failure. Where one
-    // fails (storage that does not finish, peers that do not answer), threads may still refer to what
-    // destructors would free: the process then ends without them.
+    // Ends every part in order, even if some fail, and returns the first failure. After a failure (storage
+    // that does not finish, peers that do not answer) threads may still use objects that destructors would
+    // free: the process must exit without destructors.
     virtual Status stop(const Step& next) = 0;
     Status stop() {
         return stop([](const std::string&, Nanoseconds) {});
     }
 };
 
-// The service, or why it did not start: what it had begun ends then.
+// Returns the service if `started` is OK. Otherwise stops its parts and returns the error.
 template <typename Started>
 Result<std::unique_ptr<Started>> started_or_stopped(std::unique_ptr<Started> service, const Status& started) {
     if (started) return service;
@@ -59,18 +59,18 @@ Result<std::unique_ptr<Started>> started_or_stopped(std::unique_ptr<Started> ser
 struct Program {
     const char* name;
     std::function<void(CLI::App&)> describe;  // adds the options
-    // Options are parsed. What it refuses is wrong until somebody changes it.
+    // Called after the options are parsed. An error means exit status 2.
     std::function<Status(const CLI::App&)> configure;
-    // Signals are blocked, so that threads made here never take them.
+    // Signals are blocked, so threads created here never take them.
     std::function<Result<std::unique_ptr<Service>>(const Step& next)> start;
 };
 
 // --tls-cert, --tls-key, --tls-ca, --tls-client-ca.
 void describe_tls(CLI::App& app, fabric::tls::Files& files);
-// Those that are in use are read again, for the connections to come.
+// Reads the TLS files in use again, for new connections.
 Status reload_tls_files();
 
-// The whole of main(). SIGTERM and SIGINT stop the service, SIGHUP reloads it.
+// The body of main(). SIGTERM and SIGINT stop the service, SIGHUP reloads it.
 int run_process(const Program& program, int argc, char** argv);
 
 }  // namespace wss::daemon

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file that knows libsystemd.
+// The only file that uses libsystemd.
 #include "target/daemon/service_manager.h"
 
 #include <systemd/sd-daemon.h>
 
 namespace wss::daemon {
 
-// A report that cannot be delivered is no reason to stop: results of sd_notify() are not looked at.
+// A report that cannot be delivered is no reason to stop, so the results of sd_notify() are ignored.
 
 ServiceManager::ServiceManager() {
     uint64_t microseconds = 0;
@@ -19,7 +19,7 @@ void ServiceManager::ready(const std::string& status) const {
 }
 
 void ServiceManager::reloading() const {
-    // The time tells the manager which READY=1 belongs to this reload.
+    // By this time the manager recognizes the READY=1 that ends this reload.
     sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld",
                static_cast<long long>(SystemClock().now().count / 1000));
 }

@@ -13,18 +13,18 @@ namespace wss::daemon {
 
 class ServiceManager {
   public:
-    // Reads how often alive() must come (WATCHDOG_USEC).
+    // Reads the watchdog interval (WATCHDOG_USEC).
     ServiceManager();
 
     void ready(const std::string& status) const;
     void reloading() const;
     void stopping() const;
-    // A start or a stop. It takes so long at most until the next report: the process is not killed before.
+    // A step of a start or stop. The service manager does not kill the process for `at_most` from now on.
     void goes_on(const char* where, const std::string& what, Nanoseconds at_most) const;
-    // Without it for the time of the unit's WatchdogSec= the process is killed and started again.
+    // Must be called more often than the unit's WatchdogSec=; otherwise the process is killed and restarted.
     void alive(const std::string& status) const;
 
-    // A quarter of the time after which the service manager gives up; zero: it does not watch.
+    // A quarter of the watchdog interval; zero: no watchdog.
     Nanoseconds alive_every() const { return alive_every_; }
 
   private:

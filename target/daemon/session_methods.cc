@@ -14,7 +14,7 @@ using nlohmann::json;
 static json to_json(const block::CounterTotals& totals) {
     json out = json::object();
     totals.for_each([&](const char* name, const char*, uint64_t value) { out[name] = value; });
-    out["errors"] = totals.check_conditions;  // the word that people look for
+    out["errors"] = totals.check_conditions;  // the same, under the name that operators expect
     return out;
 }
 
@@ -99,7 +99,7 @@ static json session_statistics(block::Service& service) {
             {"refused_channels", use->refused_channels}};
 }
 
-// Secrets can be changed while the target runs, not whether it wants them: that is a decision for a start.
+// A running target can change its secrets, but cannot switch authentication on or off.
 Result<ReloadedSecrets> reload_secrets(block::Service& service, const control::TargetConfig& config,
                                        fabric::tls::KnownPeers& known) {
     if (config.secrets.empty())
@@ -109,7 +109,7 @@ Result<ReloadedSecrets> reload_secrets(block::Service& service, const control::T
     if (!book) return book.status().within("nothing is changed");
     const size_t count = (*book)->names();
     known.replace((*book)->secrets());
-    // Once posted it takes effect, however late: the log says when.
+    // Once posted the change takes effect, even after a timeout here; the log has the time.
     auto ended = ask_reactor<size_t>([&](auto take) {
         service.set_secrets(std::move(*book), [count, take](size_t sessions) {
             log::info("secrets read again: {} initiators are known; {} sessions ended", count, sessions);

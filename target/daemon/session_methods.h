@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the control socket tells of sessions: session.list, and the section "block" of stats.
+// The methods of sessions and of authentication: session.list, session.end, block.latency, auth.show,
+// auth.reload, and the sections "block" and "sessions" of stats.
 #pragma once
 
 #include "target/block/service.h"
@@ -8,10 +9,10 @@
 
 namespace wss::daemon {
 
-// `service` outlives the control server; its reactors turn while that runs.
+// `service` outlives the control server; its reactors run while the server runs.
 void add_session_methods(control::Methods& methods, block::Service& service);
 
-// A file of secrets as a book that the service takes, with the name by which `config` calls the target.
+// Reads a file of secrets into a book for the service, with the target's name of `config`.
 Result<std::shared_ptr<const auth::SecretBook>> read_secret_book(const control::TargetConfig& config,
                                                                  const std::string& path);
 
@@ -19,7 +20,7 @@ struct ReloadedSecrets {
     size_t initiators, sessions_ended;
 };
 // Reads the file of secrets again, for logins and for the keys of tls://, and ends the sessions whose secret
-// is gone or changed.
+// was removed or changed.
 Result<ReloadedSecrets> reload_secrets(block::Service& service, const control::TargetConfig& config,
                                        fabric::tls::KnownPeers& known);
 

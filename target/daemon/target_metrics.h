@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What wss-target tells Prometheus; Documentation/metrics.md lists the names.
+// The metrics of wss-target for Prometheus; Documentation/metrics.md lists the names.
 #pragma once
 
 #include "target/block/service.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// UncachedStart: what a target without a cache must know of the cache that it had before. Cache engines may
-// hold acknowledged writes that storage does not have. Without a cache those volumes stay closed: they would
-// show old data, and a later start with a cache would bring old lines home over newer writes.
+// UncachedStart: protects volumes when a target that had a cache starts without one. Cache engines may hold
+// acknowledged writes that storage does not have. Without a cache those volumes stay closed: they would show
+// old data, and a later start with a cache would destage old lines over newer writes.
 //
-// Thread-safety: immutable, but for its place among the observers of a table.
+// Thread-safety: immutable, except for its place among the observers of a table.
 #pragma once
 
 #include <map>
@@ -16,11 +16,11 @@ namespace wss::daemon {
 
 class UncachedStart final : public volume::Observer {
   public:
-    // nullptr: no volume is concerned.
+    // nullptr: no volume has such writes.
     static Result<std::unique_ptr<UncachedStart>> look(const volume::StateLock::Shared& state,
                                                        reactor::Reactor& reactor);
 
-    // Only a cache can wipe what engines hold of a volume.
+    // Refuses to delete volumes with such writes: only a cache can remove them from engines.
     void follow_deletions(volume::VolumeSet::Options& options) const;
 
     Status may_open(const volume::Volume& volume) override;
