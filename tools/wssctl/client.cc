@@ -19,7 +19,7 @@ namespace wss::wssctl {
 
 namespace {
 
-// An answer is a list of at most some thousand lines; more is not a target of ours.
+// Answers are lists of at most a few thousand lines; a longer one is not from a WSS target.
 constexpr size_t kAnswerMax = 64 << 20;
 
 class Socket {
@@ -56,8 +56,9 @@ Status connect_to(const Socket& socket, const std::string& path) {
     return connect_error(errno, path);
 }
 
-// Who listens may be anyone where anyone may make files, and a command may carry secrets. Trusted are root,
-// this user, and the owner of the socket's folder, who decides what is in it: the user wss for /run/wss.
+// Checks the owner of the listening process: a command may carry secrets, and in a folder where anyone may
+// make files, anyone may listen. Trusted are root, this user, and the owner of the socket's folder, who
+// controls its contents: the user wss for /run/wss.
 Status check_peer(const Socket& socket, const std::string& path) {
     ucred peer{};
     socklen_t size = sizeof peer;
@@ -79,14 +80,14 @@ Status send_all(const Socket& socket, const std::string& text) {
     while (sent < text.size()) {
         ssize_t result = send(socket.fd(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
         if (result < 0 && errno == EINTR) continue;
-        // A target that refuses us has said why already: go on to its answer.
+        // A target that refuses the request may have answered already: read the answer.
         if (result <= 0) break;
         sent += static_cast<size_t>(result);
     }
     return Status::ok();
 }
 
-// All until the target closes the connection, which it does after the answer, as requested.
+// Receives until the target closes the connection, which it does after the answer (Connection: close).
 Result<std::string> receive_all(const Socket& socket, uint32_t timeout_seconds) {
     std::string text;
     Nanoseconds deadline = SystemClock().now() + from_s(timeout_seconds);
@@ -125,7 +126,7 @@ Result<Json> parse_answer(const std::string& text) {
                                       : "the target refused without a reason");
 }
 
-// "POST" with a body, or "GET".
+// `verb`: "POST" with a body, or "GET".
 Result<Json> request(const Context& context, const char* verb, std::string method, const std::string& body) {
     auto path = find_control_socket(context.control);
     if (!path) return path.status();

@@ -6,9 +6,10 @@
 
 namespace wss::wssctl {
 
-// A method that reads, "volume.list". Bounded by the context's time-out. kUnavailable when nobody is there.
+// Calls a method that reads, such as "volume.list". Bounded by the context's timeout. kUnavailable if no
+// program listens.
 Result<Json> ask(const Context& context, const std::string& method);
-// ... and one that changes something.
+// Calls a method that changes something.
 Result<Json> request_change(const Context& context, const std::string& method, const Json& params);
 
 }  // namespace wss::wssctl

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every sub-command shares: the global options, the exit status and how answers are printed.
+// Context: shared by all sub-commands: the global options, the exit status and the output of answers.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -21,16 +21,16 @@ enum Exit : int {
 };
 
 struct Context {
-    std::string control;  // a path, a service's name or empty: see find_control_socket()
+    std::string control;  // a path, a service's name or "": see find_control_socket()
     uint32_t timeout_seconds = 60;
     bool json = false;
     std::string sysfs = "/sys";  // another tree in tests
     std::string dev = "/dev";
     int exit = kDone;
 
-    // Prints `status` and remembers the exit status that goes with it.
+    // Prints `status` and sets the matching exit status.
     void fail(const Status& status);
-    // For --json: the answer itself, to standard output.
+    // Prints the answer itself to standard output, for --json.
     void print(const Json& answer) const;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssctl discover: the volumes of a target, as an initiator sees them.
+// wssctl discover: lists the volumes of a target, as seen by an initiator.
 #include <cstdio>
 
 #include "lib/base/size.h"
@@ -26,14 +26,14 @@ Json to_json(const initiator::VolumeInfo& volume) {
             {"wwid", fmt::format("naa.{:016x}", volume.naa)}};
 }
 
-// With the exit status that fits. A target that refuses the login is reachable, and so is what answers as no
-// target does; with files that cannot be used nothing is tried.
+// Sets the code for the matching exit status. A target that refuses the login is reachable, and so is a
+// program that answers like no target. kInvalid also means unusable files: no connection was tried.
 Status explain(const Status& failure) {
     const bool unreachable = !is_login_failure(failure) && failure.code() != Code::kInvalid;
     return unreachable ? Status(Code::kUnavailable, failure.to_string()) : failure;
 }
 
-// A volume that is deleted meanwhile is left out.
+// Skips volumes that are deleted meanwhile.
 Result<Json> discover(const fabric::Address& address, const Arguments& arguments, Nanoseconds timeout) {
     auto options = options_with(arguments.credentials, timeout);
     if (!options) return options.status();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checks of `wssctl doctor`. Each looks at one thing and returns what it found, without changing
-// anything and in bounded time.
+// The checks of `wssctl doctor`. Each examines one thing and returns its findings in bounded time, without
+// any change.
 #pragma once
 
 #include <optional>
@@ -18,23 +18,23 @@ const char* to_string(Level level);
 struct Finding {
     std::string name;
     Level level = Level::kOk;
-    std::string text;    // what was found
-    std::string advice;  // one sentence, what to do; empty when ok
+    std::string text;    // the observation
+    std::string advice;  // one sentence with the next step; empty if ok
 };
 using Findings = std::vector<Finding>;
 
-// The machine as the checks see it: files below `root`, which is another folder for a picture of a machine.
+// The machine to check: files below `root`, which may be a copy of another machine's files.
 class Host {
   public:
     explicit Host(std::string root = {}) : root_(std::move(root)) {}
     // `path` is absolute.
     std::string at(const std::string& path) const { return root_ + path; }
     bool has(const std::string& path) const;
-    // The first line, without the blanks at its end; nothing if the file cannot be read.
+    // The first line without trailing blanks; nullopt if the file cannot be read.
     std::optional<std::string> line(const std::string& path) const;
     // The rest of the first line that begins with `key`.
     std::optional<std::string> value(const std::string& path, const std::string& key) const;
-    std::vector<std::string> entries(const std::string& folder) const;  // names, in order
+    std::vector<std::string> entries(const std::string& folder) const;  // names, sorted
 
     std::vector<std::string> rdma_devices() const { return entries("/sys/class/infiniband"); }
     // Names of the network interfaces of an RDMA device.
@@ -44,19 +44,19 @@ class Host {
     const std::string root_;
 };
 
-// What the operator asks about.
+// The arguments of the command.
 struct Question {
     std::vector<std::string> hosts;  // targets
     Credentials credentials;
-    Nanoseconds timeout = from_s(5);  // of each step of reaching a host
+    Nanoseconds timeout = from_s(5);  // of each step of a connection to a host
 };
 
-// For who may not lock the memory that RDMA needs.
+// Advice for users who may not lock the memory that RDMA needs.
 inline constexpr const char* kRaiseMemlock =
     "Set LimitMEMLOCK=infinity in the service, or write '* - memlock unlimited' into "
     "/etc/security/limits.d/wss.conf and log in again.";
 
-// Of this machine (doctor_machine.cc, doctor_rdma.cc).
+// Checks of this machine (doctor_machine.cc, doctor_rdma.cc).
 Findings check_kernel(const Host& host, const Question& question);
 Findings check_module(const Host& host, const Question& question);
 Findings check_memlock(const Host& host, const Question& question);
@@ -66,7 +66,7 @@ Findings check_clock(const Host& host, const Question& question);
 Findings check_sockets(const Host& host, const Question& question);
 Findings check_state(const Host& host, const Question& question);
 Findings check_huge_pages(const Host& host, const Question& question);
-// Of the targets (doctor_target.cc).
+// Checks of the targets (doctor_target.cc).
 Findings check_targets(const Host& host, const Question& question);
 
 }  // namespace wss::wssctl

@@ -22,7 +22,7 @@ namespace wss::wssctl {
 
 // --- kernel and driver ---
 
-// As BUILD_EXCLUSIVE_KERNEL of wss-dkms and Documentation/install.md say.
+// The same list is in BUILD_EXCLUSIVE_KERNEL of wss-dkms and in Documentation/install.md.
 constexpr std::string_view kTriedKernels[] = {"6.1", "6.12", "7.3"};
 
 static std::string release_of(const Host& host) {
@@ -46,7 +46,7 @@ Findings check_kernel(const Host& host, const Question&) {
              "Boot a kernel 6.1, 6.12 or 7.3 for the driver, or use libwss or nbdkit, which need none."}};
 }
 
-// Whether modprobe would find it for the kernel that runs.
+// Whether modprobe would find the module for kernel `release`.
 static bool is_installed(const Host& host, const std::string& release) {
     std::ifstream modules(host.at("/lib/modules/" + release + "/modules.dep"));
     for (std::string line; std::getline(modules, line);) {
@@ -131,7 +131,7 @@ Findings check_sockets(const Host& host, const Question&) {
 // --- state directory ---
 
 constexpr const char* kStateFolder = "/var/lib/wss";
-constexpr uint64_t kStateBytesMin = 64 << 20;  // what is left for states and logs
+constexpr uint64_t kStateBytesMin = 64 << 20;  // needed for state files and logs
 
 Findings check_state(const Host& host, const Question&) {
     const std::string path = host.at(kStateFolder);

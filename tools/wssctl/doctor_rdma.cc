@@ -15,7 +15,7 @@ namespace wss::wssctl {
 
 // Enough for the default buffers of a client; a target locks its volumes and caches besides.
 constexpr uint64_t kMemlockEnough = 64 << 20;
-constexpr uint64_t kCapIpcLock = 1 << 14;  // of capabilities(7): no limit applies
+constexpr uint64_t kCapIpcLock = 1 << 14;  // see capabilities(7): no limit applies
 
 Findings check_memlock(const Host& host, const Question&) {
     const std::string name = "memlock";
@@ -95,7 +95,7 @@ Findings check_rdma(const Host& host, const Question&) {
 
 // --- MTU ---
 
-// RDMA over Ethernet sends 256, 512, 1024, 2048 or 4096 bytes in a packet, and this much around them.
+// RDMA over Ethernet sends 256, 512, 1024, 2048 or 4096 bytes in a packet, plus headers of this size.
 constexpr uint32_t kPacketHeaders = 104;
 constexpr uint32_t kWholePacket = 4096;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of the way to each target: its name, the MTU on the way, connection, login, and whether data comes.
+// Checks of the path to each target: its name, the path MTU, connection, login, and a read of data.
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -21,7 +21,7 @@ using fabric::Address;
 using fabric::Scheme;
 using fabric::SocketAddress;
 
-// What the kernel knows of the way there; 0 if it knows none. Nothing is sent.
+// The path MTU that the kernel knows; 0 if there is no route. Sends nothing.
 int path_mtu(const SocketAddress& address) {
     const bool v6 = address.storage.ss_family == AF_INET6;
     const Descriptor socket(::socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -48,7 +48,7 @@ bool says(const Status& status, std::string_view text) {
     return status.text().find(text) != std::string::npos;
 }
 
-// What was agreed on before any login: whether TLS is spoken, and who the ends are.
+// Advice for failures of TLS, which come before the login; nullptr for other failures.
 const char* tls_advice(const Status& status) {
     if (says(status, "it is reached as")) return "Write the address as the message has it.";
     if (says(status, "the clock of this machine is wrong"))
@@ -63,7 +63,7 @@ const char* tls_advice(const Status& status) {
     return nullptr;
 }
 
-// Without what tls:// needs of this machine no connection is begun.
+// Checks the files and secrets that tls:// needs, without which no connection is tried.
 std::optional<Finding> check_tls(const Address& address, const initiator::Options& options) {
     if (address.scheme != Scheme::kTls) return std::nullopt;
     fabric::tls::Credentials credentials{.files = options.tls, .identity = {}, .known = {}};
@@ -80,7 +80,7 @@ std::optional<Finding> check_tls(const Address& address, const initiator::Option
     return std::nullopt;
 }
 
-// Some failures name the address themselves.
+// Adds the address to the text of a failure that does not contain it.
 std::string with_address(const Address& address, const Status& status) {
     const std::string text = status.to_string(), name = address.to_string();
     return text.starts_with(name) ? text : name + ": " + text;
@@ -100,10 +100,10 @@ Finding explain_failure(const Address& address, const Status& status) {
                         address.port)};
 }
 
-// Login and small commands pass where packets of the full MTU are lost, so one read more is needed to know.
+// Login and small commands work even if packets of the full MTU are lost, so a longer read is needed.
 constexpr size_t kReadBytes = 64 << 10;
 
-// How long a ping is that fills the MTU of this machine on the way.
+// The payload of a ping that fills this machine's path MTU.
 size_t largest_ping(const SocketAddress& where) {
     const bool v6 = where.storage.ss_family == AF_INET6;
     return static_cast<size_t>(std::max(path_mtu(where), 1280)) - (v6 ? 48 : 28);
@@ -168,7 +168,7 @@ void check_login(const Address& address, const Question& question, Findings& fin
     check_data(**client, address, question, findings);
 }
 
-// Whether there is something to connect to.
+// Resolves the target's name and checks the routes. False: there is no address to connect to.
 bool check_name(const Address& address, const std::string& target, const Question& question,
                 Findings& findings) {
     auto found = fabric::resolve(address, question.timeout);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver as sysfs shows it (Documentation/ABI/testing/sysfs-class-wss).
+// Access to the driver by sysfs (Documentation/ABI/testing/sysfs-class-wss).
 #pragma once
 
 #include "tools/wssctl/context.h"
@@ -15,21 +15,21 @@ struct Disk {
 
 // kUnavailable with advice when the module is not loaded.
 Status check_loaded(const Context& context);
-// In order of their numbers.
+// Sorted by number.
 std::vector<Disk> list_disks(const Context& context);
-// Maps with retry=on whose target is not there yet.
+// A map with retry=on whose target has not been reached yet.
 struct Pending {
     std::string name;  // "pending0"
     std::string target, volume, tries, error;
 };
-// The driver shows one page of them. `*cut` is set to whether there may be more.
+// The driver shows at most one page of them. Sets `*cut` to whether there may be more.
 std::vector<Pending> list_pending(const Context& context, bool* cut = nullptr);
 // Counters of each session, {"session0": {"target": "...", "state": "...", "counters": {...}}}.
 Json session_statistics(const Context& context);
-// kInvalid unless `word` may stand in such a line: the driver splits it at blanks and commas and ends it at
-// a zero byte, and a word may not hide others.
+// kInvalid if `word` may not be part of a line for the driver. The driver splits a line at blanks and commas
+// and ends it at a zero byte, so such characters in a word would add or hide words.
 Status check_word(const std::string& word);
-// Writes `line` to class/wss/`file`; the driver's own words when it refuses.
+// Writes `line` to class/wss/`file`. If the driver refuses, returns the driver's error text.
 Status write_control(const Context& context, const std::string& file, const std::string& line);
 
 }  // namespace wss::wssctl

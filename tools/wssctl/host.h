@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Targets as operators name them, how to log in to one, and why that fails.
+// Parses targets on the command line, and holds the credentials for a login.
 #pragma once
 
 #include <string>
@@ -14,20 +14,20 @@ class App;
 
 namespace wss::wssctl {
 
-// HOST and HOST:PORT are of rdma://.
+// HOST and HOST:PORT mean rdma://.
 Result<fabric::Address> parse_host(const std::string& text);
 
-// What this machine shows to targets, and knows them by.
+// The credentials of this machine, and the authorities of targets.
 struct Credentials {
     std::string secret_file;  // "": none
     fabric::tls::Files tls;
 };
 // --secret-file, --tls-ca, --tls-cert, --tls-key.
 void describe(CLI::App& command, Credentials& credentials);
-// Of a client whose steps take `timeout` at most, each. Fails if the secret cannot be read.
+// Options of a client; each of its steps takes at most `timeout`. Fails if the secret cannot be read.
 Result<initiator::Options> options_with(const Credentials& credentials, Nanoseconds timeout);
 
-// Whether a target is there, but did not let this machine in.
+// Whether a target was reached but refused the login.
 bool is_login_failure(const Status& status);
 
 }  // namespace wss::wssctl

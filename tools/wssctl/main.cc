@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssctl: the operator's tool. Volumes and sessions of a target by its control socket, devices of the driver
-// by sysfs. Each sub-command is a file of its own.
+// wssctl: the operator's tool. It manages volumes and sessions of a target by its control socket, and devices
+// of the driver by sysfs. Each sub-command has its own file.
 #include <cstdio>
 
 #include "kernel/uapi/wss_version.h"
@@ -72,7 +72,7 @@ static void add_options_of(const CLI::App& app, std::vector<std::string>& names)
         if (!option->get_lnames().empty()) names.push_back("--" + option->get_lnames().front());
 }
 
-// What to say about the first word that was not understood; empty when all were.
+// An error for the first unknown word, with a suggestion; empty if there is none.
 static std::string hint_at_word(const CLI::App& app) {
     std::vector<std::string> rest = app.remaining(true);
     if (rest.empty()) return {};

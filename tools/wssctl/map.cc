@@ -15,7 +15,7 @@ bool contains(const std::vector<Disk>& disks, const std::string& device) {
     return std::any_of(disks.begin(), disks.end(), [&](const Disk& disk) { return disk.device == device; });
 }
 
-// The one that was not there before. Others may map at the same moment: then the name of the volume decides.
+// The disk that is new in `after`. If others map at the same moment, the one with the volume's name.
 const Disk* find_new(const std::vector<Disk>& before, const std::vector<Disk>& after,
                      const std::string& volume) {
     const Disk* found = nullptr;
@@ -36,10 +36,10 @@ void map(Context& context, Mapping& arguments) {
     if (Status found = resolve(arguments, fabric::kLookUpMax); !found) return context.fail(found);
     std::vector<Disk> before = list_disks(context);
     if (Status mapped = request_map(context, arguments); !mapped)
-        return context.fail(mapped);  // the driver says itself what it could not map
+        return context.fail(mapped);  // the driver's error names the volume
     std::vector<Disk> after = list_disks(context);
     const Disk* disk = find_new(before, after, arguments.volume);
-    // Who asked for lun:0 hears the volume's name.
+    // Prints the volume's name even if the argument was lun:N or a WWID.
     const std::string volume = disk == nullptr ? arguments.volume : disk->volume;
     std::string device = disk == nullptr ? "" : context.dev + "/" + disk->device;
     if (context.json)

@@ -8,17 +8,17 @@
 
 namespace wss::wssctl {
 
-// Targets that are asked at the same time.
+// Targets in parallel.
 constexpr size_t kThreadsMax = 64;
 
-// What the threads work on. It lives as long as the last of them: the driver may hold one for longer than the
-// owner waits.
+// State of the threads. It lives as long as the last thread, which may wait for the driver longer than the
+// owner does.
 struct MapRequests::Shared {
     Context context;
     std::vector<MapRequest> requests;
-    std::vector<std::vector<size_t>> targets;  // indexes of the requests of each
+    std::vector<std::vector<size_t>> targets;  // for each target, the indexes of its requests
 
-    mutable std::mutex mutex;  // guards what follows
+    mutable std::mutex mutex;  // guards the members below
     std::vector<std::optional<Status>> answers;
     size_t next_target = 0;
     bool closed = false;
@@ -27,7 +27,7 @@ struct MapRequests::Shared {
         const std::lock_guard lock(mutex);
         return closed;
     }
-    // The next target that no thread has.
+    // Takes the next target; nullptr: none is left.
     const std::vector<size_t>* take() {
         const std::lock_guard lock(mutex);
         return closed || next_target == targets.size() ? nullptr : &targets[next_target++];
@@ -38,7 +38,7 @@ struct MapRequests::Shared {
     }
 };
 
-// The driver has one text for the last error of all: it may be that of a request of another thread.
+// Replaces an error of another thread's request: the driver has only one text, for the last error of all.
 static Status own_error(const Mapping& mapping, Status status) {
     constexpr std::string_view kOf = "cannot map volume '";
     const std::string& text = status.text();

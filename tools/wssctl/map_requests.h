@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to the driver to map volumes. The driver tries each once before the write to sysfs returns, for
-// 10 s if the target does not answer. So each target has a thread: one that does not answer delays its own
-// volumes only.
+// MapRequests: requests to the driver to map volumes. The driver tries each once before the write to sysfs
+// returns, which takes 10 s if the target does not answer. So each target has a thread: a target that does
+// not answer delays only its own volumes.
 #pragma once
 
 #include <memory>
@@ -13,21 +13,21 @@ namespace wss::wssctl {
 
 struct MapRequest {
     Mapping mapping;
-    std::string dead_disk;  // removed first; empty: none
+    std::string dead_disk;  // a failed disk to remove first; empty: none
 };
 
 // Thread-safety: one owner.
 class MapRequests {
   public:
-    // Begins those of each target in their order.
+    // Starts the requests; those of one target run in order.
     MapRequests(const Context& context, std::vector<MapRequest> requests);
-    // No further request begins. Those in progress end with the process.
+    // Starts no further requests. Those in progress may run until the end of the process.
     ~MapRequests();
     MapRequests(const MapRequests&) = delete;
     MapRequests& operator=(const MapRequests&) = delete;
 
-    // Nothing until the driver has answered request `index`. Ok: the disk exists, or the driver continues to
-    // try.
+    // The result of request `index`; nullopt until the driver has answered. OK: the disk exists, or the
+    // driver continues to try.
     std::optional<Status> answer(size_t index) const;
 
   private:

@@ -52,9 +52,9 @@ Status resolve(Mapping& mapping, Nanoseconds timeout) {
     return Status::ok();
 }
 
-// The driver finds it in a keyring that ends with this thread: nobody can read it there, and no command line
-// or file of the kernel shows it. A key of the same name in the keyring would be changed, also for a map that
-// has it already: the keyring is emptied first, which leaves that map its own.
+// Passes the secret to the driver in the thread keyring. Logon keys cannot be read from user space, and no
+// command line or kernel file shows them. Adding a key with an existing name would change the key, also for
+// an earlier map that uses it. So the keyring is cleared first, and the earlier map keeps its own key.
 static Status lend_secret(const std::string& path, std::string& line) {
     auto secret = read_own_secret(path);
     if (!secret) return secret.status();
@@ -78,7 +78,8 @@ static std::string line_of(const Mapping& mapping, const std::string& address) {
     return line;
 }
 
-// With retry=on the driver accepts any address, and tries this one only: each is tried once without.
+// With retry=on the driver accepts any address and retries only that one. So each address is first tried once
+// without retry.
 static Status map_any(const Context& context, const Mapping& mapping, const std::string& identity) {
     Mapping once = mapping;
     std::erase_if(once.options, is_retry);
@@ -97,7 +98,7 @@ Status request_map(const Context& context, const Mapping& mapping) {
     return write_control(context, "map", line_of(mapping, mapping.addresses.front()) + identity);
 }
 
-// What the driver shows is what it was given, for example without a port.
+// Whether `target`, in the form that the driver was given (perhaps without a port), is one of the addresses.
 static bool is_at(const std::string& target, const Mapping& mapping) {
     auto address = parse_target(target);
     if (!address) return false;
@@ -106,7 +107,7 @@ static bool is_at(const std::string& target, const Mapping& mapping) {
                                        shown.front().to_string()) != mapping.addresses.end();
 }
 
-// N of `lun:N`, which the driver reads as C does: 0x10, 020 and 16 are one.
+// N of `lun:N`, in C syntax as in the driver: 0x10, 020 and 16 are equal.
 static std::optional<uint64_t> lun_of(const std::string& volume) {
     constexpr std::string_view kLun = "lun:";
     if (!volume.starts_with(kLun)) return std::nullopt;
@@ -116,7 +117,7 @@ static std::optional<uint64_t> lun_of(const std::string& volume) {
     return number;
 }
 
-// The number in the 16 hex digits of a SAM LUN, of peripheral or flat addressing.
+// The LUN in the 16 hex digits of a SAM LUN, in peripheral or flat addressing.
 static std::optional<uint64_t> lun_of(const Disk& disk) {
     constexpr size_t kDigits = 16;
     uint64_t lun = 0;
@@ -126,7 +127,7 @@ static std::optional<uint64_t> lun_of(const Disk& disk) {
     return (lun >> 48) & 0x3fff;
 }
 
-// Names of volumes differ by case, identifiers do not.
+// Volume names are case-sensitive, identifiers are not.
 static std::string canonical_volume(const std::string& volume) {
     if (const auto lun = lun_of(volume)) return fmt::format("lun:{}", *lun);
     std::string lower = volume;

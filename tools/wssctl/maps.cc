@@ -2,9 +2,9 @@
 // wssctl maps: maps and unmaps the volumes of /etc/wss/maps. wss-maps.service runs it at boot and at
 // shutdown.
 //
-// Disks are waited for as long as --wait says, and the driver's first tries as long as one takes. The driver
-// continues to try volumes that were not there in time, so that a target that starts later than this machine
-// still brings its disks.
+// The command waits for disks for --wait seconds, and for the driver's first attempts until they end. The
+// driver keeps trying volumes that were not available in time, so disks of a target that starts later than
+// this machine appear too.
 #include <poll.h>
 
 #include <algorithm>
@@ -31,24 +31,24 @@ struct Arguments {
 constexpr int kLookEveryMs = 100;
 constexpr Nanoseconds kLookUpEvery = from_s(1);
 constexpr Nanoseconds kLookUpMin = from_ms(500);
-// How much longer than --wait the driver may be at its first tries. Each takes 10 s at most.
+// Time beyond --wait for the driver's first attempts. Each takes at most 10 s.
 constexpr Nanoseconds kFirstTryMax = from_s(15);
 
 void wait_a_moment() {
     poll(nullptr, 0, kLookEveryMs);
 }
 
-// One line on its way: what has become of it, and what the report says.
+// The progress of one line, and its result for the report.
 struct Work {
     MapsLine line;
-    bool started = false;        // its host is known
-    Nanoseconds next_look_up{};  // not before
+    bool started = false;        // its host is resolved
+    Nanoseconds next_look_up{};  // earliest time of the next look-up
     bool finished = false;
     Status status = Status::ok();
     std::string text{};
     std::shared_ptr<const MapRequests> requests{};  // to the driver, if any
     size_t request = 0;                             // its index there
-    std::string why_pending{};                      // what the driver last reported
+    std::string why_pending{};                      // the driver's last error
 };
 
 void finish(Work& work, std::string text) {
@@ -65,7 +65,7 @@ bool all_finished(const std::vector<Work>& works) {
     return std::all_of(works.begin(), works.end(), [](const Work& work) { return work.finished; });
 }
 
-// Disks and waiting maps of the driver, as of now.
+// A snapshot of the driver's disks and pending maps.
 struct Driver {
     explicit Driver(const Context& context)
         : pendings(list_pending(context, &is_cut)), disks(list_disks(context)) {}
@@ -79,13 +79,13 @@ struct Driver {
     const Disk* disk(const Mapping& mapping) const { return find(disks, mapping); }
     const Pending* pending(const Mapping& mapping) const { return find(pendings, mapping); }
 
-    // Neither, for sure.
+    // True only if it is certain that there is neither a disk nor a pending map.
     bool is_without(const Mapping& mapping) const {
         return disk(mapping) == nullptr && pending(mapping) == nullptr && !is_cut;
     }
 
     bool is_cut = false;            // there may be more in `pendings`
-    std::vector<Pending> pendings;  // read first: what waits no longer then is a disk
+    std::vector<Pending> pendings;  // read first: a map that is no longer pending then is a disk
     std::vector<Disk> disks;
 };
 
@@ -112,7 +112,7 @@ void report(Context& context, const Arguments& arguments, const std::vector<Work
     if (works.empty()) std::printf("%s: no volumes\n", arguments.file.c_str());
 }
 
-// The lines of the file, or the exit status that says why there are none.
+// Reads the lines of the file. On failure sets the exit status and returns none.
 std::vector<Work> begin(Context& context, const Arguments& arguments) {
     auto lines = read_maps(arguments.file);
     if (!lines) {
@@ -130,7 +130,8 @@ std::vector<Work> begin(Context& context, const Arguments& arguments) {
     return works;
 }
 
-// At boot name servers may come up later than this machine: --wait includes them.
+// Resolves the host of a line. At boot, name servers may be available later than this machine, so --wait
+// includes the look-up.
 bool find_host(Work& work, Nanoseconds deadline) {
     const Nanoseconds now = SystemClock().now();
     if (now < work.next_look_up) return false;
@@ -155,7 +156,7 @@ Mapping with_retry(Mapping mapping) {
     return mapping;
 }
 
-// Requests what is neither mapped nor waits, of the lines whose host is known by now.
+// Requests maps for lines whose host is resolved by now and that are neither mapped nor pending.
 void start_maps(const Context& context, Nanoseconds deadline, std::vector<Work>& works) {
     std::vector<Work*> found;
     for (Work& work : works)
@@ -197,7 +198,7 @@ void look_for(const Context& context, const Driver& driver, Work& work) {
     if (pending != nullptr) work.why_pending = pending->error;
 }
 
-// Why a line has no disk when the time is over.
+// The error of a line that has no disk when the time is over.
 Status late(const Driver& driver, const Context& context, const Arguments& arguments, const Work& work) {
     const uint32_t seconds = arguments.wait_seconds;
     if (!work.started) return work.status;  // of the look-up
@@ -240,8 +241,8 @@ void up(Context& context, const Arguments& arguments) {
     report(context, arguments, works);
 }
 
-// Removes the disk, or the map that waits for its target. A disk may be open for a moment, by udev for
-// instance.
+// Removes the disk or the pending map of a line. Called repeatedly, as a disk may be open for a moment (for
+// example by udev).
 void try_unmap(const Context& context, const Driver& driver, const Arguments& arguments, Work& work) {
     const Disk* disk = driver.disk(work.line.mapping);
     const Pending* pending = driver.pending(work.line.mapping);

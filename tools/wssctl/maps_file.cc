@@ -8,7 +8,7 @@
 
 namespace wss::wssctl {
 
-// A file of more is not one of ours, and a device file would never end.
+// A longer file is not a list of volumes, and a device file would never end.
 constexpr size_t kBytesMax = 1 << 20;
 constexpr size_t kLinesMax = 4096;
 constexpr size_t kLineBytesMax = 4096;

@@ -15,7 +15,7 @@ struct MapsLine {
     Mapping mapping;
 };
 
-// Every line is checked before any is returned: a file with a mistake maps nothing. Lines are unique.
+// Checks all lines first: a file with a mistake maps nothing. Duplicate lines are errors.
 Result<std::vector<MapsLine>> read_maps(const std::string& path);
 
 }  // namespace wss::wssctl

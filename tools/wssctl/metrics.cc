@@ -17,7 +17,7 @@ namespace {
 using metrics::Sample;
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
-// What kernel/stats.c shows beside the counters of kernel/stats.h.
+// Values of kernel/stats.c that are not counters of kernel/stats.h.
 constexpr std::array<std::string_view, 2> kGauges = {"regions_active", "dma_mapped"};
 
 bool is_gauge(const std::string& name) {
@@ -42,7 +42,7 @@ void add_sessions(std::vector<Sample>& out, const Context& context) {
     const Json sessions = session_statistics(context);
     for (const auto& [name, session] : sessions.items()) {
         const auto target = session.value("target", "");
-        if (target.empty()) continue;  // removed since it was listed: its counters would be zeroes
+        if (target.empty()) continue;  // the session was removed after it was listed: its counters are zero
         const Labels labels = {{"session", name}, {"target", target}};
         out.push_back(gauge("wss_driver_session_live", "1 while the session is live", labels,
                             session.value("state", "") == "live"));
@@ -80,7 +80,7 @@ void print_metrics(Context& context) {
                                 static_cast<double>(list_pending(context).size())));
         return samples;
     });
-    // Half a file would be installed as a whole one.
+    // Report a failed write, because half a file would be installed like a whole one.
     if (std::fputs(exporter.text().c_str(), stdout) < 0 || std::fflush(stdout) != 0)
         context.fail(Status::from_errno(errno, "the metrics cannot be written"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssctl stats: counters of the target (control socket) and of the driver (sysfs), whichever is here.
+// wssctl stats: counters of the target (control socket) and of the driver (sysfs), if they run here.
 #include <cstdio>
 
 #include "lib/base/size.h"
@@ -24,7 +24,7 @@ std::string cell(const std::string& counter, const Json& value) {
     return is_bytes(counter) ? readable_size(value.get<uint64_t>()) : std::to_string(value.get<uint64_t>());
 }
 
-// "name  value" lines.
+// Prints lines of "name  value".
 void print_counters(const std::string& title, const Json& counters) {
     std::printf("%s\n", title.c_str());
     size_t width = 0;
@@ -51,7 +51,7 @@ double counter(const Json& counters, const char* name) {
     return found != counters.end() && found->is_number() ? found->get<double>() : 0;
 }
 
-// One region, or one RDMA, per request looks like 1.00.
+// Prints a ratio: 1.00 is one region, or one RDMA operation, per request.
 void print_ratio(const char* what, double count, double per) {
     if (per > 0) std::printf("  %s: %.2f\n", what, count / per);
 }
@@ -75,7 +75,7 @@ void print_driver(const Json& sessions) {
         print_counters("driver, " + name + " to " + session.value("target", "?") + " (" +
                            session.value("state", "?") + ")",
                        counters);
-        // Every request whose pages were mapped, those of discovery included.
+        // dma_maps counts every request with mapped pages, including those of discovery.
         print_ratio("regions per mapped request", counter(counters, "regions_registered"),
                     counter(counters, "dma_maps"));
     }
@@ -96,7 +96,7 @@ void stats(Context& context, const Arguments& arguments) {
         driver_missing = check_loaded(context);
         if (driver_missing) answer["driver"] = {{"sessions", session_statistics(context)}};
     }
-    // Asked for both by default, one is enough.
+    // By default both are tried, and one is enough.
     if (arguments.target && !target_missing) return context.fail(target_missing);
     if (arguments.driver && !driver_missing) return context.fail(driver_missing);
     if (answer.empty()) {

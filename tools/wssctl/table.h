@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Columns for people. Numbers stand right, words left.
+// Table: prints aligned columns. Numbers are right-aligned, words left-aligned.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace wss::wssctl {
 class Table {
   public:
     explicit Table(std::vector<std::string> head) : rows_{std::move(head)} {}
-    // As many cells as the head has.
+    // `row` has as many cells as the head.
     void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
     bool empty() const { return rows_.size() == 1; }
     void print() const;

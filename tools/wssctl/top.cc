@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssctl top: what the cache does, live: per volume the hit ratio, where the bytes come from, what is dirty
-// and how long commands take.
+// wssctl top: live figures of the cache: per volume the hit ratio, the origin of the bytes, the dirty lines
+// and the duration of commands.
 #include <unistd.h>
 
 #include <chrono>
@@ -20,12 +20,12 @@ struct Arguments {
     uint32_t count = 0;
 };
 
-// Counters of one volume between two looks.
+// Changes of one volume's counters between two samples.
 struct Rates {
     std::string volume, policy;
     double reads = 0, writes = 0;               // per second
     double from_engines = 0, from_storage = 0;  // bytes per second
-    double hit_ratio = -1;                      // -1: nothing was read
+    double hit_ratio = -1;                      // -1: no reads
     double read_us = -1, write_us = -1;
     uint64_t dirty_lines = 0;
 };
@@ -111,7 +111,7 @@ void top(Context& context, const Arguments& arguments) {
         if (look > 0) {
             const double seconds = std::chrono::duration<double>(now - looked).count();
             const auto rates = rates_of(*answer, before, seconds);
-            // One object a line, for who reads along.
+            // One object per line, flushed, for a program that reads it live.
             if (context.json)
                 std::printf("%s\n", to_json(rates, seconds).dump().c_str()), std::fflush(stdout);
             else

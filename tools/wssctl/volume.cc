@@ -44,7 +44,7 @@ void print_volumes(const Json& volumes) {
             std::printf("%s: %s\n", volume.value("name", "?").c_str(), trouble.c_str());
 }
 
-// Asks and prints what becomes of one volume.
+// Requests a change of one volume and prints the result.
 void change(Context& context, const std::string& method, const Json& params) {
     auto answer = request_change(context, method, params);
     if (!answer) return context.fail(answer.status());
