@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a load reads and writes: at random, one after the other, or as a trace says.
+// Accesses: the sequence of reads and writes of a load: random, sequential, or from a trace.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ struct Access {
 class Accesses {
   public:
     virtual ~Accesses() = default;
-    // False: there are no more.
+    // Sets the next access. False: there are no more.
     virtual bool next(Access& access) noexcept = 0;
 };
 
@@ -29,7 +29,7 @@ struct Pattern {
     bool write = false;
     bool sequential = false;
     uint32_t bytes = 512;
-    uint64_t span = 0;  // of the volume that is used
+    uint64_t span = 0;  // bytes of the volume that are used, from its start
 };
 
 class RandomAccesses final : public Accesses {
@@ -46,7 +46,7 @@ class RandomAccesses final : public Accesses {
     Random random_;
 };
 
-// Lane `lane` of `lanes` has a part of its own, round and round.
+// Lane `lane` of `lanes` accesses its own part of the span sequentially, in a loop.
 class SequentialAccesses final : public Accesses {
   public:
     SequentialAccesses(const Pattern& pattern, uint64_t lane, uint64_t lanes)
@@ -64,7 +64,7 @@ class SequentialAccesses final : public Accesses {
     uint64_t at_ = 0;
 };
 
-// All lanes take from one list, in its order, once.
+// One list for all lanes: each access is taken once, in order.
 struct SharedTrace {
     std::vector<Access> accesses;
     std::atomic<size_t> next{0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Written for clearness, not for speed: only the first is the product's.
+// Written for clarity, not for speed. Only the first algorithm is the product's.
 #include "tools/wssbench/contenders.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct KeyHash {
 template <typename Value>
 using KeyMap = std::unordered_map<LineKey, Value, KeyHash>;
 
-// A list of keys with its members at hand; the front is the oldest.
+// A queue of keys with fast lookup; the front is the oldest.
 class Queue {
   public:
     bool contains(LineKey key) const { return where_.count(key) != 0; }
@@ -46,7 +46,7 @@ class Queue {
     KeyMap<std::list<LineKey>::iterator> where_;
 };
 
-// The names are those of the paper.
+// Names as in the paper.
 class Arc {
   public:
     explicit Arc(size_t c) : c_(c) {}
@@ -157,7 +157,7 @@ class S3Fifo {
 
 constexpr size_t kNeverAgain = std::numeric_limits<size_t>::max();
 
-// For each access, when its line is used next.
+// For each access, the index of the next access to its line.
 std::vector<size_t> next_uses(const Trace& trace) {
     std::vector<size_t> next(trace.accesses.size(), kNeverAgain);
     KeyMap<size_t> last;
@@ -195,7 +195,7 @@ class Lru {
     Queue queue_;
 };
 
-// What target/cache does for a read, without the data.
+// The operations of target/cache for a read, without data.
 class Wss {
   public:
     explicit Wss(uint32_t lines) : index_({.geometry = {}, .transient_lines = 16}) {
@@ -248,7 +248,7 @@ uint64_t s3fifo_hits(const Trace& trace, uint32_t lines) {
 uint64_t belady_hits(const Trace& trace, uint32_t lines) {
     std::vector<size_t> next = next_uses(trace);
     std::set<size_t>
-        cached;  // the next use of each line in the cache: all different, but for those never used again
+        cached;  // the next use of each line in the cache; lines that are never used again are not cached
     uint64_t hits = 0;
     for (size_t i = 0; i < trace.accesses.size(); ++i) {
         hits += cached.erase(i);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The replacement algorithms that cache-sim compares: hits that each has on a trace with so many lines of
-// cache.
+// The replacement algorithms that cache-sim compares. Each function returns the hits on a trace with a cache
+// of `lines` lines.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,14 @@ struct Contender {
     uint64_t (*hits)(const Trace& trace, uint32_t lines);
 };
 
-// Ours: lib/cache as the target runs it, through the index.
+// The algorithm of WSS: lib/cache as the target uses it, through the index.
 uint64_t wss_hits(const Trace& trace, uint32_t lines);
 uint64_t lru_hits(const Trace& trace, uint32_t lines);
 // Megiddo and Modha, FAST 2003.
 uint64_t arc_hits(const Trace& trace, uint32_t lines);
 // Yang and others, SOSP 2023: a small queue of a tenth, a main queue with two bits, ghosts.
 uint64_t s3fifo_hits(const Trace& trace, uint32_t lines);
-// The most that any algorithm can have: the line that is used again last goes, or does not even come
-// (Belady's MIN).
+// The optimum (Belady's MIN): evicts, or does not admit, the line whose next use is furthest away.
 uint64_t belady_hits(const Trace& trace, uint32_t lines);
 
 std::span<const Contender> contenders();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all sub-commands of wssbench share. One file of this folder is one sub-command, or a part of the core:
-// measure (time, medians, interruption), figure (points in turns, rows, tables), load (threads that keep
-// requests in flight), program (the processes measured).
+// Context: shared by all sub-commands of wssbench. Each file of this folder is a sub-command or a part of the
+// core: measure (time, medians, interruption), figure (points in turns, rows, tables), load (threads that
+// keep requests in flight), program (measured processes).
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -21,13 +21,13 @@ constexpr int kDone = 0;
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
-// How to measure; the same options for every command that does.
+// How to measure; options of every measuring command.
 struct Settings {
     double seconds = 1;    // of one measurement
     double warm_up = 0.3;  // before it
-    uint32_t repeats = 3;  // in turns; the median counts
-    bool quick = false;    // fewer points, shorter
-    bool pin = true;       // threads to processors, where there are two or more
+    uint32_t repeats = 3;  // in turns; the median is reported
+    bool quick = false;    // shorter measurements, once
+    bool pin = true;       // pin threads to processors, if there are two or more
     bool no_progress = false;
     std::string directory;  // for files; default: a temporary one under /var/tmp
     std::string address;    // rdma://ADDRESS of this machine, for --fabric rdma
@@ -39,12 +39,12 @@ struct Context {
     Settings settings;
     std::string command;  // as the user wrote it
 
-    // When a command is run by `all`: takes the figure instead of its being printed.
+    // If set, it gets the figure instead of the output.
     std::function<void(Json figure)> collect;
 
     void fail(const Status& status);
     void print(const Json& answer) const;
-    // A finished figure: to `collect`, or printed as a table or JSON.
+    // Gives a finished figure to `collect`, or prints it as a table or as JSON.
     void deliver(Json figure);
 };
 

@@ -7,11 +7,11 @@ namespace wss::wssbench {
 
 using Mode = EchoOptions::Mode;
 
-// Pings up to this size have the latency of the network alone.
+// Pings up to this size are inlined, so that they show the latency of the network alone.
 constexpr uint32_t kInlineWish = 256;
 
-// One connection. Requests end by what the server sends (kRead, kWrite, kPing) or by their own completion;
-// those that ended in one turn begin again in one post.
+// One connection. Operations end by the server's answer (kRead, kWrite, kPing) or by their own completion.
+// Operations that end in one turn start their successors with one post.
 class EchoLane::Link final : public fabric::ConnectionHandler {
   public:
     Link(EchoLane& lane, std::unique_ptr<fabric::Region> memory)
@@ -25,11 +25,11 @@ class EchoLane::Link final : public fabric::ConnectionHandler {
                         std::span<const fabric::Completion> completions) noexcept override;
     void on_closed(fabric::Connection&, const Status& why) noexcept override;
 
-    // Of one slot's memory: the data, then a message.
+    // Size of a slot's memory: the data, then a message.
     static size_t slot_bytes(const EchoOptions& options) { return room(options) + sizeof(Ask); }
 
   private:
-    // Of the data and of what is received, which may be longer than a short ping.
+    // Size of the data area, which is also the receive buffer: at least one Ask, even for a short ping.
     static size_t room(const EchoOptions& options) {
         return (std::max<size_t>(size_t{options.bytes} * options.burst, sizeof(Ask)) + 63) / 64 * 64;
     }
@@ -41,7 +41,8 @@ class EchoLane::Link final : public fabric::ConnectionHandler {
     void go(uint64_t slot) noexcept;
     void add(const fabric::WorkRequest& request, const fabric::Segment& piece) noexcept;
     void flush() noexcept;
-    // The peer's answer is what ends an operation: now and then a signal keeps the send queue moving.
+    // The peer's answer ends an operation, so only one in kSignalEvery sends is signalled, which keeps the
+    // send queue moving.
     bool signal() noexcept { return ++sends_ % kSignalEvery == 0; }
     void ended(uint64_t slot) noexcept;
     uint64_t ended_slot(const fabric::Completion& completion) const noexcept;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Echo: a lane that works against the echo server through the fabric alone.
+// EchoLane: a lane that uses the echo server, to measure the fabric alone.
 #pragma once
 
 #include <vector>
@@ -12,17 +12,17 @@ namespace wss::wssbench {
 
 struct EchoOptions {
     enum class Mode : uint8_t {
-        kRead,       // ask, and get the data written: the papers' RDMA echo
-        kWrite,      // write the data, ask, and get an answer
-        kPing,       // send, and get as much sent back
-        kRdmaRead,   // no server in it
-        kRdmaWrite,  // no server in it
+        kRead,       // send an Ask; the server WRITEs the data: the papers' RDMA echo
+        kWrite,      // WRITE the data, send an Ask, and receive an answer
+        kPing,       // send, and receive a message of the same size
+        kRdmaRead,   // READs only, without the server's processor
+        kRdmaWrite,  // WRITEs only, without the server's processor
     };
     Mode mode = Mode::kRead;
     uint32_t connections = 1;  // of this lane
     uint32_t depth = 32;       // in flight on each
     uint32_t bytes = 512;
-    uint32_t burst = 1;  // kRdmaRead, kRdmaWrite: so many of `bytes` one after the other are one operation
+    uint32_t burst = 1;  // kRdmaRead, kRdmaWrite: consecutive requests of `bytes` that form one operation
 };
 
 class EchoLane final : public Lane {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssbench echo-server: the other side of echo, net and burst. One thread answers from memory.
+// wssbench echo-server: the server of echo, net and burst. One thread answers from memory.
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -25,7 +25,7 @@ class Peer final : public fabric::ConnectionHandler {
 
     Status take(fabric::ConnectRequest& request, fabric::Poller& poller, const fabric::Caps& caps);
 
-    // False: there is nothing to close. Else it is forgotten when closed.
+    // False: there is no connection. True: the peer is removed when the connection has closed.
     bool close() noexcept {
         if (connection_) connection_->close();
         return connection_ != nullptr;
@@ -47,7 +47,7 @@ class Peer final : public fabric::ConnectionHandler {
     fabric::Segment segment(uint64_t slot, uint32_t length) const {
         return {message(slot), length, messages_->lkey()};
     }
-    // Fills in one or two work requests; returns how many.
+    // Fills in one or two work requests; returns their number.
     size_t answer(uint64_t slot, uint32_t length, fabric::WorkRequest* requests,
                   fabric::Segment* pieces) noexcept;
 
@@ -65,7 +65,7 @@ class Peer final : public fabric::ConnectionHandler {
     std::unique_ptr<fabric::Connection> connection_;
     uint32_t inline_max_ = 0;  // of the connection
     uint32_t answers_ = 0;
-    bool immediate_ = false;  // the device has WRITEs that announce themselves
+    bool immediate_ = false;  // the device supports WRITE with immediate
 };
 
 class Server final : public fabric::ListenHandler {
@@ -136,8 +136,8 @@ size_t Peer::answer(uint64_t slot, uint32_t length, fabric::WorkRequest* request
     return count + 1;
 }
 
-// A message's buffer is posted again when nobody reads it any more: at once if the answer comes from
-// elsewhere, else when the answer has left.
+// A message's buffer is posted again when it is unused: at once if the answer is sent from other memory,
+// otherwise when the send of the answer has completed.
 void Peer::on_completions(fabric::Connection& connection,
                           std::span<const fabric::Completion> completions) noexcept {
     fabric::Segment pieces[kBatch * kAnswerMax], rooms[kBatch];
@@ -146,7 +146,7 @@ void Peer::on_completions(fabric::Connection& connection,
     while (!completions.empty()) {
         size_t asked = 0, left = 0, count = std::min(kBatch, completions.size());
         for (const fabric::Completion& completion : completions.first(count)) {
-            if (completion.status != fabric::CompletionStatus::kOk) continue;  // it closes
+            if (completion.status != fabric::CompletionStatus::kOk) continue;  // the connection closes
             uint64_t slot = completion.cookie;
             if (completion.kind == fabric::CompletionKind::kReceive) {
                 asked += answer(slot, completion.length, &requests[asked], &pieces[asked]);
@@ -224,7 +224,7 @@ void serve(Context& context, const std::string& uri) {
     } look{reactor};
     look.now();
     reactor.run();
-    // Connections that live end with the process: their handlers have nothing to keep.
+    // Open connections end with the process; their handlers have nothing to clean up.
     std::fflush(stdout);
     _exit(context.exit);
 }

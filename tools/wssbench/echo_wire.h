@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an echo client and the echo server say to each other, over lib/fabric. Both are wssbench of the same
-// build, so that native byte order will do.
+// The protocol between an echo client and the echo server, over lib/fabric. Both are wssbench of the same
+// build, so native byte order is sufficient.
 //
-// A request is a SEND of Ask; the server answers by its kind:
-//   kRead    a WRITE of `length` bytes of its memory to {address, rkey}, with `slot` as immediate value: what
-//            a target does for a read, with neither protocol nor storage. Where the device has no WRITE with
-//            immediate (iWARP), a WRITE and a SEND.
+// A request is a SEND of Ask. The server's answer depends on the kind:
+//   kRead    a WRITE of `length` bytes of its memory to {address, rkey}, with `slot` as immediate value, like
+//            a target's answer to a read, but without SRP and storage. If the device has no WRITE with
+//            immediate (iWARP): a WRITE and a SEND.
 //
-//   kWrite   a SEND; the data came before the Ask, by a WRITE of the client's to the server's region
+//   kWrite   a SEND; the client has WRITten the data to the server's region before the Ask
 //
-//   kPing    a SEND of as many bytes as came
+//   kPing    a SEND of as many bytes as received
 //
-// kWrite is counted by the client in the same way as kRead. Pure RDMA READs and WRITEs need no Ask.
+// The client counts kWrite like kRead. Pure RDMA READs and WRITEs need no Ask.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ constexpr uint32_t kEchoBytesMax = 1 << 20;  // of one request
 constexpr uint32_t kPingBytesMax = 64 << 10;
 constexpr uint16_t kEchoPort = 5557;
 
-// A key that every wssbench knows: TLS costs the same with it, and protects nothing.
+// A public key, known to every wssbench: TLS has the same cost with it, but protects nothing.
 inline fabric::tls::Credentials echo_credentials() {
     const NamedSecret known{.name = "wssbench", .secret = Secret("known to everybody")};
     return {.files = {},

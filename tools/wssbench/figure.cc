@@ -27,7 +27,7 @@ class Progress {
     void show(size_t done, const Json& labels) {
         if (!shown_) return;
         double passed = seconds_now() - start_;
-        // The plan's own estimate counts at the beginning, what was seen at the end.
+        // The estimate moves from the planned time to the extrapolated one as more points are done.
         double share = static_cast<double>(done) / static_cast<double>(all_);
         double whole = done == 0 ? expected_ : (1 - share) * expected_ + share * passed / share;
         std::string text = fmt::format("wssbench: {}: {} of {}, about {:.0f} s left: {}", name_, done + 1,
@@ -70,7 +70,7 @@ std::vector<Taken> measure_in_turns(const Context& context, const Figure& figure
             if (!taken[i].failure) continue;
             progress.show(round * figure.points.size() + i, figure.points[i].labels);
             auto sample = figure.points[i].measure(window);
-            if (interrupted()) return taken;  // a measurement cut short is none
+            if (interrupted()) return taken;  // an incomplete measurement is discarded
             if (sample)
                 taken[i].samples.push_back(std::move(*sample));
             else
@@ -139,7 +139,7 @@ std::string table(const Json& rows) {
     std::vector<std::string> columns;
     for (const Json& row : rows)
         for (const auto& [key, value] : row.items())
-            // An error has been told already, and is too long for a column.
+            // An error was reported already, and is too long for a column.
             if (!value.is_structured() && key != "error" &&
                 std::find(columns.begin(), columns.end(), key) == columns.end())
                 columns.push_back(key);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Local I/O: a lane that reads and writes through the product's storage backends (lib/io), with no network.
+// IoLane: a lane for local I/O, through the product's storage backends (lib/io), without a network.
 #pragma once
 
 #include <vector>
@@ -35,12 +35,12 @@ class IoLane final : public Lane {
     std::unique_ptr<io::Queue> queue_;
 };
 
-// The specification of a backend by the papers' names: static (pool of `threads`), dynamic (spawn), aio,
+// The backend specification for a method of the papers: static (pool of `threads`), dynamic (spawn), aio,
 // uring, ram.
 std::string backend_of(const std::string& method, uint32_t threads, const std::string& path, uint64_t bytes);
 const std::vector<std::string>& methods();
 
-// A file of `bytes`, written once from end to end: holes would be read from nowhere.
+// Makes a file of `bytes`, completely written: reads of holes would not access the storage.
 Status make_file(const std::string& path, uint64_t bytes);
 
 }  // namespace wss::wssbench

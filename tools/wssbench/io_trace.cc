@@ -34,7 +34,7 @@ Result<Line> parse(const std::string& text) {
     return line;
 }
 
-// Where each volume begins, and how far all of them reach.
+// The start of each volume, if all are placed one after the other.
 std::map<uint32_t, uint64_t> lay_out(const std::vector<Line>& lines) {
     std::map<uint32_t, uint64_t> places;
     for (const Line& line : lines)
@@ -75,7 +75,7 @@ IoTrace make_q3_trace(uint32_t bytes, uint64_t span, size_t accesses, uint64_t s
     IoTrace trace{.name = "q3", .bytes_max = bytes, .volumes = 1};
     Random random(seed);
     uint64_t pages = std::max<uint64_t>(span / bytes, 64);
-    // Of the pages: customer, then orders, then lineitem, in TPC-H's proportions.
+    // The order of pages is customer, orders, lineitem, in the proportions of TPC-H.
     uint64_t customer = pages * 25 / 1000 + 1, orders = pages * 190 / 1000 + 1;
     uint64_t lineitem = pages - customer - orders;
     uint64_t scanned[kReaders] = {};
@@ -83,7 +83,8 @@ IoTrace make_q3_trace(uint32_t bytes, uint64_t span, size_t accesses, uint64_t s
         uint64_t reader = random.below(kReaders), part = customer / kReaders + 1;
         uint64_t page = std::min(reader * part + scanned[reader]++ % part, customer - 1);
         trace.accesses.push_back({false, page * bytes, bytes});
-        // A page of customers leads to some orders, anywhere; an order to its lineitems, near each other.
+        // A page of customers has some orders, at random places; an order has lineitems, adjacent to each
+        // other.
         for (uint64_t order = 0; order < 6; ++order) {
             trace.accesses.push_back({false, (customer + random.below(orders)) * bytes, bytes});
             uint64_t first = random.below(lineitem);

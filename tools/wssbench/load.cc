@@ -8,11 +8,11 @@ namespace wss::wssbench {
 namespace {
 
 constexpr double kBeginSeconds = 30;   // to connect, and for the first operation
-constexpr double kEndSeconds = 60;     // the longest limit of what can be in flight is 30 s
-constexpr double kTraceSeconds = 600;  // a window without an end of its own
+constexpr double kEndSeconds = 60;     // operations in flight time out after at most 30 s
+constexpr double kTraceSeconds = 600;  // bound for a window that lasts until the lanes end
 
-// Nobody else may decide for us that there is nothing to spin for: the reactor's own choice looks at the
-// processors of the thread that makes it.
+// Sets the spin time explicitly: by default the reactor chooses it by the processors of the thread that
+// creates it, which may be pinned to fewer than the lane may use.
 reactor::Reactor::Options spinning() {
     return {.spin = processors().size() > 1 ? from_us(50) : Nanoseconds{0}};
 }
@@ -31,7 +31,7 @@ bool any_over(const Lanes& lanes) {
     return std::any_of(lanes.begin(), lanes.end(), [](const auto& lane) { return lane->over(); });
 }
 
-// Sleeps until the time is over, or (`drain`) until the lanes have nothing left to do.
+// Sleeps until the time is over, a lane has ended, or (`drain`) all lanes have ended.
 void watch(const Lanes& lanes, double seconds, bool drain) {
     for (double end = seconds_now() + seconds; seconds_now() < end && !interrupted();) {
         if (drain ? all_over(lanes) : any_over(lanes)) return;
@@ -40,7 +40,7 @@ void watch(const Lanes& lanes, double seconds, bool drain) {
     }
 }
 
-// Connecting is no part of what is measured, however long it takes on a busy machine.
+// Waits for all lanes to run: the time to connect is not measured, however long it is on a busy machine.
 void wait_for_first(const Lanes& lanes) {
     auto begun = [](const auto& lane) { return lane->ready() && lane->operations() > 0; };
     for (double end = seconds_now() + kBeginSeconds; seconds_now() < end && !interrupted();) {
@@ -49,7 +49,8 @@ void wait_for_first(const Lanes& lanes) {
     }
 }
 
-// A disk that others use may need longer than the window for its first: then the window is as long as that.
+// A disk that others use too may need longer than the window for an operation: extend the window until one
+// ends.
 void wait_for_one_more(const Lanes& lanes, uint64_t before) {
     for (double end = seconds_now() + kBeginSeconds; seconds_now() < end && !interrupted();) {
         if (any_over(lanes) || sum_of(lanes) > before) return;
@@ -66,7 +67,7 @@ Moment moment(const Lanes& lanes, Program* server) {
     return {seconds_now(), own_cpu_seconds(), server == nullptr ? 0 : server->cpu_seconds(), sum_of(lanes)};
 }
 
-// From the first operation of any lane to the end of the last one: neither connecting nor logging out counts.
+// Time from the first operation of any lane to the end of the last one, without connecting and logging out.
 double seconds_of_operations(const Lanes& lanes) {
     Nanoseconds first{0}, last{0};
     for (const auto& lane : lanes) {
@@ -143,7 +144,7 @@ Nanoseconds Lane::stamp() noexcept {
 void Lane::failed(const Status& why) {
     {
         std::lock_guard lock(m_);
-        if (!why_) return;  // the first one counts
+        if (!why_) return;  // keep the first failure
         why_ = why;
     }
     end();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Load: threads that each keep a number of operations in flight, and what is measured of them.
+// Load: threads that each keep a number of operations in flight, and their measurement.
 //
 // A Lane is one such thread with its reactor. Operations end on the lane's thread, which counts them and
-// begins the next; the measuring thread only looks at the counters. One latency in kLatencyEvery is taken: a
-// look at the clock for each would be a good part of what is measured over shared memory.
+// starts the next ones. The measuring thread only reads the counters. Only one latency in kLatencyEvery is
+// taken: over shared memory, reading the clock for each operation would be a large part of the measured time.
 #pragma once
 
 #include <atomic>
@@ -24,41 +24,43 @@ constexpr uint32_t kLatencyEvery = 8;
 class Lane {
   public:
     Lane();
-    // Its thread has ended.
+    // REQUIRES: its thread has ended.
     virtual ~Lane() = default;
     Lane(const Lane&) = delete;
     Lane& operator=(const Lane&) = delete;
 
-    // The measuring thread's.
-    void start(int processor);  // -1: anywhere
+    // For the measuring thread.
+    void start(int processor);  // -1: any processor
     void ask_to_end();
     void join();
     uint64_t operations() const { return operations_.load(std::memory_order_relaxed); }
-    // Every connection carries operations.
+    // True if every connection has operations in flight.
     virtual bool ready() const { return operations() > 0; }
-    // Nothing is in flight any more; with `why` if it ended by itself because of that.
+    // True if the lane has ended and nothing is in flight; see failure_of_it().
     bool over() const { return over_.load(std::memory_order_acquire); }
     Status failure_of_it();
     void measure(bool on) { measuring_.store(on, std::memory_order_relaxed); }
-    // Takes the time of the last operation too, so that span() is known. Before start().
+    // Enables span(). Call before start().
     void take_span() { takes_span_ = true; }
-    // After join().
+    // After join():
     const Histogram& latencies() const { return latencies_; }
     struct Span {
-        Nanoseconds first, last;  // begin of the first operation, end of the last one; 0: there was none
+        Nanoseconds first, last;  // begin of the first operation, end of the last one; 0: none
     };
     Span span() const { return span_; }
 
   protected:
-    // On the lane's thread. begin() starts the operations (now or when connected), wind_down() is called once
-    // after ask_to_end() or failed(): when all is over, call finished().
+    // Called on the lane's thread. begin() starts the operations (now or when connected). wind_down() is
+    // called once after ask_to_end() or failed(). When nothing is in flight any more, the lane must call
+    // finished().
     virtual void begin() = 0;
     virtual void wind_down() = 0;
 
-    // Called before the first operation, once connected: a replay's time begins there.
+    // Must be called before the first operation, once connected: the time of a replay begins there.
     void operations_begin() noexcept;
+    // `begun`: result of stamp() at the start of the operation.
     void count_one(Nanoseconds begun) noexcept;
-    // The time that count_one() wants, or none.
+    // The time now, or 0 if the latency of this operation is not taken.
     Nanoseconds stamp() noexcept;
     bool ending() const { return ending_; }
     void failed(const Status& why);
@@ -83,8 +85,8 @@ class Lane {
 
 using Lanes = std::vector<std::unique_ptr<Lane>>;
 
-// Starts the lanes, lets them warm up, measures, ends them. A window of no seconds lasts until the lanes have
-// nothing left to do. `server` may be null.
+// Starts the lanes, warms up, measures, and ends the lanes. A window of 0 seconds lasts until the lanes have
+// no more operations. `server` may be nullptr.
 Result<Sample> measure_lanes(Lanes& lanes, const Window& window, const Settings& settings, Program* server);
 
 }  // namespace wss::wssbench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssbench: measures what WSS claims. Each sub-command is a file of its own.
+// wssbench: measures the performance of WSS. Each sub-command has its own file.
 #include <cstdio>
 
 #include "kernel/uapi/wss_version.h"
@@ -32,7 +32,7 @@ void describe_settings(CLI::App& app, Settings& settings) {
         ->type_name("URI");
 }
 
-// What --quick means, unless the user said otherwise.
+// Applies --quick to settings that the user did not give.
 void settle(const CLI::App& app, Settings& settings) {
     if (!settings.quick) return;
     if (app.count("--seconds") == 0) settings.seconds = 0.3;
@@ -68,7 +68,7 @@ int run(int argc, char** argv) {
         "  wssbench cache-sim                        hit ratios on three traces, ours and others\n"
         "Exit status: 0 done, 1 failed or interrupted, 2 wrong usage");
     if (print_completions(app, argc, argv)) return 0;
-    processors();  // before anybody is pinned
+    processors();  // read before any thread is pinned
     catch_interrupts();
     if (Status status = log::set_level("error"); !status) return kFailed;
     try {

@@ -22,11 +22,11 @@ namespace {
 volatile sig_atomic_t caught = 0;
 
 void on_signal(int) {
-    if (caught != 0) _exit(kFailed);  // the second time the user means it
+    if (caught != 0) _exit(kFailed);  // a second signal ends the program immediately
     caught = 1;
 }
 
-// To five digits, without the tail that a product with a power of ten would have.
+// Rounds to five digits. Formatting avoids the rounding error of a multiplication by a power of ten.
 double rounded(double value) {
     return std::isfinite(value) ? std::strtod(fmt::format("{:.5g}", value).c_str(), nullptr) : 0;
 }
@@ -53,7 +53,7 @@ constexpr std::pair<const char*, double Sample::*> kColumns[] = {{"rate", &Sampl
                                                                  {"client_cpu_us", &Sample::client_cpu_us},
                                                                  {"server_cpu_us", &Sample::server_cpu_us}};
 
-// What is known of one kind, in the order of the turns.
+// The known values of one column, in the order of the turns.
 std::vector<double> column(const std::vector<Sample>& samples, double Sample::*member) {
     std::vector<double> values;
     for (const Sample& sample : samples)
@@ -61,7 +61,7 @@ std::vector<double> column(const std::vector<Sample>& samples, double Sample::*m
     return values;
 }
 
-// A further column; empty unless every sample has a number there.
+// The values of a further column; empty unless every sample has a number.
 std::vector<double> more_column(const std::vector<Sample>& samples, const std::string& name) {
     std::vector<double> values;
     for (const Sample& sample : samples) {
@@ -85,7 +85,7 @@ Json turns_of(const std::vector<Sample>& samples) {
     Json turns = Json::object();
     for (auto [name, member] : kColumns) {
         std::vector<double> values = column(samples, member);
-        if (values.size() != samples.size()) continue;  // the n-th is of the n-th turn, or of none
+        if (values.size() != samples.size()) continue;  // value n must be of turn n
         std::transform(values.begin(), values.end(), values.begin(), rounded);
         turns[name] = std::move(values);
     }
@@ -138,7 +138,7 @@ double own_cpu_seconds() {
 }
 
 std::vector<int> processors() {
-    // Asked once, before anybody is pinned.
+    // Read once, before any thread is pinned.
     static const std::vector<int> all = [] {
         std::vector<int> found;
         cpu_set_t set;
@@ -167,7 +167,7 @@ void pin_thread(int thread, const std::vector<int>& to) {
     cpu_set_t set;
     CPU_ZERO(&set);
     for (int cpu : to) CPU_SET(cpu, &set);
-    sched_setaffinity(thread, sizeof set, &set);  // a wish: a thread that is gone needs no processor
+    sched_setaffinity(thread, sizeof set, &set);  // errors are ignored: the thread may have ended
 }
 
 Json machine() {

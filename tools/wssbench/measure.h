@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The core of every measurement: what one gave, several in a row summed up, and the user's Ctrl-C.
+// The core of every measurement: samples, their summary, interruption by the user, and processors.
 #pragma once
 
 #include <cstdint>
@@ -16,37 +16,36 @@ struct Window {
     double warm_up = 0.3, seconds = 1;
 };
 
-// What one measurement gave. What is not known stays below zero and is not shown.
+// The result of one measurement. Unknown values are negative and not shown.
 struct Sample {
     double rate = 0;  // operations a second
     double latency_us = -1, p99_us = -1;
-    double client_cpu_us = -1, server_cpu_us = -1;  // processor time for each operation
-    Json more;  // further columns of the row; of numbers the median counts, of other values the last
+    double client_cpu_us = -1, server_cpu_us = -1;  // processor time per operation
+    Json more;  // further columns: of numbers the median is reported, of other values the last one
 };
 
-// The row of several samples: medians, and how far apart they were ("spread": the largest distance from the
-// median, in percent of it; null of a single one). "turns" has the values that they were made of:
-// {"rate": [of each turn], …}.
+// The row of several samples: medians, and their spread ("spread_percent": the largest distance from the
+// median, in percent of it; null for a single sample). "turns" has the values of each turn: {"rate": [...],
+// ...}.
 Json summary(const std::vector<Sample>& samples);
 
-// Set by SIGINT and SIGTERM: measuring ends at once, what is done is kept.
+// True after SIGINT or SIGTERM: measuring ends at once, and finished measurements are kept.
 bool interrupted();
 void catch_interrupts();
-// False when interrupted.
+// Returns false if interrupted.
 bool sleep_for(double seconds);
 
 double seconds_now();
 double own_cpu_seconds();
 // The processors that this process may use, in order.
 std::vector<int> processors();
-// Who runs where: clients on the first half of the processors, servers on the second; everybody everywhere
-// when there is only one.
+// Clients run on the first half of the processors, servers on the second. If there is only one, both use it.
 std::vector<int> client_processors();
 std::vector<int> server_processors();
-// `thread` 0: the calling one.
+// `thread`: 0 for the calling thread.
 void pin_thread(int thread, const std::vector<int>& to);
 
-// "2 × AMD EPYC, Linux 6.1.0, …".
+// Processors, model, memory, kernel, system and load of this machine.
 Json machine();
 
 }  // namespace wss::wssbench

@@ -10,10 +10,10 @@ struct Value {
     const char* text;
     double x = -1, value = -1;
     const char* series = "";
-    const char* where = "{}";  // labels of the rows that it stands beside, as JSON
+    const char* where = "{}";  // labels of the comparable rows, as JSON
 };
 
-// Those of the figures that tests/bench/figures makes are there.
+// The values for figures of tests/bench/figures are defined there.
 constexpr Value kValues[] = {
     {"local", "B figs 4, 5: 4.8 M IOPS at 512 B with 1000 threads (10 NVMe SSDs, 2 x 22 cores)", 1000, 4.8e6,
      "", R"({"bytes": 512, "operation": "read"})"},

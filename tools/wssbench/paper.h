@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the papers measured, beside ours in every table and plot. Papers: A RAMP over RDMA (Murata, Kawashima,
-// Tatebe 2016), B and C remote I/O over RDMA (Kato, Ozawa, Goda, Kitsuregawa), D Wire Speed Storage
-// (Watanabe, Oe, Nishikawa).
+// The results of the papers, shown next to the measured ones in every table and plot. Papers: A RAMP over
+// RDMA (Murata, Kawashima, Tatebe 2016), B and C remote I/O over RDMA (Kato, Ozawa, Goda, Kitsuregawa), D
+// Wire Speed Storage (Watanabe, Oe, Nishikawa).
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace wss::wssbench {
 
-// A list of {text[, x, value, series, where]}. `value` is in the figure's unit; `where` has the labels of the
-// rows that it may be compared with.
+// A list of {text[, x, value, series, where]}. `value` is in the figure's unit; `where` has the labels of
+// comparable rows.
 Json paper_values(const std::string& figure);
 
 }  // namespace wss::wssbench

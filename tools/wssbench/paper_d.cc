@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The figures of paper D that need no driver: net (figs 8-10), burst (fig 12), mr (fig 11), scsi (fig 14).
-// Over rdma they are what the paper measured; over shm and tcp they are what those fabrics make of the same
-// operations.
+// Over rdma they repeat the paper's measurements; over shm and tcp they measure the same operations on those
+// fabrics.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ Point echo_point(Context& context, Shared storage, Json labels, const EchoOption
             }};
 }
 
-// What a figure of these is made of: for each fabric and size, some points.
+// Builds and runs a figure: `add` adds the points of each fabric and size.
 template <typename Add>
 void build(Context& context, const Arguments& arguments, Figure figure, Add&& add) {
     auto sizes = sizes_of(arguments.sizes);
@@ -100,7 +100,7 @@ void burst(Context& context, const Arguments& arguments) {
           });
 }
 
-// Registering and forgetting memory that has pages.
+// Measures registration and deregistration of populated memory.
 Result<Sample> measure_mr(const std::string& uri, uint32_t bytes, const Window& window) {
     auto address = fabric::Address::parse(uri, kEchoPort);
     if (!address) return address.status();

@@ -26,7 +26,7 @@ constexpr double kStopSeconds = 20;
 
 struct Child {
     pid_t pid;
-    int output;  // our end of its standard output
+    int output;  // the read end of its standard output
 };
 
 Result<Child> launch(const std::vector<std::string>& words, int errors) {
@@ -41,7 +41,7 @@ Result<Child> launch(const std::vector<std::string>& words, int errors) {
     pid_t pid = fork();
     if (pid < 0) return Status::from_errno(errno, "fork");
     if (pid == 0) {
-        // A group of its own: Ctrl-C is for us, who end it in order.
+        // A separate process group: Ctrl-C must reach only the parent, which ends the child in order.
         setpgid(0, 0);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent) _exit(127);
@@ -57,7 +57,7 @@ Result<Child> launch(const std::vector<std::string>& words, int errors) {
     return Child{pid, ends[0]};
 }
 
-// Reads what is there within `seconds`: false at the end of the output, or when the time is over.
+// Reads available output, waiting at most `seconds`. False: end of the output, or the time is over.
 bool read_some(int from, std::string& text, double seconds) {
     pollfd wait{.fd = from, .events = POLLIN, .revents = 0};
     if (poll(&wait, 1, static_cast<int>(seconds * 1000)) <= 0) return false;
@@ -122,7 +122,7 @@ Result<std::unique_ptr<Program>> Program::start(const std::vector<std::string>& 
                 info.si_pid != 0)
                 break;
         }
-    // Nobody reads what it says later; it must not block on it.
+    // Later output is not read, and must not block the program.
     close(child->output);
     size_t at = said.find("ready on ");
     std::string complaint = end_of_file(errors);

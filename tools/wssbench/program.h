@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process that is measured: wss-target, or wssbench itself as the other side of an echo. It ends with us,
-// whatever happens to us.
+// Program: a measured process: wss-target, or wssbench as echo server. It ends when this process ends, for
+// any reason.
 #pragma once
 
 #include <sys/types.h>
@@ -15,20 +15,20 @@ namespace wss::wssbench {
 
 class Program {
   public:
-    // Starts `words` and waits until it says "ready on ADDRESS". The program is looked for beside this one,
-    // then on PATH. Its standard error goes to a file whose end is in the Status when it fails.
+    // Starts `words` and waits for its line "ready on ADDRESS". Searches the program in the folder of this
+    // one, then on PATH. Its standard error goes to a file; if the start fails, the Status has the end of it.
     static Result<std::unique_ptr<Program>> start(const std::vector<std::string>& words);
-    // SIGTERM, and SIGKILL for who does not listen.
+    // Sends SIGTERM, and SIGKILL if the process does not end.
     ~Program();
     Program(const Program&) = delete;
     Program& operator=(const Program&) = delete;
 
     const std::string& address() const { return address_; }
-    // Of all its threads, so far.
+    // Processor time of all its threads so far.
     double cpu_seconds() const;
-    // All threads that it has now.
+    // Pins all its present threads.
     void pin(const std::vector<int>& processors) const;
-    // Bytes of memory that it has in use.
+    // Resident memory.
     uint64_t resident_bytes() const;
 
   private:
@@ -38,13 +38,13 @@ class Program {
     std::string address_;
 };
 
-// "/…/NAME" beside this program, else NAME.
+// The path of program NAME in the folder of this program if it exists, else NAME.
 std::string beside_us(const std::string& name);
 
-// What a command run to its end printed.
+// Runs a command to its end and returns its standard output.
 Result<std::string> output_of(const std::vector<std::string>& words, double limit_seconds);
 
-// A directory of this run, removed with everything in it at the end.
+// Scratch: a temporary directory, removed with its contents by the destructor.
 class Scratch {
   public:
     static Result<std::unique_ptr<Scratch>> create(const std::string& parent);

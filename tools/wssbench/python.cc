@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands that are made of many programs: the key-value store's figures, those that need the driver and
-// therefore the lab, the scaling table, and the report. They live in tests/bench of the source tree, in
-// Python; this file finds and runs them.
+// Commands that use many programs: the figures of the key-value store, those that need the driver and
+// therefore the lab, the scaling table, and the report. They are Python programs in tests/bench of the source
+// tree; this file finds and runs them.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,7 +36,8 @@ constexpr Command kCommands[] = {
     {"all", "Everything, into an HTML report and results.json"},
 };
 
-// WSS_SOURCE, the current directory, or where a build directory inside the tree leads to.
+// Searches WSS_SOURCE, the current directory, and the folder two levels above that of this program (a build
+// directory inside the tree).
 Result<fs::path> source_tree() {
     std::error_code ignored;
     std::vector<fs::path> places;
@@ -56,7 +57,7 @@ void run(const CLI::App& app, Context& context, const std::string& name,
     std::error_code ignored;
     std::string build = fs::read_symlink("/proc/self/exe", ignored).parent_path();
     std::vector<std::string> all = {kPython, "-B", "-m", "tests.bench.figures", name, "--build", build};
-    // What the user gave before the command's name; what follows it goes there as it is.
+    // Pass on the options before the command's name. Words after it are passed on unchanged.
     for (const char* option : {"--seconds", "--warm-up", "--repeats", "--address", "--directory"})
         if (app.count(option) > 0) all.insert(all.end(), {option, app.get_option(option)->as<std::string>()});
     for (const char* flag : {"--json", "--quick", "--no-progress"})
@@ -65,11 +66,11 @@ void run(const CLI::App& app, Context& context, const std::string& name,
     std::vector<char*> arguments;
     for (std::string& word : all) arguments.push_back(word.data());
     arguments.push_back(nullptr);
-    // What the user names is relative to where he is.
+    // Paths of the user are relative to the user's current directory.
     setenv("WSSBENCH_FROM", fs::current_path(ignored).c_str(), 1);
     setenv("WSSBENCH_COMMAND", context.command.c_str(), 1);
     if (chdir(tree->c_str()) < 0) return context.fail(Status::from_errno(errno, tree->string()));
-    // It takes our place: its exit status is ours, and Ctrl-C reaches it.
+    // The command replaces this process, so it receives Ctrl-C and provides the exit status.
     std::fflush(nullptr);
     execv(kPython, arguments.data());
     context.fail(Status::from_errno(errno, kPython));
@@ -80,7 +81,7 @@ void run(const CLI::App& app, Context& context, const std::string& name,
 void add_python(CLI::App& app, Context& context) {
     for (size_t i = 0; i < std::size(kCommands); ++i) {
         CLI::App* command = app.add_subcommand(kCommands[i].name, kCommands[i].what);
-        command->set_help_flag();  // the part's own help says more
+        command->set_help_flag();  // --help goes to the Python program
         command->prefix_command();
         command->fallthrough(false);
         command->callback(

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssbench remote: storage behind the network, against what storage and network can do alone (B figs 8-12, C
-// fig 9).
+// wssbench remote: remote I/O, compared with local I/O and with the network alone (B figs 8-12, C fig 9).
 //
-// Each combination of fabric, operation, pattern and size is a group: the local method and the echo of the
-// same size are measured in the same turns, at several depths each; their smaller best is the bound of the
-// group. A ratio is made of pairs of one turn: the speed of a disk that others use as well changes by a
-// factor within minutes, and medians come from different minutes.
+// Each combination of fabric, operation, pattern and size is a group. Local I/O and the echo of the same size
+// are measured in the same turns, each at several depths. The smaller of their best results is the bound of
+// the group. Ratios are computed within each turn: the speed of a shared disk may change by a factor within
+// minutes, and medians come from different times.
 #include <algorithm>
 
 #include "lib/base/size.h"
@@ -45,8 +44,8 @@ class Builder {
         bool bounds = !arguments_.no_bounds && arguments_.target.empty();
         if (bounds) add_echo(figure, labels, fabric, pattern);
         for (const std::string& method : arguments_.methods) {
-            // What is compared with each other is measured shortly after each other. The dynamic method is
-            // never the best, and the bound is the best.
+            // Measure local I/O directly before remote I/O, as both are compared. The dynamic method is never
+            // the best, so it cannot be the bound.
             if (bounds && method != "dynamic") add_local(figure, labels, method, pattern);
             for (uint32_t threads : method == "static" ? arguments_.threads : std::vector<uint32_t>{0})
                 for (uint32_t connections : arguments_.connections)
@@ -122,13 +121,13 @@ double by_clock(const Json& row) {
     return row["rate"].get<double>();
 }
 
-// What the busier side could do with a processor of its own.
+// Operations per second that one processor could do for the busier side.
 double by_cpu(const Json& row) {
     double busier = std::max(row.value("client_cpu_us", 0.0), row.value("server_cpu_us", 0.0));
     return busier > 0 ? 1e6 / busier : 0;
 }
 
-// The row that is the best by its medians among those of `labels`; null without one.
+// The best row with `labels`, by medians; null if there is none.
 Json best_by(Rate rate, const Json& rows, const Json& labels) {
     Json found;
     for (const Json& row : rows) {
@@ -163,7 +162,7 @@ Json labels_of(const Json& group, const char* what) {
     return all;
 }
 
-// The best of each kind, the bound, and how near the remote side comes to it. Null without one of them.
+// The best result of each kind, the bound, and the ratio of remote I/O to it. Null if a kind is missing.
 Json bound_of(const Json& rows, const Json& group) {
     auto of = [&](Rate rate, const char* what) { return best_by(rate, rows, labels_of(group, what)); };
     Json local = of(by_clock, "local"), echo = of(by_clock, "echo"), remote = of(by_clock, "remote");
@@ -182,7 +181,8 @@ Json bound_of(const Json& rows, const Json& group) {
                 {"ratio_low", interval.low},
                 {"ratio_high", interval.high},
                 {"ratio_spread_percent", turns.spread_percent}});
-    // Threads get more of a busy machine than one reactor does: the like is compared with the like as well.
+    // On a busy machine several threads get more processor time than one reactor, so compare the same method
+    // too.
     Json alike = labels_of(group, "local");
     alike["method"] = remote["method"];
     Json same = best_by(by_clock, rows, alike);
@@ -195,7 +195,7 @@ Json bound_of(const Json& rows, const Json& group) {
     return row;
 }
 
-// One row for each group; the figure's own ratio is the worst of them.
+// Adds one bound row per group; the ratio of the figure is the worst of them.
 void judge(Json& figure) {
     Json bounds = Json::array(), groups = Json::array();
     for (const Json& row : figure["rows"]) {

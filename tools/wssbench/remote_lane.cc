@@ -10,7 +10,7 @@ namespace {
 
 using Memory = RemoteOptions::Memory;
 constexpr size_t kPage = 4096;
-// A thousand connections at once, and each is answered in its turn.
+// Long enough for a thousand simultaneous connections, which are answered one after the other.
 constexpr Nanoseconds kConnectTimeout = from_s(30);
 
 size_t room_of(uint32_t bytes) {
@@ -105,7 +105,7 @@ void RemoteLane::Link::close() noexcept {
     if (!session_ || session_->state() == initiator::Session::State::kClosed ||
         session_->state() == initiator::Session::State::kIdle)
         return lane_.link_over();
-    // What is under way ends as closed: nothing more is measured.
+    // Requests in flight end as closed; the measurement is over.
     session_->close();
 }
 

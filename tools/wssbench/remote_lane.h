@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Remote I/O: a lane of the product's own initiator (lib/initiator), several sessions on one reactor.
+// RemoteLane: a lane for remote I/O, with sessions of the product's initiator (lib/initiator) on one reactor.
 #pragma once
 
 #include <optional>
@@ -12,19 +12,19 @@
 namespace wss::wssbench {
 
 struct RemoteOptions {
-    // Where the user's buffers are: registered before the work, ordinary and copied by the initiator, or
-    // ordinary and registered when first used (the pin-down cache).
+    // The caller's buffers: registered in advance; ordinary and copied by the initiator; or ordinary and
+    // registered at first use (the pin-down cache).
     enum class Memory : uint8_t { kRegistered, kCopied, kPinned };
     uint32_t connections = 1;  // of this lane; a session each
     uint32_t depth = 32;       // in flight on each
-    uint32_t bytes = 512;      // longest request
+    uint32_t bytes = 512;      // size of the longest request
     std::string volume = "bench";
     Memory memory = Memory::kRegistered;
 };
 
 class RemoteLane final : public Lane {
   public:
-    // One Accesses for each connection.
+    // `accesses`: one for each connection.
     static Result<std::unique_ptr<Lane>> create(const std::string& uri, const RemoteOptions& options,
                                                 std::vector<std::unique_ptr<Accesses>> accesses);
     ~RemoteLane() override;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kLanesMax = 64;
 
-// Clients run on one thread for each processor that is theirs; connections are dealt out to them.
+// Clients have one thread per client processor; connections are distributed over them.
 uint32_t lanes_for(uint32_t connections) {
     auto clients = static_cast<uint32_t>(client_processors().size());
     return std::clamp(std::min(connections, clients), 1u, kLanesMax);
@@ -25,8 +25,8 @@ uint32_t share_of(uint32_t all, uint32_t lanes, uint32_t lane) {
     return all / lanes + (lane < all % lanes ? 1 : 0);
 }
 
-// A connection has one descriptor at least, on either side; servers inherit our limit. Without this a server
-// that has none left lets the rest of the connections wait.
+// Raises the descriptor limit: a connection needs at least one descriptor on either side, and servers inherit
+// the limit of this process. A server without free descriptors would let further connections wait.
 Status descriptors_for(uint32_t connections) {
     constexpr uint64_t kOthers = 64;
     rlimit files{};
@@ -60,7 +60,8 @@ Result<std::unique_ptr<Program>> start_target(const RemotePoint& point, const Se
                            "--log-level", "warning"});
 }
 
-// The first touch of a page of memory is a different workload: a RAM volume is written once from end to end.
+// Writes a RAM volume once from start to end, because the first access to a page of memory is a different
+// load.
 Status fill(const std::string& address, const RemotePoint& point, const Settings& settings, uint64_t bytes) {
     constexpr uint32_t kPiece = 1 << 20;
     auto trace = std::make_shared<SharedTrace>();
@@ -134,7 +135,7 @@ Result<Sample> measure_local(const IoPoint& point, const Settings& settings, Sto
     auto path = storage.path("local");
     if (!path) return path.status();
     auto backend = [&] {
-        // I/O threads of a pool run where those of a target do.
+        // The I/O threads of a pool run on the same processors as those of a target.
         OnServerProcessors pinned(settings.pin);
         return io::open_backend(backend_of(point.method, point.threads, *path, storage.bytes()), {});
     }();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Points of local I/O, echo and remote I/O: what `local`, `echo`, `remote`, `replay`, `scsi` and the scaling
-// table are made of.
+// Points of local I/O, echo and remote I/O, which `local`, `echo`, `remote`, `replay`, `scsi` and the scaling
+// table consist of.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,11 @@
 
 namespace wss::wssbench {
 
-// Where the data is: a file of our own in a directory of this run, or what the user named. The local side and
-// the target have one each: a target locks what it serves.
+// The storage of a run: temporary files, or the path that the user gave. Local I/O and the target have
+// separate temporary files, because a target locks its storage.
 class Storage {
   public:
-    // `path` empty: files of `bytes`, made when first asked for.
+    // `path` empty: files of `bytes`, created on first use.
     static Result<std::shared_ptr<Storage>> create(const Settings& settings, const std::string& path,
                                                    uint64_t bytes);
     Result<std::string> path(const std::string& side);
@@ -37,14 +37,14 @@ struct IoPoint {
     std::string method = "aio";
     uint32_t threads = 16;  // of the method `static`
     Pattern pattern;
-    uint32_t depth = 32;                 // in flight: of all, or of each connection
+    uint32_t depth = 32;                 // requests in flight; for remote I/O, of each connection
     std::shared_ptr<SharedTrace> trace;  // instead of the pattern
 };
 
 struct RemotePoint {
     IoPoint io;
     std::string fabric = "shm";
-    std::string target;  // a running target's address; empty: one is started
+    std::string target;  // address of a running target; empty: one is started
     uint32_t connections = 1, reactors = 1;
     RemoteOptions::Memory memory = RemoteOptions::Memory::kRegistered;
     std::string volume = "bench";
@@ -53,7 +53,7 @@ struct RemotePoint {
 struct EchoPoint {
     EchoOptions options;
     std::string fabric = "shm";
-    std::string target;  // a running echo server's address; empty: one is started
+    std::string target;  // address of a running echo server; empty: one is started
     uint32_t connections = 1;
 };
 
@@ -64,13 +64,13 @@ Result<Sample> measure_remote(const RemotePoint& point, const Settings& settings
 Result<Sample> measure_echo(const EchoPoint& point, const Settings& settings, Storage& storage,
                             const Window& window);
 
-// Where to listen on this machine: shm, tcp or rdma.
+// A listen address on this machine for `fabric`: shm, tcp, tls or rdma.
 Result<std::string> listen_at(const std::string& fabric, const Settings& settings, const Storage& storage);
 
-// "512,4K,64K".
+// Parses sizes such as "512", "4K", "64K".
 Result<std::vector<uint32_t>> sizes_of(const std::vector<std::string>& words);
 
-// The options that the commands have in common, described in one way.
+// Adds --fabric, with the same description for all commands.
 void add_fabric_option(CLI::App& command, std::vector<std::string>& fabrics,
                        const std::vector<std::string>& known = {"shm", "tcp", "rdma"});
 

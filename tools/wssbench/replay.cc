@@ -28,8 +28,7 @@ IoTrace random_trace(const IoTrace& like, uint64_t span) {
     return trace;
 }
 
-// Runs a trace from its beginning to its end. The rate is accesses a second; the run time is what the paper
-// shows.
+// Runs a trace once completely. The rate is accesses per second; the run time is the paper's value.
 Result<Sample> replay_once(RemotePoint point, bool local, const IoTrace& trace, const Settings& settings,
                            Storage& storage) {
     point.io.trace = std::make_shared<SharedTrace>();

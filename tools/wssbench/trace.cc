@@ -39,7 +39,7 @@ class Zipf {
     std::vector<uint32_t> place_;
 };
 
-// TPC-H at any scale: share of the bytes in thousandths (lineitem 1.5 KiB of every 2.1, …).
+// TPC-H at any scale: the tables' shares of the bytes, in thousandths.
 struct Table {
     uint32_t volume, thousandths;
 };
@@ -48,9 +48,9 @@ constexpr Table kLineitem{1, 700}, kOrders{2, 165}, kPartsupp{3, 110}, kPart{4, 
 
 struct Query {
     std::vector<Table> scanned;
-    std::vector<Table> looked_up;  // by index, here and there
+    std::vector<Table> looked_up;  // by index, at random places
 };
-// The tables that queries 1 … 22 read, by how the usual plans read them.
+// The tables that queries 1 to 22 read, with the access method of the usual plans.
 const std::array<Query, 22>& queries() {
     static const std::array<Query, 22> all = {{
         {{kLineitem}, {}},
@@ -87,7 +87,7 @@ void add_query(Trace& trace, const Query& query, const TraceOptions& options, Ra
     for (Table table : query.scanned)
         for (uint32_t line = 0; line < size_of(table, options); ++line)
             trace.accesses.push_back({table.volume, line});
-    // A hundredth of a table is looked up, in no order.
+    // Look up a hundredth of each table, in random order.
     for (Table table : query.looked_up)
         for (uint32_t i = 0; i < size_of(table, options) / 100 + 1; ++i)
             trace.accesses.push_back({table.volume, random.below(size_of(table, options))});
@@ -125,7 +125,7 @@ Trace zipf_trace(const TraceOptions& options) {
 Trace zipf_scan_trace(const TraceOptions& options) {
     Trace trace{"zipf-scan", {}};
     Zipf zipf(options.lines, options.seed);
-    // Five scans, of a volume half as large, with as much time between them as they take or more.
+    // Five scans of a volume half as large, with pauses at least as long as the scans.
     uint32_t period = std::max(options.accesses / 5, 1u), scanned = options.lines / 2;
     for (uint32_t i = 0; trace.accesses.size() < options.accesses; ++i) {
         trace.accesses.push_back({0, zipf.next()});
@@ -137,7 +137,7 @@ Trace zipf_scan_trace(const TraceOptions& options) {
 Trace loops_trace(const TraceOptions& options) {
     Trace trace{"tpch-loops", {}};
     Random random(options.seed);
-    // A stream of queries: a shuffled pass over all of them after the other.
+    // A stream of queries: repeated passes over all queries, each in a new random order.
     while (trace.accesses.size() < options.accesses) {
         std::array<uint32_t, 22> order;
         for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces of block accesses: generated from a seed, or recorded in a file.
+// Trace: block accesses for cache-sim, generated from a seed or read from a file.
 //
-// The file is text, one access a line, in the order of time; '#' begins a comment:
+// The file is text, one access per line, in the order of time; '#' begins a comment:
 //
 //   R VOLUME OFFSET LENGTH
 //   W VOLUME OFFSET LENGTH
 //
-// VOLUME is a number, OFFSET and LENGTH are bytes. An access of several lines is one access of each.
+// VOLUME is a number, OFFSET and LENGTH are bytes. An access that spans several cache lines counts as one
+// access to each.
 #pragma once
 
 #include <cstdint>
@@ -26,21 +27,21 @@ struct Trace {
 
 struct TraceOptions {
     uint64_t seed = 1;
-    uint32_t lines = 50000;       // of the zipf volumes; the loops' tables together
-    uint32_t accesses = 1000000;  // about so many
+    uint32_t lines = 50000;       // of the zipf volumes; of all tables of loops together
+    uint32_t accesses = 1000000;  // approximate number
 };
 
-// Zipf with exponent 0.99, the popular lines scattered over the volume.
+// Zipf with exponent 0.99; the popular lines are scattered over the volume.
 Trace zipf_trace(const TraceOptions& options);
-// The same; now and then somebody reads another volume from end to end meanwhile, one line of it for each of
-// ours.
+// The same, with several sequential scans of another volume: during a scan, its lines alternate with zipf
+// accesses.
 Trace zipf_scan_trace(const TraceOptions& options);
-// Queries over tables with the proportions of TPC-H: each scans some tables from end to end and looks up
-// others by index. The same tables come again and again; the largest exceeds the cache many times.
+// Queries over tables with the proportions of TPC-H: each scans some tables completely and looks up others by
+// index. The same tables are read repeatedly; the largest exceeds the cache many times.
 Trace loops_trace(const TraceOptions& options);
 
-// Two that frequency misleads. Zipf whose popular lines are others after each tenth of the time; and a
-// working set, uniform, that slides over the volume.
+// Two traces for which past frequency is misleading: Zipf whose popular lines change after each tenth of the
+// accesses, and a uniform working set that slides over the volume.
 Trace shifting_zipf_trace(const TraceOptions& options);
 Trace sliding_set_trace(const TraceOptions& options);
 
