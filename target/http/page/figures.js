@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures: rates and percentiles from counters, and how figures are written. Functions without state.
-// null is "unknown": it is drawn as a gap and written as a dash.
+// Figures: rates and percentiles from counters, and their text format. Functions without state.
+// null means "unknown": it is drawn as a gap and written as a dash.
 
 // Change of a counter per second. Unknown if the counter is new or went backwards.
 export function perSecond(before, after, seconds) {
@@ -8,8 +8,8 @@ export function perSecond(before, after, seconds) {
   return (after - before) / seconds;
 }
 
-// Sum of the changes per second over all members of an object. A member that is new, or was replaced by
-// another one of its name, adds nothing in the first interval.
+// Sum of the changes per second over all members of an object. A member that is new, or that replaced another
+// one of the same name, adds nothing in the first interval.
 export function sumPerSecond(before, after, seconds, pick) {
   if (before === undefined || after === undefined) return null;
   let sum = 0;
@@ -20,15 +20,15 @@ export function sumPerSecond(before, after, seconds, pick) {
   return sum;
 }
 
-// What histogram `after` has more than `before`; null if there is nothing.
+// The difference of two histograms; null if nothing was added, or a bucket went backwards.
 export function moreThan(before, after) {
   if (before === undefined || after === undefined) return null;
   const more = after.map((count, i) => count - (before[i] ?? 0));
   return more.some((count) => count < 0) || !more.some((count) => count > 0) ? null : more;
 }
 
-// Microseconds that a share of the values do not exceed. Bucket i has those below 2^i µs that are in no
-// smaller one; values lie evenly within their bucket, as Prometheus assumes too.
+// The percentile `share`, in microseconds. Bucket i has the values below 2^i µs that are in no smaller one.
+// Values are assumed to be spread evenly within a bucket, as in Prometheus.
 export function percentile(buckets, share) {
   if (buckets === null) return null;
   let rest = share * buckets.reduce((sum, count) => sum + count, 0);
@@ -74,7 +74,7 @@ export function plural(number, noun) {
   return `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
 
-// "20:15:03", as logs have it, in the time zone of whoever looks.
+// "20:15:03", as in logs, in the time zone of the browser.
 export function clock(date) {
   return [date.getHours(), date.getMinutes(), date.getSeconds()].map((n) => String(n).padStart(2, "0")).join(":");
 }

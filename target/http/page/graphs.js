@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs: each is a figure with its current values as text and a drawing of the last minutes by uPlot.
+// Graphs: each is a figure element with the current values as text, and a plot of the last minutes by uPlot.
 /* global uPlot */
 import { clock } from "./figures.js";
 
@@ -18,8 +18,8 @@ function element(tag, parent, name = "") {
   return made;
 }
 
-// `series`: [label, ...]. `write` makes text of a value. `options`: {logarithmic, baseTwo,
-// least, most}: the scale ends at `most`, or at the greatest value shown, and at `least` if all are smaller.
+// `series`: [label, ...]. `write` converts a value to text. `options`: {logarithmic, baseTwo,
+// least, most}: the scale ends at `most`, or at the greatest value shown, but not below `least`.
 export class Graph {
   constructor(parent, title, series, write, options = {}) {
     this.title = title;
@@ -42,7 +42,7 @@ export class Graph {
     graphs.push(this);
   }
 
-  // One value a series, null where it is unknown.
+  // Adds one value per series; null: unknown.
   add(values) {
     const now = Date.now() / 1000;
     this.rows[0].push(now);
@@ -60,7 +60,7 @@ export class Graph {
       + this.series.map((label, i) => `${label} ${texts[i]}`).join(", "));
   }
 
-  // A young page shows what there is, not an empty time before it.
+  // Soon after the page was opened, the time axis begins at the first value.
   range() {
     const end = this.rows[0].at(-1) ?? Date.now() / 1000;
     return [Math.max(end - shownSeconds, Math.min(this.rows[0][0] ?? end, end - LEAST_SECONDS)), end];
@@ -105,14 +105,14 @@ export class Graph {
   }
 }
 
-// Whole powers of ten about the values, at least two decades.
+// Range of whole powers of ten around the values, at least two decades.
 function decades(low, high) {
   if (low === null || high === null || !(high > 0)) return [1, 1000];
   const first = Math.floor(Math.log10(Math.max(low, 0.1)));
   return [10 ** first, 10 ** Math.max(Math.ceil(Math.log10(high)), first + 2)];
 }
 
-// Four at most.
+// At most four.
 function powersOfTen(low, high) {
   const first = Math.round(Math.log10(low)), last = Math.round(Math.log10(high));
   const step = Math.ceil((last - first) / 3);
@@ -131,14 +131,14 @@ export function show(minutes) {
   graphs.forEach((graph) => graph.describe());
 }
 
-// A gap in all graphs: nothing is known of the time that follows.
+// Adds a gap to all graphs: the values that follow are unknown.
 export function interrupt() {
   for (const graph of graphs) {
     if (graph.rows.slice(1).some((row) => row.at(-1) !== null && row.length > 0)) graph.add(graph.series.map(() => null));
   }
 }
 
-// The drawings follow the width of the window and its colours.
+// Plots follow the width and the colours of the window.
 export function follow(container) {
   let width = 0;
   new ResizeObserver(() => {

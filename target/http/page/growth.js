@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters whose growth is a problem for some minutes, as long as the alert of Prometheus that watches it fires
-// (tools/monitoring/alerts.yaml). The page has seen what happened while it was open.
+// Counters whose growth is a problem for some minutes, as long as the corresponding Prometheus alert
+// (tools/monitoring/alerts.yaml). Only growth since the page was opened is known.
 import { clock, plural } from "./figures.js";
 import { partitionsOf } from "./problems.js";
 
@@ -8,7 +8,7 @@ const MINUTE_MS = 60000;
 const LIMITS = { refused_sessions: "sessions", refused_name_sessions: "sessions of one name",
   refused_source_sessions: "sessions of one source", refused_channels: "channels" };
 
-// Those that the program has. A growth by more than `most` in `minutes` is a problem.
+// The counters that the program has. A growth by more than `most` in `minutes` is a problem.
 function countersOf({ sessions, block, engine, tls, kv }) {
   const found = [];
   const add = (key, value, minutes, most, text) => {
@@ -31,7 +31,7 @@ export class Growth {
   #seen = new Map(); // key -> [{more, when}], oldest first
   #counters = [];
 
-  // `old`: statistics of the sample before, of the same process; undefined: there are none.
+  // `old`: statistics of the previous sample of the same process; undefined: none.
   note(stats, old, now) {
     this.#counters = countersOf(stats);
     const before = new Map(old === undefined ? [] : countersOf(old).map(({ key, value }) => [key, value]));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The status page: what pollers receive becomes the headline, problems, graphs and tables.
+// The status page: shows the samples of the pollers as headline, problems, graphs and tables.
 import { bytes, bytesPerSecond, clock, count, countPerSecond, duration, microseconds, moreThan, percent, percentile,
   perSecond, plural, sumPerSecond } from "./figures.js";
 import { Graph, follow, interrupt, show } from "./graphs.js";
@@ -8,17 +8,17 @@ import { pollData, pollHealth } from "./poll.js";
 import { isEngine, partitionsOf, problemsOf } from "./problems.js";
 import { Table, fillMap, partitionColumns, sessionColumns, setText, storageColumns, volumeColumns } from "./tables.js";
 
-const NO_ANSWER_MS = 3000;  // without an answer for so long: say so
+const NO_ANSWER_MS = 3000;  // time without an answer after which the headline reports it
 const GONE_MAX = 64;     // engines that left
-const RECENT_MS = 300000; // errors of volumes are a problem for so long after the last, and for an alert
+const RECENT_MS = 300000; // how long after the last error a volume is a problem; the same as in the alert
 const SHARES = [0.5, 0.99, 0.999];
 
 const byId = (id) => document.getElementById(id);
 
 const state = {
   health: null,         // {ready, text}
-  answered: new Date(), // of the last answer; the page itself is one
-  refusal: null,        // why the API did not answer the last round
+  answered: new Date(), // time of the last answer; the page itself counts
+  refusal: null,        // error of the API in the last round
   dataAt: null,         // Date of the last sample
   sample: null,
   engines: new Map(),   // identity -> engine, of the last sample
@@ -27,15 +27,14 @@ const state = {
   failures: new Map(),  // volume -> {errors, since, last}: of commands, recently
 };
 
-// Rates are relative to the sample before; there is none after a restart of the program.
+// The previous sample, for rates; null after a restart of the program.
 function before(sample) {
   const old = state.sample;
   if (old === null || old.ping.pid !== sample.ping.pid) return null;
   return old;
 }
 
-// ---- Graphs: which there are, whether a program has what they show, and their values by two samples. A gauge
-// needs one sample.
+// ---- Graphs: title, whether the program has the data (`has`), and values of two samples; a gauge needs one.
 
 const graphs = byId("graphs");
 const LATENCIES = ["p50", "p99", "p99.9"];
@@ -200,7 +199,7 @@ function fillStorages(sample) {
   if (list !== undefined) storages.fill(list, "wssctl engine status");
 }
 
-// ---- Cache engines. The program forgets an engine that leaves; the page shows it as long as it is open.
+// ---- Cache engines. The program does not report engines that left; the page shows them until it is closed.
 
 function noteEngines(cache) {
   const now = new Map(cache.engines.map((engine) => [engine.identity, engine]));
@@ -272,7 +271,7 @@ function showHealth() {
       return item;
     }));
   }
-  // Not in the headline, which screen readers read aloud whenever it changes.
+  // Not in the headline, because screen readers read it aloud at each change.
   if (headline.startsWith("No answer since")) setText(byId("program"), `${location.host}: the last answer came ${duration(Date.now() - state.answered)} ago`);
   const stale = headline.startsWith("No answer") || (state.dataAt !== null && Date.now() - state.dataAt > 2 * NO_ANSWER_MS);
   byId("data").classList.toggle("stale", stale);
@@ -317,7 +316,7 @@ pollData((sample) => {
 setInterval(() => { if (document.visibilityState === "visible") showHealth(); }, 1000);
 
 document.addEventListener("visibilitychange", () => {
-  // A page that was hidden had no answers, which is not the program's fault.
+  // A hidden page does not poll, so the missing answers are not the program's fault.
   if (document.visibilityState === "visible") state.answered = new Date();
   else interrupt();
 });

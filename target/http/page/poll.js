@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Polling: two loops, one for the health and one for everything else, because the program reports its health
-// also while its counters wait for a thread that does not respond.
+// Polling: two loops, one for health and one for everything else, because the program reports its health even
+// while its counters wait for a thread that does not respond.
 //
-// A loop has one request open at most, begins a round once a second, and rests while the page is hidden. Ten
-// pages so have 20 connections; a program serves 48 (target/http/server.h).
+// A loop has at most one open request, begins a round once a second, and pauses while the page is hidden. So
+// ten pages have 20 connections; a program serves 48 (target/http/server.h).
 
 const ROUND_MS = 1000;
 const HEALTH_MAX_MS = 10000; // the program needs less than a second
 const DATA_MAX_MS = 30000;   // the program waits up to 5 s for each of its threads
-const SLOW_ROUNDS = 5;       // lists that may be long are fetched in every fifth round
+const SLOW_ROUNDS = 5;       // long lists are fetched only in every fifth round
 
-// The program answered, with an error.
+// An error answer of the program.
 export class Refusal extends Error {}
 
 async function get(address, limit, read) {
@@ -41,7 +41,7 @@ async function forever(round) {
     try {
       (await round())();
     } catch (error) {
-      console.error(error); // of the page itself, which continues
+      console.error(error); // an error of the page itself: continue
     }
     await new Promise((resolve) => setTimeout(resolve, Math.max(100, ROUND_MS - (performance.now() - begin))));
   }
@@ -61,7 +61,8 @@ export function pollHealth(answered, unanswered) {
   });
 }
 
-// The answer of a method that this program has. One that fails is {refused: why}, so that the rest is shown.
+// The answer of a method, if the program has it. After an error it is {refused: why}, so that the page can
+// show the other parts.
 async function part(methods, method) {
   if (!(method in methods)) return undefined;
   try {

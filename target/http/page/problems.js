@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Problems: what an operator has to know first. Functions without state.
+// Problems: the list that an operator should see first. Functions without state.
 import { bytes, clock, count, duration, percent, plural } from "./figures.js";
 
 const bad = (text) => ({ severity: "bad", text });
 // The limits of alerts.yaml.
-const NEARLY = 0.9;         // of a limit is used
-const DIRTY_SHARE = 0.45;   // of the lines of the cache
-const DIRTY_MS = 60000;     // has waited for storage
+const NEARLY = 0.9;         // used share of a limit
+const DIRTY_SHARE = 0.45;   // dirty share of the cache's lines
+const DIRTY_MS = 60000;     // age of dirty data
 const GC_LAG_US = 60e6;
 
 const warning = (text) => ({ severity: "warning", text });
@@ -26,7 +26,7 @@ function ofCachedVolume(volume) {
   return found;
 }
 
-// The target lists the processes of real storage elsewhere with its engines.
+// The target's list of engines contains remote storage processes too.
 export const isEngine = (engine) => engine.state !== "storage";
 
 function ofCache(cache) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables and the map of cache engines. Rows stay the same nodes from round to round, so that text can be
-// selected and read aloud. Whatever the program sends is text (textContent), whoever chose it.
+// Tables and the map of cache engines. Rows keep their nodes from round to round, so that text can be
+// selected and read aloud. All strings are set as textContent, as they may come from other parties.
 import { bytes, bytesPerSecond, clock, count, countPerSecond, percent, plural } from "./figures.js";
 
-const ROWS_MAX = 100; // a table of all 1024 sessions is for wssctl
+const ROWS_MAX = 100; // for more (up to 1024 sessions) use wssctl
 
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
@@ -15,7 +15,7 @@ function add(parent, tag, name = "") {
   return made;
 }
 
-// Makes the children of `parent` those of `items`, in their order. A child is made once for each key.
+// Makes the children of `parent` match `items`, in order. Creates one child per key and reuses it.
 function keep(parent, items, keyOf, make, fill) {
   const old = new Map(Array.from(parent.children, (child) => [child.dataset.key, child]));
   items.forEach((item, i) => {
@@ -32,12 +32,12 @@ function keep(parent, items, keyOf, make, fill) {
   for (const child of old.values()) child.remove();
 }
 
-// A column: {title, text(item), kind}; kind "number" is set to the right. `state(item)` is {severity, text}.
+// A column: {title, text(item), kind}; kind "number" is right-aligned. `state(item)` is {severity, text}.
 export class Table {
   constructor(table, columns, keyOf) {
     this.columns = columns;
     this.keyOf = keyOf;
-    // Narrow windows show rows as cards (page.css), which ends what tags mean to screen readers.
+    // Set roles explicitly: narrow windows show rows as cards (page.css), where tags lose their roles.
     table.setAttribute("role", "table");
     const head = add(add(table, "thead"), "tr");
     for (const part of [head.parentNode]) part.setAttribute("role", "rowgroup");
@@ -160,7 +160,7 @@ function makeTile() {
   return tile;
 }
 
-// `items`: {engine, lineBytes, served (bytes per second), share (of what all engines served), gone}.
+// `items`: {engine, lineBytes, served (bytes per second), share (of the bytes of all engines), gone}.
 export function fillMap(list, items, dismissed) {
   keep(list, items, (item) => item.engine.identity, makeTile, (tile, { engine, lineBytes, served, share, gone }) => {
     const used = engine.lines > 0 ? engine.used_lines / engine.lines : 0;
