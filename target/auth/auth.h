@@ -2,7 +2,7 @@
 // The target's half of authentication (protocol: lib/wire/auth.h): the known secrets, and the message
 // exchange with one channel.
 //
-// The answer to a refused peer does not tell whether its name or its secret was wrong. The target's log does.
+// The answer to a refused peer does not show whether its name or its secret was wrong. The target's log does.
 #pragma once
 
 #include <array>

@@ -10,8 +10,9 @@
 // that the slot that contains it can be reused immediately.
 //
 // Signalled work requests: every READ (its data is needed); the last work request of an answer whose data is
-// in a buffer that will be reused (F2); the last one of a request that a job aborts; otherwise one in
-// kSignalEvery. A read from a RAM volume sends from memory that is never reused, so it needs no completion.
+// in a buffer that will be reused (F2); messages that are not inlined; the last work request of a request
+// that an abort job waits for; messages of a draining channel; otherwise one in kSignalEvery. A read from a
+// RAM volume sends from memory that is never reused, so it needs no completion.
 #include "target/block/channel.h"
 
 #include <algorithm>

@@ -15,14 +15,14 @@
 namespace wss::scsi {
 
 enum class Attention : uint8_t {
-    kPowerOn,                // 29/00: a new nexus (optional: after a first login no state can be stale)
-    kReset,                  // 29/03: another initiator reset the unit
-    kLunsChanged,            // 3F/0E: the answer of REPORT LUNS has changed
-    kInquiryChanged,         // 3F/03
-    kCapacityChanged,        // 2A/09
-    kModeChanged,            // 2A/01: write protection or cache policy changed
-    kReservationsPreempted,  // 2A/03
-    kReservationsReleased,   // 2A/04
+    kPowerOn,                 // 29/00: a new nexus (optional: after a first login no state can be stale)
+    kReset,                   // 29/03: another initiator reset the unit
+    kLunsChanged,             // 3F/0E: the answer of REPORT LUNS has changed
+    kInquiryChanged,          // 3F/03
+    kCapacityChanged,         // 2A/09
+    kModeChanged,             // 2A/01: write protection or cache policy changed
+    kReservationsPreempted,   // 2A/03
+    kReservationsReleased,    // 2A/04
     kRegistrationsPreempted,  // 2A/05
 };
 

@@ -141,7 +141,7 @@ bool find_host(Work& work, Nanoseconds deadline) {
     return work.status.is_ok();
 }
 
-// What the state of a mapped disk means for its users.
+// Whether users can access a mapped disk in its present state.
 bool is_usable(const Disk& disk) {
     return disk.state.empty() || disk.state == "live";
 }
