@@ -61,12 +61,13 @@ int run_vector(wss_volume* handle, Operation operation, std::span<const iovec> b
     return run(handle, request);
 }
 
-int run_range(wss_volume* handle, Operation operation, uint64_t length, uint64_t offset, bool may_unmap) {
+int run_range(wss_volume* handle, Operation operation, uint64_t length, uint64_t offset, uint32_t flags) {
     ClientRequest request;
     request.operation = operation;
     request.length = length;
     request.offset = offset;
-    request.may_unmap = may_unmap;
+    request.may_unmap = (flags & WSS_NO_UNMAP) == 0;
+    request.fua = (flags & WSS_FUA) != 0;
     return run(handle, request);
 }
 
@@ -173,17 +174,15 @@ int wss_writev(wss_volume* volume, const iovec* iov, size_t iov_count, uint64_t 
 }
 
 int wss_flush(wss_volume* volume) {
-    return run_range(volume, Operation::kFlush, 0, 0, false);
+    return run_range(volume, Operation::kFlush, 0, 0, 0);
 }
 
 int wss_discard(wss_volume* volume, uint64_t length, uint64_t offset) {
-    return run_range(volume, Operation::kDiscard, length, offset, true);
+    return run_range(volume, Operation::kDiscard, length, offset, 0);
 }
 
 int wss_write_zeroes(wss_volume* volume, uint64_t length, uint64_t offset, uint32_t flags) {
-    int result = run_range(volume, Operation::kWriteZeroes, length, offset, (flags & WSS_NO_UNMAP) == 0);
-    if (result < 0 || (flags & WSS_FUA) == 0) return result;
-    return wss_flush(volume);
+    return run_range(volume, Operation::kWriteZeroes, length, offset, flags);
 }
 
 int wss_compare_and_write(wss_volume* volume, const void* compare, const void* write, size_t length,

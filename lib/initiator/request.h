@@ -105,7 +105,7 @@ class Request : public ListNode<> {
     friend class Session;
     friend class Volume;
     enum class State : uint8_t { kIdle, kQueued, kIssued };
-    // A write with FUA, at a target without that bit, is a write and then a flush.
+    // A change with FUA whose command does not carry that bit is the change and then a flush.
     enum class Stage : uint8_t { kMain, kFlushAfter };
 
     bool fully_issued() const { return issued_ == total_ && !owes_command_; }

@@ -217,6 +217,20 @@ void Session::take_verdict(Request& request, const Verdict& verdict) noexcept {
         request.mismatch_offset = verdict.sense.information;
 }
 
+// A change with FUA whose command does not carry that bit becomes stable by a flush.
+static bool owes_flush(const Request& request) {
+    if (!request.fua || !request.volume->info().write_cache) return false;
+    switch (request.operation) {
+        case Operation::kWrite:
+            return !request.volume->info().fua;
+        case Operation::kDiscard:
+        case Operation::kWriteZeroes:
+            return true;
+        default:
+            return false;
+    }
+}
+
 // Called when one command of the request is over.
 void Session::piece_over(Request& request) noexcept {
     bool stop = request.outcome != Outcome::kOk || request.again_;
@@ -230,10 +244,7 @@ void Session::piece_over(Request& request) noexcept {
     if (request.outstanding_ > 0) return;
     if (request.outcome != Outcome::kOk) return finish(request);
     if (request.again_) return queue_again(request);
-    bool owes_flush = request.operation == Operation::kWrite && request.fua &&
-                      request.stage_ == Stage::kMain && !request.volume->info().fua &&
-                      request.volume->info().write_cache;
-    if (!owes_flush) return finish(request);
+    if (request.stage_ != Stage::kMain || !owes_flush(request)) return finish(request);
     begin(request, Stage::kFlushAfter);
     request.unlink();
     request.state_ = Request::State::kQueued;
@@ -309,7 +320,8 @@ void Session::sort_after_loss(List<Request>& from, List<Request>& keep, List<Req
             request.outcome = Outcome::kConnectionLost;
         if (request.outcome == Outcome::kOk && state_ == State::kClosing) request.outcome = Outcome::kClosed;
         if (request.outcome != Outcome::kOk) return over.push_back(request);
-        begin(request, request.stage_);
+        // From its beginning: what a flush that follows it was to make stable may be lost with the target.
+        begin(request, Stage::kMain);
         request.state_ = Request::State::kQueued;
         keep.push_back(request);
     });

@@ -250,6 +250,40 @@ TEST_F(RebootTest, the_first_flush_after_unflushed_writes_were_lost_with_the_mac
     EXPECT_EQ(flush(), Outcome::kOk) << "FUA was stable";
 }
 
+class FuaTest : public RebootTest {
+  protected:
+    void SetUp() override {
+        RebootTest::SetUp();
+        io_.volume = disk_;
+        io_.length = 4096;
+        io_.fua = true;
+    }
+    volume::Totals totals() { return world_->volumes().list().front().totals; }
+
+    Io io_;
+};
+
+TEST_F(FuaTest, changes_whose_command_has_no_such_bit_are_flushed) {
+    for (const Operation operation : {Operation::kWriteZeroes, Operation::kDiscard}) {
+        const uint64_t flushes = totals().flushes;
+        io_.operation = operation;
+        ASSERT_EQ(bench_->run(io_), Outcome::kOk);
+        EXPECT_EQ(totals().flushes, flushes + 1) << to_string(operation);
+    }
+}
+
+TEST_F(FuaTest, a_change_is_repeated_when_the_target_is_lost_before_the_flush) {
+    io_.operation = Operation::kWriteZeroes;
+    io_.over = false;
+    ASSERT_TRUE(bench_->session().submit(io_));
+    ASSERT_TRUE(bench_->until([&] { return totals().others == 1; }));
+    ASSERT_TRUE(restart(2));
+    ASSERT_TRUE(bench_->until([&] { return io_.over; }));
+    EXPECT_EQ(io_.outcome, Outcome::kOk);
+    EXPECT_EQ(totals().others, 1u) << "of the new target";
+    EXPECT_EQ(totals().flushes, 1u);
+}
+
 // Nobody listens: the first connect fails with a reason.
 TEST(ConnectTest, a_refused_connection_says_where) {
     Bench bench({.scheme = fabric::Scheme::kTcp, .host = "127.0.0.1", .port = 1}, quick());
