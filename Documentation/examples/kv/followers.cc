@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A follower count that always equals the list: the list, the count and the other side's entry are written by
-// one put_all, so that no reader ever sees a count without its follower, however the writes and reads meet.
+// A follower count that always equals the length of the list. One put_all writes the list, the count and the
+// follower's own entry, so that no reader ever sees a count without its follower, in whatever order the writes
+// and reads are executed.
 //
-// Each user's list has one writer here. With several, two that read the same list and write it again could
-// lose a follower: Read Atomic allows that, and a conditional put of the list alone would notice it.
+// Here each user's list has one writer. Of several writers, two could read the same list and both write it
+// again, which would lose a follower: Read Atomic allows that. A condition on the list would detect it.
 //
 //     c++ -std=c++20 -I. -o followers Documentation/examples/kv/followers.cc libwss.a … && ./followers
 //     tcp://…,tcp://…
@@ -24,7 +25,7 @@ static std::vector<std::string> split(const std::string& text, char by) {
     return parts;
 }
 
-// Writer: `fan` follows `idol`; `list` is what the writer knows of the idol's followers.
+// Writer: `fan` follows `idol`. `list` has the idol's followers that the writer has added.
 static Status follow(kv::Client& client, const std::string& fan, const std::string& idol,
                      std::vector<std::string>& list) {
     list.push_back(fan);
@@ -38,8 +39,8 @@ static Status follow(kv::Client& client, const std::string& fan, const std::stri
     return put.status;
 }
 
-// Reader: the count, the list and the newest follower's own entry, as of one moment. False when they
-// contradict each other.
+// Reader: the count, the list and one follower's own entry, as of one moment. False if they contradict each
+// other.
 static Result<bool> agrees(kv::Client& client, const std::string& idol, const std::string& fan) {
     kv::GetAll get;
     for (const std::string& key :

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A secondary index that is never out of step: each user is written together with the entry of the index by
- * city, and moving to another city writes the new entry and deletes the old one in the same transaction.
- * Whoever reads a user and the entries sees them agree.
+ * A secondary index that always matches its records. One transaction writes a user and the user's entry in the
+ * index of cities. When a user moves, one transaction writes the user and the new entry, and deletes the old one.
+ * A transaction that reads a user and the entries sees them agree.
  *
  *     cc -o index index.c -lwss && ./index tcp://10.0.0.1:5600,tcp://10.0.0.2:5600
  */
@@ -35,7 +35,7 @@ static void move(struct wss_kv* kv, int id, const char* from, const char* to) {
     if (wss_kv_put_all(kv, writes, from[0] == '\0' ? 2 : 3, 0, NULL) < 0) errx(1, "%s", wss_kv_error());
 }
 
-/* 1 when the record and the two entries agree. */
+/* 1 if the record and the two entries agree. */
 static int agrees(struct wss_kv* kv, int id, const char* a, const char* b) {
     struct names n;
     name(&n, id, a, b);
