@@ -20,6 +20,9 @@ void LostPieces::add(const Key& key, Pieces pieces, Nanoseconds since, const Los
     count.lines += added;
     count.pieces += pieces.without(at->second.pieces).count();
     at->second.pieces |= pieces;
+    // Too strict for some of the sub-blocks, perhaps: those stay lost, and nothing wrong is restored.
+    LossBounds& both = at->second.bounds;
+    both = {std::max(both.passed_over, bounds.passed_over), std::min(both.end, bounds.end)};
 }
 
 LostPieces::Lines::iterator LostPieces::erase(Lines::iterator line) {

@@ -55,7 +55,7 @@ class LostPieces {
 
     bool empty() const noexcept { return lines_.empty() && whole_.empty(); }
     // `since`: the time of the loss; the default for losses from before a restart. Adding to an existing loss
-    // keeps its time and bounds. No effect if the volume is lost as a whole.
+    // keeps its time, and the stricter bounds apply. No effect if the volume is lost as a whole.
     void add(const Key& key, Pieces pieces, Nanoseconds since = {}, const LossBounds& bounds = {});
     void add_whole(uint64_t volume);
     // The lost sub-blocks of the line: all, if its volume is lost as a whole.

@@ -117,6 +117,18 @@ TEST(LostPieces, a_copy_that_a_recovery_passed_over_gives_nothing_back) {
     EXPECT_EQ(lost.in_copy({kVolume, 7, 41}, kAll), piece(1)) << "a write since the recovery was under way";
 }
 
+TEST(LostPieces, a_line_that_is_lost_again_keeps_the_stricter_bounds) {
+    LostPieces lost;
+    constexpr uint32_t kEnd = kPieceBytes + 512;
+    lost.add({kVolume, 2, 20}, piece(0));
+    lost.add({kVolume, 2, 20}, piece(1), {}, {.passed_over = 30, .end = kEnd});
+    EXPECT_EQ(lost.end_of(kVolume, 2, kAll), kEnd);
+    EXPECT_TRUE(lost.in_copy({kVolume, 2, 30}, kAll).empty());
+    lost.add({kVolume, 2, 20}, piece(2));
+    EXPECT_EQ(lost.end_of(kVolume, 2, kAll), kEnd);
+    EXPECT_TRUE(lost.in_copy({kVolume, 2, 30}, kAll).empty());
+}
+
 TEST(LostPieces, each_line_keeps_the_time_of_its_loss) {
     LostPieces lost;
     EXPECT_EQ(lost.since(kVolume), kNever);
