@@ -386,7 +386,9 @@ Result<bool> RocksLog::find_transaction(Timestamp timestamp, LoggedTransaction& 
     const rocksdb::Status status = database_->Get({}, transaction_row(timestamp), &value);
     if (status.IsNotFound()) return false;
     WSS_TRY(status_of(status, "reading " + options_.path));
-    return value.size() > 8 && parse_transaction(timestamp, std::string_view(value).substr(8), found);
+    if (value.size() > 8 && parse_transaction(timestamp, std::string_view(value).substr(8), found))
+        return true;
+    return failure(Code::kIo, "{} has a row that is damaged", options_.path);
 }
 
 Status RocksLog::load(LogVisitor& visitor) {
