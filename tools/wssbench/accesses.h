@@ -2,6 +2,7 @@
 // Accesses: the sequence of reads and writes of a load: random, sequential, or from a trace.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -52,7 +53,8 @@ class SequentialAccesses final : public Accesses {
     SequentialAccesses(const Pattern& pattern, uint64_t lane, uint64_t lanes)
         : pattern_(pattern),
           first_(pattern.span / pattern.bytes * lane / lanes),
-          count_(pattern.span / pattern.bytes * (lane + 1) / lanes - first_) {}
+          // With more lanes than blocks some lanes share one.
+          count_(std::max<uint64_t>(pattern.span / pattern.bytes * (lane + 1) / lanes - first_, 1)) {}
     bool next(Access& access) noexcept override {
         access = {pattern_.write, (first_ + at_++ % count_) * pattern_.bytes, pattern_.bytes};
         return true;

@@ -45,9 +45,10 @@ void map(Context& context, Mapping& arguments) {
     if (context.json)
         return context.print(
             {{"device", device}, {"volume", volume}, {"size", disk == nullptr ? 0 : disk->size}});
-    if (disk == nullptr && !list_pending(context).empty())
+    const std::vector<Pending> pending = list_pending(context);
+    if (disk == nullptr && !pending.empty())
         std::printf("%s is not there yet (%s): the driver keeps trying\n", arguments.volume.c_str(),
-                    list_pending(context).back().error.c_str());
+                    pending.back().error.c_str());
     else if (disk == nullptr)
         std::printf("mapped %s (see wssctl list)\n", arguments.volume.c_str());
     else
