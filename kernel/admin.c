@@ -29,6 +29,7 @@ struct wss_admin_command {
 	unsigned int cdb_len;
 	const u8 *list;
 	u32 bytes;
+	bool of_volume; /* not sent again after a report of changed units: the LUN may denote another one */
 };
 
 static bool wss_admin_ended(struct wss_session *sess)
@@ -193,6 +194,8 @@ static int wss_admin_run(struct wss_session *sess, const struct wss_admin_comman
 			return min(sess->admin.residual, command->bytes);
 		if (verdict == WSS_END)
 			break;
+		if (news == WSS_NEWS_UNITS && command->of_volume)
+			return wss_fail(err, -ESTALE, "the target reports changed units");
 		if (verdict == WSS_RETRY_LATER)
 			msleep(WSS_ADMIN_RETRY_MS);
 	}
@@ -218,31 +221,33 @@ static int wss_admin_run(struct wss_session *sess, const struct wss_admin_comman
 int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
 		      unsigned int cdb_len, u32 bytes, struct wss_error *err)
 {
-	const struct wss_admin_command command = { lun, cdb, cdb_len, NULL, bytes };
+	const struct wss_admin_command command = { lun, cdb, cdb_len, NULL, bytes, false };
 	int ret = wss_admin_run(sess, &command, err);
 
 	return ret < 0 ? ret : bytes - ret;
 }
 
 /**
- * wss_admin_send - execute a command with a parameter list
+ * wss_admin_on_volume - execute a command on a volume, with or without a parameter list
  * @sess: its channel 0 is up
- * @lun: logical unit
+ * @lun: logical unit, identified as the volume's
  * @cdb: the command
  * @cdb_len: its length, at most 16
- * @list: the list
- * @bytes: its length, at most WSS_ADMIN_BYTES
+ * @list: the parameter list; NULL: data is received in sess->admin.buffer
+ * @bytes: length of the list or maximum of data to receive, at most WSS_ADMIN_BYTES
  * @err: the reason of a failure
  *
  * Context: as wss_admin_command().
- * Return: 0 or -errno.
+ * Return: bytes transferred, or -errno as of wss_admin_command(); -ESTALE: the target reports changed
+ * units, so the volume must be identified again.
  */
-int wss_admin_send(struct wss_session *sess, const u8 lun[8], const u8 *cdb, unsigned int cdb_len,
-		   const u8 *list, u32 bytes, struct wss_error *err)
+int wss_admin_on_volume(struct wss_session *sess, const u8 lun[8], const u8 *cdb, unsigned int cdb_len,
+			const u8 *list, u32 bytes, struct wss_error *err)
 {
-	const struct wss_admin_command command = { lun, cdb, cdb_len, list, bytes };
+	const struct wss_admin_command command = { lun, cdb, cdb_len, list, bytes, true };
+	int ret = wss_admin_run(sess, &command, err);
 
-	return min(wss_admin_run(sess, &command, err), 0);
+	return ret < 0 ? ret : bytes - ret;
 }
 
 /**

@@ -33,6 +33,7 @@ enum wss_reserve_out {
 /* How long to wait for a reconnection. */
 #define WSS_RESERVE_WAIT_MS 30000
 #define WSS_RESERVE_LOOK_MS 100
+#define WSS_RESERVE_TRIES 10 /* each after a report of changed units */
 
 /* SPC reservation types by enum pr_type. */
 static const u8 wss_reserve_types[] = {
@@ -55,10 +56,10 @@ static struct wss_volume *wss_bdev_volume(struct block_device *bdev)
 }
 
 /*
- * Takes admin_mutex while the session is live and the volume present. A walk cannot identify units
- * while it is held. Return: 0 with the mutex held, or -errno without it.
+ * Takes admin_mutex while the session is live and the volume present, at @lun. A walk cannot identify
+ * units while it is held. Return: 0 with the mutex held, or -errno without it.
  */
-static int wss_reserve_begin(struct wss_volume *vol)
+static int wss_reserve_begin(struct wss_volume *vol, u8 lun[8])
 {
 	unsigned long end = jiffies + msecs_to_jiffies(WSS_RESERVE_WAIT_MS);
 	struct wss_session *sess = vol->sess;
@@ -70,7 +71,11 @@ static int wss_reserve_begin(struct wss_volume *vol)
 		if (mutex_lock_interruptible(&sess->admin_mutex))
 			return -EINTR;
 		state = smp_load_acquire(&sess->state); /* pairs with wss_set_state() */
-		unit = READ_ONCE(vol->state);
+		/* A walk that has identified the unit before may be changing the LUN. */
+		spin_lock_irq(&sess->lock);
+		unit = vol->state;
+		memcpy(lun, vol->id.lun, sizeof(vol->id.lun));
+		spin_unlock_irq(&sess->lock);
 		if (state == WSS_LIVE && unit == WSS_VOLUME_PRESENT)
 			return 0;
 		mutex_unlock(&sess->admin_mutex);
@@ -105,25 +110,50 @@ static int wss_reserve_result(struct wss_session *sess, int ret)
 	return sense->key == WSS_KEY_ILLEGAL ? -EINVAL : -EIO;
 }
 
+/*
+ * @list: the parameter list; NULL: data is received. Return: bytes transferred, or -errno as of
+ * wss_admin_command(), with admin_mutex held if @locked is set.
+ */
+static int wss_reserve_run(struct wss_volume *vol, const u8 cdb[10], const u8 *list, u32 bytes, bool *locked)
+{
+	struct wss_session *sess = vol->sess;
+	struct wss_error err;
+	unsigned int noio;
+	int tries;
+	u8 lun[8];
+	int ret;
+
+	*locked = false;
+	for (tries = 0; tries < WSS_RESERVE_TRIES; tries++) {
+		ret = wss_reserve_begin(vol, lun);
+		if (ret)
+			return ret;
+		noio = memalloc_noio_save();
+		ret = wss_admin_on_volume(sess, lun, cdb, 10, list, bytes, &err);
+		memalloc_noio_restore(noio);
+		*locked = ret != -ESTALE;
+		if (*locked)
+			return ret;
+		mutex_unlock(&sess->admin_mutex);
+	}
+	return -EBUSY;
+}
+
 static int wss_reserve_send(struct wss_volume *vol, enum wss_reserve_out action, u64 key, u64 action_key, u8 type,
 			    u8 flags)
 {
 	u8 cdb[10] = { WSS_RESERVE_OUT, action, type, [8] = WSS_RESERVE_LIST_BYTES };
 	struct wss_session *sess = vol->sess;
 	u8 list[WSS_RESERVE_LIST_BYTES] = {};
-	struct wss_error err;
-	unsigned int noio;
+	bool locked;
 	int ret;
 
 	put_unaligned_be64(key, list);
 	put_unaligned_be64(action_key, list + 8);
 	list[20] = flags;
-	ret = wss_reserve_begin(vol);
-	if (ret)
+	ret = wss_reserve_run(vol, cdb, list, sizeof(list), &locked);
+	if (!locked)
 		return ret;
-	noio = memalloc_noio_save();
-	ret = wss_admin_send(sess, vol->id.lun, cdb, sizeof(cdb), list, sizeof(list), &err);
-	memalloc_noio_restore(noio);
 	ret = wss_reserve_result(sess, ret);
 	mutex_unlock(&sess->admin_mutex);
 	return ret;
@@ -170,17 +200,12 @@ static int wss_reserve_read(struct wss_volume *vol, enum wss_reserve_in action, 
 {
 	u8 cdb[10] = { WSS_RESERVE_IN, action };
 	struct wss_session *sess = vol->sess;
-	struct wss_error err;
-	unsigned int noio;
-	int ret = wss_reserve_begin(vol);
+	bool locked;
+	int ret;
 
-	if (ret)
-		return ret;
 	put_unaligned_be16(bytes, &cdb[7]);
-	noio = memalloc_noio_save();
-	ret = wss_admin_command(sess, vol->id.lun, cdb, sizeof(cdb), bytes, &err);
-	memalloc_noio_restore(noio);
-	if (ret >= 8)
+	ret = wss_reserve_run(vol, cdb, NULL, bytes, &locked);
+	if (ret >= 8 || !locked)
 		return ret;
 	ret = ret < 0 ? wss_reserve_result(sess, ret) : -EPROTO;
 	mutex_unlock(&sess->admin_mutex);

@@ -125,16 +125,19 @@ static bool wss_volume_is_present(struct wss_volume *vol, int doubts)
 	return true;
 }
 
-/* Quiesces the queue, because submitters read the LUN. */
+/* Quiesces the queue, because submitters read the LUN. Others read it with sess->lock. */
 static void wss_volume_renumber(struct wss_volume *vol, const u8 lun[8])
 {
 	bool stop = !vol->quiesced;
+	unsigned long flags;
 
 	if (!memcmp(vol->id.lun, lun, sizeof(vol->id.lun)))
 		return;
 	if (stop)
 		wss_volume_quiesce(vol);
+	spin_lock_irqsave(&vol->sess->lock, flags);
 	memcpy(vol->id.lun, lun, sizeof(vol->id.lun));
+	spin_unlock_irqrestore(&vol->sess->lock, flags);
 	if (stop)
 		wss_volume_unquiesce(vol);
 }

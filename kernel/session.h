@@ -214,8 +214,8 @@ void wss_abort_work(struct work_struct *work);
 /* admin.c */
 int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
 		      unsigned int cdb_len, u32 bytes, struct wss_error *err);
-int wss_admin_send(struct wss_session *sess, const u8 lun[8], const u8 *cdb, unsigned int cdb_len,
-		   const u8 *list, u32 bytes, struct wss_error *err);
+int wss_admin_on_volume(struct wss_session *sess, const u8 lun[8], const u8 *cdb, unsigned int cdb_len,
+			const u8 *list, u32 bytes, struct wss_error *err);
 void wss_log_out(struct wss_session *sess);
 
 /* keepalive.c */

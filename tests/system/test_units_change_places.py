@@ -10,7 +10,8 @@ import pytest
 from tests.lab.guest import wait_until
 from tests.lab.vm import Vm
 from tests.system.block_setup import loaded
-from tests.system.stock_target import DISKS, StockTarget
+from tests.system.persistent_reservations import order
+from tests.system.stock_target import DISKS, LIO, StockTarget
 
 UNITS = "a", "b"  # by LUN
 
@@ -47,3 +48,12 @@ def test_driver_follows_units_that_change_places_before_it_sends_again(vm: Vm, t
         assert [lun(vm, device) for device in devices] == [1, 0]
         counters = driver.counters()
         assert counters["errors"] == counters["reconnects"] == 0, counters
+
+
+def test_driver_registers_a_key_with_a_volume_whose_lun_another_unit_has(vm: Vm, target: StockTarget) -> None:
+    with loaded(vm) as driver:
+        device, _ = (driver.map(target, f"lun:{number}", f"{target.login} reconnect_delay=1 keepalive_tmo=off") for number in range(len(UNITS)))
+        target.exchange(0, 1)
+        assert order(vm, device, "register 0 0x11 0 0") == 0, "its answer is the report of changed units"
+        registered = [vm.run(f"cat {LIO}/core/fileio_0/{unit}/pr/res_pr_registered_i_pts").stdout for unit in UNITS]
+        assert ["Key: 0x0000000000000011" in keys for keys in registered] == [True, False], registered
