@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who may do what with a volume: a list of `INITIATOR=rw|ro|none`.
+// AccessList: the permissions of initiators on a volume, a list of `INITIATOR=rw|ro|none`.
 //
-// An empty list lets everyone write who may log in. In any other, who is not named has what `*` has, and
-// without that nothing: such an initiator does not even see the volume. An initiator's name is the one that
-// it has proven; where nobody authenticates it is its port id ("0x" and 32 digits), which is a claim.
+// An empty list grants write access to every initiator that may log in. In any other list an initiator that
+// is not named has the permission of `*`. Without a `*` entry it has none and does not even see the volume.
+// The name of an initiator is the one that it has proven. Without authentication it is the port id ("0x" and
+// 32 digits), which is only a claim.
 //
 // Thread-safety: immutable.
 #pragma once
@@ -29,7 +30,7 @@ class AccessList {
     Permission of(std::string_view initiator) const noexcept;
 
   private:
-    // Each entry is looked at for the first command of an initiator: more would be a directory's work.
+    // The first command of an initiator searches the list linearly, so the list is kept short.
     static constexpr size_t kEntriesMax = 256;
     struct Entry {
         std::string initiator;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the owner of a VolumeSet hangs on each volume: registered memory, range locks. Volumes know nothing of
-// fabrics; this is the seam.
+// Extension: state that the owner of a VolumeSet attaches to each volume, such as registered memory and range
+// locks. It keeps volumes independent of fabrics.
 //
-// Created on the control thread before the volume is seen by any reactor, destroyed (on whichever thread lets
-// go last) after the last reactor let go and before the backend is closed.
+// Lifetime: created on the control thread before any reactor sees the volume. Destroyed after the last
+// reactor has released the volume and before its backend is closed, on the thread that drops the last
+// reference.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@ namespace wss::volume {
 class Extension {
   public:
     virtual ~Extension() = default;
-    // The volume's memory is about to become `memory` (same address, longer): called on the control thread
+    // The volume's memory is about to grow to `memory` (same address, longer). Called on the control thread
     // before any reactor sees the new size, so that new regions can be registered. An error refuses the
     // resize. Not called for volumes without memory, nor when they shrink.
     virtual Status memory_grows(std::span<std::byte> memory) = 0;

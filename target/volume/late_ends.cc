@@ -29,6 +29,6 @@ void LateEnds::stop() {
         all.swap(all_);
     }
     for (One& one : all) one.thread.request_stop();
-}  // … and joined
+}  // the destructor of `all` joins the threads
 
 }  // namespace wss::volume

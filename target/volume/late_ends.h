@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// LateEnds: what is left to do of a command whose caller gave up waiting, each on a thread of its own.
+// LateEnds: background tasks that finish commands whose caller has timed out. Each has its own thread.
 //
-// Such a task waits for the answer that did not come in time, and ends the command. Its owner may be used by
-// it: stop() returns when none runs any more. A task that still waits is given up then.
+// A task waits for the completion that did not come in time, then finishes the command. It may use its owner:
+// stop() requests all tasks to stop and returns when none runs any more.
 //
-// Thread-safety: all methods may be called from any thread. stop() must not hold what tasks wait for.
+// Thread-safety: all methods may be called from any thread. The caller of stop() must hold nothing that a
+// task waits for, such as a lock.
 #pragma once
 
 #include <atomic>
@@ -21,7 +22,7 @@ namespace wss::volume {
 
 class LateEnds {
   public:
-    // Returns soon after `stop` is requested.
+    // Must return soon after `stop` is requested.
     using Task = std::function<void(const std::stop_token& stop)>;
 
     LateEnds() = default;
@@ -29,9 +30,9 @@ class LateEnds {
     LateEnds(const LateEnds&) = delete;
     LateEnds& operator=(const LateEnds&) = delete;
 
-    // Fails after stop(), and when there is no thread.
+    // Fails after stop(), and when no thread can be created.
     Status begin(Task task);
-    // For good.
+    // Stops all tasks and joins their threads. begin() fails from then on.
     void stop();
 
   private:

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Notices: what storage reports to a set of volumes, on threads of its own, as long as the set is there.
+// Notices: reports of storage backends to a VolumeSet, such as size changes. They arrive on threads of the
+// storage. end() separates them from the destruction of the set.
 //
-// A notice may hold the volume that it is of, so that to close a volume does not wait for it. The set does,
-// before it goes: by end().
+// A notice may hold a reference to its volume, so closing a volume does not wait for notices. The set does:
+// it calls end() before it is destroyed.
 //
-// Thread-safety: all methods may be called from any thread; end() must not hold what a notice waits for, nor
-// be called by one.
-// Lifetime: shared by the set and by what storage calls.
+// Thread-safety: all methods may be called from any thread. The caller of end() must hold nothing that a
+// notice waits for. A notice must not call end().
+// Lifetime: shared by the set and by the callbacks that storage holds.
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +18,8 @@ namespace wss::volume {
 
 class Notices {
   public:
-    // Whether it was followed, else it is repeated. After end() nobody is there to follow it.
+    // Returns whether the notice was handled; otherwise storage repeats it. After end() notices are dropped
+    // and count as handled.
     template <typename Notice>
     bool deliver(const Notice& notice) {
         {
@@ -30,7 +32,7 @@ class Notices {
         if (--inside_ == 0) left_.notify_all();
         return followed;
     }
-    // None begins any more, and none is under way when it returns.
+    // No notice begins after this call, and none is running when it returns.
     void end() {
         std::unique_lock lock(m_);
         ended_ = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a volume is asked to be, and what identifies it.
+// The options that describe a volume, and its identity.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace wss::volume {
 
-// Each costs a disk queue per reactor, and fs.aio-max-nr allows not many more.
+// Each volume needs a disk queue per reactor, and fs.aio-max-nr limits their number.
 constexpr uint32_t kVolumesMax = 1024;
 constexpr uint32_t kLunMax = 16383;  // flat LUN addressing has 14 bits
 constexpr size_t kNameMax = 63;
@@ -20,10 +20,10 @@ static_assert(kVolumesMax <= kLunMax + 1, "every volume needs a LUN of its own")
 
 // A name: 1 to 63 of A-Z a-z 0-9 . _ -, not starting with '.' or '-'.
 Status check_name(std::string_view name);
-// What failed, for text that begins with the volume `name`: without it.
+// The text of `failed` without a leading "volume NAME", for messages that begin with the name already.
 std::string reason_of(const Status& failed, std::string_view name);
 
-// What all initiators together may do with a volume (rate_limit.h). 0: no limit.
+// Limits of a volume for all initiators together (rate_limit.h). 0: no limit.
 struct RateLimits {
     uint64_t iops = 0;       // operations per second
     uint64_t bandwidth = 0;  // bytes per second
@@ -31,21 +31,21 @@ struct RateLimits {
     bool operator==(const RateLimits&) const = default;
 };
 
-// What the operator asks for.
+// What the operator requested.
 struct VolumeOptions {
     std::string name;
     std::string backend;      // "aio:PATH", "ram:SIZE", ...
     uint64_t size = 0;        // bytes; 0: as large as the backend is
-    uint32_t block_size = 0;  // 512 or 4096; 0: 512, or 4096 where the backend can do no less
+    uint32_t block_size = 0;  // 512 or 4096; 0: 512, or 4096 if the backend requires it
     bool read_only = false;
     bool create = false;              // the file may be created
-    std::vector<std::string> access;  // "INITIATOR=rw|ro|none" (access.h); none: everyone may write
+    std::vector<std::string> access;  // "INITIATOR=rw|ro|none" (access.h); empty: every initiator may write
     RateLimits limits;
-    bool declared = false;  // by configuration: its owner re-creates it at each start
+    bool declared = false;  // by the configuration, which creates it at each start
     bool operator==(const VolumeOptions&) const = default;
 };
 
-// What identifies a volume to initiators for all its life.
+// Identifies a volume to initiators for its whole life.
 struct Identity {
     uint32_t lun = 0;
     uint64_t wwid = 0;  // 60 bits: NAA 3, locally assigned

@@ -9,9 +9,9 @@
 namespace wss::volume {
 
 static constexpr uint64_t kSecond_ns = 1'000'000'000;
-// What one command can cost at most: the next one does not wait longer than initiators do.
+// The highest cost of one command, so that the next one does not wait longer than initiators do.
 static constexpr uint64_t kCostMax_ns = 20 * kSecond_ns;
-// No time is longer: a clock of 64 bits has room for it.
+// The longest result of time_for(), well within a 64-bit clock.
 static constexpr uint64_t kTimeMax_ns = 3600 * kSecond_ns;
 
 Status check_limits(const RateLimits& limits) {
@@ -43,7 +43,7 @@ Result<uint64_t> parse_bandwidth(std::string_view text) {
     return *bytes;
 }
 
-// Of so many at so many per second; 0: as fast as can be.
+// Nanoseconds for `amount` at `per_second`, at most `most_ns`. `per_second` 0: no limit, hence no time.
 static int64_t time_of(uint64_t amount, uint64_t per_second, uint64_t most_ns) {
     if (per_second == 0) return 0;
     const unsigned __int128 time =

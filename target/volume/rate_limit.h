@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rate limits of a volume: operations and bytes per second, all initiators and all reactors together.
 //
-// One bucket per volume, not one share of it per reactor: initiators are spread over reactors by chance, and
-// a volume whose only busy channel is on one of four reactors would get a quarter of its limit. The price is
-// one compare-and-swap per command, on the cache lines of volumes that have a limit only; it is neither a
-// lock nor an allocation.
+// There is one bucket per volume, not one per reactor: initiators are spread over reactors by chance, and a
+// volume whose only busy channel is on one of four reactors would get a quarter of its limit. The price is
+// one compare-and-swap per command and limit, for volumes with limits only. There is no lock and no
+// allocation.
 //
-// The bucket is a virtual clock for each of the two limits (GCRA, ITU-T I.371): the time at which the next
-// command may begin. A command moves it on by what it costs. reserve() returns the time before that, so a
-// caller that has to wait knows how long, and reactors that wait take turns: each has reserved one command.
-// A volume that was idle may catch up kBurst.
+// Each of the two limits is a virtual clock (GCRA, ITU-T I.371): the time at which the next command may
+// begin. A command advances it by its cost. reserve() returns the time before that, so the caller knows how
+// long to wait, and waiting reactors take turns, because each reserves one command at a time. A volume that
+// was idle may catch up kBurst.
 //
-// What cannot wait, because it holds what others need, is charged when it begins: a debt, of kDebtMax at
-// most, that the next commands wait for.
+// A command that must not wait, because it holds resources that others need, is charged when it begins. This
+// debt is kDebtMax at most; the next commands wait for it.
 //
-// Thread-safety: any thread. Immutable but for the clocks: other limits are another RateLimiter.
+// Thread-safety: any thread. Immutable but for the clocks: changed limits need a new RateLimiter.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@
 
 namespace wss::volume {
 
-// One command of a megabyte takes no longer than initiators wait.
+// At this limit a command of one megabyte ends before initiators time out.
 constexpr uint64_t kBandwidthMin = 64 * 1024;
 
 Status check_limits(const RateLimits& limits);
@@ -43,15 +43,15 @@ class RateLimiter {
     explicit RateLimiter(const RateLimits& limits) : limits_(limits) {}
     const RateLimits& limits() const noexcept { return limits_; }
 
-    // When a command that moves `bytes` may begin; not after `now`: at once. It is charged.
+    // Charges a command that moves `bytes`. Returns when it may begin; a time not after `now` means at once.
     Nanoseconds reserve(uint64_t bytes, Nanoseconds now) noexcept;
-    // A command that was charged does not begin.
+    // Returns the charge of a command that does not begin.
     void cancel(uint64_t bytes) noexcept;
-    // Another command, which moves `now`, begins in place of the one that was charged for `reserved`.
+    // A command of `now` bytes begins in place of the one that was charged for `reserved` bytes.
     void exchange(uint64_t reserved, uint64_t now) noexcept;
-    // `operations` that move `bytes` together begin now, whatever the limits are.
+    // Charges `operations` that move `bytes` together and begin now, regardless of the limits.
     void charge(uint64_t operations, uint64_t bytes, Nanoseconds now) noexcept;
-    // How long so many take.
+    // The time that these take at the limits, at most an hour.
     Nanoseconds time_for(uint64_t operations, uint64_t bytes) const noexcept;
 
   private:

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Repeater: attempts something each second until it succeeds.
+// Repeater: repeats an attempt each second until it succeeds.
 //
-// Its thread is made with it, so that nothing can keep begin() from working: it is called when something has
-// failed already, often for want of resources.
+// The constructor creates the thread, so that begin() cannot fail: it is called after a failure, often one
+// for lack of resources.
 //
-// Thread-safety: any thread. An attempt may begin() another one, and may take locks that who calls begin()
-// holds.
-// Lifetime: the destructor waits for the attempt that is under way.
+// Thread-safety: any thread. An attempt may call begin(), and may take locks that callers of begin() hold.
+// Lifetime: the destructor waits for an attempt in progress.
 #pragma once
 
 #include <condition_variable>
@@ -20,9 +19,9 @@ class Repeater {
   public:
     // `attempt` returns whether it succeeded.
     explicit Repeater(std::function<bool()> attempt);
-    // What is being attempted already goes on.
+    // Requests an attempt. If one is in progress, another one follows it.
     void begin() noexcept;
-    // Nothing is attempted any more.
+    // Stops the attempts and joins the thread.
     void end() { thread_ = {}; }
 
   private:

@@ -58,7 +58,7 @@ Json to_json(const Reservations& reservations) {
     return {{"type", static_cast<uint8_t>(reservations.type)}, {"registrations", std::move(list)}};
 }
 
-// Throws what nlohmann does. False: it makes no sense.
+// Throws the exceptions of nlohmann::json. False: a value is invalid.
 bool take_volume(const Json& json, Reservations& out) {
     const auto type = json.at("type").get<uint64_t>();
     if (type > UINT8_MAX || (type != 0 && !is_reservation_type(static_cast<uint8_t>(type)))) return false;
@@ -199,7 +199,7 @@ Status ReservationBook::store(const Entries& all) {
     return written;
 }
 
-// What is refused may have come to the file, and a start would believe it. change_m_ held.
+// A refused change may have reached the file, and a start would read it. change_m_ held.
 Status ReservationBook::store_or_correct(const Entries& all) {
     Status stored = store(all);
     if (!stored) correct_later_.begin();

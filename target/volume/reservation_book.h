@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReservationBook: the persistent reservations of all volumes, by WWID. The only place where they change.
+// ReservationBook: the persistent reservations of all volumes, by WWID. Only the book changes them.
 //
-// Those that are to persist are kept in a file beside the state file, `STATE.reservations`: JSON, replaced
-// atomically, written before the change counts. It holds volumes that are not open now as well. Without a
-// state file nothing is kept.
+// Reservations that persist (APTPL) are kept in the file `STATE.reservations` beside the state file: JSON,
+// replaced atomically, written before the change takes effect. The file also holds those of volumes that are
+// not open. Without a state file nothing is kept.
 //
-// Thread-safety: all methods may be called from any thread. With a file, changes are made on a thread of the
-// book's own, as writing may block; else on the caller's.
+// Thread-safety: all methods may be called from any thread. With a file, changes run on the book's own
+// thread, because writing may block; without one, on the caller's.
 #pragma once
 
 #include <atomic>
@@ -29,13 +29,13 @@ namespace wss::volume {
 class ReservationBook {
   public:
     using Shared = std::shared_ptr<const Reservations>;
-    // nullopt: nothing changes.
+    // Returns the new reservations; nullopt: no change.
     using Decide = std::function<std::optional<Reservations>(const Reservations& now)>;
-    // What there is now. A failure changed nothing.
+    // `now`: the reservations after the call. A failure changed nothing.
     using Done = std::function<void(const Status& status, const Shared& now)>;
 
     ReservationBook() = default;  // without a file
-    // Replaces the file; tests have another one.
+    // Replaces the file. Tests inject another function.
     using Write = std::function<Status(const StateLock& state, std::string_view text)>;
     static Status write_file(const StateLock& state, std::string_view text);
     static Result<std::shared_ptr<ReservationBook>> open(StateLock::Shared state, Write write = write_file);
@@ -44,13 +44,14 @@ class ReservationBook {
     ReservationBook& operator=(const ReservationBook&) = delete;
 
     bool has_file() const noexcept { return state_ != nullptr; }
-    // nullptr: there was never one since the start.
+    // nullptr: the volume has no entry.
     Shared find(uint64_t wwid) const;
-    // One at a time, in the order of the calls. `lasts`: the volume has the same WWID after a restart.
+    // Changes run one at a time, in the order of the calls. `lasts`: the volume keeps its WWID over a
+    // restart.
     void change(uint64_t wwid, bool lasts, Decide decide, Done done);
-    // The volume was deleted.
+    // Drops the reservations of a deleted volume.
     void forget(uint64_t wwid);
-    // The target ends: volumes that go are not deleted ones.
+    // The target ends: volumes that close from now on are not deleted, so forget() does nothing.
     void keep_all() noexcept { keeps_all_ = true; }
 
     // The file's text and back, for tests.
@@ -79,8 +80,8 @@ class ReservationBook {
     const Write write_;
     std::atomic<bool> keeps_all_{false};
     std::mutex change_m_;  // one change at a time; taken before m_
-    // What the file holds; nullopt: a write of it failed. Guarded by change_m_. A file that could not be read
-    // is never written.
+    // The text of the file; nullopt: a write of it failed. Guarded by change_m_. A file that could not be
+    // read is never written.
     std::optional<std::string> stored_ = "";
     mutable std::mutex m_;
     // Guarded by m_.
@@ -89,7 +90,7 @@ class ReservationBook {
     bool stopping_ = false;
     std::condition_variable wake_;  // of m_
     std::thread thread_;            // with a file
-    // A file that may hold what was refused.
+    // Rewrites a file that may hold a refused change.
     Repeater correct_later_{[this] { return correct(); }};
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Persistent reservations of a volume, as data: who is registered, and what is reserved. SPC-4, 5.12. What
-// commands make of them is in target/scsi/persistent_reservations.h; who keeps them, in reservation_book.h.
+// Persistent reservations of a volume, as data: its registrations and its reservation (SPC-4, 5.12).
+// target/scsi/persistent_reservations.h implements the commands; reservation_book.h stores the data.
 //
-// Thread-safety: a value. What others see is immutable.
+// Thread-safety: a plain value. Shared instances are immutable.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace wss::volume {
 
-// Of a volume. All of them fit into one answer of READ FULL STATUS.
+// Per volume. All of them fit into one response to READ FULL STATUS.
 constexpr size_t kRegistrationsMax = 64;
-// One initiator that has proven its name cannot take all places with many port ids.
+// An initiator that has proven its name cannot take all registrations with many port ids.
 constexpr size_t kRegistrationsPerName = 16;
 
 // As in the CDB.
@@ -30,11 +30,11 @@ enum class ReservationType : uint8_t {
     kExclusiveAccessAll = 8,
 };
 bool is_reservation_type(uint8_t type);  // kNone is none
-// Every registrant holds it.
+// Every registrant is a holder.
 inline bool is_for_all(ReservationType type) {
     return type == ReservationType::kWriteExclusiveAll || type == ReservationType::kExclusiveAccessAll;
 }
-// Whoever is registered may do all that the holder may.
+// Every registrant may do all that the holder may.
 inline bool admits_registrants(ReservationType type) {
     return type >= ReservationType::kWriteExclusiveRegistrants;
 }
@@ -45,10 +45,10 @@ inline bool is_exclusive_access(ReservationType type) {
 }
 
 // An initiator: the port id of its logins, which stays over reconnections, and its name. A port id is only a
-// claim: one that another name logs in with is another initiator's.
+// claim: the same port id with another name is another initiator.
 struct Registrant {
     wire::PortId port{};
-    std::string name;  // proven; where nobody authenticates the port id as text
+    std::string name;  // proven; without authentication the port id as text
     bool operator==(const Registrant&) const = default;
 };
 
@@ -59,7 +59,7 @@ struct Registration {
     bool operator==(const Registration&) const = default;
 };
 
-// What a registered initiator has to know of the change that led here.
+// The reason of a unit attention for a registered initiator.
 enum class ReservationEvent : uint8_t {
     kReservationsPreempted,
     kReservationsReleased,

@@ -101,7 +101,7 @@ Status parse_volume(const Json& json, const std::string& path, size_t index, Sto
     if (fine && json.contains("cut_ownership")) fine = take(json, "cut_ownership", volume.cut_ownership);
     if (fine && json.contains("unmade")) fine = take(json, "unmade", volume.unmade);
     if (fine && json.contains("deleted")) fine = take(json, "deleted", volume.deleted);
-    // Files of before access lists have none.
+    // Files from before access lists have none.
     if (fine && json.contains("access")) {
         fine = take(json, "access", options.access);
         volume.access_changed = options.declared;
@@ -129,7 +129,7 @@ Status check_unique(const std::vector<StoredVolume>& volumes, const std::string&
     std::set<std::string> names;
     std::set<uint32_t> luns;
     for (const StoredVolume& volume : volumes) {
-        if (volume.deleted) continue;  // there may be another one in its place
+        if (volume.deleted) continue;  // another one may have its name and LUN
         if (!names.insert(volume.options.name).second)
             return damaged(path, "volume {} occurs twice", volume.options.name);
         if (!luns.insert(volume.identity.lun).second)
@@ -143,7 +143,7 @@ Status check_unique(const std::vector<StoredVolume>& volumes, const std::string&
 std::string format_state(const std::vector<StoredVolume>& volumes) {
     Json json{{"format", kFormat}, {"version", kVersion}, {"volumes", Json::array()}};
     for (const StoredVolume& volume : volumes) json["volumes"].push_back(to_json(volume));
-    // Paths may hold any byte; what is not UTF-8 cannot be kept and is replaced rather than fatal.
+    // Paths may hold any byte. JSON cannot hold bytes that are not UTF-8, so these are replaced.
     return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

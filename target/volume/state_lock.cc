@@ -33,7 +33,7 @@ static Result<Descriptor> lock(const std::string& path) {
             path, got > 0 ? ", process " : "", owner);
     }
     const std::string self = std::to_string(getpid());
-    // For the message above only.
+    // The process id is only for the message above.
     if (ftruncate(fd, 0) != 0 || pwrite(fd, self.data(), self.size(), 0) < 0)
         return Status::from_errno(errno,
                                   fmt::format("{}: cannot write it{}", beside, advice_on_write(errno)));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // StateLock: the right to read and write a state file and the files beside it (the membership of the cache).
 //
-// One process at a time has it: two would each forget, or destroy, what the other made. It lasts as long as
-// the object, or the process. A file beside the state file carries it, because the state file is replaced.
-// Functions that read or write such a file take the lock as an argument.
+// One process at a time holds it: two would overwrite, or destroy, the changes of each other. It lasts as
+// long as the object or the process. The lock is on a file beside the state file, because the state file is
+// replaced. Functions that read or write such a file take the lock as an argument.
 //
-// Who removes that file (all of the folder, say) removes the lock: another process could take the one that it
-// makes. Each write looks for that. If nobody else has the new lock, this process takes it; otherwise it
-// writes nothing any more.
+// Removing that file (with the whole folder, say) removes the lock: another process could lock the file that
+// it creates. Each write checks for this. If no other process holds the new lock, this process takes it;
+// otherwise it writes nothing any more.
 //
 // Thread-safety: all methods may be called from any thread.
 #pragma once
@@ -27,13 +27,13 @@ class StateLock {
   public:
     using Shared = std::shared_ptr<const StateLock>;
 
-    // kBusy: another process has it.
+    // kBusy: another process holds it.
     static Result<Shared> take(const std::string& path);
     StateLock(const StateLock&) = delete;
     StateLock& operator=(const StateLock&) = delete;
 
     const std::string& path() const { return path_; }
-    // Replaces the state file ("") or one beside it (".cache"). kBusy: another process has the lock by now.
+    // Replaces the state file ("") or one beside it (".cache"). kBusy: another process has taken the lock.
     Status write(std::string_view suffix, std::string_view text) const;
 
   private:

@@ -22,7 +22,7 @@ static Status try_volume(const VolumeOptions& volume, bool keeps_taken) {
 
 Status try_volumes(const std::vector<VolumeOptions>& volumes, const std::vector<VolumeOptions>& others,
                    bool keeps_taken) {
-    // One alone takes nothing before it is known that it can be opened.
+    // A single volume takes no storage before it is known that it can be opened.
     if (volumes.size() + others.size() < 2) return Status::ok();
     if (!may_take_any(volumes) && !may_take_any(others)) return Status::ok();
     for (const VolumeOptions& volume : volumes) WSS_TRY(try_volume(volume, keeps_taken));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unopened: volumes that are to be open and are not, and why: those of the state file that a start has not
-// opened yet or could not open, and others whose storage is gone or refused. Each stays in the file.
+// Unopened: volumes that should be open and are not, with the reasons. These are volumes of the state file
+// that a start has not opened yet or could not open, and others whose storage is gone or refused. All stay in
+// the file.
 //
 // Thread-safety: none; its VolumeSet guards it.
 #pragma once
@@ -19,11 +20,11 @@ class Unopened {
         std::string why;
     };
 
-    // A volume is here once: the first one stays.
+    // Keeps an existing entry of the same name.
     void add(StoredVolume stored, const std::string& why);
-    // Nothing, if it is not here.
+    // Replaces the reason. Does nothing without an entry.
     void explain(const std::string& name, const std::string& why);
-    // False: it was not here.
+    // False: there was no entry.
     bool erase(const std::string& name);
 
     const One* find(const std::string& name) const;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Volumes: what the target serves, and how each reactor reaches them.
 //
-// A Volume is a name, an identity and a backend. It exists once. Each reactor has an OpenVolume of it: a
-// queue,  counters and a count of the requests that use it, all of its own, so that nothing on the datapath
-//         is shared
-// between cores and nothing is locked. A reactor finds its OpenVolumes by LUN in its VolumeTable.
+// A Volume is a name, an identity and a backend. It exists once. Each reactor has its own OpenVolume of it: a
+// queue, counters and a count of the requests that use it. So the data path shares nothing between cores and
+// takes no lock. A reactor finds its OpenVolumes by LUN in its VolumeTable.
 //
 // Words:  control thread  calls VolumeSet (see volume_set.h); may block
 //         reactor thread  steps the table's reactor; owns all of OpenVolume and VolumeTable
@@ -12,15 +11,15 @@
 // Life of an OpenVolume on its reactor:
 //   published   find() returns it; observers are notified of kAdded
 //   closing     find() does not return it any more; observers are notified of kRemoved and release it soon
-//   gone        users() reached 0 and its queue is idle: queue destroyed. When all reactors are that far, the
-//               backend is closed.
+//   gone        users() reached 0 and its queue is idle: queue destroyed. After the last reactor has done
+//               this, the backend is closed.
 //
 // Rules
-//  TV1  A request calls hold() before it first touches an OpenVolume and release() when it is done with it
-//       (its memory(), its queue, its extension). Between turns no pointer to it is kept without a hold,
+//  TV1  A request calls hold() before it first accesses an OpenVolume, and release() when it no longer uses
+//       its memory(), its queue or its extension. Between turns no pointer to it is kept without a hold,
 //       except by observers until they are notified of kRemoved.
 //  TV2  size() and read_only() may change at any time; check them once per request. A request that was
-//       admitted before a shrink may fail with EIO/ENOSPC, never touch another volume.
+//       admitted before a shrink may fail with EIO or ENOSPC, but never accesses another volume.
 #pragma once
 
 #include <atomic>
@@ -44,7 +43,7 @@
 
 namespace wss::volume {
 
-// Per reactor, so one writer each; read by anyone.
+// One set per reactor, so each counter has one writer. Any thread may read them.
 struct Counters {
     std::atomic<uint64_t> reads{0}, writes{0}, flushes{0}, discards{0}, others{0};
     std::atomic<uint64_t> read_bytes{0}, written_bytes{0};
@@ -79,57 +78,58 @@ class Volume {
     uint64_t size() const { return size_.load(std::memory_order_acquire); }  // bytes, multiple of block_size
     uint64_t blocks() const { return size() / block_size(); }
     bool read_only() const { return read_only_.load(std::memory_order_relaxed); }
-    // Its storage is another owner's: nobody may use it.
+    // Its storage is gone or has another owner. Nobody may use the volume.
     bool lost() const { return loss_.load(std::memory_order_acquire) != Loss::kNone; }
-    // Grows with each change that an initiator should hear of.
+    // Grows with each change that initiators must be notified of.
     uint32_t generation() const { return generation_.load(std::memory_order_relaxed); }
 
     // discard, volatile_cache, rotational, physical block; its size and logical block are the volume's.
     const io::Limits& limits() const { return limits_; }
     io::Backend& backend() const { return *backend_; }
-    // Its storage grows elsewhere to so many bytes: how large the volume may become. One that was made a part
-    // of its storage does not become larger than it was made, also while it is all that is left of it.
+    // The size of the volume when its storage has `bytes`: all of its blocks. A volume that was made a part
+    // of its storage does not become larger than it was made, even while it is all that is left of that
+    // storage.
     uint64_t fit(uint64_t bytes) const {
         const uint64_t part = part_.load(), whole = bytes / block_size() * block_size();
         return part == 0 || whole < part ? whole : part;
     }
-    // It is all of storage with so many bytes.
+    // True if the volume covers all of a storage of `bytes`.
     bool is_all_of(uint64_t bytes) const { return size() == bytes / block_size() * block_size(); }
-    // The whole volume as memory, empty if its backend is none. The address never changes; the length follows
-    // resize().
+    // The whole volume as memory; empty if its backend is not memory. The address never changes; the length
+    // follows resize().
     std::span<std::byte> memory() const;
-    // It was opened while a shrink by the operator was not over: what lay beyond its end is to go.
+    // It was opened while a shrink by the operator was incomplete: data beyond its end has to be dropped.
     bool shrinking() const { return shrinking_; }
-    // What the owner of the VolumeSet attached; nullptr if nothing.
+    // The extension that the owner of the VolumeSet attached, or nullptr.
     Extension* extension() const { return extension_.get(); }
 
   private:
     friend class VolumeSet;
-    // Of its storage, and what the volume was of that, which the backend may not show any more.
+    // How much of its storage the volume covered when it lost it. The backend may not report that any more.
     enum class Loss : uint8_t { kNone, kOfPart, kOfAll };
-    // `bytes`: of its storage, as the volume knew it. The first one counts.
+    // `bytes`: the last known size of its storage. Only the first call counts.
     void lose(uint64_t bytes);
     bool lost_all() const { return loss_.load(std::memory_order_acquire) == Loss::kOfAll; }
 
     // Immutable.
-    const VolumeOptions options_;  // its size and read_only are those of creation
+    const VolumeOptions options_;  // size and read_only are those of its creation
     const Identity identity_;
-    const io::StorageName storage_name_;  // as of its opening: to ask the file system may block
+    const io::StorageName storage_name_;  // as of its opening, because file system calls may block
     std::unique_ptr<io::Backend> backend_;
     bool shrinking_ = false;
-    bool takes_all_ = false;  // of its storage, whose size is not known yet
+    bool takes_all_ = false;  // covers all of its storage, whose size is not known yet
     io::Limits limits_;
     std::unique_ptr<Extension> extension_;  // dies before the backend
     // Atomic: written by the control thread, read by all.
     std::atomic<uint64_t> size_;
-    // The size of one that was made a part of its storage; 0: it is all of it.
+    // The size at which the volume was made a part of its storage; 0: it covers all of it.
     std::atomic<uint64_t> part_{0};
     std::atomic<bool> read_only_;
     std::atomic<Loss> loss_{Loss::kNone};
     std::atomic<uint32_t> generation_{0};
 };
 
-// One reactor's way into a volume.
+// One reactor's access to a volume.
 class OpenVolume : public ListNode<> {
   public:
     OpenVolume(std::shared_ptr<const Volume> volume, std::shared_ptr<const AccessList> access,
@@ -139,16 +139,16 @@ class OpenVolume : public ListNode<> {
 
     const Volume& volume() const { return *volume_; }
     io::Queue& queue() { return *queue_; }
-    // May change between turns; observers hear kAccess.
+    // May change between turns; observers are notified of kAccess.
     const AccessList& access() const noexcept { return *access_; }
-    // While observers hear kAccess: what access() was before.
+    // The previous access(). Valid only while observers are notified of kAccess.
     const AccessList& former_access() const noexcept { return *former_access_; }
-    // nullptr: no limits. May change between turns; observers hear kLimits.
+    // nullptr: no limits. May change between turns; observers are notified of kLimits.
     const std::shared_ptr<RateLimiter>& limiter() const noexcept { return limiter_; }
     Counters& counters() { return counters_; }
     const Counters& counters() const { return counters_; }
 
-    // Its storage is full: true once a minute, when that is to be logged.
+    // Its storage is full. Returns true once a minute, when that is to be logged.
     bool is_full_again(Nanoseconds now) noexcept {
         if (now < next_full_) return false;
         next_full_ = now + kFullPause;
@@ -162,7 +162,7 @@ class OpenVolume : public ListNode<> {
     }
     uint32_t users() const noexcept { return users_; }
     bool closing() const noexcept { return closing_; }
-    // While it closes: another one with its name and identity follows at once.
+    // While closing: a volume with the same name and identity follows at once.
     bool reopening() const noexcept { return reopening_; }
 
   private:
@@ -186,8 +186,8 @@ class OpenVolume : public ListNode<> {
 enum class Change : uint8_t { kAdded, kRemoved, kResized, kReadOnly, kAccess, kLimits };
 std::string_view to_string(Change change);
 
-// A volume becomes smaller: the change is acknowledged when every observer has let go of what lies beyond the
-// new end. An observer that drops this without done() fails the change, so that each change ends.
+// A volume becomes smaller. The change is acknowledged when every observer has released the data beyond the
+// new end. An observer that destroys this without done() fails the change, so each change ends.
 class Shrink {
   public:
     Shrink(uint64_t bytes, std::function<void(Status)> ended) : bytes_(bytes), ended_(std::move(ended)) {}
@@ -206,11 +206,11 @@ class Shrink {
     bool done_ = false;
 };
 
-// Fewer initiators may write a volume than before: the change is over when every write that has begun and is
-// not allowed any more has ended. Those that have not begun do not begin.
+// Fewer initiators may write a volume than before. The change is complete when every write that has begun and
+// is no longer allowed has ended. Further such writes do not begin.
 class WriteFence {
   public:
-    // `writes` counts what is waited for, over all reactors.
+    // `writes` counts the outstanding writes of all reactors.
     WriteFence(std::shared_ptr<std::atomic<uint64_t>> writes, std::function<void()> ended)
         : writes_(std::move(writes)), ended_(std::move(ended)) {}
     ~WriteFence() { ended_(); }
@@ -223,7 +223,7 @@ class WriteFence {
     const std::function<void()> ended_;
 };
 
-// A write that a fence waits for, until this is destroyed.
+// An outstanding write. The fence waits until this is destroyed.
 class FencedWrite {
   public:
     explicit FencedWrite(std::shared_ptr<WriteFence> fence) : fence_(std::move(fence)) {
@@ -238,15 +238,15 @@ class FencedWrite {
   private:
     std::shared_ptr<WriteFence> fence_;
 };
-// Of one write: fences may overlap. Allocates when a fence comes, not per command.
+// The fences of one write; they may overlap. Allocates when a fence begins, not per command.
 using FencedWrites = std::vector<FencedWrite>;
 
-// A volume whose storage others have had is to be opened anew: each observer drops what it knows of its
-// contents. An observer that drops this without end() fails it.
+// A volume is about to be reopened after another owner had its storage. Each observer drops its knowledge of
+// the contents. An observer that destroys this without end() fails the reopening.
 class Reopening {
   public:
-    // `give_up_dirty`: also what was acknowledged and is not in storage; else that is a refusal. `look_only`:
-    // says whether it would be one, and drops nothing.
+    // `give_up_dirty`: observers also drop acknowledged data that is not in storage; otherwise they refuse
+    // because of it. `look_only`: observers report whether they would refuse, and drop nothing.
     Reopening(bool give_up_dirty, bool look_only, std::function<void(Status)> ended)
         : give_up_dirty_(give_up_dirty), look_only_(look_only), ended_(std::move(ended)) {}
     ~Reopening() { ended_(std::move(status_)); }
@@ -262,31 +262,33 @@ class Reopening {
     Status status_{Code::kClosed, "the volume was removed meanwhile"};
 };
 
-// A command is to delete a volume. Who holds acknowledged data of it that its storage does not have answers
-// when that is there, or refuses.
+// A command is about to delete a volume. The holder of acknowledged data that its storage lacks answers when
+// storage has that data, or refuses.
 struct Deletion {
-    // Of an `answer` that is ok: as long as somebody has it, no command of the volume begins.
+    // Part of a successful `answer`. No command of the volume begins while it exists.
     using Hold = std::shared_ptr<void>;
 
-    uint64_t wwid = 0;  // of an open volume, or of one that is not
+    uint64_t wwid = 0;  // of an open or an unopened volume
     std::string name;
-    bool give_up_dirty = false;  // that data is not needed
-    Nanoseconds limit{};         // the answer comes by then
+    bool give_up_dirty = false;  // that data may be lost
+    Nanoseconds limit{};         // the answer must come within this time
     std::function<void(Status, Hold)> answer;
 };
 
-// Hears, on the reactor's thread, what happened to a volume of its table. May not add or remove observers.
+// Notified, on the reactor's thread, of changes to the volumes of its table. Must not add or remove
+// observers.
 class Observer : public ListNode<> {
   public:
     virtual ~Observer() = default;
-    // Before a volume is published. A failure keeps it closed.
+    // Called before a volume is published. A failure keeps it closed.
     virtual Status may_open(const Volume&) { return Status::ok(); }
     virtual void volume_changed(Change change, OpenVolume& volume) noexcept = 0;
-    // After kResized: size() is the smaller one already, commands that were admitted before are under way.
+    // Called after kResized: size() is the smaller one already, but commands that were admitted before may be
+    // in flight.
     virtual void volume_shrinks(OpenVolume&, std::shared_ptr<Shrink> shrink) noexcept { shrink->done(); }
-    // After kReadOnly and kAccess. An observer that drops this waits for nothing (more).
+    // Called after kReadOnly and kAccess. An observer keeps the fence while it has fenced writes in flight.
     virtual void volume_fences(OpenVolume&, std::shared_ptr<WriteFence>) noexcept {}
-    // Nobody may use the volume any more, commands that were admitted before may be under way.
+    // The volume admits no commands any more; those that were admitted before may be in flight.
     virtual void volume_reopens(OpenVolume&, std::shared_ptr<Reopening> reopening) noexcept {
         reopening->end(Status::ok());
     }
@@ -301,7 +303,7 @@ class VolumeTable final : public reactor::Source {
     VolumeTable(const VolumeTable&) = delete;
     VolumeTable& operator=(const VolumeTable&) = delete;
 
-    // The volume at `lun`, nullptr if there is none (any more).
+    // The volume at `lun`, or nullptr.
     OpenVolume* find(uint64_t lun) const noexcept {
         return lun < by_lun_.size() ? by_lun_[static_cast<size_t>(lun)] : nullptr;
     }
@@ -325,11 +327,11 @@ class VolumeTable final : public reactor::Source {
   private:
     friend class VolumeSet;
     Status open(OpenVolume& volume);   // gives it its queue
-    void publish(OpenVolume& volume);  // find() sees it from now on
-    // find() sees it no more; `gone` is called when the last user and request are done.
+    void publish(OpenVolume& volume);  // find() returns it from now on
+    // find() no longer returns it. `gone` is called when the last user and request are done.
     void close(OpenVolume& volume, std::function<void()> gone);
     void tell(Change change, OpenVolume& volume);
-    // `done` follows when all observers have let go, or one of them could not.
+    // `done` is called when all observers have completed or failed.
     void shrink(OpenVolume& volume, uint64_t bytes, std::function<void(Status)> done);
     void reopen(OpenVolume& volume, bool give_up_dirty, bool look_only, std::function<void(Status)> done);
     void fence(OpenVolume& volume, const std::shared_ptr<WriteFence>& fence);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What there is to see of the volumes.
+// VolumeSet::list() and find(): the volumes as operators see them.
 #include <algorithm>
 
 #include "target/volume/volume_record.h"

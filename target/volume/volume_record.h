@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of VolumeSet share: volume_set.cc, volume_resize.cc and volume_reopen.cc.
+// Internal types that the source files of VolumeSet share.
 #pragma once
 
 #include <atomic>
@@ -12,51 +12,52 @@
 namespace wss::volume {
 
 // A volume and its OpenVolume on each reactor. The vector is complete before any reactor sees it and is
-// emptied when all have let go.
+// emptied when all have released it.
 struct VolumeSet::Record {
     enum class State : uint8_t { kOpening, kLive, kRemoving };
     // Immutable.
-    VolumeOptions options;         // as asked for; `volume` has what came of it. `limits` by m_
+    VolumeOptions options;         // as requested; `volume` has the results. `limits` guarded by m_
     bool write_protected = false;  // by an earlier set_read_only()
-    bool grow = true;              // a file that is too short is made longer
-    bool shrinking = false;        // as Known says
+    bool grow = true;              // extend a file that is too short
+    bool shrinking = false;        // see Known
     uint64_t cut_from = 0;
     std::string cut_ownership;
-    uint64_t part = 0;  // see Volume::fit(); 0: its size and its storage show it
+    uint64_t part = 0;  // for Volume::part_; 0: derived from the sizes of volume and storage
     Identity identity;
-    std::shared_ptr<const AccessList> access;  // of options.access, which follow set_access(): guarded by m_
+    std::shared_ptr<const AccessList> access;  // of options.access; both guarded by m_
     // Set by the thread that creates it, before any reactor sees it.
     std::shared_ptr<Volume> volume;
-    uint64_t storage_bytes = 0;  // when `volume` was made of it
+    uint64_t storage_bytes = 0;  // its size when `volume` was made
     std::vector<std::unique_ptr<OpenVolume>> opens;
-    // At a start: forgets a cut that is not ours to make any more.
+    // At a start: forgets a cut that this target must not make any more.
     void check_cut(const io::Backend& backend);
     State state = State::kOpening;      // guarded by m_
-    bool reopening = false;             // it is replaced by another one of its name, or replaces one; by m_
-    std::string not_followed;           // a size of its storage, for this reason; by m_
+    bool reopening = false;             // is replaced by, or replaces, one of its name; guarded by m_
+    std::string not_followed;           // why it does not follow its storage's size; guarded by m_
     std::atomic<bool> resizing{false};  // one change of size at a time; see Turn
 };
 
-// What reactors are told of a volume, with what replaces what they have.
+// A change of a volume that is posted to the reactors, with the new values.
 struct VolumeSet::News {
     Change change;
     std::shared_ptr<const AccessList> access = nullptr;
-    std::shared_ptr<RateLimiter> limiter = nullptr;  // of kLimits; nullptr: there are none
-    // Counts the writes that a fence waits for; nullptr: the change fences nobody.
+    std::shared_ptr<RateLimiter> limiter = nullptr;  // for kLimits; nullptr: no limits
+    // Counts the writes that a fence waits for; nullptr: no fence.
     WritesLeft writes = nullptr;
 };
 
-// Whatever the change was.
+// The failure of any change whose volume was removed before it was complete.
 inline Status removed_meanwhile() {
     return Status(Code::kClosed, "the volume was removed meanwhile");
 }
 
-// Grants nothing.
+// The access list that grants nothing.
 std::shared_ptr<const AccessList> nobody();
 // nullptr: no limits.
 std::shared_ptr<RateLimiter> limiter_of(const RateLimits& limits);
 
-// While it exists nobody else changes the size of the volume or reopens it.
+// Excludes other changes of size and reopenings of the volume while it exists. The creator has set
+// `resizing`.
 struct VolumeSet::Turn {
     explicit Turn(RecordPtr its_record) : record(std::move(its_record)) {}
     ~Turn() { record->resizing.store(false); }
@@ -65,10 +66,10 @@ struct VolumeSet::Turn {
     const RecordPtr record;
 };
 
-// A change that was begun. Shared: its end may come after everybody gave up waiting.
+// A change in progress. Shared, because it may complete after its caller has timed out.
 struct VolumeSet::Begun {
     static std::shared_ptr<Begun> begin(const std::function<void(Done)>& start);
-    // False: it is not over after so long, or `stop` was requested.
+    // False: it is not complete after `limit`, or `stop` was requested.
     bool wait_for(Nanoseconds limit);
     bool wait(const std::stop_token& stop);
     std::mutex m;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A volume is removed by a command.
+// VolumeSet: removes a volume by a command.
 //
-//   prepare   who holds acknowledged data that its storage does not have brings it there, or refuses
-//   record    the state file says that the volume is being deleted: a start in between finishes that
-//   remove    every reactor lets go of it
+//   prepare   holders of acknowledged data that its storage lacks write it to storage, or refuse
+//   record    the state file records the deletion, so that a start in between completes it
+//   remove    every reactor releases the volume
 //   forget    the record ends
 #include <algorithm>
 
@@ -12,12 +12,12 @@
 
 namespace wss::volume {
 
-// What is removed: that, and nothing else of its name.
+// The removal of one volume, and of no other that has its name later.
 struct VolumeSet::Removal {
     RecordPtr record;  // nullptr: it is not open
     uint64_t wwid = 0;
     Deletion::Hold hold;
-    bool noted = false;  // it is to be in the state file that it is being deleted
+    bool noted = false;  // the state file records the deletion
 
     static Result<Removal> find(VolumeSet& set, const std::string& name);  // m_ held
     static Result<Removal> prepare(VolumeSet& set, const std::string& name, const RemoveOptions& how);
@@ -26,7 +26,7 @@ struct VolumeSet::Removal {
     void run(VolumeSet& set, const std::string& name, Done done) const;
 };
 
-// One that is being opened is more than a line in the state file.
+// A volume that is being opened again has a record, and find_live() refuses it.
 Result<VolumeSet::Removal> VolumeSet::Removal::find(VolumeSet& set, const std::string& name) {
     if (const auto* unopened = set.unopened_.find(name);
         unopened != nullptr && !set.records_.contains(name)) {
@@ -52,7 +52,7 @@ Result<VolumeSet::Removal> VolumeSet::Removal::prepare(VolumeSet& set, const std
             {.wwid = removal->wwid,
              .name = name,
              .give_up_dirty = how.give_up_dirty,
-             .limit = {set.options_.wait.count / 2},  // so that a slow thread's answer is still waited for
+             .limit = {set.options_.wait.count / 2},  // leaves time for the answer of a slow thread
              .answer = [hold, done = std::move(done)](Status status, Deletion::Hold held) {
                  *hold = std::move(held);
                  done(std::move(status));
@@ -67,7 +67,7 @@ Result<VolumeSet::Removal> VolumeSet::Removal::prepare(VolumeSet& set, const std
     return removal;
 }
 
-// From here on nobody opens it, or removes it as well.
+// From here on no other command opens or removes the volume.
 Status VolumeSet::Removal::begin(VolumeSet& set, const std::string& name) {
     std::lock_guard lock(set.m_);
     if (set.ends_) return Status(Code::kClosed, "the target ends");
@@ -76,7 +76,7 @@ Status VolumeSet::Removal::begin(VolumeSet& set, const std::string& name) {
     if (!found) return found.status();
     if (record != found->record || wwid != found->wwid)
         return failure(Code::kBusy, "volume {} was opened, or deleted, meanwhile; try again", name);
-    // Of one that is the configuration's the identity stays.
+    // An open declared volume keeps its identity, so its deletion is not recorded.
     auto known = set.known_.find(name);
     noted = known != set.known_.end() && !(record && record->options.declared);
     if (noted)
@@ -94,7 +94,7 @@ void VolumeSet::Removal::take_back(VolumeSet& set) {
         std::lock_guard lock(set.m_);
         record->state = Record::State::kLive;
     }
-    // A loss that was reported meanwhile found nobody to tell.
+    // A loss that was reported meanwhile did not reach the reactors.
     if (record->volume->lost())
         set.tell_reactors(record->volume, {.change = Change::kAccess, .access = nobody()},
                           [](const Status&) {});
@@ -129,9 +129,10 @@ void VolumeSet::remove_async(const std::string& name, Done done) {
     removal->run(*this, name, std::move(done));
 }
 
-// It is stable that the volume is being deleted before any of it goes: a start in between finishes that.
+// The deletion is on stable storage before anything of the volume is deleted, so that a start in between
+// completes it.
 Status VolumeSet::remove(const std::string& name, const RemoveOptions& how) {
-    // Until it is gone, so that nothing is acknowledged that would go with it.
+    // Held until the volume is gone, so that no write is acknowledged that would be lost with it.
     auto removal = Removal::prepare(*this, name, how);
     if (!removal) return removal.status();
     {
@@ -144,7 +145,7 @@ Status VolumeSet::remove(const std::string& name, const RemoveOptions& how) {
             return saved.within(fmt::format("volume {} is not deleted", name));
         }
     }
-    // It may outlast the wait: its record ends with it.
+    // This may take longer than the wait; the deletion record ends when it does.
     Status removed = wait_for("removing volume " + name, [&](const Done& done) {
         removal->run(*this, name, [this, wwid = removal->wwid, done](Status status) {
             if (!status) end_deletion(wwid);

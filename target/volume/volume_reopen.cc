@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A volume whose storage was lost to another owner is opened anew, by the operator's word: with a new
-// backend, and all else as it was.
+// VolumeSet: reopens, by a command of the operator, a volume that lost its storage to another owner. The
+// volume gets a new backend and keeps everything else.
 //
-//   look      it is lost, nobody holds data of it that its storage has not, and its owner can be shut out, if
-//             that is asked for
+//   look      it is lost, no observer holds data that its storage lacks, and its owner can be shut out, if
+//             that was requested
 //   open      the new backend, by its own rules (it may refuse, while another owner lives)
-//   drop      observers drop what they know of its contents, which others have written since; before "open"
+//   drop      observers drop their knowledge of its contents, which others have written since; before "open"
 //             if that shuts out another owner
 //   replace   the old volume closes on each reactor, the new one takes its LUN, name and identity
 //
-// A volume that could not be opened at all has no old one: it is opened as at a start.
+// A volume that could not be opened at all has no old backend. It is opened as at a start.
 //
 // Until "replace" a failure leaves the volume lost, as it was.
 #include "lib/base/log.h"
@@ -17,18 +17,18 @@
 
 namespace wss::volume {
 
-// The volume that is to be opened anew, on the thread that asked for that.
+// The volume to reopen. Used on the caller's thread.
 class VolumeSet::LostVolume {
   public:
     LostVolume(VolumeSet& set, const std::string& name) : set_(set), name_(name) {}
-    // An error unless there is such a volume, and it is lost; or, for `may_give_up`, fails.
+    // Fails unless the volume exists and is lost. With `may_give_up` trouble of its backend is enough.
     Status find(bool may_give_up);
-    // It is lost from here on, if it is not.
+    // Makes the volume lost, if it is not yet.
     Status give_up();
-    // Observers drop what they know of its contents; `look_only`: they say whether they would.
+    // Observers drop their knowledge of its contents. `look_only`: they only report whether they would.
     Status drop_contents(bool give_up_dirty, bool look_only);
-    // What was set for the volume until now counts for `made`; later changes find the old one being reopened.
-    // A failure leaves all as it was.
+    // Gives `made` the settings of the volume. Later changes of settings are refused while it is reopened. A
+    // failure leaves all as it was.
     Status hand_over_to(Record& made);
 
     const RecordPtr& record() const { return record_; }
@@ -57,7 +57,7 @@ Status VolumeSet::LostVolume::find(bool may_give_up) {
 Status VolumeSet::LostVolume::give_up() {
     if (volume_->lost()) return Status::ok();
     if (!volume_->backend().give_up()) return not_lost();
-    // What its storage had may not be known: it keeps its size.
+    // The size of its storage may not be known, so the volume keeps its size.
     set_.storage_lost(name_, volume_.get(), 0);
     return Status::ok();
 }
@@ -87,7 +87,7 @@ Status VolumeSet::LostVolume::drop_contents(bool give_up_dirty, bool look_only) 
     });
 }
 
-// What a start would make of the volume, on a backend that is open.
+// Makes the volume as a start would, on a backend that is open.
 Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Volume& volume,
                                                    std::unique_ptr<io::Backend> backend) {
     auto record = std::make_shared<Record>();
@@ -97,7 +97,7 @@ Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Vol
     }
     record->options.create = false;
     record->options.block_size = volume.block_size();
-    // One that was all of its storage still is.
+    // A volume that covered all of its storage still does.
     record->options.size = volume.lost_all() ? 0 : volume.size();
     record->grow = false;
     record->identity = lost.identity;
@@ -128,12 +128,12 @@ Status VolumeSet::LostVolume::hand_over_to(Record& made) {
 
 Status VolumeSet::LostVolume::save_for(const Record& made) {
     Known before;
-    // Others may have resized it: the next start must not give it back the size of its configuration.
+    // Others may have resized the storage: the next start must not restore the size of the configuration.
     const bool there = set_.remember(*volume_, [&](Known& known) {
         before = known;
         const uint64_t bytes = made.volume->size(), configured = record_->options.size;
         if (known.resized != 0 || (configured != 0 && configured != bytes)) known.resized = bytes;
-        // A shrink that was not over concerned what others have written since.
+        // An incomplete shrink ends: the data that it was to cut has been written by others since.
         known.end_shrink();
     });
     if (!there) return removed_meanwhile();
@@ -144,8 +144,8 @@ Status VolumeSet::LostVolume::save_for(const Record& made) {
     return saved.within(fmt::format("volume {} is not reopened", name_));
 }
 
-// As a start does. What engines hold of it is not dropped: it is theirs to refuse a volume that it does not
-// fit.
+// Opens the volume as a start does. Data in cache engines is not dropped: the cache refuses a volume that its
+// data does not fit (Observer::may_open()).
 Status VolumeSet::open_again(const std::string& name, bool steal) {
     VolumeOptions options;
     {
@@ -189,9 +189,9 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
                        name);
     const Turn turn(lost);
     if (how.steal) WSS_TRY(volume->backend().may_steal().within("volume " + name));
-    // What follows drops contents, which only a lost volume may.
+    // The next step drops contents, which only a lost volume may do.
     if (how.steal) WSS_TRY(former.give_up());
-    // … nor is a live owner shut out before.
+    // With `steal` contents are dropped now, before a live owner is shut out.
     WSS_TRY(former.drop_contents(how.give_up_dirty, !how.steal));
     auto backend = options_.open(volume->backend_name(), {.size = volume->size(),
                                                           .read_only = lost->options.read_only,
@@ -202,7 +202,7 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     auto made = make_again(*lost, *volume, std::move(*backend));
     if (!made) return made.status();
     const std::shared_ptr<Volume> again = (*made)->volume;
-    // Nothing of that can refuse any more.
+    // The checks above ensure that observers do not refuse any more.
     WSS_TRY(former.give_up());
     if (!how.steal) WSS_TRY(former.drop_contents(how.give_up_dirty, false));
     WSS_TRY(former.hand_over_to(**made));
@@ -214,8 +214,8 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     }
     const io::Backend& now = again->backend();
     if (!now.lost()) {
-        // Notices of its size that came before it replaced the old one found nobody. One that was given up
-        // does not become smaller for storage that may be the wrong one.
+        // Size notices that came before the new volume replaced the old one had no effect. A volume that was
+        // given up does not shrink to storage that may be the wrong one.
         if (was_lost)
             follow_backend(name, again.get(), volume->lost_all() ? again->size() : 0, now.limits().size);
         return Status::ok();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Volumes become larger and smaller.
+// VolumeSet: changes of the size of volumes.
 //
-//   larger   the backend grows, the state file says so, then everybody sees the new size
-//   smaller  the state file says what is about to happen; nobody goes beyond the new end any more; observers
-//            let go of what lies there; the backend is cut. After a start in between the operator repeats it.
+//   larger   the backend grows, the state file records the new size, then reactors and initiators see it
+//   smaller  the state file records the shrink; commands beyond the new end are refused; observers release
+//            the data there; the backend is cut. After a restart in between the operator repeats the change.
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -16,19 +16,19 @@
 
 namespace wss::volume {
 
-// At storage that has not answered.
+// Interval of retries while storage does not answer.
 constexpr auto kLookAgain = std::chrono::milliseconds(100);
 
-// One change of a volume's size. The next one can begin when the last reference to this one is gone, however
-// it ended.
+// One change of a volume's size. The next one can begin when the last reference to `turn` is gone, however
+// this one ended.
 struct VolumeSet::Resize {
     std::string name;
     std::shared_ptr<Volume> volume;
     std::shared_ptr<Turn> turn;
-    uint64_t bytes = 0;      // wanted
-    uint64_t shrink_to = 0;  // first, if not 0: a shrink that is not over is finished before the volume grows
+    uint64_t bytes = 0;      // requested
+    uint64_t shrink_to = 0;  // first, if not 0: an incomplete shrink is completed before the volume grows
     uint64_t cut_from = 0;   // see Known
-    bool follows = false;    // its storage has that size, and is not changed
+    bool follows = false;    // its storage has that size already, and is not changed
     bool shrunk = false;     // storage has shrunk to `shrink_to`
     bool grows() const { return bytes > shrink_to; }
     void note_part() const;
@@ -40,8 +40,8 @@ struct VolumeSet::Resize {
     Status check_wanted(const VolumeSet& set) const;
 };
 
-// The operator has made the volume a part of its storage, or all of it. A part that shrinks to what others
-// have left of its storage is a part.
+// Records whether this change makes the volume a part of its storage, or all of it. A part that shrinks to
+// the size that others left of its storage stays a part.
 void VolumeSet::Resize::note_part() const {
     if (follows) return;
     const bool cuts_nothing = shrink_to != 0 && !grows() && cut_from == 0;
@@ -74,14 +74,14 @@ Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint6
                   .bytes = bytes,
                   .follows = follows};
     if (bytes < size || shrinking) change.shrink_to = std::min(bytes, size);
-    // A shrink that was not over is, without a cut, when others have given the storage another size since:
-    // what they make of it would be cut.
+    // An incomplete shrink ends without a cut if others have given the storage another size since, because
+    // the cut would destroy their data.
     if (follows) return change;
-    // While a shrink is not over the backend may be as long as it was, whatever it reports now.
+    // During a shrink the backend may still have its former size, whatever it reports now.
     const uint64_t pending = shrinking ? known->second.cut_from : 0;
     if (pending != 0 && (backend_size == size || backend_size == pending))
         change.cut_from = pending;
-    else if (change.shrink_to != 0 && backend_size == size)  // a larger file's end was never ours to cut
+    else if (change.shrink_to != 0 && backend_size == size)  // the rest of a larger file is not the volume's
         change.cut_from = size;
     if (change.cut_from != 0 && change.grows())
         return failure(Code::kRefused,
@@ -92,7 +92,7 @@ Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint6
 }
 
 Status VolumeSet::begin_shrink(const Resize& change) {
-    // Before anything is recorded or dropped.
+    // Checked before anything is recorded or dropped.
     io::Backend& backend = change.volume->backend();
     if (change.cut_from != 0) WSS_TRY(backend.may_resize().within("volume " + change.name));
     std::lock_guard changing(change_m_);
@@ -106,8 +106,7 @@ Status VolumeSet::begin_shrink(const Resize& change) {
     });
     if (!there) return removed_meanwhile();
     Status saved = save();
-    // Storage that others made smaller is so whatever the file says: nothing beyond its end may be answered,
-    // or acknowledged, any more.
+    // Storage that others cut is smaller whatever the file holds: commands beyond its end must fail now.
     if (saved || change.follows) return Status::ok();
     remember(*change.volume, [&](Known& known) { known = before; });
     save_again();
@@ -120,7 +119,7 @@ void VolumeSet::drop_beyond(const Resize& change, Done done) {
     volume->generation_.fetch_add(1, std::memory_order_relaxed);
     if (tables_.empty()) return done(Status::ok());
     auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
-    // Whoever hears the answer may begin the next change: no reference to the turn is left here by then.
+    // The receiver of the answer may begin the next change, so this releases the turn first.
     auto answer = [gathering](std::shared_ptr<Turn>& turn, Status status) {
         turn.reset();
         gathering->arrive(std::move(status));
@@ -130,14 +129,14 @@ void VolumeSet::drop_beyond(const Resize& change, Done done) {
             OpenVolume* open = tables_[i]->find(volume->lun());
             if (open == nullptr || &open->volume() != volume.get()) return answer(turn, removed_meanwhile());
             tables_[i]->tell(Change::kResized, *open);
-            // The turn is over when the answers are, whatever they are.
+            // The turn ends with the last answer, whether that is a failure or not.
             tables_[i]->shrink(*open, bytes, [answer, turn = std::move(turn)](Status status) mutable {
                 answer(turn, std::move(status));
             });
         });
 }
 
-// What others made shorter meanwhile is not made longer.
+// Cuts the storage and ends the record of the shrink. Storage that others made shorter is left alone.
 Status VolumeSet::end_shrink(const Resize& change) {
     io::Backend& backend = change.volume->backend();
     if (change.cut_from != 0 && backend.limits().size >= change.shrink_to) {
@@ -182,9 +181,9 @@ Status VolumeSet::grow(const Resize& change) {
     if (!there) return removed_meanwhile();
     if (Status saved = save(); !saved) {
         remember(volume, [&](Known& known) { known.resized = before; });
-        // One that follows is repeated, and Following logs why.
+        // A change that follows storage is repeated, and Following logs the reason.
         if (Status again = save(); !again && !change.follows) log::error("{}", again.to_string());
-        changing.unlock();  // storage may be silent
+        changing.unlock();  // storage may not answer
         if (Status back = longer ? backend.resize(backend_size) : Status::ok(); !back)
             log::warning("volume {}: {}", change.name, back.to_string());
         return saved.within("it is not changed");
@@ -207,13 +206,13 @@ void VolumeSet::resize_async(const std::string& name, uint64_t bytes, Done done)
     };
     if (begun->shrink_to == 0) return grow_it(Status::ok());
     if (Status saved = begin_shrink(*begun); !saved) return done(saved);
-    // Of a set that is gone none succeeds.
+    // After the set's destruction `dropped` is a failure, and the set is not used.
     drop_beyond(*begun, [this, change = *begun, grow_it](const Status& dropped) {
         grow_it(dropped ? end_shrink(change) : dropped);
     });
 }
 
-// As above, but for the backend and the state file, which are changed on the caller's thread.
+// Like resize_async(), but changes the backend and the state file on the caller's thread.
 Status VolumeSet::resize(const std::string& name, uint64_t bytes) {
     auto change = begin_resize(name, bytes, false);
     return change ? change->carry_out(*this) : change.status();
@@ -236,7 +235,8 @@ Status VolumeSet::Resize::carry_out(VolumeSet& set) {
     return tell(set);
 }
 
-// Nobody has anything beyond the new end any more. It goes on where it has failed.
+// Called when observers have released the data beyond the new end. After a failure it can be repeated, and
+// continues at the step that failed.
 Status VolumeSet::Resize::resize_storage(VolumeSet& set) {
     const std::string what = "volume " + name;
     if (shrink_to != 0 && !shrunk) WSS_TRY(set.end_shrink(*this).within(what));
@@ -244,7 +244,7 @@ Status VolumeSet::Resize::resize_storage(VolumeSet& set) {
     return grows() ? set.grow(*this).within(what) : Status::ok();
 }
 
-// Of a shrink they know already.
+// Notifies the reactors of a larger size. drop_beyond() has notified them of a smaller one.
 Status VolumeSet::Resize::tell(VolumeSet& set) const {
     if (!grows()) return Status::ok();
     const auto told = Begun::begin(
@@ -252,7 +252,7 @@ Status VolumeSet::Resize::tell(VolumeSet& set) const {
     return set.end_of(*told, "resizing volume " + name);
 }
 
-// Storage of a volume that is gone, or another owner's, is not ours to resize.
+// Fails if the volume was removed or its storage was lost. That storage must not be resized.
 Status VolumeSet::Resize::check_wanted(const VolumeSet& set) const {
     auto live = set.hold_live(name);
     if (!live || *live != volume) return removed_meanwhile();
@@ -260,7 +260,7 @@ Status VolumeSet::Resize::check_wanted(const VolumeSet& set) const {
     return Status::ok();
 }
 
-// Until storage has answered.
+// Repeats the change until storage has answered.
 Status VolumeSet::Resize::carry_on(VolumeSet& set, const std::stop_token& stop) {
     std::mutex m;
     std::condition_variable_any stopped;
@@ -268,7 +268,8 @@ Status VolumeSet::Resize::carry_on(VolumeSet& set, const std::stop_token& stop) 
         WSS_TRY(check_wanted(set));
         Status resized = resize_storage(set);
         if (resized) return tell(set);
-        // Busy: with what was begun. Of one that follows others its storage gives notice again.
+        // kBusy: storage still executes the former attempt. A change that follows storage ends here, because
+        // storage repeats its notice.
         if (follows || (resized.code() != Code::kTimedOut && resized.code() != Code::kBusy)) return resized;
         std::unique_lock lock(m);
         stopped.wait_for(lock, stop, kLookAgain, [] { return false; });
@@ -276,9 +277,9 @@ Status VolumeSet::Resize::carry_on(VolumeSet& set, const std::stop_token& stop) 
     }
 }
 
-// Observers keep what lies beyond the new end for longer than the caller waits (`dropped`), or storage takes
-// longer: it may not be left at that. Who finds a shrink recorded that is over takes a size that others give
-// the storage later for the former one.
+// Completes a resize in the background when observers hold data beyond the new end (`dropped`), or storage
+// does not answer, for longer than the caller waits. A shrink must not stay recorded after it is complete: a
+// size that others give the storage later would be taken for the size before the shrink.
 Status VolumeSet::Resize::end_later(VolumeSet& set, const std::shared_ptr<Begun>& dropped,
                                     Status late) const {
     const std::string what = "resizing volume " + name;
@@ -303,9 +304,9 @@ Status VolumeSet::Resize::end_later(VolumeSet& set, const std::shared_ptr<Begun>
         late.text(), begun.to_string(), name, bytes);
 }
 
-// The target ended in the middle of a shrink. Its storage may have been cut since, and others may use what
-// they have added to it: so no start cuts it. It is remembered for a shrink that the operator repeats, as
-// long as its size may be the one of before.
+// The target ended during a shrink. Its storage may have been cut since, and others may use space that they
+// have added, so a start never cuts it. The cut stays recorded for a shrink that the operator repeats, as
+// long as the storage has its former size and had no other owner.
 void VolumeSet::Record::check_cut(const io::Backend& backend) {
     if (cut_from == 0) return;
     if (!io::is_same_ownership(cut_ownership, backend.ownership()))
@@ -326,9 +327,9 @@ std::shared_ptr<const AccessList> nobody() {
     return std::make_shared<const AccessList>(*AccessList::parse({"*=none"}));
 }
 
-// Somebody else took its storage: nobody may use the volume, so that cache engines answer nothing old either.
-// What the operator allows meanwhile counts when it is reopened.
-// Of one that is not found, because it is to replace another one first, serve() looks.
+// Another owner took the storage. No initiator may use the volume, so that cache engines return no stale data
+// either. Access that the operator sets meanwhile counts after a reopening. A volume that is not found,
+// because it has yet to replace another one, is checked by serve().
 bool VolumeSet::storage_lost(const std::string& name, const Volume* volume, uint64_t bytes) {
     std::shared_ptr<Volume> live;
     {
@@ -340,7 +341,7 @@ bool VolumeSet::storage_lost(const std::string& name, const Volume* volume, uint
     }
     log::error("volume {}: its storage is lost, or another owner's; it refuses everybody from now on", name);
     if (live != nullptr) {
-        // What others write from now on is not ours to cut; engines drop what they hold beyond the end.
+        // The storage must not be cut any more: others write it. Engines drop their data beyond the end.
         std::lock_guard changing(change_m_);
         remember(*live, [](Known& known) { known.forget_cut(); });
         save_again();
@@ -350,8 +351,8 @@ bool VolumeSet::storage_lost(const std::string& name, const Volume* volume, uint
     return true;
 }
 
-// Whether a volume follows the size of its storage. It is tried again each second: what changes is logged,
-// what is so is shown.
+// Records whether a volume follows the size of its storage. This is tried again each second, so only a change
+// of the result is logged; `trouble` of the volume shows the current one.
 struct VolumeSet::Following {
     VolumeSet& set;
     const std::string& name;
@@ -380,9 +381,9 @@ struct VolumeSet::Following {
     }
 };
 
-// Somebody else resized its storage, or its size is known at last (`before` is 0). A volume that is all of it
-// follows; one that was made a part shrinks, and becomes no larger than it was. One that is being created, or
-// is to replace another one, follows when it is there.
+// The storage was resized elsewhere, or its size has become known (`before` is 0). A volume that covers all
+// of it follows. A part shrinks with it, and becomes no larger than it was. A volume that is being created,
+// or has yet to replace another one, follows when it is live.
 bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, uint64_t before,
                                uint64_t after) {
     auto live = hold_live(name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control plane's side of volumes. A change walks over the reactors by posted tasks; a Gathering counts
-// their answers.
+// VolumeSet: names and identities, opening, closing and settings of volumes. A change is posted to each
+// reactor as a task; a Gathering counts the answers.
 #include "target/volume/volume_set.h"
 
 #include <xxhash.h>
@@ -15,7 +15,7 @@
 
 namespace wss::volume {
 
-// Storage may need threads, and whoever makes one throws when there is none left.
+// Storage may create threads, which throws when the system has none left.
 static VolumeSet::Options with_caught_open(VolumeSet::Options options) {
     options.open = [open = std::move(options.open)](
                        const std::string& backend,
@@ -45,8 +45,7 @@ VolumeSet::~VolumeSet() {
     notices_->end();
     bury();
     for (auto& [name, record] : records_) {
-        // Its queues may still belong to the kernel: memory that leaks hurts less than memory that is written
-        // to after it was freed.
+        // The kernel may still use its queues. A leak does less harm than writes to freed memory.
         log::error("volume {}: still in use at shutdown, not closed", name);
         for (auto& open : record->opens) (void)open.release();
         if (record->volume) record->volume->backend().watch_size({});
@@ -76,7 +75,7 @@ Result<Identity> VolumeSet::choose_identity(const VolumeOptions& options) {
     for (uint32_t lun : former_luns_) avoided[lun] = true;
     auto free = std::find(avoided.begin(), avoided.end(), false);
     if (free == avoided.end()) {
-        // The one that was given up first is the one that is asked for last.
+        // Take the LUN that was freed first. Commands for it are the least likely to be still on their way.
         auto former =
             std::find_if(former_luns_.begin(), former_luns_.end(), [&](uint32_t lun) { return !taken[lun]; });
         if (former == former_luns_.end())
@@ -124,8 +123,8 @@ Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options, bo
     if (auto known = known_.find(options.name); known != known_.end()) {
         if (known->second.resized != 0) {
             record->options.size = known->second.resized;
-            record->grow = false;  // it was that long
-            // It may be all that others left of a storage that it was made a part of.
+            record->grow = false;  // its storage had that size
+            // Others may have cut its storage. Its part stays the configured one.
             if (options.declared && options.size > known->second.resized) record->part = options.size;
         }
         if (!known->second.unmade) record->options.create = false;
@@ -178,7 +177,7 @@ void VolumeSet::forget(const RecordPtr& record, bool identity_too) {
         if (identity_too && !record->options.declared) {
             former_luns_.push_back(record->identity.lun);
             known_.erase(name);
-            // Under the lock of the list, so that whoever sees the volume gone finds its record gone as well.
+            // Under the lock of the list: a caller that sees the volume gone must see this record gone too.
             std::erase_if(deleting_,
                           [&](const StoredVolume& stored) { return stored.identity == record->identity; });
         }
@@ -187,20 +186,20 @@ void VolumeSet::forget(const RecordPtr& record, bool identity_too) {
         records_.erase(name);
         if (records_.empty()) over.swap(all_closed_);
     }
-    // The set may be gone as soon as the last of these is called.
+    // The set may be destroyed as soon as the last of these is called.
     for (const Done& done : over) done(Status::ok());
 }
 
 void VolumeSet::bury() {
-    // Who returns from here finds the storage closed, also if another thread has begun to close it: it may be
-    // opened anew next.
+    // The storage is closed when this returns, also if another thread began to close it: the caller may open
+    // it again next.
     std::lock_guard burying(bury_m_);
     std::vector<std::shared_ptr<Volume>> graves;
     {
         std::lock_guard lock(m_);
         graves.swap(graves_);
     }
-    // Together: the end of each may wait for storage that does not answer. Of those that nobody else holds.
+    // Together, because each may wait for storage that does not answer. Not those with other users.
     for (const auto& volume : graves)
         if (volume.use_count() == 1) volume->backend().begin_close();
 }
@@ -215,7 +214,7 @@ void VolumeSet::open_on_reactors(const RecordPtr& record, Done done) {
     std::shared_ptr<RateLimiter> limiter;
     {
         std::lock_guard lock(m_);
-        // What was set while it was being reopened counts.
+        // Limits that were set while it was being reopened count.
         auto known = known_.find(record->options.name);
         if (known != known_.end() && known->second.limits) record->options.limits = *known->second.limits;
         limiter = limiter_of(record->options.limits);
@@ -254,10 +253,10 @@ void VolumeSet::tell_reactors(const std::shared_ptr<Volume>& volume, const News&
     auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
     for (size_t i = 0; i < tables_.size(); ++i)
         reactors_[i]->post([this, volume, gathering, news, i] {
-            // It may have been closed meanwhile: then nobody is interested.
+            // If the volume was closed meanwhile there is nothing to change.
             OpenVolume* open = tables_[i]->find(volume->lun());
             const bool there = open != nullptr && &open->volume() == volume.get();
-            // A volume that was lost while this was on its way stays closed.
+            // A volume that was lost after this was posted grants no access.
             if (there && news.access != nullptr)
                 open->former_access_ = std::exchange(open->access_, volume->lost() ? nobody() : news.access);
             if (there && news.change == Change::kLimits) open->limiter_ = news.limiter;
@@ -290,10 +289,10 @@ static Status fit_size(VolumeOptions& options, const io::Limits& limits) {
 
 Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backend) {
     VolumeOptions options = record.options;
-    // What was in memory is gone with the process that had it: whoever used it must not take this for it.
+    // The data of a RAM volume ended with its process. A new WWID keeps it from being taken for the old one.
     if (!backend->memory().empty()) record.identity.wwid = (Random::entropy() & kWwidMask) | 1;
     record.check_cut(*backend);
-    // Before its size counts, so that no change of it is missed.
+    // Watch the size before it is read, so that no change is missed.
     auto made = std::make_shared<std::atomic<const Volume*>>(nullptr);
     auto follow = [this, name = options.name, made](uint64_t before, uint64_t after) {
         const Volume* volume = made->load();
@@ -336,8 +335,8 @@ void VolumeSet::open_async(const VolumeOptions& options, const Opening& how, Don
         if (options_.of_one_volume && options_.of_one_volume(options.backend)) {
             std::lock_guard lock(m_);
             for (const auto& [name, one] : records_) WSS_TRY(not_alone(options, one->options));
-            // One that is not open has its storage as well, for what is kept for it; at a start the first has
-            // it.
+            // An unopened volume still owns its storage, because of the data that is kept for it. At a start
+            // the first volume gets the storage.
             for (const Unopened::One& one : unopened_.all())
                 if (!how.again && !options.declared) WSS_TRY(not_alone(options, one.stored.options));
         }
@@ -361,7 +360,7 @@ void VolumeSet::open_async(const VolumeOptions& options, const Opening& how, Don
     done(made);
 }
 
-// Its volume is made; it is forgotten when it cannot be served.
+// Opens and publishes the volume of `record` on all reactors. Forgets the record if that fails.
 void VolumeSet::serve(const RecordPtr& record, Done done) {
     auto close = [this, record, done](const Status& why) {
         close_on_reactors(record, [this, record, done, why](Status) {
@@ -378,8 +377,8 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
         unopened_.erase(record->options.name);
         record->state = Record::State::kLive;
         record->reopening = false;
-        // A loss is reported once: before this volume replaced another one nobody found it, nor followed a
-        // size that came before.
+        // A loss is reported once; a report from before this volume was live found no record. Nor were sizes
+        // followed until now.
         if (record->volume->backend().lost()) {
             record->volume->lose(record->storage_bytes);
             record->cut_from = 0;
@@ -413,7 +412,7 @@ void VolumeSet::close_all_async(Done done) {
             record->state = Record::State::kRemoving;
             live.push_back(record);
         }
-        // Others are being made, reopened or removed, which ends with their being closed.
+        // The others are being made, reopened or removed. These changes end by closing them.
         if (!records_.empty()) all_closed_.push_back(std::exchange(done, nullptr));
     }
     if (done) return done(Status::ok());
@@ -423,7 +422,7 @@ void VolumeSet::close_all_async(Done done) {
 
 // --- read-only and access ---
 
-// Removal may overtake whoever changes a volume; it lives as long as he holds it.
+// The caller keeps the volume alive, because it may be removed during the change.
 Result<std::shared_ptr<Volume>> VolumeSet::hold_live(const std::string& name) const {
     std::lock_guard lock(m_);
     auto found = find_live(name);
@@ -505,12 +504,12 @@ bool VolumeSet::Begun::wait(const std::stop_token& stop) {
     return changed.wait(lock, stop, [this] { return done; });
 }
 
-// Of changes by which volumes go, or come: others do not wait for storage that is being closed.
+// For changes that open or close volumes. Other changes do not wait for storage that is being closed.
 Status VolumeSet::wait_for(const std::string& what, const std::function<void(Done)>& start) {
     const auto begun = Begun::begin(start);
     Status status = end_of(*begun, what);
-    // What continues in the background leaves something to bury as well. Without a thread the next command
-    // does it.
+    // A change that continues in the background also leaves volumes to retire. If there is no thread for
+    // that, the next command retires them.
     if (begun->wait_for({}))
         bury();
     else
@@ -548,7 +547,7 @@ Status VolumeSet::create(const VolumeOptions& options) {
         std::lock_guard changing(change_m_);
         saved = save();
         if (ends_) return ends().within(fmt::format("volume {} is not created", options.name));
-        // Removing it would end what is known of it elsewhere, such as acknowledged writes in cache engines.
+        // Keep it if the file has it: a removal would also end acknowledged writes in cache engines.
         stays = !saved && is_in_file(options.name);
     }
     if (saved) return saved;
@@ -557,7 +556,7 @@ Status VolumeSet::create(const VolumeOptions& options) {
                      saved.to_string(), options.name);
         return Status::ok();
     }
-    // The next start would not know it.
+    // Remove it, because the next start would not find it in the file.
     Status removed = wait_for("removing volume " + options.name,
                               [&](Done done) { remove_async(options.name, std::move(done)); });
     if (!removed) log::error("{}", removed.to_string());
@@ -567,27 +566,27 @@ Status VolumeSet::create(const VolumeOptions& options) {
 }
 
 Status VolumeSet::close_all() {
-    // A shrink that is not over by now stays recorded.
+    // A shrink that is incomplete by now stays recorded.
     late_ends_.stop();
     {
-        // The file may hold what was taken back, or a deletion that outlasted its caller.
+        // The file may hold a change that was taken back, or a deletion that outlasted its caller.
         std::lock_guard changing(change_m_);
         save_again();
-        // Before another deletion begins: while it is being recorded nobody could close its volume.
+        // Before another deletion begins: its volume could not be closed while that is being recorded.
         std::lock_guard lock(m_);
         ends_ = true;
     }
     correct_later_.end();
     const auto begun = Begun::begin([&](Done done) { close_all_async(std::move(done)); });
     const bool in_time = begun->wait_for(options_.wait);
-    // Each holds its volume, which would not be buried.
+    // Each notice holds its volume, which then could not be retired.
     notices_->end();
     bury();
     if (in_time) {
         std::lock_guard lock(begun->m);
         return begun->status;
     }
-    // Nothing goes on: the program ends.
+    // Nothing continues in the background, because the program ends.
     std::string names;
     std::lock_guard lock(m_);
     for (const auto& [name, record] : records_) names += (names.empty() ? "" : ", ") + name;

@@ -4,17 +4,17 @@
 // Creates, resizes and removes volumes while I/O goes on, keeps each reactor's VolumeTable up to date by
 // tasks posted to it, and remembers identities (LUN, WWID) and run-time volumes in a state file.
 //
-// Each change has two forms. The *_async form returns at once and calls `done` exactly once, on the thread of
-// some reactor, or before it returns when it fails early or there is no reactor; it never blocks on a
-// reactor, so the single-threaded simulation can use it (call, then step). The plain form waits for it,
-// bounded by Options::wait; never call it on a reactor's thread. The state file is written before anything is
-// destroyed, so a state disk that is full refuses the change and leaves everything as it was.
+// Each change has two forms. The *_async form returns at once and calls `done` exactly once: on the thread of
+// some reactor, or before it returns when it fails early or there is no reactor. It never blocks on a
+// reactor, so the single-threaded simulation can use it (call, then step). The plain form waits for the
+// change, at most Options::wait; never call it on a reactor's thread. The state file is written before
+// anything is destroyed, so a full state disk refuses the change and leaves everything as it was.
 //
-// Thread-safety: all methods may be called from any thread. Opening and resizing of files happens on the
-// caller's thread.
-// Lifetime: the reactors outlive the set. Stop it by close_all() while the reactors still turn, then stop the
-// reactors, then destroy it. Volumes whose I/O does not end are leaked with a log line rather than freed
-// under the device's feet.
+// Thread-safety: all methods may be called from any thread. Files are opened and resized on the caller's
+// thread.
+// Lifetime: the reactors outlive the set. Stop it by close_all() while the reactors still run, then stop the
+// reactors, then destroy it. Volumes whose I/O does not end are leaked and logged, not freed, because devices
+// may still access their memory.
 #pragma once
 
 #include <atomic>
@@ -45,7 +45,7 @@ struct VolumeInfo {
     uint64_t size = 0;
     uint32_t block_size = 0;
     bool read_only = false, declared = false, removing = false;
-    bool closed = false;  // it could not be opened, for the reason that `trouble` has
+    bool closed = false;  // it could not be opened; `trouble` has the reason
     std::vector<std::string> access;
     RateLimits limits;
     std::string trouble;  // of its storage; empty: none
@@ -53,13 +53,13 @@ struct VolumeInfo {
 };
 
 struct RemoveOptions {
-    bool give_up_dirty = false;  // acknowledged data that is not in storage is lost
+    bool give_up_dirty = false;  // lose acknowledged data that is not in storage
 };
 
 class VolumeSet {
   public:
     using Done = std::function<void(Status)>;
-    // Writes that are under way, and that a change waits for.
+    // The number of outstanding writes that a change waits for.
     using WritesLeft = std::shared_ptr<std::atomic<uint64_t>>;
     using Open = std::function<Result<std::unique_ptr<io::Backend>>(const std::string& specification,
                                                                     const io::OpenOptions& options)>;
@@ -67,23 +67,24 @@ class VolumeSet {
     using Extend = std::function<Result<std::unique_ptr<Extension>>(const Volume& volume)>;
 
     struct Options {
-        StateLock::Shared state;  // nullptr: nothing is remembered
-        // Mixed into the WWIDs of volumes that no state file remembers, so that they are the same after a
-        // restart and differ between hosts (for instance the machine id).
+        StateLock::Shared state;  // nullptr: nothing is stored
+        // Mixed into the WWIDs when there is no state file, so that they are the same after a restart and
+        // differ between hosts (for instance the machine id).
         std::string identity_salt;
         Open open = io::open_backend;
-        // Whether storage, by its specification, is of one volume only and does not look after that itself.
-        // May be empty: none is.
+        // True if the storage of a specification may serve one volume only and does not enforce that itself.
+        // May be empty: no storage is like that.
         std::function<bool(const std::string& specification)> of_one_volume;
         Extend extend;  // may be empty
         Write write = write_state_file;
-        // A volume that is not open was deleted: nothing of it may be kept. On the caller's thread;
-        // `recorded` follows on any thread when that is on stable storage. May be empty.
+        // Called when a volume that is not open was deleted: nothing of it may be kept. Runs on the caller's
+        // thread; `recorded` is called on any thread when the deletion is on stable storage. May be empty.
         std::function<void(uint64_t wwid, std::function<void()> recorded)> deleted;
-        // Before anything of a volume is deleted by a command; on the caller's thread. May be empty.
+        // Called before a command deletes anything of a volume, on the caller's thread. May be empty.
         std::function<void(Deletion deletion)> before_deletion;
         Nanoseconds wait = from_s(30);
-        // Adds each table to its reactor at once. Else the owner does, where he wants it among the sources.
+        // Adds each table to its reactor at once. Otherwise the owner adds it, at its place among the
+        // sources.
         bool attach = true;
     };
 
@@ -92,38 +93,40 @@ class VolumeSet {
     VolumeSet(const VolumeSet&) = delete;
     VolumeSet& operator=(const VolumeSet&) = delete;
 
-    // Reads the state file and opens the run-time volumes it names. A damaged file is an error and is left
-    // alone; a volume that cannot be opened is logged, listed and kept in the file, and reopen() tries again.
-    // An error also if one of `declared`, which are to be created, cannot be opened (try_volumes()): nothing
-    // is open then. Call once, before create(); the reactors must turn.
+    // Reads the state file and opens its run-time volumes. A damaged file is an error and is not changed. A
+    // volume that cannot be opened is logged, listed and kept in the file, and reopen() tries again. Also
+    // fails, with nothing open, if one of `declared`, which the caller creates next, cannot be opened
+    // (try_volumes()). Call once, before create(); the reactors must run.
     Status restore(const std::vector<VolumeOptions>& declared = {});
 
-    // Gives each of these volumes the LUN that it had, else a new one, in this order and before any is
-    // opened: one that cannot be opened leaves its LUN to no other. After restore().
+    // Gives each of these volumes its former LUN, or else a new one, in this order. Call after restore() and
+    // before any of them is opened, so that the LUN of one that cannot be opened goes to no other.
     Status declare(const std::vector<VolumeOptions>& volumes);
 
     VolumeTable& table(size_t reactor_index) { return *tables_[reactor_index]; }
     size_t tables() const { return tables_.size(); }
 
     Status create(const VolumeOptions& options);
-    // The backing file stays, and has all acknowledged data, or the volume is not removed.
+    // The backing file stays. Unless `how` gives it up, all acknowledged data is in the file, or the volume
+    // is not removed.
     Status remove(const std::string& name, const RemoveOptions& how = {});
     Status resize(const std::string& name, uint64_t bytes);
-    // Opens the storage of a volume that others took anew. Its name, identity, size (unless it is all of its
-    // storage), access and what is set for it stay; what is known of its contents is dropped, because others
-    // have written them. Refuses when its storage has another owner, or when acknowledged data is not in
+    // Opens a volume again after another owner had its storage. It keeps its name, identity, size (unless it
+    // covered all of its storage), access and settings. Knowledge of its contents is dropped, because others
+    // have written them. Refuses when the storage has another owner, or when acknowledged data is not in
     // storage. Also opens a volume that could not be opened before, as a start would.
     struct ReopenOptions {
         bool steal = false;          // shut out the present owner
-        bool give_up_dirty = false;  // … and that data is lost
+        bool give_up_dirty = false;  // lose acknowledged data that is not in storage
     };
     Status reopen(const std::string& name, const ReopenOptions& how);
-    // Both return when no write that they forbid can take effect any more. When storage does not let go of
-    // such writes within Options::wait, the change stays, and the failure says how many are under way.
+    // Both return when no write that they forbid can take effect any more. If storage does not complete such
+    // writes within Options::wait, the change stays, and the error has the number of outstanding writes.
     Status set_read_only(const std::string& name, bool read_only);
     // Replaces the list.
     Status set_access(const std::string& name, const std::vector<std::string>& words);
-    // What is nullopt stays. Commands that wait for the former limits wait for the new ones, or begin.
+    // A limit of nullopt stays as it is. Commands that wait under the former limits wait under the new ones,
+    // or begin.
     struct LimitsChange {
         std::optional<uint64_t> iops, bandwidth;
     };
@@ -137,8 +140,8 @@ class VolumeSet {
                           WritesLeft left = nullptr);
     void set_limits_async(const std::string& name, const RateLimits& limits, Done done);
 
-    // Removes every volume from every reactor without forgetting it, for shutdown: also one that is being
-    // made, reopened or removed. From then on none is made.
+    // For shutdown: closes every volume on every reactor without forgetting it, including volumes that are
+    // being made, reopened or removed. No volume is made from then on.
     void close_all_async(Done done);
     Status close_all();
 
@@ -149,19 +152,19 @@ class VolumeSet {
   private:
     struct Record;
     struct Gathering;
-    // What outlives a volume's being open.
+    // The state of a volume that also lasts while it is not open.
     struct Known {
         Identity identity;
-        // Changed by the operator at run time, which counts more than the configuration.
+        // Set by the operator at run time; overrides the configuration.
         uint64_t resized = 0;  // 0: never
         bool write_protected = false;
         std::optional<std::vector<std::string>> access;  // nullopt: never
         std::optional<RateLimits> limits;                // nullopt: never
-        // A shrink to `resized` has begun and is not known to be over. What lay beyond must not come back.
+        // A shrink to `resized` has begun and may be incomplete. Data beyond that must not come back.
         bool shrinking = false;
-        // … which cuts a backend of this size to that one, as would its repetition; 0: it is left as it is.
+        // The size of the backend that this shrink, or its repetition, cuts to `resized`; 0: no cut.
         uint64_t cut_from = 0;
-        std::string cut_ownership;  // … while nobody else has had it
+        std::string cut_ownership;  // the backend's ownership() then; no cut after another owner had it
         void forget_cut() {
             cut_from = 0;
             cut_ownership.clear();
@@ -170,8 +173,9 @@ class VolumeSet {
             shrinking = false;
             forget_cut();
         }
-        // It was never opened, or the operator deleted it. Storage of another one is never created: where
-        // that is gone, an empty one in its place would be taken for it by who knows its identity.
+        // It was never opened, or the operator deleted it: its storage may be created. Storage of other
+        // volumes is never created: if it is gone, initiators that know the identity would take an empty one
+        // for it.
         bool unmade = false;
     };
     struct Begun;
@@ -181,8 +185,8 @@ class VolumeSet {
     using RecordPtr = std::shared_ptr<Record>;
 
     struct Opening {
-        bool again = false;  // it is one of `unopened_`; a file that is too short is not made longer
-        bool steal = false;  // as ReopenOptions says
+        bool again = false;  // it is one of `unopened_`; a file that is too short is not extended
+        bool steal = false;  // see ReopenOptions
     };
     void open_async(const VolumeOptions& options, const Opening& how, Done done);
     Status open_again(const std::string& name, bool steal);
@@ -197,7 +201,7 @@ class VolumeSet {
     void forget(const RecordPtr& record, bool identity_too);
     void forget_unserved(const RecordPtr& record, const Status& why);
     void bury();
-    // False: it has to be repeated.
+    // False: storage must repeat the notice.
     bool follow_backend(const std::string& name, const Volume* volume, uint64_t before, uint64_t after);
     bool storage_lost(const std::string& name, const Volume* volume, uint64_t bytes);
     // volume_reopen.cc
@@ -231,46 +235,46 @@ class VolumeSet {
     Status wait_for(const std::string& what, const std::function<void(Done)>& start);
     std::vector<StoredVolume> to_store() const;  // change_m_ held
     Status save();                               // change_m_ held
-    void save_again();                           // … too
+    void save_again();                           // change_m_ held
 
     // Immutable.
     const Options options_;
     const std::vector<reactor::Reactor*> reactors_;
     std::vector<std::unique_ptr<VolumeTable>> tables_;
 
-    std::atomic<bool> ends_{false};  // all are being closed, for good; written under m_
+    std::atomic<bool> ends_{false};  // set by close_all(), for good; written under m_
 
-    // One change of what is remembered at a time, until it is saved or taken back: else another one's save
-    // would bring a refused change to the file. Nobody waits for reactors with it. Taken before m_.
+    // Held by one change of the stored state at a time, until that is saved or taken back. Otherwise another
+    // change's save could write a refused change to the file. Never held while waiting for reactors. Taken
+    // before m_.
     std::mutex change_m_;
     // Guarded by change_m_.
     bool restored_ = false;            // a file that was not read is not replaced
     std::vector<StoredVolume> saved_;  // what the file holds
-    bool saved_is_known_ = false;      // false: a save has failed, the file may hold what that was to bring
+    bool saved_is_known_ = false;      // false: a save failed, and the file may hold its contents
 
-    std::mutex bury_m_;  // one thread at a time closes what is in graves_; taken before m_
+    std::mutex bury_m_;  // one thread at a time closes the volumes of graves_; taken before m_
 
     mutable std::mutex m_;
     std::condition_variable setting_over_;  // of m_
-    // Guarded by m_.
-    // By volume: the change of a setting that is being made, and those that wait for it. None is empty.
+    // By volume: the setting change in progress, then those that wait for it. No queue is empty.
     std::map<std::string, std::deque<const SettingTurn*>> settings_;
-    std::vector<Done> all_closed_;  // called when there is no record any more
+    std::vector<Done> all_closed_;  // called when the last record is gone
     std::map<std::string, RecordPtr> records_;
     std::map<std::string, Known> known_;  // also declared volumes that are not open now
     Unopened unopened_;
-    std::vector<StoredVolume> deleting_;  // the file says so until they are gone
-    // Of volumes that this process has deleted, in that order: given again only when there are no others.
-    // Commands that an initiator sent before it heard of the deletion may come at any time, and must not find
-    // another volume. After a restart initiators log in, and look at what there is first.
+    std::vector<StoredVolume> deleting_;  // recorded in the file until they are gone
+    // LUNs of volumes that this process has deleted, oldest first. They are used again only when no others
+    // are free: commands that an initiator sent before it was notified of the deletion may arrive at any
+    // time, and must not reach another volume. After a restart initiators log in and scan the volumes first.
     std::deque<uint32_t> former_luns_;
-    // Volumes that every reactor let go of. Closing one may take long (unmapping memory), so that it is left
-    // to the control thread.
+    // Volumes that every reactor has released. The control thread closes them, because closing may take long
+    // (unmapping memory).
     std::vector<std::shared_ptr<Volume>> graves_;
 
-    LateEnds late_ends_;                      // stopped before anything else of the set goes
+    LateEnds late_ends_;                      // stopped before other members are destroyed
     const std::shared_ptr<Notices> notices_;  // ended then, too
-    // Ends before all else; begun with change_m_ held.
+    // The last member, so its thread ends first. begin() is called with change_m_ held.
     Repeater correct_later_{[this] {
         std::lock_guard changing(change_m_);
         return saved_is_known_ || save().is_ok();

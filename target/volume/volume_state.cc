@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What VolumeSet remembers over restarts, and how a change gets there before it is made.
+// VolumeSet: state that lasts over restarts, and changes that are saved before they are made.
 #include <algorithm>
 
 #include "lib/base/log.h"
@@ -17,7 +17,7 @@ Status VolumeSet::restore(const std::vector<VolumeOptions>& declared) {
         std::lock_guard lock(m_);
         restored_ = saved_is_known_ = true;
         saved_ = *stored;
-        // Until they are open, a save of anything leaves them as they are.
+        // Until they are open, each save leaves them unchanged.
         for (const StoredVolume& volume : *stored)
             if (!volume.deleted && !volume.options.declared) unopened_.add(volume, "it is not opened yet");
         for (const StoredVolume& volume : *stored) {
@@ -34,8 +34,8 @@ Status VolumeSet::restore(const std::vector<VolumeOptions>& declared) {
                 .unmade = volume.unmade};
         }
     }
-    // Those that were being deleted when the target ended. Without a cache their records stay in the file for
-    // a run that has one.
+    // Continue the deletions that were incomplete when the target ended. Without a cache their records stay
+    // in the file for a run that has one.
     for (const StoredVolume& volume : *stored) {
         if (!volume.deleted) continue;
         {
@@ -46,7 +46,7 @@ Status VolumeSet::restore(const std::vector<VolumeOptions>& declared) {
         options_.deleted(volume.identity.wwid, [this, wwid = volume.identity.wwid] { end_deletion(wwid); });
     }
     std::erase_if(*stored, [](const StoredVolume& volume) { return volume.deleted; });
-    // Each time in the same order: of two that want one storage the first has it.
+    // Always in the same order: of two volumes that claim the same storage the first gets it.
     std::sort(stored->begin(), stored->end(),
               [](const auto& a, const auto& b) { return a.identity.lun < b.identity.lun; });
     std::vector<VolumeOptions> of_run_time;
@@ -60,7 +60,7 @@ Status VolumeSet::restore(const std::vector<VolumeOptions>& declared) {
             log::error("{}; it stays in {} and is not served; wssctl volume reopen {} tries again",
                        opened.to_string(), options_.state->path(), name);
     }
-    // What is not to be cut any more.
+    // Save the cuts that opening has cancelled.
     const bool cut = std::any_of(stored->begin(), stored->end(),
                                  [](const StoredVolume& volume) { return volume.cut_from != 0; });
     std::lock_guard changing(change_m_);
@@ -78,7 +78,7 @@ Status VolumeSet::declare(const std::vector<VolumeOptions>& volumes) {
             known_.try_emplace(volume.name, Known{.identity = *identity, .unmade = true});
         }
     }
-    // What cannot be saved create() refuses, unless it is in the file.
+    // If this fails, create() refuses the volumes that are not in the file.
     save_again();
     return Status::ok();
 }
@@ -95,7 +95,8 @@ std::vector<StoredVolume> VolumeSet::to_store() const {
     for (const auto& [name, known] : known_) {
         if (is_doomed(known.identity)) continue;
         if (unopened_.find(name) != nullptr) continue;
-        // Without a volume it is a declared one whose configuration is gone for now: its identity stays.
+        // Without a record it is a declared volume that the configuration does not have now. Its identity
+        // stays.
         StoredVolume volume{.options = {.name = name, .declared = true},
                             .identity = known.identity,
                             .resized = known.resized,
@@ -104,7 +105,7 @@ std::vector<StoredVolume> VolumeSet::to_store() const {
                             .cut_from = known.cut_from,
                             .cut_ownership = known.cut_ownership,
                             .unmade = known.unmade};
-        // One that is not open now, at a start or a stop, is what it was.
+        // A volume that is not open, during a start or a stop, keeps its stored options.
         auto in_file = std::find_if(saved_.begin(), saved_.end(), [&](const StoredVolume& one) {
             return !one.deleted && one.options.name == volume.options.name && one.identity == known.identity;
         });
@@ -136,18 +137,19 @@ Status VolumeSet::save() {
     Status written = options_.write(*options_.state, now);
     saved_is_known_ = written.is_ok();
     if (written) saved_ = std::move(now);
-    // What was to be saved may have come to the file, and is refused: after a crash the next start does it.
+    // The refused change may have reached the file, and after a crash the next start would apply it.
     if (!written && !ends_) correct_later_.begin();
     return written;
 }
 
-// A change was taken back after its save had failed, which may have come to the file for all that.
+// Saves after a change was taken back, because its failed save may have reached the file. Also logs the
+// failure of saves that cannot be refused any more.
 void VolumeSet::save_again() {
     if (Status saved = save(); !saved) log::error("{}", saved.to_string());
 }
 
-// The target goes on without it: one of its configuration that is refused, or one that was being reopened.
-// Such a one is kept as one that could not be opened at start.
+// Forgets a volume that is not served, while the target continues. A declared volume that was refused, or a
+// volume that was being reopened, is kept like one that could not be opened at the start.
 void VolumeSet::forget_unserved(const RecordPtr& record, const Status& why) {
     {
         std::lock_guard lock(m_);
@@ -172,7 +174,7 @@ void VolumeSet::forget_unserved(const RecordPtr& record, const Status& why) {
     forget(record, false);
 }
 
-// With the identity that it has.
+// True if the file has the volume, with its current identity.
 bool VolumeSet::is_in_file(const std::string& name) {
     std::lock_guard lock(m_);
     auto known = known_.find(name);
@@ -193,8 +195,9 @@ bool VolumeSet::remember(const Volume& volume, const std::function<void(Known&)>
     return true;
 }
 
-// While it exists no other setting of the volume changes: what one change finds is what it replaces. Changes
-// take turns as they came. One gives up when a single one before it takes too long, not when there are many.
+// Excludes other changes of settings of the volume while it exists, so that a change replaces the value that
+// it has read. Changes run in the order of their arrival. A waiting one fails when a single change before it
+// takes longer than Options::wait, however many there are.
 class VolumeSet::SettingTurn {
   public:
     SettingTurn(VolumeSet& set, const std::string& name) : set_(set), name_(name) {
@@ -233,7 +236,8 @@ class VolumeSet::SettingTurn {
     bool is_ours_ = false;
 };
 
-// Saved before it is done, and taken back if either fails. Others change other volumes until it is over.
+// Saves a change, then makes it, and takes it back if either fails. A timeout is no such failure. Other
+// volumes can be changed while it waits.
 template <typename Value>
 Status VolumeSet::save_and_do(const std::string& name, Value Known::*field, const Value& value,
                               const std::function<void(Done)>& start, const WritesLeft& left) {

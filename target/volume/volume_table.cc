@@ -12,7 +12,7 @@ namespace wss::volume {
 
 namespace {
 
-// Its descriptor may stay open: what it watches may outlive a queue.
+// Removes the descriptor from epoll, because it may stay open after the queue is destroyed.
 void end_queue(int epoll_fd, std::unique_ptr<io::Queue>& queue) noexcept {
     if (queue == nullptr) return;
     if (const int fd = queue->fd(); fd >= 0) epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, nullptr);
@@ -41,7 +41,7 @@ size_t VolumeTable::poll() noexcept {
 bool VolumeTable::arm() noexcept {
     bool quiet = true;
     for (OpenVolume* volume : polled_) quiet &= volume->queue_->arm();
-    // A volume whose last user left after our poll() is reaped by the next one.
+    // A volume whose last user left after our poll() is reaped by the next poll().
     closing_.for_each([&](OpenVolume& volume) { quiet &= !volume.idle(); });
     return quiet;
 }
@@ -96,7 +96,7 @@ size_t VolumeTable::reap_closing() noexcept {
         volume.unlink();
         std::erase(polled_, &volume);
         end_queue(epoll_fd_, volume.queue_);
-        // It may be freed as soon as this is called.
+        // `volume` may be freed as soon as this is called.
         std::function<void()> gone = std::move(volume.gone_);
         gone();
         ++reaped;
@@ -114,7 +114,7 @@ void VolumeTable::fence(OpenVolume& volume, const std::shared_ptr<WriteFence>& f
 
 namespace {
 
-// Ends with the last observer's answer: the first failure, or ok.
+// Calls `done` after the last observer's answer, with the first failure or ok.
 struct All {
     explicit All(std::function<void(Status)> when_all) : done(std::move(when_all)) {}
     ~All() { done(std::move(first)); }
