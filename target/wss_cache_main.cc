@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wss-cache: its options, and what becomes of them.
+// wss-cache: the command line, and the start of the cache engine.
 #include <CLI/CLI.hpp>
 
 #include "lib/base/log.h"
@@ -9,7 +9,7 @@
 namespace wss {
 namespace {
 
-// What the command line gives; what is not given is left as the file has it.
+// Values of the command line. The file has the values of options that are not given.
 struct Options {
     std::string config, memory;
     daemon::EngineConfig given;

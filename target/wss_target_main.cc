@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wss-target: its options, and what becomes of them.
+// wss-target: the command line, and the start of the role that it selects.
 #include <CLI/CLI.hpp>
 #include <optional>
 
@@ -13,7 +13,7 @@
 namespace wss {
 namespace {
 
-// The partition of a key-value store; what is not given is left as the file says.
+// Options of key-value partitions. The file has the values of options that are not given.
 struct KvWords {
     std::string role, partitions, memory, index_memory, durability, directory, secrets;
     std::vector<std::string> listen;
@@ -251,7 +251,7 @@ Status configure(const Options& options, control::TargetConfig& config) {
 }
 
 daemon::EngineConfig storage_config(const control::TargetConfig& config) {
-    constexpr uint64_t kMemory = 64 << 20;  // between disk and network
+    constexpr uint64_t kMemory = 64 << 20;  // staging buffers between disk and network
     return {.join = {config.join},
             .listen = config.listen,
             .advertise = config.advertise,

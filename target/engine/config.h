@@ -16,13 +16,13 @@ namespace wss::daemon {
 struct EngineConfig {
     std::vector<std::string> join;       // storage engines
     std::vector<std::string> listen;     // for clients
-    std::vector<std::string> advertise;  // what clients are told, in the order of `listen`; "": as it is
+    std::vector<std::string> advertise;  // addresses sent to clients, in the order of `listen`; "": that
     uint64_t memory = 1u << 30;
-    std::vector<volume::VolumeOptions> volumes;  // with some: real storage of the one in `join`, no cache
+    std::vector<volume::VolumeOptions> volumes;  // if any: real storage of the one in `join`, no cache
     std::string control;                         // "": none
     std::string http;                            // "[HOST:]PORT"; "": none
-    std::string secret_file;  // with NAME:SECRET, ours; "": we prove nothing and ask for no proof
-    fabric::tls::Files tls;   // for every tls:// address
+    std::string secret_file;                     // with our NAME:SECRET; "": no authentication of either side
+    fabric::tls::Files tls;                      // for every tls:// address
     uint32_t leave_seconds = 30;
     std::string log_level = "info";
 };
@@ -30,11 +30,11 @@ struct EngineConfig {
 constexpr uint32_t kLeaveSecondsMax = 3600;
 constexpr uint16_t kEnginePort = 5557;  // where clients connect
 
-// Fill `config`, whose values are the defaults. On an error it is partly filled: throw it away.
+// Fill `config`, whose values are the defaults. After an error it is partly filled and must be discarded.
 Status read_engine_config(const std::string& path, EngineConfig& config);
 Status parse_engine_config(std::string_view text, const std::string& path, EngineConfig& config);
 
-// The rules of the values among themselves, after options were applied.
+// Checks the values against each other, after options were applied.
 Status check_engine_config(const EngineConfig& config);
 
 }  // namespace wss::daemon

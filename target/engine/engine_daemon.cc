@@ -23,7 +23,7 @@ namespace wss::daemon {
 
 using nlohmann::json;
 
-// Of a stop, at most.
+// Time limits of the steps of stop().
 constexpr Nanoseconds kControlMax = from_s(30);
 constexpr Nanoseconds kLeaveMargin = from_s(5);
 constexpr Nanoseconds kCloseMax = from_s(10);
@@ -47,7 +47,7 @@ Result<EngineDaemon::Net> EngineDaemon::open_net(std::string key, const fabric::
 }
 
 Result<size_t> EngineDaemon::net_for(const fabric::Address& address) {
-    // RDMA addresses stand for devices; of the others one net serves all.
+    // An RDMA address selects a device. Addresses of another scheme share one net per scheme.
     const std::string key = address.scheme == fabric::Scheme::kRdma ? address.host : std::string();
     const std::string name = fmt::format("{}/{}", static_cast<int>(address.scheme), key);
     for (size_t i = 0; i < nets_.size(); ++i)
@@ -94,7 +94,8 @@ Status EngineDaemon::run_start(const Step& next) {
     return Status::ok();
 }
 
-// Who opens storage that has one owner at a time: the target whose it is, whatever process serves it.
+// The owner name for storage that has one owner at a time. It identifies the target that the storage belongs
+// to, whichever process serves it.
 static std::string owner_of(const fabric::Address& target) {
     const bool anywhere = fabric::has_host(target.scheme) && !fabric::is_loopback(target.host);
     const std::string text = "storage of " + target.to_string() + (anywhere ? "" : machine_id());
@@ -116,7 +117,7 @@ Status EngineDaemon::open_volumes(cache::Engine::Options& options, const Step& n
         backends_.push_back(std::move(*backend));
     }
     if (!config_.volumes.empty()) {
-        // To cache engines, on a fabric that nobody else comes by.
+        // Connections to cache engines use a fabric that no other peer uses.
         auto reach = open_net("reach", join_.front().first);
         if (!reach) return reach.status();
         reach_ = std::move(*reach);
@@ -126,7 +127,7 @@ Status EngineDaemon::open_volumes(cache::Engine::Options& options, const Step& n
     return Status::ok();
 }
 
-// The driver, whose clients are told this, takes addresses in digits only.
+// Clients receive this address. The kernel driver accepts numeric RDMA addresses only.
 static Result<std::string> advertised(const std::string& uri) {
     auto address = fabric::Address::parse(uri, kEnginePort);
     if (!address) return address.status();
@@ -274,7 +275,7 @@ Status EngineDaemon::stop(const Step& next) {
     if (left_future.wait_for(std::chrono::nanoseconds(leave.count)) == std::future_status::ready)
         home = left_future.get();
     if (!home && !first) log::error("{}", first.to_string());
-    if (!home) first = std::move(home);  // acknowledged writes count more
+    if (!home) first = std::move(home);  // lost acknowledged writes matter more
     next("connections", kCloseMax);
     reactor_.post([this, stopped] { engine_->stop([stopped] { stopped->set_value(); }); });
     if (stopped_future.wait_for(std::chrono::nanoseconds(kCloseMax.count)) != std::future_status::ready)

@@ -21,10 +21,10 @@ namespace wss::daemon {
 
 class EngineDaemon final : public Service {
   public:
-    // `next` is told of what may take long.
+    // `next` is called before each step that may take long.
     static Result<std::unique_ptr<EngineDaemon>> start(const EngineConfig& config, const Step& next);
-    // Leaves: storage engines bring dirty lines home first, within leave_seconds. A failure says how many
-    // they did not: those end with the process.
+    // Leaves the storage engines, which destage dirty lines first, within leave_seconds. A failure has the
+    // number of lines that they did not destage: those end with the process.
     Status stop(const Step& next) override;
     using Service::stop;
     ~EngineDaemon() override;
@@ -34,7 +34,7 @@ class EngineDaemon final : public Service {
     Status check_alive() override;
 
     struct Net {
-        std::string key;  // of addresses that share it
+        std::string key;  // names the addresses that share it
         std::unique_ptr<fabric::Fabric> fabric;
         std::unique_ptr<fabric::Poller> poller;
     };
@@ -51,17 +51,17 @@ class EngineDaemon final : public Service {
     void add_metrics();
 
     const EngineConfig config_;
-    NamedSecret secret_;  // ours; nameless: none
+    NamedSecret secret_;  // of this engine; without a name: none
     SystemClock clock_;
     Random random_{Random::entropy()};
     reactor::Reactor reactor_{clock_};
     std::vector<Net> nets_;
-    Net reach_;  // of real storage: to engines
+    Net reach_;  // of real storage: connects to cache engines
     std::vector<std::pair<fabric::Address, size_t>> join_;
     struct Place {
         fabric::Address address;
         size_t net = 0;
-        std::string told;                  // to clients, in the place of the address; "": that
+        std::string told;                  // advertised to clients; "": `address`
         fabric::ReservedAddress reserved;  // until listen_all()
     };
     std::vector<Place> listen_;
