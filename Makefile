@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Targets only; the rules of each part are in <part>/part.mk. `make help` prints the menu.
+# General targets. The rules of each part are in <part>/part.mk. `make help` prints the menu.
 #
 # MODE picks the flags (release, debug, asan, ubsan, tsan), BUILD the directory; modes never mix.
 MODE ?= release

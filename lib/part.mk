@@ -4,8 +4,8 @@ CXX ?= g++
 CCACHE := $(shell command -v ccache 2>/dev/null)
 OPT_release := -O2 -g1
 OPT_debug := -O0 -g
-# Without the checks before each use of a pointer, which double the time to compile: mode ubsan, of check-all, has them, and the
-# fuzzers, which clang builds.
+# Without the checks before each pointer access, which double the time to compile. Mode ubsan (part of check-all) has them, and so
+# do the fuzzers, which clang builds.
 OPT_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize=null,alignment,object-size,vptr -fno-sanitize-recover=all \
 	-fno-omit-frame-pointer
 OPT_ubsan := -O1 -g1 -fsanitize=undefined -fno-sanitize-recover=all
@@ -14,14 +14,14 @@ OPT := $(OPT_$(MODE))
 WARNINGS := -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers
 CXXFLAGS += -std=c++20 $(OPT) $(WARNINGS) -fPIC -pthread -I. -DSPDLOG_FMT_EXTERNAL -DSPDLOG_NO_EXCEPTIONS -D_FILE_OFFSET_BITS=64
 LDFLAGS += $(OPT) -pthread
-# A program needs the libraries that it calls and no others: kvctl no libaio, libwss.so no RocksDB.
+# --as-needed links a program only with the libraries that it calls: kvctl without libaio, libwss.so without RocksDB.
 LDLIBS += -Wl,--as-needed -libverbs -lrdmacm -laio -luring -lspdlog -lfmt -lxxhash -lssl -lcrypto -lrocksdb -ldl
 
 LIB_SOURCES := $(sort $(shell find lib -name '*.cc' -not -path 'lib/initiator/nbdkit/*' -not -path 'lib/io/rbd/plugin/*'))
 LIB_OBJECTS := $(LIB_SOURCES:%.cc=$(BUILD)/%.o)
 
-# A quarter of the time that sanitizers take to compile goes into the headers of others: they are compiled once. Release has none
-# of this, so a file that does not include what it uses fails there.
+# Foreign headers take a quarter of the compile time of sanitizer modes, so they are precompiled. Release mode does not precompile,
+# so a file with a missing #include fails there.
 ifneq ($(filter asan ubsan tsan,$(MODE)),)
 PRECOMPILED = $(BUILD)/$(PRECOMPILED_IN)/precompiled.h
 PRECOMPILED_IN = lib
@@ -46,17 +46,17 @@ $(BUILD)/libwss.a: $(LIB_OBJECTS)
 	@rm -f $@
 	$(Q)ar rcs $@ $^
 
-# The user-level initiator behind nbdkit: everything that speaks network block device reaches a volume with it.
+# The user-level initiator as an nbdkit plugin, for programs that use NBD (network block device).
 NBDKIT_PLUGIN := $(BUILD)/nbdkit-wss-plugin.so
 NBDKIT_OBJECTS := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard lib/initiator/nbdkit/*.cc))
 $(NBDKIT_PLUGIN): $(NBDKIT_OBJECTS) $(BUILD)/libwss.a
 	@echo "  LD      $@"
 	$(Q)$(CXX) $(LDFLAGS) -shared -o $@ $^ $(LDLIBS)
 
-# The backend of RBD images, loaded when a volume rbd:POOL/IMAGE is opened: programs do not link librbd. What it has in
-# common with them it brings along, hidden.
+# The backend of RBD images, loaded when a volume rbd:POOL/IMAGE is opened, so that programs do not link librbd. It contains its
+# own, hidden copy of the code that it shares with programs.
 RBD_PLUGIN := $(BUILD)/wss-rbd.so
-# All that it uses is there. Sanitizers leave theirs to the program.
+# Refuse undefined symbols. Sanitizer modes cannot: the program defines the symbols of the sanitizers.
 DEFINED_release := -Wl,-z,defs
 DEFINED_debug := -Wl,-z,defs
 RBD_OBJECTS := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard lib/io/rbd/plugin/*.cc))

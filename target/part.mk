@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-# libtarget.a holds everything but the mains, so that tests link what ships; a main is target/<program>_main.cc.
+# libtarget.a holds everything but the main functions (target/<program>_main.cc), so that tests link the shipped code.
 TARGET_MAINS := $(wildcard target/*_main.cc)
 TARGET_SOURCES := $(filter-out $(TARGET_MAINS),$(sort $(shell find target -name '*.cc')))
 TARGET_OBJECTS := $(TARGET_SOURCES:%.cc=$(BUILD)/%.o)
 
-# The layout of its classes depends on how the library was built.
+# The flags that cpp-httplib was built with: its class layout depends on them.
 HTTPLIB_CFLAGS := $(shell pkg-config --cflags cpp-httplib 2>/dev/null)
 HTTPLIB_LIBS := $(shell pkg-config --libs cpp-httplib 2>/dev/null || echo -lcpp-httplib)
 $(BUILD)/target/http/assets.o: Documentation/api/openapi.json Documentation/licenses/uPlot.txt $(wildcard target/http/page/*.* target/http/page/uplot/*)
 $(BUILD)/target/http/conversation.o: CXXFLAGS_EXTRA += $(HTTPLIB_CFLAGS)
 
-# What a program that links libtarget.a may need beside LDLIBS.
+# Libraries that a program with libtarget.a may need besides LDLIBS.
 TARGET_LIBS := -lprometheus-cpp-core -lsystemd $(HTTPLIB_LIBS)
 
 $(BUILD)/libtarget.a: $(TARGET_OBJECTS)

@@ -12,7 +12,7 @@ $$(BUILD)/$(1)_tests: $$($(1)_OBJECTS) $$(YCSB) $$(BUILD)/libtarget.a $$(BUILD)/
 endef
 $(foreach k,$(TEST_KINDS),$(eval $(call test_kind,$(k))))
 
-# Under sanitizers what is tested is optimized, the tests are not: they would take twice the time to compile.
+# Sanitizer modes optimize the tested code but not the tests, which would take twice the time to compile.
 UNOPTIMIZED := $(foreach m,asan tsan,$(patsubst %,build/$(m)/tests/%/%.o,$(TEST_KINDS) rbd) build/$(m)/tests/precompiled.h.gch)
 $(UNOPTIMIZED): private CXXFLAGS += -O0
 $(UNOPTIMIZED): PRECOMPILED_IN = tests

@@ -18,7 +18,7 @@ $(BUILD)/$(1): $(patsubst %.cc,$(BUILD)/%.o,$(wildcard tools/$(1)/*.cc)) $$(LIBS
 	$$(Q)$$(CXX) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS) $$(LDLIBS_$(1))
 endef
 LIBS_kvctl := $(YCSB)
-# The text format of Prometheus (wssctl metrics).
+# For the text format of Prometheus (wssctl metrics).
 LIBS_wssctl := $(BUILD)/libtarget.a
 LDLIBS_wssctl := -lprometheus-cpp-core
 TOOLS := $(filter-out ycsb,$(notdir $(patsubst %/,%,$(sort $(dir $(TOOL_SOURCES))))))
@@ -27,13 +27,14 @@ $(foreach t,$(TOOLS),$(eval $(call tool,$(t))))
 .PHONY: programs
 programs: $(BUILD)/wss-target $(BUILD)/wss-cache $(addprefix $(BUILD)/,$(TOOLS)) $(NBDKIT_PLUGIN) $(BUILD)/libwss.so $(RBD_PLUGIN)
 
-# make install DESTDIR=... PREFIX=/usr/local; the module has `make modules-install`, which wants the kernel it is for.
+# make install DESTDIR=... PREFIX=/usr/local. `make modules-install` installs the module, because it needs the kernel that it is
+# for.
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 VERSION := $(shell sed -n 's/^\#define WSS_VERSION "\(.*\)"$$/\1/p' kernel/uapi/wss_version.h)
 NBDKIT_PLUGIN_DIR ?= $(shell pkg-config --variable=plugindir nbdkit 2>/dev/null || echo $(LIBDIR)/nbdkit/plugins)
 UDEV_RULES_DIR ?= /lib/udev/rules.d
-# bash-completion loads the file of a program's name when it is first completed.
+# bash-completion loads the file with a program's name at the first completion for that program.
 BASH_COMPLETIONS ?= $(PREFIX)/share/bash-completion/completions
 install: programs ## install programs, library, header, nbdkit plugin, udev rule, completion, dashboards and alerts (PREFIX=, DESTDIR=)
 	install -D -t $(DESTDIR)$(PREFIX)/bin $(addprefix $(BUILD)/,$(TOOLS)) $(BUILD)/wss-target $(BUILD)/wss-cache

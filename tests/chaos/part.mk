@@ -7,7 +7,7 @@ $(BUILD)/wss-chaos-load: $(CHAOS_LOAD_OBJECTS) $(BUILD)/libwss.a
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 -include $(CHAOS_LOAD_OBJECTS:.o=.d)
 
-# The ledger decides what is a wrong byte: its own tests run before each chaos run.
+# The ledger detects wrong bytes, so its own tests run before each chaos run.
 CHAOS_TESTED := ledger history
 CHAOS_TEST_OBJECTS := $(foreach name,$(CHAOS_TESTED),$(BUILD)/tests/chaos/block/load/$(name).o $(BUILD)/tests/chaos/block/load/$(name)_test.o)
 $(BUILD)/chaos_tests: $(CHAOS_TEST_OBJECTS)
@@ -15,7 +15,7 @@ $(BUILD)/chaos_tests: $(CHAOS_TEST_OBJECTS)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(TEST_LIBS) -lfmt
 -include $(CHAOS_TEST_OBJECTS:.o=.d)
 
-# A variable that the user has set; others have defaults for other targets.
+# The value of a variable only if the user has set it: its default may be for another target.
 given = $(if $(filter command% environment%,$(origin $(1))),$($(1)))
 chaos_option = $(if $(call given,$(1)),--$(2) $($(1)))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The key-value store built with the switches of lib/kv/mutation.h, to see that a wrong store does not pass.
+# The key-value store, built with the switches of lib/kv/mutation.h, to check that tests catch a wrong store.
 MUTATED := $(BUILD)/mutated
 MUTATED_OBJECTS := $(patsubst %.cc,$(MUTATED)/%.o,$(wildcard lib/kv/*.cc lib/kv/*/*.cc lib/base/*.cc tests/mutation/*.cc \
 	tests/sim/scenarios/kv*.cc))
@@ -9,7 +9,7 @@ $(MUTATED)/%.o: %.cc
 	@echo "  CXX     $< (mutated)"
 	$(Q)$(CCACHE) $(CXX) $(CXXFLAGS) -DWSS_KV_MUTATIONS -MMD -MP -c $< -o $@
 
-# What has no switches comes from the library as it is.
+# Files without switches come from the library unchanged.
 $(BUILD)/mutation_tests: $(MUTATED_OBJECTS) $(BUILD)/libwss.a
 	@echo "  LD      $@"
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(TEST_LIBS) $(LDLIBS)

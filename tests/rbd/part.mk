@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The plug-in of Ceph images against librbd and librados in memory: it links neither.
+# Tests of the plug-in for Ceph images, against librbd and librados in memory: the real ones are not linked.
 RBD_TESTS := $(patsubst %.cc,$(BUILD)/%.o,$(sort $(wildcard tests/rbd/*.cc)))
 
 $(BUILD)/rbd_tests: $(RBD_TESTS) $(RBD_OBJECTS) $(BUILD)/libwss.a

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Debian packages of everything, and their tests.
+# Debian packages of all parts, and their tests.
 PACKAGES := build/packages
 
 .PHONY: packages check-packages check-units
