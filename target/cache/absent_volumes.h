@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // AbsentVolumes: dirty lines of volumes that are not open. After a restart a volume's storage may not be
-// there yet, its option may be missing, or it may be refused since it became smaller. What engines hold of it
-// stays there, dirty, and is served and brought home when the volume is opened. Only a command destroys it:
-// the volume is deleted, or given up.
+// available yet, its option may be missing, or it may be rejected because it became smaller. Its dirty lines
+// stay in the engines, and are served and destaged when the volume is opened. Only an operator's command
+// destroys them: the volume is deleted or given up.
 //
-// It has no state of its own but in the members and the table of volumes. It calls these, the losses, the
-// index and the eraser.
+// Its state is in the members and the table of volumes. It calls these, the losses, the index and the eraser.
 //
 // Thread-safety: belongs to the cache's reactor. Control plane: allocates.
 #pragma once
@@ -28,27 +27,27 @@ class AbsentVolumes {
                   Eraser& eraser)
         : members_(members), volumes_(volumes), losses_(losses), index_(index), eraser_(eraser) {}
 
-    // Refuses a volume that has become smaller while engines may hold dirty lines beyond its present end, one
-    // whose storage another owner had while engines held dirty lines, and one by the storage of another
-    // volume that engines may hold dirty lines of.
+    // Rejects a volume that became smaller while engines may hold dirty lines beyond its present end, a
+    // volume whose storage another owner had while engines held dirty lines, and a volume with the storage of
+    // another volume of which engines may hold dirty lines.
     Status may_open(const volume::Volume& volume) const;
-    // Recovery finds lines of those that may be dirty; afterwards those of which nothing was found are not
-    // waited for any more.
+    // keep(): recovery also finds lines of absent volumes that may be dirty. settle(): afterwards volumes of
+    // which no lines were found, and none are lost, are no longer recorded as dirty.
     void keep(cache::Recovery& recovery);
     void settle();
     bool any_lines() const;
-    // An error when engines hold, or are away with, what storage lacks of those of that name (of all, when it
-    // is empty).
+    // Fails if engines hold, or are away with, data that storage lacks, of absent volumes with that name, or
+    // of all if it is empty.
     Status all_home(const std::string& name) const;
 
-    // Refuses the deletion of a volume that is not open while engines hold dirty lines of it, or may do so.
-    // `recovering`: what they hold is not known yet.
+    // Rejects the deletion of a volume that is not open while engines hold, or may hold, dirty lines of it.
+    // `recovering`: their contents are not known yet.
     Status may_delete(const volume::Deletion& deletion, bool recovering) const;
-    // Which of the volumes that engines may hold dirty lines of: its WWID.
+    // The WWID of the volume named by `which`, among those of which engines may hold dirty lines.
     Result<uint64_t> to_give_up(const std::string& which) const;
     void give_up(uint64_t wwid);
-    // A volume that is not open was deleted by a command: its lines are wiped. `recorded` follows when the
-    // membership that says so is on stable storage.
+    // A command deleted a volume that is not open: its lines are wiped. `recorded` is called when the
+    // membership without it is on stable storage.
     void deleted(uint64_t wwid, std::function<void()> recorded);
     void list(CacheInfo& info) const;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Admission: engines that request to join. Where the target has secrets for them, an engine proves first who
-// it is: until then it ends no other connection, gets no number and receives nothing that would make it
-// forget what it holds.
+// Admission: engines that request to join. If the target has secrets for engines, an engine authenticates
+// first. Until then it ends no other connection, gets no number and receives nothing that would make it erase
+// its contents.
 //
-// It owns the ports and the links that are not authenticated yet. It calls the members, the recovery and the
-// set of engines, to which it hands a link that is admitted; each link reports to `owner`.
+// It owns the ports and the links that are pending authentication. It calls the members, the recovery and the
+// set of engines, which takes over an admitted link. Each link reports to `owner`.
 //
 // Thread-safety: belongs to the cache's reactor. Control plane: allocates.
 #pragma once
@@ -30,7 +30,7 @@ class Admission {
   public:
     struct Limits {
         uint32_t line_bytes = 0;
-        uint64_t lines_max = 0;  // of all engines
+        uint64_t lines_max = 0;  // of all engines together
     };
     Admission(Nets& nets, EngineSet& engines, Members& members, RecoveryRun& recovery, StorageNodes& nodes,
               const Life& life, reactor::Reactor& reactor, Limits limits, EngineLinkOwner& owner);
@@ -38,18 +38,18 @@ class Admission {
 
     Result<fabric::Address> listen(size_t net, const fabric::Address& address);
     void close_ports() noexcept;
-    // Engines have to prove from now on that they have one of these. nullptr, which is so at first: whoever
-    // comes is admitted. Those that were admitted stay.
+    // From now on engines must prove that they have one of these secrets. nullptr (the initial state): every
+    // engine is admitted. Engines that were admitted before stay.
     void set_secrets(std::shared_ptr<const auth::SecretBook> secrets) noexcept;
 
-    // ---- Links that are not authenticated yet
-    // The engine has proven who it is. Not empty: why it may not join for all that.
+    // ---- Links pending authentication
+    // The engine has authenticated. A non-empty result is the reason why it may not join.
     std::string limit(const EngineLink& engine);
     void proven(EngineLink& engine) noexcept;
     std::unique_ptr<EngineLink> take(EngineLink& engine) noexcept;
     bool empty() const noexcept { return pending_.empty(); }
     size_t turn() noexcept { return pending_.empty() ? 0 : turn_pending(); }
-    // Closes those whose time is over; all of them at the end.
+    // Closes links that did not authenticate in time, and all of them when the cache stops.
     void tick() noexcept;
 
   private:

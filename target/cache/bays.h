@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bays: memory of a real storage (RS) on another node of which we dispose, and that RS as a client of the
-// engines: what fills lines and what is brought home goes straight between the two.
+// Bays: staging buffers, memory that a real storage (RS) on another node lends to the target. The RS is also
+// a client of the engines: fills and destaging move data directly between the two.
 //
-//   take ─▶ the RS reads the disk into it, an engine READs from it (or: an engine WRITEs to it, the RS writes
-//   the disk from it) ─▶ give_back
+//   take ─▶ fill: the RS reads the disk into the buffer, an engine READs from it
+//           destage: an engine WRITEs to the buffer, the RS writes the disk from it      ─▶ give_back
 //
 // Rules
-//  SB1  A bay goes from hand to hand by the word of who had it: DONE. An engine that did not say so may still
-//       move data. Then the bay is distrusted, and is free only when the RS says that its connection to that
-//       engine is over (kEngineGone).
-//  SB2  Bays end with the link to their RS. Who still has one gives it back to nobody:
-//       StorageNodes::reached_by() finds none.
+//  SB1  A staging buffer passes on when its user reports DONE. An engine that did not report this may still
+//       move data. Then the buffer is quarantined; it is free again only when the RS reports that its
+//       connection to that engine is closed (kEngineGone).
+//  SB2  Staging buffers end with the link to their RS. A user that still has one returns it with no effect:
+//       StorageNodes::reached_by() finds no owner.
 //
-// Thread-safety: belongs to the cache's reactor. Nothing is allocated for a bay but when it is distrusted.
+// Thread-safety: belongs to the cache's reactor. Allocates for a staging buffer only when it is quarantined.
 #pragma once
 
 #include <unordered_set>
@@ -24,13 +24,13 @@ namespace wss::se {
 
 constexpr uint32_t kBayUnit = 64 * 1024;
 
-// Whole units, side by side.
+// A staging buffer: adjacent whole units.
 struct Bay {
-    uint32_t first = 0, count = 0;  // count 0: none
-    cache::EngineIndex storage;     // whose
+    uint32_t first = 0, count = 0;  // count 0: no buffer
+    cache::EngineIndex storage;     // the RS that lends it
     uint32_t incarnation = 0;
     explicit operator bool() const noexcept { return count != 0; }
-    // As the RS names it: from where they begin.
+    // Offset in the RS's memory of staging buffers, in bytes.
     uint64_t place() const noexcept { return uint64_t{first} * kBayUnit; }
 };
 
@@ -40,16 +40,17 @@ class Bays {
 
     Bays(const wire::CacheBays& memory, cache::EngineIndex storage, uint32_t incarnation);
 
-    // None when all are in use.
+    // No buffer (count 0) if there is no free stretch of that size.
     Bay take(uint32_t bytes) noexcept;
     void give_back(const Bay& bay) noexcept;
-    // The engine to which the RS is connected by `handle` did not say that it is done with the bay.
+    // The engine that the RS is connected to by `handle` did not report that it is done with the buffer.
     void distrust(const Bay& bay, uint64_t handle);
-    // The RS was told to connect by this handle; … and says that this is over.
+    // named(): the RS was requested to connect with this handle. gone(): it reports that this connection is
+    // closed.
     void named(uint64_t handle) { open_.insert(handle); }
     void gone(uint64_t handle);
 
-    // `offset` bytes behind the bay's beginning, as engines name it.
+    // Address for engines of the byte at `offset` in the buffer.
     wire::RemoteBuffer remote(const Bay& bay, uint32_t offset, uint32_t length) const noexcept;
     uint32_t free_units() const noexcept { return free_; }
 

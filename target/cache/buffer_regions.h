@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // BufferRegions: the data buffers of the block service, registered with the fabrics on which cache engines
-// join: so an engine moves data between a slot and the buffer that a client's RDMA or the storage uses, with
-// no copy.
+// join. Engines move data between a slot and the buffer that a client's RDMA or the storage uses, without a
+// copy.
 //
 // Those fabrics are opened for the cache alone: no client has a connection on them that could reach this
 // memory.
@@ -31,7 +31,7 @@ class BufferRegions {
         return made;
     }
 
-    // `at` as a peer on fabric `net` names it.
+    // Address of `at` for a peer on fabric `net`.
     wire::RemoteBuffer remote(size_t net, const std::byte* at, uint32_t length) const {
         const fabric::Region& region = *regions_[net];
         return {region.remote_address() + static_cast<uint64_t>(at - memory_.data()), region.rkey(), length};

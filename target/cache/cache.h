@@ -1,27 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cache: the storage engine's (SE's) side of the distributed cache. It keeps the map (lib/cache/index.h), has
-// cache engines (CEs) join, and takes the commands of the block service through engines and real storage.
+// Cache: the storage engine's (SE's) side of the distributed cache. It keeps the index of lines
+// (lib/cache/index.h), admits cache engines (CEs), and runs the commands of the block service with engines
+// and real storage.
 //
-// A façade over owners, each with its own state and header: its members. An owner calls those above it in
-// this list; those below it are notified through narrow interfaces.
+// A façade over its members. Each owns its own state and has its own header. A member calls those above it in
+// the list of members; it notifies those below it through narrow interfaces.
 //
 // Rules
-//  SE1  Every operation enters a line before it accesses the line. Where a header may say "dirty", the
-//       operation names all pieces of the line, so that headers of one line are written in one order.
-//  SE2  A write is acknowledged when it is where its policy says, when every copy that missed it counts no
-//       more, and, if an engine came or went meanwhile and the volume may have dirty lines, when the
-//       membership that says so is on stable storage.
-//  SE3  An operation of a volume that is frozen waits. Whoever freezes it (discards, a change of policy, the
-//       volume's end) waits until all that went before is over.
-//  SE4  What becomes of an engine the index learns first, then the transfers that the engine owed.
-//  SE5  What was acknowledged and cannot be reached is not answered from real storage: it is lost (losses.h).
-//       Reading it waits with its owner for a while (awaits()), then fails.
-//  SE6  Nothing waits for ever but dirty data for storage that works again; the operator is told of it.
-//  SE7  Of hits that engines answer most are reported late, several with one message. Whoever waits for
-//       something that they hold (a line, the volume, a channel's slots) calls hurry(); so does each tick.
+//  SE1  Every operation enters a line before it accesses the line. Where it may write a header that claims
+//       dirty data, the operation names all sub-blocks of the line, so that headers of one line are written
+//       in one order.
+//  SE2  A write is acknowledged when it is where its policy requires and no copy that missed it counts any
+//       more. If an engine joined or was lost meanwhile and the volume may have dirty lines, the membership
+//       that records this must also be on stable storage.
+//  SE3  An operation of a frozen volume waits. The operation that freezes the volume (a discard, a change of
+//       policy, the removal of the volume) waits until all earlier operations have ended.
+//  SE4  When an engine is lost, the index is updated first. Then the engine's outstanding transfers end.
+//  SE5  Acknowledged data that cannot be reached is lost (losses.h); it is not read from real storage
+//       instead. Commands that read it wait with their owner for a while (awaits()), then fail.
+//  SE6  Nothing waits for ever except dirty data, for storage that works again. This is reported to the
+//       operator.
+//  SE7  Most hits that engines answer are reported late, several in one message. An operation that waits for
+//       something that they hold (a line, the volume, a channel's slots) calls hurry() to flush completions.
+//       So does each tick.
 //
 // Thread-safety: belongs to one reactor, on which all channels live (a target with a cache has one reactor).
-// Lifetime: reactor and fabrics outlive it; stop() comes before the volumes close.
+// Lifetime: the reactor and the fabrics outlive it. stop() comes before the volumes close.
 #pragma once
 
 #include "target/cache/deletions.h"
@@ -42,12 +46,12 @@ class Cache final : public reactor::Source {
     ~Cache() override;
 
     // --- control; on the reactor
-    // Where engines join, and with what secrets.
+    // Listeners for engines, and the secrets that engines must have.
     Admission& admission() noexcept { return admission_; }
-    // The target ends: whatever waits for a recovery, or comes to, ends with BUSY from now on.
+    // The target stops: commands that wait for a recovery, now or later, end with BUSY.
     void end_waits() { control_.end_waits(); }
-    // Brings everything home for at most `home_max` and lets go of the engines' links; `done` once, as
-    // Shutdown says. Only then the cache may be destroyed.
+    // Destages dirty data for at most `home_max`, then closes the links to the engines. Calls `done` once, as
+    // described at Shutdown. The cache may be destroyed only after that.
     void stop(Nanoseconds home_max, LastSave last, Shutdown::Done done) {
         shutdown_.begin(home_max, last, std::move(done));
     }
@@ -86,7 +90,7 @@ class Cache final : public reactor::Source {
     void release(Work& work) noexcept { datapath_.release(work); }
     void abandon(Work& work) noexcept { datapath_.abandon(work); }
     void fence_abandoned(const CachedVolume& of, const Fence& by) { datapath_.fence_abandoned(of, by); }
-    // EAGAIN, to clients: see awaits().
+    // Fails with EAGAIN for clients while awaits() is true.
     void flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker = Asker::kClient) {
         destager_.flush(volume, std::move(done), asker);
     }
@@ -105,7 +109,8 @@ class Cache final : public reactor::Source {
     }
     uint64_t storage_id() const noexcept { return members_.now().storage; }  // never changes
     bool recovering() const noexcept { return recovery_.holding(); }
-    // Moves itself behind the sources whose commands come to it, and the engines' sources behind itself.
+    // Moves this source behind the sources that submit commands to it, and the pollers of the engines'
+    // fabrics behind this one.
     void take_place() noexcept;
     size_t poll() noexcept override;
     bool arm() noexcept override {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CachedVolume: a volume that the cache serves. Its gate says how long it lives (volume_gate.h).
+// CachedVolume: a volume that the cache serves. Its gate decides its lifetime (volume_gate.h).
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once
@@ -19,17 +19,16 @@
 
 namespace wss::se {
 
-// Who flushes: a client has to hear once of acknowledged writes that were given up; that an operator's drain
-// or stop fails tells it nothing.
+// The origin of a flush. A client must get an error once for acknowledged writes that were given up. A failed
+// drain or stop of the operator does not count as that.
 enum class Asker : uint8_t { kClient, kOperator };
 
-// The block service's commands on a volume that wait for engines to bring back what is lost
-// (Cache::awaits()).
+// The block service's commands on a volume that wait for engines to return with lost data (Cache::awaits()).
 class LostWaiters {
   public:
-    // The wait of some may be over: look() checks each of them once.
+    // The wait of some commands may be over: look() checks each of them once.
     virtual void look_due() noexcept = 0;
-    // Checks at most `left`, which it counts down. True: some are still to be checked.
+    // Checks at most `left` commands and decrements `left` for each. True: some are still to be checked.
     virtual bool look(size_t& left) noexcept = 0;
     virtual uint64_t count() noexcept = 0;
 
@@ -43,18 +42,18 @@ struct CachedVolume {
     volume::OpenVolume* open = nullptr;
     RemoteQueue* remote = nullptr;  // its queue, if real storage is on another node
     cache::PolicySettings settings;
-    bool may_be_dirty = false;  // as Membership::dirty says; set by VolumeControl::note_dirty() alone
-    // As its storage says (io::Backend), at each tick: others may have written it. Nothing is answered from
-    // engines, or acknowledged by them alone.
+    bool may_be_dirty = false;  // as in Membership::dirty; set only by VolumeControl::note_dirty()
+    // State of its storage (io::Backend), read at each tick: others may have written to it. Meanwhile engines
+    // answer no reads, and no write is acknowledged by engines alone.
     bool suspended = false;
-    // Its contents are being dropped (reopen.cc), some lines each turn: nothing is brought home any more,
-    // over what another owner has written.
+    // Its contents are being dropped (reopen.cc), some lines each turn. Nothing is destaged any more, as that
+    // would overwrite data of another owner.
     bool given_up = false;
     VolumeGate gate;
-    uint32_t works = 0;  // its commands that are not released
-    // Of remove_volume(), until it has found the lines that are to be erased.
+    uint32_t works = 0;  // commands that are not released
+    // Held by VolumeControl::remove() until the lines to be erased are found.
     Gate::Holder removal;
-    bool gone = false;  // nobody refers to it: freed, and its number free, at the next turn
+    bool gone = false;  // no user is left: freed, and its number reused, at the next turn
     std::unique_ptr<cache::DestagePlanner> planner;
     std::unique_ptr<cache::ReadAhead> ahead;
     struct Flush {
@@ -66,21 +65,22 @@ struct CachedVolume {
     };
     std::list<Flush> flushes;
     CacheCounters counters;
-    uint64_t hit_ns = 0;     // what a delegated read took whose end was heard of at once
+    uint64_t hit_ns = 0;     // latency of the last delegated read that was reported at once
     std::string last_error;  // of destaging
-    // Others made its storage smaller (EFBIG), and it has not followed yet: since when, and when that was
-    // seen last.
+    // Others made its storage smaller (EFBIG), and the volume has not followed yet: the first and the latest
+    // such error.
     struct {
         Nanoseconds since = kNever, seen = kNever;
     } smaller;
-    Nanoseconds opened{};            // what was lost before that is waited for since then
-    LostWaiters* waiters = nullptr;  // the unit's, which has a place in the gate; nullptr: none any more
-    // Of a loss: a flush has failed for it; the next one has to, though what it is about was given up.
+    Nanoseconds opened{};            // waits for earlier losses count from here
+    LostWaiters* waiters = nullptr;  // of the unit, which has a place in the gate; nullptr: removed
+    // loss_told: a flush has reported the loss. fail_next_flush: the next flush must fail, though the lost
+    // data was given up.
     bool loss_told = true, fail_next_flush = false;
 
     bool removed() const noexcept { return gate.closed(); }
     bool serves() const noexcept { return settings.policy != cache::Policy::kNone && !suspended; }
-    // What its writes go by: nothing is written back of a volume that is not recorded as dirty.
+    // The policy for its writes: no write-back before the volume is recorded as dirty.
     cache::PolicySettings for_writes() const noexcept {
         const bool not_yet = settings.policy == cache::Policy::kBack && !may_be_dirty;
         return not_yet ? cache::PolicySettings{.policy = cache::Policy::kThrough} : settings;

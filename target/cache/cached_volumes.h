@@ -2,8 +2,7 @@
 // CachedVolumes: the number of each volume in the index.
 //
 //   open     the cache serves it. Its number is free when its gate is empty (gone(), free_gone())
-//   absent   it is not open. Engines hold dirty lines of it, which stay there under its number until the
-//            volume is opened
+//   absent   it is not open. Engines hold dirty lines of it, which keep its number until the volume is opened
 //   dropped  none of its data counts any more. Its number is free when its lines were found and wiped
 //
 // It owns the CachedVolumes. It calls the index only.
@@ -29,19 +28,18 @@ class CachedVolumes {
     CachedVolumes(cache::Index& index, Turn& turn) : index_(index), turn_(turn) {}
 
     // ---- Open volumes
-    // Each that is not being removed.
+    // Volumes that are not being removed.
     auto open() const noexcept {
         return volumes_ | std::views::filter([](const auto& one) { return one && !one->removed(); }) |
                std::views::transform([](const auto& one) -> CachedVolume& { return *one; });
     }
-    // nullptr: none. May be one that is being removed.
+    // nullptr: none. The volume may be being removed.
     CachedVolume* at(uint32_t number) const noexcept { return volumes_[number].get(); }
     CachedVolume* find(const std::string& name) const;
     CachedVolume* find(uint64_t wwid) const;
-    // Under the number of its lines, if it was absent.
+    // Adds a volume, under the number of its lines if it was absent.
     CachedVolume& add(uint64_t wwid);
-    // Nobody refers to the volume. It is freed by free_gone(), and not from within the last user's call,
-    // which may still look at it.
+    // No user of the volume is left. free_gone() frees it later, as the last user's call may still access it.
     void gone(CachedVolume& volume) noexcept;
     void free_gone() {
         if (some_gone_) free_all_gone();
@@ -51,7 +49,7 @@ class CachedVolumes {
     // WWID → number.
     const std::map<uint64_t, uint32_t>& absent() const noexcept { return absent_; }
     uint32_t keep_absent(uint64_t wwid);
-    // The number of a volume that was absent, until lines_found() and free_dropped().
+    // The number of a volume that was absent. The number stays taken until lines_found() and free_dropped().
     std::optional<uint32_t> drop(uint64_t wwid);
     void lines_found(uint32_t number) noexcept;
     void free_dropped() noexcept {
@@ -60,8 +58,8 @@ class CachedVolumes {
 
     // Empty: the volume is being removed, or was dropped.
     std::optional<uint64_t> wwid_of(uint32_t number) const;
-    // Headers of an older volume with this WWID may claim dirty data: a restart would take them for this
-    // one's.
+    // Headers of an older volume with this WWID may still claim dirty data. A restart would take them for
+    // lines of the new volume.
     bool being_wiped(uint64_t wwid) const;
 
   private:

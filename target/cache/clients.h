@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients: the channels of initiators, and real storage on other nodes, that engines are announced to. Each
-// has a handle and a token for each engine: the engine is granted both before the client is notified.
+// Clients: the channels of initiators, and real storage on other nodes, to which engines are announced. Each
+// client has a handle and a token for each engine. The engine confirms both before the client is notified.
 //
-// It owns the clients and their handles. It calls the engines' links and the clients' sinks.
+// It owns the clients and their handles. It calls the links to engines and the clients' sinks.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once
@@ -29,19 +29,19 @@ class ClientSink {
     ~ClientSink() = default;
 };
 
-// An initiator's channel, and which engines it is connected to.
+// An initiator's channel (or an RS), and the engines that it is connected to.
 struct Client {
     ClientSink* sink = nullptr;
     fabric::Scheme scheme = fabric::Scheme::kTcp;
     struct Place {
-        uint64_t handle = 0;  // granted; 0: not
+        uint64_t handle = 0;  // granted handle; 0: none
         bool attached = false;
-        // Not attached in so many ticks, it is invited anew; doubled each time.
+        // Ticks without attachment, and the limit after which the client is invited again; doubled each time.
         uint16_t ticks = 0, patience = kInviteTicks;
     };
     static constexpr uint16_t kInviteTicks = 50, kInviteTicksMax = 600;  // of 100 ms
-    // Reads that it may have the answer of while we do not know: each has a slot of its channel, which has
-    // that many and more to spare.
+    // Limit of reads whose completion may be reported late. Each occupies a slot of the client's channel,
+    // which has more than that.
     static constexpr uint32_t kLazyMax = 15;
     uint32_t lazy = 0;
     bool is_storage = false;  // real storage on another node (bays.h)
@@ -50,7 +50,7 @@ struct Client {
 
 class Clients {
   public:
-    // `secrets`: where tokens come from; `random` if empty.
+    // `secrets` generates tokens; `random` is used if it is empty.
     Clients(EngineSet& engines, const cache::Index& index, Random& random,
             const std::function<uint64_t()>& secrets, Turn& turn)
         : engines_(engines), index_(index), random_(random), secrets_(secrets), turn_(turn) {}
@@ -58,11 +58,12 @@ class Clients {
     Client* add(std::unique_ptr<Client> client);
     void remove(Client* client);
     const std::list<std::unique_ptr<Client>>& all() const noexcept { return clients_; }
-    // Every client may use the engine from now on; … it is gone.
+    // introduce(): every client may use the engine from now on. withdraw(): the engine is lost.
     void introduce(EngineLink& engine) noexcept;
     void withdraw(cache::EngineIndex engine) noexcept;
-    // At each tick. A client whose connection to an engine failed does not report that, and may connect some
-    // day: its network is cut, its engine was too busy. A notice of the same engine ends what it has of it.
+    // At each tick: announces engines again. A client whose connection to an engine failed does not report
+    // that, and may be able to connect later (its network is cut, the engine is busy). A new notice of the
+    // same engine replaces the client's state for it.
     void invite_anew() noexcept;
 
     // ---- Reports of engines

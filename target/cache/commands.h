@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands: what reads and writes of the cache have in common. Works are taken and released here; their lines
-// are entered and left, their transfers and storage operations begun, their ends reported.
+// Commands: the common part of reads and writes of the cache. It allocates and releases command objects
+// (Work), enters and leaves their lines, starts their transfers and storage operations, and reports their
+// outcome.
 //
-// It owns the works. It calls the lines, the engines' links, the storage nodes, the volume's gate and
-// storage, and the WorkOwner of each work. It does not know which way a command goes: what follows a transfer
-// or a storage operation is named by who begins it.
+// It owns the command objects. It calls the lines, the links to engines, the storage nodes, the volume's gate
+// and storage, and the WorkOwner of each command. It does not know the path of a command: the caller names
+// the function to run after a transfer or a storage operation.
 //
 // Thread-safety: belongs to the cache's reactor. Allocates nothing per command.
 #pragma once
@@ -29,48 +30,52 @@ class Commands {
           engines_(engines),
           nodes_(nodes),
           reactor_(reactor) {}
-    // `paths`: what never changes of a work.
+    // `paths`: the same for all commands.
     void prepare(uint32_t works, uint32_t lines_per_work, const WorkPaths& paths);
 
-    // ---- Works
-    // `share`: of the session that asks; empty: nobody's.
+    // ---- Command objects
+    // `share`: of the requesting session; empty for commands of the cache itself. nullptr: no command object is
+    // free for this volume or session now.
     Work* take(CachedVolume& volume, const WorkShareRef& share) noexcept;
     void release(Work& work) noexcept;
     size_t works() const noexcept { return works_.size(); }
-    // Waits for the volume's writes whose owners have left them.
+    // Waits for the volume's writes that their owners have abandoned.
     void fence_abandoned(const CachedVolume& volume, const Fence& fence);
-    // Its commands go on without it.
+    // Detaches the client from its commands, which continue.
     void forget(const Client& client) noexcept;
-    // The end: the cache may end while commands wait for recovery or for stable storage.
+    // Drops all commands at the end of the cache, which may come while commands wait for recovery or for
+    // stable storage.
     void drop_all() noexcept;
 
     // ---- Lines
     void name_lines(Work& work) noexcept;
-    // False: a line is waited for, or the work has ended since there was none. Some may rest.
+    // False: the command waits for a line, or has ended because the index had no free line. Some lines may
+    // rest.
     bool enter_lines(Work& work) noexcept;
-    // L3: it waits for storage or a buffer; … before it changes copies. False: `then` is called, in engines'
-    // time.
+    // L3. rest(): the command waits for storage or a buffer. resume(): it is about to change copies; if
+    // false, `then` is called later, after engines have ended their operations.
     static void rest(Work& work) noexcept;
     bool resume(Work& work, void (*then)(Work& work) noexcept) noexcept;
     void resume_lines(Work& work) noexcept;
 
     // ---- Endings
     void end(Work& work, const Ending& ending) noexcept;
-    // It has not begun and does not; … its volume is being removed.
+    // Ends a command that has not begun; refuse(): because its volume is being removed.
     void end_unbegun(Work& work, const Ending& ending) noexcept;
     void refuse(Work& work) noexcept;
-    // Our part is over: nothing of the work refers to lines, engines or storage. Then, when its owner was
-    // notified, part_over().
+    // The cache's part is over: the command refers to no lines, engines or storage any more. After the owner
+    // was notified, part_over() follows.
     void finish_part(Work& work) noexcept;
     void part_over(Work& work) noexcept;
 
     // ---- Transfers
-    // Filled in by the caller but for the slot and `done`.
+    // The caller fills in the rest, except slot and `done`.
     Transfer& next_transfer(Work& work, LineWork& line, cache::Slot slot, Transfer::Done done) noexcept;
     void note_failed(Work& work, const Transfer& transfer) noexcept;
-    // The copies that the line's transfers went to are still its copies: no engine was lost and replaced.
+    // True if the copies that the line's transfers went to are still its copies: no engine was lost and
+    // replaced.
     bool still_there(const LineWork& line) noexcept;
-    // The client reaches the engine, which may move all of the command's data.
+    // True if the client is connected to the engine, and the engine may move all of the command's data.
     bool attached(const Work& work, cache::Slot slot) noexcept;
     std::array<std::byte, wire::kCacheHeaderBytes> header_bytes(const LineWork& line, cache::Slot slot,
                                                                 const CachedVolume& volume,
@@ -80,7 +85,7 @@ class Commands {
     // ---- Real storage
     void start_storage(Work& work, io::Op op, void (*done)(io::Request& io) noexcept) noexcept;
     static void note_error(Work& work, const io::Request& io) noexcept;
-    // On another node, straight between it and the client.
+    // Real storage on another node, directly between it and the client.
     bool reaches_storage(const Work& work) noexcept;
     Transfer& remote_io(Work& work, wire::CacheStorage::Op op, Transfer::Done done) noexcept;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Datapath: takes commands, and sends each the way of a read or of a write when it may begin: not while its
-// volume is frozen (SE3) or recovery may find lines of it.
+// Datapath: takes commands, and starts the read or write path of each when it may begin: not while its volume
+// is frozen (SE3) or recovery may find lines of it.
 //
-// It owns the ways (reads, writes, what they have in common) and the read-ahead. It calls these, the recovery
-// (does it hold the volume?) and the volumes' gates.
+// It owns the paths (reads, writes, their common part) and the read-ahead. It calls these, the recovery
+// (whether it holds the volume) and the volumes' gates.
 //
 // Thread-safety: belongs to the cache's reactor. Allocates nothing per command.
 #pragma once
@@ -18,7 +18,7 @@ namespace wss::se {
 
 class Datapath final : public WorkSource {
   public:
-    // What it calls, and what its parts call.
+    // What it and its parts call.
     struct Uses {
         Lines& lines;
         EngineSet& engines;
@@ -32,28 +32,30 @@ class Datapath final : public WorkSource {
     Datapath(const Uses& uses, reactor::Reactor& reactor);
     Status prepare(const Nets& nets, uint32_t works, uint32_t lines_per_work);
 
-    // For a command of `volume`. nullptr: not now. A volume may hold as many as it leaves free, an eighth not
-    // counted, so that one whose storage hangs cannot take those of others; one that holds none may take any.
+    // A command object for `volume`; nullptr: not now. A volume may hold as many as it leaves free, not
+    // counting an eighth of all, so that a volume whose storage hangs cannot take those of others. A volume
+    // that holds none may take any.
     Work* take_work(CachedVolume& volume, const WorkShareRef& share) noexcept override {
         return commands_.take(volume, share);
     }
     void begin(Work& work) noexcept override;  // a read or write
     void buffer_ready(Work& work, std::byte* buffer, const BufferRegions& regions) noexcept override;
     void buffer_failed(Work& work) noexcept;
-    // By the owner, once `ended` or `answered` was called.
+    // Called by the owner after `ended` or `answered`.
     void release(Work& work) noexcept override { commands_.release(work); }
-    // As buffer_failed(), by an owner that goes: it is notified of nothing more of the work.
+    // As buffer_failed(), by an owner that is destroyed: it is not notified of this command any more.
     void abandon(Work& work) noexcept;
-    // Waits for the volume's writes that were.
+    // Waits for the volume's abandoned writes.
     void fence_abandoned(const CachedVolume& volume, const Fence& fence) {
         commands_.fence_abandoned(volume, fence);
     }
 
-    // Begins what waited at the volume's gate, if it may begin now: one of them may freeze the volume again.
+    // Begins the commands that wait at the volume's gate, while they may begin: one of them may freeze the
+    // volume again.
     void begin_held(CachedVolume& volume) noexcept;
-    // What waited at the volume's gate ends so instead.
+    // Ends the commands that wait at the volume's gate with this outcome.
     void end_held(CachedVolume& volume, const Ending& ending) noexcept;
-    // The volume is being removed: what has not begun does not begin.
+    // The volume is being removed: waiting commands fail.
     void refuse_waiting(CachedVolume& volume) noexcept;
     void refuse_unacknowledged(const CachedVolume& volume) noexcept { writes_.wait_no_more(volume); }
     void forget(const Client& client) noexcept { commands_.forget(client); }

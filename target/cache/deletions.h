@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deletions: volumes that commands delete. The storage of such a volume stays, so that it must get what
-// engines alone have:
+// Deletions: volumes that an operator's command deletes. The storage of such a volume stays, so the data that
+// only engines have must be destaged first:
 //
-//   bring home   commands go on
-//   freeze       no command begins; those that have begun end
-//   bring home   what they wrote meanwhile
-//   answer       the volume stays frozen until whoever removes it drops the hold
+//   destage      commands continue
+//   freeze       no command begins; active commands end
+//   destage      the writes of these commands
+//   answer       the volume stays frozen until the caller that removes it drops the hold
 //
-// If storage fails, or takes too long for that or for a command that has begun, or engines that are away
-// have the data, the deletion is refused and the volume goes on. Nothing of this concerns RAM volumes, whose
-// contents go with them: they have no cache (VolumeControl::add()).
+// The deletion is rejected and the volume stays if storage fails, or does not end destaging or an active
+// command in time, or if engines that are away have data. RAM volumes lose their contents in any case and
+// have no cache (VolumeControl::add()).
 //
-// It owns the deletions that wait. It calls the parts of its Uses.
+// It owns the pending deletions. It calls the owners in Uses.
 //
 // Thread-safety: belongs to the cache's reactor; a hold may be dropped on any thread. Control plane:
 // allocates.
@@ -44,13 +44,13 @@ class Deletions {
     Deletions(const Uses& uses, uint32_t line_bytes, reactor::Reactor& reactor)
         : uses_(uses), line_bytes_(line_bytes), reactor_(reactor) {}
 
-    // Before anything of the volume is deleted.
+    // Called before anything of the volume is deleted.
     void prepare(volume::Deletion deletion);
-    // It was deleted, and was not open: see AbsentVolumes::deleted().
+    // The volume was deleted and was not open: see AbsentVolumes::deleted().
     void over(uint64_t wwid, std::function<void()> recorded) {
         uses_.absent.deleted(wwid, std::move(recorded));
     }
-    // Ends those whose time is over, and all when the target ends.
+    // Ends deletions that are overdue, and all of them when the target stops.
     void tick();
 
   private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A line that the destager brings home, and neighbours that go together.
+// Job: one line that the destager writes to real storage. Runs: neighbouring lines that are stored together.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once
@@ -13,13 +13,14 @@
 
 namespace wss::se {
 
-// Neighbours that leave as one write. Their jobs have numbers side by side, and so buffers that lie side by
-// side. All of them are fetched; then what is dirty without a gap from one line into the next is one request
-// to storage. A job leaves the run and goes on alone if it waits for its line, has nothing to bring home any
-// more, or waits for its engine longer than kPatience: writers of the other lines wait for the run.
+// Neighbouring lines that are stored with one write. Their jobs have adjacent numbers, and so adjacent
+// buffers. All lines are fetched. Then the dirty data that continues without a gap from one line into the
+// next is one request to storage. A job leaves the run and continues alone if it waits for its line, if
+// nothing of its line is dirty any more, or if it waits for its engine longer than kPatience, because writers
+// of the other lines wait for the run.
 class Destager::Runs {
   public:
-    // Jobs that began together: those of `count` numbers from `first` on, less those that did without.
+    // Jobs that began together: `count` numbers from `first` on, without those that left the run.
     struct Run {
         Run()
             : patience(
@@ -27,17 +28,17 @@ class Destager::Runs {
                   this) {}
         Runs* owner = nullptr;
         uint32_t first = 0, count = 0;
-        uint32_t fetching = 0;  // and 1 while they begin, or are stored; 0: unused
+        uint32_t fetching = 0;  // jobs that are fetching, plus 1 while jobs begin or are stored; 0: unused
         reactor::Timer patience;
     };
 
-    // Without a run that is unused a line goes home alone.
+    // If no run is unused, a line is destaged alone.
     Runs(Destager& destager, size_t jobs);
     ~Runs();
-    // There is a free job. Begins with as many lines as there are numbers side by side.
+    // Requires a free job. Begins with as many lines as there are adjacent free numbers.
     void begin(CachedVolume& volume, std::span<cache::Line* const> lines) noexcept;
     static void leave(Job& job) noexcept;
-    // It is, or that failed.
+    // The line of this job is fetched, or that failed.
     void fetched(Job& job) noexcept;
 
   private:
@@ -55,41 +56,41 @@ class Destager::Runs {
     std::vector<std::unique_ptr<Run>> runs_;
 };
 
-//   kFetch: the primary writes the dirty pieces to `buffer` or `bay` → kStore: to real storage → kClear:
-//   headers
-// A line that was lost comes home the same way, from a slot of an engine that is no member, without the end.
+//   kFetch: the primary writes the dirty sub-blocks to `buffer` or `bay` → kStore: to real storage →
+//   kClear: headers
+// A lost line is destaged in the same way, from a slot of an engine that is no member, without kClear.
 struct Destager::Job : LineUser {
     enum class Phase : uint8_t { kFetch, kStore, kClear };
 
     Destager* owner = nullptr;
-    std::byte* buffer = nullptr;  // of a line
-    Bay bay;                      // … instead, for real storage on another node
+    std::byte* buffer = nullptr;  // one line
+    Bay bay;                      // used instead of `buffer` for real storage on another node
     bool busy = false;
-    Nanoseconds since;    // it is busy
-    bool silent = false;  // for kSilentAfter
-    bool again = false;   // the line was deferred
+    Nanoseconds since;    // when the job began
+    bool silent = false;  // busy for longer than kSilentAfter
+    bool again = false;   // the line was deferred before
 
     CachedVolume* volume = nullptr;
-    Gate::Holder place;  // in its gate
+    Gate::Holder place;  // in the volume's gate
     cache::Line* line = nullptr;
     cache::LineKey key;
     cache::LineOp op;
     cache::Index::Destage token;
-    cache::Pieces left;       // to be stored
+    cache::Pieces left;       // still to be stored
     cache::EngineIndex from;  // the primary
     Phase phase = Phase::kFetch;
     bool begun = false, failed = false;
     bool salvage = false;
-    SalvageQueue::Item item;  // of salvage: where the copy is
+    SalvageQueue::Item item;  // for salvage: the location of the copy
     int error = 0;
-    uint64_t changes = 0;  // of storage elsewhere, when it began
+    uint64_t changes = 0;  // StorageNodes::changes() when it began
     uint32_t outstanding = 0;
-    uint32_t number = 0;       // in the destager; buffers of numbers side by side lie side by side
-    Runs::Run* run = nullptr;  // until all of it is fetched, or this one does without; nullptr: none
-    uint32_t merged = 1;       // numbers from this one on, whose lines this one's request stores
+    uint32_t number = 0;       // in the destager; adjacent numbers have adjacent buffers
+    Runs::Run* run = nullptr;  // until all lines are fetched or this job leaves; nullptr: none
+    uint32_t merged = 1;       // number of jobs from this one on whose lines this job's request stores
     std::array<Transfer, cache::kHoldersMax> transfers;
     io::Request io;
-    // The volume ends, at byte `end`, within a piece: the rest of that is not stored.
+    // The volume ends at byte `end`, within this sub-block, whose rest is not stored.
     struct {
         cache::Pieces piece;
         uint64_t end = 0;

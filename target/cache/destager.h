@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Destager: brings dirty lines home, and ends flushes when what they wait for is there.
+// Destager: writes dirty lines to real storage, and completes flushes when the lines that they wait for are
+// there.
 //
-// The primary writes dirty pieces into our buffer, we write them to real storage, every copy clears its dirty
-// bits, and only then the line counts as clean (lib/cache/header.h, H3). Reads of the line go on meanwhile;
-// writes wait. Storage that fails keeps the line dirty; the planner tries again later. A line that was lost
-// comes home the same way, from an engine that came back with it (salvage).
+// The primary writes dirty sub-blocks into a buffer of the target, which writes them to real storage. Then
+// every copy clears its dirty bits, and only then the line counts as clean (lib/cache/header.h, H3). Reads of
+// the line continue meanwhile; writes wait. If storage fails, the line stays dirty and the planner retries
+// later. Lost lines that an engine returns with are destaged in the same way (salvage).
 //
-// All volumes share the jobs. Storage that fails or is silent for one volume, or for a part of it, holds up
-// no other volume and no other part:
-//   - A volume that has no job always gets the next free one; the others share CacheOptions::destages.
-//   - A job that takes longer than kSilentAfter is silent, and is not counted among these: another one goes
-//     on elsewhere in the volume. There are kJobsFor times as many jobs for that. A volume leaves twice as
-//     many free as it has.
-//   - A volume whose storage did not take the last line has one job at a time, beside the silent ones.
+// All volumes share the jobs. Storage that fails or does not answer for one volume, or for a part of it, does
+// not delay other volumes or other parts:
+//   - A volume without a job always gets the next free one. The others share CacheOptions::destages.
+//   - A job that takes longer than kSilentAfter is silent and does not count as one of these: another job
+//     continues elsewhere in the volume. There are kJobsFor times as many jobs for that. A volume leaves
+//     twice as many jobs free as it has.
+//   - A volume whose storage rejected the last line has one job at a time, beside the silent ones.
 //
-// Neighbours are fetched together and leave as one write (destage_job.h), but for storage elsewhere, where
-// each is in a bay of its own. If that write fails each line is written alone.
+// Neighbouring lines are fetched together and stored with one write (destage_job.h). With real storage on
+// another node each line has its own staging buffer and is stored alone. If the common write fails, each line
+// is written alone.
 //
-// It owns the jobs with their buffers, and the queues of lines to be salvaged. It calls the lines, the
-// engines' links, the storage nodes, the losses and the volumes' storage; flushes it ends by their tasks.
+// It owns the jobs with their buffers, and the queues of lines to be salvaged. It calls the lines, the links
+// to engines, the storage nodes, the losses and the volumes' storage. Flushes end through their callbacks.
 //
 // Thread-safety: belongs to the cache's reactor. Allocates nothing per job.
 #pragma once
@@ -57,7 +59,7 @@ class Destager {
     };
     Destager(const Uses& uses, reactor::Reactor& reactor, Turn& turn);
     ~Destager();
-    static constexpr uint32_t kJobsFor = 4;  // each line that is brought home at a time
+    static constexpr uint32_t kJobsFor = 4;  // jobs for each line that may be destaged at a time
     static constexpr Nanoseconds kSilentAfter = from_s(1);
     void prepare(uint32_t destages);
 
@@ -65,13 +67,13 @@ class Destager {
     void turn() noexcept {
         if (salvage_due_) salvage();
     }
-    bool start(CachedVolume& volume) noexcept;  // whether a job has begun
-    // Everything written before is in real storage when `done` is called, which then flushes that. EAGAIN, to
-    // clients: see Losses::awaits(). `holds`: commands of the volume wait for it. It fails with EFBIG then,
-    // instead of waiting for a volume that follows its storage.
+    bool start(CachedVolume& volume) noexcept;  // true if a job has begun
+    // All earlier writes are in real storage when `done` is called, which then flushes the storage. Fails
+    // with EAGAIN for clients while Losses::awaits() is true. `holds`: commands of the volume wait for this
+    // flush. Then it fails with EFBIG instead of waiting for a volume that follows the size of its storage.
     void flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker, bool holds = false);
 
-    // ---- Lost lines that an engine came back with
+    // ---- Lost lines that an engine returned with
     void add_salvage(EngineLink& engine, const wire::CacheHeader& item);
     void engine_returned(const EngineLink& engine);
     void engine_lost(cache::EngineIndex engine) { salvages_.erase(engine.value); }
@@ -81,17 +83,17 @@ class Destager {
     struct Job;
     class Runs;  // destage_job.h
     struct Load {
-        uint32_t free = 0, working = 0;  // of all jobs; working: neither free nor silent
+        uint32_t free = 0, working = 0;  // of all jobs; working: busy and not silent
         uint32_t of_volume = 0, working_of_volume = 0;
-        uint32_t volumes = 0;  // that have a job which works, and this one
+        uint32_t volumes = 0;  // volumes with a working job, and this one
     };
     Job* free_job() noexcept;
     Load load_of(const CachedVolume& volume) const noexcept;
     static bool leaves_room(const CachedVolume& volume, const Load& load) noexcept;
     struct Room {
-        uint32_t jobs = 0;      // that may begin
-        uint32_t together = 1;  // of a run of neighbours: half of the volume's share
-        bool grows = false;     // when those end that work for the volume
+        uint32_t jobs = 0;      // jobs that may begin
+        uint32_t together = 1;  // longest run of neighbours: half of the volume's share
+        bool grows = false;     // more jobs may begin when working jobs of the volume end
     };
     Room room_for(const CachedVolume& volume) noexcept;
     cache::DestagePlanner::Look look_at(const cache::Line& line) const noexcept;
@@ -108,10 +110,10 @@ class Destager {
     void step(Job& job) noexcept;
     bool store_from_bay(Job& job, uint64_t at, uint32_t begin, uint64_t length) noexcept;
     void done(Job& job, int error) noexcept;
-    // Of what a flush waits for; 0: none.
+    // Errors of the destaging that a flush waits for; 0: none.
     struct Failure {
         int plain = 0;
-        int holding = 0;  // … that holds the volume's commands
+        int holding = 0;  // for a flush that holds the volume's commands
     };
     void check_flushes(CachedVolume& volume, Failure failure) noexcept;
     void fail_flushes() noexcept;
@@ -134,11 +136,11 @@ class Destager {
     std::vector<std::unique_ptr<Job>> jobs_;  // by number
     std::unique_ptr<Runs> runs_;
     uint32_t destages_ = 0;
-    bool short_of_jobs_ = false;  // since a volume got none
-    uint32_t next_volume_ = 0;    // which start_all() begins with
+    bool short_of_jobs_ = false;  // a volume got no job
+    uint32_t next_volume_ = 0;    // the first one that start_all() serves
     bool salvage_due_ = false;
     uint64_t salvage_checks_ = 0;
-    std::map<size_t, SalvageQueue> salvages_;  // by number of the engine that came back
+    std::map<size_t, SalvageQueue> salvages_;  // by index of the engine that returned
 };
 
 }  // namespace wss::se

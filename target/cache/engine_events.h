@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// EngineEvents: what engines report. It passes each report to the owners that it concerns, in the order of
-// rule SE4: what becomes of an engine the index learns first, then the transfers that the engine owed.
+// EngineEvents: receives the reports of engines. It passes each report to the owners concerned, in the order
+// of rule SE4: an engine that is lost is removed from the index before its outstanding transfers end.
 //
-// It owns nothing. No owner that it calls knows it; links know it as their EngineLinkOwner.
+// It owns nothing. The owners that it calls have no reference to it; links know it as their EngineLinkOwner.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once
@@ -48,9 +48,9 @@ class EngineEvents final : public EngineLinkOwner {
     void volume_state_changed(EngineLink& storage) noexcept override;
     void engine_over(EngineLink& engine, const Status& why) noexcept override;
 
-    // The operator's command: as if the engine had asked for it.
+    // Operator's command: as if the engine had requested to leave.
     Status remove_engine(uint32_t index);
-    // At each tick: engines that want to leave and hold nothing dirty any more may.
+    // At each tick: releases engines that want to leave and hold nothing dirty any more.
     void tick();
 
   private:

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // EngineLink: the storage engine's (SE's) end of the connection to one cache engine (CE).
 //
-// It takes Transfers (a move between a slot and a client's or our memory, a header, a wipe), gives each an
-// id, sends what a turn has gathered in one message and reports how each ended. A CE that is lost ends all of
-// them with kFailed, after its connection is closed: nothing of it reaches our memory afterwards.
+// It takes Transfers (a move between a slot and memory of a client or of the SE, a header, a wipe) and gives
+// each an id. It sends the transfers of one turn in one message and reports how each ended. When a CE is
+// lost, its connection is closed first and then all its transfers end with kFailed, so the CE can no longer
+// access memory of the SE.
 //
 // Thread-safety: belongs to the cache's reactor. Nothing is allocated per transfer.
 #pragma once
@@ -24,42 +25,45 @@ namespace wss::se {
 
 constexpr uint32_t kTransfersPerEngine = 1024;
 
-// One operation of a CE. The owner fills the first part and keeps it in place until `done`.
+// One operation of a CE. The owner fills in the first part and keeps the object in place until `done` is
+// called.
 struct Transfer : ListNode<> {
     enum class Kind : uint8_t { kMove, kHeader, kWipe, kStorage };
     using Done = void (*)(Transfer& transfer, wire::CacheStatus status) noexcept;
 
     Kind kind = Kind::kMove;
     wire::CacheMove move;        // kHeader: slot and header; kWipe: slot
-    wire::CacheStorage storage;  // kStorage, of real storage (RS)
+    wire::CacheStorage storage;  // kStorage, an operation of real storage (RS)
     Done done = nullptr;
     void* context = nullptr;
 
     bool under_way = false;
-    Nanoseconds seen = kNever;  // under way, by a tick
-    int error = 0;              // errno: an RS's storage said no
+    Nanoseconds seen = kNever;  // when a tick first found it in flight
+    int error = 0;              // errno of a failure of the RS's storage
 };
 
 class EngineLink;
 
 class EngineLinkOwner {
   public:
-    // It has proven its name. Not empty: why it may not join for all that; the link sends this to it.
+    // The engine has authenticated. A non-empty result is the reason why it may not join. The link sends it
+    // to the engine.
     virtual std::string engine_limit(const EngineLink& engine) = 0;
-    // It is who it says to be: admit() or close() it.
+    // The engine has authenticated and may join: admit() or close() it.
     virtual void engine_proven(EngineLink& engine) noexcept = 0;
     virtual void engine_ready(EngineLink& engine) noexcept = 0;
     virtual void engine_item(EngineLink& engine, const wire::CacheHeader& item) noexcept = 0;
     virtual void client_attached(EngineLink& engine, uint64_t handle) noexcept = 0;
     virtual void client_detached(EngineLink& engine, uint64_t handle) noexcept = 0;
-    // The engine has taken in what was granted with this notice: the client may come.
+    // The engine has processed the grant of this notice: the client may connect.
     virtual void grant_known(EngineLink& engine, const wire::CacheEngineNotice& notice) noexcept = 0;
     virtual void engine_wants_to_leave(EngineLink& engine) noexcept = 0;
-    // Real storage is connected no more to the engine that it was told of with this handle.
+    // Real storage has closed its connection to the engine that was announced to it with this handle.
     virtual void engine_gone(EngineLink& storage, uint64_t handle) noexcept = 0;
-    // state_of() says something else since it is ready.
+    // state_of() has changed since the storage became ready.
     virtual void volume_state_changed(EngineLink& storage) noexcept = 0;
-    // Its transfers were reported before. Last call; destroyed after the turn.
+    // The link is lost. The transfers that it owes are reported after this call returns. Last call; the link
+    // is destroyed when it has reported them.
     virtual void engine_over(EngineLink& engine, const Status& why) noexcept = 0;
 
   protected:
@@ -70,12 +74,12 @@ class EngineLink final : private cache::RecordLinkOwner {
   public:
     struct Identity {
         cache::EngineIndex index;
-        size_t net = 0;  // which of the cache's fabrics
+        size_t net = 0;  // index of the cache's fabric
         uint64_t identity = 0;
         uint64_t memory = 0;
         uint32_t incarnation = 0;
-        bool kept = false;  // its contents count
-        // It holds what was lost (losses.h), and nothing else of it counts: no member.
+        bool kept = false;  // its contents are valid
+        // The engine holds lost lines (losses.h). Its other contents are not valid, and it is not a member.
         bool returned = false;
     };
 
@@ -88,34 +92,37 @@ class EngineLink final : private cache::RecordLinkOwner {
 
     Status accept(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
                   const Identity& identity, const wire::CacheWelcome& welcome);
-    // … or first asks who it is: nobody, until engine_proven() and then admit().
+    // Accepts the connection and authenticates the engine first. It is not admitted before engine_proven()
+    // and then admit().
     Status ask_for_proof(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
                          std::shared_ptr<const auth::SecretBook> secrets);
     void admit(const Identity& identity, const wire::CacheWelcome& welcome);
 
-    // Never fails: a transfer to an engine that is over ends with kFailed, from turn().
+    // Never fails: a transfer to an engine that is lost ends with kFailed, from turn().
     void submit(Transfer& transfer) noexcept;
     // grant_known() follows, unless the engine is lost.
     void grant(const wire::CacheEngineNotice& notice) noexcept;
     void revoke(uint64_t handle) noexcept;
-    // To real storage with bays: connect to this engine, or do so no more. engine_gone() follows.
+    // Requests that real storage with staging buffers connects to this engine, or disconnects from it.
+    // engine_gone() follows the latter.
     void name_engine(const wire::CacheEngineNotice& notice) noexcept;
     void say_goodbye() noexcept;
-    // Have it say what it has done and not told, and what is under way as soon as it is done.
+    // Flushes completions: requests that the engine reports completed operations now, and those in flight as
+    // soon as they complete.
     void hurry() noexcept;
     void close(Status why) noexcept { link_->close(std::move(why)); }
     size_t turn() noexcept;
-    // Pings; gives up an engine that is silent for longer than `limit` while something is expected of it, and
-    // one that answers pings and does not do in time what takes nobody else.
+    // Pings the engine. Closes the link if the engine is silent for longer than `limit` while an answer is
+    // due, or if it answers pings but does not complete in time an operation that depends on no other node.
     void tick(Nanoseconds now, Nanoseconds limit) noexcept;
 
     const Applicant& applicant() const noexcept { return applicant_; }
-    // Real storage: no lines, no member; its volumes.
+    // True for real storage: it has volumes, no lines, and is not a member.
     bool is_storage() const noexcept { return applicant_.join.is_storage; }
     const std::vector<wire::CacheVolume>& volumes() const noexcept { return volumes_; }
-    // nullptr: none of its volumes has this number, or it does not report states.
+    // nullptr: no volume of it has this number, or it does not report states.
     const wire::CacheVolumeState* state_of(uint32_t number) const noexcept;
-    // … and memory that we dispose of; without: no bytes.
+    // Staging buffers of real storage; no bytes if it lends none.
     const wire::CacheBays& bays() const noexcept { return bays_; }
     bool is_admitted() const noexcept { return identity_.index.exists(); }
     const Identity& identity() const noexcept { return identity_; }
@@ -151,27 +158,27 @@ class EngineLink final : private cache::RecordLinkOwner {
 
     EngineLinkOwner& owner_;
     const Applicant applicant_;
-    std::unique_ptr<auth::Authenticator> auth_;  // until it is through
-    Identity identity_;                          // of who is admitted
+    std::unique_ptr<auth::Authenticator> auth_;  // until the engine has authenticated
+    Identity identity_;                          // once it is admitted
     std::unique_ptr<cache::RecordLink> link_;
     std::vector<Transfer*> by_id_;
     std::vector<uint32_t> free_ids_;
-    List<Transfer> queue_;    // no id is free
-    List<Transfer> refused_;  // submitted when it was over
+    List<Transfer> queue_;    // wait for a free id
+    List<Transfer> refused_;  // to end with kFailed
     uint32_t outstanding_ = 0;
-    uint32_t lazy_ = 0;  // outstanding moves that may be reported late
+    uint32_t lazy_ = 0;  // outstanding moves with coalesced completion
     std::vector<fabric::Address> addresses_;
     std::vector<wire::CacheVolume> volumes_;
-    std::vector<wire::CacheVolumeState> states_;  // one per number at most, of those in volumes_
+    std::vector<wire::CacheVolumeState> states_;  // at most one per number in volumes_
     wire::CacheBays bays_;
-    uint64_t slots_max_ = 0;  // that the memory of the join holds
-    uint64_t next_item_ = 0;  // items come in the order of their slots, each once
+    uint64_t slots_max_ = 0;  // of the memory that the join offered
+    uint64_t next_item_ = 0;  // items come in ascending order of slots, each once
     uint32_t slots_ = 0;
     bool ready_ = false, leaving_ = false, over_ = false;
     uint64_t bytes_to_clients_ = 0;
     Nanoseconds asked_since_ = kNever;
     uint64_t heard_ = 0;
-    std::deque<wire::CacheEngineNotice> granted_;  // not yet known to the engine, in order
+    std::deque<wire::CacheEngineNotice> granted_;  // not yet confirmed by the engine, in order
 };
 
 }  // namespace wss::se

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// EngineSet: the links to the engines that were admitted, by number, and those that are over but have
-// transfers to report.
+// EngineSet: the links to admitted engines, by number, and the links that are over but still have transfers
+// to report.
 //
-// It owns these links and calls nobody but them. What they report goes to their EngineLinkOwner.
+// It owns these links and calls only them. Their reports go to their EngineLinkOwner.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once
@@ -24,7 +24,7 @@ class EngineSet {
 
     explicit EngineSet(Turn& turn) : turn_(turn) {}
 
-    // ---- Engines that were admitted
+    // ---- Admitted engines
     auto all() const noexcept {
         return std::span(links_.data(), end_) |
                std::views::filter([](const auto& one) { return one != nullptr; }) |
@@ -35,9 +35,9 @@ class EngineSet {
         return index.exists() ? links_[index.value].get() : nullptr;
     }
     EngineLink* find(uint64_t identity) noexcept;
-    // An engine that is real storage, if it is still the one and takes operations.
+    // The engine with this number, if it is real storage of this incarnation and takes operations.
     EngineLink* storage(cache::EngineIndex index, uint32_t incarnation) noexcept;
-    // The lowest that is free, or none.
+    // The lowest free number, or none.
     cache::EngineIndex free_index() const noexcept;
     EngineLink& enlist(std::unique_ptr<EngineLink> engine, cache::EngineIndex index) noexcept;
     std::unique_ptr<EngineLink> take(cache::EngineIndex index) noexcept;
@@ -46,7 +46,7 @@ class EngineSet {
     void retire(std::unique_ptr<EngineLink> engine) { retired_.push_back(std::move(engine)); }
     bool retires(uint64_t identity) const noexcept;
 
-    // No link is left.
+    // True if no link is left.
     bool empty() const noexcept { return end_ == 0 && retired_.empty(); }
     size_t turn() noexcept {
         size_t sent = 0;
@@ -54,7 +54,7 @@ class EngineSet {
             if (links_[i] != nullptr) sent += links_[i]->turn();
         return sent;
     }
-    // Frees those that have reported everything.
+    // Ends the transfers of retired links, and frees those that have reported everything.
     size_t turn_retired() noexcept { return retired_.empty() ? 0 : free_retired(); }
     void tick(Nanoseconds now, Nanoseconds silence_max) noexcept;
 
@@ -62,10 +62,10 @@ class EngineSet {
     void late_begun() noexcept { ++late_; }
     void late_over() noexcept { --late_; }
     uint32_t late() const noexcept { return late_; }
-    // What engines have done and not reported is wanted now.
+    // Flushes completions of all engines.
     void hurry() noexcept;
 
-    // The end: nothing is reported any more.
+    // At the end of the cache: nothing is reported any more.
     void clear() noexcept;
 
   private:
@@ -74,7 +74,7 @@ class EngineSet {
     Turn& turn_;
     uint32_t late_ = 0;
     std::array<std::unique_ptr<EngineLink>, kMax> links_;
-    // Behind it there is none: engines have the lowest free numbers, and there are few.
+    // All links are below end_: engines get the lowest free numbers, and there are few.
     size_t end_ = 0;
     std::list<std::unique_ptr<EngineLink>> retired_;
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eraser: lines that go. Those of a volume that is gone are wiped in their engines; so are those beyond the
-// end of a volume that became smaller, and the line in which it ends is cut.
+// Eraser: wipes lines in their engines: all lines of a volume that was removed, and the lines beyond the end
+// of a volume that became smaller. The line in which such a volume now ends is cut.
 //
-// It owns the erasures under way. It calls the lines and the engines' links; the end of a cut it reports by
-// the task that came with it.
+// It owns the active erasures. It calls the lines and the links to engines. It reports the end of a cut
+// through the function passed with it.
 //
 // Thread-safety: belongs to the cache's reactor. Control plane: allocates.
 #pragma once
@@ -24,10 +24,10 @@ class Eraser {
     Eraser(Lines& lines, EngineSet& engines, const JobMemory& memory, Turn& turn);
     ~Eraser();
 
-    // All lines of a volume, some each turn; `removal` is empty for one that is not open. `done` is called
-    // when that is over.
+    // Wipes all lines of a volume, some each turn. `removal` is empty for a volume that is not open. `done`
+    // is called when all lines are wiped; then `removal` is released.
     void wipe(uint32_t number, Gate::Holder removal, std::function<void()> done);
-    // What `keep` bytes of the line leave. `ended` is called when that is over.
+    // Erases the line except for its first `keep` bytes. `ended` is called when that is done.
     void cut(cache::Line& line, uint32_t keep, uint64_t wwid, std::function<void()> ended);
     // Frees erasures that are over.
     void turn() noexcept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the cache shows of itself: counters and states, copied for whoever asks (Cache::info()).
+// Counters and states of the cache, copied for the caller of Cache::info().
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,21 @@ namespace wss::se {
 
 struct CacheCounters {
     uint64_t reads = 0, read_hits = 0, read_bytes = 0;
-    uint64_t short_hits = 0;  // of read_hits: those of hit.cc
+    uint64_t short_hits = 0;  // part of read_hits: on the fast path of hit.cc
     uint64_t out_of_band_reads = 0, out_of_band_read_bytes = 0;
     uint64_t out_of_band_writes = 0, out_of_band_write_bytes = 0;
-    uint64_t through_us_bytes = 0;  // data of commands that crossed our buffers
+    uint64_t through_us_bytes = 0;  // data of commands that passed through buffers of the target
     uint64_t storage_read_bytes = 0, storage_write_bytes = 0;
-    uint64_t read_ahead_bytes = 0;  // read from storage before anybody asked
+    uint64_t read_ahead_bytes = 0;  // read from storage for read-ahead
     uint64_t writes = 0, write_bytes = 0;
     uint64_t read_ns = 0, write_ns = 0;  // from the command to its end, summed
     uint64_t fills = 0, fill_bytes = 0;
     uint64_t destaged_lines = 0, destaged_bytes = 0, destage_errors = 0;
     uint64_t flushes = 0, done_again = 0, no_room = 0, busy = 0;
     uint64_t lost_refusals = 0, salvaged_lines = 0;
-    uint64_t direct_reads = 0, direct_writes = 0;  // between real storage elsewhere and the client
-    // Of fills (read-ahead too) and destaging: between an engine and real storage elsewhere, and through us.
+    uint64_t direct_reads = 0, direct_writes = 0;  // between real storage on another node and the client
+    // Bytes of fills (with read-ahead) and destaging: directly between an engine and real storage on another
+    // node, and through the target.
     uint64_t upkeep_direct_bytes = 0, upkeep_through_us_bytes = 0;
 };
 
@@ -39,18 +40,18 @@ struct EngineInfo {
     uint32_t slots = 0, used_slots = 0, clients = 0;
     uint64_t dirty_lines = 0;
     uint64_t bytes_to_clients = 0;
-    bool reached = false;  // by real storage on another node
+    bool reached = false;  // connected to real storage on another node
     std::string state;
 };
 struct CachedVolumeInfo {
     std::string name;
     cache::PolicySettings settings;
     uint64_t dirty_lines = 0;
-    uint64_t single_lines = 0;   // of these, that have one copy and shall have two
-    uint64_t lost_bytes = 0;     // acknowledged, and in no engine that is here; see losses.h
-    uint64_t waiting = 0;        // commands that wait for engines to bring that back
-    Nanoseconds lost_for{};      // since the first of it was lost
-    Nanoseconds oldest_dirty{};  // how long it has waited for real storage; what was recovered: since then
+    uint64_t single_lines = 0;   // part of dirty_lines: have one copy and should have two
+    uint64_t lost_bytes = 0;     // acknowledged, but in no engine that is present; see losses.h
+    uint64_t waiting = 0;        // commands that wait for engines to return with lost data
+    Nanoseconds lost_for{};      // time since the first loss
+    Nanoseconds oldest_dirty{};  // age of the oldest dirty line; recovered lines count from the recovery
     bool frozen = false;
     std::string last_error;
     CacheCounters counters;
@@ -60,19 +61,19 @@ struct AbsentVolumeInfo {
     uint64_t wwid = 0;
     std::string name;
     uint64_t dirty_lines = 0;
-    uint64_t single_lines = 0;  // of these, that have one copy and shall have two
-    bool lost = false;          // some of it
+    uint64_t single_lines = 0;  // part of dirty_lines: have one copy and should have two
+    bool lost = false;          // some of its data is lost
 };
 struct CacheInfo {
     uint32_t line_bytes = 0;
     bool recovering = false;
-    std::string trouble;            // why what it has to remember over a restart cannot be saved; writes wait
-    std::vector<uint64_t> awaited;  // identities of engines that recovery waits for, and that are not here
-    uint32_t away = 0;              // engines that could give back what is lost
-    Nanoseconds lost_grace{};       // how long commands wait for that
-    // Headers of engines that came back, compared with what is lost: once for each, but for what has to wait.
+    std::string trouble;            // why the membership cannot be saved; writes wait
+    std::vector<uint64_t> awaited;  // identities of missing engines that recovery waits for
+    uint32_t away = 0;              // engines that may return with lost data
+    Nanoseconds lost_grace{};       // how long commands wait for these
+    // Checks of returned engines' headers against lost lines: one per header, more if it must wait.
     uint64_t salvage_checks = 0;
-    uint64_t waiting_checks = 0;  // of commands that wait for engines, whether their wait is over
+    uint64_t waiting_checks = 0;  // checks whether the wait of a command is over
     cache::IndexCounters index;
     uint64_t capacity_lines = 0;
     std::vector<EngineInfo> engines;

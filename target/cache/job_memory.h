@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JobMemory: memory of the cache's own jobs that engines move data to and from: buffers of a line for the
-// destager and the mirror, and a piece of zeroes for the eraser.
+// JobMemory: memory of the cache's own jobs that engines move data to and from: line buffers of the destager
+// and the mirror, and a sub-block of zeroes for the eraser.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once
@@ -28,7 +28,7 @@ class JobMemory {
         return regions.status();
     }
     std::byte* buffer(uint32_t number) const noexcept { return memory_.get() + size_t{number} * line_bytes_; }
-    std::byte* zeroes() const noexcept { return zeroes_; }  // a piece
+    std::byte* zeroes() const noexcept { return zeroes_; }  // a sub-block
     const BufferRegions& regions() const noexcept { return *regions_; }
 
   private:

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Life: how far the end of the cache has come.
+// Life: the stages of the cache's shutdown.
 //
-//   kServing ─▶ kEndingWaits ─▶ kStopping ─▶ kLeaving ─▶ kStopped      states may be skipped, none comes back
+//   kServing ─▶ kEndingWaits ─▶ kStopping ─▶ kLeaving ─▶ kStopped      states may be skipped, none is repeated
 //
-//   kEndingWaits  the target ends: whatever waits for recovery or for engines ends with BUSY
-//   kStopping     dirty lines are being written to real storage, no engine joins
-//   kLeaving      that is over; the links to the engines are being closed
+//   kEndingWaits  the target stops: commands that wait for recovery or for engines end with BUSY
+//   kStopping     dirty lines are being destaged, no engine joins
+//   kLeaving      destaging has ended; the links to the engines are being closed
 //   kStopped      the cache may be destroyed
 //
-// The façade sets the state; the other owners read it.
+// VolumeControl (kEndingWaits) and Shutdown set the state. The other owners read it.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines: the index of the lines, and the operations that a leave() has let in (lib/cache/line.h).
+// Lines: the index of the lines, and the operations that a leave() has granted (lib/cache/line.h).
 //
-// It owns the index, the walks over its lines and the lines that are being dropped. Of an operation that was
-// let in it notifies the LineUser that the operation names.
+// It owns the index, the walks over its lines and the lines that are being dropped. When an operation that
+// waited is granted, it notifies the LineUser that the operation names.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once
@@ -18,9 +18,9 @@
 
 namespace wss::se {
 
-// Enters lines: the context of each of its operations.
+// A user of lines: the context of each of its operations.
 struct LineUser {
-    // The operation that waited was let in; called from Lines::serve().
+    // A waiting operation was granted; called from Lines::serve().
     void (*on_entered)(LineUser& user) noexcept = nullptr;
 };
 
@@ -32,7 +32,7 @@ class Lines {
     cache::Index& index() noexcept { return index_; }
     const cache::LineGeometry& geometry() const noexcept { return index_.geometry(); }
 
-    // True if the operation may go on now; else `user` is notified.
+    // True if the operation may continue now. Else `user` is notified later.
     bool enter(cache::Line& line, cache::LineOp& op, LineUser& user) noexcept {
         op.context = &user;
         return index_.enter(line, op);
@@ -50,21 +50,21 @@ class Lines {
     }
 
     // ---- Control plane
-    // Lines of a range of the volume, some each turn. `visit` begins what is to become of a line; its `ended`
-    // is called when that is over, now or later. `done` follows when all are over: now, if they are few,
-    // nothing holds them and no other walk is under way. Lines that get into the range meanwhile may be
-    // missed.
+    // Visits the lines of a range of the volume, some each turn. `visit` starts an operation on a line, which
+    // calls `ended` when it is done, now or later. `done` follows when all have ended. It is called before
+    // walk() returns if the lines are few, nothing holds them and no other walk is active. Lines that enter
+    // the range meanwhile may be missed.
     using Ended = std::function<void()>;
     using Visit = std::function<void(cache::Line& line, Ended ended)>;
     void walk(uint32_t number, uint64_t offset, uint64_t length, Visit visit, std::function<void()> done);
     // Nothing of the range is valid in engines when `done` is called. Requires that no command is active (the
-    // volume is frozen) and that nothing is dirty there; what else has one of the lines, such as an erasure,
-    // is waited for.
+    // volume is frozen) and that nothing in the range is dirty. Waits for other operations that hold one of
+    // the lines, such as an erasure.
     void drop(uint32_t number, uint64_t offset, uint64_t length, std::function<void()> done);
     void turn() {
         if (!walks_.empty()) go_on();
     }
-    // The end: no walk goes on, and none refers to anything.
+    // At the end of the cache: ends all walks, whose functions are not called any more.
     void forget_walks() noexcept;
 
   private:

@@ -9,11 +9,11 @@
 //
 //   kStable ─probe()─▶ kProbing ─▶ kStable, or ─save()─▶ kSavingOld: what is saved is written once more
 //
-// All changes of a turn are in one text: no restart finds a part of them. A text that could not be saved, or
-// is being saved, may be what a restart finds nevertheless: also what it says delays writes.
+// All changes of a turn are saved in one text, so that no restart finds a part of them. A text that could not
+// be saved, or is being saved, may still be the one that a restart finds. Its contents delay writes, too.
 //
-// It owns the store, the saving and the tasks that wait for it. After a save it notifies its observer first,
-// then runs the tasks.
+// It owns the store, the save in progress and the tasks that wait for it. After a save it notifies its
+// observer first, then runs the tasks.
 //
 // Thread-safety: belongs to the cache's reactor. Control plane: allocates, except for what is inline.
 #pragma once
@@ -46,29 +46,29 @@ class Members {
     Members(std::unique_ptr<MembershipStore> store, Turn& turn, MembersObserver& observer)
         : store_(std::move(store)), turn_(turn), observer_(observer) {}
 
-    // What the last run saved. What engines that are awaited hold counts: they stay members on stable storage
-    // until settle().
+    // Loads what the last run saved. The contents of awaited engines count: these engines stay members on
+    // stable storage until settle().
     Status load();
     void await_engines();
     void await_only(Engines engines) { awaited_ = std::move(engines); }
     void settle() noexcept { awaited_.clear(); }
     const Engines& awaited() const noexcept { return awaited_; }
 
-    // False: what is saved is gone with the process.
+    // False: what is saved is lost when the process ends.
     bool is_stable() const noexcept { return store_->is_stable(); }
     const Membership& now() const noexcept { return now_; }
-    // save() follows, now or with the next change.
+    // The caller must call save(), now or with the next change.
     Membership& edit() noexcept { return is_final_ ? after_end_ : now_; }
     void save();
-    // What the next start is to know is final: changes do not count any more. They come from what the engines
-    // that are left take with them.
+    // The saved state is final: later changes do not count. They result from closing the links to the
+    // remaining engines.
     void conclude() noexcept { is_final_ = true; }
-    // Saves what was changed since the last turn.
+    // Saves the changes since the last turn.
     void turn();
-    // At each tick: what could not be saved, and lines that came home.
+    // At each tick: retries a failed save, and saves the lost lines that were destaged.
     void retry();
 
-    // It could give back what is lost.
+    // True if this engine is away and may return with lost data.
     bool is_away(uint64_t identity, uint32_t incarnation) const noexcept {
         auto known = now_.away.find(identity);
         return known != now_.away.end() && known->second == incarnation;
@@ -76,19 +76,22 @@ class Members {
 
     // Some of now() is not on stable storage.
     bool pending() const noexcept { return state_ != State::kStable && state_ != State::kProbing; }
-    // Copies in engines that missed a write, or that were given up, undo it after a restart only if they
-    // claim dirty data, of a volume of which what it finds says that it may be dirty.
+    // Whether a write of the volume must wait for the save. Copies in engines that missed a write, or that
+    // were given up, undo that write after a restart only if they claim dirty data of a volume that the
+    // membership found by the restart records as dirty.
     bool delays(const CachedVolume& volume) const noexcept {
         return pending() && (volume.may_be_dirty || found_.dirty.contains(volume.wwid));
     }
-    // Now, or when it is saved. The task checks whether the volume was removed meanwhile.
+    // Runs the task now if delays() is false, else after the save. The task checks whether the volume was
+    // removed meanwhile.
     void when_saved(CachedVolume& volume, std::function<void()> task);
-    // It is stable that nothing counts of what the task destroys: a restart in between would find half of it.
+    // Runs the task when now() is on stable storage: the data that the task destroys must no longer count, as
+    // a restart in between would find half of it.
     void when_recorded(std::function<void()> task);
-    // Saves. `done` when that is stable, or with the reason why it is not yet: retry() goes on.
+    // Saves. Calls `done` when that is stable, or with the reason why it is not yet; retry() keeps trying.
     void record(std::function<void(const Status&)> done);
-    // Whether a change of the volume could be saved now. A change that could be left out is refused while it
-    // could not be: writes would wait for it. `done` checks whether the volume was removed meanwhile.
+    // Tests whether a change could be saved now. An optional change is rejected while saving fails, because
+    // writes would have to wait for it. `done` checks whether the volume was removed meanwhile.
     void probe(CachedVolume& volume, std::function<void(const Status&)> done);
     // Why the last save failed.
     const Status& trouble() const noexcept { return trouble_; }
@@ -97,29 +100,31 @@ class Members {
         waiting_.run(&volume);
         tell_recorders(Status(Code::kNotFound, "the volume is gone"), &volume);
     }
-    // The target ends: who asked hears so.
+    // The target stops: outstanding record() and probe() calls end with BUSY.
     void end_waits() { tell_recorders(stopping(), nullptr); }
     void forget_tasks() noexcept {
         waiting_.clear();
         recorders_.clear();
     }
-    // As a restart may find it: the engine must keep what it holds until another text is saved.
+    // True if a restart may find this engine as a member: the engine must keep its contents until another
+    // text is saved.
     bool counts_when_saved(uint64_t identity, uint32_t incarnation) const noexcept {
         return found_.engines.contains({identity, incarnation});
     }
 
-    // Lines (WWID, number) that were lost and are in real storage, while what is saved, or being saved, does
-    // not say so.
+    // Lost lines (WWID, number) that were destaged since, but are still recorded as lost in the text that is
+    // saved or being saved.
     void came_home(uint64_t wwid, uint64_t line) { came_home_.insert({wwid, line}); }
     bool is_home_unsaved(uint64_t wwid, uint64_t line) const { return came_home_.contains({wwid, line}); }
     bool any_home_unsaved() const noexcept { return !came_home_.empty(); }
 
   private:
     enum class State : uint8_t { kStable, kChanged, kSaving, kSavingOld, kUnsaved, kProbing };
-    // Whose contents count.
+    // Engines and volumes whose contents count.
     struct Counting {
-        std::set<std::pair<uint64_t, uint32_t>> engines;  // identity, incarnation; away ones also
-        std::set<uint64_t> dirty;                         // WWIDs
+        // identity, incarnation; includes engines that are away
+        std::set<std::pair<uint64_t, uint32_t>> engines;
+        std::set<uint64_t> dirty;  // WWIDs
         void add(const Membership& membership, const Engines& members);
     };
     static Status stopping() { return Status(Code::kBusy, "the target is stopping"); }
@@ -127,11 +132,11 @@ class Members {
     void write(const std::string& text);
     void saved(const Status& status);
     struct Recorder {
-        const CachedVolume* volume;  // nullptr: on behalf of none
+        const CachedVolume* volume;  // nullptr: of no volume
         Gate::Holder place;
         std::function<void(const Status&)> done;
     };
-    // All, or those of one volume.
+    // Notifies all recorders, or those of one volume.
     void tell_recorders(const Status& status, const CachedVolume* of);
     bool saving() const noexcept {
         return state_ == State::kSaving || state_ == State::kSavingOld || state_ == State::kProbing;
@@ -145,7 +150,7 @@ class Members {
     State state_ = State::kStable;
     Engines awaited_;
     std::string saving_text_, saved_text_;
-    Counting saving_, found_;  // in the text that is being saved; in any that a restart may find
+    Counting saving_, found_;  // of the text that is being saved; of all texts that a restart may find
     Status trouble_;
     std::list<Recorder> recorders_;
     std::set<std::pair<uint64_t, uint64_t>> came_home_;

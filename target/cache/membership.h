@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Membership: which cache engines' contents count, on stable storage, so that a storage engine that starts
-// again knows whose dirty lines to believe (lib/cache/header.h, H2), and what each volume's policy is.
+// Membership: the cache engines whose contents count, and the policy of each volume, on stable storage. A
+// storage engine that restarts knows from it whose dirty lines are valid (lib/cache/header.h, H2).
 //
-// An engine gets an incarnation when it joins. One that was lost is struck out before any write that it
-// missed is acknowledged: should it come back after our own restart, its contents do not count.
+// An engine gets an incarnation when it joins. A lost engine is removed before any write that it missed is
+// acknowledged: if it returns after a restart of the storage engine, its contents do not count.
 //
-// Thread-safety: Membership is a value of the cache's reactor. A Store may be called from there only and
-// calls back there.
+// Thread-safety: Membership is a value of the cache's reactor. A MembershipStore may be called from there
+// only, and calls back there.
 #pragma once
 
 #include <cstdint>
@@ -29,68 +29,70 @@ namespace wss::se {
 // A volume of which engines may hold dirty lines.
 struct DirtyVolume {
     std::string name;       // for the operator
-    uint64_t bytes = 0;     // that it has had
-    std::string ownership;  // of its storage (io::Backend), then; empty: not known
-    uint64_t owner = 0;     // … of its real storage elsewhere (wire::CacheVolumeState); 0: not known
-    uint64_t process = 0;   // … that served it (EngineIdentity::identity), last; 0: not known
-    io::Succession taken;   // … which had lost it (RemoteQueue::taken_from()); no chain: it had not
+    uint64_t bytes = 0;     // size when it was recorded last
+    std::string ownership;  // ownership of its storage then (io::Backend); empty: unknown
+    uint64_t owner = 0;     // owner of its real storage on another node (wire::CacheVolumeState); 0: unknown
+    uint64_t process = 0;   // RS that served it last (EngineIdentity::identity); 0: unknown
+    io::Succession taken;   // place of an RS that has lost it (RemoteQueue::taken_from()); no chain: not lost
     io::StorageName storage;
     bool operator==(const DirtyVolume&) const = default;
 };
 
-// Lost lines that are saved one by one: the text is written anew each time. Of a volume that has more only
-// that is saved, as lost as a whole, until fewer are lost; a restart meanwhile finds no more than that.
+// Lost lines that are saved one by one: each save writes the whole text. A volume that has more is saved as
+// lost as a whole until fewer are lost. A restart meanwhile finds no more than that.
 constexpr size_t kLostLinesSaved = 1u << 17;
 
 struct Membership {
-    uint64_t storage = 0;  // our own name for life
+    uint64_t storage = 0;  // identity of this storage engine, for life
     uint32_t next_incarnation = 1;
     uint32_t line_bytes = cache::kLineBytesDefault;
-    // Some dirty line may have one copy only: after a restart every engine is needed, not all but one.
+    // Some dirty line may have only one copy: after a restart every engine is needed, not all but one.
     bool degraded = false;
     std::map<uint64_t, uint32_t> engines;  // identity → incarnation
-    // Dirty data that was only in engines which are away; and those of them that may give it back. They are
-    // no members: what else they hold does not count.
+    // Dirty data of which all copies are in engines that are away, and those of these engines that may return
+    // it. They are no members: their other contents do not count.
     cache::LostPieces lost;
-    std::map<uint64_t, uint32_t> away;                   // identity → incarnation
-    uint64_t generation = 0;                             // no copy in an engine that is away has a newer one
-    std::map<uint64_t, cache::PolicySettings> policies;  // by WWID; of volumes that the operator set one for
-    // By WWID. A volume is in it before its first dirty line is acknowledged, whoever chose write-back, and
-    // until nothing of it is dirty or lost any more.
+    std::map<uint64_t, uint32_t> away;  // identity → incarnation
+    // upper bound of the generations in engines that are away
+    uint64_t generation = 0;
+    // by WWID; volumes for which the operator set a policy
+    std::map<uint64_t, cache::PolicySettings> policies;
+    // By WWID. A volume is added before its first dirty line is acknowledged, whether the operator or the
+    // default chose write-back, and stays until nothing of it is dirty or lost.
     std::map<uint64_t, DirtyVolume> dirty;
-    // By WWID: the operator gave up acknowledged writes of it, and no flush has failed for that yet.
+    // By WWID: the operator gave up acknowledged writes of the volume, and no flush has failed for that yet.
     std::set<uint64_t> given_up;
-    // By WWID, each of them in `dirty`: its storage is another owner's, who may have written it. What engines
-    // hold of it is older and must not be brought home, whatever owns the storage after a restart.
+    // By WWID, each also in `dirty`: the storage has another owner, who may have written to it. Lines in
+    // engines are older and must not be destaged, whatever the owner after a restart.
     std::set<uint64_t> storage_lost;
 
     std::string to_text() const { return to_text(engines); }
-    // … with other members.
+    // Text with these members instead of `engines`.
     std::string to_text(const std::map<uint64_t, uint32_t>& members) const;
     static Result<Membership> parse(const std::string& text);
     bool operator==(const Membership& other) const { return to_text() == other.to_text(); }
 };
 
-// Another volume than this, by the same storage; nullptr: none. What engines hold of it the storage does not
-// have.
+// Another volume in `dirty` that has the same storage; nullptr: none. The storage may lack writes of that
+// volume that engines hold.
 const DirtyVolume* other_by_storage(const std::map<uint64_t, DirtyVolume>& dirty,
                                     const volume::Volume& volume);
-// The error of opening that one.
+// The error of opening `volume` while engines may hold writes of `other`.
 Status refused_for(const volume::Volume& volume, const DirtyVolume& other);
 
-// Where it is kept. One save at a time.
+// Stores the membership. One save at a time.
 class MembershipStore {
   public:
     virtual ~MembershipStore() = default;
     // The text last saved, empty if there is none.
     virtual Result<std::string> load() = 0;
-    // `done` follows, on the reactor, once it is stable (or cannot be).
+    // `done` is called on the reactor once the text is stable, or with an error.
     virtual void save(std::string text, std::function<void(Status)> done) = 0;
-    // False: what is saved is gone with the process.
+    // False: what is saved is lost when the process ends.
     virtual bool is_stable() const noexcept = 0;
 };
 
-// A file beside the state file, replaced atomically; saved by a thread of its own.
+// A file beside the state file, replaced atomically by a thread of its own.
 std::unique_ptr<MembershipStore> open_membership_file(volume::StateLock::Shared state,
                                                       reactor::Reactor& reactor);
 // Remembers nothing; for a storage engine without a state file.

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mirror: makes second copies of dirty lines that have one left (SingleCopies), since an engine was lost,
-// or the target started again. Such lines are destaged first; but real storage may not take them for
-// hours, its volume may not be open, and until then the loss of one more engine would lose what was
-// acknowledged.
+// Mirror: makes second copies of dirty lines that have only one copy left (SingleCopies), because an engine
+// was lost or the target restarted. Such lines are destaged first. But real storage may reject them for
+// hours, or the volume may not be open, and until then the loss of one more engine would lose acknowledged
+// data.
 //
-// The first holder writes the dirty pieces to our buffer, the second takes them from there with a header
-// that claims them, in one step. Copying goes beside reads, destaging, and whoever waits for storage, and
-// ahead of those that wait for them (lib/cache/line.h, L3); who is about to change copies waits, for as long
-// as engines take. A line whose copies somebody is at work on is left for the next round.
+// The first holder writes the dirty sub-blocks to a buffer of the target. The second holder takes them from
+// there together with a header that claims them, in one step. Copying runs beside reads, destaging and
+// operations that wait for storage, and ahead of operations that wait for these (lib/cache/line.h, L3). An
+// operation that is about to change copies waits for it, for as long as engines take. A line whose copies are
+// being changed is left for the next round.
 //
-// It owns SingleCopies, the jobs with their buffers, and the round under way. It calls the lines, the
-// engines' links and the members.
+// It owns SingleCopies, the jobs with their buffers, and the current round. It calls the lines, the links to
+// engines and the members.
 //
 // Thread-safety: belongs to the cache's reactor. Control plane: allocates.
 #pragma once
@@ -46,12 +47,12 @@ class Mirror {
 
     Mirror(const Uses& uses, reactor::Reactor& reactor, Turn& turn);
     ~Mirror();
-    // Its buffers are those from `first_buffer` on.
+    // Uses the buffers of JobMemory from `first_buffer` on.
     void prepare(uint32_t first_buffer);
     void tick();
 
     SingleCopies& single() noexcept { return single_; }
-    // Lines that have one copy and shall have two; of a volume that is open or absent.
+    // Number of lines that have one copy and should have two, of an open or absent volume.
     uint64_t single_lines(uint32_t number) const;
 
   private:
@@ -78,9 +79,9 @@ class Mirror {
     Turn& turn_;
     SingleCopies single_;
     std::vector<std::unique_ptr<Job>> jobs_;
-    uint32_t walks_ = 0;  // of the round
+    uint32_t walks_ = 0;  // walks of the round
     Nanoseconds next_round_{};
-    std::deque<std::pair<cache::LineKey, Lines::Ended>> waiting_;  // for a job
+    std::deque<std::pair<cache::LineKey, Lines::Ended>> waiting_;  // lines that wait for a job
     Nanoseconds single_since_ = kNever;
     bool told_ = false;
 };

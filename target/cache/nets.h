@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nets: the fabrics by which engines join, each with its poller and the scheme of the addresses there.
+// Nets: the fabrics on which engines join, each with its poller and the scheme of its addresses.
 //
-// It owns nothing but the list; fabrics and pollers outlive it.
+// It owns only the list. Fabrics and pollers outlive it.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once
@@ -19,7 +19,7 @@ namespace wss::se {
 struct Net {
     fabric::Fabric* fabric = nullptr;
     fabric::Poller* poller = nullptr;
-    fabric::Scheme scheme = fabric::Scheme::kTcp;  // of where engines join, once that is known
+    fabric::Scheme scheme = fabric::Scheme::kTcp;  // of the address that engines join at, once known
 };
 
 class Nets {
@@ -28,7 +28,7 @@ class Nets {
 
     Net& operator[](size_t net) noexcept { return nets_[net]; }
     std::span<const Net> all() const noexcept { return nets_; }
-    // Engines move data to and from this memory, by any of the fabrics.
+    // Registers memory that engines move data to and from, with all fabrics.
     Result<std::unique_ptr<BufferRegions>> register_buffers(std::span<std::byte> memory) const {
         std::vector<fabric::Fabric*> fabrics;
         for (const Net& net : nets_) fabrics.push_back(net.fabric);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prefetch: brings lines into engines before a sequential reader asks for them (lib/cache/readahead.h).
+// Prefetch: loads lines into engines ahead of a sequential reader (lib/cache/readahead.h).
 //
-// Each line is a work of its own, without a client: what misses is read by real storage into a buffer of ours
-// and taken by an engine from there, like any other fill. A reader that is faster waits at the line, which it
-// would have had to read itself. What cannot start at once waits in a short queue; what does not fit there is
+// Each line is a command of its own, without a client. A miss is read from real storage into a buffer of the
+// target and an engine takes it from there, like any other fill. With real storage on another node it may go
+// directly to the engine (Reads::bring()). A faster reader waits for the line, which it would have had to
+// read itself. A line that cannot start at once waits in a short queue. If the queue is full, the line is
 // left to the reader's own miss.
 //
 // Thread-safety: belongs to the cache's reactor. Allocates nothing after prepare().
@@ -23,7 +24,7 @@
 
 namespace wss::se {
 
-// Where the works of read-ahead come from and go to.
+// Allocates, starts and releases the commands of read-ahead.
 class WorkSource {
   public:
     virtual Work* take_work(CachedVolume& volume, const WorkShareRef& share) noexcept = 0;
@@ -37,18 +38,18 @@ class WorkSource {
 
 class Prefetch final : public WorkOwner, public BufferHome {
   public:
-    static constexpr uint32_t kBuffers = 32;  // of a line: so many are under way at a time
+    static constexpr uint32_t kBuffers = 32;  // each of one line; limits the lines being loaded
 
-    // `works` outlives it, and has ended its works when it dies.
+    // `works` outlives it, and has ended its commands before it is destroyed.
     Prefetch(WorkSource& works, const RecoveryRun& recovery, const cache::LineGeometry& geometry)
         : works_(works), recovery_(recovery), geometry_(geometry) {}
     Status prepare(const Nets& nets);
 
-    // A client reads this of the volume, which is served and not frozen.
+    // A client reads this range of the volume, which is served and not frozen.
     void reads(CachedVolume& volume, cache::Stretch stretch) noexcept;
-    // What waits is not begun.
+    // Drops the waiting lines of the volume.
     void forget(const CachedVolume& volume) noexcept;
-    // Begins what there are buffers for; how many.
+    // Begins as many waiting lines as there are buffers; returns their number.
     size_t turn() noexcept;
     bool wants_turn() const noexcept { return waiting_ > 0 && !free_.empty(); }
 

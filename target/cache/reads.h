@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads. A hit of a client that is connected to the engines is delegated: each engine writes its part
-// straight to the client's memory, the last byte of each part carries the command's tag, and the client knows
-// that the command is over when all bytes are there. No message of ours answers it; engines report in batches
-// what they did. A miss is read from real storage, and fills the lines behind the answer.
+// Reads: the read path. A hit of a client that is connected to the engines is delegated. Each engine writes
+// its part directly to the client's memory, and the last byte of each part carries the command's tag. The
+// command is complete for the client when all bytes are there; the target sends no response. Engines report
+// completions in batches. A miss is read from real storage; the lines are filled after the client was
+// answered.
 //
-//   hit.cc         the shortest way, which most reads go
-//   reads.cc       hits out of band and through us, misses, filling
+//   hit.cc         the fast path, which most reads take
+//   reads.cc       delegated hits, hits through the target, misses, fills
 //   reads_past.cc  misses of volumes whose real storage is on another node
 //
-// It owns nothing but the reads under way. It calls the commands, the lines, the engines' links, the storage
-// nodes and the losses.
+// It has no state of its own. It calls the commands, the lines, the links to engines, the storage nodes and
+// the losses.
 //
 // Thread-safety: belongs to the cache's reactor. Allocates nothing.
 #pragma once
@@ -33,12 +34,12 @@ class Reads {
           losses_(losses),
           life_(life) {}
 
-    // The short way. False: not this way, and nothing has changed.
+    // The fast path. False: it does not apply, and nothing has changed.
     bool hit(Work& work) noexcept;
-    // The long one; its lines are entered.
+    // The full path. Requires that the command's lines are entered.
     void run(Work& work) noexcept;
-    // … and it has the buffer that it wanted. Real storage elsewhere may answer the client, and the buffer
-    // serves the fill only: that is tried first.
+    // The command has the buffer that it requested. fetches() is tried first: real storage on another node
+    // may answer the client, so that the buffer serves only the fill. buffer_ready() continues otherwise.
     bool fetches(Work& work) noexcept;
     void buffer_ready(Work& work) noexcept;
 

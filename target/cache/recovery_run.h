@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // RecoveryRun: finds dirty lines after a restart (lib/cache/recovery.h). It waits for the engines that were
-// members when the last run ended, or for all of them but one; restores what they hold; and has copies that
-// lost erased.
+// members when the last run ended, or for all of them but one, restores the lines that they hold, and erases
+// the copies that lost the comparison.
 //
-//   kWaitingForMost ─▶ kWaitingForAll ─▶ kErasing ─▶ kOver      states may be skipped, none comes back
+//   kWaitingForMost ─▶ kWaitingForAll ─▶ kErasing ─▶ kOver      states may be skipped, none is repeated
 //
 //   kWaitingForMost  one engine may be missing, if every line had two copies
 //   kWaitingForAll   some dirty lines may have one copy only
 //   kErasing         the lines are restored; copies that lost still claim dirty data
 //
-// Until kOver, commands of volumes that may be dirty wait (holds()), and no line gets a place in an engine.
+// Until kOver, commands of volumes that may be dirty wait (holds()), and no line is placed in an engine.
 //
-// It owns what the engines that are back have shown, and the tasks that wait for its end. It calls the
-// members, the engines, the index, the losses and the absent volumes; its end it reports to the observer.
+// It owns the headers that returned engines have sent, and the tasks that wait for the end of recovery. It
+// calls the members, the engines, the index, the losses and the absent volumes. It reports its end to the
+// observer.
 //
 // Thread-safety: belongs to the cache's reactor. Control plane: allocates, but for what is inline.
 #pragma once
@@ -34,7 +35,7 @@ namespace wss::se {
 
 class RecoveryObserver {
   public:
-    // Commands that were held may begin. RecoveryRun::run_tasks() follows from there.
+    // Held commands may begin. The observer calls RecoveryRun::run_tasks().
     virtual void recovery_over() = 0;
 
   protected:
@@ -57,28 +58,29 @@ class RecoveryRun {
                 RecoveryObserver& observer);
     ~RecoveryRun();
 
-    // From what the last run saved: Members::load() came before.
+    // Begins with what the last run saved; requires Members::load() before.
     Status begin(uint32_t line_bytes);
-    // The wait for engines begins: they cannot come before. To open the volumes may have taken minutes.
+    // Engines can join from now on: the grace period begins. Opening the volumes may have taken minutes.
     void engines_may_join() noexcept { began_ = reactor_.clock().now(); }
-    // Engines are waited for; … and what they hold is not restored, or others still claim it.
+    // waiting(): engines are awaited. holding(): that, or their lines are not restored, or losing copies
+    // still claim dirty data.
     bool waiting() const noexcept { return state_ <= State::kWaitingForAll; }
     bool holding() const noexcept { return state_ != State::kOver; }
-    // The volume's commands wait: recovery may find dirty lines of it. Others are served by real storage
-    // meanwhile.
+    // The volume's commands wait, as recovery may find dirty lines of it. Commands of other volumes go to
+    // real storage meanwhile.
     bool holds(const CachedVolume& volume) const noexcept { return holding() && volume.may_be_dirty; }
     bool waits(const CachedVolume& volume) const noexcept { return holds(volume) && !life_.waits_are_over(); }
     Nanoseconds began() const noexcept { return began_; }
-    // Identities of the engines that are waited for and not here.
+    // Identities of the awaited engines that have not returned.
     std::vector<uint64_t> missing() const;
 
     // ---- Engines
     void take_item(const EngineLink& engine, const wire::CacheHeader& item);
     void engine_lost(cache::EngineIndex engine);
-    // Whether it can go on.
+    // Checks whether recovery can continue.
     void check();
-    // The operator does not wait for engines that are not back. If they may have acknowledged writes that no
-    // other engine has, every volume with such writes is lost as a whole until it is given up.
+    // The operator gives up waiting for engines that are not back. If they may have acknowledged writes that
+    // no other engine has, every volume with such writes is lost as a whole until it is given up.
     void forget_awaited();
     void turn() {
         if (holding()) go_on();
@@ -113,10 +115,10 @@ class RecoveryRun {
     Turn& turn_;
     RecoveryObserver& observer_;
     State state_ = State::kOver;
-    bool forgotten_ = false;  // the operator's command: without those that are not here
+    bool forgotten_ = false;  // the operator's command: continue without the missing engines
     bool wait_is_told_ = false;
     Nanoseconds began_{};
-    std::unique_ptr<cache::Recovery> found_;  // until it is over
+    std::unique_ptr<cache::Recovery> found_;  // until kOver
     std::unique_ptr<SlotErase[]> erases_;     // while kErasing
     std::vector<SlotErase*> free_erases_;
     Postponed tasks_;

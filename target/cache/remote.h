@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// RemoteQueue: the queue of a volume whose real storage (RS) is on another node: an engine without lines
-// (lib/cache/engine/storage.h) that has joined us. What goes through here goes through a buffer of ours:
-// read-ahead, destaging, small writes, what the cache does not understand. Reads that miss and larger writes
-// of connected clients do not (remote.cc).
+// RemoteQueue: the queue of a volume whose real storage (RS) is on another node. The RS joins the target as
+// an engine without lines (lib/cache/engine/storage.h). Data of this queue passes through a buffer of the
+// target: read-ahead, destaging, small writes, commands that the cache does not handle. Reads that miss and
+// larger writes of connected clients bypass it (reads_past.cc, writes.cc).
 //
-// Requests wait for an RS that is away, kAwayMax at the longest, and fail then. One that was lost on the way
-// is done again: the RS has ended what it was asked for before it joins again (RS2), and the caller keeps the
+// Requests wait at most kAwayMax for an RS that is away, then fail. A request that was lost on the way is
+// repeated: the RS has ended all earlier operations before it joins again (RS2), and the caller keeps the
 // order.
 //
-// When the RS's machine was started anew and something was written since the last flush,
-// StorageNodes::note_loss() counts that: the next flush of each initiator has to fail.
+// If the RS's machine was restarted and something was written since the last flush, the loss is counted
+// (StorageNodes::note_loss()): the next flush of each initiator must fail.
 //
-// What the RS reports of the volume (remote_state.h) counts as the state of a backend of our own. Once the
-// last owner has lost it nothing is asked of an RS any more: the volume has to be reopened, or made anew.
+// The volume state that the RS reports (remote_state.h) has the same meaning as that of a local backend. Once
+// the RS reports that it has lost the storage for good, the target sends it no more requests: the volume must
+// be reopened or created anew.
 //
 // Thread-safety: belongs to the cache's reactor, but for RemoteBackend. StorageNodes outlives both.
 #pragma once
@@ -35,63 +36,65 @@ class RemoteQueue final : public io::Queue {
   public:
     static constexpr uint32_t kJobs = 32, kPiece = 256 * 1024;
     static constexpr Nanoseconds kAwayMax = from_s(5);
-    // A process that took the storage has joined by then: it opens all its volumes before, and may wait for
-    // half a minute until Ceph counts a client as dead.
+    // Time for a process that took the storage to join. It opens all its volumes first, and may wait half a
+    // minute until Ceph considers the former client dead.
     static constexpr Nanoseconds kTakenMax = from_s(60);
-    // The one that served it before this program was started has joined again by then.
+    // Time for the process that served the volume before the target was restarted to join again.
     static constexpr Nanoseconds kLastMax = from_s(3);
 
     static Result<std::unique_ptr<io::Queue>> create(StorageNodes& nodes, reactor::Reactor& reactor,
                                                      std::string name, std::shared_ptr<RemoteState> state);
     ~RemoteQueue() override;
 
-    // What the RS says of it, as of its own backend.
+    // The state that the RS reports, as that of a local backend.
     RemoteState& state() noexcept { return *state_; }
-    // `volume` of the RS is this one.
+    // The volume is served by `volume` of this RS from now on.
     void attach(const EngineLink& engine, const wire::CacheVolume& volume);
-    // This RS has the volume, whether it is served or does not fit. If another process had it before, others
-    // may have had the storage in between (StorageNodes::changes()).
+    // This RS has the volume, whether it serves it or does not fit. If another process had the volume before,
+    // others may have had the storage in between (StorageNodes::changes()).
     void note_process(const EngineLink& engine);
     // No RS serves the volume, until attach().
     void note_away() noexcept;
-    // It is away, and this RS has one that does not fit. If another process served it last, that may have the
-    // storage and be back soon: this counts when commands wait for it no longer.
+    // Whether a volume of this RS that does not fit lets commands fail at once. If another process served the
+    // volume last, it may have the storage and be back soon: then only after kAwayMax.
     bool accepts_refusal_of(const EngineLink& engine) const noexcept;
-    // The RS that served it last had this place, and has lost it. Until attach() only one that follows may
-    // serve it: others may have had it in between.
+    // The RS that served the volume last has lost the storage; `from` is its place in the chain of owners.
+    // Until attach() only a process that follows it in the chain may serve the volume: others may have had
+    // the storage in between.
     void note_taken(io::Succession from, std::string why);
     bool is_taken() const noexcept { return taken_.from.chain != 0; }
     io::Succession taken_from() const noexcept { return taken_.from; }
     const std::string& taken_why() const noexcept { return taken_.why; }
-    // It is here, and cannot serve it yet.
+    // A successor has joined but cannot serve the volume yet: the wait starts anew.
     void note_successor() noexcept { taken_.wait.waited = {}; }
-    // Such a one may be about to join. A look, of which there is one each tick: time in which we did not look
-    // does not count, as what has come meanwhile is not read yet. Nor does time in which nobody can join.
+    // Whether a successor may still join. Called once each tick. Time between calls counts up to a limit,
+    // because connection requests that arrived meanwhile are not processed yet. Time in which no process can
+    // join does not count.
     bool awaits_successor() noexcept;
-    // The owner that the storage had when engines took what it does not have, or at attach(); 0: not known.
+    // The owner of the storage when engines took data that the storage lacks, or at attach(); 0: unknown.
     uint64_t owner() const noexcept { return owner_; }
     void note_owner(uint64_t owner) noexcept { owner_ = owner; }
-    // The RS that served it last (its identity), in the life of this program or before; 0: not known.
+    // Identity of the RS that served the volume last, also before a restart of the target; 0: unknown.
     uint64_t served_by() const noexcept { return served_by_; }
-    // From before this program was started. `taken`: as taken_from(), which counts from now on.
+    // State from before the restart of the target. `taken`: as taken_from(); the wait begins now.
     void remember(uint64_t owner, uint64_t process, io::Succession taken);
-    // served_by() may be about to join, and to report that it has lost the storage. A look, as
+    // Whether served_by() may still join and report that it has lost the storage. Called once each tick, as
     // awaits_successor().
     bool awaits_last() noexcept;
-    // While it is away commands fail at once.
+    // While the RS is away, commands fail at once if `at_once`, else after kAwayMax.
     void refuse(bool at_once) noexcept { refuses_ = at_once; }
-    // nullptr: away.
+    // nullptr: the RS is away.
     EngineLink* storage() const noexcept;
-    // What the RS there reports as failed has failed. Else another one took its place, or is to take it, and
-    // the request is done again.
+    // True if this RS serves the volume: a failure that it reports is final. Else another RS took its place,
+    // or is to take it, and the request is repeated.
     bool answers_for_it(cache::EngineIndex index) const noexcept { return index_ == index; }
     uint32_t number() const noexcept { return number_; }
     const std::string& name() const noexcept { return name_; }
-    // Which of the cache's losses (StorageNodes::losses()) was the last of this volume; 0: none.
+    // Number of the last loss of this volume (StorageNodes::losses()); 0: none.
     uint64_t last_loss() const noexcept { return last_loss_; }
-    // Something was written past this queue.
+    // Data was written that bypassed this queue.
     void note_write() noexcept { ++writes_; }
-    // Writes were done that no flush has made stable.
+    // True if writes completed after the last flush.
     bool has_unflushed() const noexcept { return writes_ != flushed_; }
 
     void submit(io::Request& request) noexcept override;
@@ -126,27 +129,28 @@ class RemoteQueue final : public io::Queue {
     cache::EngineIndex index_;
     uint32_t incarnation_ = 0, number_ = 0;
     uint64_t boot_ = 0;
-    uint64_t process_ = 0;    // the RS's that had the volume last
-    uint64_t served_by_ = 0;  // … that fitted
+    uint64_t process_ = 0;    // identity of the RS that had the volume last
+    uint64_t served_by_ = 0;  // identity of the RS that served it last
     uint64_t owner_ = 0;
-    // For a process that may be about to join.
+    // Wait for a process that may still join.
     struct Wait {
         Nanoseconds looked, waited;
     };
     bool is_over(Wait& wait, Nanoseconds most) noexcept;
-    std::optional<Wait> last_;  // for served_by()
+    std::optional<Wait> last_;  // wait for served_by()
     struct {
-        io::Succession from;  // no chain: it is not
+        io::Succession from;  // no chain: not taken
         std::string why;      // for the operator
-        Wait wait;            // for a successor
+        Wait wait;            // wait for a successor
     } taken_;
     bool refuses_ = false;
-    uint64_t writes_ = 0, flushed_ = 0;  // that were done; as of the last flush
+    uint64_t writes_ = 0, flushed_ = 0;  // completed writes; those that the last flush made stable
     uint64_t last_loss_ = 0;
     Nanoseconds away_since_ = kNever;
 };
 
-// "rs:NAME", NAME as the RS calls it. May be opened before the RS has come, so it is told how large it is.
+// "rs:NAME", where NAME is the volume's name at the RS. It may be opened before the RS has joined, so the
+// options give its size.
 class RemoteBackend final : public io::Backend {
   public:
     static Result<std::unique_ptr<io::Backend>> open(StorageNodes& nodes, const std::string& name,

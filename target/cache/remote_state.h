@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// RemoteState: what real storage (RS) on another node reports of a volume, in the place of a backend's own
-// state. The cache's reactor writes it. A change of its size is passed on as a backend's own (SizeNotices).
+// RemoteState: the state that real storage (RS) on another node reports of a volume, in place of a local
+// backend's state. The cache's reactor writes it. A change of size is passed on like that of a local backend
+// (SizeNotices).
 //
-// Thread-safety: any thread. report(), refuse() and lose() are the cache's reactor's, and do not block on
-// what watch() was given.
+// Thread-safety: any thread. Only the cache's reactor calls report(), refuse() and lose(), which do not block
+// on the function given to watch().
 #pragma once
 
 #include <atomic>
@@ -17,8 +18,8 @@ namespace wss::se {
 
 class RemoteState {
   public:
-    // Fails when there is no thread for its notices. `bytes` is what the volume was given: it counts until an
-    // RS reports a size, the notice of which says that it was not known before (0).
+    // Fails if no thread for the notices can be started. `bytes` is the configured size: it counts until an
+    // RS reports a size. The notice of that report gives 0 (unknown) as the former size.
     static Result<std::shared_ptr<RemoteState>> create(uint64_t bytes);
     explicit RemoteState(uint64_t bytes) : given_(bytes) {}
 
@@ -26,9 +27,9 @@ class RemoteState {
         const uint64_t reported = sizes_.size();
         return reported == 0 ? given_ : reported;
     }
-    // What an RS has that does not serve the volume, as it is too small; UINT64_MAX: there is none.
+    // Size of a volume of an RS that is too small to be served; UINT64_MAX: none.
     uint64_t offered() const noexcept { return offered_.load(std::memory_order_acquire); }
-    // For good.
+    // True if the storage is lost for good.
     bool is_lost() const noexcept { return lost_.load(std::memory_order_acquire); }
     // As io::Backend::suspended().
     bool is_suspended() const noexcept { return suspended_.load(std::memory_order_acquire); }
@@ -37,16 +38,16 @@ class RemoteState {
     void watch(io::Backend::SizeChanged changed) { sizes_.watch(std::move(changed)); }
 
     void report(uint64_t bytes, bool suspended, std::string trouble);
-    // No RS serves it.
+    // The reason why no RS serves the volume.
     struct Refusal {
         std::string why;
-        uint64_t offered = UINT64_MAX;  // bytes that the one has which is there
-        bool suspends = false;          // what engines hold does not count meanwhile
-        bool may_give_up = false;       // what engines hold for an owner that is not here
+        uint64_t offered = UINT64_MAX;  // size of the volume at the RS that is present
+        bool suspends = false;          // data in engines does not count meanwhile
+        bool may_give_up = false;       // engines hold data for an owner that is absent
     };
-    // False if that is known.
+    // False if this reason was reported before.
     bool refuse(Refusal refusal);
-    // As Backend::give_up(), while that is possible.
+    // As io::Backend::give_up(), while Refusal::may_give_up.
     bool give_up() noexcept;
     void lose(std::string why);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SalvageQueue: the copies of lost lines that an engine had when it came back, each with its parsed header,
-// in the order in which the engine sent them. A copy that cannot be brought home now waits in a second list
-// for the next tick, so that a completion looks at no copy twice.
+// SalvageQueue: the copies of lost lines that an engine returned with, each with its parsed header, in the
+// order in which the engine sent them. A copy that cannot be destaged now waits in a second list for the next
+// tick, so that one completion checks no copy twice.
 //
 // Thread-safety: belongs to the cache's reactor. Control plane: allocates.
 #pragma once
@@ -22,7 +22,7 @@ class SalvageQueue {
         cache::Slot slot;
         uint32_t incarnation = 0;
         cache::LineHeader header{};
-        Nanoseconds not_before{};  // real storage failed
+        Nanoseconds not_before{};  // after a failure of real storage
     };
 
     // `noted`: Losses::noted() before the engine sent its first copy.
@@ -30,7 +30,7 @@ class SalvageQueue {
     uint64_t noted() const noexcept { return noted_; }
 
     void add(Item item) { due_.push_back(std::move(item)); }
-    // Empty: none is due.
+    // Empty if no copy is due.
     std::optional<Item> take() {
         if (due_.empty()) return std::nullopt;
         Item item = std::move(due_.front());
@@ -38,7 +38,7 @@ class SalvageQueue {
         return item;
     }
     void postpone(Item item) { later_.push_back(std::move(item)); }
-    // What was postponed is due.
+    // Makes the postponed copies due.
     void retry() {
         for (Item& item : std::exchange(later_, {})) due_.push_back(std::move(item));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shutdown: the end of the cache (life.h). Everything dirty is brought home, the engines' links are closed,
-// the membership is saved a last time.
+// Shutdown: the end of the cache (life.h). Dirty lines are destaged, the links to engines are closed, and the
+// membership is saved a last time.
 //
 // It owns the deadline and the results. It calls the volume control (drain), the engines, the admission and
 // the members.
@@ -15,7 +15,8 @@
 
 namespace wss::se {
 
-// Whether the membership is saved at the end. A target that did not start leaves what its predecessor saved.
+// Whether the membership is saved at the end. A target that failed to start leaves the membership of its
+// predecessor unchanged.
 enum class LastSave : uint8_t { kYes, kNo };
 
 class Shutdown {
@@ -32,8 +33,8 @@ class Shutdown {
     };
     Shutdown(const Uses& uses, reactor::Reactor& reactor) : uses_(uses), reactor_(reactor) {}
 
-    // How everything was brought home: what was not stays in the engines, and the next start finds it;
-    // whether what that start needs was saved.
+    // `home`: the result of destaging. Lines that were not destaged stay in the engines, and the next start
+    // finds them. `saved`: whether the state that the next start needs was saved.
     using Done = std::function<void(Status home, Status saved)>;
     void begin(Nanoseconds home_max, LastSave last, Done done);
     void turn() {
@@ -46,10 +47,10 @@ class Shutdown {
 
     const Uses uses_;
     reactor::Reactor& reactor_;
-    Nanoseconds until_{};  // the end of what begin() is at
+    Nanoseconds until_{};  // deadline of the current step
     LastSave last_ = LastSave::kYes;
-    bool behind_ = false;  // what was saved was not the latest even before the end
-    Status home_;          // from Life::State::kLeaving on: how everything was brought home
+    bool behind_ = false;  // the saved membership was not the latest even before the last save
+    Status home_;          // from Life::State::kLeaving on: the result of destaging
     Done done_;
 };
 

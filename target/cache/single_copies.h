@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// SingleCopies: dirty lines of which one copy may be left. Until they are in real storage, or have two copies
-// again, the membership says so (Membership::degraded): the next start needs every engine.
+// SingleCopies: dirty lines of which only one copy may be left. Until they are in real storage, or have two
+// copies again, the membership records this (Membership::degraded): the next start needs every engine.
 //
-// The index knows which lines they are (Index::mark_single()); Mirror makes second copies of them, should
-// real storage not take them. It owns the mark up to which lines are to be destaged first. It calls the
-// members, the index and the volumes' planners.
+// The index marks these lines (Index::mark_single()). Mirror makes second copies of them if real storage does
+// not take them. It owns the mark up to which lines are destaged first. It calls the members, the index and
+// the volumes' planners.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once
@@ -20,17 +20,17 @@ class SingleCopies {
     SingleCopies(cache::Index& index, Members& members, CachedVolumes& volumes)
         : index_(index), members_(members), volumes_(volumes) {}
 
-    // Some of what is dirty now has one copy left: it is destaged first.
+    // Some line that is dirty now has one copy left: all of them are destaged first.
     void note() noexcept {
         mark();
         want_all();
     }
-    // As note(), by recovery, which lets nothing be destaged yet: want_all() follows.
+    // As note(), for recovery, during which nothing may be destaged yet: want_all() follows.
     void mark() noexcept { mark_ = index_.flush_mark(); }
     void want_all() noexcept {
         for (CachedVolume& volume : volumes_.open()) volume.planner->want(mark_);
     }
-    // … and of a volume whose planner has forgotten it.
+    // Requests this again for a volume whose planner has cleared its mark.
     void want(CachedVolume& volume) noexcept {
         if (members_.now().degraded) volume.planner->want(mark_);
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// StorageNodes: real storage (RS) on other nodes. Each serves the volumes whose queue is a RemoteQueue, and
-// is a client of the engines where it lends bays (bays.h): what fills lines and what is brought home goes
-// straight between the two.
+// StorageNodes: real storage (RS) on other nodes. Each node serves volumes whose queue is a RemoteQueue. If
+// it lends staging buffers (bays.h) it is also a client of the engines: fills and destaging move data
+// directly between the RS and the engines.
 //
-// It owns the bays and the count of losses. It calls the clients and the engines' links, the index (copies
-// that may show what storage has lost), and the RemoteQueue of each open volume.
+// It owns the staging buffers and the count of losses. It calls the clients, the links to engines, the index
+// (copies that may show data that storage has lost), and the RemoteQueue of each open volume.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once
@@ -32,19 +32,19 @@ class StorageNodes {
     // ---- Nodes and volumes
     void ready(EngineLink& engine);
     void over(const EngineLink& engine);
-    // What the RS reports of one of its volumes has changed.
+    // The RS reported another state of one of its volumes.
     void volume_state_changed(const EngineLink& storage);
     // Engines and storage processes can join from now on.
     void engines_may_join(Nanoseconds now) noexcept;
     bool may_join() const noexcept { return may_join_; }
-    // At each tick: a volume that its real storage could not serve may have another size now.
+    // At each tick: tries to attach volumes that no RS serves, as their size may have changed.
     void tick();
-    // The RS says that it is connected no more to the engine that it was told of with this handle.
+    // The RS has closed its connection to the engine that was announced to it with this handle.
     void engine_gone(const EngineLink& storage, uint64_t handle) noexcept;
-    // To the best of what real storage offers, if none serves the volume.
+    // Attaches the volume to the best offer of real storage, if no RS serves it.
     void attach(CachedVolume& volume);
-    // An error while real storage would not serve the volume after a reopening: what engines hold of it must
-    // not be dropped for nothing.
+    // Fails if no real storage would serve the volume after a reopening: then the data in engines must not be
+    // dropped.
     Status may_reopen(const CachedVolume& volume);
     EngineLink* link(cache::EngineIndex index, uint32_t incarnation) noexcept {
         return engines_.storage(index, incarnation);
@@ -53,34 +53,35 @@ class StorageNodes {
         return nets_.register_buffers(memory);
     }
 
-    // How often real storage elsewhere may have lost what was written and not flushed.
+    // Number of times that real storage on other nodes may have lost writes that were not flushed.
     uint64_t losses() const noexcept { return losses_; }
     uint64_t note_loss() noexcept {
         note_change();
         return ++losses_;
     }
-    // … or may have been written by others, which initiators need not know.
+    // Number of times that it may have lost such writes or may have been written by others. Initiators are
+    // not notified of the latter.
     void note_change() noexcept { ++changes_; }
     uint64_t changes() const noexcept { return changes_; }
 
-    // ---- Bays
+    // ---- Staging buffers
     bool has_bays() const noexcept { return !reached_.empty(); }
     bool reaches(const Bay& bay, cache::EngineIndex engine) noexcept;
-    // To move data of the volume between its real storage and this engine.
+    // Takes a staging buffer to move data between the volume's real storage and this engine.
     Bay take(const CachedVolume& volume, cache::EngineIndex engine, uint32_t bytes) noexcept;
     void give_back(Bay& bay) noexcept;
-    // The peer of this move is the bay, `offset` bytes behind its beginning.
+    // Makes the staging buffer the peer of this move, `offset` bytes from its beginning.
     void aim(Transfer& transfer, const Bay& bay, cache::EngineIndex engine, uint32_t offset) noexcept;
     void distrust(const Bay& bay, cache::EngineIndex engine, uint64_t handle) noexcept;
     static void count_upkeep(CachedVolume& volume, const Bay& bay, uint64_t bytes) noexcept {
         (bay ? volume.counters.upkeep_direct_bytes : volume.counters.upkeep_through_us_bytes) += bytes;
     }
-    // The storage whose bay this is, if it is still the one that the volume is served by.
+    // The storage that lends this buffer, if it still serves the volume.
     EngineLink* storage_of(const Bay& bay, const CachedVolume& volume) noexcept;
 
   private:
     struct Reached;
-    struct Offer;  // of a volume, by an RS
+    struct Offer;  // a volume that an RS has
     static bool is_of_another(const CachedVolume& volume, const Offer& offer) noexcept;
     const DirtyVolume* other_volume_of(const CachedVolume& volume, const Offer& offer) const noexcept;
     bool holds_writes(const CachedVolume& volume) const noexcept;
@@ -106,7 +107,7 @@ class StorageNodes {
     CachedVolumes& volumes_;
     const Members& members_;
     Turn& turn_;
-    std::vector<std::unique_ptr<Reached>> reached_;  // real storage with bays: one, or none
+    std::vector<std::unique_ptr<Reached>> reached_;  // real storage with staging buffers: one, or none
     uint64_t losses_ = 0, changes_ = 0;
     bool may_join_ = false;
 };

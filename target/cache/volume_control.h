@@ -2,8 +2,8 @@
 // VolumeControl: the life of volumes in the cache (they are added, resized and removed), their policies,
 // freezing (SE3), and whether they may have dirty lines.
 //
-// It owns no state but what it writes to each CachedVolume. It calls the owners below it (see Uses). Of a
-// saved membership and of the end of recovery it is notified.
+// It owns no state of its own; it writes to each CachedVolume. It calls the owners in Uses. It is notified
+// when a membership was saved and when recovery has ended.
 //
 // Thread-safety: belongs to the cache's reactor. Control plane: allocates.
 #pragma once
@@ -42,45 +42,46 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     // ---- Life
     CachedVolume* add(volume::OpenVolume& open);
     void grew(CachedVolume& volume);
-    // No line beyond the new end counts any more, in engines and after a restart, when `shrink` is done.
+    // When `shrink` is done, no line beyond the new end is valid, in engines or after a restart.
     void shrink(CachedVolume& volume, std::shared_ptr<volume::Shrink> shrink);
-    // No command begins any more: what waits ends with ENXIO, what is under way ends as it does. The lines
-    // are wiped. `open` has a user until it is on stable storage that nothing of the volume counts, and is
-    // not used any more when its users are gone. The volume is freed, and its number used again, when nobody
-    // has a place in its gate.
+    // No command begins any more. Waiting commands end with ENXIO, active ones end normally. The lines are
+    // wiped. `open` is held until it is on stable storage that nothing of the volume counts, and is not used
+    // after it is released. The volume is freed, and its number reused, when no user is left in its gate.
     void remove(CachedVolume& volume);
-    // Nothing that engines hold of it counts any more when `reopening` ended well: its storage was another's.
+    // The volume's storage had another owner. When `reopening` has ended without error, no data of the volume
+    // in engines is valid.
     void reopen(CachedVolume& volume, std::shared_ptr<volume::Reopening> reopening);
-    // Gives up what is lost of the volume, and if it is not open, what engines hold of it: what real storage
-    // has counts from now on. One flush of it fails. `which`: its name or its WWID ("naa.3…"); a name means
-    // the volume that is open, or else the only one that had it. `done`, with the WWID, when that is
-    // recorded, or with the reason why it is not yet: the target goes on trying.
+    // Gives up the volume's lost data and, if the volume is not open, all its data in engines: from now on
+    // the contents of real storage count. One flush of the volume fails. `which`: its name or its WWID
+    // ("naa.3…"). A name means the open volume, or else the only one that had this name. `done` gets the WWID
+    // when this is recorded, or the reason why it is not recorded yet; the target keeps trying.
     void give_up(const std::string& which, std::function<void(Result<uint64_t>)> done);
 
     // ---- Policies
-    // Dirty lines are found after a restart only by what the membership remembers of them.
+    // Rejects write-back without a stable membership, which is needed to find dirty lines after a restart.
     Status check_stable(const cache::PolicySettings& settings) const;
     void set_policy(const std::string& name, const cache::PolicySettings& settings,
                     std::function<void(Status)> done);
 
     // ---- Freezing and flushing
-    // SE3, for what the cache does not understand: nothing of the volume is under way or cached in
-    // [offset, offset + length) when `done` is called, and stays so until thaw(), which follows also an
-    // error. False: the volume is being removed; neither `done` nor thaw().
+    // SE3, for operations that the cache does not handle: when `done` is called, no command of the volume is
+    // active and nothing is cached in [offset, offset + length). This holds until thaw(), which must follow
+    // also after an error. False: the volume is being removed; neither `done` nor thaw() follows.
     [[nodiscard]] bool freeze(CachedVolume& volume, uint64_t offset, uint64_t length,
                               std::function<void(int error)> done, Asker asker);
     void thaw(CachedVolume& volume) noexcept;
-    // Brings what is dirty of open volumes home; the error names what is left.
+    // Destages the dirty lines of open volumes. The error names those that are left.
     void bring_all_home(std::function<void(Status)> done);
-    // By the operator's word: what engines hold (of one volume, or of all when `name` is empty) comes home.
-    // An error when they hold, or may hold, more of it than could.
+    // Operator's command: destages the data in engines, of one volume, or of all when `name` is empty. Fails
+    // if engines hold, or may hold, more than could be destaged.
     void drain(const std::string& name, std::function<void(Status)> done);
-    // The target ends: what waits for recovery or for engines does not wait any more.
+    // The target stops: commands no longer wait for recovery or for engines.
     void end_waits();
 
-    // Real storage elsewhere may have another owner now.
+    // Real storage on another node may have another owner now.
     void note_owners();
-    // Which storage another owner has had. Also before the last save: the tick may not come any more.
+    // Records the volumes whose storage had another owner. Also called before the last save, as no tick may
+    // follow.
     void note_lost_storage();
     void tick();
 
@@ -109,7 +110,7 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     const Uses uses_;
     const CacheOptions& options_;
     reactor::Reactor& reactor_;
-    // By the operator's word for them: WWIDs of which it is not recorded yet that their lines are given up.
+    // WWIDs by the name that the operator gave: volumes whose give-up is not recorded yet.
     std::map<std::string, uint64_t> giving_up_;
 };
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// VolumeGate: which commands use a volume of the cache, which operations freeze it, and when it may be freed.
+// VolumeGate: the commands that use a volume of the cache, the operations that freeze it, and the time when
+// it may be freed.
 //
 //   command   enter() … begin() … end()      active between begin() and end(); while the volume is frozen it
 //                                            waits (hold_back()) for the last thaw()
 //   freeze    freeze() … when_quiet() … thaw()
 //   removal   close(); freed when the gate reports that nothing refers to the volume any more
 //
-// Every command, freeze, flush, postponed task, destage, erased line and read-ahead has a place in the gate
-// (lib/base/gate.h) as long as it refers to the volume. So has the block service's unit.
+// Every command, freeze, flush, postponed task, destage job, erased line and read-ahead has a place in the
+// gate (lib/base/gate.h) as long as it refers to the volume. So does the block service's unit.
 //
 // Thread-safety: belongs to the cache's reactor. Of these only freeze(), when_quiet() and close() allocate.
 #pragma once
@@ -39,7 +40,7 @@ class VolumeGate {
     Work* next_held() noexcept { return held_.pop_front(); }
 
     // ---- Freezing (SE3)
-    // False: the volume is being removed, there is nothing to thaw().
+    // False: the volume is being removed; do not call thaw().
     [[nodiscard]] bool freeze();
     // Requires a freeze().
     void thaw() noexcept;

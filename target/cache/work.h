@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work: one command on its way through the cache, or one job of the cache's own.
+// Work: the state of one cache command, either a command of a client or a job that the cache starts itself.
 //
-//   read   enter lines → is every sub-block in an engine?
-//            yes: engines write to the client (delegated), or, for a client without engines, to a buffer of
-//            the
-//                 target
+//   read   enter lines; is every sub-block in an engine?
+//            yes: engines write to the client (delegated read), or to a buffer of the target when the client
+//                 is not connected to them
 //            no:  storage reads into a buffer of the target, dirty sub-blocks come from their engine, the
-//                 client is answered; then the buffer fills the lines
-//   write  enter lines → plan each line (lib/cache/policy.h) → storage, engines, or both; answered when all
-//          are done
+//                 client is answered, then the lines are filled from the buffer
+//   write  enter lines; plan each line (lib/cache/policy.h); write to storage, engines, or both; the client
+//          is answered when all are done
 //
-// A work that waits for storage, for a buffer or for its next line may wait for hours: its lines rest
-// meanwhile (lib/cache/line.h, L3), and it resumes before it changes copies.
+// A command may wait for hours for storage, for a buffer or for its next line. Meanwhile its lines rest
+// (lib/cache/line.h, L3). It resumes them before it changes copies.
 //
 // States: kIdle → kHeld (the volume is frozen) → kEntering → kRunning → kAnswered (by the target or by
-// engines; a fill may continue) → kIdle. `owner` has the work until it calls Datapath::release(), the cache
-// until its own part is over.
+// engines; a fill may continue) → kIdle. `owner` uses the command until it calls Datapath::release(), the
+// cache until its own part is over.
 //
-// Thread-safety: belongs to the cache's reactor. Works and their lines are made once and reused.
+// Thread-safety: belongs to the cache's reactor. Commands and their lines are allocated once and reused.
 #pragma once
 
 #include <memory>
@@ -45,34 +44,34 @@ struct Client;
 struct Work;
 using Fence = std::shared_ptr<volume::WriteFence>;
 
-// How a command ended.
+// How a command ended (its outcome).
 struct Ending {
-    // kAwait: engines that are away have what it asks for, and may be back soon (Cache::awaits()).
+    // kAwait: the data is lost with engines that are away and may be back soon (Cache::awaits()).
     enum class Kind : uint8_t { kGood, kStorageFailed, kBusy, kDoAgain, kAwait } kind = Kind::kGood;
     int error = 0;  // kStorageFailed: errno of io_op
     io::Op io_op = io::Op::kRead;
-    uint64_t offset = 0;                      // where
-    uint32_t engine = WSS_CACHE_ENGINES_MAX;  // kDoAgain: which one will not answer
+    uint64_t offset = 0;                      // of the error
+    uint32_t engine = WSS_CACHE_ENGINES_MAX;  // kDoAgain: the engine that will not answer
 };
 
-// The block service as the cache sees it.
+// What the cache needs of the block service.
 class WorkOwner {
   public:
-    // Bring `work.length` bytes of buffer, with the client's data in it if it is a write, and call
-    // Datapath::buffer_ready(), now or later; Datapath::buffer_failed() if the client is lost.
+    // Requests a buffer of `work.length` bytes, filled with the client's data for a write. The owner calls
+    // Datapath::buffer_ready() now or later, or Datapath::buffer_failed() if the client is lost.
     virtual void need_buffer(Work& work) noexcept = 0;
-    // Engines answer this read from now on; `ended` or `answered` follows.
+    // Engines answer this read from now on. `ended` or `answered` follows.
     virtual void delegated(Work& work) noexcept = 0;
-    // … and have done so.
+    // Engines have answered the read.
     virtual void answered(Work& work) noexcept = 0;
-    // The command is over; for a read that went well the data is in work.buffer.
+    // The command has ended. After a successful read the data is in work.buffer.
     virtual void ended(Work& work, const Ending& ending) noexcept = 0;
 
   protected:
     ~WorkOwner() = default;
 };
 
-// Where buffers come from and go back to; outlives every work.
+// Takes buffers back. It outlives every command.
 class BufferHome {
   public:
     virtual void give_back(std::byte* buffer, uint32_t bytes) noexcept = 0;
@@ -81,7 +80,7 @@ class BufferHome {
     ~BufferHome() = default;
 };
 
-// A line of a work.
+// One line of a command.
 struct LineWork {
     cache::LineOp op;
     cache::Line* line = nullptr;  // from enter to leave
@@ -89,17 +88,17 @@ struct LineWork {
     cache::Pieces touched, covered;
     cache::ReadPlan read;
     cache::WritePlan write;
-    cache::Pieces filling;  // that the transfers under way make valid
-    cache::Pieces overlay;  // dirty pieces still to be brought from the engine
+    cache::Pieces filling;  // sub-blocks that the outstanding transfers make valid
+    cache::Pieces overlay;  // dirty sub-blocks that are still to be read from the engine
     uint64_t generation = 0;
-    bool one_copy = false;  // of a write that is given up: the second copy's header is being erased
+    bool one_copy = false;  // of a write that is given up: the header of the second copy is being erased
     uint32_t transfers_used = 0;
     std::array<Transfer, cache::kHoldersMax> transfers;
     std::array<cache::Slot, cache::kHoldersMax> slots;
     std::array<uint32_t, cache::kHoldersMax> incarnations{};
 };
 
-// Who takes a work on, by the owners of target/cache. The same for each.
+// The parts of the cache that run a command. The same for each.
 struct WorkPaths {
     Datapath* datapath = nullptr;
     Reads* reads = nullptr;
@@ -125,39 +124,41 @@ struct Work : ListNode<>, LineUser {
     WorkPaths path;
     std::unique_ptr<LineWork[]> lines;
 
-    // What is asked for.
+    // The request.
     WorkOwner* owner = nullptr;
     void* cookie = nullptr;  // the owner's
     CachedVolume* volume = nullptr;
-    volume::FencedWrites fences;  // that wait for it, when its owner has left it
-    WorkShareRef share;           // of the session that it counts for
-    Gate::Holder place;           // in the volume's gate, until it is released; empty: it was closed before
-    Client* client = nullptr;     // whose engines may move the data; nullptr: none, or lost meanwhile
+    volume::FencedWrites fences;  // fences that wait for this command, after its owner abandoned it
+    WorkShareRef share;           // of the session that it is charged to
+    // in the volume's gate, until release(); empty if the gate was closed before
+    Gate::Holder place;
+    // engines that it is connected to may move the data; nullptr if it has none or is lost
+    Client* client = nullptr;
     bool is_write = false;
     bool fua = false;
-    bool is_again = false;      // it has waited for engines, and was counted
-    bool is_ahead = false;      // read-ahead: no client waits for it, none's counters count it
-    bool is_abandoned = false;  // its owner has left it
+    bool is_again = false;      // it has waited for engines and was counted before
+    bool is_ahead = false;      // read-ahead: no client waits for it, no client counters include it
+    bool is_abandoned = false;  // its owner has abandoned it
     uint64_t offset = 0;
     uint32_t length = 0;
-    wire::RemoteBuffer remote;  // the client's memory, if it is one stretch; else length 0
-    uint16_t tag = 0;           // low bits of the command's
+    wire::RemoteBuffer remote;  // the client's memory, if contiguous; else length 0
+    uint16_t tag = 0;           // low bits of the client's tag
 
-    // Ours.
+    // State of the cache.
     Nanoseconds began{};
-    uint64_t changes = 0;  // of storage elsewhere, when it entered
+    uint64_t changes = 0;  // StorageNodes::changes() when it began
     State state = State::kIdle;
     Phase phase = Phase::kNone;
     uint32_t line_count = 0, entered = 0;
-    uint32_t outstanding = 0;  // transfers and storage operations
-    bool storing = false;      // one of them is a write to storage
-    bool rests = false;        // some of its lines do
-    uint32_t resumed = 0;      // lines that have, and what follows when all have
+    uint32_t outstanding = 0;  // outstanding transfers and storage operations
+    bool storing = false;      // a write to storage is outstanding
+    bool rests = false;        // some of its lines rest
+    uint32_t resumed = 0;      // lines resumed so far; on_resumed runs when all are
     void (*on_resumed)(Work& work) noexcept = nullptr;
     bool is_delegated = false;
-    bool is_lazy = false;     // … and its end may be heard of late
-    bool hold = false;        // the owner has it
-    bool by_storage = false;  // the safe way: an engine failed, or the volume is suspended
+    bool is_lazy = false;     // its completion may be reported late (coalesced)
+    bool hold = false;        // the owner has not released it
+    bool by_storage = false;  // goes to real storage: an engine failed, or the volume is suspended
     bool transfer_failed = false;
     uint8_t attempts = 0;
     uint32_t failed_engine = WSS_CACHE_ENGINES_MAX;
@@ -166,13 +167,13 @@ struct Work : ListNode<>, LineUser {
     BufferHome* buffer_home = nullptr;
     uint32_t buffer_bytes = 0;
     io::Request io;
-    // With real storage on another node, straight between it and the client.
+    // A transfer between real storage on another node and the client.
     Transfer remote_io;
     cache::EngineIndex remote_engine;
-    Bay bay;  // what engines take comes from there, and not from `buffer`
+    Bay bay;  // a staging buffer: engines take data from it instead of `buffer`
     Ending ending;
 
-    // A write that has failed once may have changed copies.
+    // True for a write that has failed once: it may have changed copies.
     bool may_have_changed() const noexcept { return is_write && attempts > 0; }
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkShare: the commands of the cache that one initiator holds on one volume. Of what the volume may hold
-// (Commands::take()), the initiator may hold kNexusPart times what it leaves to others.
+// WorkShare: the cache commands that one initiator holds on one volume. An initiator may hold kNexusPart
+// times the part of the volume's share that it leaves to others (Commands::take()).
 //
-// Thread-safety: belongs to the cache's reactor.
-// Lifetime: as long as its initiator refers to it or a command counts; a command may end after its initiator.
+// Thread-safety: belongs to the cache's reactor. Lifetime: until its initiator releases it and no command
+// counts for it. A command may end after its initiator.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace wss::se {
 
-// Of an initiator on a volume, of buffers as of commands.
+// Share of an initiator on a volume, for buffers and for commands.
 constexpr size_t kNexusPart = 7;
 
 // Whether an initiator that holds `held` commands of a volume leaves enough of the `room` that the volume

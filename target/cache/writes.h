@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes. lib/cache/policy.h says what each line needs; here it is done: real storage, engines, or both at
-// once.
+// Writes: the write path. It carries out the plan of lib/cache/policy.h for each line: write to real storage,
+// to engines, or to both at once.
 //
-// When an engine fails under a write, the write goes the safe way from its beginning: through our buffer to
-// real storage, and to the copies that are left. Lines stay entered meanwhile, so that nobody sees the
-// middle.
+// When an engine fails during a write, the write starts again through a buffer of the target: to real
+// storage, and to the remaining copies. Its lines stay entered meanwhile, so that no other command sees an
+// intermediate state.
 //
-// It owns the writes that wait for the membership. It calls the commands, the lines, the engines' links, the
-// storage nodes, the members and the losses.
+// It owns the writes that wait for the membership. It calls the commands, the lines, the links to engines,
+// the storage nodes, the members and the losses.
 //
 // Thread-safety: belongs to the cache's reactor. Allocates nothing, but for a write that is given up.
 #pragma once
@@ -32,12 +32,13 @@ class Writes {
           single_(single),
           reactor_(reactor) {}
 
-    // Its lines are entered.
+    // Requires that the command's lines are entered.
     void run(Work& work) noexcept;
-    // … and it has the buffer that it wanted.
+    // Continues when the command has the buffer that it requested.
     void start(Work& work) noexcept;
     void give_up(Work& work, const Ending& ending) noexcept;
-    // SE2: those that wait for that are acknowledged; … those of a volume that is being removed fail.
+    // SE2. membership_saved(): the writes that wait for it are acknowledged. wait_no_more(): those of a
+    // volume that is being removed fail.
     void membership_saved() noexcept;
     void wait_no_more(const CachedVolume& volume) noexcept;
 
@@ -65,7 +66,7 @@ class Writes {
     Losses& losses_;
     SingleCopies& single_;
     reactor::Reactor& reactor_;
-    List<Work> unacknowledged_;  // SE2: wait for the membership
+    List<Work> unacknowledged_;  // SE2: writes that wait for the membership
 };
 
 }  // namespace wss::se
