@@ -11,11 +11,11 @@
 
 namespace wss::se {
 
-// Also if that one had it, and nobody noticed.
+// True also if the target did not notice the other owner.
 bool AbsentVolumes::had_another_owner(const volume::Volume& volume) const {
     auto known = members_.now().dirty.find(volume.wwid());
     if (known == members_.now().dirty.end() || known->second.ownership.empty()) return false;
-    // Empty: nobody has written one anew.
+    // An empty ownership now means that no owner has written a new one.
     return !io::is_same_ownership(known->second.ownership, volume.backend().ownership());
 }
 
@@ -47,11 +47,13 @@ void AbsentVolumes::keep(cache::Recovery& recovery) {
     }
 }
 
-// What was found is kept. A volume of which nothing was is not waited for any more.
+// Keeps the lines that were found. A volume of which no lines were found, and none are lost, is no longer
+// recorded as dirty.
 void AbsentVolumes::settle() {
     const auto absent = volumes_.absent();
     for (const auto& [wwid, number] : absent) {
-        // Dirty in a member: written after the loss, the word of that had not come to stable storage.
+        // Dirty in a member: the line was written after the loss, but the membership that records this was
+        // not saved.
         index_.dirty(number).for_each([&, wwid = wwid](cache::Line& line) {
             members_.edit().lost.found(wwid, line.key().line, line.dirty());
             return true;
@@ -62,7 +64,7 @@ void AbsentVolumes::settle() {
             continue;
         }
         volumes_.drop(wwid);
-        volumes_.lines_found(number);  // none
+        volumes_.lines_found(number);
         if (members_.now().lost.any_of(wwid)) continue;
         members_.edit().dirty.erase(wwid);
         members_.edit().storage_lost.erase(wwid);
@@ -113,7 +115,6 @@ Status AbsentVolumes::may_delete(const volume::Deletion& deletion, bool recoveri
         name, lines, lost ? "; others are lost with engines that are away" : "", name, name);
 }
 
-// Which of those that engines may hold dirty lines of.
 Result<uint64_t> AbsentVolumes::to_give_up(const std::string& which) const {
     std::vector<uint64_t> closed;
     for (const auto& [wwid, known] : members_.now().dirty) {
@@ -171,7 +172,7 @@ void AbsentVolumes::drop(uint64_t wwid) {
 }
 
 void AbsentVolumes::deleted(uint64_t wwid, std::function<void()> recorded) {
-    if (volumes_.find(wwid) != nullptr) return recorded();  // remove_volume() does it
+    if (volumes_.find(wwid) != nullptr) return recorded();  // VolumeControl::remove() does it
     members_.edit().policies.erase(wwid);
     members_.edit().given_up.erase(wwid);
     drop(wwid);

@@ -22,7 +22,7 @@ static void refuse_engine(const std::string& peer, std::string_view why) {
     if (limiter.allow(fabric::source_of(peer))) log::warning("{}: refused as a cache engine: {}", peer, why);
 }
 
-// A listener for engines, and which net it stands on.
+// A listener for engines, and the net that it belongs to.
 class Admission::Port final : public fabric::ListenHandler {
   public:
     Port(Admission& admission, size_t net) : admission_(admission), net_(net) {}
@@ -72,7 +72,7 @@ void Admission::close_ports() noexcept {
     ports_.clear();
 }
 
-// Who is about to prove that it has one of the former secrets comes again.
+// An engine that is authenticating with the former secrets connects again.
 void Admission::set_secrets(std::shared_ptr<const auth::SecretBook> secrets) noexcept {
     secrets_ = std::move(secrets);
     for (Pending& one : pending_)
@@ -111,39 +111,40 @@ void Admission::requested(size_t net, std::unique_ptr<fabric::ConnectRequest> re
     engines_.take(identity.index);
 }
 
-// That it may claim.
+// Number of lines that the engine may claim.
 uint64_t Admission::lines_of(const wire::CacheJoin& join) const noexcept {
     return join.is_storage ? 0 : join.memory / limits_.line_bytes;
 }
 
-// Empty: the index has room for all lines of the engine, beside those of engines that joined before, ready or
-// not. So no engine can claim more than the index may hold.
+// Empty: the index has room for all lines of this engine beside those of the engines that joined before,
+// whether ready or not. So no engine can claim more lines than the index may hold.
 std::string Admission::exceeds_index(const wire::CacheJoin& join) const {
     uint64_t promised = 0;
     for (const EngineLink& engine : engines_.all())
         if (engine.identity().identity != join.engine) promised += lines_of(engine.applicant().join);
     const uint64_t lines = lines_of(join), left = limits_.lines_max - std::min(limits_.lines_max, promised);
     if (lines <= left) return {};
-    // No longer than the text of a refusal on the wire.
+    // Must not be longer than the text of a rejection on the wire.
     return fmt::format(
         "it lends {} lines, the target has room for {} more (of {}): lend less, or use longer lines", lines,
         left, limits_.lines_max);
 }
 
-// nullptr: it may join, as `identity`.
+// nullptr: the engine may join, as `identity`. Otherwise the reason of the rejection.
 const char* Admission::judge_join(const EngineLink::Applicant& applicant,
                                   EngineLink::Identity& identity) noexcept {
     const wire::CacheJoin& join = applicant.join;
     if (!join.is_storage && join.memory < limits_.line_bytes * 4) return "it lends too little memory";
-    // A new connection of the same engine: the old one is dead, and the engine comes again when it is over.
+    // A new connection of the same engine: the old one is dead. The engine connects again after it was
+    // closed.
     EngineLink* const former = engines_.find(join.engine);
     if (former != nullptr) former->close(Status(Code::kUnavailable, "the engine joined anew"));
     if (former != nullptr || engines_.retires(join.engine))
         return "its former connection is still being closed";
     const EngineIndex index = engines_.free_index();
     if (!index.exists()) return "there are too many engines";
-    // What it holds counts for a restart, until a membership without it is stable: it must not be erased
-    // before.
+    // The engine's contents count for a restart until a membership without it is stable. They must not be
+    // erased before.
     const bool ours = join.storage == members_.now().storage;
     const bool was_away = members_.is_away(join.engine, join.incarnation);
     if (recovery_.waiting() && was_away)
@@ -232,7 +233,6 @@ std::unique_ptr<EngineLink> Admission::remove(std::list<Pending>::iterator pendi
     return taken;
 }
 
-// Of those whose time is over; of all at the end.
 void Admission::tick() noexcept {
     const Nanoseconds now = reactor_.clock().now();
     for (Pending& one : pending_)

@@ -116,11 +116,11 @@ Cache::Cache(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
 Cache::~Cache() {
     reactor_.cancel(timer_);
     reactor_.remove(*this);
-    // The target may end while commands wait for a recovery or for stable storage.
+    // The target may end while commands wait for recovery or for stable storage.
     members_.forget_tasks();
     lines_.forget_walks();
     datapath_.drop_all();
-    // Before the owners of the transfers that links still have.
+    // Links must be destroyed before the owners of their outstanding transfers.
     engines_.clear();
 }
 
@@ -207,7 +207,7 @@ Client* Cache::add_client(fabric::Scheme scheme, ClientSink& sink) {
     return clients_.add(std::move(client));
 }
 
-// Commands of a lost channel that wait (for a line, a frozen volume, recovery) go on without it.
+// Waiting commands of a lost channel (for a line, a frozen volume, recovery) continue without the client.
 void Cache::remove_client(Client* client) {
     datapath_.forget(*client);
     clients_.remove(client);

@@ -13,8 +13,8 @@ using cache::Pieces;
 using cache::Slot;
 using Op = wire::CacheStorage::Op;
 
-// As of buffers (block/arena.cc): of the works that are free when a volume has all that it may, the last
-// eighth is for volumes that hold none, and the sixteenth before it for initiators that hold none of theirs.
+// Reserves, as parts of all command objects (as for buffers, block/arena.cc): the last free eighth is for
+// volumes that hold none, the sixteenth before it also for initiators that hold none.
 constexpr uint32_t kVolumeReserve = 8, kNexusReserve = 16;
 
 void Commands::drop_all() noexcept {
@@ -37,14 +37,14 @@ void Commands::prepare(uint32_t works, uint32_t lines_per_work, const WorkPaths&
     free_count_ = works;
 }
 
-// ---- Works -----------------------------------------------------------------------------------------------
+// ---- Command objects -------------------------------------------------------------------------------------
 
 Work* Commands::take(CachedVolume& volume, const WorkShareRef& share) noexcept {
     const size_t for_volumes = works_.size() / kVolumeReserve;
     const size_t used = volume.works + for_volumes + works_.size() / kNexusReserve;
     const bool first = share && share->works == 0;
     if (volume.works > 0 && (first ? for_volumes : used) >= free_count_) return nullptr;
-    // What the volume takes makes its share larger and the free part smaller.
+    // Each command that the volume takes makes its share larger and the free part smaller.
     const size_t room = free_count_ > used ? (free_count_ - used) / 2 : 0;
     if (share && !leaves_enough(share->works, room)) return nullptr;
     Work* work = free_.pop_front();
@@ -72,7 +72,8 @@ Work* Commands::take(CachedVolume& volume, const WorkShareRef& share) noexcept {
     return work;
 }
 
-// Called by the owner when it has no use for the work and its buffer, and by us when we have none either.
+// Called by the owner when it needs the command and its buffer no longer, and by part_over(). The second call
+// frees them.
 void Commands::release(Work& work) noexcept {
     work.hold = false;
     if (work.phase != Work::Phase::kNone) return;
@@ -84,7 +85,7 @@ void Commands::release(Work& work) noexcept {
     work.state = Work::State::kIdle;
     free_.push_back(work);
     ++free_count_;
-    // The volume may go with it.
+    // The volume may be freed with it.
     if (work.place) --work.volume->works;
     work.place.release();
 }
@@ -120,12 +121,13 @@ void Commands::name_lines(Work& work) noexcept {
     }
 }
 
-// SE1.
+// SE1: whether operations of the volume must name all sub-blocks of a line.
 bool Commands::is_wide(const CachedVolume& volume) noexcept {
     return volume.settings.policy == cache::Policy::kBack || index_.dirty_lines(volume.number) > 0;
 }
 
-// In ascending order, each kept (L1). Storage may take hours to let the next one in.
+// Enters lines in ascending order and keeps each (L1). While it waits for the next line its lines rest, as
+// storage may hold that line for hours.
 bool Commands::enter_lines(Work& work) noexcept {
     while (work.entered < work.line_count) {
         LineWork& line = work.lines[work.entered];
@@ -143,7 +145,7 @@ bool Commands::enter_lines(Work& work) noexcept {
             rest(work);
             ++work.entered;
             engines_.hurry();
-            return false;  // goes on from Lines::serve()
+            return false;  // continues from Lines::serve()
         }
         ++work.entered;
     }
@@ -165,7 +167,7 @@ bool Commands::resume(Work& work, void (*then)(Work& work) noexcept) noexcept {
     return !work.rests;
 }
 
-// Each line that was resumed is kept, as in enter_lines(): the copying that it waits for waits for nobody.
+// Keeps each resumed line, as enter_lines() does: the copying that it waits for waits for no other operation.
 void Commands::resume_lines(Work& work) noexcept {
     while (work.resumed < work.entered)
         if (!index_.resume(work.lines[work.resumed++].op)) return;
@@ -184,7 +186,7 @@ void Commands::leave_lines(Work& work) noexcept {
 
 // ---- Endings ---------------------------------------------------------------------------------------------
 
-// The client hears of it. Lines are left here, or, when a fill goes on, by finish_part().
+// Notifies the owner. The lines are left here, or by finish_part() when a fill continues.
 void Commands::end(Work& work, const Ending& ending) noexcept {
     work.ending = ending;
     const bool filling = work.phase == Work::Phase::kFill;
@@ -196,13 +198,13 @@ void Commands::end(Work& work, const Ending& ending) noexcept {
     if (!filling) part_over(work);
 }
 
-// Our part is over: nothing of the work refers to lines, engines or storage.
 void Commands::finish_part(Work& work) noexcept {
     leave_lines(work);
     if (work.bay) nodes_.give_back(work.bay);
     CachedVolume& volume = *work.volume;
-    // A fill that went on behind the answer counts: the next reader of these pieces waits for it. What is
-    // heard of late took as long as the last of its kind that was not.
+    // The time includes a fill that continued after the answer, as the next reader of these sub-blocks waits
+    // for it. A completion that was reported late is charged the latency of the last one that was reported at
+    // once.
     auto took = static_cast<uint64_t>((reactor_.now() - work.began).count);
     if (work.is_lazy)
         took = volume.hit_ns;
@@ -213,7 +215,6 @@ void Commands::finish_part(Work& work) noexcept {
     volume.gate.end();
 }
 
-// Its volume is being removed.
 void Commands::refuse(Work& work) noexcept {
     end_unbegun(work, {.kind = Ending::Kind::kStorageFailed,
                        .error = ENXIO,
@@ -221,7 +222,6 @@ void Commands::refuse(Work& work) noexcept {
                        .offset = work.offset});
 }
 
-// It has not begun and does not.
 void Commands::end_unbegun(Work& work, const Ending& ending) noexcept {
     work.phase = Work::Phase::kEnding;
     work.state = Work::State::kAnswered;
@@ -261,14 +261,13 @@ void Commands::note_failed(Work& work, const Transfer& transfer) noexcept {
             const uint32_t engine = work.lines[i].slots[t].engine.value;
             const bool first = work.failed_engine == WSS_CACHE_ENGINES_MAX;
             work.failed_engine = first || work.failed_engine == engine ? engine : WSS_CACHE_ENGINES_MAX;
-            // A move with our own memory fails by the engine's fault alone.
+            // Only the engine can make a move to or from the target's own memory fail.
             EngineLink* failed = engines_.link(work.lines[i].slots[t].engine);
             if (failed != nullptr && transfer.move.handle == wire::kStorageHandle)
                 failed->close(Status(Code::kIo, "the engine failed to move data"));
         }
 }
 
-// The copies that the line's transfers went to are still its copies: no engine was lost and replaced.
 bool Commands::still_there(const LineWork& line) noexcept {
     for (uint32_t i = 0; i < line.transfers_used; ++i) {
         EngineLink* engine = engines_.link(line.slots[i].engine);

@@ -34,8 +34,8 @@ class Commands {
     void prepare(uint32_t works, uint32_t lines_per_work, const WorkPaths& paths);
 
     // ---- Command objects
-    // `share`: of the requesting session; empty for commands of the cache itself. nullptr: no command object is
-    // free for this volume or session now.
+    // `share`: of the requesting session; empty for commands of the cache itself. nullptr: no command object
+    // is free for this volume or session now.
     Work* take(CachedVolume& volume, const WorkShareRef& share) noexcept;
     void release(Work& work) noexcept;
     size_t works() const noexcept { return works_.size(); }

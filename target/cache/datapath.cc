@@ -25,7 +25,7 @@ void Datapath::count_command(Work& work) noexcept {
     CachedVolume& volume = *work.volume;
     (work.is_write ? volume.counters.writes : volume.counters.reads)++;
     (work.is_write ? volume.counters.write_bytes : volume.counters.read_bytes) += work.length;
-    // Without engines there is nowhere to bring it.
+    // Without engines there is no place to load lines into.
     if (!work.is_write && !volume.gate.frozen() && !recovery_.holding() && index_.placeable_engines() > 0)
         prefetch_.reads(volume, {work.offset, work.length});
 }
@@ -62,7 +62,8 @@ void Datapath::entered(LineUser& user) noexcept {
     work.state == Work::State::kEntering ? datapath.go_on(work) : datapath.commands_.resume_lines(work);
 }
 
-// Those that came to their lines before the volume became smaller hold them; others fail.
+// Size check, in run(): commands that entered their lines before the volume became smaller hold them. Later
+// ones fail.
 void Datapath::go_on(Work& work) noexcept {
     if (!commands_.enter_lines(work)) return;
     if (!commands_.resume(work, [](Work& resumed) noexcept { resumed.path.datapath->run(resumed); })) return;
@@ -81,7 +82,7 @@ void Datapath::run(Work& work) noexcept {
 void Datapath::buffer_ready(Work& work, std::byte* buffer, const BufferRegions& regions) noexcept {
     work.buffer = buffer;
     work.regions = &regions;
-    // Only for what engines take from it.
+    // The buffer may serve only the fill.
     if (work.phase == Work::Phase::kFetch && reads_.fetches(work)) return;
     (work.is_ahead ? work.volume->counters.read_ahead_bytes : work.volume->counters.through_us_bytes) +=
         work.length;
@@ -89,12 +90,12 @@ void Datapath::buffer_ready(Work& work, std::byte* buffer, const BufferRegions& 
 }
 
 void Datapath::buffer_failed(Work& work) noexcept {
-    // A write that has failed once may have changed copies.
+    // The write may have changed copies: Work::may_have_changed().
     if (work.is_write && work.attempts > 0) return writes_.give_up(work, {.kind = Ending::Kind::kBusy});
     commands_.end(work, {.kind = Ending::Kind::kBusy});
 }
 
-// Owner of what its owner left: nobody hears how that ends.
+// Owner of abandoned commands: ignores their outcome.
 class Nobody final : public WorkOwner {
   public:
     void need_buffer(Work& work) noexcept override { work.path.datapath->buffer_failed(work); }
@@ -103,7 +104,8 @@ class Nobody final : public WorkOwner {
     void ended(Work& work, const Ending&) noexcept override { work.path.datapath->release(work); }
 };
 
-// A write that has failed once ends only when its copies are made alike, long after its owner.
+// A write that has failed once ends only when its copies are made equal, possibly long after its owner is
+// gone.
 void Datapath::abandon(Work& work) noexcept {
     static Nobody nobody;
     work.owner = &nobody;
@@ -112,7 +114,7 @@ void Datapath::abandon(Work& work) noexcept {
     buffer_failed(work);
 }
 
-// ---- What waits ------------------------------------------------------------------------------------------
+// ---- Waiting commands ------------------------------------------------------------------------------------
 
 void Datapath::begin_held(CachedVolume& volume) noexcept {
     while (!volume.gate.frozen() && !recovery_.holds(volume)) {

@@ -10,7 +10,7 @@ struct Deletions::Pending {
     CachedVolume& volume;
     volume::Deletion command;
     Nanoseconds until;
-    Gate::Holder place;  // until it is over: `volume` is there
+    Gate::Holder place;  // until the deletion is over: keeps `volume`
     bool frozen = false, over = false;
 };
 
@@ -27,7 +27,7 @@ void Deletions::prepare(volume::Deletion deletion) {
     const bool recovering = volume != nullptr ? uses_.recovery.holds(*volume) : uses_.recovery.holding();
     if (volume == nullptr || recovering)
         return deletion.answer(uses_.absent.may_delete(deletion, recovering), {});
-    // Nor does anything become dirty as long as it is frozen: what has begun needs its storage.
+    // Nothing becomes dirty while the volume is frozen, either: active writes go to its storage.
     if (!volume->may_be_dirty && volume->settings.policy != cache::Policy::kBack) {
         const bool frozen = volume->gate.freeze();
         return deletion.answer(Status::ok(), frozen ? hold_of(*volume) : nullptr);
@@ -61,14 +61,14 @@ Status Deletions::refusal(const CachedVolume& volume, const std::string& why) co
         name);
 }
 
-// By another command: what it has become may have dirty lines again.
+// Another command removed the volume; the volume that replaced it may have dirty lines.
 Status Deletions::replaced(const Pending& pending) {
     return failure(Code::kBusy, "volume {} was reopened, or deleted, meanwhile; try again",
                    pending.command.name);
 }
 
 void Deletions::bring_home(const PendingRef& pending) {
-    // A copy: the list's may go from within.
+    // The callback keeps its own reference: the list's may be removed within the call.
     uses_.destager.flush(
         pending->volume, [this, pending](int error) { came_home(pending, error); }, Asker::kOperator);
 }
@@ -119,7 +119,7 @@ void Deletions::tick() {
     }
 }
 
-// Also if nothing is dirty: a write that has begun, and waits behind a read which storage does not answer,
+// Rejects also if nothing is dirty: an active write that waits behind a read without an answer from storage
 // may still be acknowledged by engines.
 void Deletions::time_is_over(const PendingRef& pending) {
     const CachedVolume& volume = pending->volume;

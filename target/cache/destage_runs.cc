@@ -19,7 +19,8 @@ Destager::Runs::~Runs() {
     for (const auto& run : runs_) destager_.reactor_.cancel(run->patience);
 }
 
-// The first of so many free numbers side by side, or of as many as there are: `found`, at least one.
+// Finds `wanted` adjacent free numbers, or the longest such range. Returns the first number; `found` is the
+// length, at least one.
 uint32_t Destager::Runs::free_numbers(uint32_t wanted, uint32_t& found) const noexcept {
     uint32_t best = 0;
     found = 0;
@@ -46,7 +47,7 @@ void Destager::Runs::begin(CachedVolume& volume, std::span<cache::Line* const> l
     }
     for (uint32_t i = 0; i < count; ++i) {
         Job& job = *jobs_[first + i];
-        if (job.busy) {  // one of those before it was over at once, and gave its place to another line
+        if (job.busy) {  // an earlier one ended at once, and its slot was reused for another line
             if (run != nullptr) --run->fetching;
             continue;
         }
@@ -67,7 +68,7 @@ void Destager::Runs::fetched(Job& job) noexcept {
     if (--job.run->fetching == 0) store(*job.run);
 }
 
-// Stores the lines that are fetched. The others follow alone.
+// Patience is over: stores the lines that are fetched. The others continue alone.
 void Destager::Runs::part(Run& run) noexcept {
     for (uint32_t i = 0; i < run.count; ++i) {
         Job& job = *jobs_[run.first + i];
@@ -76,10 +77,10 @@ void Destager::Runs::part(Run& run) noexcept {
     store(run);
 }
 
-// Each of them is fetched, or that failed.
+// Requires that each line of the run is fetched or that its fetch failed.
 void Destager::Runs::store(Run& run) noexcept {
     destager_.reactor_.cancel(run.patience);
-    // A job that is over may be the next one's, also in the middle of this, and is another run's then.
+    // A job that ends may be reused at once, even within this loop, and then belongs to another run.
     run.fetching = 1;
     for (uint32_t i = 0; i < run.count;) {
         Job& job = *jobs_[run.first + i];
@@ -95,7 +96,7 @@ void Destager::Runs::store(Run& run) noexcept {
     run.fetching = 0;
 }
 
-// How many jobs of the run, from this one on, have what is one stretch of storage.
+// Number of jobs of the run, from this one on, whose data is contiguous in storage.
 uint32_t Destager::Runs::neighbours(const Job& job, const Run* run, uint32_t most) const noexcept {
     const uint64_t size = job.volume->open->volume().size();
     const Pieces all = destager_.geometry_.all();
@@ -133,8 +134,8 @@ void Destager::Runs::store_together(Job& job, uint32_t count) noexcept {
     job.volume->open->queue().submit(job.io);
 }
 
-// Where storage did not take them each is tried alone: it may be one of them. Not after a silence, which
-// would begin again for each.
+// If storage fails, each line is stored alone, as only one of them may be at fault. Not after a silence,
+// which would begin again for each line.
 void Destager::Runs::stored(io::Request& io) noexcept {
     Job& first = *static_cast<Job*>(io.context);
     Destager& destager = *first.owner;

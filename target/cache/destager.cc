@@ -17,7 +17,7 @@ using Op = wire::CacheStorage::Op;
 constexpr Nanoseconds kSalvageAgain = from_s(1);
 constexpr Nanoseconds kFollowMax = from_s(60);  // more than DestageOptions::retry_max
 constexpr uint32_t kSalvageLooksPerTurn = 256;  // below 0.2 ms
-// What lies that near to a line that storage is silent about is taken to be in the same part of it: an
+// Lines that are this near to a line for which storage is silent are assumed to be in the same part of it: an
 // object of a Ceph image.
 constexpr uint32_t kPartShift = 22;
 
@@ -56,14 +56,14 @@ Destager::Job* Destager::free_job() noexcept {
 void Destager::tick() noexcept {
     note_silent();
     start_all();
-    // What they wait for may have gone without a job: a volume that became smaller has lost it.
+    // Lines that flushes wait for may be gone without a job: a volume that became smaller has dropped them.
     for (CachedVolume& volume : uses_.volumes.open())
         if (!volume.flushes.empty()) check_flushes(volume, {});
     fail_flushes();
     salvage_again();
 }
 
-// Storage, or a command that has the line and waits for storage. Engines that are silent are lost soon.
+// Caused by storage, or by a command that holds the line and waits for storage: silent engines are lost soon.
 void Destager::note_silent() noexcept {
     for (const auto& job : jobs_) {
         if (!job->busy || job->silent || reactor_.now() - job->since < kSilentAfter) continue;
@@ -99,7 +99,7 @@ bool Destager::leaves_room(const CachedVolume& volume, const Load& load) noexcep
     return 2 * load.of_volume <= load.free;
 }
 
-// Each volume that has lines to be brought home has a job: so those that have jobs are those that share.
+// Each volume with lines to be destaged has a job, so the volumes that have jobs are those that share.
 Destager::Room Destager::room_for(const CachedVolume& volume) noexcept {
     const Load load = load_of(volume);
     short_of_jobs_ = short_of_jobs_ || load.free == 0;
@@ -110,7 +110,7 @@ Destager::Room Destager::room_for(const CachedVolume& volume) noexcept {
                          destages_ - std::min(destages_, load.working));
     if (load.of_volume == 0) room.jobs = std::max(room.jobs, 1U);
     if (volume.planner->suspect()) room.jobs = std::min(room.jobs, 1U);
-    // The last of them leaves room, too.
+    // The last of these jobs must leave room, too.
     const uint32_t unused = load.free - std::min(load.free, 2 * load.of_volume);
     room.jobs = std::min(room.jobs, unused / 3 + 1);
     return room;
@@ -128,7 +128,7 @@ cache::DestagePlanner::Look Destager::look_at(const cache::Line& line) const noe
     return look;
 }
 
-// In turn, if there are not enough jobs for one each.
+// Round-robin if there are fewer jobs than volumes.
 void Destager::start_all() noexcept {
     short_of_jobs_ = false;
     const uint32_t first = next_volume_;
@@ -148,7 +148,7 @@ bool Destager::start(CachedVolume& volume) noexcept {
     bool began = false;
     std::array<cache::Line*, cache::kDestageRunMax> run;
     for (Room room = room_for(volume); room.jobs > 0; room = room_for(volume)) {
-        // While one write is under way the next is fetched. The oldest line is always among them.
+        // While one write is in flight, the next is fetched. The oldest line is always included.
         const uint32_t most = room.grows ? room.together : std::min(room.together, room.jobs);
         const size_t count =
             volume.planner->next(index_, volume.number, reactor_.now(), std::span(run).first(most),
@@ -184,7 +184,7 @@ void Destager::begin_job(Job& job, CachedVolume& volume, cache::Line& line, cach
     uses_.engines.hurry();
 }
 
-// What is to be brought home, and from where; false if there is nothing any more.
+// Chooses the sub-blocks to destage and their slot. False: nothing is left to destage.
 bool Destager::choose_copy(Job& job, cache::Slot& slot) noexcept {
     if (job.salvage) {
         slot = job.item.slot;
@@ -206,7 +206,7 @@ void Destager::entered(Job& job) noexcept {
         return done(job, 0);
     }
     job.begun = true;
-    if (job.salvage) job.op.rest();  // it brings home what the line's copies do not have
+    if (job.salvage) job.op.rest();  // the line's copies do not have these sub-blocks
     job.left = job.token.pieces;
     const uint32_t first = job.left.first();
     const uint32_t last = 63 - static_cast<uint32_t>(std::countl_zero(job.left.bits));
@@ -238,11 +238,11 @@ void Destager::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
     const bool unfetched = job.failed && job.phase == Job::Phase::kFetch;
     if (unfetched && job.bay) job.owner->uses_.nodes.distrust(job.bay, job.from, transfer.move.handle);
     if (job.phase == Job::Phase::kFetch) return job.owner->runs_->fetched(job);
-    // A copy whose bits were not cleared is the copy of an engine that is lost: it counts no more.
+    // An engine that failed to clear the dirty bits is disconnected, and its copy counts no more.
     job.owner->step(job);
 }
 
-// It is fetched.
+// The line is fetched, or that failed.
 void Destager::go_on(Job& job) noexcept {
     job.failed ? done(job, EAGAIN) : step(job);
 }
@@ -260,7 +260,7 @@ void Destager::count_stored(Job& job, uint64_t bytes) noexcept {
     StorageNodes::count_upkeep(*job.volume, job.bay, bytes);
 }
 
-// Of a lost line: what is still lost, and no further than to where the volume ended meanwhile.
+// The next sub-blocks to store. Of a lost line: those still lost, up to where the volume ended meanwhile.
 Pieces Destager::next_run(Job& job) const noexcept {
     if (job.salvage) job.left &= salvageable(job.item);
     const Pieces run = job.left.first_run();
@@ -273,7 +273,7 @@ uint64_t Destager::end_of(const SalvageQueue::Item& item, Pieces pieces) const n
     return uses_.members.now().lost.end_of(item.header.volume, item.header.line, pieces);
 }
 
-// A stretch of dirty pieces after the other; then the copies.
+// Stores one contiguous run of dirty sub-blocks after the other, then clears the copies.
 void Destager::step(Job& job) noexcept {
     if (job.phase == Job::Phase::kClear) return done(job, 0);
     job.phase = Job::Phase::kStore;
@@ -285,7 +285,7 @@ void Destager::step(Job& job) noexcept {
         uint64_t size = job.volume->open->volume().size();
         if (job.salvage) size = std::min(size, line_begin + end_of(job.item, run));
         const uint64_t run_bytes = uint64_t{run.count()} * cache::kPieceBytes;
-        if (at >= size) return step(job);  // it shrank
+        if (at >= size) return step(job);  // the volume shrank
         const uint64_t length = std::min(run_bytes, size - at);
         if (length < run_bytes)
             job.cut_off = {.piece = {uint64_t{1} << (run.first() + run.count() - 1)}, .end = size};
@@ -303,7 +303,7 @@ void Destager::step(Job& job) noexcept {
         job.volume->open->queue().submit(job.io);
         return;
     }
-    // A copy that is being made would claim what is home.
+    // A second copy in the making would claim sub-blocks that are already stored.
     if (!job.salvage && !index_.resume(job.op)) return;
     job.phase = Job::Phase::kClear;
     if (job.salvage) return step(job);
@@ -323,7 +323,7 @@ void Destager::step(Job& job) noexcept {
                                  .valid = which == 0 ? job.line->valid() : Pieces{},
                                  .dirty = {},
                                  .line_shift = geometry_.shift()};
-        // The second copy holds nothing once the line is clean.
+        // Once the line is clean the second copy is erased.
         if (which == 0) cache::write_header(header, transfer.move.header);
         transfer.done = transfer_done;
         transfer.context = &job;
@@ -334,7 +334,7 @@ void Destager::step(Job& job) noexcept {
     if (--job.outstanding == 0) step(job);
 }
 
-// False: the storage is lost, and the bay with it.
+// False: the storage is lost, and its staging buffer too.
 bool Destager::store_from_bay(Job& job, uint64_t at, uint32_t begin, uint64_t length) noexcept {
     EngineLink* storage = uses_.nodes.storage_of(job.bay, *job.volume);
     if (storage == nullptr) return false;
@@ -362,7 +362,7 @@ void Destager::stored_from_bay(Transfer& transfer, CacheStatus status) noexcept 
     destager.step(job);
 }
 
-// What other lines show: storage has not taken one of them, and has not been seen to take it since.
+// True if storage rejected another line of the volume, and has not accepted it since.
 bool Destager::is_refused(CachedVolume& volume, const Job& job) noexcept {
     if (!volume.planner->failing()) return false;
     if (index_.dirty(volume.number).first_deferred() != nullptr) return true;
@@ -372,8 +372,8 @@ bool Destager::is_refused(CachedVolume& volume, const Job& job) noexcept {
     });
 }
 
-// A volume follows storage that others make smaller, and drops what is dirty beyond the new end. Flushes wait
-// for that: storage refuses such writes from the beginning of the shrink, and reports its size at the end.
+// A volume follows storage that others make smaller, and drops dirty lines beyond the new end. Flushes wait
+// for that: storage rejects such writes from the start of the shrink, and reports its size at the end.
 bool Destager::follows_storage(CachedVolume& volume) noexcept {
     const Nanoseconds now = reactor_.now();
     auto& smaller = volume.smaller;
@@ -396,10 +396,10 @@ void Destager::done(Job& job, int error) noexcept {
                            error == 0 ? cache::Index::Destaged::kStable : cache::Index::Destaged::kFailed);
     if (job.begun && !job.salvage && job.changes != uses_.nodes.changes())
         index_.invalidate(*job.line, job.token.pieces.without(job.line->dirty()));
-    // Real storage may have other bytes beyond the former end, which count when the volume grows.
+    // Real storage may have other data beyond the former end, which is visible when the volume grows.
     if (is_cut_off && error == 0) index_.invalidate(*job.line, job.cut_off.piece.without(job.line->dirty()));
     const bool storage_failed = error != 0 && error != EAGAIN;
-    // Also if every holder was lost meanwhile: real storage has it.
+    // Also if every holder was lost meanwhile: real storage has the data.
     if (error == 0 && job.begun) uses_.losses.brought_home(volume, job.key.line, job.token.pieces);
     if (error != 0 && job.salvage) salvage_failed(job);
     if (error == 0 && job.begun) {
@@ -422,7 +422,7 @@ void Destager::done(Job& job, int error) noexcept {
     if (job.bay) uses_.nodes.give_back(job.bay);
     uses_.lines.leave(job.op);
     turn_.want();
-    // The job may be the next one's from here on.
+    // From here on the job may be reused.
     const Gate::Holder place = std::move(job.place);
     salvage_due_ = salvage_due_ || job.salvage;
     job.busy = false;
@@ -439,7 +439,7 @@ void Destager::done(Job& job, int error) noexcept {
 void Destager::check_flushes(CachedVolume& volume, Failure failure) noexcept {
     auto& flushes = volume.flushes;
     const bool tells = !flushes.empty() && uses_.losses.fails_flushes(volume, Asker::kClient);
-    // What the engines that are left take with them is not in real storage.
+    // Lines in engines that the target leaves are not in real storage.
     const bool leaves = uses_.life.leaving();
     for (auto at = flushes.begin(); at != flushes.end();) {
         const bool done = index_.dirty(volume.number).flushed(at->mark);
@@ -469,7 +469,7 @@ void Destager::check_flushes(CachedVolume& volume, Failure failure) noexcept {
     uses_.single.want(volume);
 }
 
-// Those that were waiting when lines were lost.
+// Fails flushes that were waiting when lines were lost.
 void Destager::fail_flushes() noexcept {
     if (uses_.members.now().lost.empty()) return;
     for (CachedVolume& volume : uses_.volumes.open())
@@ -498,9 +498,9 @@ void Destager::flush(CachedVolume& volume, std::function<void(int error)> done, 
     start(volume);
 }
 
-// ---- Lost lines that an engine came back with ------------------------------------------------------------
+// ---- Lost lines that an engine returned with -------------------------------------------------------------
 
-// A job takes one copy at a time; each completion looks at as many copies as it takes to fill the free jobs.
+// Each job takes one copy. Each completion checks only as many copies as needed to fill the free jobs.
 void Destager::salvage() noexcept {
     salvage_due_ = false;
     uint32_t looks = kSalvageLooksPerTurn;
@@ -523,8 +523,8 @@ void Destager::salvage() noexcept {
                 return job->busy && job->salvage && job->item.slot.engine == engine.index() && which(*job);
             });
         };
-        // Copies of what was lost since were passed over. What is due is fetched first: losses without end do
-        // not keep it from coming home.
+        // Copies of lines that were lost since then were skipped, so the engine must join again. Copies that
+        // are due are fetched first, so that repeated losses do not delay them for ever.
         if (queue.noted() != uses_.losses.noted() && !uses_.losses.none()) {
             const bool fetches =
                 any_job([](const Job& job) { return job.begun && job.phase == Job::Phase::kFetch; });
@@ -540,7 +540,7 @@ void Destager::salvage() noexcept {
     }
 }
 
-// Of what is lost from now on copies may have been passed over already.
+// The queue records noted(): copies of lines lost from now on may have been skipped already.
 SalvageQueue& Destager::salvage_of(const EngineLink& engine) {
     return salvages_.try_emplace(engine.index().value, uses_.losses.noted()).first->second;
 }
@@ -567,7 +567,7 @@ void Destager::add_salvage(EngineLink& engine, const wire::CacheHeader& item) {
     if (!salvageable(copy).empty()) queue.add(std::move(copy));
 }
 
-// False: not now. True: the item is done with, or the job has it.
+// False: not now. True: a job has the item, or nothing of it is left.
 bool Destager::start_salvage(Job& job, const SalvageQueue::Item& item) noexcept {
     ++salvage_checks_;
     const cache::LineHeader& header = item.header;
@@ -584,7 +584,7 @@ bool Destager::start_salvage(Job& job, const SalvageQueue::Item& item) noexcept 
     return true;
 }
 
-// As of now: some may have been written anew since.
+// The sub-blocks that are still lost: some may have been written again since.
 Pieces Destager::salvageable(const SalvageQueue::Item& item) const noexcept {
     const cache::LineHeader& header = item.header;
     return uses_.members.now().lost.in_copy({header.volume, header.line, header.generation}, header.dirty);

@@ -14,9 +14,10 @@ using wire::CacheStatus;
 using wire::ParseError;
 using wire::RecordType;
 
-// For a header, a wipe, or a move between the engine and us: a hundred thousand times what it takes.
+// Limit for a header, a wipe, or a move between the engine and the target: a hundred thousand times what it
+// takes.
 constexpr Nanoseconds kOwnWorkMax = from_s(10);
-// Other pings have 0, and what an engine says unasked has it too.
+// Other pings have id 0, and so do pongs that an engine sends unsolicited.
 constexpr uint32_t kPingOfGrant = 1;
 
 Status EngineLink::accept(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
@@ -53,7 +54,7 @@ void EngineLink::begin(const Identity& identity, const wire::CacheWelcome& welco
 Status EngineLink::open(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
                         wire::Bytes answer) {
     cache::RecordLink::Options options;
-    options.operations = 1;  // we ask, the engine moves
+    options.operations = 1;  // the target sends requests, the engine moves data
     auto link = cache::RecordLink::create(fabric, options, *this);
     if (!link) return link.status();
     link_ = std::move(*link);
@@ -73,7 +74,7 @@ bool EngineLink::prove(const wire::Record& record) noexcept {
         static log::SourceLimiter limiter(10);
         if (limiter.allow(fabric::source_of(link_->peer())))
             log::warning("{}: cache engine '{}' refused: {}", link_->peer(), auth_->name(), auth_->finding());
-        // It goes when it has read this, or its time is over.
+        // The engine disconnects when it has received this; otherwise the time limit ends the link.
         length = auth_->result(
             fmt::format("the target knows no cache engine '{}' with this secret", auth_->name()), answer);
     }
@@ -95,19 +96,20 @@ void EngineLink::submit(Transfer& transfer) noexcept {
     transfer.error = 0;
     if (over_ || !link_->is_up()) return refused_.push_back(transfer);
     if (!free_ids_.empty()) return send(transfer);
-    transfer.move.lazy = false;  // a ping may overtake it
+    transfer.move.lazy = false;  // a ping that flushes completions may overtake it
     queue_.push_back(transfer);
 }
 
-// Nobody else takes part in it: an engine that is sound does it. One that did not, and is trusted further,
-// keeps a header that claims dirty data, or is asked again without end.
+// True for operations that depend on no other node: a sound engine completes them. If an engine that failed
+// one stayed admitted, a header that claims dirty data would stay, or the operation would be repeated without
+// end.
 static bool cannot_fail(const Transfer& transfer) noexcept {
     const bool is_move = transfer.kind == Transfer::Kind::kMove;
     return transfer.kind == Transfer::Kind::kHeader || transfer.kind == Transfer::Kind::kWipe ||
            (is_move && transfer.move.handle == wire::kStorageHandle);
 }
 
-// Whoever waits for it holds a line, and a freeze or a flush may wait for that.
+// The operation that waits for it holds a line, and a freeze or flush may wait for that line.
 static bool is_late(const Transfer* transfer, Nanoseconds now) noexcept {
     return transfer != nullptr && cannot_fail(*transfer) && !transfer->move.lazy &&
            transfer->seen != kNever && now - transfer->seen > kOwnWorkMax;
@@ -138,8 +140,8 @@ void EngineLink::send(Transfer& transfer) noexcept {
     }
 }
 
-// A client that comes before its grant is refused. Records are taken in order: the answer to a ping behind
-// the grant says that it is there.
+// The engine rejects a client that connects before its grant. The engine processes records in order, so the
+// answer to a ping behind the grant confirms the grant.
 void EngineLink::grant(const wire::CacheEngineNotice& notice) noexcept {
     if (!link_->is_up()) return;
     if (granted_.size() >= kGrantsMax)
@@ -150,7 +152,7 @@ void EngineLink::grant(const wire::CacheEngineNotice& notice) noexcept {
 }
 
 void EngineLink::pong(uint32_t id) noexcept {
-    if (id != kPingOfGrant || granted_.empty()) return;  // that it came is all it says
+    if (id != kPingOfGrant || granted_.empty()) return;  // a sign of life only
     const wire::CacheEngineNotice notice = granted_.front();
     granted_.pop_front();
     owner_.grant_known(*this, notice);
@@ -231,7 +233,7 @@ bool EngineLink::record(cache::RecordLink&, const wire::Record& record) noexcept
     }
 }
 
-// What a peer claims beyond what it may is no fault of the form: its log names it.
+// The record is well-formed, but its claims exceed the peer's limits. The reason goes into the log.
 bool EngineLink::violates(std::string why) noexcept {
     static log::SourceLimiter limiter(10);
     if (limiter.allow(fabric::source_of(link_->peer()))) log::warning("{}: {}", link_->peer(), why);
@@ -258,7 +260,7 @@ bool EngineLink::take_slots(const wire::Record& record) noexcept {
                                 std::exchange(slots_, 0), slots_max_));
 }
 
-// What real storage has.
+// Takes a volume, or the staging buffers, of real storage.
 bool EngineLink::brings(const wire::Record& record) {
     wire::CacheVolume volume;
     if (ready_ || !is_storage()) return false;
@@ -299,7 +301,7 @@ bool EngineLink::done(const wire::Record& record, CacheStatus status, int error)
     --outstanding_;
     lazy_ -= transfer.move.lazy;
     transfer.under_way = false;
-    // Before `done`: it may submit more, which must not overtake what waits.
+    // Before `done`, which may submit more: these must not overtake the queue.
     if (Transfer* next = queue_.pop_front()) send(*next);
     transfer.error = error;
     transfer.done(transfer, status);
@@ -314,7 +316,7 @@ void EngineLink::link_over(cache::RecordLink&, const Status& why) noexcept {
         --outstanding_;
     }
     refused_.splice_back(queue_);
-    // The index forgets the engine before its transfers end, so that who tries again finds another way.
+    // SE4: the index drops the engine before its transfers end, so that a retry takes another path.
     owner_.engine_over(*this, why);
 }
 

@@ -8,19 +8,19 @@ namespace wss::se {
 using cache::Pieces;
 using wire::CacheStatus;
 
-// A line of a volume that is gone, or lies beyond its end: contents zeroed, slots free afterwards. Or the
-// line in which it ends now, which is cut.
+// One line of a removed volume or beyond the end of a volume: its contents are zeroed, then its slots are
+// free. Or the line in which the volume now ends, which is cut.
 struct Eraser::Erase : LineUser {
     Eraser* owner = nullptr;
     uint32_t keep = 0;  // bytes of the line that stay; 0: none
-    uint64_t wwid = 0;  // … for its header
+    uint64_t wwid = 0;  // WWID in the header of a line that is cut
     std::function<void()> ended;
     cache::Line* line = nullptr;
     cache::LineOp op;
     uint32_t outstanding = 0;
     bool is_over = false;
     std::array<Transfer, cache::kHoldersMax> transfers;
-    // Where `transfers` go, if a line is cut.
+    // The engines of `transfers`, if a line is cut.
     std::array<cache::EngineIndex, cache::kHoldersMax> engines;
     std::array<uint32_t, cache::kHoldersMax> incarnations{};
 };
@@ -88,7 +88,7 @@ void Eraser::entered(Erase& erase) noexcept {
 }
 
 void Eraser::transfer_done(Transfer& transfer, CacheStatus) noexcept {
-    // An engine that did not do it is lost, and its contents with it.
+    // An engine that fails this is disconnected, and its contents no longer count.
     Erase& erase = *static_cast<Erase*>(transfer.context);
     if (--erase.outstanding == 0) erase.owner->over(erase);
 }
@@ -115,7 +115,7 @@ void Eraser::trim(Erase& erase) noexcept {
                                  .valid = which == 0 ? line.valid() : line.dirty(),
                                  .dirty = line.dirty(),
                                  .line_shift = geometry_.shift()};
-        // The second copy holds nothing if the line is clean.
+        // If the line is clean, the header of the second copy is erased.
         if (which == 0 || !line.dirty().empty()) cache::write_header(header, transfer.move.header);
         transfer.kind = split.empty() ? Transfer::Kind::kHeader : Transfer::Kind::kMove;
         if (!split.empty()) {
@@ -140,7 +140,7 @@ void Eraser::trim(Erase& erase) noexcept {
 void Eraser::trim_done(Transfer& transfer, CacheStatus status) noexcept {
     Erase& erase = *static_cast<Erase*>(transfer.context);
     const auto which = static_cast<size_t>(&transfer - erase.transfers.data());
-    // With our own memory that is the engine's fault alone: its copy must not count.
+    // Only the engine can make a move from the target's own memory fail: its copy must not count.
     if (EngineLink* failed = erase.owner->engines_.link(erase.engines[which]);
         failed != nullptr && status != CacheStatus::kOk &&
         failed->identity().incarnation == erase.incarnations[which])
@@ -156,9 +156,9 @@ void Eraser::over(Erase& erase) noexcept {
     std::exchange(erase.ended, nullptr)();
 }
 
-// Commands that were admitted before hold their lines; those that come to their lines later fail. So each
-// line beyond the end is entered, then wiped. Of the line in which the volume ends, headers are made to say
-// that the pieces beyond count no more; the rest of a dirty piece that lies on both sides is zeroed.
+// Commands that entered lines before hold them; commands that enter later fail. So each line beyond the end
+// is entered, then wiped. For the line in which the volume ends, headers are written that no longer claim the
+// sub-blocks beyond the end. Of a dirty sub-block that crosses the end, the part beyond it is zeroed.
 void Eraser::cut(cache::Line& line, uint32_t keep, uint64_t wwid, std::function<void()> ended) {
     auto erase = erase_of(line);
     erase->keep = keep;

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shortest way of a read, which most go: all of it is in one line that nobody changes, and the client
-// reaches the engine. It enters its line like every other command, so that the rules are the same; there is
-// only nothing to plan and nothing to wait for. What cannot go this way has changed nothing and goes the long
-// one (reads.cc), and so does the end of a read whose engine failed.
+// The fast path of reads, which most reads take: the range is in one line that no operation changes, and the
+// client is connected to the engine. The path enters the line like every other command, so the same rules
+// hold, but has nothing to plan and nothing to wait for. If it does not apply it has changed nothing, and the
+// command takes the full path (reads.cc). So does the end of a read whose engine failed.
 #include "target/cache/reads.h"
 
 namespace wss::se {
 
 using wire::CacheStatus;
 
-// False: not this way.
 bool Reads::hit(Work& work) noexcept {
     CachedVolume& volume = *work.volume;
     LineWork& line = work.lines[0];
@@ -18,7 +17,7 @@ bool Reads::hit(Work& work) noexcept {
     cache::Line* entry = index_.find({volume.number, line.span.line});
     if (entry == nullptr) return false;
     line.touched = geometry_.touched(line.span);
-    // What of it is lost, or may not be served, the long way finds out.
+    // The full path handles lost data and volumes that are not served.
     if (!entry->serves(line.touched) || !losses_.none() || !volume.serves()) return false;
     const cache::Slot slot = entry->holders()[0];
     if (!commands_.attached(work, slot)) return false;

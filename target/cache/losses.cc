@@ -10,13 +10,14 @@ namespace wss::se {
 using cache::Pieces;
 
 constexpr size_t kLooksPerTurn = 256;  // below 0.2 ms
-// More engines than ever join come and go while one line is without its second copy: older ones are
-// forgotten.
+// More than the number of engines that realistically come and go while one line lacks its second copy. Beyond
+// it the older ones are dropped.
 constexpr size_t kDepartedMax = 1024;
 
 // ---- What is lost ----------------------------------------------------------------------------------------
 
-// SE4, SE5. Of engines that we leave the membership tells: the next start waits for them.
+// SE4, SE5. When the target leaves its engines nothing is noted: they stay in the membership, and the next
+// start waits for them.
 void Losses::note(const EngineLink& engine, const cache::Loss& loss) {
     if (life_.leaving()) return;
     const auto& identity = engine.identity();
@@ -24,7 +25,7 @@ void Losses::note(const EngineLink& engine, const cache::Loss& loss) {
     bool any = false;
     for (const cache::LostLine& line : loss.lost) {
         const std::optional<uint64_t> wwid = volumes_.wwid_of(line.key.volume);
-        if (!wwid) continue;  // it is being removed
+        if (!wwid) continue;  // the volume is being removed
         any = true;
         if (CachedVolume* volume = volumes_.at(line.key.volume)) volume->loss_told = false;
         members_.edit().lost.add({*wwid, line.key.line, line.generation}, line.pieces, reactor_.now(),
@@ -32,7 +33,7 @@ void Losses::note(const EngineLink& engine, const cache::Loss& loss) {
     }
     if (!any) return;
     ++noted_;
-    // Their copies may have newer headers, of writes that nobody was promised.
+    // Their copies may have newer headers, of writes that were never acknowledged.
     members_.edit().generation = std::max(members_.now().generation, loss.generation);
     members_.edit().away[identity.identity] = identity.incarnation;
     members_.edit().away.insert(departed_.begin(), departed_.end());
@@ -52,7 +53,7 @@ void Losses::remember(uint64_t identity, uint32_t incarnation) {
     departed_[identity] = incarnation;
 }
 
-// What is lost before it has erased the rest may be there.
+// Data that is lost before the engine has erased its other contents may be there.
 void Losses::gave_back(const EngineLink& engine) {
     remember(engine.identity().identity, engine.identity().incarnation);
     members_.edit().away.erase(engine.identity().identity);
@@ -79,7 +80,7 @@ struct Asked {
     uint64_t offset = 0, length = 0;
     bool is_write = false;
 };
-// Of all that a command asks for; kNever: nothing of that is lost.
+// The time of the first loss in the range of a command; kNever: none of it is lost.
 static Nanoseconds first_loss(const cache::LineGeometry& geometry, const cache::LostPieces& lost,
                               uint64_t wwid, Asked asked) {
     Nanoseconds first = kNever;
@@ -94,8 +95,8 @@ static Nanoseconds first_loss(const cache::LineGeometry& geometry, const cache::
     return first;
 }
 
-// A read of what is lost would show old data; a write of part of a piece would be undone, or half of it, when
-// the piece comes back.
+// A read of lost data would return old data. A write of a part of a lost sub-block would be undone, wholly or
+// partly, when the sub-block returns.
 std::optional<Ending> Losses::refusal(const Work& work) noexcept {
     if (none()) return std::nullopt;
     CachedVolume& volume = *work.volume;
@@ -111,8 +112,8 @@ std::optional<Ending> Losses::refusal(const Work& work) noexcept {
                       .error = EIO,
                       .io_op = work.is_write ? io::Op::kWrite : io::Op::kRead,
                       .offset = std::max(at, work.offset)};
-        // Others may see a write that may have changed copies, and write over it: it is not done again behind
-        // their backs.
+        // A write that may have changed copies may be visible, and others may write over it. So it is not
+        // repeated later.
         const bool may_wait = !life_.waits_are_over() && !work.may_have_changed();
         const Asked all{work.offset, work.length, work.is_write};
         if (!whole && in_time(volume, first_loss(geometry_, members_.now().lost, wwid, all)))
@@ -123,15 +124,15 @@ std::optional<Ending> Losses::refusal(const Work& work) noexcept {
     return std::nullopt;
 }
 
-// ---- A short loss is not an error ------------------------------------------------------------------------
+// ---- Waiting for lost data -------------------------------------------------------------------------------
 
-// Its engines are probably back soon: a link that broke, a switch that fails over, an engine's machine that
-// stood still. What the operator does not wait for does not come back.
+// A short loss is not an error. The engines are probably back soon: a link broke, a switch fails over, an
+// engine's machine was stalled. Engines that the operator gave up do not return.
 bool Losses::in_time(const CachedVolume& volume, Nanoseconds lost) const noexcept {
     return !volume.removed() && lost != kNever && reactor_.now() - std::max(lost, volume.opened) < grace_;
 }
 
-// For what asks for all of the volume: each loss has a time of its own, the first one's is over first.
+// For commands on all of the volume. Each loss has its own deadline; the first one ends the wait.
 bool Losses::awaits(const CachedVolume& volume) const noexcept {
     return !members_.now().lost.is_whole(volume.wwid) &&
            in_time(volume, members_.now().lost.since(volume.wwid));
@@ -145,14 +146,14 @@ bool Losses::awaits(const CachedVolume& volume, uint64_t offset, uint64_t length
                    first_loss(geometry_, members_.now().lost, volume.wwid, {offset, length, is_write}));
 }
 
-// What waits is checked when something that was lost is known again, when its time is over, and when the
-// volume has another size: a tick costs nothing for a command that goes on waiting.
+// Waiting commands are checked when lost data is known again, when their time is over, and when the volume
+// changes its size: a tick costs nothing for a command that continues to wait.
 void Losses::tick() noexcept {
     const uint64_t before = std::exchange(looked_at_, members_.now().lost.known_again());
     const bool changed = looked_at_ != before;
-    const Nanoseconds limit = reactor_.now() - grace_;  // what was lost by then is over
+    const Nanoseconds limit = reactor_.now() - grace_;  // waits for losses up to this time end
     for (CachedVolume& volume : volumes_.open()) {
-        // Of several losses each has its time.
+        // Each of several losses has its own deadline.
         const bool over = members_.now().lost.any_since(volume.wwid, looked_until_, limit) ||
                           (volume.opened > looked_until_ && volume.opened <= limit);
         if (changed || life_.waits_are_over() || over) look_due(volume);
@@ -167,7 +168,7 @@ void Losses::look_due(CachedVolume& volume) noexcept {
     turn_.want();
 }
 
-// Some of the commands that wait, each turn.
+// Checks some of the waiting commands, each turn.
 void Losses::look() noexcept {
     size_t left = kLooksPerTurn;
     looking_ = false;
@@ -177,23 +178,23 @@ void Losses::look() noexcept {
     if (looking_) turn_.want();
 }
 
-// True: what is on stable storage still says that they are lost.
 bool Losses::known_again(uint64_t wwid, uint64_t line, Pieces pieces) {
     if (members_.now().lost.empty() || !members_.edit().lost.found(wwid, line, pieces)) return false;
     clear_away_if_none();
     return true;
 }
 
-// SE2: the write is acknowledged when that is stable. Until then a crash would bring the lost copy home over
-// it, also if that copy has come home before.
+// SE2: the write is acknowledged when that is stable. Until then a restart after a crash would destage the
+// lost copy over it, even if that copy was destaged before.
 void Losses::written_anew(const CachedVolume& volume, uint64_t line, Pieces pieces) {
     if (members_.now().lost.empty() && !members_.any_home_unsaved()) return;
     const uint64_t wwid = volume.open->volume().wwid();
     if (known_again(wwid, line, pieces) || members_.is_home_unsaved(wwid, line)) members_.save();
 }
 
-// Real storage has them. A crash before that is stable brings them home once more, which changes nothing as
-// long as nobody changes the line. So many are saved together: at the next tick, or when something else is.
+// Real storage has these sub-blocks. A restart before that is stable destages them once more, which changes
+// nothing as long as no write changes the line. So many are saved together: at the next tick, or with another
+// change.
 void Losses::brought_home(const CachedVolume& volume, uint64_t line, Pieces pieces) {
     const uint64_t wwid = volume.open->volume().wwid();
     if (!known_again(wwid, line, pieces)) return;
@@ -216,7 +217,7 @@ void Losses::give_up(CachedVolume& volume) {
     log::warning("volume {} ({}): {} KiB of acknowledged data are given up, by the operator's word",
                  volume.open->volume().name(), volume::wwid_text(wwid),
                  lost_bytes(volume.open->volume()) / 1024);
-    // Somebody must hear that what was acknowledged is not stable.
+    // A client must get an error, as acknowledged data is not stable.
     volume.fail_next_flush = volume.fail_next_flush || !volume.loss_told;
     volume.loss_told = true;
     if (volume.fail_next_flush) members_.edit().given_up.insert(wwid);
@@ -228,7 +229,6 @@ bool Losses::fails_flushes(const CachedVolume& volume, Asker asker) const noexce
            (!members_.now().lost.empty() && members_.now().lost.any_of(volume.open->volume().wwid()));
 }
 
-// A flush fails for it.
 void Losses::told(CachedVolume& volume) noexcept {
     volume.loss_told = true;
     volume.fail_next_flush = false;
@@ -241,7 +241,7 @@ void Losses::cut(uint64_t wwid, uint64_t last, uint32_t bytes) {
     members_.save();
 }
 
-// Nothing is left that the engines that are away could give back, unless what is dirty now is lost.
+// Engines that are away have no lost data any more, unless data that is dirty now gets lost.
 void Losses::clear_away_if_none() {
     if (!none()) return;
     for (const auto& [identity, incarnation] : members_.now().away) remember(identity, incarnation);

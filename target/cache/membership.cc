@@ -14,9 +14,9 @@ namespace wss::se {
 
 using nlohmann::json;
 
-// Version 2 has what is lost, version 3 which volumes may be dirty, version 4 whose storage is another
-// owner's, and the generation of what is lost, version 5 what copies of it do not give back. A program that
-// knows nothing of these must not read this file: it would show old data, or write it over newer.
+// Version 2 added lost lines; version 3 the volumes that may be dirty; version 4 the volumes whose storage
+// has another owner, and the generation of lost data; version 5 the bounds of copies of lost lines. A program
+// without support for these must reject the file: it would return old data, or destage it over newer data.
 constexpr int kVersion = 5;
 
 static json wwids(const std::set<uint64_t>& volumes) {
@@ -57,7 +57,7 @@ static void get_dirty(const json& all, Membership& out) {
     out.given_up = parse_wwids(all.at("given_up"));
 }
 
-// Files of before that list had none: what is in them had to be under write-back by the operator's word.
+// Older files have no such list: their volumes had to be under write-back by the operator's command.
 static void derive_dirty(Membership& out) {
     for (const auto& [wwid, settings] : out.policies)
         if (settings.policy == cache::Policy::kBack) out.dirty[wwid];
@@ -76,7 +76,7 @@ static json lines_of(const cache::LostPieces& lost, uint64_t volume) {
     return out;
 }
 
-// Those of the smallest loss first: a large one makes no other volume lost as a whole.
+// Volumes with the fewest lost lines first, so that a large loss makes no other volume lost as a whole.
 static void put_lost_lines(const cache::LostPieces& lost, json& out) {
     std::vector<std::pair<size_t, uint64_t>> volumes;
     for (const auto& [volume, count] : lost.counts()) volumes.push_back({count.lines, volume});
@@ -105,8 +105,8 @@ static void put_lost(const Membership& membership, json& out) {
     put_lost_lines(membership.lost, out);
 }
 
-// Files of before had none. Headers of writes that were not acknowledged are newer than what is lost, by not
-// as much as this.
+// Older files have no generation. Headers of unacknowledged writes are newer than lost data by less than
+// this.
 static void derive_generation(Membership& out) {
     for (const auto& [key, loss] : out.lost.lines())
         out.generation = std::max(out.generation, key.generation + (uint64_t{1} << 32));
@@ -136,7 +136,7 @@ const DirtyVolume* other_by_storage(const std::map<uint64_t, DirtyVolume>& dirty
     const std::string ownership = volume.backend().ownership();
     for (const auto& [wwid, other] : dirty) {
         if (wwid == volume.wwid()) continue;
-        // An image names its owner, whatever it is called.
+        // The ownership identifies an image by whatever name it is opened.
         const bool same_owner = !ownership.empty() && io::is_same_ownership(other.ownership, ownership);
         if (same_owner || other.storage.is_same(volume.storage_name())) return &other;
     }
@@ -167,7 +167,7 @@ std::string Membership::to_text(const std::map<uint64_t, uint32_t>& members) con
              {"policies", policies_json}};
     put_lost(*this, out);
     put_dirty(*this, out);
-    // What storage says of its owner may hold any byte.
+    // The ownership text of storage may contain any byte.
     return out.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
@@ -206,7 +206,7 @@ Result<Membership> Membership::parse(const std::string& text) {
 
 namespace {
 
-// Engines and volumes by the thousand: a larger file is not one of ours.
+// Enough for thousands of engines and volumes. A larger file was not written by this program.
 constexpr size_t kFileMax = 16 << 20;
 constexpr const char* kSuffix = ".cache";  // beside the state file
 

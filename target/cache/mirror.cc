@@ -14,16 +14,17 @@ using cache::Pieces;
 using wire::CacheStatus;
 
 constexpr Nanoseconds kNextRound = from_s(1);
-// Lines that are about to be copied, or in real storage, are nothing to page anybody for.
+// Lines that will be copied or destaged shortly are not worth a warning.
 constexpr Nanoseconds kTellAfter = from_s(5);
 
-//   kFetch: the first holder writes the dirty pieces to `buffer` → kPut: the second takes them
-//   → kErase: only if the first was lost meanwhile, and what it had with it: no header may claim that
+//   kFetch: the first holder writes the dirty sub-blocks to `buffer` → kPut: the second takes them
+//   → kErase: only if the copy is no longer wanted or failed, for example because the first holder was lost
+//   meanwhile: erases the second holder's header, which may claim dirty data
 struct Mirror::Job {
     enum class Phase : uint8_t { kFetch, kPut, kErase };
 
     Mirror* owner = nullptr;
-    std::byte* buffer = nullptr;  // of a line
+    std::byte* buffer = nullptr;  // one line
     bool busy = false;
 
     uint64_t wwid = 0;
@@ -58,7 +59,7 @@ void Mirror::prepare(uint32_t first_buffer) {
 
 // ---- Rounds ----------------------------------------------------------------------------------------------
 
-// One copy is what the operator of an unsafe volume asked for.
+// For an unsafe volume the operator chose one copy.
 uint64_t Mirror::single_lines(uint32_t number) const {
     const std::optional<uint64_t> wwid = uses_.volumes.wwid_of(number);
     if (!wwid) return 0;
@@ -74,7 +75,7 @@ uint64_t Mirror::all_single_lines() const {
     return lines;
 }
 
-// A recovery lets nothing be placed.
+// No line may be placed during recovery.
 bool Mirror::may_copy() const {
     return index_.placeable_engines() > 0 && !uses_.life.stopping();
 }
@@ -143,7 +144,7 @@ Mirror::Job* Mirror::free_job() noexcept {
     return free == jobs_.end() ? nullptr : free->get();
 }
 
-// False: it needs no copy, or cannot have one now.
+// False: the line needs no copy, or cannot get one now.
 bool Mirror::begin(cache::Line& line, Lines::Ended& ended) {
     const std::optional<uint64_t> wwid = uses_.volumes.wwid_of(line.key().volume);
     if (!wwid || !may_copy() || !line.single() || line.holders().size() != 1) return false;
@@ -167,7 +168,7 @@ bool Mirror::begin(cache::Line& line, Lines::Ended& ended) {
     return true;
 }
 
-// nullptr: it was lost since.
+// nullptr: the engine was lost since the job began.
 EngineLink* Mirror::engine_of(const Job& job, size_t which) const noexcept {
     EngineLink* const engine = uses_.engines.link(job.slots[which].engine);
     const bool same = engine != nullptr && engine->identity().incarnation == job.incarnations[which];
@@ -226,7 +227,7 @@ void Mirror::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
     job.failed = job.failed || status != CacheStatus::kOk;
     const bool wrote = job.phase != Job::Phase::kFetch;
     EngineLink* const second = mirror.engine_of(job, 1);
-    // With our own memory that is the engine's fault alone: nobody knows what its header says.
+    // Only the engine can make this transfer fail, and the state of its header is unknown.
     if (wrote && status != CacheStatus::kOk && second != nullptr)
         second->close(Status(Code::kIo, "the engine failed to take a copy"));
     if (job.phase == Job::Phase::kErase) return mirror.over(job);
@@ -235,7 +236,7 @@ void Mirror::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
     of_use ? mirror.put(job) : mirror.over(job);
 }
 
-// The second holder may say that the pieces are dirty.
+// The header of the second holder may claim dirty sub-blocks: keep the copy, or erase the header.
 void Mirror::settle(Job& job) noexcept {
     EngineLink* const second = engine_of(job, 1);
     if (!job.failed && job.line->copying()) {

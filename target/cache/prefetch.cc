@@ -49,7 +49,7 @@ bool Prefetch::begin(const Wanted& wanted) noexcept {
     CachedVolume& volume = *wanted.volume;
     const uint64_t offset = geometry_.start_of(wanted.line);
     const uint64_t size = volume.open->volume().size();
-    // Whoever froze it, or made it smaller, does not wait for guesses.
+    // Operations that froze the volume or made it smaller do not wait for read-ahead.
     if (!volume.serves() || volume.gate.frozen() || recovery_.holding() || offset >= size) return false;
     Work* work = works_.take_work(volume, {});
     if (work == nullptr) return false;
@@ -78,7 +78,7 @@ void Prefetch::answered(Work&) noexcept {
     WSS_ASSERT(false, "there is no client that an engine could answer");
 }
 
-// Whether it went well the reader finds out.
+// Errors are ignored: the reader gets them by its own miss.
 void Prefetch::ended(Work& work, const Ending&) noexcept {
     if (work.buffer_home == nullptr) free_.push_back(static_cast<std::byte*>(work.cookie));
     works_.release(work);

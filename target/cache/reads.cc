@@ -38,7 +38,8 @@ bool Reads::can_delegate(const Work& work) noexcept {
     return true;
 }
 
-// SE7. A wide one is rare, and one that nobody was measured for is the measure.
+// SE7. Reads of several lines are rare. Without a measured latency the next read is reported at once, to
+// measure it.
 bool Reads::may_be_lazy(const Work& work) noexcept {
     if (work.line_count != 1 || work.volume->hit_ns == 0) return false;
     const EngineLink& engine = *engines_.link(work.lines[0].line->holders()[0].engine);
@@ -78,7 +79,7 @@ void Reads::begin_delegation(Work& work) noexcept {
 
 void Reads::delegate(Work& work) noexcept {
     begin_delegation(work);
-    // Not one by one below: the first could end the work before the others are counted.
+    // Keeps the command until all transfers are counted: the first could end it before.
     ++work.outstanding;
     uint32_t at = 0;
     for (uint32_t i = 0; i < work.line_count; ++i) {
@@ -90,13 +91,14 @@ void Reads::delegate(Work& work) noexcept {
     if (--work.outstanding == 0) part_over(work);
 }
 
-// A hit for a client that no engine reaches: through our buffer.
+// A hit for a client that is not connected to the engines: through a buffer of the target.
 void Reads::gather(Work& work) noexcept {
     ++work.outstanding;
     uint32_t at = 0;
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
-        // An engine was lost while we waited for the buffer: there is no copy, or one with its dirty pieces.
+        // An engine was lost during the wait for the buffer: no copy is left, or one that has only the dirty
+        // sub-blocks.
         if (!line.line->valid().contains(line.touched)) {
             work.transfer_failed = true;
             break;
@@ -114,8 +116,8 @@ void Reads::gather(Work& work) noexcept {
     if (--work.outstanding == 0) part_over(work);
 }
 
-// Real storage has been read; pieces that are newer in an engine come on top, a stretch of each line at a
-// time.
+// Real storage has been read. Sub-blocks that are newer in an engine overwrite it in the buffer, one
+// contiguous run of each line at a time.
 void Reads::overlay(Work& work) noexcept {
     work.phase = Work::Phase::kOverlay;
     ++work.outstanding;
@@ -153,14 +155,15 @@ void Reads::part_over(Work& work) noexcept {
         if (work.is_lazy) lazy_over(work);
         const bool fills = work.buffer != nullptr || work.bay;
         if (!work.transfer_failed) return fills ? fill(work) : answer(work);
-        // A repetition would fail after as long a time.
+        // A retry would take as long and fail too.
         if (work.ending.error != 0) return commands_.end(work, work.ending);
         ++work.volume->counters.done_again;
         return commands_.end(work, {.kind = Ending::Kind::kDoAgain, .engine = work.failed_engine});
     }
     if (work.ending.error != 0) return commands_.end(work, work.ending);
     if (work.transfer_failed) {
-        // What an engine did not give real storage has, unless it was dirty and is away with the engine.
+        // Real storage has the data that an engine did not deliver, unless it was dirty and is lost with the
+        // engine.
         work.transfer_failed = false;
         work.phase = Work::Phase::kNone;
         if (refuse_lost(work)) return;
@@ -169,11 +172,11 @@ void Reads::part_over(Work& work) noexcept {
         return start_storage(work);
     }
     if (work.phase == Work::Phase::kGather) return commands_.end(work, {});
-    // Lost while real storage was read: what was to come on top does not.
+    // Sub-blocks that were to be overlaid may have been lost while real storage was read.
     if (refuse_lost(work)) return;
     if (work.phase == Work::Phase::kStorage) {
-        // What was destaged while storage was read may have come there behind our read. Nothing becomes dirty
-        // meanwhile, as no write has entered: this ends.
+        // Data that was destaged while storage was read may have reached storage after the read. Nothing
+        // becomes dirty meanwhile, as no write has entered the line, so the retries end.
         bool came_home = false;
         for (uint32_t i = 0; i < work.line_count; ++i) {
             LineWork& line = work.lines[i];
@@ -188,7 +191,8 @@ void Reads::part_over(Work& work) noexcept {
     fill(work);
 }
 
-// What was lost since the buffer got it is known again when an engine brings it back.
+// No fill of data that was lost since the buffer was filled: the data is known again only when an engine
+// returns with it.
 bool Reads::may_fill(const Work& work, const LineWork& line) const noexcept {
     return wants_fill(line) && (losses_.none() || !losses_.has(*work.volume, line.span.line, line.covered));
 }
@@ -198,7 +202,7 @@ bool Reads::wants_fill(const LineWork& line) const noexcept {
            !life_.stopping();
 }
 
-// The engine may be well, and is not reached.
+// The engine may be sound but not connected to the RS.
 void Reads::fill_failed(Work& work, const Transfer& transfer) noexcept {
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
@@ -208,7 +212,7 @@ void Reads::fill_failed(Work& work, const Transfer& transfer) noexcept {
     }
 }
 
-// A line that got its place and nothing in it: an empty one may be evicted.
+// Makes lines that were placed but not filled evictable.
 void Reads::settle_unfilled(Work& work) noexcept {
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
@@ -221,7 +225,7 @@ void Reads::fill_over(Work& work) noexcept {
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
         if (line.filling.empty() || work.transfer_failed || !commands_.still_there(line)) continue;
-        if (work.changes != nodes_.changes()) continue;  // what was read may be gone: forget_clean()
+        if (work.changes != nodes_.changes()) continue;  // the data read may be obsolete: forget_clean()
         if (index_.filled(*line.line, line.filling)) {
             ++work.volume->counters.fills;
             work.volume->counters.fill_bytes += line.filling.count() * cache::kPieceBytes;
@@ -234,7 +238,7 @@ void Reads::fill_over(Work& work) noexcept {
     commands_.part_over(work);
 }
 
-// The client is answered from the buffer while engines take what they miss from it.
+// Answers the client from the buffer while engines take the missing sub-blocks from it.
 void Reads::fill(Work& work) noexcept {
     if (!commands_.resume(work, [](Work& resumed) noexcept { resumed.path.reads->fill(resumed); })) return;
     work.phase = Work::Phase::kFill;
@@ -254,7 +258,7 @@ void Reads::fill(Work& work) noexcept {
         const cache::Slot slot = line.line->holders()[0];
         if (work.bay && !nodes_.reaches(work.bay, slot.engine)) continue;
         const uint32_t begin = line.covered.first() * cache::kPieceBytes;
-        const uint32_t length = line.covered.count() * cache::kPieceBytes;  // covered pieces are adjacent
+        const uint32_t length = line.covered.count() * cache::kPieceBytes;  // covered sub-blocks are adjacent
         line.filling = line.covered;
         Transfer& transfer = commands_.next_transfer(work, line, slot, transfer_done);
         transfer.move.to_peer = false;
@@ -279,7 +283,7 @@ void Reads::fill(Work& work) noexcept {
     answer(work);
 }
 
-// … or it was answered without us. A fill may go on behind it.
+// Answers the client from the buffer, or reports that engines have answered it. A fill may continue.
 void Reads::answer(Work& work) noexcept {
     if (!work.is_delegated) return commands_.end(work, {});
     const bool filling = work.phase == Work::Phase::kFill;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Misses of volumes whose real storage is on another node: what goes past us, straight between it, the client
-// and the engines. Where it does not reach one of them, our buffers serve.
+// Misses of volumes whose real storage is on another node: data moves directly between it, the client and the
+// engines. If it is not connected to one of them, a buffer of the target is used.
 #include "target/cache/reads.h"
 #include "target/cache/remote.h"
 
@@ -10,7 +10,7 @@ using cache::EngineIndex;
 using wire::CacheStatus;
 using Op = wire::CacheStorage::Op;
 
-// Not where pieces come on top of it, nor when something has failed before.
+// True if real storage alone has the data: no dirty sub-blocks overlay it, and nothing has failed before.
 static bool is_storages_alone(const Work& work) noexcept {
     if (work.by_storage || work.attempts > 0) return false;
     for (uint32_t i = 0; i < work.line_count; ++i)
@@ -44,7 +44,7 @@ void Reads::miss(Work& work) noexcept {
     work.owner->need_buffer(work);
 }
 
-// Every engine that will take of it is reached.
+// A staging buffer that every engine to be filled can reach, or none.
 Bay Reads::bay_for(const Work& work) noexcept {
     if (!nodes_.has_bays()) return {};
     EngineIndex one;
@@ -63,8 +63,8 @@ Bay Reads::bay_for(const Work& work) noexcept {
     return bay;
 }
 
-// Real storage answers the client. If the work has a bay or a buffer that gets the bytes as well, for the
-// fill.
+// Real storage answers the client. If the command has a staging buffer or a buffer of the target, storage
+// also writes the data there, for the fill.
 void Reads::fetch(Work& work) noexcept {
     work.phase = Work::Phase::kFetch;
     Commands::rest(work);
@@ -93,13 +93,13 @@ void Reads::fetched(Transfer& transfer, CacheStatus status) noexcept {
         work.transfer_failed = true;
         work.failed_engine = work.remote_engine.value;
     }
-    // The RS reports that its storage failed: it has written nothing to the client, and does not.
+    // The RS reports that its storage failed: it has written nothing to the client and will not.
     if (transfer.error != 0 && counts)
         work.ending = {.kind = Ending::Kind::kStorageFailed, .error = transfer.error, .offset = work.offset};
     work.path.reads->part_over(work);
 }
 
-// Read-ahead: nobody but an engine wants it.
+// Read-ahead: from real storage to an engine only, through a staging buffer.
 void Reads::bring(Work& work) noexcept {
     work.phase = Work::Phase::kFetch;
     Commands::rest(work);

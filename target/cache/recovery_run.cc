@@ -8,9 +8,9 @@
 namespace wss::se {
 
 constexpr size_t kLooksPerTurn = 4096;  // clean copies; below 0.5 ms
-constexpr size_t kErasesMax = 1024;     // under way at a time
+constexpr size_t kErasesMax = 1024;     // active at a time
 
-// A slot whose copy lost at recovery.
+// Erases a slot whose copy lost the comparison at recovery.
 struct RecoveryRun::SlotErase {
     RecoveryRun* run = nullptr;
     Transfer transfer;
@@ -42,12 +42,12 @@ Status RecoveryRun::begin(uint32_t line_bytes) {
             return uses_.members.now().dirty.contains(wwid) || uses_.volumes.find(wwid) != nullptr;
         });
     }
-    // Copies of what is lost, in engines that are away, must be older than what is written from now on.
+    // Copies of lost lines in engines that are away must be older than any write from now on.
     uses_.index.set_generation_floor(saved.generation);
     uses_.index.hold_placement(needed);
     uses_.members.edit().engines.clear();
     uses_.members.edit().line_bytes = line_bytes;
-    // What awaited engines hold counts until recovery is over: they stay members on stable storage.
+    // The contents of awaited engines count until recovery is over: they stay members on stable storage.
     if (!needed) uses_.members.save();
     began_ = reactor_.clock().now();
     return Status::ok();
@@ -62,7 +62,7 @@ void RecoveryRun::engine_lost(cache::EngineIndex engine) {
     if (holding()) found_->forget(engine);
 }
 
-// Each dirty line is in an engine that is back.
+// True if each dirty line has a copy in an engine that is back.
 bool RecoveryRun::finds_all(size_t back) const {
     const size_t members = uses_.members.awaited().size();
     bool unsafe = state_ == State::kWaitingForAll || members < 2;
@@ -92,7 +92,7 @@ std::vector<uint64_t> RecoveryRun::missing() const {
     return missing;
 }
 
-// Once, to who is paged because commands hang.
+// Logs once why commands hang.
 void RecoveryRun::tell_of_wait() {
     if (wait_is_told_ || reactor_.clock().now() - began_ <= grace_) return;
     wait_is_told_ = true;
@@ -103,8 +103,8 @@ void RecoveryRun::tell_of_wait() {
         fmt::join(missing(), ", "));
 }
 
-// The operator does not wait for engines that may have dirty lines which no other has. Which lines that are
-// nobody knows.
+// The operator gave up waiting for engines that may have dirty lines which no other engine has. It is unknown
+// which lines these are.
 void RecoveryRun::note_forgotten() {
     for (const auto& [wwid, dirty] : uses_.members.now().dirty) {
         log::error(
@@ -117,22 +117,23 @@ void RecoveryRun::note_forgotten() {
         if (volume.may_be_dirty) volume.loss_told = false;
 }
 
-// Of each line one copy will be left. Before the others are erased it is on stable storage that the next
-// start cannot do without any engine, and which engines it has to do without.
+// One copy of each line will be left. Before the others are erased, it must be on stable storage that the
+// next start needs every engine, and which engines it continues without.
 void RecoveryRun::check() {
     if (!waiting()) return;
     Members::Engines back = this->back();
     if (!may_finish(back.size())) return tell_of_wait();
     const bool without = back.size() < uses_.members.awaited().size();
-    forgotten_ = false;  // an engine that is lost from now on was not meant
+    forgotten_ = false;  // does not apply to engines that are lost from now on
     if (without) {
         log::warning("recovery continues without {} of {} cache engines",
                      uses_.members.awaited().size() - back.size(), uses_.members.awaited().size());
         if (!finds_all(back.size())) note_forgotten();
-        // What the others have may be lost before it is copied: theirs is as good.
+        // The copies of present engines may be lost before they are copied. Those of the missing engines are
+        // as good.
         for (const auto& [identity, incarnation] : uses_.members.awaited())
             if (!back.contains(identity)) uses_.losses.remember(identity, incarnation);
-        // One that is just coming back comes too late.
+        // An engine that is still joining is too late.
         for (EngineLink& engine : uses_.engines.all())
             if (engine.identity().kept && !back.contains(engine.identity().identity))
                 engine.close(Status(Code::kUnavailable, "recovery continued without it"));
@@ -150,8 +151,8 @@ void RecoveryRun::go_on() {
     waiting() ? compare() : erase();
 }
 
-// Some of what engines have shown, each turn. Not while one is showing what it has: each dirty line that is
-// new to us may be in what others have shown.
+// Compares some headers each turn. Not while an engine is still sending its headers: each dirty line among
+// these may also be among the headers of other engines.
 void RecoveryRun::compare() {
     if (found_->compared()) return;
     for (const EngineLink& engine : uses_.engines.all())
@@ -173,7 +174,8 @@ void RecoveryRun::finish() {
     log::info("recovered {} dirty lines from {} headers of {} cache engines", report.dirty_lines,
               report.headers, uses_.members.awaited().size());
     uses_.single.mark();
-    // Dirty in a member: written after the loss, the word of that had not come to stable storage.
+    // Dirty in a member: the line was written after the loss, but the membership that records this was not
+    // saved.
     for (CachedVolume& volume : uses_.volumes.open())
         if (!uses_.members.now().lost.empty())
             index.dirty(volume.number).for_each([&](cache::Line& line) {
@@ -196,8 +198,8 @@ void RecoveryRun::forget_awaited() {
     check();
 }
 
-// Copies that lost claim dirty data no more, and that is confirmed, before anything is written that they
-// miss.
+// Erases the losing copies' claims of dirty data, and waits for the confirmation, before anything is written
+// that they would miss.
 void RecoveryRun::erase() {
     size_t looks = kLooksPerTurn;
     while (!free_erases_.empty()) {
@@ -218,7 +220,7 @@ void RecoveryRun::begin_erase(const cache::Recovery::Loser& loser) {
     erase.transfer.move.slot = loser.slot.number;
     erase.transfer.context = &erase;
     erase.transfer.done = [](Transfer& transfer, wire::CacheStatus) noexcept {
-        // An engine that did not do it is lost, and no member any more.
+        // An engine that fails this is disconnected and no member any more.
         auto& over = *static_cast<SlotErase*>(transfer.context);
         over.run->free_erases_.push_back(&over);
         over.run->turn_.want();

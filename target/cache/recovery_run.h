@@ -3,7 +3,7 @@
 // members when the last run ended, or for all of them but one, restores the lines that they hold, and erases
 // the copies that lost the comparison.
 //
-//   kWaitingForMost ─▶ kWaitingForAll ─▶ kErasing ─▶ kOver      states may be skipped, none is repeated
+//   kWaitingForMost ─▶ kWaitingForAll ─▶ kErasing ─▶ kOver      states may be skipped, none repeats
 //
 //   kWaitingForMost  one engine may be missing, if every line had two copies
 //   kWaitingForAll   some dirty lines may have one copy only

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real storage on another node: its queue.
+// RemoteQueue and RemoteBackend: access to real storage on another node.
 #include "target/cache/remote.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct RemoteQueue::Job {
     std::byte* buffer = nullptr;
     io::Request* request = nullptr;
     cache::EngineIndex storage;
-    uint64_t writes = 0;  // of a flush: what was done before it
+    uint64_t writes = 0;  // for a flush: writes completed before it
     Transfer transfer;
 };
 
@@ -33,7 +33,7 @@ namespace {
 struct Progress {
     Nanoseconds until;
     uint64_t done;
-    uint64_t loss;  // the last when it came
+    uint64_t loss;  // last_loss_ at submission
 };
 Progress& progress_of(io::Request& request) {
     return *std::launder(reinterpret_cast<Progress*>(request.scratch));
@@ -203,7 +203,7 @@ void RemoteQueue::finish(io::Request& request, int error) noexcept {
 
 void RemoteQueue::start(Job& job, EngineLink& storage) noexcept {
     io::Request& request = *job.request;
-    // What it was to make stable may be gone.
+    // Writes that this flush should make stable may be lost.
     if (request.op == io::Op::kFlush && progress_of(request).loss != last_loss_) {
         free_.push_back(&job);
         return finish(request, EIO);
@@ -239,7 +239,7 @@ void RemoteQueue::over(Job& job, CacheStatus status) noexcept {
     free_.push_back(&job);
     if (job.transfer.error != 0 && answers_for_it(job.storage)) return finish(request, job.transfer.error);
     if (status != CacheStatus::kOk || job.transfer.error != 0) {
-        // Lost with its RS, which may come back, or to one that goes on with it.
+        // The operation was lost with its RS, which may return, or whose place another RS takes.
         if (state_->is_lost() || reactor_.now() >= progress.until) return finish(request, EIO);
         progress.done = 0;
         return waiting_.push_front(request);

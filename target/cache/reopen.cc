@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A volume is opened anew after its storage was another owner's. What engines hold of it is not what is in
-// storage now: it is wiped. Acknowledged data that only engines have is given up by the operator's word
-// alone.
+// VolumeControl::reopen(): a volume is reopened after its storage had another owner. Lines in engines do not
+// match the storage any more and are wiped. Acknowledged data that only engines have is given up only by the
+// operator's command.
 //
-// Nobody may use the volume when this begins, so that nothing comes in any more.
+// The volume must have no users when this begins, so that no new commands arrive.
 #include "lib/base/log.h"
 #include "target/cache/remote.h"
 #include "target/cache/volume_control.h"
@@ -12,7 +12,7 @@ namespace wss::se {
 
 void VolumeControl::reopen(CachedVolume& volume, std::shared_ptr<volume::Reopening> reopening) {
     if (uses_.recovery.holds(volume)) return reopening->end(recovering());
-    // Changes nothing, and the volume may be in use.
+    // Changes nothing; the volume may be in use.
     if (reopening->look_only()) return drop_contents(volume, reopening);
     auto place = std::make_shared<Gate::Holder>(volume.gate.enter());
     if (!*place) return;
@@ -22,13 +22,13 @@ void VolumeControl::reopen(CachedVolume& volume, std::shared_ptr<volume::Reopeni
     });
 }
 
-// Storage may have lost writes that were acknowledged and not flushed, with its former client.
+// Whether storage may have lost writes of its former client that were acknowledged but not flushed.
 static bool has_unflushed(const CachedVolume& volume) {
     if (volume.remote != nullptr) return volume.remote->has_unflushed();
     return volume.open->volume().limits().volatile_cache;
 }
 
-// Acknowledged data that engines alone have; empty: none.
+// Describes the acknowledged data that only engines have; empty: none.
 std::string VolumeControl::unsaved_data(const CachedVolume& volume) const {
     const uint64_t dirty = uses_.lines.index().dirty_lines(volume.number);
     const uint64_t lost = uses_.losses.lost_bytes(volume.open->volume());
@@ -47,11 +47,11 @@ void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<vo
                     "storage since; wssctl volume reopen {} --give-up-dirty drops that data",
                     name, unsaved, name));
     }
-    // Its owner that was awaited is given up by now, so that there is no way back (VolumeSet::reopen).
+    // The awaited owner has been given up before, which cannot be undone (VolumeSet::reopen).
     if (volume.remote != nullptr && reopening->look_only()) {
         if (Status served = uses_.nodes.may_reopen(volume); !served) return reopening->end(std::move(served));
     }
-    // What is dropped is recorded before anything else, which would be waited for.
+    // The drop must be the first change to be recorded, so that it waits for no other.
     if (!reopening->look_only()) volume.given_up = true;
     uses_.members.probe(volume, [this, &volume, reopening](const Status& status) {
         if (volume.removed()) return;
@@ -68,16 +68,17 @@ void VolumeControl::record_dropping(CachedVolume& volume,
     const std::string unsaved = unsaved_data(volume);
     if (!unsaved.empty())
         log::warning("volume {}: {} are given up, by the operator's word", open.name(), unsaved);
-    // A flush must report that what was acknowledged is not stable. All of this is saved at once: a start
-    // that knew a part of it would bring lines home.
+    // A flush must report that acknowledged data is not stable. All of this is saved at once: a start with
+    // only a part of it would destage lines.
     if (!unsaved.empty() || has_unflushed(volume)) uses_.members.edit().given_up.insert(open.wwid());
     uses_.losses.drop(open.wwid());
-    // Nothing becomes dirty any more. The volume that follows has the policy that the membership remembers.
+    // Nothing becomes dirty any more. The reopened volume takes its policy from the membership.
     volume.settings.policy = cache::Policy::kThrough;
     note_dirty(volume, false);
     uses_.members.save();
     auto place = std::make_shared<Gate::Holder>(volume.gate.enter());
-    // After a crash in between, a flush fails and a recovery brings nothing home: as after the end of this.
+    // After a crash at this point a flush fails and recovery destages nothing, as at the end of this
+    // operation.
     uses_.members.when_recorded([this, &volume, reopening, place] {
         if (volume.removed()) return;
         const auto wipe = [this](cache::Line& line, Lines::Ended ended) {
@@ -90,8 +91,8 @@ void VolumeControl::record_dropping(CachedVolume& volume,
     });
 }
 
-// An engine that was lost during the erasure may have had the only copy of a dirty line: the volume that
-// follows must not inherit that loss.
+// An engine that was lost during the erasure may have had the only copy of a dirty line. The reopened volume
+// must not inherit that loss.
 void VolumeControl::contents_dropped(CachedVolume& volume,
                                      const std::shared_ptr<volume::Reopening>& reopening) {
     volume.given_up = false;

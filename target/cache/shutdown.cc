@@ -5,8 +5,8 @@ namespace wss::se {
 
 constexpr Nanoseconds kLastSaveMax = from_s(2);  // of the membership, at the end
 
-// Storage that hangs or a state that cannot be saved may keep dirty lines from home for ever: what is left at
-// the end of the time stays in the engines, and the membership says so.
+// Storage that hangs, or a state that cannot be saved, may keep dirty lines from being destaged for ever.
+// Lines that are left when the time is over stay in the engines, and in the membership.
 void Shutdown::begin(Nanoseconds home_max, LastSave last, Done done) {
     uses_.life.advance(Life::State::kStopping);
     done_ = std::move(done);
@@ -23,8 +23,8 @@ void Shutdown::leave_engines(Status home) {
     if (last_ == LastSave::kYes) uses_.volumes.note_lost_storage();
     uses_.life.advance(Life::State::kLeaving);
     home_ = std::move(home);
-    // An orderly end with nothing dirty: nobody has to be waited for at the next start. During a recovery it
-    // is not known what engines hold of volumes that are not open.
+    // A clean end with nothing dirty: the next start need not wait for any engine. During a recovery the
+    // lines of volumes that are not open are unknown.
     const bool clean =
         last_ == LastSave::kYes && home_ && !uses_.recovery.holding() && !uses_.absent.any_lines();
     if (clean) {
@@ -55,8 +55,7 @@ void Shutdown::check() {
     const bool unsaved = uses_.members.pending();
     if (unsaved && now < until_) return;
     uses_.life.advance(Life::State::kStopped);
-    // Without the last one alone the next start waits for engines that it need not wait for, and nothing
-    // worse.
+    // If only the last save is missing, the next start waits for engines unnecessarily, and nothing worse.
     Status saved;
     if (unsaved && behind_ && last_ == LastSave::kYes)
         saved = failure(Code::kIo,

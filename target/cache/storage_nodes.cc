@@ -10,7 +10,7 @@ namespace wss::se {
 
 using cache::EngineIndex;
 
-// Real storage that has bays, from ready() to over().
+// Real storage with staging buffers, from ready() to over().
 struct StorageNodes::Reached final : ClientSink {
     Reached(EngineSet& all, const EngineLink& link)
         : engines(all),
@@ -74,20 +74,20 @@ static io::Succession succession_of(const wire::CacheVolumeState& state) {
 }
 
 struct StorageNodes::Offer {
-    // The better ones first. kOtherVolumes: engines may hold writes of another volume by the same storage.
-    // kAnothers, kUnseen (it may have lost the volume, and not know): only while
-    // engines may hold writes.
+    // In order of preference. kOtherVolumes: engines may hold writes of another volume with the same storage.
+    // kAnothers: the storage has another owner. kUnseen: the process may have lost the volume without
+    // noticing. The last two only while engines may hold writes.
     enum class Kind : uint8_t { kFits, kUnseen, kDoesNotFit, kAnothers, kOtherVolumes, kLost, kNone };
     Kind kind = Kind::kNone;
     EngineLink* engine = nullptr;
     const wire::CacheVolume* volume = nullptr;
-    const wire::CacheVolumeState* reported = nullptr;  // nullptr: it reports no states
+    const wire::CacheVolumeState* reported = nullptr;  // nullptr: the RS reports no states
     uint64_t bytes() const noexcept { return reported != nullptr ? reported->bytes : volume->bytes; }
     uint64_t owner() const noexcept { return reported != nullptr ? reported->owner : 0; }
 };
 
-// Than the one that had the storage when engines took what it does not have. All processes that may take the
-// place of each other are one owner.
+// True if the owner differs from the one that had the storage when engines took data that the storage lacks.
+// All processes that may take each other's place are one owner.
 bool StorageNodes::is_of_another(const CachedVolume& volume, const Offer& offer) noexcept {
     const uint64_t known = volume.remote->owner();
     return known != 0 && known != offer.owner();
@@ -100,7 +100,7 @@ const DirtyVolume* StorageNodes::other_volume_of(const CachedVolume& volume,
     return nullptr;
 }
 
-// Engines hold what its storage does not have.
+// True if engines hold, or have lost, data that the storage lacks.
 bool StorageNodes::holds_writes(const CachedVolume& volume) const noexcept {
     return index_.dirty_lines(volume.number) > 0 || members_.now().lost.any_of(volume.wwid);
 }
@@ -122,7 +122,7 @@ StorageNodes::Offer StorageNodes::offer_of(EngineLink& engine, const CachedVolum
     const bool fits = offer.bytes() >= here.size() && here.block_size() % found->logical_block == 0;
     const bool suspended = offer.reported != nullptr && offer.reported->suspended;
     const bool holds = may_hold_writes(volume);
-    // Before its size: nobody is to give a volume the size of a storage that is not the right one.
+    // Checked before the size, so that no volume is resized to the size of the wrong storage.
     if (other_volume_of(volume, offer) != nullptr)
         offer.kind = Kind::kOtherVolumes;
     else if (holds && is_of_another(volume, offer))
@@ -134,7 +134,8 @@ StorageNodes::Offer StorageNodes::offer_of(EngineLink& engine, const CachedVolum
     return offer;
 }
 
-// Several storage processes may have a volume of this name, one of them woken after another took its image.
+// Several storage processes may have a volume of this name, for example one that resumed after another took
+// its image.
 StorageNodes::Offer StorageNodes::best_offer(const CachedVolume& volume) noexcept {
     Offer best;
     for (EngineLink& engine : engines_.all()) {
@@ -153,8 +154,8 @@ StorageNodes::Offer StorageNodes::last_offer(const CachedVolume& volume) noexcep
     return {};
 }
 
-// The process that serves the volume keeps it, whatever others offer or report. Its report of a loss comes
-// before offers of others: they may have taken the storage from a third party.
+// The process that serves the volume keeps it, whatever others offer or report. If it reports a loss, that
+// precedes the offers of others: they may have taken the storage from a third party.
 void StorageNodes::attach(CachedVolume& volume) {
     if (volume.remote == nullptr || volume.remote->state().is_lost()) return;
     if (volume.remote->storage() != nullptr) return;
@@ -187,8 +188,9 @@ Status StorageNodes::may_reopen(const CachedVolume& volume) {
     return Status::ok();
 }
 
-// By the process that served it last: others may have written it, also if the next one has the same owner,
-// which may have taken it from them. They have not if the next one follows this one in its chain.
+// The process that served the volume last has lost the storage. Others may have written it, even if the next
+// process has the same owner: it may have taken the storage from them. This is excluded only if the next
+// process follows the last one in its chain.
 void StorageNodes::note_taken(CachedVolume& volume, const wire::CacheVolumeState& reported) {
     const uint64_t owner = volume.remote->owner();
     if (reported.chain == 0 || owner == 0 || reported.owner != owner)
@@ -209,7 +211,7 @@ void StorageNodes::await_successor(CachedVolume& volume) {
         if (!engine.is_ready() || !engine.is_storage()) continue;
         const Offer offer = offer_of(engine, volume);
         if (!succeeds(volume, offer)) continue;
-        // Of several the last one has it.
+        // The last one in the chain has the storage.
         const bool later =
             best.kind == offer.kind && succession_of(*offer.reported).follows(succession_of(*best.reported));
         if (later || offer.kind < best.kind) best = offer;
@@ -229,7 +231,8 @@ void StorageNodes::await_successor(CachedVolume& volume) {
                     .may_give_up = may_hold_writes(volume)});
 }
 
-// One that lost it to another process, and goes on to run, says nothing of that one.
+// The report of a process that lost the volume and keeps running says nothing about the process that has it
+// now.
 void StorageNodes::note_lost(CachedVolume& volume, const Offer& offer) {
     if (volume.remote->served_by() == offer.engine->identity().identity)
         return note_taken(volume, *offer.reported);
@@ -238,8 +241,8 @@ void StorageNodes::note_lost(CachedVolume& volume, const Offer& offer) {
                     .may_give_up = may_hold_writes(volume)});
 }
 
-// They are not to bring it home over what the other one wrote. The process of the known owner may come, if
-// this one was started by mistake.
+// Data in engines must not be destaged over the writes of another owner. The process of the known owner may
+// still join, if this one was started by mistake.
 void StorageNodes::await_owner(const CachedVolume& volume, const Offer& offer) {
     if (!holds_writes(volume))
         return refuse(volume,
@@ -301,8 +304,8 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
     if (changes_ != before) forget_clean(volume);
 }
 
-// What is waited for since a volume was opened could not come before. To open the others may have taken
-// minutes.
+// Waits that began when a volume was opened begin now, as nothing could join before. Opening the other
+// volumes may have taken minutes.
 void StorageNodes::engines_may_join(Nanoseconds now) noexcept {
     if (std::exchange(may_join_, true)) return;
     for (CachedVolume& volume : volumes_.open()) volume.opened = now;
@@ -325,9 +328,9 @@ void StorageNodes::volume_state_changed(const EngineLink& storage) {
     turn_.want();
 }
 
-// Its storage may have lost what it had not flushed, or others have written it, and copies show what was:
-// readers would go back when they are evicted. What is on its way from or to storage now counts for no copy
-// either (Work::changes).
+// The storage may have lost unflushed writes, or others may have written to it. Copies still show the former
+// data, and readers would see an older state when the copies are evicted. Data in transit from or to storage
+// is not valid in copies either (Work::changes).
 void StorageNodes::forget_clean(const CachedVolume& volume) noexcept {
     index_.for_each([&](cache::Line& line) {
         const bool settled = line.state() == cache::LineState::kClean ||
@@ -359,7 +362,7 @@ void StorageNodes::engine_gone(const EngineLink& storage, uint64_t handle) noexc
         reached->bays.gone(handle);
 }
 
-// ---- Bays ------------------------------------------------------------------------------------------------
+// ---- Staging buffers -------------------------------------------------------------------------------------
 
 bool StorageNodes::reaches(const Bay& bay, EngineIndex engine) noexcept {
     const Reached* reached = reached_by(bay.storage, bay.incarnation);
@@ -388,7 +391,8 @@ void StorageNodes::aim(Transfer& transfer, const Bay& bay, EngineIndex engine, u
     transfer.move.remote = reached.bays.remote(bay, offset, transfer.move.length);
 }
 
-// SB1. They get another connection: by this one nothing good comes any more.
+// SB1. Revokes the connection between the RS and the engine, so that they connect anew: this one may be
+// faulty.
 void StorageNodes::distrust(const Bay& bay, EngineIndex engine, uint64_t handle) noexcept {
     Reached* reached = reached_by(bay.storage, bay.incarnation);
     if (reached == nullptr) return;

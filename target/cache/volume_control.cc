@@ -32,10 +32,10 @@ CachedVolume* VolumeControl::add(volume::OpenVolume& open) {
     volume.settings =
         remembered != uses_.members.now().policies.end() ? remembered->second : options_.default_policy;
     uses_.lines.index().add_volume(volume.number);
-    // Whether a flush has failed for it before the restart is not known.
+    // It is unknown whether a flush has failed for this loss before the restart.
     volume.loss_told = !uses_.members.now().lost.any_of(wwid);
     volume.fail_next_flush = uses_.members.now().given_up.contains(wwid);
-    // What was found of it has one copy.
+    // Lines that recovery found have one copy.
     uses_.single.want(volume);
     note_dirty(volume, uses_.members.now().dirty.contains(wwid) || may_write_back(volume));
     if (open.volume().shrinking()) shrink(volume, nullptr);
@@ -46,27 +46,27 @@ void VolumeControl::grew(CachedVolume& volume) {
     auto known = uses_.members.now().dirty.find(volume.open->volume().wwid());
     const bool grew =
         known == uses_.members.now().dirty.end() || known->second.bytes <= volume.open->volume().size();
-    // Of a shrink it is said when nothing is left beyond its end.
+    // A shrink is recorded when nothing is left beyond the new end.
     if (grew) note_dirty(volume, volume.may_be_dirty);
 }
 
 void VolumeControl::remove(CachedVolume& volume) {
     volume.removal = volume.gate.enter();
     volume.gate.close([this, &volume] {
-        // What is not home at the end stays in the engines, and its volume here.
+        // At shutdown, lines that are not destaged stay in the engines, and the volume stays here.
         if (!uses_.life.stopping()) uses_.volumes.gone(volume);
     });
     refuse_waiting(volume);
     if (uses_.life.stopping()) return volume.removal.release();
     note_dirty(volume, false);
-    // What was set for it, and what was given up of it, is that of the volume that follows.
+    // If the volume is reopened, its policy and its record of given-up data pass to the reopened volume.
     if (!volume.open->reopening()) {
         if (uses_.members.edit().policies.erase(volume.open->volume().wwid()) > 0) uses_.members.save();
         uses_.losses.forget(volume.open->volume().wwid());
         uses_.losses.told(volume);
     }
     uses_.engines.hurry();
-    // Whoever removes it forgets it when `open` has no users: not before a restart would.
+    // The caller drops the volume when `open` has no users: not before a restart would.
     volume.open->hold();
     volume.gate.when_quiet([this, &volume] {
         uses_.members.when_recorded([this, &volume, open = volume.open] {
@@ -76,8 +76,8 @@ void VolumeControl::remove(CachedVolume& volume) {
     });
 }
 
-// Who has not begun does not begin; who waits for what may never come (recovery, stable storage) waits no
-// longer. What is under way ends with its engines and its storage.
+// Waiting commands do not begin, and those that wait for an event that may never come (recovery, stable
+// storage) stop waiting. Active ones end with their engines and their storage.
 void VolumeControl::refuse_waiting(CachedVolume& volume) noexcept {
     uses_.datapath.refuse_waiting(volume);
     for (auto& flush : std::exchange(volume.flushes, {})) flush.done(ENXIO);
@@ -93,8 +93,9 @@ void VolumeControl::refuse_waiting(CachedVolume& volume) noexcept {
 
 // ---- A smaller volume ------------------------------------------------------------------------------------
 //
-// What engines hold beyond the new end must not come back when the volume grows again, neither from an engine
-// nor by a restart, and must not be brought home over what is there then.
+// Lines beyond the new end must not return when the volume grows again, neither from an engine nor by a
+// restart, and must not be destaged over newer data. The lines that a recovery finds are unknown before it is
+// over.
 
 // What a recovery finds is not known before it is over.
 void VolumeControl::shrink(CachedVolume& volume, std::shared_ptr<volume::Shrink> shrink) {
@@ -118,7 +119,7 @@ void VolumeControl::cut_lines(CachedVolume& volume, const std::shared_ptr<volume
     });
 }
 
-// Of engines that were lost meanwhile it must be stable that they are no members.
+// It must be stable that engines lost meanwhile are no members.
 void VolumeControl::lines_cut(CachedVolume& volume, const std::shared_ptr<volume::Shrink>& shrink) {
     if (volume.removed()) return;
     const volume::Volume& open = volume.open->volume();
@@ -133,7 +134,6 @@ void VolumeControl::lines_cut(CachedVolume& volume, const std::shared_ptr<volume
 
 // ---- Policies --------------------------------------------------------------------------------------------
 
-// Dirty lines are found after a restart only by what the membership remembers of them.
 Status VolumeControl::check_stable(const cache::PolicySettings& settings) const {
     if (settings.policy != Policy::kBack || uses_.members.is_stable() || settings.unsafe) return Status::ok();
     return failure(Code::kRefused,
@@ -186,7 +186,7 @@ void VolumeControl::set_policy(const std::string& name, const cache::PolicySetti
     });
 }
 
-// ---- Which may be dirty ----------------------------------------------------------------------------------
+// ---- Volumes that may be dirty ---------------------------------------------------------------------------
 
 // SE2: a write that is the first to make a line dirty is acknowledged when this is stable.
 void VolumeControl::note_dirty(CachedVolume& volume, bool may_be_dirty) {
@@ -210,15 +210,14 @@ void VolumeControl::note_dirty(CachedVolume& volume, bool may_be_dirty) {
     uses_.members.save();
 }
 
-// Before a line becomes dirty that is not to be brought home over what a later owner wrote.
+// Records the owners before a line becomes dirty, so that it is not destaged over a later owner's writes.
 void VolumeControl::note_owners() {
     for (CachedVolume& volume : uses_.volumes.open())
         if (volume.remote != nullptr && volume.may_be_dirty) note_dirty(volume, true);
 }
 
-// What engines keep of a volume is not to be brought home over what another owner of its storage wrote: by
-// this process it cannot be, and the next one asks before it opens the volume. Writes under way may still
-// make lines dirty.
+// Lines in engines must not be destaged over the writes of another owner. This process cannot do so, and the
+// next one checks this record before it opens the volume. Active writes may still make lines dirty.
 void VolumeControl::note_lost_storage(const CachedVolume& volume) {
     if (!volume.may_be_dirty || !volume.open->volume().backend().lost()) return;
     const bool may_hold = uses_.recovery.holding() || volume.gate.active() > 0 ||
@@ -229,8 +228,8 @@ void VolumeControl::note_lost_storage(const CachedVolume& volume) {
     if (changed) uses_.members.save();
 }
 
-// The first dirty line waits until no header of before can be taken for one of this volume: recovery wipes
-// those of volumes that are not recorded as dirty.
+// Write-back begins only when no header of an older volume can be taken for one of this volume: recovery
+// wipes the lines of volumes that are not recorded as dirty.
 bool VolumeControl::may_write_back(const CachedVolume& volume) const {
     return volume.settings.policy == cache::Policy::kBack && !uses_.recovery.holding() &&
            !uses_.volumes.being_wiped(volume.wwid);
@@ -241,8 +240,8 @@ void VolumeControl::begin_write_back() {
         if (!volume.may_be_dirty && may_write_back(volume)) note_dirty(volume, true);
 }
 
-// A volume that was under write-back before the restart, and is not now, has nothing dirty any more when what
-// was recovered is home. Of an engine that was lost meanwhile it must be stable that it is no member.
+// A volume that was under write-back before the restart, and is not now, is clean when its recovered lines
+// are destaged. It must be stable that an engine lost meanwhile is no member.
 void VolumeControl::note_clean_volumes() {
     if (uses_.recovery.holding() || uses_.members.pending()) return;
     for (CachedVolume& volume : uses_.volumes.open()) {
@@ -268,7 +267,7 @@ void VolumeControl::membership_saved() {
     uses_.datapath.membership_saved();
 }
 
-// Copies that lost are erased.
+// The losing copies are erased.
 void VolumeControl::recovery_over() {
     uses_.single.want_all();
     for (CachedVolume& volume : uses_.volumes.open()) uses_.datapath.begin_held(volume);
@@ -282,7 +281,7 @@ void VolumeControl::note_lost_storage() {
 
 void VolumeControl::tick() {
     uses_.members.retry();
-    // What was recorded of the engines that we leave is final.
+    // The recorded state of the engines that the target leaves is final.
     if (uses_.life.leaving()) return;
     for (CachedVolume& volume : uses_.volumes.open())
         volume.suspended = volume.open->volume().backend().suspended();
@@ -301,7 +300,7 @@ bool VolumeControl::freeze(CachedVolume& volume, uint64_t offset, uint64_t lengt
     auto dropped = [this, &volume, offset, length, done = std::move(done)](int error) {
         if (error != 0) return done(error);
         uses_.lines.drop(volume.number, offset, length, [this, &volume, done] {
-            // SE2. Nothing is dirty any more but in copies that were lost before.
+            // SE2. Only copies that were lost before still claim dirty data.
             uses_.members.when_saved(volume, [&volume, done] { done(volume.removed() ? ENXIO : 0); });
         });
         uses_.engines.hurry();
@@ -315,7 +314,7 @@ bool VolumeControl::freeze(CachedVolume& volume, uint64_t offset, uint64_t lengt
     return true;
 }
 
-// All of the volume, if a line of the range is dirty; else nothing, so that storage which is full can be
+// Destages all of the volume if a line of the range is dirty, else nothing, so that full storage can be
 // discarded.
 void VolumeControl::bring_range_home(CachedVolume& volume, cache::Stretch range,
                                      std::function<void(int error)> done, Asker asker) {
@@ -328,7 +327,8 @@ void VolumeControl::bring_range_home(CachedVolume& volume, cache::Stretch range,
         ended();
     };
     auto looked = [this, &volume, dirty, asker, done = std::move(done)] {
-        // A dirty line that was lost meanwhile is not seen, and would come home over what is to follow.
+        // A dirty line that was lost during the walk was not visited, and would be destaged over later
+        // writes.
         const bool needed = *dirty || uses_.members.now().lost.any_of(volume.wwid);
         needed ? uses_.destager.flush(volume, done, asker, true) : done(volume.removed() ? ENXIO : 0);
     };
@@ -358,7 +358,6 @@ void VolumeControl::bring_all_home(std::function<void(Status)> done) {
     one(Status::ok());
 }
 
-// The error names what is left.
 void VolumeControl::bring_home(CachedVolume& volume, std::function<void(Status)> done) {
     auto flushed = [this, &volume, done = std::move(done)](int error) {
         if (error == 0) return done(Status::ok());
@@ -391,7 +390,7 @@ void VolumeControl::drain(const std::string& name, std::function<void(Status)> d
     bring_home(*volume, std::move(done));
 }
 
-// What engines hold is not known yet.
+// The error while recovery has not determined which lines engines hold.
 Status VolumeControl::recovering() const {
     const auto missing = uses_.recovery.missing();
     if (missing.empty()) return failure(Code::kBusy, "dirty lines are being recovered; try again");
@@ -425,7 +424,7 @@ void VolumeControl::record_given_up(const std::string& which, uint64_t wwid,
     });
 }
 
-// What engines hold the next target finds.
+// Lines in engines are found by the next start.
 void VolumeControl::end_waits() {
     if (!uses_.life.waits_are_over()) uses_.life.advance(Life::State::kEndingWaits);
     uses_.members.end_waits();

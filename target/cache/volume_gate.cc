@@ -20,7 +20,7 @@ bool VolumeGate::freeze() {
 
 void VolumeGate::thaw() noexcept {
     WSS_ASSERT(!freezes_.empty(), "each thaw() has its freeze()");
-    // Out of the list before it leaves.
+    // Removed from the list before its destructor leaves the gate.
     Gate::Holder place = std::move(freezes_.back());
     freezes_.pop_back();
 }

@@ -22,7 +22,8 @@ static cache::WriteFacts facts_of(const Work& work, const LineWork& line, uint32
             .engines = engines};
 }
 
-// It is gone when nothing dirty is left there: nothing becomes dirty in what it holds.
+// True if a holder wants to leave. It may leave when it has no dirty lines, so none of its lines may become
+// dirty.
 bool Writes::engine_leaves(const LineWork& line) const noexcept {
     for (const cache::Slot& slot : line.line->holders())
         if (engines_.link(slot.engine)->leaving()) return true;
@@ -40,13 +41,13 @@ void Writes::plan_line(Work& work, LineWork& line) noexcept {
             line.write = cache::without_room(facts_of(work, line, engines));
         }
     }
-    // A piece that is written in part and is not there: the way through storage needs no reading first.
+    // A sub-block that is written in part and is not valid: the path through storage needs no read first.
     if (!line.write.fetch.empty()) line.write = cache::without_room(facts_of(work, line, engines));
-    // A line that got its place here and is not used: an empty one may be evicted.
+    // Makes a line that was placed here but is not used evictable.
     if (line.line->state() == cache::LineState::kFilling) index_.filled(*line.line, {});
 }
 
-// The write was to change dirty pieces, and may have changed them in one of two copies.
+// True if the write may have changed dirty sub-blocks in only one of two copies.
 bool Writes::may_differ(const LineWork& line) noexcept {
     return line.line->holders().size() > 1 && line.filling.overlaps(line.line->dirty());
 }
@@ -73,7 +74,7 @@ void Writes::run(Work& work) noexcept {
 
 void Writes::start(Work& work) noexcept {
     if (!commands_.resume(work, [](Work& resumed) noexcept { resumed.path.writes->start(resumed); })) return;
-    // Plans are made anew: lines may have changed while we waited for the buffer.
+    // Plans again: lines may have changed during the wait for the buffer.
     if (refuse_lost(work)) return;
     bool storage = false, fua = false;
     const bool from_client = work.buffer == nullptr;
@@ -109,7 +110,7 @@ void Writes::update_copies(Work& work, LineWork& line, bool from_client) noexcep
     if (!line.write.invalidate.empty()) index_.invalidate(*line.line, line.write.invalidate);
     line.filling = {};
     if (line.write.update.empty() || line.line->holders().empty()) return;
-    // What lies between two updated pieces is covered by the write: it becomes valid as well.
+    // Sub-blocks between two updated ones are covered by the write: they become valid as well.
     const uint32_t first = line.write.update.first();
     const uint32_t last = 63 - static_cast<uint32_t>(std::countl_zero(line.write.update.bits));
     const uint64_t through_last = last == 63 ? ~uint64_t{0} : (uint64_t{1} << (last + 1)) - 1;
@@ -145,7 +146,7 @@ void Writes::update_copies(Work& work, LineWork& line, bool from_client) noexcep
     }
 }
 
-// Storage may take hours over what is left.
+// Lets the lines rest when only storage is outstanding, which may take hours.
 void Writes::one_over(Work& work) noexcept {
     if (--work.outstanding == 0) return part_over(work);
     if (work.storing && work.outstanding == 1) Commands::rest(work);
@@ -155,7 +156,7 @@ void Writes::part_over(Work& work) noexcept {
     if (!commands_.resume(work, [](Work& resumed) noexcept { resumed.path.writes->part_over(resumed); }))
         return;
     if (work.phase == Work::Phase::kRepair) return repaired(work);
-    // Held back, even if an engine failed: real storage said no.
+    // Real storage failed: give up, even if an engine failed too.
     if (work.ending.kind != Ending::Kind::kGood) return give_up(work, work.ending);
     if (!work.transfer_failed) {
         for (uint32_t i = 0; i < work.line_count; ++i)
@@ -167,7 +168,7 @@ void Writes::part_over(Work& work) noexcept {
     work.by_storage = true;
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
-        // Copies that did not get it differ: the clean ones end here, the dirty ones get it again.
+        // Copies that missed the write differ: clean sub-blocks become invalid, dirty ones are written again.
         index_.invalidate(*line.line, line.filling.without(line.line->dirty()));
     }
     if (++work.attempts <= 4) return run(work);
@@ -175,17 +176,17 @@ void Writes::part_over(Work& work) noexcept {
     give_up(work, {.kind = Ending::Kind::kBusy});
 }
 
-// A write that failed may have reached some copies, all or none, and their headers may say that its pieces
-// are dirty: after a restart they would come to life again and undo what was written since. So the headers
-// are made to say what the index says: pieces that were clean count no more; those that were dirty stay, they
-// are the only copy of what was acknowledged before, and may show this write, which may have happened.
+// A write that failed may have reached none, some or all copies, and their headers may claim that its
+// sub-blocks are dirty: after a restart they would become valid and undo later writes. So headers are written
+// that match the index. Sub-blocks that were clean become invalid. Those that were dirty stay valid: they are
+// the only copies of data acknowledged before, and may contain this write, which may have happened.
 //
-// Two copies of dirty pieces may now differ, and which of them shows would change when the first is lost. So
-// the second ends, and the line is destaged at once. Before its header is erased it is on stable storage that
-// the next start cannot do without any engine.
+// Two copies of dirty sub-blocks may now differ, and the visible one would change if the first were lost. So
+// the second is dropped, and the line is destaged at once. Before the header of the second is erased, it must
+// be on stable storage that the next start needs every engine.
 //
-// A reader sees the write or not from then on. An engine that was lost before may have the other one of the
-// two: as soon as a copy that is left has its new header, copies of before count no more (lost.h).
+// From then on the line shows the write or not, consistently. An engine that was lost before may have the
+// other version: as soon as a remaining copy has its new header, older copies no longer count (lost.h).
 void Writes::give_up(Work& work, const Ending& ending) noexcept {
     work.ending = ending;
     work.phase = Work::Phase::kRepair;
@@ -219,14 +220,14 @@ void Writes::repair(Work& work) noexcept {
         index_.invalidate(*line.line, line.filling.without(dirty));
         line.generation = index_.stamp(*line.line);
         line.transfers_used = 0;
-        // A second copy that was made since (mirror.h) is like the first.
+        // A second copy that was made since (mirror.h) equals the first.
         line.one_copy = line.line->single() && may_differ(line);
         uint32_t which = 0;
         for (const cache::Slot& slot : line.line->holders()) {
             Transfer& transfer = commands_.next_transfer(work, line, slot, transfer_done);
             transfer.kind = Transfer::Kind::kHeader;
             const bool first = which++ == 0;
-            // Without it: erased.
+            // Without a header in the move the slot's header is erased.
             if (first || !line.one_copy)
                 transfer.move.header = commands_.header_bytes(
                     line, slot, *work.volume, first ? line.line->valid() : dirty, dirty, line.generation);
@@ -242,7 +243,7 @@ void Writes::repaired(Work& work) noexcept {
         LineWork& line = work.lines[i];
         const bool one_copy = std::exchange(line.one_copy, false);
         if (line.line->holders().empty()) continue;
-        // The first was lost meanwhile: the other one is left, and its header is to say so.
+        // The first holder was lost meanwhile: the second is left, and its header must match the index.
         if (one_copy && line.line->holders()[0] != line.slots[0]) {
             again = true;
             continue;
@@ -282,8 +283,8 @@ void Writes::store_from_client(Work& work, bool fua) noexcept {
     work.volume->remote->storage()->submit(transfer);
 }
 
-// An RS that is lost may still read the client's memory: the client closes its link to it before it has the
-// memory back, and asks again (RS1 keeps from the disk what was read after that).
+// An RS that is lost may still read the client's memory. The client closes its link to the RS before it
+// reuses the memory, and sends the command again (RS1 keeps data that was read after that from the disk).
 void Writes::stored(Transfer& transfer, CacheStatus status) noexcept {
     Work& work = *static_cast<Work*>(transfer.context);
     if (transfer.error != 0 && work.volume->remote->answers_for_it(work.remote_engine))
