@@ -33,7 +33,7 @@ class CachedVolumes {
         return volumes_ | std::views::filter([](const auto& one) { return one && !one->removed(); }) |
                std::views::transform([](const auto& one) -> CachedVolume& { return *one; });
     }
-    // nullptr: none. The volume may be being removed.
+    // nullptr: none. The volume may be one that is being removed.
     CachedVolume* at(uint32_t number) const noexcept { return volumes_[number].get(); }
     CachedVolume* find(const std::string& name) const;
     CachedVolume* find(uint64_t wwid) const;

@@ -41,7 +41,7 @@ struct Client {
     };
     static constexpr uint16_t kInviteTicks = 50, kInviteTicksMax = 600;  // of 100 ms
     // Limit of reads whose completion may be reported late. Each occupies a slot of the client's channel,
-    // which has more than that.
+    // which has more than these.
     static constexpr uint32_t kLazyMax = 15;
     uint32_t lazy = 0;
     bool is_storage = false;  // real storage on another node (bays.h)

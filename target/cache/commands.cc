@@ -72,8 +72,8 @@ Work* Commands::take(CachedVolume& volume, const WorkShareRef& share) noexcept {
     return work;
 }
 
-// Called by the owner when it needs the command and its buffer no longer, and by part_over(). The second call
-// frees them.
+// Called by the owner when it no longer needs the command and its buffer. If the cache's part is not over
+// yet, part_over() calls it again, which frees both.
 void Commands::release(Work& work) noexcept {
     work.hold = false;
     if (work.phase != Work::Phase::kNone) return;

@@ -11,7 +11,7 @@ using cache::Pieces;
 
 constexpr size_t kLooksPerTurn = 256;  // below 0.2 ms
 // More than the number of engines that realistically come and go while one line lacks its second copy. Beyond
-// it the older ones are dropped.
+// it, all earlier ones are dropped.
 constexpr size_t kDepartedMax = 1024;
 
 // ---- What is lost ----------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ class Members {
     enum class State : uint8_t { kStable, kChanged, kSaving, kSavingOld, kUnsaved, kProbing };
     // Engines and volumes whose contents count.
     struct Counting {
-        // identity, incarnation; includes engines that are away
+        // Identity, incarnation. Includes engines that are away.
         std::set<std::pair<uint64_t, uint32_t>> engines;
         std::set<uint64_t> dirty;  // WWIDs
         void add(const Membership& membership, const Engines& members);

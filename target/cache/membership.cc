@@ -136,7 +136,7 @@ const DirtyVolume* other_by_storage(const std::map<uint64_t, DirtyVolume>& dirty
     const std::string ownership = volume.backend().ownership();
     for (const auto& [wwid, other] : dirty) {
         if (wwid == volume.wwid()) continue;
-        // The ownership identifies an image by whatever name it is opened.
+        // The ownership identifies an image, under whatever name it is opened.
         const bool same_owner = !ownership.empty() && io::is_same_ownership(other.ownership, ownership);
         if (same_owner || other.storage.is_same(volume.storage_name())) return &other;
     }

@@ -53,9 +53,9 @@ struct Membership {
     // it. They are no members: their other contents do not count.
     cache::LostPieces lost;
     std::map<uint64_t, uint32_t> away;  // identity → incarnation
-    // upper bound of the generations in engines that are away
+    // Upper bound of the generations of copies in engines that are away.
     uint64_t generation = 0;
-    // by WWID; volumes for which the operator set a policy
+    // By WWID: the volumes for which the operator set a policy.
     std::map<uint64_t, cache::PolicySettings> policies;
     // By WWID. A volume is added before its first dirty line is acknowledged, whether the operator or the
     // default chose write-back, and stays until nothing of it is dirty or lost.

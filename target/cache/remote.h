@@ -12,7 +12,7 @@
 // (StorageNodes::note_loss()): the next flush of each initiator must fail.
 //
 // The volume state that the RS reports (remote_state.h) has the same meaning as that of a local backend. Once
-// the RS reports that it has lost the storage for good, the target sends it no more requests: the volume must
+// it is lost for good (RemoteState::is_lost()), the target sends no more requests to any RS: the volume must
 // be reopened or created anew.
 //
 // Thread-safety: belongs to the cache's reactor, but for RemoteBackend. StorageNodes outlives both.

@@ -66,7 +66,8 @@ void VolumeControl::remove(CachedVolume& volume) {
         uses_.losses.told(volume);
     }
     uses_.engines.hurry();
-    // The caller drops the volume when `open` has no users: not before a restart would.
+    // The caller drops the volume when `open` has no users. That must not be before a restart would drop it,
+    // too.
     volume.open->hold();
     volume.gate.when_quiet([this, &volume] {
         uses_.members.when_recorded([this, &volume, open = volume.open] {
@@ -94,10 +95,9 @@ void VolumeControl::refuse_waiting(CachedVolume& volume) noexcept {
 // ---- A smaller volume ------------------------------------------------------------------------------------
 //
 // Lines beyond the new end must not return when the volume grows again, neither from an engine nor by a
-// restart, and must not be destaged over newer data. The lines that a recovery finds are unknown before it is
-// over.
+// restart, and must not be destaged over newer data.
 
-// What a recovery finds is not known before it is over.
+// Waits for recovery: the lines that it finds are unknown before it is over.
 void VolumeControl::shrink(CachedVolume& volume, std::shared_ptr<volume::Shrink> shrink) {
     uses_.losses.look_due(volume);
     auto cut = [this, &volume, shrink = std::move(shrink)] { cut_lines(volume, shrink); };

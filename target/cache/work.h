@@ -130,9 +130,9 @@ struct Work : ListNode<>, LineUser {
     CachedVolume* volume = nullptr;
     volume::FencedWrites fences;  // fences that wait for this command, after its owner abandoned it
     WorkShareRef share;           // of the session that it is charged to
-    // in the volume's gate, until release(); empty if the gate was closed before
+    // Place in the volume's gate, until release(). Empty if the gate was closed before.
     Gate::Holder place;
-    // engines that it is connected to may move the data; nullptr if it has none or is lost
+    // The engines that the client is connected to may move the data. nullptr: no such client, or it is lost.
     Client* client = nullptr;
     bool is_write = false;
     bool fua = false;

@@ -284,7 +284,8 @@ void Writes::store_from_client(Work& work, bool fua) noexcept {
 }
 
 // An RS that is lost may still read the client's memory. The client closes its link to the RS before it
-// reuses the memory, and sends the command again (RS1 keeps data that was read after that from the disk).
+// reuses the memory, and sends the command again. By RS1 the RS does not write data to the disk that it read
+// after that.
 void Writes::stored(Transfer& transfer, CacheStatus status) noexcept {
     Work& work = *static_cast<Work*>(transfer.context);
     if (transfer.error != 0 && work.volume->remote->answers_for_it(work.remote_engine))
