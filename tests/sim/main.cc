@@ -3,14 +3,13 @@
 //
 // A first word "cache" or "kv" runs the scenario of that name instead of "block".
 //
-//   wss-sim SEED          one run: prints the seed and the options drawn from it, then the result; runs it
-//   twice,
-//                         and the traces must be equal
+//   wss-sim SEED          runs SEED twice: prints the options drawn from it and the result of the first run;
+//                         both traces must be equal
 //   wss-sim [--jobs N] [--limit SECONDS] FIRST COUNT
 //                         COUNT seeds, N at a time (default: the number of CPUs), each for SECONDS at most;
-//                         prints failures only, and the command that repeats each
+//                         prints only failures, each with the command that repeats it
 //
-// Exit status: 0 everything held, 1 something did not, 2 usage.
+// Exit status: 0 if all checks held, 1 if not, 2 for wrong usage.
 #include <fmt/core.h>
 #include <sys/resource.h>
 
@@ -30,7 +29,7 @@
 
 namespace {
 
-// A scenario as this program sees it.
+// The result of a scenario's run.
 struct Outcome {
     std::string text, failure;
     uint64_t trace = 0;
@@ -96,7 +95,7 @@ int run_many(const wss::sim::SoakOptions& options) {
     return failed == 0 ? 0 : 1;
 }
 
-// Takes "--jobs N" and "--limit N" out of the arguments; false when they make no sense.
+// Removes "--jobs N" and "--limit N" from the arguments. Returns false for invalid values.
 bool take_options(int& argc, char** argv, wss::sim::SoakOptions& options) {
     int kept = 1;
     for (int i = 1; i < argc; ++i) {
@@ -133,13 +132,13 @@ int main(int argc, char** argv) {
                    "       wss-sim [--jobs N] [--limit SECONDS] [block|cache|kv] FIRST COUNT\n");
         return 2;
     }
-    // What crashed keeps its descriptors, as it keeps its memory.
+    // Crashed processes keep their descriptors, as they keep their memory.
     rlimit files{};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }
-    // A target that loses its clients says so; thousands of runs would say it thousands of times.
+    // A target logs each lost client; in thousands of runs these lines would hide everything else.
     const char* level = argc == 2 && getenv("WSS_LOG") != nullptr ? getenv("WSS_LOG") : "off";
     if (!wss::log::set_level(level)) return 2;
     return argc == 2 ? run_one(soak.first) : run_many(soak);

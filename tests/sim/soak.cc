@@ -20,16 +20,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// One: what crashed in a run keeps its memory and its descriptors until the process ends.
+// One, as crashed processes of a run keep memory and descriptors until the child ends.
 constexpr uint64_t kSeedsOfChild = 1;
 constexpr uint64_t kProgressEvery = 250;
 
-// A process that works through seeds [next, end). It writes a byte for each that is over: 1 held, 0 did not.
+// A child process that runs seeds [next, end). It writes one byte for each seed that ends: 1 if it held, else
+// 0.
 struct Child {
     pid_t pid = -1;
     int pipe = -1;
     uint64_t next = 0, end = 0;
-    Clock::time_point since;  // of the seed that it is at
+    Clock::time_point since;  // start of the current seed
 };
 
 class Soak {
@@ -81,7 +82,7 @@ class Soak {
         for (const Child& child : children_)
             fds.push_back({.fd = child.pipe, .events = POLLIN, .revents = 0});
         poll(fds.data(), fds.size(), 200);
-        // By index from the back: taking one out, or starting another, leaves those before it in place.
+        // By descending index: removing or adding a child leaves the lower indices valid.
         for (size_t i = fds.size(); i-- > 0;) {
             if (fds[i].revents != 0)
                 hear(i);
@@ -107,7 +108,7 @@ class Soak {
         bury(at, "did not end");
     }
 
-    // The process is over. The seed that it was at, if there was one, did not hold; the others go on.
+    // The child has ended. If it ended within a seed, that seed failed; a new child runs the remaining ones.
     void bury(size_t at, const char* how) {
         const Child child = children_[at];
         children_.erase(children_.begin() + static_cast<ptrdiff_t>(at));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Soak: many seeds of a scenario, several at a time, each with a limit in real time.
+// Soak: runs many seeds of a scenario, several at a time, each with a limit in real time.
 //
-// Seeds run in child processes, a few in each: what a failed run leaves behind goes with its child, a crash
-// costs one seed, and a seed that does not end is killed and counts as failed. So a soak always ends, and
-// says which seeds did not hold.
+// Seeds run in child processes: the leftovers of a failed run end with its child, a crash costs one seed, and
+// a seed that does not end is killed and counts as failed. A soak therefore always ends, and reports the
+// failed seeds.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct SoakOptions {
     uint32_t limit_seconds = 300;  // of real time, for one seed
 };
 
-// `run` returns whether the seed held; it has printed why when not. Returns how many seeds did not hold.
+// `run` returns whether the seed held, and prints the reason if not. Returns the number of failed seeds.
 uint64_t soak(const SoakOptions& options, const std::function<bool(uint64_t seed)>& run);
 
 }  // namespace wss::sim

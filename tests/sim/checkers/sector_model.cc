@@ -43,7 +43,7 @@ void SectorModel::change_acknowledged(uint64_t first, uint64_t count, uint64_t i
     for (uint64_t i = first; i < first + count; ++i) {
         Sector& sector = sectors_[i];
         sector.changing = false;
-        if (may_keep_old) continue;  // old and new stay allowed; a flush proves nothing about either
+        if (may_keep_old) continue;  // both contents stay allowed; a flush does not settle which
         if (sector.lost_meanwhile && !stable) {
             add(sector.base, id);
             sector.since.clear();
@@ -88,7 +88,7 @@ std::string SectorModel::read_ends(uint64_t first, const std::vector<uint64_t>& 
 
 void SectorModel::flush_acknowledged(uint64_t token) {
     for (Sector& sector : sectors_) {
-        // The newest acknowledged change that the flush covers; what came before it is history.
+        // The newest acknowledged change that the flush covers replaces all older ones.
         auto covered = std::find_if(sector.since.rbegin(), sector.since.rend(),
                                     [&](const Version& version) { return version.acknowledged <= token; });
         if (covered == sector.since.rend()) continue;
@@ -109,7 +109,7 @@ void SectorModel::crash() {
         bool changing = sector.changing;
         sector.since.clear();
         sector.allowed = sector.base;
-        // It will be done again after the restart, or fail.
+        // The change in flight is repeated after the restart, or fails.
         if (changing) sector.since.push_back({under_way, UINT64_MAX});
         allow_readers(sector);
     }

@@ -50,8 +50,8 @@ std::string BlockResult::to_string() const {
 
 namespace {
 
-// What a crashed node ran. Nobody steps it any more and nobody may: its destructors would wait for answers
-// that never come. It stays reachable, as the memory of a powered-off machine is nobody's leak.
+// Processes of crashed nodes. They must not be stepped or destroyed: their destructors would wait for
+// completions that never arrive. They stay reachable, so that leak checkers do not report them.
 std::vector<std::unique_ptr<BlockTarget>>& graveyard() {
     static auto* graves = new std::vector<std::unique_ptr<BlockTarget>>;
     return *graves;
@@ -81,7 +81,7 @@ class BlockRun {
         heal();
         if (shared_.failure.empty()) phase_of_progress();
         if (shared_.failure.empty()) shut_down();
-        // What failed may be in any state: it is left where it is.
+        // After a failure the processes may be in any state, so they are not destroyed.
         if (!shared_.failure.empty()) abandon();
         result_.failure = shared_.failure;
         result_.trace = world_.trace();
@@ -108,14 +108,14 @@ class BlockRun {
         start_target();
     }
 
-    // One turn of whoever does harm, every kInjectorTurn.
+    // One turn of the fault injector, every kInjectorTurn.
     void inject() {
         Random& random = world_.random();
         if (!node_.alive()) {
             if (random.chance(50)) restart_target();
             return;
         }
-        // A start that failed (registration refused) is repeated by whoever watches the service.
+        // A start that failed (registration refused) is repeated, as a service manager would do.
         if (!target_->started() && !target_->status()) return crash_target();
         if (random.chance(options_.crash_one_in)) crash_target();
         for (auto& client : world_clients()) {
@@ -156,7 +156,7 @@ class BlockRun {
         if (!node_.alive()) restart_target();
     }
 
-    // Everything that began ends, and new work is done, all of it well.
+    // All requests end, and then 100 new ones must succeed.
     void phase_of_progress() {
         auto idle = [this] {
             for (auto& client : clients_)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scenario "block": a target on a treacherous disk, several initiators, and everything between them failing.
+// Scenario "block": a target with a faulty disk and several initiators, with faults in all parts.
 //
-// Product code: target/block, target/volume, lib/initiator, lib/reactor. Simulated: time, chance, network,
-// disk. First the faults (messages late, connections broken, links cut, the target crashing, the disk
-// failing), then everything is healed and all must make progress. SectorModel watches every sector.
+// Product code: target/block, target/volume, lib/initiator, lib/reactor. Simulated: time, random numbers,
+// network, disk. The first phase injects faults: late messages, broken connections, cut links, target
+// crashes, disk errors. Then all faults are removed and every client must make progress. SectorModel checks
+// every sector.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +20,9 @@ namespace wss::sim {
 struct BlockOptions {
     uint64_t seed = 1;
     uint32_t clients = 2;
-    uint32_t depth = 8;  // requests of a client under way
+    uint32_t depth = 8;  // requests of a client in flight
     uint64_t sectors = 2048;
-    uint32_t operations = 600;  // of all clients together, in the phase of faults
+    uint32_t operations = 600;  // of all clients together, in the fault phase
     uint32_t cut_one_in = 0;    // per turn of the fault injector (10 ms)
     uint32_t crash_one_in = 0;
     fabric::SimNetwork network;
@@ -32,7 +33,7 @@ struct BlockOptions {
 };
 
 struct BlockResult {
-    std::string failure;  // empty: everything held
+    std::string failure;  // empty: all checks held
     uint64_t trace = 0;
     uint64_t operations = 0, failed = 0, crashes = 0, cuts = 0, reconnects = 0;
     std::string to_string() const;

@@ -10,11 +10,12 @@ using initiator::Outcome;
 
 constexpr uint64_t kSector = 512;
 constexpr Nanoseconds kRequestTimeout = from_s(12);
-// A request may outlive its limit by what closing a connection takes, and by the tick that looks at limits.
+// A request may outlive its limit by the time that closing a connection takes, and by the interval of the
+// timer that checks limits.
 constexpr Nanoseconds kGrace = from_s(8);
 
-// A sector of write `id`: the id, the sector's number, and the rest derived, so that a mixture of two writes
-// shows.
+// A sector of write `id` contains the id, the sector's number and words derived from both, so that a mixture
+// of two writes is detected.
 static void stamp(std::byte* sector, uint64_t number, uint64_t id) {
     uint64_t words[kSector / 8];
     for (uint64_t i = 0; i < kSector / 8; ++i)
@@ -23,7 +24,7 @@ static void stamp(std::byte* sector, uint64_t number, uint64_t id) {
     std::memcpy(sector, words, kSector);
 }
 
-// The id of an intact sector; UINT64_MAX for one that no write has made.
+// Returns the id of an intact sector, or UINT64_MAX for a sector that no write has produced.
 static uint64_t read_stamp(const std::byte* sector, uint64_t number) {
     uint64_t id;
     std::memcpy(&id, sector, sizeof id);
@@ -94,7 +95,7 @@ void BlockClient::on_ready(initiator::Session& session) noexcept {
 }
 
 void BlockClient::on_failed(initiator::Session&, const Status&) noexcept {
-    // The first connect is the user's to repeat; not from within the session's own call.
+    // The user repeats a failed first connect, but not from within the session's callback.
     if (!closing_) reactor_.set(retry_, reactor_.now() + from_ms(50));
     closed_ = closing_;
 }
@@ -103,7 +104,7 @@ void BlockClient::on_closed(initiator::Session&) noexcept {
     closed_ = true;
 }
 
-// A new session was granted: the target has fenced the old one, what it may still have done is done.
+// A new session was granted: the target has fenced the old one, so its writes have no further effect.
 void BlockClient::release_zombies() {
     for (const Zombie& zombie : zombies_) shared_.model.change_failed(zombie.first, zombie.count, zombie.id);
     zombies_.clear();
@@ -124,7 +125,7 @@ void BlockClient::choose(Work& work) {
     switch (random_.below(20)) {
         case 0 ... 7:
             request.operation = Operation::kRead;
-            // Every other one goes on where the last ended: read-ahead takes part.
+            // Every other read continues where the last one ended, so that read-ahead takes part.
             if (random_.chance(2)) {
                 work.first = next_read_ < sectors ? next_read_ : 0;
                 work.count = std::min(work.count, sectors - work.first);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An initiator process of a simulated node, and the random work it does. What it reads is checked by the
-// SectorModel that all clients share.
+// An initiator process of a simulated node, with its random operations. The SectorModel that all clients
+// share checks what it reads.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@
 
 namespace wss::sim {
 
-// What all clients share.
+// State that all clients share.
 struct BlockShared {
     explicit BlockShared(uint64_t sectors) : model(sectors) {}
     SectorModel model;
     uint64_t next_id = 1;
     uint64_t begun = 0, ended = 0, failed = 0, reconnects = 0;
-    std::string failure;  // the first thing that did not hold
+    std::string failure;  // the first failed check
 
     void fail(std::string why) {
         if (failure.empty()) failure = std::move(why);
@@ -32,24 +32,24 @@ class BlockClient final : public initiator::SessionHandler {
                 BlockShared& shared);
     ~BlockClient() override;
 
-    // Whose volume it opens, instead of "disk". Before start().
+    // The name of the volume to open, instead of "disk". Call before start().
     void use_volume(std::string name) { volume_name_ = std::move(name); }
-    // Half of what it begins from now on starts and ends at multiples of so many sectors.
+    // From now on, half of the operations start and end at multiples of this number of sectors.
     void align(uint64_t sectors) { align_ = sectors; }
     void start();
     void close();
     bool closed() const { return closed_; }
-    // Its volume is open and its session live: what it begins now should succeed.
+    // The volume is open and the session live: operations that begin now should succeed.
     bool live() const { return volume_ != nullptr && session_->state() == initiator::Session::State::kLive; }
     uint32_t under_way() const { return under_way_; }
-    // Begins one random operation; false when none can begin now.
+    // Begins one random operation. Returns false if none can begin now.
     bool begin_one();
-    // Begins this one, on sectors that exist.
+    // Begins this operation on existing sectors.
     bool begin(initiator::Operation operation, uint64_t first, uint64_t count);
     bool begin_read(uint64_t first, uint64_t count) {
         return begin(initiator::Operation::kRead, first, count);
     }
-    // How the operation that ended last ended.
+    // The outcome of the operation that ended last.
     initiator::Outcome last_outcome() const { return last_outcome_; }
 
     void on_ready(initiator::Session& session) noexcept override;
@@ -66,7 +66,7 @@ class BlockClient final : public initiator::SessionHandler {
         std::vector<std::byte> bytes;
         iovec buffer{};
     };
-    // A write whose end we do not know: until this client has a new session it may still happen.
+    // A write whose outcome is unknown: it may still take effect until this client has a new session.
     struct Zombie {
         uint64_t first, count, id;
     };

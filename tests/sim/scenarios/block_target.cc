@@ -14,7 +14,7 @@ BlockTarget::BlockTarget(Node& node, const fabric::SimNetwork& network, io::SimD
                           const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
         return disk_.open(node_);
     };
-    // The service puts the tables where it wants them among the sources.
+    // The service attaches the volume tables, in its own order among the sources.
     options.attach = false;
     volumes_ = std::make_unique<volume::VolumeSet>(std::vector{&reactor_}, std::move(options));
     node_.run(reactor_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The target process of a simulated node: what the daemon assembles, on simulated parts.
+// The target process of a simulated node: the objects that the daemon assembles, on simulated parts.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ class BlockTarget {
     BlockTarget(Node& node, const fabric::SimNetwork& network, io::SimDisk& disk);
     ~BlockTarget();
 
-    // Both only begin; the world must step.
+    // start() and stop() only begin; the world must be stepped until they end.
     void start();
     void stop();
     bool started() const { return started_; }

@@ -23,10 +23,10 @@ constexpr uint64_t kStorageMemory = 8 * 1024 * 1024;
 
 namespace {
 
-// An engine's machine and the process on it.
+// An engine's machine and its process.
 struct EngineNode {
     Node* node = nullptr;
-    std::unique_ptr<ClusterEngine> process;  // nullptr: off, or it has left
+    std::unique_ptr<ClusterEngine> process;  // nullptr: off, or the engine has left
     bool failed_to_start = false;
 };
 
@@ -62,7 +62,7 @@ class ClusterRun {
         if (shared_.failure.empty()) phase_of_reading_back();
         if (shared_.failure.empty()) phase_of_counting();
         if (shared_.failure.empty()) shut_down();
-        // What failed may be in any state: it is left where it is.
+        // After a failure the processes may be in any state, so they are not destroyed.
         if (!shared_.failure.empty()) abandon();
         result_.failure = shared_.failure;
         result_.removals = removals_.removals();
@@ -74,7 +74,7 @@ class ClusterRun {
     }
 
   private:
-    // A connection that breaks is an engine lost; with write-back only the injector may do that.
+    // A broken connection means a lost engine. Under write-back only the injector may cause that.
     static fabric::SimNetwork engine_network(const ClusterOptions& options) {
         fabric::SimNetwork network = options.network;
         network.delay_min = std::max(network.delay_min, options.engine_delay);
@@ -102,7 +102,8 @@ class ClusterRun {
     void start_target() {
         se::CacheOptions cache;
         cache.line_bytes = options_.line_bytes;
-        // Enough for all commands and a few fills behind their answers; with short lines each takes 200 KiB.
+        // Enough for all commands and a few fills that outlast their responses. With short lines each takes
+        // 200 KiB.
         cache.works = options_.clients * options_.depth + 4;
         cache.destages = 4;
         cache.lost_grace = options_.grace;
@@ -125,7 +126,8 @@ class ClusterRun {
             shared_.model.crash();
         }
         removals_.target_crashed();
-        // One that could not start has nothing under way, and there are hundreds where registration fails.
+        // A process that could not start has nothing in flight. It is destroyed, as there are hundreds of
+        // them where registration fails.
         if (!target_->status()) target_.reset();
         bury(std::move(target_));
     }
@@ -143,7 +145,7 @@ class ClusterRun {
             node_.restart();
             return start_target();
         }
-        // A start that failed (registration refused) is repeated by whoever watches the service.
+        // A start that failed (registration refused) is repeated, as a service manager would do.
         if (!target_->started() && !target_->status()) return crash_target();
         if (random.chance(options_.target_crash_one_in) && may_lose_target()) return crash_target();
         if (target_->started()) care_for_policy();
@@ -184,7 +186,7 @@ class ClusterRun {
 
     void start_storage() {
         if (!storage_.node->alive()) storage_.node->restart();
-        // What breaks there loses no engine, so it may, under each policy.
+        // A connection that breaks here loses no engine, so the network's faults apply under each policy.
         storage_.process = std::make_unique<ClusterEngine>(*storage_.node, engine_network_, kStorageMemory,
                                                            "target", &disk_, &options_.network);
         storage_.failed_to_start = !storage_.process->start();
@@ -210,7 +212,7 @@ class ClusterRun {
         care_for_link(node_, *storage_.node);
         for (EngineNode& engine : engines_) care_for_link(*storage_.node, *engine.node);
     }
-    // For longer than second copies take to be made anew.
+    // An outage lasts longer than it takes to copy lines to a second engine.
     void care_for_disk() {
         if (world_.now() < outage_ends_) return;
         if (outage_ends_.count > 0) end_outage();
@@ -229,18 +231,18 @@ class ClusterRun {
     bool storage_joined(const se::CacheInfo& info) const {
         if (!options_.remote) return true;
         if (storage_.process == nullptr || storage_.failed_to_start) return false;
-        // By identity: the target may still believe in one that has crashed.
+        // Compare identities: the target may still list a storage process that has crashed.
         const uint64_t identity = storage_.process->engine().identity();
         return std::any_of(info.engines.begin(), info.engines.end(), [identity](const auto& one) {
             return one.identity == identity && one.state == "storage";
         });
     }
 
-    // All engines are there and the target knows it.
+    // All engines run and the target has admitted them.
     bool all_joined() {
         if (!target_up() || target_->cache().recovering()) return false;
         se::CacheInfo info = target_->cache().info();
-        // By identity: the target may still believe in an engine that has crashed and started again
+        // Compare identities: the target may still list an engine that has crashed and started again
         // meanwhile.
         for (EngineNode& engine : engines_) {
             if (engine.process == nullptr || engine.failed_to_start || engine.process->leaving() ||
@@ -256,7 +258,7 @@ class ClusterRun {
             if (volume.lost_bytes > 0) return false;
         return storage_joined(info) && info.engines.size() == engines_.size() + (options_.remote ? 1 : 0);
     }
-    // Works towards the state in which the next engine may be lost.
+    // Destages all lines, so that the next engine may be lost.
     void cover() {
         if (!exposed_ || covering_ || !all_joined()) return;
         covering_ = true;
@@ -271,8 +273,8 @@ class ClusterRun {
         if (!options_.uses_back()) return true;
         return !exposed_ && !covering_ && all_joined() && membership_is_whole();
     }
-    // A restart waits for each engine of the membership if some lines have one copy. One that crashed without
-    // the target's notice does not come back.
+    // If some lines have one copy, a restarted target waits for each engine of the membership. An engine that
+    // crashed without the target's notice does not return, so the target must not be lost then.
     bool may_lose_target() const {
         if (!options_.uses_back()) return true;
         const auto membership = se::Membership::parse(membership_.text);
@@ -284,8 +286,9 @@ class ClusterRun {
         };
         return std::all_of(membership->engines.begin(), membership->engines.end(), lives);
     }
-    // What the target would read after a crash: that it can do without any one engine. Until that is stable,
-    // losing an engine and the target together is for the operator to decide (wssctl cache forget).
+    // The membership that a restarted target would read has all engines and allows the loss of any one of
+    // them. Until that is stable, the loss of an engine together with the target needs the operator's
+    // decision (wssctl cache forget).
     bool membership_is_whole() const {
         auto membership = se::Membership::parse(membership_.text);
         return membership && !membership->degraded && membership->lost.empty() &&
@@ -319,7 +322,8 @@ class ClusterRun {
         }
     }
 
-    // Every engine at once, for longer than it takes to be noticed, or not. Nothing that they hold is gone.
+    // Cuts off all engines at once, for a time that the target may or may not notice. The engines keep their
+    // contents.
     void care_for_isolation() {
         if (world_.now() < isolated_until_ || !world_.random().chance(options_.isolation_one_in)) return;
         ++result_.isolations;
@@ -341,7 +345,7 @@ class ClusterRun {
     }
 
     void inject() {
-        // Answers of a target that has crashed never come.
+        // Requests to a target that has crashed are never answered.
         if (policy_pending_ && policy_asked_of_ != node_.incarnation()) policy_pending_ = false;
         if (covering_ && !node_.alive()) covering_ = false;
         care_for_target();
@@ -388,7 +392,7 @@ class ClusterRun {
         if (options_.remote && storage_.process != nullptr && storage_.failed_to_start) crash_storage();
         if (options_.remote && storage_.process == nullptr) start_storage();
     }
-    // Those that were leaving when everything was healed come back.
+    // Restarts the engines that were leaving when the faults were removed.
     void bring_back_engines() {
         for (EngineNode& engine : engines_)
             if (engine.process != nullptr && engine.process->gone()) {
@@ -402,7 +406,7 @@ class ClusterRun {
         return true;
     }
 
-    // Flushes fail, once for each channel, if the storage's machine has crashed.
+    // After a crash of the storage's machine one flush of each channel fails. Flushes until none does.
     void hear_of_losses() {
         constexpr int kWellInARow = 6;
         for (int round = 0, well = 0; round < 100 && well < kWellInARow; ++round, ++well)
@@ -414,7 +418,7 @@ class ClusterRun {
             }
     }
 
-    // Everything that began ends, all engines come back, and new work is done, all of it well.
+    // All requests end, all engines return, and then 100 new operations must succeed.
     void phase_of_progress() {
         auto whole = [this] {
             bring_back_engines();
@@ -437,7 +441,7 @@ class ClusterRun {
         if (shared_.failed != failed) shared_.fail("requests failed after everything was healed");
     }
 
-    // Every sector, twice: from where it is, and from where the first reading has brought it.
+    // Reads every sector twice: from its present place, and from where the first read has put it.
     void phase_of_reading_back() {
         constexpr uint64_t kAtOnce = 256;
         for (uint64_t at = 0; at < 2 * options_.sectors && shared_.failure.empty(); at += kAtOnce) {
@@ -448,7 +452,7 @@ class ClusterRun {
         }
     }
 
-    // Nothing is dirty after a drain, and nothing is left of operations that are over.
+    // No line is dirty after a drain, and no operation holds a line after its end.
     void phase_of_counting() {
         bool drained = false;
         Status how;
@@ -462,7 +466,7 @@ class ClusterRun {
         se::CacheInfo info = target_->cache().info();
         if (info.index.dirty_lines + info.index.dirty_pieces + info.index.destaging_lines != 0)
             return shared_.fail("lines are dirty after a drain");
-        // Fills go on behind the answers.
+        // Fills may continue after the responses.
         auto settled = [this] { return target_->cache().info().index.operations == 0; };
         if (!world_.run_until(settled, kHealedLimit)) return shared_.fail("operations are left on lines");
         info = target_->cache().info();
@@ -531,18 +535,18 @@ class ClusterRun {
     Node& node_;
     io::SimDiskFaults disk_faults_ = options_.disk;
     io::SimDisk disk_;
-    Nanoseconds outage_ends_{};  // 0: there is none
+    Nanoseconds outage_ends_{};  // 0: no outage
     BlockShared shared_;
     StableText membership_;
     std::vector<Node*> client_nodes_;
     std::vector<std::unique_ptr<BlockClient>> clients_;
     std::vector<EngineNode> engines_;
-    EngineNode storage_;  // its node is nullptr where real storage is the target's
+    EngineNode storage_;  // its node is nullptr if real storage is on the target
     ClusterRemovals removals_;
     std::unique_ptr<ClusterTarget> target_;
     bool asked_policy_ = false, policy_pending_ = false;
     uint32_t policy_asked_of_ = 0;
-    // Some dirty line may have one copy only.
+    // Some dirty line may have only one copy.
     bool exposed_ = false, covering_ = false;
     Nanoseconds isolated_until_{};
     ClusterResult result_;

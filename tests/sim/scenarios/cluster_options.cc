@@ -32,7 +32,7 @@ ClusterOptions ClusterOptions::draw(uint64_t seed) {
     options.disk.slow_one_in = 50;
     options.disk.slow = random.chance(4) ? from_s(6) : from_ms(200);
     options.disk.error_one_in = 40;
-    // A draw of its own: seeds without it are the runs that they were.
+    // A separate generator, so that older options keep their values for each seed.
     Random more(seed ^ 0x15014);
     if (options.uses_back() && more.chance(2)) {
         options.isolation_one_in = 20 + static_cast<uint32_t>(more.below(100));

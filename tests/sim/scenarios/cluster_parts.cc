@@ -7,7 +7,7 @@ namespace wss::sim {
 
 namespace {
 
-// Saving takes a while; a crash meanwhile may or may not find it done.
+// A save takes some time. A crash meanwhile may leave the old or the new text.
 class SimMembership final : public se::MembershipStore {
   public:
     SimMembership(Node& node, reactor::Reactor& reactor, StableText& file)
@@ -24,7 +24,7 @@ class SimMembership final : public se::MembershipStore {
         }
         const bool at_once = world.random().chance(2);
         if (at_once) file_.text = text;
-        // The disk outlives us; `done` and the reactor are there as long as the process is.
+        // The file outlives this object. `done` and the reactor live as long as the process.
         world.schedule_in(
             from_us(100 + static_cast<int64_t>(world.random().below(5000))),
             [&node = node_, &reactor = reactor_, &file = file_, incarnation = node_.incarnation(), at_once,
@@ -89,7 +89,8 @@ Status ClusterTarget::create() {
     options.arena_bytes = 4 * 1024 * 1024;
     options.epoch_base = (uint64_t{node_.incarnation()} + 1) << 32;
     options.cache = cache_.get();
-    // Nothing is lost with us that is elsewhere: for initiators it is always the same machine.
+    // With storage on another node a crash of this one loses no writes: initiators always see the same boot
+    // id.
     if (remote_ > 0) options.boot_id = 1;
     auto service = block::Service::create({&reactor_}, *volumes_, {fabric_.get()}, options);
     if (!service) return service.status();
@@ -148,7 +149,7 @@ void ClusterTarget::drop_contents(const std::string& name, bool give_up_dirty,
                           std::make_shared<volume::Reopening>(give_up_dirty, look_only, std::move(done)));
 }
 
-// As the daemon does: sessions, then the cache, then the volumes.
+// In the daemon's order: sessions, then the cache, then the volumes.
 void ClusterTarget::stop(Nanoseconds home_max) {
     service_->stop([this, home_max] {
         cache_->stop(home_max, se::LastSave::kYes, [this](const Status& home, const Status& saved) {
@@ -201,8 +202,8 @@ Status ClusterEngine::start() {
     return engine_->start();
 }
 
-// One that goes though it was not let go is an engine lost, and when that may be is the injector's to say: it
-// waits for longer than any run.
+// An engine that leaves before the target lets it go counts as lost, and only the injector may lose engines.
+// So it waits longer than any run lasts.
 void ClusterEngine::leave() {
     leaving_ = true;
     engine_->leave(from_s(3600), [this](const Status&) { stop(); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes of a simulated cache cluster: a target with a cache (SE and RS) and cache engines (CE), each
-// what its daemon assembles, on simulated parts; and the stable file of the cache's membership.
+// The processes of a simulated cache cluster: a target with a cache (SE and RS) and cache engines (CE),
+// assembled as in their daemons, on simulated parts; and the stable file of the cache's membership.
 #pragma once
 
 #include <functional>
@@ -20,16 +20,16 @@ namespace wss::sim {
 constexpr uint16_t kTargetPort = 1;   // of initiators
 constexpr uint16_t kStoragePort = 2;  // of cache engines
 
-// The file of the membership: what was saved is there after a crash; what was being saved may be.
+// The file of the membership: it keeps completed saves after a crash, and perhaps an incomplete one.
 struct StableText {
     std::string text;
     uint64_t saves = 0;
-    bool stuck = false;  // what is saved from now on never comes to it
-    bool full = false;   // … and whoever saves it is told so
+    bool stuck = false;  // later saves neither take effect nor complete
+    bool full = false;   // later saves fail with ENOSPC
 };
 
-// What a crashed node ran. Nobody steps it any more and nobody may: its destructors would wait for answers
-// that never come. It stays reachable, as the memory of a powered-off machine is nobody's leak.
+// Processes of crashed nodes. They must not be stepped or destroyed: their destructors would wait for
+// completions that never arrive. They stay reachable, so that leak checkers do not report them.
 template <typename Process>
 void bury(std::unique_ptr<Process> process) {
     static auto* graves = new std::vector<std::unique_ptr<Process>>;
@@ -38,32 +38,33 @@ void bury(std::unique_ptr<Process> process) {
 
 class ClusterTarget {
   public:
-    // `engines`: the network as the cache sees it, which may be kinder than the clients' `network`.
-    // `remote`: bytes of the disk, which another node has; 0: ours.
+    // `engines`: the network between target and engines, which may have fewer faults than the clients'
+    // `network`. `remote`: size in bytes of a disk that another node has; 0: the disk is local.
     ClusterTarget(Node& node, const fabric::SimNetwork& network, const fabric::SimNetwork& engines,
                   io::SimDisk& disk, StableText& membership, const se::CacheOptions& options,
                   uint64_t remote = 0);
     ~ClusterTarget();
 
-    // Its volumes take so long to open.
+    // Delays the end of the start, as if the volumes took this long to open.
     void open_slowly(Nanoseconds how_long) { opening_ = how_long; }
-    // Both only begin; the world must step.
+    // start() and stop() only begin; the world must be stepped until they end.
     void start();
     void stop(Nanoseconds home_max = from_s(60));
-    // A volume beside "disk", on a disk of its own; once started.
-    // `backend`: what is another volume under another one; empty: as `name`.
+    // Creates a volume beside "disk", on a disk of its own; the target must have started. `backend`: the
+    // backend's name, for the storage of one volume under two names; empty: as `name`.
     void create_volume(const std::string& name, io::SimDisk& disk, std::function<void(Status)> done,
                        uint64_t bytes = 0, const std::string& backend = "");
     void resize_volume(const std::string& name, uint64_t bytes, std::function<void(Status)> done);
     void remove_volume(const std::string& name, std::function<void(Status)> done);
-    // As a reopening does: others have written the storage of the volume.
+    // Drops the cached contents, as a reopening does after other owners may have written the volume's
+    // storage.
     void drop_contents(const std::string& name, bool give_up_dirty, std::function<void(Status)> done,
                        bool look_only = false);
     bool started() const { return started_; }
     bool stopped() const { return stopped_; }
     const Status& status() const { return status_; }
     const Status& cache_stopped() const { return cache_stopped_; }
-    // Once started.
+    // Valid once started.
     se::Cache& cache() { return *cache_; }
     volume::VolumeSet& volumes() { return *volumes_; }
 
@@ -92,13 +93,13 @@ class ClusterTarget {
 
 class ClusterEngine {
   public:
-    // With a disk it is the target's real storage, and reaches engines by `reach`.
+    // With a disk the process is the target's real storage. It connects to engines by `reach`.
     ClusterEngine(Node& node, const fabric::SimNetwork& network, uint64_t memory, const std::string& target,
                   io::SimDisk* disk = nullptr, const fabric::SimNetwork* reach = nullptr);
     ~ClusterEngine();
 
     Status start();
-    // Leaves the cluster in an orderly way and stops; gone() says when.
+    // Leaves the cluster in an orderly way and stops; gone() is true after that.
     void leave();
     void stop();
     bool gone() const { return gone_; }

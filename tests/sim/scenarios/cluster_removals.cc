@@ -41,7 +41,7 @@ void ClusterRemovals::target_crashed() {
     if (one_ == nullptr) return;
     one_->disk.crash();
     one_->shared.model.crash();
-    // Its removal was not acknowledged: it is created and removed again.
+    // The removal was not acknowledged: the volume is created and removed again.
     if (one_->state != One::State::kRemoved) one_->state = One::State::kAbsent;
     one_->missing = options_.absences && absences_.chance(2);
     if (one_->missing)
@@ -68,7 +68,7 @@ void ClusterRemovals::care_for(ClusterTarget* target) {
                                                    one.shared);
         one.client->use_volume(one.name);
         one.client->start();
-        // Whether this is granted is no matter.
+        // The request may fail.
         if (options_.back)
             target->cache().set_policy(one.name, {.policy = cache::Policy::kBack}, [](const Status&) {});
     }
@@ -86,7 +86,7 @@ void ClusterRemovals::inject(ClusterTarget* target) {
         one_ = std::make_unique<One>(world_, options_, "scratch" + std::to_string(++made_));
     if (one_ == nullptr) return;
     if (one_->state == One::State::kLive && random_.chance(options_.one_in)) one_->going = true;
-    // It goes on while the volume goes, and after.
+    // The client continues while the volume is being removed.
     if (one_->client != nullptr && one_->state != One::State::kRemoved && !one_->missing)
         for (uint64_t wanted = random_.below(options_.depth + 1); wanted > 0; --wanted)
             one_->client->begin_one();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A volume that comes and goes beside the one that the scenario "cluster" is about. It is created, has a
-// client of its own at work, and is removed in the middle of that: with commands, freezes, flushes and
-// destages in flight. Then the next one is created, which may get the number of the former one in the target.
+// ClusterRemovals creates and removes volumes beside the main volume of the scenario "cluster". Each has a
+// client of its own. It is removed while commands, freezes, flushes and destages are in flight. The next
+// volume may get the number that the removed one had in the target.
 //
-// Every command must end in its time, every removal too, and what a volume shows must be what was written to
-// this volume.
+// Every command and every removal must end in time, and a volume must return only data that was written to
+// it.
 #pragma once
 
 #include <memory>
@@ -18,10 +18,10 @@ namespace wss::sim {
 
 struct RemovalOptions {
     uint64_t seed = 1;
-    uint32_t one_in = 0;  // turns of the injector; 0: there is no such volume
+    uint32_t one_in = 0;  // turns of the injector; 0: no such volume
     uint32_t depth = 4;
     bool back = false;      // under write-back
-    bool absences = false;  // after a crash of the target it may be missing for a while
+    bool absences = false;  // it may be missing for a while after a crash of the target
     fabric::SimNetwork network;
     io::SimDiskFaults disk;
 };
@@ -31,11 +31,11 @@ class ClusterRemovals {
     ClusterRemovals(World& world, Node& target, const RemovalOptions& options, BlockShared& whole);
     ~ClusterRemovals();
 
-    // A turn of the injector; `target`: nullptr while it is down.
+    // One turn of the injector. `target`: nullptr while it is down.
     void inject(ClusterTarget* target);
-    // The target has crashed: it knows of the volume when it is created anew.
+    // The target has crashed. A restarted target does not know the volume until it is created again.
     void target_crashed();
-    // No more of them. True: the last one is gone, and its client.
+    // Creates no more volumes. Returns true when the last volume and its client are gone.
     bool finish(ClusterTarget* target);
     // The run has failed.
     void abandon();
@@ -58,7 +58,7 @@ class ClusterRemovals {
         std::unique_ptr<BlockClient> client;
         State state = State::kAbsent;
         bool going = false;
-        bool missing = false;  // after a crash; until then, and until its client is closed, which saw it go
+        bool missing = false;  // absent after a crash, until missing_until and until its client is closed
         Nanoseconds missing_until{};
         Nanoseconds since{};
     };
@@ -74,7 +74,7 @@ class ClusterRemovals {
     Random random_, absences_;
     Node* client_node_ = nullptr;
     std::unique_ptr<One> one_;
-    // The world may still have events of their disks, from before a crash.
+    // The world may still have events for their disks from before a crash.
     std::vector<std::unique_ptr<One>> gone_;
     uint64_t made_ = 0, removals_ = 0;
     bool finishing_ = false;

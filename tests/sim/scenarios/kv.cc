@@ -14,14 +14,15 @@ namespace {
 constexpr Nanoseconds kInjectorTurn = from_ms(10);
 constexpr Nanoseconds kFaultPhaseMax = from_s(200);
 constexpr Nanoseconds kHealedLimit = from_s(60);
-// Each opens sessions of the checker, which has room for 4096.
+// Each killed client opens new sessions of the checker, which has room for 4096.
 constexpr uint64_t kKillsMax = 60;
-// A frame lies in the ring of a sleeper until the bell comes, which is behind what the writer posted before
-// it. Longer than that nobody rang; shorter than the ticks that wake everybody.
+// A frame stays in the ring of a sleeping node until the wake-up message arrives, which follows the writer's
+// earlier messages. kLooksAsleep looks take longer than that, but less time than the ticks that wake every
+// node. A node that still sleeps was not woken.
 constexpr Nanoseconds kLookForSleepers = from_us(100);
 constexpr uint32_t kLooksAsleep = 15;
 
-// What ran on nodes that lost power: see scenarios/block.cc.
+// Processes of nodes that lost power: see scenarios/block.cc.
 template <typename What>
 void bury(std::unique_ptr<What> what) {
     static auto* graves = new std::vector<std::unique_ptr<What>>;
@@ -54,7 +55,7 @@ KvOptions KvOptions::draw(uint64_t seed) {
     options.network.slow_one_in = 300;
     options.network.break_one_in = 2000;
     options.network.refuse_one_in = 4;
-    // Drawn last: what a seed is without it stays the same.
+    // Drawn last, so that older options keep their values for each seed.
     options.network.direct = random.chance(3);
     options.network.indirect_one_in = 40;
     options.sleep = random.chance(2);
@@ -158,7 +159,7 @@ class KvRun {
         log_failed_[i] = false;
         bury(std::move(partitions_[i]));
     }
-    // What is on its way to the medium may arrive, though its writer is told that it did not.
+    // Writes in flight may still reach the medium although they are reported as failed.
     void fail_log(uint32_t i) {
         if (log_failed_[i]) return;
         ++result_.log_failures;
@@ -264,7 +265,7 @@ class KvRun {
             return shared_.fail(
                 "transactions stayed undecided, or requests did not end, after everything was healed:" +
                 who_is_not_calm());
-        // Memory that the faults filled is collected after the window.
+        // The store collects memory that filled up during the faults only after the window.
         world_.run_for(from_ms(2 * options_.window_ms));
         shared_.healed_at = world_.now();
         uint64_t goal = shared_.ended + 100;
@@ -333,7 +334,7 @@ class KvRun {
     std::vector<bool> log_failed_;  // until the partition is started again
     std::vector<std::unique_ptr<KvPartition>> partitions_;
     std::vector<std::unique_ptr<KvClient>> clients_;
-    std::vector<uint32_t> sleeps_;  // looks in a row, of partitions and clients
+    std::vector<uint32_t> sleeps_;  // consecutive looks that found a sleeper, of partitions and clients
     KvResult result_;
 };
 
@@ -342,7 +343,7 @@ class KvRun {
 KvResult run_kv(const KvOptions& options) {
     auto run = std::make_unique<KvRun>(options);
     KvResult result = run->run();
-    bury(std::move(run));  // clients that lost power keep their sessions with its checker
+    bury(std::move(run));  // killed clients keep their sessions with its checker
     return result;
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scenario "kv": partitions of the key-value store, clients, and everything between them failing.
+// Scenario "kv": partitions of the key-value store and clients, with faults in all parts.
 //
-// Product code: lib/kv (service, store, session, termination), lib/reactor. Simulated: time, chance, network,
-// the log's disk. First the faults (messages late, connections broken, links cut, partitions that lose power,
-// logs that cannot be written, clients that die half-way through a commit, clocks that are seconds apart),
-// then everything is healed: prepared transactions must be terminated and all must make progress. The checker
-// (lib/kv/check) judges every read.
+// Product code: lib/kv (service, store, session, termination), lib/reactor. Simulated: time, random numbers,
+// network, the log's disk. The first phase injects faults: late messages, broken connections, cut links,
+// partitions that lose power, logs that cannot be written, clients that die in the middle of a commit, clocks
+// that differ by seconds. Then all faults are removed: prepared transactions must be terminated and every
+// client must make progress. The history checker (lib/kv/check) checks every read.
 #pragma once
 
 #include <cstdint>
@@ -20,28 +20,29 @@ struct KvOptions {
     uint64_t seed = 1;
     uint32_t partitions = 3;
     uint32_t clients = 3;
-    uint32_t depth = 3;  // transactions of a client under way
+    uint32_t depth = 3;  // transactions of a client in flight
     uint32_t keys = 20;
     uint32_t keys_per_transaction = 4;
     uint32_t transactions = 600;
     uint32_t write_percent = 50;
     kv::Algorithm algorithm = kv::Algorithm::kRampFast;
-    bool mixed = false;  // every other client locks, sequentially and in parallel by turns
+    bool mixed = false;  // every other client locks, alternately sequentially and in parallel
     kv::Transport transport = kv::Transport::kMessage;
     kv::OneSided one_sided = kv::OneSided::kOff;
-    uint32_t address_cache = 1 << 10;  // more than there are keys; 0: each read looks into the index
-    uint32_t skew_ms = 0;              // clocks are up to this far apart, both ways
+    uint32_t address_cache = 1 << 10;  // entries, more than keys; 0: each read looks into the index
+    uint32_t skew_ms = 0;              // clocks are up to this far from true time, either way
     uint32_t cut_one_in = 0;           // per turn of the fault injector (10 ms)
     uint32_t crash_one_in = 0;         // of a partition
     uint32_t kill_one_in = 0;          // of a client
-    uint32_t fail_log_one_in = 0;      // of a partition: it refuses writes until it is started again
-    // Of writes: one key, or some of several, if nobody has written any of them since they were read.
+    uint32_t fail_log_one_in = 0;      // of a partition: it refuses writes until it is restarted
+    // Percentage of writes that are conditional: of one key, or of several that nobody has written since they
+    // were read.
     uint32_t conditional_percent = 0;
     uint32_t half_one_in = 0;  // of writes: the client stops after some prepares or commits
     uint64_t arena_bytes = 4u << 20;
     uint32_t value_bytes = 200;
     uint32_t window_ms = 2000;
-    bool sleep = false;  // who has nothing to do sleeps, and must be woken
+    bool sleep = false;  // idle nodes sleep and must be woken
     fabric::SimNetwork network;
 
     static KvOptions draw(uint64_t seed);
@@ -50,7 +51,7 @@ struct KvOptions {
 };
 
 struct KvResult {
-    std::string failure;  // empty: everything held
+    std::string failure;  // empty: all checks held
     uint64_t trace = 0;
     uint64_t reads = 0, writes = 0, failed = 0, unknown = 0, crashes = 0, kills = 0, cuts = 0;
     uint64_t log_failures = 0, conditions_won = 0, conditions_lost = 0;

@@ -10,7 +10,7 @@ namespace wss::sim {
 namespace {
 
 constexpr Nanoseconds kRequestTimeout = from_s(8);
-// Beyond the request's own limit: the tick that looks at limits.
+// Time beyond the request's own limit: the interval of the timer that checks limits.
 constexpr Nanoseconds kGrace = from_s(1);
 
 }  // namespace
@@ -91,8 +91,8 @@ KvClient::KvClient(Node& node, std::vector<std::string> map, kv::Algorithm algor
     options.transport = shared.options.transport;
     options.one_sided = shared.options.one_sided;
     options.timeout = kRequestTimeout;
-    options.connect_timeout = from_s(600);                 // partitions come and go
-    options.address_cache = shared.options.address_cache;  // made anew for each client that dies
+    options.connect_timeout = from_s(600);                 // partitions restart meanwhile
+    options.address_cache = shared.options.address_cache;  // empty in each restarted client
     session_ = std::make_unique<kv::Session>(*lane_, wall_, random_.next(), std::move(options));
     for (uint32_t i = 0; i < shared.options.depth; ++i) {
         auto work = std::make_unique<Work>();
@@ -152,7 +152,7 @@ void KvClient::choose(Work& work) {
     keys_.clear();
     work.prints.clear();
     while (keys_.size() < count) {
-        // Squared: some keys are hot.
+        // The square makes some keys hot.
         uint64_t key = random_.below(options.keys) * random_.below(options.keys) / options.keys;
         std::string name = fmt::format("key{}", key);
         if (std::find(keys_.begin(), keys_.end(), name) != keys_.end()) {
@@ -179,12 +179,12 @@ bool KvClient::begin_one() {
     const bool expecting = writing && random_.below(100) < shared_.options.conditional_percent;
     work.conditional = expecting && random_.chance(3);
     work.updating = expecting && !work.conditional;
-    work.writing = writing && !work.updating;  // that reads first
+    work.writing = writing && !work.updating;  // an update reads first
     if (work.conditional)
         begin_put_if(work);
     else
         work.writing ? begin_put(work) : begin_get(work);
-    node_.wake();  // the thread that asks is the one that sleeps
+    node_.wake();  // this thread sleeps in the simulation when it is idle
     return true;
 }
 
@@ -194,7 +194,7 @@ void KvClient::begin_put(Work& work) {
     stamp_put(work);
 }
 
-// Writes some of the keys that were read, if all are as they were.
+// Writes some of the keys that were read, on condition that none of them has changed.
 void KvClient::begin_update(Work& work) {
     work.writing = true;
     work.begun = node_.world().now();
@@ -220,7 +220,7 @@ void KvClient::stamp_put(Work& work) {
     if (!shared_.healed && random_.chance(shared_.options.half_one_in)) {
         work.put.fault.skip_prepare = random_.chance(2) ? random_.next() : 0;
         work.put.fault.skip_commit = random_.next();
-        // Who has not prepared everywhere does not commit anywhere: that would be no RAMP client.
+        // A client that has not prepared everywhere must not commit anywhere: no RAMP client would do that.
         work.put.fault.die_after_prepare = work.put.fault.skip_prepare != 0 || random_.chance(2);
     }
     size_t length = std::max<size_t>(shared_.options.value_bytes, kv::check::stamp_bytes(keys_.size()));
@@ -232,7 +232,7 @@ void KvClient::stamp_put(Work& work) {
     session_->submit(work.put);
 }
 
-// Replaces the version that was read last, or makes the first one.
+// Replaces the version that was read last, or creates the first one.
 void KvClient::begin_put_if(Work& work) {
     keys_.resize(1);
     work.prints.resize(1);
@@ -268,9 +268,9 @@ void KvClient::put_over(Work& work) {
     Outcome outcome = put.status            ? Outcome::kCommitted
                       : put.outcome_unknown ? Outcome::kUnknown
                                             : Outcome::kFailed;
-    // What a client does that lies about its commits is nobody's promise.
+    // A commit that skipped messages gives no guarantee.
     if (halved && !lost) outcome = Outcome::kUnknown;
-    // Without control, partition after partition, nothing is promised about the order of writes.
+    // Without concurrency control, one partition after another, the order of writes is not guaranteed.
     const bool in_order = shared_.options.algorithm != kv::Algorithm::kNone || !put.conditions.empty();
     const auto floors =
         in_order ? std::span<const kv::Timestamp>(work.floors) : std::span<const kv::Timestamp>();

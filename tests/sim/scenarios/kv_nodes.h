@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes of scenario "kv": a partition, and a client that makes random transactions and has them
-// judged.
+// The processes of scenario "kv": a partition, and a client that runs random transactions and has them
+// checked.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@
 
 namespace wss::sim {
 
-// The time of day as a node's clock shows it.
+// The wall clock of a node.
 class SimWallClock final : public kv::WallClock {
   public:
     explicit SimWallClock(Node& node) : node_(node) {}
@@ -37,7 +37,7 @@ class KvPartition {
     Status start();
     void stop();
     bool stopped() const { return service_ == nullptr || stopped_; }
-    bool calm();  // serves, and has nothing undecided
+    bool calm();  // serves, and has no undecided transaction
     bool sleeps_on_frame();
     kv::Service* service() { return service_.get(); }
 
@@ -55,7 +55,7 @@ class KvPartition {
     bool stopped_ = false;
 };
 
-// What all clients share.
+// State that all clients share.
 struct KvShared {
     explicit KvShared(const KvOptions& of) : options(of), checker(checker_options(of)) {}
     static kv::check::CheckerOptions checker_options(const KvOptions& options);
@@ -64,7 +64,7 @@ struct KvShared {
     uint64_t begun = 0, ended = 0, failed = 0, unknown = 0, reads = 0, writes = 0;
     uint64_t second_rounds = 0, one_sided = 0, conditions_won = 0, conditions_lost = 0;
     bool healed = false;
-    Nanoseconds healed_at = kNever;  // and everything has settled
+    Nanoseconds healed_at = kNever;  // the faults have ended and their effects are over
     std::string failure;
     void fail(std::string why) {
         if (failure.empty()) failure = std::move(why);
@@ -83,7 +83,7 @@ class KvClient {
     void close();
     bool sleeps_on_frame();
     bool closed() const { return session_->closed(); }
-    // Its node has lost power: nobody will hear how its writes ended.
+    // The node has lost power: the outcome of its writes stays unknown.
     void died();
 
   private:
@@ -95,7 +95,7 @@ class KvClient {
         kv::PutAll put;
         kv::PutIf put_if;
         bool conditional = false;  // put_if
-        bool updating = false;     // reads, and then writes if nothing has changed
+        bool updating = false;     // reads, and then writes if no key has changed
         std::vector<kv::check::Expected> expected;
         kv::check::Writer writer;
         std::vector<uint64_t> prints;
@@ -125,7 +125,7 @@ class KvClient {
     Random random_;
     std::vector<std::unique_ptr<Work>> works_;
     std::vector<std::string> keys_;                  // scratch
-    std::map<std::string, kv::Timestamp> versions_;  // the latest of each key that was read here
+    std::map<std::string, kv::Timestamp> versions_;  // latest version of each key that was read here
     uint32_t under_way_ = 0;
     bool ready_ = false, failed_ = false;
 };
