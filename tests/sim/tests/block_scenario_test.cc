@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Target and initiators in the simulated world. More seeds: make sim-soak.
+// Target and initiators in the simulated world. For more seeds: make sim-soak.
 #include <gtest/gtest.h>
 
 #include "lib/base/log.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A volume is deleted while engines have acknowledged writes of it that its storage does not have. They come
-// home first, or the deletion is refused and the volume goes on.
+// Deletion of a volume while engines hold acknowledged writes that its storage does not have. These are
+// destaged first, or the deletion is refused and the volume continues.
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {
@@ -29,7 +29,7 @@ class ClusterDeletion : public ClusterOperator {
                                                   hold_ = std::move(hold);
                                               }});
     }
-    // What became of it.
+    // Prepares the deletion and returns its status.
     Status prepare(bool give_up_dirty = false) {
         begin(give_up_dirty);
         EXPECT_TRUE(until([&] { return answer_.has_value(); }, kLimit + from_s(1)));
@@ -74,7 +74,7 @@ TEST_F(ClusterDeletion, acknowledges_nothing_more_when_the_lines_are_home) {
     world_.run_for(from_s(1));
     EXPECT_EQ(a_.client->under_way(), 1u);
     EXPECT_EQ(dirty(), 0u);
-    hold_.reset();  // it is not deleted after all: its state could not be saved
+    hold_.reset();  // the deletion is cancelled, as its state could not be saved
     ASSERT_TRUE(until([&] { return a_.client->under_way() == 0; }));
     EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk);
 }
@@ -104,7 +104,7 @@ TEST_F(ClusterDeletion, is_refused_when_storage_does_not_answer_in_time) {
     a_.faults.latency_min = a_.faults.latency_max = from_s(30);
     expect_refusal(prepare(), "within 5 s");
     a_.faults = before;
-    world_.run_for(from_s(30));  // what it had begun
+    world_.run_for(from_s(30));  // the disk ends the requests that it had begun
     expect_that_it_goes_on();
 }
 
@@ -159,7 +159,7 @@ TEST_F(ClusterDeletion, of_a_volume_without_dirty_lines_does_not_wait_for_its_st
     EXPECT_TRUE(answer_ && *answer_);
 }
 
-// A write behind a read that storage does not answer: engines acknowledge it when the read ends.
+// The write waits behind a read that storage does not answer. Engines acknowledge it when the read ends.
 TEST_F(ClusterDeletion, of_a_clean_volume_is_refused_while_a_write_may_still_be_acknowledged) {
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     a_.faults.latency_min = a_.faults.latency_max = from_s(8);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engines that were cut off while dirty lines had another copy, and come back when that one is lost: what
-// they give back, and what not.
+// Engines that were cut off while dirty lines had another copy, and that return when that copy is lost: which
+// of their copies the target may recover.
 #include <algorithm>
 
 #include "tests/sim/tests/cluster_operator.h"
@@ -11,7 +11,7 @@ namespace {
 class ClusterDeparted : public ClusterOperator {
   protected:
     static constexpr uint64_t kBytes = (kSectors - kLine) * io::SimDisk::kSector;
-    static constexpr uint64_t kCut = kLine + 67;  // in the second line, in the middle of a piece
+    static constexpr uint64_t kCut = kLine + 67;  // in the second line, within a sub-block
     static constexpr uint64_t kPiece = 8;
 
     void SetUp() override {
@@ -59,7 +59,7 @@ TEST_F(ClusterDeparted, give_nothing_back_beyond_an_end_that_they_did_not_see) {
     ASSERT_TRUE(resize(kCut * io::SimDisk::kSector));
     EXPECT_EQ(dirty(), 2u);
     ASSERT_TRUE(resize(kBytes));
-    expect_zeroes(kCut, 200 - kCut);  // of a dirty piece: an engine has them
+    expect_zeroes(kCut, 200 - kCut);  // of a dirty sub-block: an engine has them
     lose(1);
     ASSERT_TRUE(all_back());
     expect_that_all_but_what_was_cut_is_there();
@@ -78,7 +78,7 @@ TEST_F(ClusterDeparted, give_nothing_back_beyond_an_end_if_the_copy_that_was_cut
 
 TEST_F(ClusterDeparted, give_back_what_was_written_beyond_a_former_end) {
     shrink_and_grow();
-    attach("a", a_);  // it knows the size
+    attach("a", a_);  // the client learns the new size
     ASSERT_EQ(run(a_, Operation::kWrite, kLine, kLine), Outcome::kOk);
     cut_off(0);
     lose(1);
@@ -127,7 +127,7 @@ TEST_F(ClusterDeparted, give_back_a_line_if_the_other_copy_is_lost_before_a_read
     a_.faults.latency_min = a_.faults.latency_max = from_ms(500);
     ASSERT_TRUE(a_.client->begin(Operation::kWrite, 0, kPiece));
     world_.run_for(from_ms(200));
-    world_.cut(node_, *engines_[1].node);  // it has the write, and is not to know that storage refuses it
+    world_.cut(node_, *engines_[1].node);  // it has the write, and does not learn that storage refuses it
     ASSERT_TRUE(until([&] { return a_.client->under_way() == 0; }));
     EXPECT_NE(a_.client->last_outcome(), Outcome::kOk);
     expect_engines(0);
@@ -145,11 +145,11 @@ TEST_F(ClusterDeparted, give_back_a_line_of_which_a_failed_write_changed_nothing
     EXPECT_EQ(run(a_, Operation::kRead, 2 * kLine), Outcome::kOk);
 }
 
-// ---- More is lost while they give back -------------------------------------------------------------------
+// ---- More is lost while copies are recovered -------------------------------------------------------------
 
 class ClusterDepartedOfThree : public ClusterDeparted {
   protected:
-    // Each engine has copies of some lines, and each other one has copies of some of these.
+    // Each pair of engines shares copies of some lines.
     void SetUp() override {
         ClusterDeparted::SetUp();
         engines_.push_back({&world_.add_node("engine2"), nullptr});
@@ -159,7 +159,7 @@ class ClusterDepartedOfThree : public ClusterDeparted {
     void write_many(Volume& volume) {
         for (uint64_t i = 2; i < 26; ++i) ASSERT_EQ(run(volume, Operation::kWrite, i * kLine), Outcome::kOk);
     }
-    // The first engine is back, with copies of what it shares with the third one.
+    // Afterwards the first engine is back, with copies of the lines that it shares with the third one.
     void lose_two_and_heal_the_first() {
         cut_off(0);
         cut_off(1);
@@ -212,13 +212,13 @@ TEST_F(ClusterDepartedOfThree, return_once_more_for_a_loss_and_stay) {
     ASSERT_TRUE(all_back());
 }
 
-// ---- A recovery did without them -------------------------------------------------------------------------
+// ---- A recovery without these engines --------------------------------------------------------------------
 
-// As an engine that was lost while the target ran.
+// A recovery without an engine must have the same result as its loss while the target runs.
 class ClusterDepartedBefore : public ClusterDeparted, public ::testing::WithParamInterface<bool> {};
 
 TEST_P(ClusterDepartedBefore, give_back_what_only_they_have) {
-    const bool recovers = GetParam();  // false: it was lost while the target ran
+    const bool recovers = GetParam();  // false: the engine was lost while the target ran
     options_.recovery_grace = from_s(2);
     if (recovers) {
         world_.cut(node_, *engines_[0].node);
@@ -236,7 +236,7 @@ TEST_P(ClusterDepartedBefore, give_back_what_only_they_have) {
 
 INSTANTIATE_TEST_SUITE_P(Recovery, ClusterDepartedBefore, ::testing::Bool());
 
-// A write was under way when the target ended, and the engine that has it is late.
+// A write was in flight when the target ended, and the engine that has its data returns late.
 TEST_F(ClusterDeparted, do_no_write_of_before_a_recovery_that_was_not_seen_after_it) {
     options_.recovery_grace = from_s(2);
     world_.cut(node_, *engines_[1].node);

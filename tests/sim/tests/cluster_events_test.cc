@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single events in the life of a cache cluster, told step by step: what the random runs of the scenario
-// "cluster" meet rarely.
+// Single events in the life of a cache cluster, step by step, that the random runs of the scenario "cluster"
+// rarely produce.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -19,7 +19,7 @@ constexpr uint64_t kSectors = 8192;
 constexpr uint64_t kLine = 128;  // sectors
 constexpr Nanoseconds kLimit = from_s(60);
 
-// A network without faults, one client, a volume under write-back that nothing is destaged of by age.
+// A network without faults, one client, and a volume under write-back whose lines are not destaged by age.
 class ClusterEvents : public ::testing::Test {
   protected:
     struct EngineNode {
@@ -55,14 +55,14 @@ class ClusterEvents : public ::testing::Test {
         options.works = 32;
         options.destages = destages_;
         options.destage.age_max = from_s(3600);
-        options.lost_grace = {};              // what is lost is seen at once
-        options.recovery_grace = from_s(20);  // an engine may need some seconds to notice and to come back
+        options.lost_grace = {};              // losses are reported at once
+        options.recovery_grace = from_s(20);  // an engine may need some seconds to notice and to return
         target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options);
         target_->open_slowly(opening_);
         target_->start();
         ASSERT_TRUE(until([&] { return target_->started(); }));
     }
-    // Nothing may be undone by it: what was acknowledged is in engines, or was destaged before and is stable.
+    // The restart must undo nothing: acknowledged data is in engines, or destaged and stable.
     void restart_target() {
         node_.crash();
         disk_.crash();
@@ -80,7 +80,7 @@ class ClusterEvents : public ::testing::Test {
         for (const auto& engine : target_->cache().info().engines) count += engine.state == "live";
         return count;
     }
-    // That the client is connected to, as the target knows.
+    // Engines that the client is connected to, according to the target.
     size_t attached_engines() {
         size_t count = 0;
         for (const auto& engine : target_->cache().info().engines) count += engine.clients;
@@ -114,12 +114,12 @@ class ClusterEvents : public ::testing::Test {
     World world_{1};
     Node& node_ = world_.add_node("target");
     Node& client_node_ = world_.add_node("client");
-    io::SimDiskFaults disk_faults_{};  // none; how long things take
+    io::SimDiskFaults disk_faults_{};  // no faults; changed to slow down the disk
     io::SimDisk disk_{world_, kSectors* io::SimDisk::kSector, disk_faults_};
     BlockShared shared_{kSectors};
     StableText membership_;
     uint32_t destages_ = 16;  // of the next target
-    Nanoseconds opening_{};   // … that its volumes take
+    Nanoseconds opening_{};   // time that its volumes take to open
     std::unique_ptr<ClusterTarget> target_;
     std::vector<EngineNode> engines_;
     std::unique_ptr<BlockClient> client_;
@@ -143,7 +143,7 @@ TEST_F(ClusterEvents, an_engine_that_leaves_while_its_target_recovers_stays_unti
 TEST_F(ClusterEvents, engines_are_waited_for_from_when_they_can_come) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     world_.cut(node_, *engines_[1].node);
-    opening_ = from_s(30);  // longer than engines are waited for
+    opening_ = from_s(30);  // longer than the target waits for engines
     restart_target();
     ASSERT_TRUE(until([&] { return live_engines() == 1; }));
     world_.run_for(from_s(1));
@@ -171,7 +171,7 @@ TEST_F(ClusterEvents, an_engine_that_was_lost_during_a_recovery_is_not_waited_fo
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
-// What it would look at is freed with the connection: ASan tells.
+// The waiting command's buffers are freed with the connection; ASan reports an access.
 TEST_F(ClusterEvents, a_command_that_waits_goes_on_without_its_client_when_that_is_lost) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     world_.cut(node_, *engines_[1].node);
@@ -196,7 +196,7 @@ TEST_F(ClusterEvents, a_command_that_waits_goes_on_without_its_client_when_that_
 TEST_F(ClusterEvents, commands_wait_after_a_recovery_until_the_copies_that_lost_are_erased) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     restart_target();
-    // Stable, and the target does not know it yet: what it sends now goes nowhere.
+    // The change is stable, but the target has not been notified yet. Records that it sends now are lost.
     ASSERT_TRUE(until([&] { return membership().degraded; }));
     for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
     world_.run_for(from_ms(500));
@@ -255,7 +255,7 @@ TEST_F(ClusterEvents, what_is_lost_stays_lost_over_a_restart_of_the_target_and_i
     EXPECT_TRUE(until([&] { return membership().lost.empty() && membership().away.empty(); }));
 }
 
-// Of a line whose pieces were lost at two times, before and after a restart.
+// The sub-blocks of one line are lost at two times, before and after a restart.
 TEST_F(ClusterEvents, a_lost_copy_is_older_than_what_is_written_after_a_restart) {
     for (int i = 0; i < 10; ++i) ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     isolate();
@@ -306,7 +306,7 @@ TEST_F(ClusterEvents, salvage_checks_each_line_once_and_saves_the_membership_onc
     ASSERT_TRUE(until([&] { return membership().lost.lines().size() == kLines; }));
     destages_ = 1;
     restart_target();
-    disk_faults_.latency_min = disk_faults_.latency_max = from_ms(5);  // a save takes less
+    disk_faults_.latency_min = disk_faults_.latency_max = from_ms(5);  // slower than a save
     const uint64_t saves = membership_.saves;
     world_.heal_all();
     ASSERT_TRUE(until([&] { return live_engines() == 2 && lost() == 0; }));
@@ -317,7 +317,7 @@ TEST_F(ClusterEvents, salvage_checks_each_line_once_and_saves_the_membership_onc
 }
 
 TEST_F(ClusterEvents, neighbours_that_are_dirty_without_a_gap_leave_as_one_write) {
-    const uint64_t kTogether = 8, before = disk_.writes();  // half of what may come home at a time
+    const uint64_t kTogether = 8, before = disk_.writes();  // half of the destages that may run at a time
     for (uint64_t i = 0; i < 2 * kTogether; ++i) ASSERT_EQ(run(Operation::kWrite, i * kLine), Outcome::kOk);
     ASSERT_EQ(run(Operation::kFlush), Outcome::kOk);
     EXPECT_EQ(disk_.writes(), before + 2);
@@ -349,7 +349,7 @@ TEST_F(ClusterEvents, salvage_takes_no_copy_of_what_is_not_lost) {
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
-// After a crash of the target the copy would undo the write.
+// An earlier acknowledgement would be wrong: after a crash of the target the old copy would undo the write.
 TEST_F(ClusterEvents, a_write_to_a_salvaged_line_is_acknowledged_when_it_is_stable_that_the_line_is_home) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     ASSERT_EQ(run(Operation::kWrite, kLine), Outcome::kOk);
@@ -413,7 +413,7 @@ TEST_F(ClusterEvents, what_is_not_home_when_the_target_ends_is_found_by_the_next
 TEST_F(ClusterEvents, hits_are_reported_late_and_nobody_waits_for_that) {
     auto held = [&] { return target_->cache().info().index.operations; };
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
-    ASSERT_EQ(run(Operation::kRead), Outcome::kOk);  // the measure
+    ASSERT_EQ(run(Operation::kRead), Outcome::kOk);  // warms up
     ASSERT_TRUE(until([&] { return held() == 0; }));
     int late = 0;
     Nanoseconds writing{};
@@ -448,14 +448,14 @@ TEST_F(ClusterEvents, a_discard_is_acknowledged_when_it_is_stable_which_engine_w
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
-// Hits that come through the target, as the client does not reach engine 0, go on through storage when it is
-// lost. Half of the disk's reads find what was there at their beginning.
+// The client does not reach engine 0, so its hits go through the target. When the engine is lost they
+// continue from storage. Half of the disk's reads return the content of their beginning.
 TEST_F(ClusterEvents, reads_under_way_in_storage_show_what_is_destaged_meanwhile) {
     constexpr uint64_t kLines = 8;
     for (uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(run(Operation::kWrite, i * kLine), Outcome::kOk);
     ASSERT_EQ(dirty(), kLines);
     world_.cut(client_node_, *engines_[0].node);
-    // Both sides notice when something is to be moved.
+    // Both sides notice the cut when data is to be moved.
     for (uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(run(Operation::kRead, i * kLine), Outcome::kOk);
     ASSERT_TRUE(until([&] { return attached_engines() == 1; }));
     auto read = [&] {
@@ -475,8 +475,8 @@ TEST_F(ClusterEvents, reads_under_way_in_storage_show_what_is_destaged_meanwhile
     EXPECT_EQ(read() - before, 2 * reading) << "they are done again";
 }
 
-// One engine has READ the write's data when the client dies, the other one has not: their copies differ, in
-// pieces that were dirty before. Nothing is destaged by age.
+// One engine has READ the write's data when the client dies, the other has not. Their copies differ in
+// sub-blocks that were dirty before. Nothing is destaged by age.
 TEST_F(ClusterEvents, a_line_whose_copies_may_differ_after_a_given_up_write_comes_home_from_one_of_them) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     ASSERT_EQ(dirty(), 1u);
@@ -495,8 +495,8 @@ TEST_F(ClusterEvents, a_line_whose_copies_may_differ_after_a_given_up_write_come
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
-// The cache has 32 commands here; two clients of the slow volume begin 16 each, all that they have credits
-// for.
+// The cache has 32 commands here. Two clients of the slow volume begin 16 commands each, which uses all their
+// credits.
 TEST_F(ClusterEvents, a_volume_whose_storage_crawls_leaves_the_cache_to_others) {
     const io::SimDiskFaults slow{.latency_min = from_ms(200), .latency_max = from_ms(200)};
     io::SimDisk crawling(world_, kSectors * io::SimDisk::kSector, slow);
@@ -527,7 +527,7 @@ TEST_F(ClusterEvents, a_volume_whose_storage_crawls_leaves_the_cache_to_others) 
     EXPECT_EQ(shared.failure, "");
 }
 
-// A read that misses a part of a line has the whole of it until its fill is over.
+// A read that misses a part of a line holds the whole line until its fill has ended.
 TEST_F(ClusterEvents, a_dirty_line_that_a_slow_read_holds_does_not_keep_others_from_real_storage) {
     constexpr uint64_t kFar = 8;
     ASSERT_EQ(run(Operation::kWrite, 0, 8), Outcome::kOk);
@@ -590,7 +590,7 @@ TEST_F(ClusterEvents, lost_data_of_engines_that_died_waits_for_the_operators_wor
     ASSERT_TRUE(give_up("disk"));
     EXPECT_EQ(lost(), 0u);
     EXPECT_EQ(run(Operation::kFlush), Outcome::kMediumError) << "what was acknowledged is not stable";
-    shared_.model.crash();  // the operator said so: what was not flushed may be undone
+    shared_.model.crash();  // the operator gave up unflushed data, so it may be undone
     EXPECT_EQ(run(Operation::kFlush), Outcome::kOk);
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
     EXPECT_EQ(give_up("disk").status().code(), Code::kNotFound) << "nothing is lost any more";

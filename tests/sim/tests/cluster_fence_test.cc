@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fences of a volume in the cache: when a change of who may write it returns, no write that it forbids takes
-// effect any more.
+// Fences of a volume in the cache: after a change of the write permissions has returned, no write that it
+// forbids may take effect.
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {
@@ -13,7 +13,7 @@ class ClusterFence : public ClusterOperator {
         create_under_write_back();
         ASSERT_EQ(run(a_, Operation::kWrite), Outcome::kOk);
     }
-    // A write whose engines do not answer; it goes another way when they are given up.
+    // A write whose engines do not answer. It is repeated without them when they are given up.
     void begin_slow_write() {
         for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
         ASSERT_TRUE(a_.client->begin(Operation::kWrite, 0, kLine));

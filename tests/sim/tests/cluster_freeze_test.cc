@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands that have the volume for themselves, beside others that come meanwhile.
+// Commands that need a frozen volume, with other commands that arrive meanwhile.
 #include "tests/sim/tests/cluster_operator.h"
 #include "tests/sim/tests/raw_side.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A read that an engine has all of, by a client that reaches no engine: it waits for a buffer of ours.
+// A read of lines that an engine holds, by a client that reaches no engine: it waits for a buffer of the
+// target.
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {
@@ -23,7 +24,7 @@ class ClusterGather : public ClusterOperator, public ::testing::WithParamInterfa
         for (EngineNode& engine : engines_) world_.cut(client_node(), *engine.node);
         world_.run_for(from_s(5));
     }
-    // The first line is valid as a whole in one engine, and one piece of it is dirty, in both.
+    // One engine holds the whole first line. One sub-block of the line is dirty, in both engines.
     void fill_the_first_line() {
         ASSERT_EQ(run(a_, Operation::kWrite, 0, kLine), Outcome::kOk);
         ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
@@ -31,7 +32,7 @@ class ClusterGather : public ClusterOperator, public ::testing::WithParamInterfa
         for (uint64_t i = 1; i < 8; ++i) ASSERT_EQ(run(a_, Operation::kWrite, i * kLine), Outcome::kOk);
         ASSERT_EQ(run(a_, Operation::kWrite, 0, 8), Outcome::kOk);
     }
-    // Reads that storage takes seconds for.
+    // Begins reads that occupy all buffers for seconds, as storage is slow.
     void take_all_buffers() {
         a_.faults.latency_min = a_.faults.latency_max = from_s(3);
         b_.faults.latency_min = b_.faults.latency_max = from_s(3);

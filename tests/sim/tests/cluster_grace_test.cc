@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every engine that has an acknowledged write is silent for a while. What asks for it waits, and costs nobody
-// else anything; when engines are back in time, nobody has seen an error.
+// All engines that hold an acknowledged write are silent for a while. Commands that need its data wait
+// without delaying others. If the engines return in time, no command fails.
 #include "tests/sim/tests/cluster_operator.h"
 #include "tests/sim/tests/raw_side.h"
 
@@ -15,7 +15,7 @@ class ClusterGrace : public ClusterOperator {
     static constexpr uint64_t kDirty = 4;  // lines
 
     void SetUp() override {
-        grace_ = from_s(8);  // less than clients wait
+        grace_ = from_s(8);  // less than the clients' time limit
         options_.works = 4;
         ClusterOperator::SetUp();
         ASSERT_TRUE(try_create("a", a_, (kSectors - kLine) * io::SimDisk::kSector));
@@ -43,7 +43,7 @@ class ClusterGrace : public ClusterOperator {
             if (volume.name == "a") return volume.waiting;
         return 0;
     }
-    // One of each kind that asks for what is lost.
+    // Begins one command of each kind that needs lost data.
     void begin_all() {
         begin(Operation::kRead);
         begin(Operation::kWrite, kLine + 1, 1);
@@ -87,7 +87,7 @@ TEST_F(ClusterGrace, whatever_asks_for_what_is_lost_waits_and_is_done_when_it_is
 }
 
 TEST_F(ClusterGrace, what_waits_holds_no_buffer) {
-    constexpr uint64_t kMany = 20;  // a volume may have 14 buffers of that size
+    constexpr uint64_t kMany = 20;  // more than the 14 buffers of that size that a volume may hold
     RawSide side(world_, network_);
     RawClient client(side);
     client.connect(block::testing::World::login(1, 0));
@@ -125,7 +125,7 @@ TEST_F(ClusterGrace, other_lines_and_other_volumes_go_on) {
     create("b", b_);
     attach("b", b_);
     fall_silent();
-    for (int i = 0; i < 6; ++i) begin(Operation::kRead, 0, kLine);  // more than the cache has commands
+    for (int i = 0; i < 6; ++i) begin(Operation::kRead, 0, kLine);  // more commands than the cache has
     world_.run_for(from_ms(300));
     ASSERT_EQ(waiting(), 6u);
     for (Operation operation : {Operation::kWrite, Operation::kRead, Operation::kDiscard, Operation::kFlush})

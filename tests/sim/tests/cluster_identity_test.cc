@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A volume is deleted, or given up, and one of the same identity is opened again, while the target crashes:
-// what was destroyed does not come back, and what was not recorded as destroyed is all there.
+// A volume is deleted or given up, and one of the same identity is opened, while the target crashes.
+// Destroyed data must not return, and data whose destruction was not recorded must be complete.
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {
@@ -21,7 +21,7 @@ class ClusterIdentity : public ClusterOperator {
         target_->remove_volume(name, [&](Status status) { removed = status; });
         ASSERT_TRUE(until([&] { return removed.has_value(); }, from_s(1)));
     }
-    // What is sent to engines from now on does not come there, and the target does not know it yet.
+    // Records sent to engines from now on are lost, before the target notices.
     void cut_engines() {
         for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
     }
@@ -29,7 +29,7 @@ class ClusterIdentity : public ClusterOperator {
         restart_target();
         world_.heal_all();
     }
-    // For whom nothing was ever written: real storage has zeroes.
+    // Reads with a model in which nothing was ever written: real storage has zeroes.
     void expect_that_nothing_came_back() {
         BlockShared fresh{kSectors};
         BlockClient client(world_.add_node(fmt::format("{} of a", ++clients_)), network_, "target", 8, fresh);

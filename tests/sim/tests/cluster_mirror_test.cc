@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dirty lines that have one copy left get another one while real storage does not take them: the loss of one
-// more engine loses nothing.
+// Dirty lines with one remaining copy get a second one while real storage does not take them, so that the
+// loss of another engine loses nothing.
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {
@@ -105,7 +105,7 @@ TEST_F(ClusterMirror, waits_for_an_engine_to_copy_to) {
     expect_that_nothing_is_lost();
 }
 
-// Whoever has such a line may wait for storage for hours.
+// A command that holds such a line may wait hours for storage.
 class ClusterMirrorBesideCommands : public ClusterMirror {
   protected:
     static constexpr uint64_t kWanted = 4;  // lines
@@ -128,7 +128,7 @@ class ClusterMirrorBesideCommands : public ClusterMirror {
         world_.run_for(from_s(1));
         EXPECT_EQ(target_->cache().info().volumes.at(1).lost_bytes, 0u);
         heal_storage();
-        ASSERT_TRUE(until([&] { return a_.client->under_way() == 0; }));  // its time is over, or not
+        ASSERT_TRUE(until([&] { return a_.client->under_way() == 0; }));  // with or without a timeout
         expect_that_nothing_is_lost();
     }
 };
@@ -158,7 +158,7 @@ TEST_F(ClusterMirrorBesideCommands, copies_lines_whose_writes_wait_behind_destag
     expect_second_copies_without_storage();
 }
 
-// Sectors that no engine has, of lines that are dirty.
+// Reads of sectors that no engine has, in dirty lines.
 TEST_F(ClusterMirrorBesideCommands, copies_lines_whose_reads_wait_for_storage) {
     for (uint64_t i = kLines; i < kLines + kWanted; ++i)
         ASSERT_EQ(run(a_, Operation::kWrite, i * kLine, 8), Outcome::kOk);
@@ -192,7 +192,7 @@ TEST_F(ClusterMirrorBesideCommands, copies_a_line_whose_write_waits_for_storage_
     expect_second_copies_without_storage();
 }
 
-// Its copies are as new as those that were made since.
+// The engine's copies are as new as the second copies.
 TEST_F(ClusterMirror, forgets_no_engine_whose_lines_were_copied_again) {
     start_third_engine();
     fail_storage(Storage::kRefuses);
@@ -212,7 +212,7 @@ TEST_F(ClusterMirror, forgets_no_engine_whose_lines_were_copied_again) {
     expect_that_nothing_is_lost();
 }
 
-// A restart of one engine after the other.
+// As in a rolling restart of the engines.
 TEST_F(ClusterMirror, copies_from_an_engine_that_is_to_leave) {
     fail_storage(Storage::kHangs);
     lose(0);
@@ -237,14 +237,15 @@ TEST_F(ClusterMirror, takes_writes_into_copied_lines_without_storage) {
     fail_storage(Storage::kHangs);
     restart();
     ASSERT_TRUE(until([&] { return single() == 0; }));
-    // Lines that storage has a request of wait for that.
+    // A new line is used, as writes to lines with a request in storage wait for that request.
     EXPECT_EQ(run(a_, Operation::kWrite, kLines * kLine), Outcome::kOk);
     lose(0);
     EXPECT_EQ(run(a_, Operation::kRead, kLines * kLine), Outcome::kOk);
 }
 
-// A write that storage refuses, of a dirty line and a part of a block that no engine has, while the
-// membership cannot be saved: its copies of the line may differ, and one is to go when that is recorded.
+// Storage refuses a write that covers a dirty line and a part of a block that no engine has, while the
+// membership cannot be saved. The copies of the line may differ. One of them is to be dropped once that is
+// recorded.
 class ClusterMirrorBesideRepair : public ClusterMirror {
   protected:
     void SetUp() override {
@@ -281,8 +282,8 @@ TEST_F(ClusterMirrorBesideRepair, lets_a_restart_do_without_one_engine) {
     expect_that_nothing_is_lost();
 }
 
-// Storage takes lines at every moment of their being copied: no copy may say afterwards that it is dirty,
-// or a later start would bring it home over what came after.
+// Storage takes lines at every moment of their copying. No copy may claim afterwards that it is dirty, or a
+// later start would destage it over newer data.
 class ClusterMirrorOfShortLines : public ClusterMirror {
   protected:
     static constexpr uint64_t kShortLines = 16, kShort = 8;  // sectors of a line
@@ -324,7 +325,7 @@ class ClusterMirrorBesideDestaging : public ClusterMirrorOfShortLines,
 TEST_P(ClusterMirrorBesideDestaging, leaves_no_copy_that_claims_dirty_data) {
     come_home_beside_copying();
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
-    // All copies are looked at: the membership says that something of the volume may be dirty.
+    // All copies are checked, as the membership records that the volume may have dirty lines.
     fail_storage(Storage::kRefuses);
     restart();
     EXPECT_EQ(dirty(), 0u);
@@ -345,7 +346,7 @@ TEST_P(ClusterMirrorBesideDestaging, has_no_such_copy_when_the_last_line_counts_
 INSTANTIATE_TEST_SUITE_P(Storage, ClusterMirrorBesideDestaging,
                          ::testing::Range(int64_t{0}, int64_t{200}, 10));
 
-// Engine, time of its loss in µs, crash, and whether storage takes lines meanwhile.
+// Engine, time of its loss in µs, crash or stop, and whether storage takes lines meanwhile.
 class ClusterMirrorLosses : public ClusterMirrorOfShortLines,
                             public ::testing::WithParamInterface<std::tuple<size_t, int64_t, bool, bool>> {};
 
@@ -365,7 +366,7 @@ TEST_P(ClusterMirrorLosses, leave_nothing_behind_at_any_moment_of_a_copy) {
     if (!crashes) bury(std::move(engines_[engine].process));
     start_engine(engines_[engine]);
     ASSERT_TRUE(until([&] { return live_engines() == 2; }));
-    // Some may be lost: the second copy was not there yet.
+    // Some lines may be lost, as they had no second copy yet.
     (void)give_up("a");
     ASSERT_TRUE(until([&] { return dirty() == 0; }));
     EXPECT_EQ(single(), 0u);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClusterOperator: a target, its engines and clients of two volumes, for tests of what an operator does to
-// them.
+// ClusterOperator: a target, its engines and clients of two volumes, for tests of operator actions.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +26,7 @@ class ClusterOperator : public ::testing::Test {
     struct Volume {
         explicit Volume(World& world, uint64_t sectors = kSectors)
             : disk(world, sectors * io::SimDisk::kSector, faults), shared(sectors) {}
-        io::SimDiskFaults faults{};  // none; how long things take
+        io::SimDiskFaults faults{};  // no faults; changed to slow down the disk
         io::SimDisk disk;
         BlockShared shared;
         std::unique_ptr<BlockClient> client;
@@ -64,12 +63,12 @@ class ClusterOperator : public ::testing::Test {
         target_->start();
         ASSERT_TRUE(until([&] { return target_->started(); }));
     }
-    // Nothing may be undone by it: what was acknowledged is in engines, or was destaged before and is stable.
+    // The restart must undo nothing: acknowledged data is in engines, or destaged and stable.
     void restart_target() {
         for (io::SimDisk* disk : {&disk_, &a_.disk, &b_.disk}) disk->crash();
         restart_target_alone();
     }
-    // … or is in disks that go on.
+    // As restart_target(), but the disks do not crash.
     void restart_target_alone() {
         node_.crash();
         bury(std::move(target_));
@@ -94,7 +93,7 @@ class ClusterOperator : public ::testing::Test {
     }
     void create(const std::string& name, Volume& volume) { ASSERT_TRUE(try_create(name, volume)); }
     void attach(const std::string& name, Volume& volume) {
-        // One that saw the volume go does not use it any more.
+        // A client that saw the volume disappear cannot use it any more.
         bury(std::move(volume.client));
         client_node_ = &world_.add_node(fmt::format("{} of {}", ++clients_, name));
         volume.client = std::make_unique<BlockClient>(*client_node_, network_, "target", 8, volume.shared);
@@ -131,7 +130,7 @@ class ClusterOperator : public ::testing::Test {
         EXPECT_TRUE(until([&] { return resized.has_value(); }));
         return resized.value_or(Status(Code::kTimedOut));
     }
-    // What a client reads that knows of no write; empty: zeroes.
+    // Returns what a client reads whose model knows no write; empty: zeroes.
     std::string seen(uint64_t first, uint64_t count) {
         BlockShared fresh{kSectors};
         BlockClient client(world_.add_node(fmt::format("{} of a", ++clients_)), network_, "target", 8, fresh);
@@ -151,7 +150,7 @@ class ClusterOperator : public ::testing::Test {
         attach("a", a_);
         set_policy("a", Policy::kBack);
     }
-    // … and so many lines dirty.
+    // Writes this number of lines, which are dirty afterwards.
     void write_lines(uint64_t count) {
         for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(run(a_, Operation::kWrite, i * kLine), Outcome::kOk);
         ASSERT_EQ(dirty(), count);
@@ -179,7 +178,7 @@ class ClusterOperator : public ::testing::Test {
         return read ? *read : se::Membership();
     }
 
-    Nanoseconds grace_{};  // none: what is lost is seen at once
+    Nanoseconds grace_{};  // none: losses are reported at once
     const fabric::SimNetwork network_{};
     World world_{1};
     Node& node_ = world_.add_node("target");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operator does to a cluster whose engines hold dirty lines: it starts the target with another
-// policy, without a volume, without engines. No acknowledged write is lost or falsified by that.
+// Operator actions on a cluster whose engines hold dirty lines: starting the target with another policy,
+// without a volume, without engines. They must not lose or falsify an acknowledged write.
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {
 namespace {
 
-// ---- The policy of volumes that nobody set one for -------------------------------------------------------
+// ---- The default policy ----------------------------------------------------------------------------------
 
 class ClusterDefaultPolicy : public ClusterOperator {
   protected:
@@ -40,7 +40,7 @@ TEST_F(ClusterDefaultPolicy, dirty_lines_survive_a_restart_with_another_default_
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
-// As where a start fails: what the volume has in engines is not known yet.
+// As after a failed start: the target does not know yet which lines of the volume engines hold.
 TEST_F(ClusterDefaultPolicy, a_stop_during_a_recovery_costs_no_dirty_line_of_a_volume_that_is_not_open) {
     create("a", a_);
     attach("a", a_);
@@ -71,7 +71,7 @@ TEST(CacheDefaultPolicy, write_back_is_refused_where_nothing_remembers_it) {
     EXPECT_NE(cache.status().text().find("--state"), std::string::npos) << cache.status().text();
 }
 
-// ---- Engines that are not waited for ---------------------------------------------------------------------
+// ---- Engines that are forgotten --------------------------------------------------------------------------
 
 class ClusterForget : public ClusterOperator {
   protected:
@@ -110,7 +110,7 @@ TEST_F(ClusterForget, what_only_forgotten_engines_have_is_lost_and_not_read_from
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kMediumError) << "also after another restart";
     ASSERT_TRUE(give_up("a"));
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kMediumError) << "what was acknowledged is not stable";
-    a_.shared.model.crash();  // the operator said so
+    a_.shared.model.crash();  // the operator gave up the unflushed data
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
     EXPECT_EQ(run(a_, Operation::kWrite), Outcome::kOk);
@@ -188,7 +188,7 @@ TEST_F(ClusterForget, a_full_state_disk_and_a_lost_engine_do_not_stop_write_thro
     EXPECT_EQ(a_.client->under_way(), 1u) << "after a crash the lost copy would undo it";
 }
 
-// ---- Volumes that are not there at a restart -------------------------------------------------------------
+// ---- Volumes that are missing at a restart ---------------------------------------------------------------
 
 class ClusterAbsent : public ClusterOperator {
   protected:
@@ -198,7 +198,7 @@ class ClusterAbsent : public ClusterOperator {
         for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(run(a_, Operation::kWrite, i * kLine), Outcome::kOk);
         ASSERT_EQ(dirty(), 4u);
     }
-    // Without "a".
+    // Restarts the target without "a".
     void restart() {
         restart_target();
         ASSERT_TRUE(until([&] { return recovered(); }));
@@ -212,7 +212,7 @@ class ClusterAbsent : public ClusterOperator {
         auto info = target_->cache().info();
         return info.absent.empty() ? se::AbsentVolumeInfo{} : info.absent.front();
     }
-    // All volumes that a target can have; the last one is "b".
+    // Creates as many volumes as a target can have; the last one is "b".
     void fill_up() {
         for (size_t i = target_->volumes().count(); i < volume::kVolumesMax - 1; ++i)
             create(fmt::format("other{}", i), b_);
@@ -456,7 +456,7 @@ TEST_F(ClusterAbsent, a_volume_that_became_smaller_is_refused_and_keeps_its_line
     expect_all_read(Outcome::kOk);
 }
 
-// What engines have is older than what the other owner may have written.
+// The engines' data is older than what the other owner may have written.
 TEST_F(ClusterAbsent, a_volume_whose_storage_another_owner_had_is_refused_until_its_lines_are_given_up) {
     ASSERT_GT(dirty(), 0u);
     a_.disk.take_away();
@@ -473,11 +473,11 @@ TEST_F(ClusterAbsent, a_volume_whose_storage_another_owner_had_is_refused_until_
     create("a", a_);
     attach("a", a_);
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kMediumError) << "what was acknowledged is not stable";
-    a_.shared.model.crash();  // the operator said so
+    a_.shared.model.crash();  // the operator gave up the unflushed data
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
-// The loss shows when the stop destages, or just before: no tick of the cache comes in between.
+// The loss is detected when the stop destages, or just before: no tick of the cache comes in between.
 TEST_F(ClusterAbsent, a_volume_whose_storage_is_lost_at_a_stop_is_refused_until_its_lines_are_given_up) {
     ASSERT_GT(dirty(), 0u);
     a_.disk.take_away();
@@ -490,7 +490,7 @@ TEST_F(ClusterAbsent, a_volume_whose_storage_is_lost_at_a_stop_is_refused_until_
     EXPECT_EQ(try_create("a", a_).code(), Code::kRefused);
 }
 
-// The target was gone before it could notice.
+// The target ended before it could notice the change of the owner.
 TEST_F(ClusterAbsent, a_volume_that_changed_hands_unnoticed_is_refused_until_its_lines_are_given_up) {
     ASSERT_GT(dirty(), 0u);
     a_.disk.change_hands();
@@ -516,7 +516,7 @@ TEST_F(ClusterAbsent, a_volume_whose_storage_names_no_owner_any_more_is_refused_
     EXPECT_EQ(membership().dirty.begin()->second.ownership, owner);
 }
 
-// Real storage has not answered for so long that another owner may have it.
+// Real storage has been silent for so long that another owner may have it.
 TEST_F(ClusterAbsent,
        a_suspended_volume_answers_nothing_from_engines_and_acknowledges_nothing_by_them_alone) {
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
@@ -549,7 +549,7 @@ TEST_F(ClusterAbsent, a_volume_whose_storage_another_owner_had_is_opened_if_noth
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
-// A request that hangs in it may make lines dirty, so that it is recorded; at the stop there are none.
+// The loss is recorded because a hanging request may make lines dirty. At the stop no line is dirty.
 TEST_F(ClusterAbsent,
        a_volume_whose_storage_another_owner_had_is_opened_after_a_stop_that_left_nothing_dirty) {
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);

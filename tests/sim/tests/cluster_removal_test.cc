@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A volume of the cache is removed while something refers to it: commands in storage, commands that wait for
-// a thaw, for recovery or for stable storage, freezes, flushes. Each ends, with a defined outcome, and a
-// volume that is created meanwhile is not touched by what is left of the old one. Under ASan these tests show
-// a use after free.
+// A volume of the cache is removed while it is in use: by commands in storage, by commands that wait for a
+// thaw, for recovery or for stable storage, by freezes and by flushes. Each ends with a defined outcome.
+// Leftovers of the removed volume must not affect a volume that is created meanwhile. ASan detects a use
+// after free.
 #include <gtest/gtest.h>
 
 #include "lib/base/log.h"
@@ -24,7 +24,7 @@ class ClusterRemoval : public ::testing::Test {
   protected:
     struct Volume {
         explicit Volume(World& world) : disk(world, kSectors * io::SimDisk::kSector, faults) {}
-        io::SimDiskFaults faults{};  // none; how long things take
+        io::SimDiskFaults faults{};  // no faults; changed to slow down the disk
         io::SimDisk disk;
         BlockShared shared{kSectors};
         std::unique_ptr<BlockClient> client;
@@ -106,7 +106,7 @@ class ClusterRemoval : public ::testing::Test {
     bool all_ends() {
         return until([&] { return a_.client->under_way() == 0 && a_.removed; }, kSoon);
     }
-    // Created, written, read, discarded and flushed like any other.
+    // Volume "b" can be created, written, read, discarded and flushed.
     void expect_that_b_serves() {
         if (b_.client == nullptr) {
             create("b", b_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Storage of a volume was another owner's: what engines hold of it is dropped, by the operator's word also
-// what nobody else has. The target may die at each step of that.
+// Another owner had the storage of a volume. The engines' lines of it are dropped, and at the operator's
+// request also acknowledged data that has no other copy. The target may crash at each step.
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {
@@ -24,7 +24,7 @@ class ClusterReopen : public ClusterOperator {
         ASSERT_TRUE(until([&] { return recovered() && a_.client->live(); }));
     }
     bool given_up() { return !membership().given_up.empty(); }
-    // What was acknowledged is gone, and a flush says so, once.
+    // The acknowledged data is gone, and exactly one flush reports it.
     void expect_that_it_was_given_up() {
         EXPECT_EQ(dirty(), 0u);
         EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kMediumError);
@@ -84,7 +84,7 @@ TEST_F(ClusterReopen, brings_nothing_home_after_a_crash_between_record_and_erasu
     expect_that_it_was_given_up();
 }
 
-// So many lines that erasing them takes many turns, while they are being brought home.
+// So many lines that erasing them takes many turns. Meanwhile they are being destaged.
 class ClusterReopenOfManyLines : public ClusterOperator {
   protected:
     static constexpr uint64_t kLines = 700, kShort = 8;  // sectors of a line

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Neighbouring lines that go home together, and what becomes of them meanwhile.
+// Runs: neighbouring dirty lines that are destaged together, and events that disturb a run.
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {
 namespace {
 
-// Dirty lines are due at once, and are in one engine.
+// Dirty lines are destaged at once and have one copy.
 class Runs : public ClusterOperator {
   protected:
     Runs() { options_.destage.dirty_high_percent = options_.destage.dirty_low_percent = 0; }
@@ -27,7 +27,7 @@ class Runs : public ClusterOperator {
         ADD_FAILURE() << "it is in no engine";
         return 0;
     }
-    // The first of four lines of which it alone is in the engine `alone`.
+    // Returns the first of four lines. It is in the engine `alone`, the other three are in the other engine.
     uint64_t find_lines(size_t& alone) {
         std::vector<size_t> engines;
         for (uint64_t line = 0; line < 56; ++line) {
@@ -42,7 +42,7 @@ class Runs : public ClusterOperator {
     }
 };
 
-// Their jobs are free before it is written, and begin with other lines of the same numbers.
+// The jobs of the run are released before it is written, and are used again for lines of the same numbers.
 TEST_F(Runs, a_run_one_of_whose_lines_is_lost_writes_nothing_of_another_run) {
     size_t lost = 0;
     const uint64_t base = find_lines(lost);
@@ -52,7 +52,7 @@ TEST_F(Runs, a_run_one_of_whose_lines_is_lost_writes_nothing_of_another_run) {
     while (micros() < 2000 || micros() > 4000) world_.run_for(from_us(500));  // between two ticks
     const uint64_t a = base * kLine, c = a + kLine, d = c + kLine, e = d + kLine;
     for (uint64_t at : {d, c, a}) ASSERT_EQ(run(a_, Operation::kWrite, at), Outcome::kOk);
-    // `d` is in use by a write when the run begins, and does without the others.
+    // A write uses `d` when the run begins, so `d` is destaged without the others.
     ASSERT_TRUE(a_.client->begin(Operation::kWrite, d, kLine));
     world_.run_for(from_us(30));
     world_.cut(node_, *engines_[lost].node);
@@ -67,7 +67,7 @@ TEST_F(Runs, a_run_one_of_whose_lines_is_lost_writes_nothing_of_another_run) {
     for (uint64_t at : {c, d, e}) EXPECT_EQ(run(a_, Operation::kRead, at), Outcome::kOk) << at / kLine;
 }
 
-// Its writers wait for as long as that line is not stored.
+// Otherwise writers of the other lines would wait until that line is stored.
 TEST_F(Runs, a_line_does_not_wait_for_the_silent_engine_of_another_one_of_its_run) {
     size_t silent = 0;
     const uint64_t base = find_lines(silent);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache cluster in the simulated world. More seeds: make sim-cache-soak.
+// The cache cluster in the simulated world. For more seeds: make sim-cache-soak.
 #include <gtest/gtest.h>
 
 #include "lib/base/log.h"
@@ -30,7 +30,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, ClusterWithoutFaults,
                          ::testing::Values(cache::Policy::kAround, cache::Policy::kThrough,
                                            cache::Policy::kBack));
 
-// The grant takes the longer way: from the target to the engine, while the client is told at once.
+// The grant is delayed on its way from the target to the engine, while the client is notified at once.
 TEST(ClusterScenario, a_client_does_not_come_to_an_engine_before_its_grant) {
     ClusterOptions options;
     options.operations = 200;
@@ -61,8 +61,8 @@ TEST(ClusterScenario, no_write_is_lost_or_undone_by_what_its_policy_promises_to_
     EXPECT_GT(short_hits, 100u) << "the way that most reads go was not gone";
 }
 
-// ClusterEvents shows it step by step; here it happens by chance, to several clients at once. What a seed
-// meets changes with any timing, so the seeds count together.
+// ClusterEvents tests this step by step. Here it happens by chance, to several clients at once. Any change of
+// timing changes the events of a seed, so the counts of all seeds are added.
 TEST(ClusterScenario, what_engines_hold_that_are_cut_off_is_not_unseen) {
     ASSERT_TRUE(log::set_level("off"));
     uint64_t isolations = 0, lost_refusals = 0;

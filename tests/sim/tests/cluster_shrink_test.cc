@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Volumes that become smaller and larger while engines hold lines of them.
+// Volumes that shrink and grow while engines hold lines of them.
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {
@@ -7,8 +7,8 @@ namespace {
 
 class ClusterShrink : public ClusterOperator {
   protected:
-    static constexpr uint64_t kBytes = (kSectors - kLine) * io::SimDisk::kSector;  // the disk is never cut
-    static constexpr uint64_t kCut = kLine + 67;  // in the second line, in the middle of a piece
+    static constexpr uint64_t kBytes = (kSectors - kLine) * io::SimDisk::kSector;  // the disk keeps its size
+    static constexpr uint64_t kCut = kLine + 67;  // in the second line, within a sub-block
 
     void SetUp() override {
         ClusterOperator::SetUp();
@@ -47,7 +47,7 @@ TEST_F(ClusterShrink, a_flush_waits_until_the_volume_has_followed_storage_that_o
     EXPECT_EQ(dirty(), 0u);
 }
 
-// Of an operator, who waits for longer than the clients of the simulation.
+// The storage is made smaller by an operator, who waits longer than the clients of the simulation.
 class SmallerStorage : public ClusterShrink {
   protected:
     std::optional<Status> drained_;
@@ -93,7 +93,7 @@ TEST_F(SmallerStorage, that_was_as_large_as_before_in_between_has_a_minute_again
     follow_after(from_s(40), 2);
 }
 
-// It holds all commands of the volume until the dirty lines are home.
+// A discard holds all commands of the volume until the dirty lines are destaged.
 TEST_F(SmallerStorage, does_not_hold_up_a_volume_by_a_discard) {
     a_.disk.shrink(2 * kLine * io::SimDisk::kSector);
     ASSERT_TRUE(a_.client->begin(Operation::kWriteZeroes, 0, kLine));
@@ -102,10 +102,10 @@ TEST_F(SmallerStorage, does_not_hold_up_a_volume_by_a_discard) {
     EXPECT_TRUE(until([&] { return a_.client->under_way() == 0; }, from_s(2)));
 }
 
-// A file would be longer again.
+// Without the wait, a request beyond the end would make a file longer again.
 TEST_F(ClusterShrink, waits_for_what_is_in_storage_beyond_the_end_and_holds_no_line) {
     a_.faults.latency_min = a_.faults.latency_max = from_s(1);
-    ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);  // a freeze has nothing to bring home
+    ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);  // the freeze has nothing to destage
     ASSERT_TRUE(a_.client->begin(Operation::kWriteZeroes, 8 * kLine, kLine));
     world_.run_for(from_ms(100));
     std::optional<Status> resized;
@@ -132,7 +132,7 @@ TEST_F(ClusterShrink, what_is_clean_beyond_the_end_is_dropped_too) {
     EXPECT_EQ(target_->cache().info().index.lines, 1u);
 }
 
-// The discard goes to real storage alone: nothing of what it covers may be left in engines.
+// The discard goes to real storage alone, so engines must not keep any data that it covers.
 TEST_F(ClusterShrink, a_discard_waits_for_a_line_that_is_being_cut) {
     set_policy("a", Policy::kThrough);
     ASSERT_EQ(run(a_, Operation::kRead, kLine), Outcome::kOk);
@@ -194,7 +194,7 @@ TEST_F(ClusterShrink, waits_for_a_recovery_and_drops_what_it_finds) {
     expect_that_nothing_came_back();
 }
 
-// Nothing of the volume is left to bring home.
+// No line of the volume is left to destage.
 TEST_F(ClusterShrink, ends_flushes_that_wait_for_what_it_drops) {
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     ASSERT_EQ(run(a_, Operation::kWrite, 3 * kLine), Outcome::kOk);
@@ -213,7 +213,7 @@ TEST_F(ClusterShrink, ends_flushes_that_wait_for_what_it_drops) {
     EXPECT_EQ(run(a_, Operation::kRead, 0, kCut), Outcome::kOk) << "the volume is not frozen";
 }
 
-// Storage has an older write there, which the volume shows, or does not show, for good.
+// Storage holds an older write there. The volume may show it or not, but must not change between the two.
 TEST_F(ClusterShrink, what_lies_beyond_a_former_end_does_not_change_by_itself) {
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     ASSERT_EQ(run(a_, Operation::kWrite, kLine), Outcome::kOk);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Storage of one volume is silent, wholly or in part: its writes fail after a minute. Other volumes, and the
-// other parts of this one, are destaged all the same.
+// The storage of one volume is silent, wholly or in part: its writes fail after a minute. Other volumes, and
+// the other parts of this one, must still be destaged.
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {
@@ -24,7 +24,7 @@ class ClusterSilent : public ClusterOperator {
             ASSERT_EQ(run(volume, Operation::kWrite, (first_byte + i * step) / io::SimDisk::kSector),
                       Outcome::kOk);
     }
-    // "big" has more dirty lines in its silent part than there are destages. As many as may be are under way.
+    // "big" has more dirty lines in its silent part than there are destages, so all its destages are in use.
     void fall_silent(uint64_t silent_bytes = kBig, uint64_t step = kLineBytes) {
         open("big", big_);
         big_.faults.silent_end = silent_bytes;
@@ -100,7 +100,7 @@ TEST_F(ClusterSilent, part_of_a_volume_does_not_keep_the_other_parts_dirty) {
     ASSERT_NO_FATAL_FAILURE(dirty_lines_of(big_, 16 << 20, kHealthyLines, 2 << 20));
     target_->cache().drain("big", [](const Status&) {});
     EXPECT_LT(time_of([&] { return volume("big").counters.destaged_lines == kHealthyLines; }), from_s(10));
-    // It stays so after the silent lines have failed, and while they are tried again.
+    // This must also hold after the silent lines have failed and while they are retried.
     for (int i = 0; i < 10; ++i) {
         world_.run_for(from_s(23));
         const uint64_t before = volume("big").counters.destaged_lines;
@@ -115,7 +115,7 @@ TEST_F(ClusterSilent, part_of_a_volume_does_not_keep_the_other_parts_dirty) {
 TEST_F(ClusterSilent, part_of_a_volume_that_is_spread_over_it_does_not_keep_the_others_dirty) {
     open("big", big_);
     big_.faults.silent_end = 16 << 20;
-    // One silent line in each 4 MiB, the oldest.
+    // One silent line in each 4 MiB; these are the oldest.
     ASSERT_NO_FATAL_FAILURE(dirty_lines_of(big_, 0, 4, 4 << 20));
     ASSERT_NO_FATAL_FAILURE(dirty_lines_of(big_, 16 << 20, 32));
     target_->cache().drain("big", [](const Status&) {});
@@ -153,7 +153,7 @@ TEST_F(ClusterSilent, storage_of_many_volumes_does_not_hold_up_the_one_that_is_l
     }
 }
 
-// One job is left. The volume that has it takes it no second time before the others.
+// One job is left. A volume that has used it must let the other volumes use it before it takes it again.
 TEST_F(ClusterSilent, storage_of_many_volumes_does_not_leave_the_last_job_to_one_of_the_others) {
     options_.destages = 1;
     restart_target_alone();
@@ -184,7 +184,7 @@ TEST_F(ClusterSilent, part_of_a_volume_is_shown_while_the_others_are_destaged) {
         world_.run_for(from_s(1));
         const uint64_t before = volume("big").counters.destaged_lines;
         ASSERT_NO_FATAL_FAILURE(dirty_lines_of(big_, 16 << 20, 1));
-        // A line that fails ends the drain.
+        // A line that fails ends the drain, so it is started again.
         const auto is_home = [&] {
             target_->cache().drain("big", [](const Status&) {});
             return volume("big").counters.destaged_lines > before;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An orderly end of the target while something waits for engines or for storage.
+// An orderly stop of the target while operations wait for engines or for storage.
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {
@@ -53,7 +53,7 @@ TEST_F(ClusterStop, leaves_two_copies_of_what_does_not_come_home_and_says_so) {
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk) << "one engine has it";
 }
 
-// What was asked to bring lines home hears that they are not, and nothing forgets them.
+// Requests that need the lines destaged fail, and the lines stay recorded.
 TEST_F(ClusterStop, that_leaves_dirty_lines_ends_a_change_of_the_policy_and_a_drain_without_success) {
     a_.client->close();
     ASSERT_TRUE(until([&] { return a_.client->closed(); }));
@@ -76,7 +76,7 @@ TEST_F(ClusterStop, that_leaves_dirty_lines_ends_a_change_of_the_policy_and_a_dr
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk) << "the engines have it";
 }
 
-// An index that is empty since its engines were lost has nothing in real storage.
+// An index that is empty because its engines were lost does not mean that all lines are in real storage.
 TEST_F(ClusterStop, with_engines_that_are_lost_meanwhile_is_no_clean_end) {
     for (uint64_t i = 1; i < 8; ++i) ASSERT_EQ(run(a_, Operation::kWrite, i * kLine), Outcome::kOk);
     a_.client->close();
@@ -90,7 +90,7 @@ TEST_F(ClusterStop, with_engines_that_are_lost_meanwhile_is_no_clean_end) {
     EXPECT_FALSE(membership().dirty.empty());
     a_.faults = {};
     world_.heal_all();
-    restart_target_alone();  // what was under way to the disk came there, and was not flushed
+    restart_target_alone();  // writes in flight reached the disk, but were not flushed
     create("a", a_);
     attach("a", a_);
     ASSERT_TRUE(until([&] { return recovered() && membership().lost.empty(); }));

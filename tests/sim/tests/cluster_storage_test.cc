@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single events in the life of real storage on a node of its own, told step by step.
+// Single events in the life of real storage on a node of its own, step by step.
 #include "tests/sim/tests/storage_elsewhere.h"
 
 namespace wss::sim {
@@ -57,7 +57,7 @@ TEST_F(StorageElsewhere, what_a_copy_shows_that_its_disk_lost_is_not_read_and_th
     EXPECT_EQ(run(1, Operation::kRead), Outcome::kOk) << "the disk's";
 }
 
-// Another process had the storage meanwhile, and may have written it: reads that hit would show what was.
+// Another process had the storage meanwhile and may have written it, so hits would return old data.
 TEST_F(StorageElsewhere, copies_are_dropped_when_a_new_process_has_too_small_a_volume) {
     start_engines(2);
     fill_all();
@@ -76,7 +76,7 @@ TEST_F(StorageElsewhere, copies_are_dropped_when_a_new_process_has_too_small_a_v
     EXPECT_EQ(counters().read_hits, hits);
 }
 
-// What engines have is older than what the other owner may have written, whatever process has the disk now.
+// The engines' data is older than what the other owner may have written, whichever process has the disk now.
 TEST_F(StorageElsewhere, dirty_lines_are_not_brought_home_over_what_another_owner_of_its_disk_wrote) {
     make_dirty_without_storage();
     disk_.change_hands();
@@ -85,7 +85,8 @@ TEST_F(StorageElsewhere, dirty_lines_are_not_brought_home_over_what_another_owne
     expect_waiting();
 }
 
-// The loss shows right before the stop, and an owner that is no target leaves no trace for the next process.
+// The loss is detected right before the stop. An owner that is no target leaves no trace for the next
+// process.
 TEST_F(StorageElsewhere, dirty_lines_are_not_brought_home_when_its_disk_is_lost_right_before_a_stop) {
     start_engines(2);
     set_policy(cache::Policy::kBack);
@@ -100,7 +101,7 @@ TEST_F(StorageElsewhere, dirty_lines_are_not_brought_home_when_its_disk_is_lost_
     expect_lost();
 }
 
-// The target was gone when it came back.
+// The target was down when its disk had the other owner.
 TEST_F(StorageElsewhere, a_target_that_starts_again_knows_which_owner_its_disk_had_elsewhere) {
     make_dirty_without_storage();
     disk_.change_hands();
@@ -110,8 +111,8 @@ TEST_F(StorageElsewhere, a_target_that_starts_again_knows_which_owner_its_disk_h
     expect_waiting();
 }
 
-// The volume was moved to another process of the same owner. The one that had it before goes on to run for
-// its other volumes.
+// The volume was moved to another process of the same owner. The former process keeps running for its other
+// volumes.
 TEST_F(StorageElsewhere, the_word_of_a_former_process_loses_nothing_however_long_the_last_one_is_away) {
     make_dirty_without_storage();
     start_former_storage();
@@ -139,7 +140,7 @@ TEST_F(StorageElsewhere, the_word_of_a_former_process_keeps_nobody_from_a_volume
     EXPECT_TRUE(until([&] { return run(0, Operation::kRead) == Outcome::kOk; }));
 }
 
-// Others may have written its disk, and leave no trace for the next process.
+// Other owners may have written the disk without leaving a trace for the next process.
 TEST_F(StorageElsewhere, a_target_that_starts_again_believes_the_process_that_had_the_disk_last) {
     crash_target_with_dirty_lines();
     disk_.refuse(false);
@@ -149,7 +150,7 @@ TEST_F(StorageElsewhere, a_target_that_starts_again_believes_the_process_that_ha
     EXPECT_FALSE(se::Membership::parse(membership_.text)->storage_lost.empty());
 }
 
-// It may have taken the disk from another owner that is no target, and leaves no trace.
+// The process may have taken the disk from another owner that is no target and that left no trace.
 TEST_F(StorageElsewhere, a_process_that_joins_after_the_word_of_the_last_one_brings_nothing_home) {
     crash_target_with_dirty_lines();
     disk_.take_away();
@@ -159,7 +160,7 @@ TEST_F(StorageElsewhere, a_process_that_joins_after_the_word_of_the_last_one_bri
     expect_lost();
 }
 
-// It has not looked yet whether it has lost the volume.
+// The process has not checked yet whether it has lost the volume.
 TEST_F(StorageElsewhere, a_former_process_that_is_woken_loses_nothing) {
     make_dirty_without_storage();
     other_disk_.suspend(true);
@@ -175,7 +176,8 @@ TEST_F(StorageElsewhere, a_former_process_that_is_woken_loses_nothing) {
 
 class OtherStorage : public StorageElsewhere {
   protected:
-    // While it is there nothing counts, and nothing goes there; when it has gone engines answer again.
+    // While the other process has joined, its volume is not used and commands fail. When it is gone, engines
+    // answer again.
     void expect_nothing_lost() {
         start_other_storage();
         expect_waiting();
@@ -197,7 +199,7 @@ TEST_F(OtherStorage, of_another_owner_that_is_started_by_mistake_loses_nothing) 
     expect_nothing_lost();
 }
 
-// Its size is no reason to make the volume smaller.
+// The size of another owner's storage must not shrink the volume.
 TEST_F(OtherStorage, of_another_owner_that_is_too_small_is_not_said_to_be_what_is_left) {
     make_dirty_without_storage();
     smaller_.change_hands();
@@ -217,7 +219,7 @@ TEST_F(OtherStorage, without_an_owner_that_is_started_by_mistake_takes_nothing) 
     expect_nothing_lost();
 }
 
-// It would drop acknowledged data for a volume that is served no better.
+// Dropping would lose acknowledged data without making the volume usable.
 TEST_F(StorageElsewhere, a_reopening_drops_nothing_while_the_storage_process_has_lost_its_disk) {
     make_dirty_without_storage();
     disk_.take_away();
@@ -246,7 +248,7 @@ TEST_F(StorageElsewhere, a_reopening_drops_nothing_while_no_storage_process_is_t
     EXPECT_EQ(dirty(), 0u);
 }
 
-// The owner that was awaited does not count any more when the lines are dropped.
+// Once the lines are dropped, the awaited owner no longer matters.
 TEST_F(StorageElsewhere, a_reopening_is_not_refused_when_the_storage_process_goes_after_the_look) {
     make_dirty_without_storage();
     disk_.change_hands();
@@ -279,7 +281,7 @@ TEST_F(StorageElsewhere, another_owner_of_its_disk_changes_nothing_when_nothing_
     EXPECT_EQ(run(0, Operation::kFlush), Outcome::kOk);
 }
 
-// A volume was moved from an image to a file, when nothing was dirty.
+// As when a volume without dirty lines is moved from an image to a file.
 TEST_F(StorageElsewhere, dirty_lines_of_a_disk_without_an_owner_are_brought_home_although_another_had_one) {
     lose_storage_with_nothing_dirty();
     disk_.forget_owners();
@@ -302,7 +304,7 @@ class FewSlots : public StorageElsewhere {
 TEST_F(FewSlots, a_slot_whose_fill_was_thrown_away_as_storage_lost_data_is_used_again) {
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk) << "something to lose";
     Node& node = world_.add_node("engine");
-    // So that what the engine takes comes from the target.
+    // The cut makes the target serve the engine's fills.
     world_.cut(storage_node_, node);
     engines_.push_back(std::make_unique<ClusterEngine>(node, network_, 1 << 20, "target"));
     ASSERT_TRUE(engines_.back()->start());
@@ -310,13 +312,13 @@ TEST_F(FewSlots, a_slot_whose_fill_was_thrown_away_as_storage_lost_data_is_used_
     const uint64_t slots = target_->cache().info().capacity_lines;
     const uint64_t line = options_.line_bytes / io::SimDisk::kSector;
     ASSERT_LE(slots, 8u) << "what a client has under way";
-    // Clients are answered; the engine takes the bytes when storage has been lost and is back, before it
-    // counts as lost itself.
+    // Clients get their responses. The engine receives the fills only after storage was lost and has
+    // returned, but before the engine itself counts as lost.
     world_.cut(node_, node);
     for (uint64_t slot = 0; slot < slots; ++slot) ASSERT_TRUE(clients_[0]->begin_read(slot * line, 128));
     auto fills_begun = [&] { return target_->cache().info().index.lines == slots; };
     ASSERT_TRUE(until([&] { return clients_[0]->under_way() == 0 && fills_begun(); }));
-    // The target need not find out that it is gone.
+    // The target need not detect the loss by a timeout.
     storage_->stop();
     ASSERT_TRUE(until([&] { return storage_->gone() && !joined(); }));
     crash_storage();
@@ -345,7 +347,7 @@ TEST_F(StorageElsewhere, what_engines_take_and_bring_home_does_not_cross_the_tar
     EXPECT_EQ(counters().upkeep_through_us_bytes, 0u);
     EXPECT_EQ(counters().through_us_bytes, 0u);
     EXPECT_EQ(bytes_with_target(), 0u);
-    // What was brought home is on the disk.
+    // The destaged data is on the disk.
     set_policy(cache::Policy::kNone);
     EXPECT_EQ(run(1, Operation::kRead), Outcome::kOk);
 }
@@ -368,7 +370,7 @@ TEST_F(StorageElsewhere, where_the_storage_does_not_reach_an_engine_the_target_i
     for (Node* engine : engine_nodes_) world_.cut(storage_node_, *engine);
     set_policy(cache::Policy::kBack);
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
-    // The first attempt is under way for as long as the network tries.
+    // The first attempt stays in flight until the network gives up.
     ASSERT_EQ(run(0, Operation::kFlush), Outcome::kOk);
     EXPECT_EQ(counters().upkeep_through_us_bytes, 65536u);
     EXPECT_EQ(counters().upkeep_direct_bytes, 0u);
@@ -385,7 +387,7 @@ TEST_F(StorageElsewhere,
     start_engines(3);
     set_policy(cache::Policy::kBack);
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
-    // Its WRITE is on the way to the storage for longer than the target waits for the engine.
+    // The engine's WRITE is in flight for longer than the target waits for the engine.
     ASSERT_TRUE(clients_[0]->begin(Operation::kFlush, 0, 1));
     for (Node* engine : engine_nodes_) world_.cut(storage_node_, *engine);
     world_.run_for(from_ms(1));
@@ -406,7 +408,7 @@ TEST_F(StorageElsewhere,
     }
 }
 
-// Eight bays, each as long as a line: the least that there can be.
+// Eight staging buffers, each as long as a line: the minimum.
 class FewBays : public StorageElsewhere {
   protected:
     FewBays() {
@@ -419,9 +421,9 @@ class FewBays : public StorageElsewhere {
     }
 };
 
-// SB1. WRITEs of an engine are on the way into bays while the target gives the engine up; the storage is told
-// so late, as it is cut off from the target by then. What others bring home meanwhile fills the bays there
-// are, and waits in them for the storage to hear of it.
+// SB1. WRITEs of an engine into staging buffers are in flight while the target gives the engine up. The
+// storage is notified late, as it is cut off from the target by then. Meanwhile destages of other engines
+// fill the remaining buffers, and their data waits there until the storage is notified.
 TEST_F(FewBays, what_a_lost_engine_still_writes_does_not_come_to_the_disk_as_data_of_other_lines) {
     start_engines(3);
     Node& lost = *engine_nodes_[0];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real storage on another node that one process takes from another, told step by step.
+// Real storage on another node that one process takes over from another, step by step.
 #include "tests/sim/tests/storage_elsewhere.h"
 
 namespace wss::sim {
@@ -8,18 +8,18 @@ namespace {
 using initiator::Operation;
 using initiator::Outcome;
 
-// Two processes that may take the place of each other, as Ceph's storage processes with one --join.
+// Two processes of one chain of successors, as Ceph's storage processes with one --join.
 class TakenOver : public StorageElsewhere {
   protected:
     static constexpr io::Succession kFirst{.chain = 7, .place = 1}, kSecond{.chain = 7, .place = 2};
-    // The first one serves the volume, and its disk has not what engines hold.
+    // The first process serves the volume, and its disk lacks the engines' dirty data.
     void serve(io::Succession second = kSecond) {
         disk_.succeed(kFirst);
         other_disk_.succeed(second);
         start_engines(2);
         set_policy(cache::Policy::kBack);
         disk_.refuse(true);
-        world_.run_for(from_s(1));  // the report
+        world_.run_for(from_s(1));  // for the report
         ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
         ASSERT_GT(dirty(), 0u);
     }
@@ -56,7 +56,7 @@ TEST_F(TakenOver, a_volume_waits_for_the_process_that_took_its_disk) {
 TEST_F(TakenOver, commands_that_the_former_process_failed_are_done_by_the_one_that_took_its_disk) {
     disk_.succeed(kFirst);
     other_disk_.succeed(kSecond);
-    world_.run_for(from_s(1));  // the report
+    world_.run_for(from_s(1));  // for the report
     start_other_storage();
     for (uint64_t at = 128; at < 1024; at += 128) clients_[0]->begin(Operation::kWrite, at, 128);
     disk_.take_away();
@@ -82,7 +82,7 @@ TEST_F(TakenOver, flushes_do_not_fail_for_what_the_former_process_did_not_bring_
     start_engines(2);
     set_policy(cache::Policy::kBack);
     start_other_storage();
-    world_.run_for(from_s(1));  // the report
+    world_.run_for(from_s(1));  // for the report
     for (uint64_t at = 0; at < 4096; at += 128) {
         ASSERT_TRUE(clients_[0]->begin(Operation::kWrite, at, 128));
         ASSERT_TRUE(until([&] { return clients_[0]->under_way() == 0; }));
@@ -107,7 +107,7 @@ TEST_F(TakenOver, a_volume_waits_for_the_process_that_took_its_disk_until_that_c
     expect_home();
 }
 
-// Others of its volumes take so long to be opened, before which nobody can join.
+// The target opens its other volumes slowly. No process can join before that ends.
 class SlowStart : public TakenOver {
   protected:
     void restart_target_in(Nanoseconds opening) {
@@ -146,7 +146,7 @@ TEST_F(SlowStart, does_not_count_for_the_wait_for_the_last_process) {
     expect_lost();
 }
 
-// The process that said so is gone, and what took its disk has given it back.
+// The process that reported the loss is gone, and the other owner has given the disk back.
 class HeardBeforeARestart : public TakenOver {
   protected:
     void hear_and_stop(const std::function<void()>& stop_target) {
@@ -188,7 +188,7 @@ TEST_F(HeardBeforeARestart, the_process_that_took_the_disk_from_the_last_one_is_
     expect_home();
 }
 
-// Which need not be a target, and leaves no trace.
+// The owner in between need not be a target, and leaves no trace.
 TEST_F(TakenOver, a_volume_is_lost_when_another_one_may_have_had_the_disk_in_between) {
     serve({.chain = 8, .place = 2});
     start_other_storage();
@@ -196,7 +196,7 @@ TEST_F(TakenOver, a_volume_is_lost_when_another_one_may_have_had_the_disk_in_bet
     expect_lost();
 }
 
-// A start that took the disk and failed, or was killed.
+// The process with place 2 took the disk, but failed or was killed before it joined.
 TEST_F(TakenOver, a_volume_goes_on_with_a_process_that_took_its_disk_from_one_that_never_came) {
     constexpr io::Succession kThird{.chain = 7, .place = 3};
     serve(kThird);
@@ -217,7 +217,7 @@ TEST_F(TakenOver, a_volume_does_not_go_back_to_a_process_of_before_the_one_that_
     expect_lost();
 }
 
-// Who had it before that one may have had it from somebody else.
+// The other process may have got the disk from an unknown owner before the last process had it.
 TEST_F(TakenOver, a_target_that_starts_again_believes_the_last_process_before_others_that_are_there) {
     disk_.succeed(kFirst);
     other_disk_.succeed({.chain = 8, .place = 1});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file system of the state file is full: what cannot be recorded is refused, or waits, or is reported at
-// the end; the next start undoes nothing that was acknowledged.
+// The file system of the state file is full. Changes that cannot be recorded are refused, wait, or are
+// reported at the end. The next start must undo nothing that was acknowledged.
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {
@@ -40,7 +40,7 @@ TEST_F(ClusterUnsaved, lines_that_were_given_up_do_not_come_back_over_later_writ
         << given_up.status().text();
     const auto again = give_up("a");
     EXPECT_EQ(again.status().text(), given_up.status().text()) << "as long as it is so";
-    a_.shared.model.crash();  // the operator said so
+    a_.shared.model.crash();  // the operator gave up the unflushed data
     create("a", a_);
     attach("a", a_);
     ASSERT_TRUE(a_.client->begin(Operation::kWrite, 0, kLine));
@@ -87,7 +87,7 @@ TEST_F(ClusterUnsaved, a_stop_whose_last_word_alone_cannot_be_saved_ends_well) {
     EXPECT_TRUE(stop());
 }
 
-// As of a thin pool: its space comes back by discards alone.
+// As with a thin pool, where only discards free space.
 TEST_F(ClusterUnsaved, storage_that_is_full_does_not_keep_clean_blocks_from_being_discarded) {
     a_.disk.fill(true);
     EXPECT_EQ(run(a_, Operation::kDiscard, 8 * kLine), Outcome::kOk);

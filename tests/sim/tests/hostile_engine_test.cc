@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A target whose cache engine lies: a peer that speaks the records of a cache engine (lib/wire/cache.h) and
-// claims what it likes, from the join through the inventory to a member's life.
+// A target with a lying cache engine: a peer that sends the records of a cache engine (lib/wire/cache.h) with
+// arbitrary claims, from the join through the inventory to its time as a member.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 using wire::RecordType;
 
-// Sends what it is given; answers pings, and operations if `obedient`.
+// Sends the records that a test gives it. Answers pings, and operations if `obedient`.
 class HostileEngine final : public cache::RecordLinkOwner {
   public:
     HostileEngine(Node& node, const fabric::SimNetwork& network)
@@ -68,7 +68,7 @@ class HostileEngine final : public cache::RecordLinkOwner {
     wire::CacheWelcome welcome;
     uint64_t granted = 0;  // the last handle
     uint64_t storage_commands = 0;
-    bool refuses = false;  // says that it failed
+    bool refuses = false;  // answers operations with an error
     uint64_t refused = 0;
 
   private:
@@ -165,7 +165,7 @@ class HostileEngineTest : public ::testing::Test {
         target_->cache().set_policy("disk", settings, [&](Status status) { set = status; });
         ASSERT_TRUE(until([&] { return set.is_ok(); }));
     }
-    // The target goes on: a command of a client is served.
+    // The target still works: it serves a command of a client.
     void expect_service() {
         client_ = std::make_unique<BlockClient>(client_node_, network_, "target", 8, shared_);
         client_->start();
@@ -309,7 +309,7 @@ TEST_F(HostileEngineTest, target_closes_engine_that_leaves_too_many_grants_unans
     ASSERT_TRUE(is_live());
     expect_service();
     ASSERT_TRUE(until([&] { return peer_->granted != 0; }));
-    // Each word of a client that left it is answered by a new grant.
+    // Each notice that a client has detached causes a new grant.
     for (uint64_t last = 0, sent = 0; sent <= 2 * se::kGrantsMax && !peer_->over; ++sent) {
         ASSERT_TRUE(until([&] { return peer_->granted != last || peer_->over; }));
         last = peer_->granted;
@@ -318,8 +318,8 @@ TEST_F(HostileEngineTest, target_closes_engine_that_leaves_too_many_grants_unans
     EXPECT_TRUE(peer_->over);
 }
 
-// Two processes offer the storage of the only volume. Their disk is nowhere: commands that move data are not
-// sent to them.
+// Two processes offer the storage of the only volume. They have no disk, so tests send them no commands that
+// move data.
 class TwoStorageProcesses : public HostileEngineTest {
   protected:
     static constexpr uint64_t kBytes = 8192 * io::SimDisk::kSector;
@@ -338,7 +338,7 @@ class TwoStorageProcesses : public HostileEngineTest {
         client_->start();
         ASSERT_TRUE(until([&] { return client_->live(); }));
     }
-    // `error`: its image is another owner's.
+    // `error`: the volume's state, for example that its image has another owner.
     void offer(HostileEngine& storage, uint64_t identity, uint32_t error = 0, uint64_t bytes = kBytes) {
         storage.join({.engine = identity, .is_storage = true});
         ASSERT_TRUE(until([&] { return storage.welcomed; }));
@@ -365,7 +365,7 @@ class TwoStorageProcesses : public HostileEngineTest {
         ASSERT_TRUE(until([&] { return storage.over; }));
         world_.run_for(from_s(1));
     }
-    // Which of them a command comes to.
+    // Returns the process that receives a command.
     HostileEngine* serving() {
         const uint64_t before = peer_->storage_commands;
         const uint64_t others = other_->storage_commands;
@@ -397,7 +397,7 @@ TEST_F(TwoStorageProcesses, target_ignores_the_loss_of_one_that_does_not_serve_t
     start_client();
     offer(*other_, 2, ESHUTDOWN);
     EXPECT_EQ(serving(), peer_.get());
-    // Its link breaks for a moment.
+    // The link of the serving process breaks for a moment.
     leave(*peer_);
     offer(*peer_, 1);
     EXPECT_EQ(serving(), peer_.get());
@@ -438,7 +438,6 @@ TEST_F(TwoStorageProcesses, target_loses_the_volume_when_the_one_that_served_it_
     EXPECT_EQ(trouble(), "taken") << "for good";
 }
 
-// Well-formed records in any order with any numbers, over many lives of the engine.
 TEST_F(HostileEngineTest, target_closes_engine_that_fails_to_bring_dirty_data_home) {
     join(64);
     peer_->inventory_end(64);
@@ -468,6 +467,7 @@ TEST_F(HostileEngineTest, target_closes_engine_that_answers_pings_and_does_nothi
     EXPECT_EQ(client_->last_outcome(), initiator::Outcome::kOk);
 }
 
+// Well-formed records in any order and with any numbers, over many lives of the engine.
 TEST_F(HostileEngineTest, target_serves_its_clients_whatever_an_engine_sends) {
     expect_service();
     Random random(7);
@@ -476,7 +476,7 @@ TEST_F(HostileEngineTest, target_serves_its_clients_whatever_an_engine_sends) {
         return random.chance(2) ? edges[random.below(std::size(edges))] : random.below(64);
     };
     for (int life = 0; life < 300; ++life) {
-        // Some come back by a name that the target knows.
+        // Some return with an identity that the target knows.
         wire::CacheJoin as{.engine = 1 + random.below(4),
                            .memory = random.chance(8) ? number() * kLineBytes : 16 * kLineBytes,
                            .incarnation = static_cast<uint32_t>(random.below(8)),

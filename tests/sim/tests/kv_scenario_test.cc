@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The key-value store in the simulated world. More seeds: make sim-soak SCENARIO=kv.
+// The key-value store in the simulated world. For more seeds: make sim-soak SCENARIO=kv.
 #include <gtest/gtest.h>
 
 #include "lib/base/log.h"
@@ -24,7 +24,8 @@ TEST(KvScenario, the_same_seed_gives_the_same_run) {
     EXPECT_NE(first.trace, run_kv(KvOptions::draw(12)).trace);
 }
 
-// Without control readers do see parts of transactions; if they did not, the next test would show nothing.
+// Without concurrency control readers do see fractured transactions. Otherwise the next test would prove
+// nothing.
 TEST(KvScenario, readers_without_concurrency_control_see_fractured_transactions) {
     KvOptions options;
     options.seed = 3;
@@ -42,7 +43,7 @@ TEST(KvScenario, no_reader_sees_half_a_transaction_whatever_fails) {
     }
 }
 
-// One hot key: the client whose clock is behind must get a write in beside those that are ahead.
+// All clients write one hot key. The client whose clock is behind must succeed too.
 TEST(KvScenario, slow_clocks_do_not_starve_beside_fast_ones) {
     ASSERT_TRUE(log::set_level("off"));
     for (uint64_t seed = 1; seed <= 8; ++seed) {
@@ -62,8 +63,8 @@ TEST(KvScenario, slow_clocks_do_not_starve_beside_fast_ones) {
     }
 }
 
-// Clocks seconds apart, replies that are lost, logs that cannot be written: what is acknowledged is later
-// than all that was acknowledged before it began, and what is reported as failed is never seen.
+// Clocks differ by seconds, replies are lost and logs cannot be written. An acknowledged write must be later
+// than all that were acknowledged before it began, and a write reported as failed must never be seen.
 TEST(KvScenario, no_acknowledged_write_is_lost_and_no_refused_one_appears_whatever_fails) {
     ASSERT_TRUE(log::set_level("off"));
     uint64_t won = 0, lost = 0, unknown = 0, failed_logs = 0;
@@ -87,7 +88,7 @@ TEST(KvScenario, no_acknowledged_write_is_lost_and_no_refused_one_appears_whatev
     EXPECT_GT(failed_logs, 10u);
 }
 
-// Half of the clients lock. What they write is seen as a whole by those that do not, and the other way round.
+// Half of the clients lock. Transactions with and without locks must see each other as a whole.
 TEST(KvScenario, transactions_with_and_without_locks_see_each_other_as_a_whole) {
     ASSERT_TRUE(log::set_level("off"));
     for (kv::Algorithm algorithm : {kv::Algorithm::kRampFast, kv::Algorithm::kRampSmall,
@@ -107,7 +108,7 @@ TEST(KvScenario, transactions_with_and_without_locks_see_each_other_as_a_whole) 
         }
 }
 
-// … also where messages wait longer than a lock's lease, and where clients and partitions fail.
+// The same with messages that are delayed beyond a lock's lease, and with clients and partitions that fail.
 TEST(KvScenario, locks_that_end_before_the_write_arrives_leave_no_half_of_it) {
     ASSERT_TRUE(log::set_level("off"));
     for (kv::Algorithm algorithm : {kv::Algorithm::kLockParallel, kv::Algorithm::kLockSequential,
@@ -130,8 +131,8 @@ TEST(KvScenario, locks_that_end_before_the_write_arrives_leave_no_half_of_it) {
         }
 }
 
-// Reads and rings whose bytes the processor moves by itself, and who sleeps is told by a word in memory
-// (shm).
+// As with shm: the processor itself moves the bytes of reads and rings, and wakes a sleeper through a word in
+// memory.
 TEST(KvScenario, nothing_is_lost_where_the_processor_reaches_the_peers_memory) {
     ASSERT_TRUE(log::set_level("error"));
     for (kv::Transport transport :

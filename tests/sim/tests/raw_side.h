@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RawSide: where an initiator that does what it is told (RawClient of the unit tests) lives in a simulated
-// world.
+// RawSide: a node of a simulated world for the raw initiator of the unit tests (RawClient).
 #pragma once
 
 #include "tests/sim/scenarios/cluster_parts.h"

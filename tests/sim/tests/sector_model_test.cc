@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checker itself: it must catch what it is there for.
+// Tests of the checker itself: it must detect violations.
 #include "tests/sim/checkers/sector_model.h"
 
 #include <gtest/gtest.h>

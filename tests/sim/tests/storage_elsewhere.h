@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StorageElsewhere: a target whose real storage is on a node of its own, and clients of both.
+// StorageElsewhere: a target whose real storage is on a node of its own, with clients of both.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -56,19 +56,19 @@ class StorageElsewhere : public ::testing::Test {
         ASSERT_TRUE(storage_->start());
         ASSERT_TRUE(until([&] { return joined(); }));
     }
-    // Another process that has a volume of that name.
+    // Another process that has a volume of the same name.
     void start_other_storage() {
         start_other_storage_alone();
         ASSERT_TRUE(until([&] { return joined(); }));
     }
-    // The target need not be there.
+    // As above; the target need not run.
     void start_other_storage_alone() {
         other_node_ = &world_.add_node("other storage");
         other_ = std::make_unique<ClusterEngine>(*other_node_, network_, storage_memory_, "target",
                                                  &other_disk_, &network_);
         ASSERT_TRUE(other_->start());
     }
-    // It had the volume, and has lost it to the one that serves it.
+    // A process that had the volume and has lost it to the one that serves it.
     void start_former_storage() {
         other_disk_.take_away();
         start_other_storage();
@@ -91,7 +91,7 @@ class StorageElsewhere : public ::testing::Test {
         return clients_[client]->last_outcome();
     }
 
-    // Engines that the storage is connected to.
+    // Starts engines and waits until the storage is connected to them.
     void start_engines(size_t count) {
         for (size_t i = 0; i < count; ++i) {
             Node& node = world_.add_node(fmt::format("engine{}", i));
@@ -107,7 +107,7 @@ class StorageElsewhere : public ::testing::Test {
         return count;
     }
     se::CacheCounters counters() { return target_->cache().info().volumes.at(0).counters; }
-    // Of engines and storage, with the target.
+    // Bytes that engines and storage exchanged with the target.
     uint64_t bytes_with_target() {
         auto bytes = [](const cache::EngineCounters& c) { return c.to_storage_bytes + c.from_storage_bytes; };
         uint64_t sum = bytes(storage_->engine().counters());
@@ -129,7 +129,7 @@ class StorageElsewhere : public ::testing::Test {
     }
 
     uint64_t dirty() { return target_->cache().info().volumes.at(0).dirty_lines; }
-    // The first owner of the disk is known.
+    // Afterwards the target knows the first owner of the disk.
     void lose_storage_with_nothing_dirty() {
         start_engines(2);
         set_policy(cache::Policy::kBack);
@@ -170,7 +170,7 @@ class StorageElsewhere : public ::testing::Test {
         Status looked = give_up(true);
         return looked ? give_up(false) : looked;
     }
-    // What there is is not its storage.
+    // The joined process does not have the target's storage.
     void expect_waiting() {
         ASSERT_TRUE(until([&] { return dirty() > 0; })) << "what a target that starts again finds";
         world_.run_for(from_s(3));
@@ -181,7 +181,7 @@ class StorageElsewhere : public ::testing::Test {
         ASSERT_TRUE(until([&] { return dirty() > 0; })) << "what a target that starts again finds";
         world_.run_for(se::RemoteQueue::kTakenMax + from_s(3));
         EXPECT_GT(dirty(), 0u) << "nothing came home";
-        // A thread tells the volumes of it (io::SizeNotices), for which no time of the world passes.
+        // A thread notifies the volumes (io::SizeNotices), outside the simulated time.
         initiator::Outcome outcome = run(0, initiator::Operation::kRead);
         for (int tries = 0; outcome != initiator::Outcome::kVolumeGone && tries < 1000; ++tries) {
             std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real storage on a node of its own that answers with an error: the command ends with that, and is not
+// Real storage on a node of its own that returns an error: the command ends with that error and is not
 // repeated.
 #include <algorithm>
 
@@ -27,7 +27,7 @@ class FailingStorage : public StorageElsewhere {
         return clients;
     }
     uint64_t errors() { return storage_->engine().counters().storage_errors; }
-    // Runs one operation that fails, and returns how often it was submitted to the disk.
+    // Runs one operation that fails and returns how often it was submitted to the disk.
     uint64_t tries(Operation operation) {
         const uint64_t before = errors();
         disk_.refuse(true);
@@ -53,7 +53,7 @@ TEST_F(FailingStorage, a_failed_read_ends_with_the_error_of_the_first_try_under_
     }
 }
 
-// The target's buffer serves the fill: no engine is reached by the storage process.
+// The target's buffer serves the fill, as the storage process reaches no engine.
 TEST_F(FailingStorage, a_failed_read_that_fills_through_the_target_is_submitted_once) {
     Node& node = world_.add_node("engine");
     world_.cut(storage_node_, node);
@@ -87,7 +87,7 @@ TEST_F(FailingStorage, a_failed_write_or_discard_is_submitted_once) {
     }
 }
 
-// Of a client that does what it is told.
+// The connection of a raw client to an engine.
 class RawEngineLink final : public fabric::ConnectionHandler {
   public:
     RawEngineLink(RawSide& side, const wire::CacheEngineNotice& notice) {
@@ -115,7 +115,7 @@ class RawEngineLink final : public fabric::ConnectionHandler {
     bool closed_ = false;
 };
 
-// The target counts the credit of a delegated read early, and not once more when the read fails.
+// The target counts the credit of a delegated read early, and must not count it again when the read fails.
 TEST_F(FailingStorage, a_delegated_read_that_failed_has_returned_one_credit) {
     using Direction = wire::CommandRequest::Direction;
     RawSide side(world_, network_);
