@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A configuration is taken whole or refused with the file, line and key that are wrong.
+// A configuration is either accepted as a whole or refused with the file, line and key of the error.
 #include "lib/base/config.h"
 
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ TEST(Config, malformed_toml_names_the_line) {
     EXPECT_EQ(error_of("flag = true\nnumber = = 5").rfind("x.toml:2: ", 0), 0u);
     EXPECT_EQ(error_of("text = \"unfinished").rfind("x.toml:1: ", 0), 0u);
     EXPECT_EQ(error_of("flag = true\nflag = false").rfind("x.toml:2: ", 0), 0u);
-    // No crash, whatever the nesting and the odd character.
+    // Deep nesting and invalid characters must not crash the parser.
     error_of("texts = " + std::string(100000, '['));
     for (const char* text :
          {"[$]", "[[\x01]]", "[[", "[", "a.$ = 1", "a = {$ = 1}", "a = {", "a = \"\\", "\xff = 1"})

@@ -9,7 +9,7 @@
 namespace wss {
 namespace {
 
-// One that this process may use: not all machines give it number 0.
+// A processor that this process may use. Not all machines allow number 0.
 int some_cpu() {
     cpu_set_t cpus;
     CPU_ZERO(&cpus);
@@ -38,7 +38,7 @@ TEST(Cpus, a_processor_that_is_not_there_or_named_twice_is_refused) {
     EXPECT_NE(parse_cpus("1000000").status().text().find("processor 1000000"), std::string::npos);
     const std::string one = std::to_string(some_cpu());
     EXPECT_NE(parse_cpus(one + "," + one).status().text().find("twice"), std::string::npos);
-    // A range to the end of integers ends at the first processor that is not there.
+    // A range up to the largest integer ends at the first processor that does not exist.
     EXPECT_FALSE(parse_cpus(one + "-2147483647"));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small files: whole or not at all, also when the disk is full.
+// Small files are written completely or not at all, also when the disk is full.
 #include "lib/base/file.h"
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@ class File : public testing::Test {
     std::string folder_, path_;
 };
 
-// A disk with room for so many bytes in a file: write() takes what fits, and the next one fails.
+// A disk with room for this many bytes in a file: write() takes the bytes that fit, and the next one fails.
 class RoomFor {
   public:
     explicit RoomFor(rlim_t bytes) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether standard error leads to the journal.
+// Detection of a standard error stream that leads to the journal.
 #include "lib/base/journal.h"
 
 #include <fmt/core.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which control socket a tool means.
+// Selection of the control socket that a tool connects to.
 #include "lib/base/paths.h"
 
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ TEST_F(ControlSocket, is_the_users_own_without_a_service) {
     EXPECT_EQ(found(), default_control_path()) << "no service was ever installed";
 }
 
-// A socket that is left when its owner is killed: nobody listens.
+// Creates the socket of a killed owner: nobody listens on it.
 static void leave_socket(const std::string& path) {
     auto address = unix_address(path);
     ASSERT_TRUE(address);

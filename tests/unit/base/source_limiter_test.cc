@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One source's flood of log lines is cut, others' lines are written.
+// Log lines of one flooding source are dropped, those of other sources are written.
 #include "lib/base/source_limiter.h"
 
 #include <gtest/gtest.h>

@@ -24,7 +24,7 @@ TEST(Summary, nothing_measured_is_zero_and_equal_values_have_no_spread) {
     EXPECT_DOUBLE_EQ(summarise({0, 0}).spread_percent, 0);
 }
 
-// A machine that gets slower all the time, where this has 0.9 of the smaller bound in each turn, but for one.
+// The machine gets slower in each turn. The values are 0.9 of the smaller bound in all turns but one.
 TEST(RatioInTurns, what_slows_a_whole_turn_down_does_not_change_it) {
     const std::vector<double> first = {100, 50, 25, 20, 10}, second = {200, 100, 20, 40, 20};
     const std::vector<double> values = {90, 45, 18, 40, 9};

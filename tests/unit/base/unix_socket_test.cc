@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A listening socket's file: a dead owner's is replaced, a living one's never.
+// The file of a listening socket: it replaces the file of a dead owner, never that of a living one.
 #include "lib/base/unix_socket.h"
 
 #include <fcntl.h>
@@ -68,7 +68,7 @@ TEST_F(UnixSocket, of_starters_that_find_a_stale_file_one_listens_and_its_file_s
 TEST_F(UnixSocket, an_owner_that_ends_leaves_the_file_of_its_successor) {
     auto first = UnixListener::open(path(), SOCK_STREAM, 16);
     ASSERT_TRUE(first);
-    unlink(path().c_str());  // as an operator does
+    unlink(path().c_str());  // as an operator might do
     auto second = UnixListener::open(path(), SOCK_STREAM, 16);
     ASSERT_TRUE(second);
     first->reset();
@@ -87,7 +87,7 @@ TEST_F(UnixSocket, a_file_that_is_no_socket_and_a_socket_of_another_type_are_lef
     EXPECT_TRUE(exists());
 }
 
-// Any user who may open the folder for reading may lock it.
+// Any user who may open the folder for reading may also lock it.
 TEST_F(UnixSocket, a_lock_on_the_folder_does_not_delay_a_start) {
     Descriptor folder(::open(folder_.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     ASSERT_EQ(flock(folder.get(), LOCK_EX), 0);

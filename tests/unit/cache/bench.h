@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small index and short ways to use it, for the tests of the cache.
+// A small index with helper functions, for the tests of the cache.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ constexpr Pieces piece(uint32_t number) {
     return {uint64_t{1} << number};
 }
 
-// Engines 0 … n-1 with so many slots each; volumes 0 … 3.
+// Engines 0 … n-1 with this number of slots each; volumes 0 … 3.
 struct Bench {
     explicit Bench(uint32_t engines = 2, uint32_t slots = 8, uint32_t transient = 64)
         : index({.geometry = {}, .transient_lines = transient}) {
@@ -24,7 +24,7 @@ struct Bench {
         EXPECT_TRUE(
             index.add_engine({engine}, {.identity = 500u + engine, .weight = slots, .slots = slots}).is_ok());
     }
-    // Calls `work(line)` as an operation of its own; the line may be gone afterwards.
+    // Calls `work(line)` as a separate operation. The line may be gone afterwards.
     template <typename Work>
     bool with(LineKey key, Pieces pieces, Access access, Work&& work) {
         Line* line = index.open(key);

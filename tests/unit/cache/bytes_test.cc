@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Geometry, piece sets and line headers.
+// Geometry, sets of sub-blocks and line headers.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -115,8 +115,8 @@ TEST(CacheHeader, erased_is_empty_and_what_cannot_be_is_refused) {
     std::array<std::byte, kHeaderBytes> bytes;
     erase_header(bytes);
     EXPECT_EQ(parse_header(bytes).fault, HeaderFault::kEmpty);
-    // Whole, with a check that fits, but impossible: dirty and not valid; pieces beyond the line; a line of
-    // 512 KiB.
+    // Complete headers with a correct checksum but impossible contents: dirty and not valid; sub-blocks
+    // beyond the line; a line of 512 KiB.
     for (LineHeader header : {LineHeader{.valid = {1}, .dirty = {2}},
                               LineHeader{.valid = {1u << 16}, .dirty = {}, .line_shift = 16},
                               LineHeader{.valid = {1}, .dirty = {}, .line_shift = 19},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When dirty lines are brought home, and which together; and what readers are given before they ask.
+// The choice of dirty lines to destage, alone or in runs; and read-ahead.
 #include "lib/cache/destage.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ struct Planned : ::testing::Test {
         });
         return lines_of(std::span(run).first(count));
     }
-    // The next line goes to storage, which does not take it. Which one that was; none: kNone.
+    // Fails the destage of the next line. Returns that line, or kNone.
     static constexpr uint64_t kNone = UINT64_MAX;
     uint64_t fail_next(Nanoseconds now) {
         const std::vector<uint64_t> run = next(now);
@@ -44,7 +44,7 @@ struct Planned : ::testing::Test {
         planner.succeeded(again);
         return run[0];
     }
-    // Far from each other, so that none goes along with another.
+    // The lines are far apart, so that none is destaged together with another.
     void write_lines(uint64_t count) {
         for (uint64_t i = 0; i < count; ++i) ASSERT_TRUE(bench.write({0, i * 10}, piece(0), from_s(0)));
     }
@@ -89,7 +89,7 @@ TEST_F(Planned, a_run_is_as_long_as_one_transfer_at_most) {
 }
 
 TEST_F(Planned, too_many_dirty_lines_go_until_few_are_left) {
-    // 200 slots: 40 % are 80 lines.
+    // 40 % of the 200 slots are 80 lines.
     uint64_t line = 0;
     for (; line <= 80; ++line) ASSERT_TRUE(bench.write({0, line * 2}, piece(0), from_s(1)));
     uint64_t gone = 0;
@@ -253,7 +253,7 @@ TEST(CacheReadAhead, a_sequential_reader_is_followed_among_scattered_reads) {
     uint64_t brought = 0;
     for (uint64_t at = 0; at < 16 << 20; at += 65536) {
         brought += ahead.read({at, 65536}, kVolume).length;
-        const int others = at == 0 ? 7 : 30;  // once it is found it may be passed by for longer
+        const int others = at == 0 ? 7 : 30;  // a detected stream tolerates more reads in between
         for (int i = 0; i < others; ++i)
             ahead.read({kVolume / 2 + random.below(kVolume / 8192) * 4096, 4096}, kVolume);
     }
@@ -267,7 +267,7 @@ TEST(CacheReadAhead, a_reader_that_many_reads_have_passed_by_is_forgotten) {
         EXPECT_GT(ahead.read({65536, 65536}, kVolume).length, 0u);
         for (uint64_t i = 0; i < (patient ? 60u : 70u); ++i)
             EXPECT_EQ(ahead.read({kVolume / 2 + i * (1 << 20), 4096}, kVolume).length, 0u);
-        // Near where it was expected: belongs to it, if it is remembered.
+        // A read near the expected offset belongs to the stream, if that is still remembered.
         const uint64_t more = ahead.read({2 * 65536 + 4096, 65536}, kVolume).length;
         EXPECT_EQ(more > 0, patient);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The index against models: operations against a list of who conflicts with whom, data against plain sets,
-// with engines coming and going and lines evicted in between.
+// The index against models: operations against a list of conflicts, data against plain sets. Engines join and
+// leave and lines are evicted in between.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -44,7 +44,7 @@ TEST(CacheIndexModel, an_operation_goes_on_exactly_when_none_before_it_conflicts
                 Granted granted;
                 bench.index.leave(*leaver, granted);
                 ops.erase(leaver);
-                // Reported are those, and only those, that go on now.
+                // The operations that can continue now are reported, and no others.
                 std::erase_if(waiting, [](const LineOp* op) { return !op->granted(); });
                 while (LineOp* op = granted.pop_front()) RC_ASSERT(std::erase(waiting, op) == 1u);
                 RC_ASSERT(waiting.empty());
@@ -57,8 +57,8 @@ TEST(CacheIndexModel, an_operation_goes_on_exactly_when_none_before_it_conflicts
     }));
 }
 
-// What a line's pieces hold: versions of each piece, in storage and in each engine. The index knows none of
-// it; the test moves the data as target/cache would, by what the index says.
+// The versions of each sub-block of a line, in storage and in each engine. The index does not know them: the
+// test moves the data as target/cache would, according to the index.
 class DataModel {
   public:
     explicit DataModel(uint64_t seed) : bench_(3, 6), random_(seed) {}
@@ -101,7 +101,7 @@ class DataModel {
         for (; !pieces.empty(); pieces.bits &= pieces.bits - 1) visit(pieces.first());
     }
 
-    // Valid pieces must be the newest: they are in the primary.
+    // Valid sub-blocks must have the newest version: the primary holds it.
     void read(LineKey key, Pieces pieces) {
         Line* line = bench_.index.find(key);
         if (line == nullptr) return;
@@ -149,7 +149,7 @@ class DataModel {
                                      fails ? Index::Destaged::kFailed : Index::Destaged::kStable);
         });
     }
-    // One engine at a time, and the others take over before the next: no dirty data are lost.
+    // Loses one engine at a time. The others take over before the next loss, so no dirty data is lost.
     void lose_and_return() {
         uint8_t engine = static_cast<uint8_t>(random_.below(3));
         if (bench_.index.has_engine({engine})) {

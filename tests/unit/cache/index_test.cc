@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The index: where lines are, what counts of them, and who may touch them when.
+// The index: the places of lines, which copies are valid, and access of operations to lines.
 #include "lib/cache/index.h"
 
 #include <gtest/gtest.h>

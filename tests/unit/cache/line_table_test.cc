@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of lines: it grows a bucket at a time, and every line is found meanwhile.
+// The table of lines grows by one bucket at a time, and every line can be found meanwhile.
 #include "lib/cache/line_table.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is lost, and what a copy that comes back gives of it.
+// Lost sub-blocks, and those that a returned copy can restore.
 #include "lib/cache/lost.h"
 
 #include <gtest/gtest.h>

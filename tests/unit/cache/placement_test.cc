@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Placement: shares follow weights, copies are apart, and little moves when engines come and go.
+// Placement: shares follow weights, copies are on different engines, and few lines move when an engine joins
+// or leaves.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -73,7 +74,7 @@ TEST(CachePlacement, only_lines_of_the_leaver_move_and_its_return_brings_them_ba
         if (was[line] != EngineIndex{2}) {
             EXPECT_EQ(placement.best({0, line}), was[line]);
         }
-    // Under another index, but with the identity that it had.
+    // The engine has another index now, but the same identity.
     placement.add({7}, 1002, 3);
     for (uint64_t line = 0; line < kLines; ++line)
         EXPECT_EQ(placement.best({0, line}), was[line] == EngineIndex{2} ? EngineIndex{7} : was[line]);

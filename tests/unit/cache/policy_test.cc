@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Policies: what every plan must keep, over all combinations; and what each policy is for.
+// Policies: invariants of every plan over all combinations, and the purpose of each policy.
 #include "lib/cache/policy.h"
 
 #include <gtest/gtest.h>
@@ -32,9 +32,9 @@ WriteFacts draw_write() {
     return facts;
 }
 
-// What must hold for any plan, whatever the policy.
+// Invariants of any plan, whatever the policy.
 void check_plan(const WriteFacts& facts, const WritePlan& plan) {
-    // The data are somewhere before the acknowledgement: in storage, or in as many engines as asked for.
+    // Before the acknowledgement the data is in storage or in the requested number of engines.
     uint32_t copies = copies_wanted(facts.settings);
     bool in_memory =
         plan.update == facts.touched && plan.dirty_after == facts.touched && plan.copies >= copies;
@@ -42,19 +42,19 @@ void check_plan(const WriteFacts& facts, const WritePlan& plan) {
     if (facts.fua) {
         RC_ASSERT(plan.storage && plan.storage_fua);
     }
-    // No older version of a touched piece counts afterwards.
+    // No older version of a touched sub-block stays valid.
     RC_ASSERT((plan.update | plan.invalidate).contains(facts.touched & facts.valid));
     RC_ASSERT(!plan.update.overlaps(plan.invalidate));
-    // Dirty data are overwritten, never dropped: the rest of the piece may be nowhere else.
+    // Dirty data is overwritten, never dropped: the rest of the sub-block may have no other copy.
     RC_ASSERT(!plan.invalidate.overlaps(facts.dirty));
     RC_ASSERT(plan.dirty_after.contains(facts.touched & facts.dirty));
-    // A piece that counts afterwards was whole before, is written wholly, or is fetched.
+    // A sub-block that is valid afterwards was valid before, is written completely, or is fetched.
     RC_ASSERT((facts.covered | facts.valid | plan.fetch).contains(plan.update));
     RC_ASSERT(plan.update.contains(plan.fetch) && plan.update.contains(plan.dirty_after));
     RC_ASSERT(facts.touched.contains(plan.update | plan.invalidate));
-    // Nothing is fetched over dirty data: storage is older.
+    // Nothing is fetched over dirty data, as storage is older.
     RC_ASSERT(!plan.fetch.overlaps(facts.dirty));
-    // One transfer: what is updated is one stretch.
+    // The updated sub-blocks are contiguous, so one transfer is enough.
     RC_ASSERT(plan.update.first_run() == plan.update);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recovery: the map of dirty lines from the headers that engines kept.
+// Recovery: the map of dirty lines is restored from the headers that engines kept.
 #include "lib/cache/recovery.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ TEST_F(RecoveryTest, dirty_lines_are_found_where_they_are) {
     bench.with({2, 77}, kAll, Access::kExclusive, [&](Line& l) { EXPECT_GT(bench.index.stamp(l), 9u); });
 }
 
-// An engine that it did without may have one: readers see the line without what that has.
+// An engine that the recovery did not wait for may have a newer copy. Readers do not see its data.
 TEST_F(RecoveryTest, newer_copies_of_what_was_restored_are_passed_over_up_to_what_is_written_next) {
     add(1, 6, header(77, 9, piece(2)));
     restore();
@@ -101,7 +101,7 @@ TEST_F(RecoveryTest, clean_headers_are_not_erased) {
     EXPECT_EQ(bench.index.counters().lines, 0u);
 }
 
-// In whatever order they come.
+// The order of their arrival must not matter.
 TEST_F(RecoveryTest, a_newer_clean_copy_beats_an_older_dirty_one) {
     add(0, 1, header(3, 10, piece(0)));
     add(0, 2, header(4, 11, {}));
@@ -152,7 +152,7 @@ TEST_F(RecoveryTest, some_clean_copies_are_compared_at_a_time) {
 }
 
 TEST_F(RecoveryTest, what_is_not_ours_is_erased) {
-    add(0, 0, header(2, 1, piece(0)), 20);  // half written
+    add(0, 0, header(2, 1, piece(0)), 20);  // written in part
     LineHeader foreign = header(3, 99, piece(0));
     foreign.incarnation = kIncarnation - 1;
     add(0, 1, foreign);

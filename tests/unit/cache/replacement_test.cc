@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replacement: its structure under random use, and what it is for: scans do not push out what is in use.
+// Replacement: its structure under random use, and its purpose: scans do not evict lines in use.
 #include "lib/cache/replacement.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace wss::cache {
 namespace {
 
-// A cache of lines by number; the owner of a line is its entry in the map.
+// A cache of lines by number. The entry in the map owns the line.
 struct Cache {
     explicit Cache(uint32_t capacity) : replacement(capacity) {}
 
@@ -59,7 +59,7 @@ TEST(CacheReplacement, keeps_its_invariants_whatever_is_done) {
                 cache.replacement.remove(found->second.node, Replacement::Reason::kForgotten);
                 cache.lines.erase(found);
             } else if (what == 1) {
-                // Every second line is in use.
+                // Every second line is pinned.
                 std::set<uint64_t> pinned;
                 for (auto& [line, entry] : cache.lines)
                     if (line % 2 == 0) pinned.insert(line);
@@ -81,7 +81,7 @@ TEST(CacheReplacement, has_no_victim_when_nothing_may_go) {
     EXPECT_EQ(cache.replacement.resident(), 10u);
 }
 
-// Uses are made up for when a line would have to go; one call makes up for a bounded number of them.
+// Uses are processed when a victim is needed. Each call processes a bounded number of them.
 TEST(CacheReplacement, finds_a_victim_though_every_line_was_used_since_the_last) {
     for (uint32_t capacity : {10u, 1000u}) {
         Cache cache(capacity);
@@ -111,7 +111,7 @@ TEST(CacheReplacement, a_loop_ten_times_the_cache_has_hits) {
     uint64_t hits = 0;
     for (int round = 0; round < 20; ++round)
         for (uint64_t i = 0; i < 1000; ++i) hits += cache.use(i);
-    // The optimum is nearly a tenth of 20000; LRU has none.
+    // The optimum is nearly a tenth of 20000. LRU would have no hit.
     EXPECT_GE(hits, 600u);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dirty lines with one copy left, and the second copy that is made of them.
+// Dirty lines with one remaining copy, and the creation of their second copy.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr LineKey kKey{1, 42};
 
-// A dirty line that has lost its second copy; there are three engines.
+// A dirty line that has lost its second copy, with three engines.
 class SecondCopy : public ::testing::Test {
   protected:
     void SetUp() override {
@@ -208,7 +208,7 @@ TEST_F(SecondCopy, is_missed_no_more_when_the_line_is_clean) {
     EXPECT_TRUE(bench_.index.consistent());
 }
 
-// What a copy gives back that was lost before, if the last one is lost.
+// Sub-blocks that an older copy may restore after the last copy was lost.
 class LastCopy : public SecondCopy {
   protected:
     void change(const std::function<void(Line&)>& how) { bench_.with(kKey, kAll, Access::kExclusive, how); }

@@ -33,7 +33,7 @@ TEST(SlotPool, refuses_a_number_that_is_not_its_own) {
 }
 
 TEST(SlotPool, gives_no_slot_twice_when_some_are_taken_by_their_numbers) {
-    constexpr uint32_t kSlots = 20'000;  // of three blocks
+    constexpr uint32_t kSlots = 20'000;  // in three blocks
     SlotPool pool(7, kSlots);
     Random random(1);
     std::set<uint32_t> taken;

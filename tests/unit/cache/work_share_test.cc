@@ -6,7 +6,8 @@
 namespace wss::se {
 namespace {
 
-// What a session takes of a volume that may hold `limit` commands and holds `held` by others.
+// Returns how many commands a session gets of a volume that may hold `limit`, while other sessions hold
+// `held`.
 uint64_t take_all(uint64_t limit, uint64_t held) {
     uint64_t mine = 0;
     while (held + mine < limit && leaves_enough(mine, limit - held - mine)) ++mine;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses as people write them, rightly and wrongly.
+// Addresses as users write them, correct and wrong ones.
 #include "lib/fabric/address.h"
 
 #include <gtest/gtest.h>

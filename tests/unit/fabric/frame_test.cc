@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames and hellos of the stream fabrics: what is written is read back; what nobody of ours writes is
-// refused.
+// Frames and hellos of the stream fabrics: encoded messages are decoded to the same values, and invalid ones
+// are refused.
 #include "lib/fabric/stream/frame.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A peer that does not keep to the protocol of tcp: whatever it sends, it alone loses its connection.
+// A peer that violates the protocol of tcp: whatever it sends, only its own connection ends.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>
@@ -102,7 +102,7 @@ class HostileTcp : public testing::Test, public ListenHandler {
         ASSERT_TRUE(wait([&] { return heard.closed; }));
         EXPECT_EQ(heard.why.code(), code) << heard.why.to_string();
     }
-    // The server said goodbye to the raw socket.
+    // Returns whether the server has closed the raw socket.
     bool hung_up() {
         return wait([&] {
             char byte;
@@ -153,7 +153,7 @@ TEST_F(HostileTcp, idle_sockets_displace_those_of_their_own_source_and_a_hello_p
     EXPECT_LE(idle.size(), 256u) << "places of one source";
 }
 
-// What a peer sent, and still sends, to a connection that was closed.
+// A closed connection whose peer has sent data and continues to send.
 struct Closed {
     static int unread(const Descriptor& socket) {
         int bytes = 0;
@@ -164,7 +164,7 @@ struct Closed {
     int left = 0;
 };
 
-// The poller of one reactor serves others as well.
+// The poller must leave time for the other sources of its reactor.
 TEST_F(HostileTcp, what_closed_connections_still_send_is_discarded_a_mebibyte_a_turn_and_all_in_turn) {
     constexpr int kTurnMax = 1 << 20, kBuffer = 1 << 20, kSockets = 20;
     const std::vector<std::byte> rubbish(64 << 10);
@@ -188,7 +188,7 @@ TEST_F(HostileTcp, what_closed_connections_still_send_is_discarded_a_mebibyte_a_
     int most = 0, left = queued;
     bool all_begun_before_one_ended = false;
     poller->poll();
-    EXPECT_TRUE(wait([&] {  // of one poll each
+    EXPECT_TRUE(wait([&] {  // one poll in each turn
         int turn = 0, least = each, longest = 0;
         for (Closed& one : closed) {
             const int before = std::exchange(one.left, Closed::unread(one.meter));
@@ -223,7 +223,7 @@ TEST_F(HostileTcp, closed_connections_whose_peers_stay_are_bounded_and_the_oldes
 }
 
 TEST_F(HostileTcp, of_sources_that_hold_the_same_the_oldest_socket_gives_way) {
-    std::vector<Descriptor> idle;  // 16 of each of 32 sources: all places
+    std::vector<Descriptor> idle;  // 16 of each of 32 sources take all places
     for (uint32_t last = 40; last > 8; --last)
         for (int i = 0; i < 16; ++i) {
             idle.push_back(dial_from(INADDR_LOOPBACK - 1 + last));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys and bounds: the only thing between a peer and our memory.
+// Keys and bounds: the only protection of local memory against a peer.
 #include "lib/fabric/stream/region_table.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST(RegionTable, a_revoked_key_is_dead_and_not_drawn_again_soon) {
         auto guard = table.guard();
         EXPECT_EQ(table.find(key), nullptr);
     }
-    table.remove(12345);  // unknown: harmless
+    table.remove(12345);  // an unknown key is ignored
 }
 
 TEST(Segments, gathering_and_scattering_cut_at_every_boundary) {

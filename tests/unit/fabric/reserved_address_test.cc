@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An address that a starting program holds until it listens there.
+// A reserved address: a starting program holds it until it listens there.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -43,7 +43,7 @@ ReservedAddress reserved(Ends& ends) {
     return {std::make_unique<RecordingPoller>(ends), std::make_unique<RecordingListener>(ends)};
 }
 
-// A listener of verbs uses the event channel of its poller at its end.
+// The destructor of a verbs listener uses the event channel of its poller.
 TEST(ReservedAddress, ends_its_listener_before_the_poller_also_when_it_is_assigned_to) {
     Ends ends;
     ReservedAddress address = reserved(ends);

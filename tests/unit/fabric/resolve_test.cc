@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host names: what they become, and what a user reads about one that is unknown.
+// Host names: their resolution, and the error messages for unknown ones.
 #include "lib/fabric/resolve.h"
 
 #include <gtest/gtest.h>

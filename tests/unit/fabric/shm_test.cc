@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What only the shm fabric can get wrong: rings shared with an untrusted peer, seals, socket files, and the
-// promises that a READ of allocated memory needs no peer and that no peer's page fault stops us.
+// Properties of the shm fabric alone: rings shared with an untrusted peer, seals, socket files, READs of
+// allocated memory that need no action of the peer, and page faults of the peer that do not block this
+// process.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/userfaultfd.h>
@@ -29,7 +30,7 @@
 namespace wss::fabric::shm {
 namespace {
 
-// Both ends of the rings of one connection, as two mappings of one memfd.
+// Both ends of the rings of one connection, as two mappings of the same memfd.
 struct RingPair {
     RingPair() {
         SharedMemory memory = std::move(*make_shared("test", sizeof(Area), false));
@@ -77,7 +78,7 @@ TEST(ShmRing, positions_that_cannot_be_true_are_noticed) {
 TEST(ShmRing, two_threads_exchange_a_stream_and_no_sleep_is_missed) {
     RingPair pair;
     constexpr uint64_t kTotal = 20u << 20;
-    std::atomic<int> wakings[2]{};  // what the socket does in a connection
+    std::atomic<int> wakings[2]{};  // replaces the socket of a connection
     auto rest = [&](int side) {
         if (!pair.ends[side].sleep()) return;
         while (wakings[side].load() == 0) std::this_thread::yield();
@@ -243,15 +244,15 @@ TEST(ShmGrants, what_cannot_be_true_of_a_region_is_refused) {
     EXPECT_FALSE(grants.is_mapped(1)) << "without its memory a region is reached by frames";
 }
 
-// --- two ends in one process ---
+// --- two ends in one process
 
-// Waits 10 s at most.
+// Waits up to 10 s.
 bool eventually(const std::function<bool()>& holds) {
     for (int i = 0; i < 10'000 && !holds(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return holds();
 }
 
-// Lets page faults in `memory` wait until serve(). None of its pages exists yet.
+// Blocks page faults in `memory` until serve() is called. None of its pages exists yet.
 class UnservedFaults {
   public:
     explicit UnservedFaults(std::span<std::byte> memory)
@@ -320,7 +321,7 @@ class ShmPair : public testing::Test, public ListenHandler {
         client_poller->poll();
         server_poller->poll();
     }
-    // True if `op` completes well although only the client runs, after a first one for which both did.
+    // Runs `op` twice. Returns true if both succeed, the second time with only the client running.
     bool completes_without_the_peer(Op op, const Region& region) {
         Segment one{.address = local->bytes().data(), .length = 64, .lkey = local->lkey()};
         WorkRequest request{.op = op,
@@ -331,7 +332,7 @@ class ShmPair : public testing::Test, public ListenHandler {
         for (int i = 0; i < 10'000 && client_heard.completions == before; ++i) poll();
         if (client_heard.status != CompletionStatus::kOk) return false;
         if (client->post({&request, 1}) != Code::kOk) return false;
-        client_poller->poll();  // once is enough
+        client_poller->poll();  // one poll is enough
         return client_heard.completions == before + 2 && client_heard.status == CompletionStatus::kOk;
     }
 
@@ -421,7 +422,8 @@ TEST_F(ShmPair, mapped_memory_is_moved_within_the_call_but_not_past_what_was_pos
     EXPECT_FALSE(client->move_now(Op::kRead, one, there)) << "the region is revoked";
 }
 
-// A WRITE by frame, then a READ of the same bytes by mapping, posted at once: the READ sees the WRITE (F1).
+// A WRITE by frame and a READ of the same bytes by mapping are posted at once: the READ returns the written
+// bytes (F1).
 TEST_F(ShmPair, requests_by_frame_and_by_mapping_take_effect_in_order) {
     auto direct = std::move(*server_fabric->allocate(4096, Access::kRemoteReadWrite));
     auto framed = std::move(*server_fabric->register_memory(direct->bytes(), Access::kRemoteReadWrite));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which peers count as one source, and which source holds most.
+// Which peers count as one source, and which source holds the most places.
 #include "lib/fabric/sources.h"
 
 #include <gtest/gtest.h>

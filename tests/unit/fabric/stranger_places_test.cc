@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floods of strangers from one address and from many: who finds a place, and who gives way.
+// Floods of unauthenticated connections from one address and from many: which get a place, and which are
+// evicted.
 #include "lib/fabric/stranger_places.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ struct StrangerPlacesTest : testing::Test {
     Nanoseconds now = kStart;
     std::vector<Place> evicted;
 
-    // What is evicted is gone at once.
+    // An evicted connection leaves at once.
     Place take(const std::string& source) {
         const auto taken = places.take(source, now);
         if (taken.evicted != 0) {
@@ -35,7 +36,7 @@ struct StrangerPlacesTest : testing::Test {
         return std::find(evicted.begin(), evicted.end(), place) != evicted.end();
     }
     static std::string attacker(size_t number) { return "attacker" + std::to_string(number); }
-    // So many logins from so many sources in turn, one each 0.1 ms.
+    // Makes `logins` logins, one each 0.1 ms, from `sources` sources in turn.
     void flood(size_t logins, size_t sources) {
         for (size_t i = 0; i < logins; ++i, now = now + from_us(100)) take(attacker(i % sources));
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names in tcp addresses: looked up without blocking, every address of a name tried, failure in bounded time.
+// Names in tcp addresses: lookups do not block, every address of a name is tried, and failure takes bounded
+// time.
 #include <gtest/gtest.h>
 
 #include "lib/base/clock.h"
@@ -51,7 +52,7 @@ class TcpNames : public testing::Test, public ListenHandler {
 };
 
 TEST_F(TcpNames, a_name_is_looked_up_and_its_addresses_are_tried_in_turn) {
-    // localhost may be ::1 first; only 127.0.0.1 listens.
+    // localhost may resolve to ::1 first, but only 127.0.0.1 listens.
     auto listener =
         std::move(*poller->listen({.scheme = Scheme::kTcp, .host = "127.0.0.1", .port = 0}, *this));
     Address address = listener->address();

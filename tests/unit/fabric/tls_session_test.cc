@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TLS session of ours and a peer that uses libssl in its own way: small records, keys changed all the time,
+// A TLS session of the library with a peer that uses libssl directly: small records, frequent key changes,
 // early data, older versions, damaged handshakes.
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
@@ -31,7 +31,7 @@ class TlsSession : public testing::Test {
         theirs_ = Descriptor(ends[1]);
         SSL_CTX_set_verify(foreign_context_.get(), SSL_VERIFY_NONE, nullptr);
     }
-    // Ours listens, with a certificate; `prepare` makes the peer what it is.
+    // The session under test accepts, with a certificate. `prepare` configures the peer.
     void begin(const std::function<void(SSL*)>& prepare = {}) {
         const auto own = authority_.issue("target", "IP:127.0.0.1");
         begin(*Context::create({.files = {own.certificate, own.key, "", ""}, .identity = {}, .known = {}}),
@@ -44,7 +44,7 @@ class TlsSession : public testing::Test {
         SSL_set_connect_state(peer.get());
         if (prepare) prepare(peer.get());
     }
-    // Of both ends; how ours ended.
+    // Runs the handshake of both ends. Returns the last step of the session under test.
     Session::Step shake_hands() {
         Session::Step step = Session::Step::kWait;
         for (int i = 0; i < 100 && (step == Session::Step::kWait || !SSL_is_init_finished(peer.get())); ++i) {
@@ -62,7 +62,7 @@ class TlsSession : public testing::Test {
         const iovec all{const_cast<char*>(from.data()), from.size()};
         return session->write({&all, 1});
     }
-    // What the peer reads at once.
+    // Returns the bytes that the peer can read at once.
     std::string heard(int length) {
         std::string bytes(static_cast<size_t>(length), '\0');
         const int got = SSL_read(peer.get(), bytes.data(), length);
@@ -142,12 +142,12 @@ TEST_F(TlsSession, a_peer_gets_no_ticket_to_resume_with) {
     EXPECT_EQ(SSL_SESSION_is_resumable(SSL_get0_session(peer.get())), 0);
 }
 
-// --- pre-shared keys ---
+// --- pre-shared keys
 
 constexpr const char* kName = "host1";
 const Secret kSecret("0123456789abcdef-of-host1");
 
-// A peer that knows the secret, and would send data before the handshake is over.
+// Offers the right key and early data.
 int offer(SSL* ssl, const EVP_MD*, const unsigned char** id, size_t* length, SSL_SESSION** out) {
     const uint8_t suite[] = {0x13, 0x01};
     const Secret key = derive_psk(kName, kSecret);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TLS on the tcp fabric: who gets through, who does not and learns why, and peers that do not keep to the
-// protocol.
+// TLS on the tcp fabric: which peers are accepted, which are refused with a reason, and peers that violate
+// the protocol.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ NamedSecret named(const std::string& name, const std::string& secret) {
     return {.name = name, .secret = Secret(secret)};
 }
 
-// One end: a fabric with a poller.
+// One end of a connection: a fabric with a poller.
 struct End {
     explicit End(const tls::Credentials& credentials) : End(*tls::Context::create(credentials)) {}
     explicit End(std::shared_ptr<const tls::Context> context) : fabric(*tcp::open(std::move(context))) {}
@@ -365,9 +365,9 @@ TEST_F(Tls, a_tls_client_at_a_plain_address_is_refused) {
     expect_refused("tcp://");
 }
 
-// --- time ---
+// --- time
 
-// Polls one end for a little, as if the other one did not run.
+// Polls one end for a short time, while the other end stands still.
 static void turn(End& end) {
     for (int i = 0; i < 20; ++i) {
         end.poller->poll();
@@ -391,14 +391,14 @@ TEST_F(Tls, a_slow_client_that_goes_on_connects) {
     turn(*listening);
     for (int step = 0; step < 2; ++step) {
         usleep(3'000'000);
-        turn(*connecting);  // sends its hello, then what ends the handshake
+        turn(*connecting);  // sends its hello, then the last message of the handshake
         turn(*listening);
     }
     ASSERT_TRUE(wait([&] { return heard.over || (heard.established && server_heard.established); }));
     EXPECT_TRUE(heard.established) << heard.why.to_string();
 }
 
-// --- hostile peers ---
+// --- hostile peers
 
 TEST_F(Tls, garbage_instead_of_a_handshake_is_hung_up_on) {
     listen(knows({named("host1", kSecret)}));
@@ -425,7 +425,7 @@ TEST_F(Tls, a_handshake_that_stops_halfway_and_one_that_drips_end_in_time) {
     ASSERT_EQ(fcntl(halfway.get(), F_SETFL, O_NONBLOCK), 0);
     auto context = *tls::Context::create({.files = {}, .identity = named("host1", kSecret), .known = {}});
     auto session = std::move(*tls::Session::connect(context, halfway.get(), "127.0.0.1"));
-    ASSERT_EQ(session->shake_hands(), tls::Session::Step::kWait);  // the first message is out
+    ASSERT_EQ(session->shake_hands(), tls::Session::Step::kWait);  // the first message has been sent
     const std::array<uint8_t, 9> begun{22, 3, 1, 2, 0, 1, 0, 1, 252};
     ASSERT_EQ(send(dripping.get(), begun.data(), begun.size(), MSG_NOSIGNAL), 9);
     SystemClock clock;
@@ -447,7 +447,7 @@ TEST_F(Tls, handshakes_that_stand_still_shut_nobody_out) {
     listen(knows({named("host1", kSecret)}));
     const std::array<uint8_t, 9> begun{22, 3, 1, 2, 0, 1, 0, 1, 252};
     std::vector<Descriptor> hostile;
-    for (int i = 0; i < 300; ++i) {  // more than a source may have
+    for (int i = 0; i < 300; ++i) {  // more than the limit of one source
         hostile.push_back(dial());
         ASSERT_EQ(send(hostile.back().get(), begun.data(), begun.size(), MSG_NOSIGNAL), 9);
         listening->poller->poll();
@@ -457,7 +457,8 @@ TEST_F(Tls, handshakes_that_stand_still_shut_nobody_out) {
     EXPECT_TRUE(hung_up(hostile.front()));
 }
 
-// Between client and listener: passes bytes on, keeps them, and does to them what a test wants.
+// A relay between client and listener. It forwards bytes, holds them back or changes them, as a test
+// requires.
 class Relay {
   public:
     explicit Relay(uint16_t target) : target_(target) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a connection over verbs gets, from devices and peers that give less than it wishes for.
+// The limits of a verbs connection with devices and peers that support less than it requests.
 #include "lib/fabric/verbs/negotiation.h"
 
 #include <gtest/gtest.h>
@@ -12,12 +12,13 @@
 namespace wss::fabric::verbs {
 namespace {
 
-// A device that gives a queue pair only within its limits, and writes over what it refuses.
+// A device that creates queue pairs within its limits, and overwrites the attributes of those that it
+// refuses.
 struct FakeDevice {
     uint32_t work_requests_max = 4096;
     uint32_t inline_max = 1024;
     uint32_t segments_max = 32;
-    // What a place of the send queue may take, inlined bytes and segments together.
+    // Size limit of the send queue, with inlined bytes and segments.
     uint32_t bytes_max = 1u << 20;
     std::vector<ibv_qp_cap> asked;
 
@@ -88,7 +89,7 @@ TEST(VerbsNegotiation, a_device_that_gives_nothing_is_asked_a_limited_number_of_
     FakeDevice device{.work_requests_max = 0};
     ibv_qp_init_attr attributes = wish(64, 16, 256);
     EXPECT_EQ(device.make(attributes), EINVAL);
-    // 256 down to 16 and no inlined bytes, then 8, 4, 2 and 1 segments.
+    // Inlined bytes from 256 down to 16 and none, then 8, 4, 2 and 1 segments.
     EXPECT_EQ(device.asked.size(), 10u);
     for (const ibv_qp_cap& cap : device.asked)
         EXPECT_EQ(cap.max_send_wr, 64u) << "the depth is what is needed";

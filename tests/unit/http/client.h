@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client of an HTTP server, byte by byte: also for what no well-behaved client would send.
+// A client of an HTTP server at the level of bytes, which can also send malformed requests.
 #pragma once
 
 #include <arpa/inet.h>
@@ -15,7 +15,7 @@
 namespace wss::http::test {
 
 struct Reply {
-    int status = 0;  // 0: the server closed
+    int status = 0;  // 0: the server closed the connection
     std::string head, body;
     nlohmann::json json() const { return nlohmann::json::parse(body, nullptr, false); }
     std::string message() const {
@@ -24,7 +24,7 @@ struct Reply {
     }
 };
 
-// One connection. Every wait is bounded by the socket's own time-out.
+// One connection. The socket's timeout limits every wait.
 class Client {
   public:
     explicit Client(const std::string& path) : fd_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -33,7 +33,7 @@ class Client {
         std::strcpy(address.sun_path, path.c_str());
         finish_connect(reinterpret_cast<sockaddr*>(&address), sizeof address);
     }
-    // Of 127.0.0.1.
+    // Connects to 127.0.0.1.
     explicit Client(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
         sockaddr_in address{};
         address.sin_family = AF_INET;
@@ -41,7 +41,7 @@ class Client {
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         finish_connect(reinterpret_cast<sockaddr*>(&address), sizeof address);
     }
-    // Of a socket that is connected.
+    // Takes a connected socket.
     struct Connected {};
     Client(int fd, Connected) : fd_(fd), connected_(true) { limit_waits(); }
     ~Client() { close(fd_); }

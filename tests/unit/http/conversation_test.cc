@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A conversation ends within its limits, whatever the client sends, however slowly it sends or reads.
+// A conversation ends within its limits, whatever the client sends, and however slowly it sends or reads.
 #include "target/http/conversation.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ class HttpConversation : public testing::Test {
     ~HttpConversation() override {
         if (thread_.joinable()) thread_.join();
     }
-    // Our end of a conversation under these terms.
+    // Starts a conversation under these terms and returns its client.
     Client begin(const Terms& terms) {
         int ends[2];
         EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -49,7 +49,7 @@ class HttpConversation : public testing::Test {
         });
         return Client(ends[0], Client::Connected{});
     }
-    // How long it took.
+    // Returns how long the conversation took.
     Nanoseconds end() {
         thread_.join();
         return clock_.now() - begun_;
@@ -137,7 +137,7 @@ TEST_F(HttpConversation, a_body_that_ends_early_changes_nothing) {
     EXPECT_LT(end(), kSoon);
 }
 
-// What the library would skip or decode and a proxy in front would not, or the other way round.
+// Headers that the library and a proxy in front of it might interpret differently.
 TEST_F(HttpConversation, a_request_whose_end_is_in_doubt_is_refused_and_hides_no_other) {
     using namespace std::string_literals;
     const std::string hidden = "GET /api/v1/ping HTTP/1.1\r\n\r\n", length = std::to_string(hidden.size());
@@ -160,7 +160,7 @@ TEST_F(HttpConversation, a_request_whose_end_is_in_doubt_is_refused_and_hides_no
     }
 }
 
-// A proxy in front that allows some paths and not others compares what it sees.
+// A proxy in front may filter paths by their plain text.
 TEST_F(HttpConversation, a_path_that_is_not_written_plainly_is_refused) {
     for (const char* path : {"/api/v1%2fping", "/api/v1/pin%67", "/api/v1/ping%00", "/%2e%2e/livez",
                              "/livez%20", "/livez%", "/livez#x", "/livez;x", "\\livez", " /livez", "/livez\t",
@@ -231,7 +231,7 @@ TEST_F(HttpConversation, a_line_of_a_head_is_taken_up_to_its_limit_and_refused_b
     }
 }
 
-// Pieces of requests, in orders and with bytes that no client would send.
+// Fragments of requests, in orders and with bytes that no real client would send.
 TEST_F(HttpConversation, ends_whatever_it_is_sent) {
     const char* const kPieces[] = {"GET ",
                                    "POST ",

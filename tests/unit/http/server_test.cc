@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control socket and the port answer every request, however wrong, let in only whom they should, and
-// change only what they may.
+// The control socket and the port answer every request, however malformed, admit only permitted clients, and
+// allow only permitted changes.
 #include "target/http/server.h"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ class HttpServer : public testing::Test {
     std::thread turner_;
 };
 
-// One that is open.
+// A server whose site is open from the start.
 class HttpSite : public HttpServer {
   protected:
     HttpSite() { open(); }
@@ -157,7 +157,7 @@ TEST_F(HttpSite, a_page_of_another_site_changes_and_reads_nothing_through_a_brow
         return client.receive();
     };
     const std::string length = "Content-Length: " + std::to_string(body.size()) + "\r\n";
-    // What forms and scripts send without a preflight, and the preflight of what they do not.
+    // Requests that forms and scripts may send without a preflight, and the preflights of other requests.
     for (const char* type :
          {"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"})
         EXPECT_EQ(
@@ -334,7 +334,7 @@ TEST_F(HttpSite, what_is_too_long_is_refused_and_its_client_closed) {
     const Reply large = client.receive();
     EXPECT_EQ(large.status, 413);
     EXPECT_EQ(large.message(), "a body may have at most 1048576 bytes");
-    // The answer may be lost when the server closes with our bytes unread; the closing may not.
+    // The response may be lost if the server closes the connection with unread bytes, but the close is seen.
     auto closes = [](Client& sender, const std::string& first, const std::string& piece) {
         bool open = sender.send_text(first);
         for (size_t sent = 0; open && sent < 3 * kBodyMax; sent += piece.size())
@@ -366,7 +366,7 @@ TEST_F(HttpSite, what_is_no_http_ends_its_conversation) {
     }
 }
 
-// No descriptor can be opened while it lives.
+// No descriptor can be opened while this object lives.
 class NoDescriptors {
   public:
     NoDescriptors() {
@@ -472,7 +472,7 @@ TEST_F(HttpSite, a_port_that_is_in_use_is_an_error) {
     for (const char* wrong :
          {"", "localhost", "localhost:", "localhost:port", "1.2.3.4.5:80", ":80", "99999"})
         EXPECT_FALSE(Server::start_at_port(wrong, site_)) << wrong;
-    // Connections of a predecessor are no obstacle.
+    // Remaining connections of an earlier server do not prevent a start.
     Client client(port());
     EXPECT_EQ(client.get(kPing).status, 200);
     const std::string address = port_->address();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A real target and an initiator session in one process and one thread, over loopback TCP. Connections can be
-// cut at will.
+// A real target and an initiator session in one process and one thread, over loopback TCP. A test can cut
+// connections.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,14 +17,14 @@ namespace wss::initiator::testing {
 
 using std::byte;
 
-// A poller that remembers its connections, so that a test can cut them.
+// A poller that records its connections, so that a test can cut them.
 class CuttablePoller final : public fabric::Poller {
   public:
     explicit CuttablePoller(std::unique_ptr<fabric::Poller> inner) : inner_(std::move(inner)) {}
     void cut() {
         for (fabric::Connection* connection : std::exchange(connections_, {})) connection->close();
     }
-    // Connecting fails from now on (the connections there are go on).
+    // New connects fail while this is set; existing connections continue.
     bool unreachable = false;
     uint32_t connects = 0;
 
@@ -48,12 +48,12 @@ class CuttablePoller final : public fabric::Poller {
 
   private:
     std::unique_ptr<fabric::Poller> inner_;
-    // Those of before a cut are forgotten; a session drops its connections only after they closed, and tests
-    // cut while it is live.
+    // cut() forgets the connections. No pointer dangles, as a session destroys a connection only after it has
+    // closed, and tests cut while the session is live.
     std::vector<fabric::Connection*> connections_;
 };
 
-// Time as it is, and what a test skips of it.
+// The system's time plus the time that a test has skipped.
 class SkippingClock final : public Clock {
   public:
     Nanoseconds now() noexcept override { return clock_.now() + skipped_; }
@@ -74,18 +74,18 @@ struct Io : Request {
     }
 };
 
-// Where a session lives. `turn` steps everything.
+// The environment of a session. turn() steps everything.
 class Bench : public SessionHandler {
   public:
     explicit Bench(const fabric::Address& target, Options options = {});
     ~Bench() override;
 
-    // Turns until `done`, ten seconds at most.
+    // Steps until `done`, at most ten seconds.
     [[nodiscard]] bool until(const std::function<bool()>& done);
-    // Session is live (true) or failed (false).
+    // Returns true if the session is live, false if it has failed.
     [[nodiscard]] bool start();
     Volume* open(const std::string& name);
-    // Submits and turns until it is over.
+    // Submits the request and steps until it has ended.
     Outcome run(Io& io);
     Outcome write(Volume& volume, uint64_t offset, std::span<const byte> data, bool fua = false);
     std::vector<byte> read(Volume& volume, uint64_t offset, size_t length);
@@ -96,7 +96,7 @@ class Bench : public SessionHandler {
     CuttablePoller& network() { return *poller_; }
     reactor::Reactor& reactor() { return reactor_; }
     SkippingClock& clock() { return clock_; }
-    std::function<void()> others = [] {};  // turns the target
+    std::function<void()> others = [] {};  // steps the target
     uint32_t ready = 0, lost = 0, changed = 0;
     bool failed = false, closed = false;
     Status why;
@@ -122,7 +122,7 @@ class Bench : public SessionHandler {
     std::unique_ptr<Session> session_;
 };
 
-// A Bench beside a target.
+// A Bench with a target.
 struct TargetAndBench {
     explicit TargetAndBench(Options options = {}, size_t reactors = 1)
         : world({.reactors = reactors}), bench(world.address(), options) {

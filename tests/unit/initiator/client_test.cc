@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client's own thread, used from many: nothing is lost between them (run under TSan too).
+// A client's own thread serves many threads: no request is lost between them (run under TSan too).
 #include "lib/initiator/client.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace wss::initiator {
 namespace {
 
-// A target that turns on a thread of its own.
+// A target that runs on a thread of its own.
 class ThreadedTarget {
   public:
     ThreadedTarget() {

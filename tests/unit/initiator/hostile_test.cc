@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Targets that lie, keep silent or talk nonsense: the session closes the connection, fails its requests in
-// bounded time, and never touches memory that is not the request's.
+// Targets that lie, are silent or send malformed messages. The session closes the connection, fails its
+// requests in bounded time, and never touches memory outside the request's buffers.
 #include "tests/unit/initiator/bench.h"
 
 namespace wss::initiator::testing {
 namespace {
 
-// Accepts connections and answers as it is told.
+// Accepts connections and answers as its script says.
 class FakeTarget final : public fabric::ListenHandler, public fabric::ConnectionHandler {
   public:
     using Script = std::function<void(FakeTarget&, const wire::Command&)>;
@@ -46,7 +46,7 @@ class FakeTarget final : public fabric::ListenHandler, public fabric::Connection
                                 memory_->lkey()};
         fabric::WorkRequest work{.op = fabric::Op::kSend, .cookie = ~uint64_t{0}, .segments = {&segment, 1}};
         EXPECT_EQ(connections_.back()->post({&work, 1}), Code::kOk);
-        // The memory is used again: wait for the copy.
+        // The memory is reused: wait until the message has been copied.
         for (int i = 0; i < 3; ++i) poller_->poll();
     }
     void respond(wire::Response response) {
@@ -63,7 +63,7 @@ class FakeTarget final : public fabric::ListenHandler, public fabric::Connection
         std::vector<uint16_t> all(tags);
         send({message.data(), wire::encode_done(1, all, message) - left_out});
     }
-    // Answers the questions of a login and of opening "disk": one volume of 1 MiB.
+    // Answers the commands of a login and of opening "disk": one volume of 1 MiB.
     void be_a_disk(const wire::Command& command);
 
     void on_connect_request(std::unique_ptr<fabric::ConnectRequest> request) noexcept override {
@@ -191,16 +191,16 @@ struct HostileTest : ::testing::Test {
         bench.others = [this] { target.step(); };
         target.script = [](FakeTarget& fake, const wire::Command& command) { fake.be_a_disk(command); };
     }
-    // Logs in and opens the disk, then behaves as `script` says.
+    // Logs in and opens the disk. From then on `script` answers.
     void open(FakeTarget::Script script) {
         ASSERT_TRUE(bench.start()) << bench.why.to_string();
         disk = bench.open("disk");
         ASSERT_NE(disk, nullptr) << bench.why.to_string();
         target.script = std::move(script);
     }
-    // One read, to its end; the memory beside its buffer must not change.
+    // Runs one read to its end. The memory around its buffer must not change.
     Outcome read() {
-        if (disk == nullptr) return Outcome::kClosed;  // open() failed, and said so
+        if (disk == nullptr) return Outcome::kClosed;  // open() has failed and reported it
         std::vector<byte> data(3 * 4096, byte{0x5a});
         iovec buffer{data.data() + 4096, 4096};
         Io io;
@@ -242,7 +242,7 @@ TEST_F(HostileTest, a_request_is_not_sent_again_to_the_unit_that_has_taken_its_l
     });
     EXPECT_EQ(read(), Outcome::kVolumeGone);
     EXPECT_EQ(reads, 1u);
-    target.naa ^= 0x10;  // its volume is back
+    target.naa ^= 0x10;  // its volume has returned
     bench.session().look_again();
     EXPECT_TRUE(bench.until([&] { return !disk->gone(); }));
     EXPECT_EQ(read(), Outcome::kOk);
@@ -297,7 +297,7 @@ TEST_F(HostileTest, credits_are_never_exceeded) {
     for (auto& io : ios) EXPECT_TRUE(bench.until([&] { return io->over; }));
 }
 
-// Each ends the connection; the read fails, as the target stays like that.
+// Each message ends the connection. The read fails, as the target repeats the message after each login.
 TEST_F(HostileTest, messages_that_make_no_sense_close_the_connection) {
     using Lie = std::function<void(FakeTarget&, const wire::Command&)>;
     const Lie lies[] = {
@@ -332,7 +332,7 @@ TEST_F(HostileTest, messages_that_make_no_sense_close_the_connection) {
     open([](FakeTarget&, const wire::Command&) {});
     for (const Lie& lie : lies) {
         uint32_t lost = bench.lost;
-        // The questions of each new login are answered well, what follows is not.
+        // Commands of each new login are answered correctly, reads are not.
         target.script = [&](FakeTarget& fake, const wire::Command& command) {
             if (wire::get8(command.cdb.data()) == wire::kRead16) return lie(fake, command);
             fake.be_a_disk(command);
@@ -415,9 +415,9 @@ TEST_F(HostileTest, a_request_is_not_sent_again_after_its_deadline) {
     io.buffers = {&buffer, 1};
     ASSERT_TRUE(bench.session().submit(io));
     ASSERT_TRUE(bench.until([&] { return reads == 1; }));
-    bench.clock().skip(from_ms(250));  // deadlines are looked at now, and next after that of the request
+    bench.clock().skip(from_ms(250));  // deadlines are checked now, and next after that of the request
     ASSERT_TRUE(bench.until([&] { return reads == 2; }));
-    bench.reactor().step();  // takes the answer
+    bench.reactor().step();  // receives the response
     bench.clock().skip(from_ms(60));
     ASSERT_TRUE(bench.until([&] { return io.over; }));
     EXPECT_EQ(io.outcome, Outcome::kTimedOut);
@@ -483,7 +483,7 @@ TEST_F(HostileTest, random_bytes_never_hurt) {
             if (random.chance(8)) return fake.fused(static_cast<uint32_t>(random.next()));
             fake.send({message.data(), std::max<size_t>(length, 1)});
         };
-        read();  // any outcome, in bounded time
+        read();  // any outcome is allowed, in bounded time
         ASSERT_TRUE(bench.until([&] { return bench.session().state() == Session::State::kLive; }));
     }
 }

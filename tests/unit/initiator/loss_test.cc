@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losing the connection: requests are done again or fail, in bounded time, and nothing is lost or torn.
+// Lost connections: requests are repeated or fail, in bounded time, and no data is lost or torn.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -41,7 +41,7 @@ struct LossTest : ::testing::Test {
     Volume* disk = nullptr;
 };
 
-// Gives up no request, however long this machine takes for a login.
+// A request never times out, however long a login takes on a slow machine.
 struct PatientLossTest : LossTest {
     PatientLossTest() : LossTest(patient()) {}
     static Options patient() {
@@ -52,7 +52,7 @@ struct PatientLossTest : LossTest {
 };
 
 TEST_F(PatientLossTest, requests_under_way_are_done_again_after_the_next_login) {
-    // At every step of a transfer: cut after n turns.
+    // Cuts after n turns, to cover every step of a transfer.
     for (int turns = 0; turns < 40; ++turns) {
         auto data = pattern(3 * kMiB, static_cast<uint64_t>(turns));
         auto small = pattern(4096, static_cast<uint64_t>(turns) + 1000);
@@ -85,7 +85,7 @@ TEST_F(LossTest, requests_fail_when_the_target_does_not_come_back_and_work_when_
     ASSERT_TRUE(bench.session().submit(waiting));
     ASSERT_TRUE(bench.until([&] { return waiting.over; }));
     EXPECT_EQ(waiting.outcome, Outcome::kConnectionLost);
-    // From here on at once.
+    // From now on requests are refused at once.
     Io refused;
     prepare(refused, Operation::kWrite, 0, data);
     EXPECT_FALSE(bench.session().submit(refused));
@@ -105,7 +105,8 @@ TEST_F(LossTest, attempts_to_reconnect_slow_down) {
     const uint32_t before = bench.network().connects;
     const Nanoseconds start = bench.reactor().clock().now();
     ASSERT_TRUE(bench.until([&] { return bench.network().connects - before >= 15; }));
-    // Between 15 attempts: 1, 2, 4, 8, 16, then nine times 20 ms, of which up to half is saved by chance.
+    // The delays between 15 attempts are 1, 2, 4, 8, 16 and nine times 20 ms. Jitter shortens each by up to a
+    // half.
     EXPECT_GE(bench.reactor().clock().now() - start, from_ms((31 + 9 * 20) / 2));
     bench.network().unreachable = false;
     EXPECT_TRUE(bench.until([&] { return bench.ready == 2; }));
@@ -120,7 +121,7 @@ TEST_F(LossTest, a_compare_and_write_on_the_wire_is_not_repeated) {
     io.vector = {{zeroes.data(), 512}, {data.data(), 512}};
     io.buffers = io.vector;
     ASSERT_TRUE(bench.session().submit(io));
-    bench.reactor().step();  // on the wire
+    bench.reactor().step();  // sends the request
     bench.network().cut();
     ASSERT_TRUE(bench.until([&] { return io.over; }));
     EXPECT_EQ(io.outcome, Outcome::kConnectionLost);
@@ -128,7 +129,7 @@ TEST_F(LossTest, a_compare_and_write_on_the_wire_is_not_repeated) {
 
 TEST_F(LossTest, another_volume_of_that_name_is_not_taken_for_the_old_one) {
     auto data = pattern(512, 1);
-    // The service stays; the volume is deleted and made anew while we are away.
+    // The service continues; the volume is deleted and created again during the outage.
     bench.network().unreachable = true;
     bench.network().cut();
     ASSERT_TRUE(bench.until([&] { return bench.session().state() == Session::State::kWaiting; }));
@@ -191,7 +192,7 @@ TEST_F(ChannelsTest, several_channels_carry_one_session_and_fall_together) {
     for (uint64_t i = 0; i < 16; ++i) ASSERT_EQ(bench.read(*disk, i * kMiB, kMiB), data[i]) << i;
 }
 
-// A target is started anew, on its machine or on one that was switched off and on.
+// A target is restarted, on the same boot of its machine or after a power cycle.
 class RebootTest : public ::testing::Test {
   protected:
     void SetUp() override {
@@ -284,7 +285,7 @@ TEST_F(FuaTest, a_change_is_repeated_when_the_target_is_lost_before_the_flush) {
     EXPECT_EQ(totals().flushes, 1u);
 }
 
-// Nobody listens: the first connect fails with a reason.
+// Nobody listens there: the first connect fails with a reason.
 TEST(ConnectTest, a_refused_connection_says_where) {
     Bench bench({.scheme = fabric::Scheme::kTcp, .host = "127.0.0.1", .port = 1}, quick());
     EXPECT_FALSE(bench.start());

@@ -140,7 +140,7 @@ TEST_F(RegionTableTest, the_callers_own_memory_is_not_taken_away) {
     EXPECT_EQ(table.remove(pages(4, 1).data()).status().code(), Code::kNotFound);
 }
 
-// How a read into `buffer` is done, and how many registrations it holds.
+// Returns how a read into `buffer` is planned, and how many registrations it holds.
 std::pair<Payload::Kind, int> plan(DataMemory& memory, std::span<std::byte> buffer) {
     iovec one{.iov_base = buffer.data(), .iov_len = buffer.size()};
     Payload payload{.direction = Direction::kIn,

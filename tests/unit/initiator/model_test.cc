@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random requests, many at a time, against a model in memory: reads return what was written last, whatever
-// way the data travelled, and with connections cut in between.
+// Many random requests in flight, against a model in memory: reads return the last written data, whatever
+// path the data took, and also when connections are cut.
 #include <map>
 
 #include "tests/unit/initiator/bench.h"
@@ -33,7 +33,7 @@ class ModelTest : public ::testing::TestWithParam<Setting> {
     }
 
     struct Slot : Io {
-        bool checked = true;  // until then nothing else touches its range
+        bool checked = true;  // false: no other request may use its range
     };
 
     // Requests in flight do not overlap: their order would be undefined.
@@ -68,7 +68,7 @@ class ModelTest : public ::testing::TestWithParam<Setting> {
         ++started_;
     }
 
-    // The buffer in up to 20 pieces: more than a command can name, sometimes.
+    // Splits the buffer into up to 20 segments, which may be more than a command can describe.
     void scatter(Slot& slot) {
         slot.vector.clear();
         uint64_t at = 0, pieces = random_.below(20) + 1;

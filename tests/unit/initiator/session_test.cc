@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session against the real target: finding volumes, every operation, limits.
+// A session with a real target: finding volumes, every operation, limits.
 #include "tests/unit/initiator/bench.h"
 
 namespace wss::initiator::testing {
@@ -52,7 +52,7 @@ TEST_F(SessionTest, a_volume_created_after_login_is_found) {
 }
 
 TEST_F(SessionTest, what_was_written_is_read_back_at_every_size) {
-    // Immediate, bounced, of one command, of several.
+    // Sizes for immediate and bounced data, and for one and several commands.
     for (size_t bytes : {size_t{512}, size_t{4096}, size_t{16384}, size_t{16896}, size_t{65536}, size_t{kMiB},
                          size_t{kMiB + 512}, size_t{5 * kMiB}}) {
         auto data = pattern(bytes, bytes);

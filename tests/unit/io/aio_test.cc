@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files and block devices: what can be wrong with them, and the words for it.
+// Files and block devices: possible faults and their error messages.
 #include "lib/io/aio/aio.h"
 
 #include <fcntl.h>
@@ -86,7 +86,7 @@ TEST(Aio, an_existing_file_grows_to_the_size_asked_for_and_is_never_cut) {
     EXPECT_EQ(std::filesystem::file_size(path), uint64_t{2 << 20});
 }
 
-// Holes of a file are read without a disk: io_submit() returns with the work done, as it does on a RAM disk.
+// Reads of holes need no disk: io_submit() completes them at once, as on a RAM disk.
 TEST(Aio, work_that_was_always_done_at_once_may_take_its_time_again) {
     TemporaryFolder folder;
     auto rig = Rig::open("aio:" + folder.file("disk"), {.size = 1 << 20, .create = true});
@@ -127,7 +127,7 @@ TEST(Aio, a_file_cut_behind_our_back_gives_an_error_that_says_how_far_the_data_i
     EXPECT_EQ(read.done_bytes, uint64_t{64 << 10});
 }
 
-// Limits the size of files while it lives: the write that crosses it is cut short by the kernel.
+// Limits the size of files while this object lives: the kernel shortens a write that crosses the limit.
 class FileSizeLimit {
   public:
     explicit FileSizeLimit(rlim_t bytes) {
@@ -178,7 +178,7 @@ TEST(Aio, a_full_file_system_gives_no_space_and_the_queue_works_on) {
     EXPECT_EQ(umount(folder.path().c_str()), 0);
 }
 
-// A block device made of a file; only for root on a machine that has them.
+// A loop device over a file. It needs root, and a machine that has loop devices.
 class LoopDevice {
   public:
     LoopDevice(const std::string& file, uint64_t bytes, uint32_t block) {
@@ -193,7 +193,7 @@ class LoopDevice {
         config.fd = static_cast<uint32_t>(file_);
         config.block_size = block;
         configured_ = device_ >= 0 && ioctl(device_, LOOP_CONFIGURE, &config) == 0;
-        // Its own descriptor would not hinder an exclusive opening, but it is not needed either.
+        // An open descriptor would not prevent an exclusive open, but it is not needed.
         if (device_ >= 0) close(device_);
     }
     ~LoopDevice() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every backend promises (lib/io/backend.h R1-R4), over all of them.
+// The rules of every backend (lib/io/backend.h R1-R4), tested on all backends.
 #include "lib/io/backend.h"
 
 #include <sys/vfs.h>
@@ -18,7 +18,7 @@ constexpr uint64_t kSize = 8 << 20;
 struct Variant {
     const char* name;
     const char* prefix;  // of the specification; a path is appended unless it is ram
-    const char* folder;  // where the file is
+    const char* folder;  // the folder of the file
 };
 
 class EachBackend : public testing::TestWithParam<Variant> {
@@ -28,7 +28,7 @@ class EachBackend : public testing::TestWithParam<Variant> {
         std::string prefix = GetParam().prefix;
         return prefix.ends_with("ram:") ? prefix + "8M" : prefix + folder_.file("disk");
     }
-    // An image of a Ceph cluster that tests/native started; it is used by one test after the other.
+    // An image in a Ceph cluster that tests/native has started. The tests use it one after the other.
     static const char* image() { return std::getenv("WSS_TEST_IMAGE"); }
     bool is_image() const { return GetParam().prefix == std::string_view("rbd:"); }
     void SetUp() override {
@@ -160,7 +160,8 @@ TEST_P(EachBackend, grown_storage_reads_as_zeroes_also_where_it_was_cut_before) 
     EXPECT_EQ(rig->run(Op::kWrite, kSize, 4096, out.data()), 0);
 }
 
-// Random requests against a model in memory. Requests of one round do not overlap (R4) and run together.
+// Random requests against a model in memory. The requests of one round run concurrently and do not overlap
+// (R4).
 TEST_P(EachBackend, behaves_like_its_model_under_random_requests) {
     uint64_t seed = Random::entropy();
     SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The filters fail what they are told to fail, where and when, and nothing else.
+// The filters fail exactly the requests that their options select.
 #include "lib/io/filter/filter.h"
 
 #include <cstring>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of backends share: a directory that goes away, and a reactor that is stepped until a request
-// is done (or the test fails: nothing waits for ever).
+// Helpers for tests of backends: a temporary directory, and a reactor that is stepped until a request
+// completes. The test fails after a time limit.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class TemporaryFolder {
     std::string path_;
 };
 
-// Bytes at a chosen distance from a page boundary.
+// Bytes at a given distance from a page boundary.
 class Buffer {
   public:
     explicit Buffer(size_t bytes, size_t misalignment = 0) : bytes_(bytes), offset_(misalignment) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which shared objects are loaded into this process, and which never.
+// Which shared objects this process loads, and which it must refuse.
 #include "lib/io/plugin.h"
 
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 namespace wss::io::test {
 namespace {
 
-// A program of a build tree or of an installation, and where plug-ins may be.
+// The program folder of a build tree or of an installation, and the places of plug-ins.
 struct Tree {
     explicit Tree(const std::string& program_folder = "") {
         folder = std::filesystem::canonical(temporary.path());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What librados throws ends the call, not the process.
+// An exception that librados throws ends the call, not the process.
 #include "lib/io/rbd/plugin/bounded.h"
 
 #include <gtest/gtest.h>

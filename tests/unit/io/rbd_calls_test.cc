@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What librbd has of a queue: calls that outlast their requests, and what they hold back.
+// Calls of a queue into librbd that outlast their requests, and the requests that they delay.
 #include "lib/io/rbd/calls.h"
 
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ TEST(RbdLanding, wakes_a_reactor_that_sleeps_and_lets_none_sleep_beside_news) {
     EXPECT_FALSE(is_readable(landing.event_fd()));
 }
 
-// For ThreadSanitizer as well.
+// Also run under ThreadSanitizer.
 TEST(RbdLanding, loses_nothing_that_several_threads_push) {
     const auto calls = Calls::make();
     constexpr size_t kThreads = 4, kEach = 32;
@@ -165,7 +165,7 @@ TEST(RbdLateCalls, touch_what_is_in_the_same_piece_of_an_object) {
     calls.clear();
 }
 
-// Calls in one piece, in several, and far apart: against what each of them alone touches.
+// Ranges within one block, over several and far apart, compared with the blocks that each call touches.
 TEST(RbdLateCalls, touch_what_one_of_them_touches) {
     std::mt19937_64 random(20);
     for (int round = 0; round < 50; ++round) {

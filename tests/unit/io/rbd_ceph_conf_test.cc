@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings of a ceph.conf with which librados would end the process.
+// Settings in a ceph.conf that would make librados end the process.
 #include "lib/io/rbd/ceph_conf.h"
 
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes what the classes of an OSD answer, as lib/io/rbd/encoding.h reads it.
+// Encodes the replies of OSD classes that lib/io/rbd/encoding.h decodes.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who has the lock of an image, by what an OSD answers.
+// The holder of an image's lock, decoded from an OSD's reply.
 #include "lib/io/rbd/lock_info.h"
 
 #include "tests/unit/io/harness.h"

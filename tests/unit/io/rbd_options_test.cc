@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operator may write for an RBD image, and what each wrong word is answered with.
+// Options of an RBD image, and the error message for each invalid one.
 #include "lib/io/rbd/options.h"
 
 #include "tests/unit/io/harness.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an image was cloned from, by what an OSD answers.
+// The parent of a cloned image, decoded from an OSD's reply.
 #include "lib/io/rbd/parent_spec.h"
 
 #include "tests/unit/io/harness.h"

@@ -13,7 +13,7 @@ namespace {
 
 using Notice = std::pair<uint64_t, uint64_t>;
 
-// A user whose first notice does not end before it is let go.
+// A user of notices. hold() blocks its notice until let_go().
 class User {
   public:
     bool heard(uint64_t before, uint64_t after) {
@@ -23,7 +23,7 @@ class User {
         changed_.wait(lock, [&] { return !held_; });
         return !std::exchange(refuses_, false);
     }
-    // It cannot follow the notice that is under way, or else the next.
+    // The user refuses the notice in progress, or else the next one.
     void refuse() {
         std::lock_guard lock(m_);
         refuses_ = true;
@@ -112,7 +112,7 @@ TEST_F(OneUser, growth_that_the_user_could_not_follow_is_reported_again_from_the
     EXPECT_EQ(user_.wait_for(2), (std::vector<Notice>{{16, 32}, {16, 32}}));
 }
 
-// As when its own resize keeps it from following.
+// As when a resize of the user's own prevents it from following.
 TEST_F(OneUser, own_change_during_a_refused_notice_leaves_the_shrink_and_replaces_the_growth) {
     user_.hold();
     user_.refuse();
@@ -179,7 +179,7 @@ TEST(SizeNotices, loss_before_there_is_a_user_is_reported_to_it) {
     notices.watch({});
 }
 
-// The first size that is known at all is followed late: what was cut meanwhile is not there any more.
+// The user refuses the first known size. Meanwhile the storage shrinks, which cuts its end, and grows again.
 TEST(SizeNotices, shrink_after_a_first_size_that_the_user_could_not_follow_is_reported_before_the_growth) {
     SizeNotices notices;
     User user;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a specification says before it is opened.
+// Facts that a specification gives before the storage is opened.
 #include "lib/io/specification.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cache engine with a storage engine and clients that are written against the wire alone, in one thread
-// over loopback TCP.
+// A cache engine with a storage engine and clients that use only the wire codecs, in one thread over loopback
+// TCP.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -162,7 +162,7 @@ TEST_F(EngineTest, NobodyGetsInWithoutAValidToken) {
     EXPECT_EQ(engine_->counters().clients_accepted, 0u);
     Nobody& right = connect(100, 7);
     ASSERT_TRUE(until([&] { return right.up && attached_ == 1; }));
-    // A token is good for one connection.
+    // A token is valid for one connection.
     Nobody& second = connect(100, 7);
     ASSERT_TRUE(until([&] { return second.over; }));
     EXPECT_TRUE(second.refused);
@@ -204,7 +204,7 @@ TEST_F(EngineTest, LazyMovesAreReportedWithOneThatIsNotOrWhenAsked) {
         .immediate = true, .lazy = true, .handle = 100, .length = 4096, .remote = at(0, 4096)};
     auto begin = [&](uint32_t id) { link_->wrote(wire::put_move(id, move, link_->room())); };
     auto ask = [&] { link_->wrote(wire::put_plain(RecordType::kPing, 0, 9, link_->room())); };
-    auto quiet = [&, since = probes_] { return probes_ == since; };  // nothing else was to be said
+    auto quiet = [&, since = probes_] { return probes_ == since; };  // the engine has sent nothing else
     for (uint32_t id : {1, 2, 3}) begin(id);
     ASSERT_TRUE(until([&] { return client.parts.size() == 3; }));
     for (int i = 0; i < 20; ++i) reactor_.step();
@@ -212,7 +212,7 @@ TEST_F(EngineTest, LazyMovesAreReportedWithOneThatIsNotOrWhenAsked) {
     ask();
     ASSERT_TRUE(until([&] { return !quiet(); }));
     ASSERT_TRUE(until([&] { return done_.size() == 3; }));
-    // Under way when it was asked.
+    // The move is in flight when the report is requested.
     begin(4);
     ask();
     EXPECT_TRUE(until([&] { return done_.contains(4); }));
@@ -233,7 +233,7 @@ TEST_F(EngineTest, ARevokedClientIsClosedAndItsMovesSaySo) {
               CacheStatus::kNoClient);
 }
 
-// Or the engine's thread would spin, for ever after a goodbye.
+// Otherwise the engine's thread would spin; after a goodbye, for ever.
 TEST_F(EngineTest, AnAnswerThatALinkCouldNotSendBeforeItClosedIsNoWork) {
     link_->wrote(wire::put_plain(RecordType::kPing, 0, 7, link_->room()));
     link_->wrote(wire::put_plain(RecordType::kGoodbye, 0, 0, link_->room()));
@@ -254,7 +254,7 @@ TEST_F(EngineTest, AMemoryThatRefusesEndsTheClientAndNotTheEngine) {
     EXPECT_FALSE(lost_);
 }
 
-// CE3. Its turn for a stage would come when it is not there any more.
+// CE3. The client ends before a stage becomes free for its move.
 TEST_F(EngineTest, MovesOfAClientThatEndsWhileTheyWaitForAStageAreAnsweredBeforeItsEnd) {
     constexpr uint32_t kStages = 4;  // of 4 MiB in lines of 64 KiB
     auto deaf = std::move(*fabric_->create_poller());
@@ -296,7 +296,7 @@ TEST_F(EngineTest, WipedSlotsHoldZeroes) {
     for (size_t i = 0; i < 65536; i += 512) ASSERT_EQ(memory_->bytes()[i], std::byte{0}) << i;
 }
 
-// It may live when it is asked for the first time, and lose power then.
+// One probe is not enough: a storage engine may answer it and then lose power.
 TEST_F(EngineTest, AStorageEngineThatIsSilentIsLookedForUntilItSpeaks) {
     EXPECT_TRUE(until([this] { return probes_ >= 3; }));
 }
@@ -337,7 +337,7 @@ TEST_F(EngineTest, AStorageEngineThatNamesSlotsBeyondItsPartLosesItsLink) {
     EXPECT_EQ(run(1, {.to_peer = true, .slot = 1u << 20, .length = 4096, .remote = at(0, 4096)}),
               CacheStatus::kFailed);
     EXPECT_TRUE(lost_);
-    // ... and the engine joins again.
+    // The engine joins again.
     ready_ = lost_ = false;
     EXPECT_TRUE(until([this] { return ready_; }));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real storage that is told of cache engines: a storage engine and a cache engine that are written against
-// the wire alone, in one thread over loopback TCP.
+// A storage process that connects to cache engines, with a storage engine and a cache engine that use only
+// the wire codecs, in one thread over loopback TCP.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -17,7 +17,7 @@ using wire::RecordType;
 
 constexpr uint32_t kBytes = 65536;
 
-// The engine's end of one connection of the storage.
+// The engine's end of one connection with the storage process.
 struct Arrived : fabric::ConnectionHandler {
     void on_established(fabric::Connection&, std::span<const std::byte>) noexcept override {}
     void on_refused(fabric::Connection&, const Status&, std::span<const std::byte>) noexcept override {
@@ -153,7 +153,7 @@ class ReachTest : public ::testing::Test, public fabric::ListenHandler, public R
         EXPECT_TRUE(until([&] { return done_.contains(id) || lost_; }));
         return done_.contains(id) ? done_[id] : CacheStatus::kFailed;
     }
-    // What the engine does at an SE's word.
+    // Performs the RDMA operation that a storage engine would request from the engine.
     fabric::CompletionStatus move(Arrived& by, fabric::Op op, size_t local, uint64_t bay, uint32_t length,
                                   uint32_t rkey) {
         const size_t before = by.status.size();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real storage whose volume others resize and take, with a storage engine that is written against the wire
-// alone, in one thread over loopback TCP.
+// Real storage whose volume others resize and take over, with a storage engine that uses only the wire
+// codecs, in one thread over loopback TCP.
 #include <gtest/gtest.h>
 
 #include <cerrno>
