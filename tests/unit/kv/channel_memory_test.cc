@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a channel holds of messages is bounded by what waits to be sent, not by what was ever sent.
+// The messages that wait to be sent bound a channel's memory, not those ever sent.
 #include <gtest/gtest.h>
 
 #include <algorithm>

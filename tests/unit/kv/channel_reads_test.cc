@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A one-sided read ends once, whatever becomes of its channel: somebody waits for it.
+// A one-sided read ends exactly once, whatever happens to its channel, as its caller waits for it.
 #include <gtest/gtest.h>
 
 #include "tests/unit/kv/cluster.h"

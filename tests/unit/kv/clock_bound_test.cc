@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A partition and a client whose clock is far ahead: none of its messages may leave a timestamp behind that
-// the floor, and with it every other writer, would have to follow.
+// A partition, and a client whose clock is far ahead: none of its messages may leave a timestamp that would
+// raise the floor, and with it the timestamps of all other writers.
 #include <gtest/gtest.h>
 
 #include "tests/unit/kv/cluster.h"
@@ -43,7 +43,7 @@ TEST_F(ClockBound, a_decision_beyond_it_is_refused_and_leaves_no_trace) {
     EXPECT_EQ(statistics().prepared, 0u);
 }
 
-// What was accepted under another time of day must still find its end.
+// A transaction that was accepted before the clock was stepped must still be decided.
 TEST_F(ClockBound, a_transaction_that_is_known_is_decided_wherever_the_clock_is) {
     cluster.on(0, [&](Service& service) {
         const store::Write write{.key = "key"};

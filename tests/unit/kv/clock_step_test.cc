@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time of day of a partition or of a client is stepped while they are connected.
+// The wall clock of a partition or of a client is stepped while they are connected.
 #include <gtest/gtest.h>
 
 #include "lib/kv/client/session.h"
@@ -62,7 +62,7 @@ TEST(ClockStep, back_below_the_floor_leaves_a_partition_writable) {
     EXPECT_TRUE(status) << status.to_string();
 }
 
-// A session whose time of day the test sets.
+// A session whose wall clock the test sets.
 struct SteppedSession {
     explicit SteppedSession(Cluster& cluster) {
         auto where = fabric::Address::parse(cluster.addresses()[0], kDefaultPort);
@@ -113,7 +113,7 @@ TEST(ClockStep, of_a_client_forward_and_back_does_not_end_its_writes) {
     client.wall.step(0);
     const Status status = client.put("three");
     EXPECT_TRUE(status) << status.to_string();
-    // What the clock shows for the second time was issued already.
+    // The clock passes this time again, for which timestamps of the old id were issued already.
     EXPECT_NE(client.timestamp.client(), id);
 }
 
@@ -126,7 +126,7 @@ TEST(ClockStep, of_a_client_back_does_not_end_its_writes) {
     EXPECT_TRUE(status) << status.to_string();
 }
 
-// Every id of a partition could be blocked so until its clock comes there again.
+// Otherwise every id of a partition could be blocked until its clock reaches the old time again.
 TEST(ClockStep, back_leaves_the_ids_of_clients_that_have_written_free) {
     Cluster cluster({.partitions = 1, .clocks_ahead_us = {24 * kHour_us}});
     uint32_t id = 0;
@@ -141,7 +141,7 @@ TEST(ClockStep, back_leaves_the_ids_of_clients_that_have_written_free) {
         client.tell(wire::KvKind::kGoodbye, wire::KvDecision{});
         ASSERT_EQ(client.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
     }
-    RawClient next(cluster.addresses()[0], 1, 77, id);  // connects again until it is welcome
+    RawClient next(cluster.addresses()[0], 1, 77, id);  // reconnects until the partition accepts it
     ASSERT_EQ(next.link().facts().client_id, id);
     EXPECT_EQ(next.ask(wire::KvKind::kPrepare, wire::kKvPrepareCommit,
                        write_of(next.transaction(0), "another key")),

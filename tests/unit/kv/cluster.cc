@@ -17,8 +17,8 @@ namespace wss::kv::test {
 
 namespace {
 
-// A port that nobody has, below those that the kernel gives to whoever asks for any; processes beside each
-// other draw from ranges of their own. Or it could be gone before its server starts.
+// Returns a free port below the ephemeral range, so that no connection can take it before the server starts.
+// Concurrent processes draw from different ranges.
 uint16_t free_port() {
     static std::atomic<uint32_t> drawn{0};
     constexpr uint32_t kRange = 100;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A store of several partitions in this process, each on a thread of its own, over a real fabric.
+// A store of several partitions in this process, each on its own thread, over a real fabric.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ class Cluster {
         Nanoseconds terminate_after = from_ms(200);
         Nanoseconds decision_window = from_s(60);
         std::vector<store::Log*> logs = {};         // one for each partition, which then writes synchronously
-        std::vector<int64_t> clocks_ahead_us = {};  // of the time of day, by partition
+        std::vector<int64_t> clocks_ahead_us = {};  // offset of the wall clock, by partition
         uint32_t prepared_max = 1u << 16;
         uint64_t heap_limit = UINT64_MAX;
     };
@@ -37,17 +37,18 @@ class Cluster {
         options.partitions = addresses_;
         return options;
     }
-    // Its connections end. `before`: runs while the partition does nothing at all, and ends with it.
+    // Stops the partition and closes its connections. `before` runs while the partition stands still, which
+    // then stops.
     void stop(uint32_t partition, const std::function<void()>& before = {});
-    void start(uint32_t partition);  // empty again: nothing is durable here
-    // Its thread ends, and the service is destroyed as it is.
+    void start(uint32_t partition);  // without contents: nothing is durable here
+    // Ends the partition's thread and destroys the service without stopping it.
     void abandon(uint32_t partition);
     // Runs on the partition's thread.
     void on(uint32_t partition, const std::function<void(Service&)>& task);
     ServiceCounters counters(uint32_t partition);
-    // Steps its time of day to so far ahead of the right one.
+    // Steps the partition's wall clock to `ahead_us` ahead of the right time.
     void step_clock(uint32_t partition, int64_t ahead_us);
-    // Moves its monotonic clock forward.
+    // Moves the partition's monotonic clock forward.
     void pass(uint32_t partition, Nanoseconds time);
 
   private:
@@ -57,7 +58,7 @@ class Cluster {
     std::vector<std::unique_ptr<Node>> nodes_;
 };
 
-// The time of day as a host with a wrong clock shows it.
+// The wall clock of a host whose clock is wrong.
 class WrongWallClock final : public WallClock {
   public:
     explicit WrongWallClock(int64_t ahead_us) : ahead_us_(ahead_us) {}
@@ -71,10 +72,10 @@ class WrongWallClock final : public WallClock {
     std::atomic<int64_t> ahead_us_;
 };
 
-// A key that lies on that partition of so many.
+// Returns a key of partition `partition` of `partitions`.
 std::string key_on(uint32_t partition, uint32_t partitions);
 
-// What the tests write again and again.
+// Short forms of common writes and reads.
 Status put(LocalClient& client, const std::vector<std::pair<std::string, std::string>>& items);
 std::vector<std::string> get(LocalClient& client, const std::vector<std::string>& keys);
 

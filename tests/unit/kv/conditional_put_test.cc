@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A conditional put that is sent again because its reply was lost.
+// A conditional put that is repeated because its reply was lost.
 #include <gtest/gtest.h>
 
 #include "tests/unit/kv/cluster.h"

@@ -140,7 +140,7 @@ TEST_F(ConditionalTransaction, is_atomic_in_every_algorithm) {
     }
 }
 
-// Each of two writes one key if both are as they were read: they must not both win.
+// Each of two transactions writes one key on condition that both are unchanged. At most one may commit.
 TEST_F(ConditionalTransaction, and_another_one_that_cross_do_not_both_win) {
     std::atomic<uint64_t> wins{0}, skews{0};
     constexpr int kRounds = 100;
@@ -310,7 +310,8 @@ TEST_F(ConditionalPrepare, is_not_outdone_by_a_write_under_locks) {
         wire::KvStatus::kLockConflict);
 }
 
-// A restart finds the prepare in the log, and holds its keys until the other partition is asked.
+// A restarted partition finds the prepare in the log, and holds its keys until the other partition has
+// replied.
 TEST(ConditionalPrepareInTheLog, holds_its_keys_after_a_restart) {
     store::MemoryLog first, second;
     Cluster cluster({.partitions = 2, .logs = {&first, &second}});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peers that take connections of a partition and do not use them: from one source, and without a greeting.
+// Peers that occupy connections of a partition without using them: from one source, and without a greeting.
 #include "lib/kv/service/connection_places.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace wss::kv::test {
 namespace {
 
-// A connection as the fabric has it: open until either end closes it.
+// A connection of the fabric: open until either end closes it.
 class FakeConnection final : public fabric::Connection {
   public:
     explicit FakeConnection(fabric::ConnectionHandler& handler) : handler_(handler) {}
@@ -30,7 +30,7 @@ class FakeConnection final : public fabric::Connection {
 
     void established() { handler_.on_established(*this, {}); }
     bool closed() const { return closed_; }
-    // Last call.
+    // Must be the last call.
     void over() { handler_.on_closed(*this, Status(Code::kClosed, "the peer is gone")); }
     void arrive(std::span<const std::byte> message) {
         std::memcpy(into_, message.data(), message.size());
@@ -48,7 +48,7 @@ class FakeConnection final : public fabric::Connection {
 };
 
 struct Client {
-    FakeConnection* connection = nullptr;  // nullptr: refused, or over
+    FakeConnection* connection = nullptr;  // nullptr: refused or closed
     bool rejected = false;
 };
 
@@ -111,7 +111,7 @@ struct Connections : testing::Test {
     void end(Client& client) {
         if (client.connection != nullptr) std::exchange(client.connection, nullptr)->over();
     }
-    // What the service has closed is over.
+    // Ends the connections that the service has closed.
     void settle() {
         for (Client& client : clients)
             if (client.connection != nullptr && client.connection->closed()) end(client);
@@ -163,7 +163,7 @@ TEST_F(Connections, that_do_not_greet_give_way_to_those_of_other_sources_however
     EXPECT_NE(client.connection, nullptr);
 }
 
-// Connections are no more than their places here.
+// These connections exist only as places.
 struct Places : testing::Test, PeerHandler {
     SystemClock clock;
     reactor::Reactor reactor{clock};

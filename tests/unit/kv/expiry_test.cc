@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys that were written together expire together, wherever the clocks of partitions and readers are.
+// Keys that were written together expire together, whatever the clocks of partitions and readers show.
 #include <gtest/gtest.h>
 
 #include "tests/unit/kv/cluster.h"
 
 namespace wss::kv::test {
 
-// One partition has expired its part and has a tombstone; the reader's clock, and the other partition's, are
-// behind it.
+// One partition has replaced its expired key by a tombstone. The clocks of the reader and of the other
+// partition are behind.
 TEST(Expiry, a_reader_who_sees_one_key_expired_sees_its_siblings_expired) {
     Cluster cluster({.partitions = 2});
     auto client = LocalClient::connect(cluster.client_options());
@@ -23,14 +23,14 @@ TEST(Expiry, a_reader_who_sees_one_key_expired_sees_its_siblings_expired) {
     ASSERT_TRUE(put.status) << put.status.to_string();
     const Timestamp later = Timestamp::make(put.timestamp.ticks() + 21'000'000, 0);
     cluster.on((*client)->partition_of(b), [&](Service& service) { service.store().maintain(later); });
-    // The value comes first in one order, the tombstone in the other.
+    // The first reader meets the value first, the second one the tombstone.
     EXPECT_EQ(get(**reader, {a, b}), (std::vector<std::string>{"(none)", "(none)"}));
     auto another = LocalClient::connect(cluster.client_options());
     ASSERT_TRUE(another);
     EXPECT_EQ(get(**another, {b, a}), (std::vector<std::string>{"(none)", "(none)"}));
 }
 
-// Beyond it the sum with the time of writing would wrap around to an earlier one.
+// With a longer time to live the expiry timestamp would wrap around to an earlier one.
 TEST(Expiry, a_time_to_live_beyond_what_timestamps_hold_is_refused) {
     Cluster cluster({.partitions = 1});
     auto client = LocalClient::connect(cluster.client_options());
@@ -54,7 +54,7 @@ TEST(Expiry, a_time_to_live_beyond_what_timestamps_hold_is_refused) {
     EXPECT_EQ(get(**client, {"key", "other"}), (std::vector<std::string>{"value", ""}));
 }
 
-// An import of keys near their end has no other way to know: the timestamp is the client's.
+// A program that imports keys near their expiry needs this status, as the client chooses the timestamp.
 TEST(ExpiryMoment, that_is_over_when_a_write_begins_is_told_apart_from_failures) {
     Cluster cluster({.partitions = 2});
     for (Algorithm algorithm : {Algorithm::kRampFast, Algorithm::kLockParallel}) {

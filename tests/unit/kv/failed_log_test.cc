@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a writer reports of a write that a failing log has refused.
+// The result that a writer gets when a failing log refuses its write.
 #include <gtest/gtest.h>
 
 #include "lib/kv/store/memory_log.h"
@@ -7,7 +7,7 @@
 
 namespace wss::kv::test {
 
-// The log's failure comes after the write was handed to it: a restart may find it.
+// The log fails after it has accepted the write, so a restart may find the write.
 class FailedLog : public testing::Test {
   protected:
     store::MemoryLog logs[2];
@@ -46,7 +46,7 @@ TEST_F(FailedLog, leaves_the_outcome_of_a_conditional_write_unknown) {
     EXPECT_TRUE(put.outcome_unknown);
 }
 
-// One partition has recorded that it is aborted, and tells the other after its restart.
+// The partition that did not fail records the abort, and reports it to the other one after its restart.
 TEST_F(FailedLog, of_one_partition_of_two_fails_the_write_for_good) {
     fail(0);
     PutAll put;
@@ -54,7 +54,7 @@ TEST_F(FailedLog, of_one_partition_of_two_fails_the_write_for_good) {
     EXPECT_FALSE(put.outcome_unknown);
 }
 
-// Both may come back with it prepared, and then commit it.
+// Both partitions may find the write prepared when they restart, and then commit it.
 TEST_F(FailedLog, of_all_partitions_leaves_the_outcome_unknown) {
     fail(0), fail(1);
     PutAll put;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who greets as what may do what.
+// Which messages a peer may send after which greeting.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ struct Greeting : testing::Test {
     Cluster cluster{{.partitions = 1}};
 };
 
-// Partitions greet with nonce 0: they ask what became of transactions, and do nothing else.
+// Partitions greet with nonce 0. They may only inquire about transactions.
 TEST_F(Greeting, a_peer_without_a_nonce_does_not_write) {
     RawClient peer(cluster.addresses()[0], 1, 0);
     wire::KvPrepare prepare;
@@ -39,7 +39,7 @@ std::string info(Cluster& cluster, uint32_t partition) {
     return text;
 }
 
-// A number of the partition's own report.
+// Returns a number of the partition's report.
 uint64_t number(Cluster& cluster, uint32_t partition, const std::string& name) {
     const std::string text = info(cluster, partition);
     const size_t at = text.find("\"" + name + "\":");
@@ -65,7 +65,7 @@ TEST(ClientIds, of_clients_that_close_are_free_at_once) {
     }
 }
 
-// Else the next client of the id could not write before the clocks have passed what was named.
+// Otherwise the next client with the id could not write until the clocks have passed the named timestamp.
 TEST(ClientIds, whose_timestamps_are_ahead_of_the_clock_are_not_free_at_once) {
     Cluster cluster({.partitions = 1});
     {
@@ -84,21 +84,21 @@ TEST(ClientIds, whose_timestamps_are_ahead_of_the_clock_are_not_free_at_once) {
         writer.tell(wire::KvKind::kGoodbye, wire::KvDecision{});
         EXPECT_EQ(writer.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
     }
-    // One that issued nothing ahead of the clock: its id is free, so that of the others is kept for that
-    // reason.
+    // This client issued no timestamp ahead of the clock, so its id becomes free. It shows that the others'
+    // ids are kept for their timestamps.
     {
         RawClient honest(cluster.addresses()[0]);
         honest.tell(wire::KvKind::kGoodbye, wire::KvDecision{.timestamp = honest.transaction(0)});
         EXPECT_EQ(honest.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
         EXPECT_EQ(leased(cluster, 0), 3u);
     }
-    // All are gone when their connections are: what comes next on the partition's thread sees that.
+    // A request on the partition's thread after that sees all connections gone.
     for (int i = 0; i < 500 && number(cluster, 0, "connections") > 0; ++i) usleep(10'000);
     EXPECT_EQ(number(cluster, 0, "connections"), 0u);
     EXPECT_EQ(leased(cluster, 0), 2u);
 }
 
-// A timestamp of another client says nothing about the id that is given back.
+// A goodbye must name a timestamp of its own client.
 TEST(ClientIds, are_given_back_with_timestamps_of_their_own_only) {
     Cluster cluster({.partitions = 1});
     RawClient liar(cluster.addresses()[0]);
@@ -108,7 +108,7 @@ TEST(ClientIds, are_given_back_with_timestamps_of_their_own_only) {
     liar.turn_until([&] { return !liar.link().ready(); });
 }
 
-// A partition that restarts does not know which ids are in use.
+// A restarted partition does not know which ids are in use.
 TEST(ClientIds, a_client_that_finds_its_id_with_another_takes_a_new_one) {
     Cluster cluster({.partitions = 2});
     auto client = LocalClient::connect(cluster.client_options());
@@ -123,7 +123,8 @@ TEST(ClientIds, a_client_that_finds_its_id_with_another_takes_a_new_one) {
     cluster.start(0);
     RawClient other(cluster.addresses()[0], 2, 77, id);
     for (auto& item : write.items) item.value = "two";
-    // The write that meets it may fail: what it has prepared under the former id its partition ends.
+    // The first write that meets the conflict may fail. The partition then terminates its part under the
+    // former id.
     for (int i = 0; i < 2; ++i) (*client)->run(write);
     ASSERT_TRUE(write.status) << write.status.to_string();
     EXPECT_NE(write.timestamp.client(), id);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Partitions and clients that use client ids as the protocol does not mean it.
+// Partitions and clients that misuse client ids.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -11,10 +11,10 @@
 namespace wss::kv::test {
 namespace {
 
-// Answers every greeting as its test says.
+// Answers every greeting with the test's function.
 class FakePartition final : public fabric::ListenHandler {
   public:
-    // False: closes the connection when the answer has left.
+    // Returns false to close the connection after the reply has been sent.
     using Greet = bool (*)(Channel& channel, const wire::KvHello& hello, wire::KvHeader reply);
     FakePartition(const std::string& uri, Greet greet) : greet_(greet) {
         auto address = fabric::Address::parse(uri, kDefaultPort);
@@ -78,7 +78,7 @@ bool refuse(Channel& channel, wire::KvHeader reply) {
     return true;
 }
 
-// Leases an id to whoever has none, and answers nothing else.
+// Leases an id to a client without one, and refuses all other greetings.
 bool lease_and_refuse(Channel& channel, const wire::KvHello& hello, wire::KvHeader reply) {
     static std::atomic<uint32_t> next{9000};
     if (hello.client_id != 0) return refuse(channel, reply);
@@ -99,7 +99,7 @@ bool lease_and_refuse(Channel& channel, const wire::KvHello& hello, wire::KvHead
     return true;
 }
 
-// One of an earlier version: its greeting does not say that it knows conditions.
+// Greets like an earlier version, without announcing that it supports conditions.
 bool greet_as_before_conditions(Channel& channel, const wire::KvHello& hello, wire::KvHeader reply) {
     reply.status = wire::KvStatus::kOk;
     channel.send(reply, wire::KvHelloReply{.client_id = hello.client_id,
@@ -117,7 +117,7 @@ bool greet_as_before_conditions(Channel& channel, const wire::KvHello& hello, wi
     return true;
 }
 
-// … and closes the connection that it leased it over.
+// As above, but also closes the connection over which it leased the id.
 std::atomic<int> leases_before_closing;
 bool lease_and_close(Channel& channel, const wire::KvHello& hello, wire::KvHeader reply) {
     leases_before_closing += hello.client_id == 0;
@@ -126,7 +126,7 @@ bool lease_and_close(Channel& channel, const wire::KvHello& hello, wire::KvHeade
 
 }  // namespace
 
-// While a write to the liar waits, those to the other partition go on, over one connection.
+// While a write to the lying partition waits, writes to the other one continue over one connection.
 void expect_others_undisturbed(FakePartition::Greet greet, uint64_t reconnects_max) {
     Cluster cluster({.partitions = 2});
     cluster.stop(1);
@@ -175,19 +175,19 @@ TEST(OldPartition, that_knows_no_conditions_is_named_and_gets_none) {
     EXPECT_EQ(get(**client, {key_on(0, 2)}), std::vector<std::string>{"(none)"});
 }
 
-// The id of the first lease is taken over by the others: they connect with it once.
+// The client takes over the id of the first lease: it reconnects to the other partition once.
 TEST(LyingPartition, that_forgets_the_ids_it_leases_disturbs_the_others_once) {
     expect_others_undisturbed(&lease_and_refuse, 1);
 }
 
-// Whether the client has taken the id over by then or not.
+// Whether the client has taken over the id by then depends on timing.
 TEST(LyingPartition, that_closes_after_its_lease_disturbs_the_others_once) {
     leases_before_closing = 0;
     expect_others_undisturbed(&lease_and_close, 1);
     EXPECT_GE(leases_before_closing, 1);
 }
 
-// The client closes while it is about to take the id over.
+// The client closes while it is about to take over the id.
 TEST(LyingPartition, that_closes_after_its_lease_does_not_hold_up_a_client_that_closes) {
     Cluster cluster({.partitions = 2});
     cluster.stop(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The clock of a client: what it takes from others' timestamps, and how it gets ahead of them.
+// The clock of a client: how it follows timestamps of others, and how it gets ahead of them.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -28,7 +28,7 @@ TEST_F(HybridClockTest, timestamps_grow_though_the_time_of_day_is_set_back) {
     EXPECT_EQ(clock.next().client(), 7u);
 }
 
-// A lead over the own time of day alone would leave a slow clock behind the writer that it follows.
+// A lead that counted from the client's own time would leave a slow clock behind the writer that it follows.
 TEST_F(HybridClockTest, a_lead_counts_from_the_latest_timestamp_of_others) {
     observe(5 * kSecond);
     const uint64_t others = wall.ticks() + 5 * kSecond;
@@ -45,7 +45,8 @@ TEST_F(HybridClockTest, leads_over_each_other_do_not_run_away_from_the_time_of_d
     EXPECT_LE(clock.next(kSecond).ticks(), wall.ticks() + kFollowMax_ticks + 2000);
 }
 
-// A clock that is wrong by an hour does not spread: only the write that must pass its timestamp does.
+// A clock that is wrong by an hour does not spread: only the write that must be later than its timestamp is
+// affected.
 TEST_F(HybridClockTest, a_timestamp_far_ahead_is_passed_by_one_write_and_not_followed) {
     const Timestamp theirs = Timestamp::make(wall.ticks() + 3600 * kSecond, 9);
     clock.observe(theirs);
@@ -56,7 +57,7 @@ TEST_F(HybridClockTest, a_timestamp_far_ahead_is_passed_by_one_write_and_not_fol
     EXPECT_EQ(clock.issued().ticks(), far.ticks() + 2);
 }
 
-// One partition that names the end of time does not keep the others' writes from being made.
+// A partition that names the largest timestamp must not block writes to others.
 TEST_F(HybridClockTest, a_timestamp_far_ahead_does_not_move_those_that_must_pass_a_nearer_one) {
     clock.next_after({UINT64_MAX});
     const Timestamp theirs = Timestamp::make(wall.ticks() + 3600 * kSecond, 9);

@@ -35,7 +35,7 @@ void fill(LocalClient& client) {
     }
 }
 
-// Eight keys at a time, all keys once.
+// Reads all keys once, eight at a time.
 void read_all(LocalClient& client) {
     for (uint32_t key = 0; key < kKeys; key += 8) {
         std::vector<std::string> keys, expected;
@@ -47,7 +47,7 @@ void read_all(LocalClient& client) {
     }
 }
 
-// Those written before any one-sided reader came get their slots little by little.
+// Keys written before the first one-sided reader connected get their slots gradually.
 void wait_for_slots(Cluster& cluster) {
     for (uint32_t p = 0; p < cluster.addresses().size(); ++p) {
         bool all = false;
@@ -137,7 +137,7 @@ TEST_P(IndexRead, slots_that_serve_other_keys_now_answer_for_none_of_the_old) {
     fill(*writer);
     read_all(*reader);
     cluster.stop(0);
-    cluster.start(0);  // empty
+    cluster.start(0);  // without contents
     uint32_t lost = 0;
     for (uint32_t key = 0; key < kKeys; ++key) {
         const std::string value = get(*reader, {key_name(key)})[0];
@@ -149,7 +149,7 @@ TEST_P(IndexRead, slots_that_serve_other_keys_now_answer_for_none_of_the_old) {
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, IndexRead, testing::Values("shm", "tcp"), scheme_of);
 
-// --- who knows nothing of the index
+// --- clients without support for the index
 
 TEST(IndexGreeting, names_the_index_to_clients_that_ask_for_it_only) {
     Cluster cluster({.partitions = 1});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes under locks that reach a partition after the lease of a lock has ended.
+// Writes under locks that reach a partition after the lease of a lock has expired.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -14,8 +14,8 @@ constexpr int64_t kSecond_us = 1'000'000;
 constexpr Nanoseconds kStall = from_s(6);
 
 struct Clocks {
-    int64_t first_s = 0, second_s = 0;  // how far ahead the partitions' clocks are
-    int64_t step_s = 0;                 // … and to where the second one is stepped during the stall
+    int64_t first_s = 0, second_s = 0;  // offsets of the partitions' clocks
+    int64_t step_s = 0;                 // offset to which the second clock is stepped during the stall
 };
 
 void PrintTo(const Clocks& clocks, std::ostream* out) {
@@ -24,8 +24,8 @@ void PrintTo(const Clocks& clocks, std::ostream* out) {
 
 using Setting = std::tuple<Algorithm, Algorithm, Clocks>;
 
-// The client's requests for locks arrive, and its write only after the lock of the second partition has been
-// taken from it and the key has been written by another client.
+// The client's lock requests arrive. Its write arrives only after the second partition has revoked the lock
+// and another client has written the key.
 class LateWrite : public testing::TestWithParam<Setting> {
   protected:
     static std::unique_ptr<LocalClient> connect(const Cluster& cluster, Algorithm algorithm) {
@@ -42,7 +42,8 @@ class LateWrite : public testing::TestWithParam<Setting> {
             cluster.on(p, [&](Service& service) { held += service.store().locks().held(); });
         return held;
     }
-    // While both partitions do nothing: what the client sends has left, and no reply has arrived.
+    // Lets the client send while both partitions stand still: its messages have left, but no reply has
+    // arrived.
     static void send(Cluster& cluster, LocalClient& client) {
         cluster.on(0, [&](Service&) {
             cluster.on(1, [&](Service&) {
@@ -50,7 +51,7 @@ class LateWrite : public testing::TestWithParam<Setting> {
             });
         });
     }
-    // The last reply stays unread. The paper's locking takes the locks one after the other.
+    // The last reply stays unread. Sequential locking takes one lock after the other, as in the paper.
     static void take_locks(Cluster& cluster, LocalClient& client, PutAll& write, bool sequential) {
         cluster.on(0, [&](Service&) {
             cluster.on(1, [&](Service&) {
@@ -89,7 +90,7 @@ TEST_P(LateWrite, is_made_as_a_whole_or_not_at_all) {
     if (clocks.step_s != clocks.second_s) cluster.step_clock(1, clocks.step_s * kSecond_us);
     const bool was_written = put(*other, {{keys[1], "rival"}}).is_ok();
     while (!is_over) client->turn();
-    send(cluster, *client);  // what it has unlocked
+    send(cluster, *client);  // sends its unlock requests
     const std::vector<std::string> values = get(*other, keys);
     EXPECT_EQ(values[0] == "late", values[1] == "late")
         << values[0] << " and " << values[1] << ": " << late.status.to_string();
@@ -109,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      Clocks{0, 0, 3600}, Clocks{0, 0, -3600}, Clocks{90, 0, 0},
                                      Clocks{0, 90, 0})));
 
-// The same, message by message.
+// The same with single messages.
 struct LatePrepare : testing::TestWithParam<Clocks> {
     Cluster cluster{{.partitions = 2,
                      .terminate_after = from_s(3600),
@@ -133,7 +134,7 @@ struct LatePrepare : testing::TestWithParam<Clocks> {
     wire::KvStatus decide(wire::KvKind kind, uint64_t timestamp) {
         return client.ask(kind, 0, wire::KvDecision{.timestamp = timestamp});
     }
-    // … and how its clock is stepped.
+    // Lets the lease expire and steps the partition's clock.
     void stall() {
         cluster.pass(0, kStall);
         cluster.step_clock(0, GetParam().step_s * kSecond_us);
@@ -158,7 +159,7 @@ TEST_P(LatePrepare, is_refused_though_nobody_has_taken_the_lock_since) {
               wire::KvStatus::kLockConflict);
 }
 
-// What is prepared under a lock stays protected by it, however late the commit comes.
+// A write that was prepared under a lock stays protected, however late its commit arrives.
 TEST_P(LatePrepare, that_was_in_time_excludes_others_until_it_is_decided) {
     ASSERT_EQ(lock(client, owner, key), wire::KvStatus::kOk);
     const uint64_t timestamp = client.transaction(2);
@@ -172,7 +173,7 @@ TEST_P(LatePrepare, that_was_in_time_excludes_others_until_it_is_decided) {
     EXPECT_EQ(found, timestamp);
 }
 
-// A partition cannot know whether the others make their part.
+// A partition cannot know whether the others prepare their part.
 TEST_P(LatePrepare, of_several_partitions_is_not_committed_at_once_under_locks) {
     ASSERT_EQ(lock(client, owner, key), wire::KvStatus::kOk);
     EXPECT_EQ(write(client, client.transaction(2), owner, key, {0, 1},

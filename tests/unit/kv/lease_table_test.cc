@@ -67,7 +67,7 @@ TEST_F(Leases, the_next_client_of_an_id_begins_after_the_last_timestamp_of_the_o
     EXPECT_EQ(table.join(9000, 2, now, clock)->after, Timestamp::make(70, 9000));
 }
 
-// However its client ended: it could give back ids that nobody can write with.
+// However its client ended: otherwise a client could return ids that are unusable for others.
 TEST_F(Leases, an_id_is_free_when_the_clock_has_passed_its_timestamps) {
     const Timestamp ahead = Timestamp::make(clock.ticks() + 50'000'000, 9000);
     LeaseTable::Lease* lease = table.join(9000, 1, now, clock);
@@ -80,7 +80,7 @@ TEST_F(Leases, an_id_is_free_when_the_clock_has_passed_its_timestamps) {
     EXPECT_EQ(table.join(9000, 2, now + from_s(50), clock), lease);
 }
 
-// The clock was a day ahead, and was set back.
+// The clock was a day ahead and has been set back.
 struct LeasesOfTomorrow : Leases {
     static constexpr uint64_t kDay_ticks = uint64_t{86'400} * 1'000'000;
     const Timestamp tomorrow = Timestamp::make(clock.ticks() + kDay_ticks, 0);
@@ -108,7 +108,7 @@ TEST_F(LeasesOfTomorrow, are_free_before_the_clock_comes_there_again) {
         << "two clients would issue it";
 }
 
-// Of a client that was connected when the clock was set back.
+// The client was connected when the clock was set back.
 TEST_F(LeasesOfTomorrow, are_free_when_their_clients_have_used_both_days) {
     LeaseTable::Lease* lease = come();
     for (Timestamp time : {clock, tomorrow, clock}) LeaseTable::use(*lease, of(*lease, time));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients that come while a partition is down.
+// Clients that connect while a partition is down.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -56,7 +56,8 @@ TEST_P(LivePartitions, tell_the_map_to_a_client_that_knows_any_one_of_them) {
     }
 }
 
-// It waits for all its partitions first: what is read from one before another is there would be read again.
+// A client waits for all partitions of a request first. Otherwise it would have to repeat reads of those that
+// were up.
 TEST_P(LivePartitions, serve_the_first_request_of_a_client_in_one_attempt) {
     auto client = connect(cluster.addresses());
     ASSERT_TRUE(client);
@@ -75,7 +76,7 @@ TEST_P(LivePartitions, serve_the_first_request_of_a_client_in_one_attempt) {
     EXPECT_EQ(client->statistics().messages, 3u);
 }
 
-// What has stopped another partition, which the request does not need, is no reason.
+// A stopped partition that the request does not need must not be named.
 TEST_P(LivePartitions, are_named_by_a_request_that_is_late_because_of_them) {
     auto client = connect(cluster.addresses());
     ASSERT_TRUE(client);
@@ -107,7 +108,7 @@ TEST_P(LivePartitions, are_named_by_a_request_that_is_late_because_of_them) {
     busy.join();
 }
 
-// At once, and with the address that is wrong.
+// The refusal comes at once and names the wrong address.
 TEST_P(LivePartitions, refuse_a_map_that_is_not_theirs) {
     kv::Options options = cluster.client_options();
     options.connect_timeout = from_s(60);

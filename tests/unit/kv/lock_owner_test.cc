@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Locks belong to the client in whose name they were taken: what another one says of them does not count.
-// Our clients never say it; whoever speaks the protocol can.
+// Locks belong to the client that took them; requests of other clients about them have no effect. The client
+// library never sends such requests, but other programs could.
 #include <gtest/gtest.h>
 
 #include "tests/unit/kv/cluster.h"
@@ -30,7 +30,7 @@ struct LockOwner : testing::Test {
     uint64_t mine = owner.transaction(1);
 
     void SetUp() override { ASSERT_EQ(lock(owner, mine), wire::KvStatus::kOk); }
-    // A write that commits at once and ends the locks of `mine`.
+    // A write that commits at once and releases the locks of `mine`.
     wire::KvStatus write(RawClient& by, uint64_t timestamp, std::string key) {
         wire::KvPrepare prepare;
         prepare.timestamp = timestamp;
@@ -52,7 +52,7 @@ TEST_F(LockOwner, a_refused_prepare_releases_the_locks_of_its_own_client) {
     EXPECT_FALSE(is_locked());
 }
 
-// The first answer was lost: the commit has released the locks meanwhile.
+// The first reply was lost, and the commit has released the locks.
 TEST_F(LockOwner, a_write_under_locks_that_is_sent_again_is_told_that_it_was_done) {
     const uint64_t timestamp = owner.transaction(2);
     ASSERT_EQ(write(owner, timestamp, "key"), wire::KvStatus::kCommitted);

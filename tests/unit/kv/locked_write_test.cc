@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The timestamps of writes under locks, where the clocks of clients and partitions differ.
+// The timestamps of writes under locks when the clocks of clients and partitions differ.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -70,7 +70,7 @@ TEST_P(LockedWrite, that_no_timestamp_suits_is_made_on_no_partition) {
 INSTANTIATE_TEST_SUITE_P(Kv, LockedWrite,
                          testing::Values(Algorithm::kLockParallel, Algorithm::kLockSequential));
 
-// Between the grant of the locks and the write. The other partitions may have made their part.
+// State between the grant of the locks and the write. Other partitions may have prepared their part.
 struct GrantedLock : testing::Test {
     static constexpr uint64_t kTick = uint64_t{1} << Timestamp::kClientBits;
     Cluster cluster{{.partitions = 1}};
@@ -121,7 +121,8 @@ TEST_F(GrantedLock, admits_its_write_after_the_clock_was_set_back) {
     EXPECT_EQ(write("key", owner, owner), wire::KvStatus::kCommitted);
 }
 
-// Of two partitions the clock of one is stepped to where an earlier client of the same id has written.
+// The clock of one of two partitions is stepped into the time in which an earlier client with the same id has
+// written.
 struct SpentId : testing::Test {
     static constexpr int64_t kDay_us = 24 * 3600 * int64_t{kSecond_ticks};
     Cluster cluster{{.partitions = 2, .clocks_ahead_us = {kDay_us, kDay_us}}};
@@ -172,7 +173,7 @@ TEST_F(SpentId, gets_no_lock_for_a_write_that_would_be_refused) {
 }
 
 TEST_F(SpentId, gets_no_lock_that_it_has_waited_for_until_then) {
-    // The other owner's lock ends when the clock has come there.
+    // The other owner's lock ends when the clock has reached that time.
     RawClient other(cluster.addresses()[0], 2);
     wire::KvLock held = wanted(0, 0);
     held.owner = other.transaction(0);
@@ -201,7 +202,7 @@ TEST_F(SpentId, gets_no_lock_that_it_has_waited_for_until_then) {
     EXPECT_NE(wait.status, wire::KvStatus::kOk);
 }
 
-// The clock has passed the earlier client's timestamps; those of this one lie below them.
+// The clock is past the earlier client's timestamps, but this client's timestamps are below them.
 TEST_F(SpentId, learns_with_its_lock_what_its_write_must_be_later_than) {
     cluster.step_clock(0, kDay_us + 3600 * int64_t{kSecond_ticks});
     ASSERT_EQ(client->ask(wire::KvKind::kLock, 0, wanted(0, -5 * kSecond_ticks)), wire::KvStatus::kOk);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What clients that lock leave behind.
+// Locks that clients leave behind.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -25,7 +25,7 @@ class Locking : public testing::TestWithParam<Locker> {
         kv::Options options = cluster.client_options();
         options.algorithm = algorithm;
         options.transport = GetParam().transport;
-        options.lock_retries = 0;  // who is refused once says so
+        options.lock_retries = 0;  // a single refusal is reported
         return LocalClient::connect(options);
     }
     static std::vector<std::string> keys() {
@@ -33,7 +33,7 @@ class Locking : public testing::TestWithParam<Locker> {
         for (int i = 0; i < 16; ++i) names.push_back("key" + std::to_string(i));
         return names;
     }
-    // Turned until the request is over and not once more: whatever it has told nobody is still to be told.
+    // Polls until the request has ended, and not once more: messages that it has queued by then stay unsent.
     static void run(LocalClient& client, Request& request) {
         static bool over;
         over = false;
@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Kv, Locking,
                                          Locker{"shm", Algorithm::kLockParallel, Transport::kMessage},
                                          Locker{"shm", Algorithm::kLockParallel, Transport::kRing}));
 
-// Taking back the exclusive waiter grants the lock to those behind it.
+// When the service withdraws the exclusive waiter, the waiters behind it are granted the lock.
 TEST(LocksOfAService, end_with_it_while_others_wait_behind_a_waiter) {
     Cluster cluster({.partitions = 1});
     std::vector<std::unique_ptr<RawClient>> clients;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transactions that lock and transactions that do not, on the same keys.
+// Transactions with locks and transactions without, on the same keys.
 #include <gtest/gtest.h>
 
 #include "tests/unit/kv/cluster.h"
@@ -8,7 +8,7 @@
 namespace wss::kv::test {
 
 struct MixedAlgorithms : testing::Test {
-    // Nothing is terminated: the transactions here stay undecided until the test decides them.
+    // Without termination, transactions stay undecided until the test decides them.
     Cluster cluster{{.partitions = 1, .terminate_after = from_s(3600)}};
     RawClient locker{cluster.addresses()[0]}, writer{cluster.addresses()[0]};
     const uint64_t owner = locker.transaction(1);
@@ -64,7 +64,7 @@ TEST_F(MixedAlgorithms, an_undecided_write_locks_its_keys) {
     EXPECT_EQ(read_under_lock(), wire::KvStatus::kOk);
 }
 
-// Both ends of an undecided write grant the lock to whom it kept waiting.
+// Commit and abort of an undecided write both grant the lock to the waiter.
 class WaitForWrite : public MixedAlgorithms, public testing::WithParamInterface<wire::KvKind> {};
 
 TEST_P(WaitForWrite, ends_with_its_decision) {
@@ -94,7 +94,7 @@ TEST_P(WaitForWrite, ends_with_its_decision) {
 
 INSTANTIATE_TEST_SUITE_P(Kv, WaitForWrite, testing::Values(wire::KvKind::kCommit, wire::KvKind::kAbort));
 
-// A client that locks leaves half of its commits out: readers without locks must see the write as a whole.
+// A client with locks omits half of its commits. Readers without locks must still see the whole write.
 class HalfCommitted : public testing::TestWithParam<Algorithm> {};
 
 TEST_P(HalfCommitted, writes_under_locks_are_seen_as_a_whole) {
@@ -110,7 +110,7 @@ TEST_P(HalfCommitted, writes_under_locks_are_seen_as_a_whole) {
     const uint64_t timestamp = first.transaction(10'000'000);
     std::vector<uint64_t> prints{fingerprint(keys[0]), fingerprint(keys[1])};
     std::vector<std::byte> metadata;
-    // What such a client writes says which keys were written together.
+    // The metadata that such a client writes names the keys of the transaction.
     cluster.on(0, [&](Service& service) {
         const auto found = service.store().get(keys[0]).version.metadata;
         metadata.assign(found.begin(), found.end());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client says of who takes part in its transaction is believed only where it can be.
+// Participant lists of clients are accepted only if they can be right.
 #include <gtest/gtest.h>
 
 #include "tests/unit/kv/cluster.h"
@@ -32,7 +32,7 @@ TEST(Participants, that_repeat_do_not_multiply_the_inquiries) {
         prepare.participants = repeated;
         EXPECT_EQ(client.ask(wire::KvKind::kPrepare, 0, prepare), wire::KvStatus::kMalformed);
     }
-    prepare.participants = {1, 0};  // in any order
+    prepare.participants = {1, 0};  // the order does not matter
     EXPECT_EQ(client.ask(wire::KvKind::kPrepare, 0, prepare), wire::KvStatus::kPrepared);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a connection looks at what is owed to it, and at nothing that is owed to others: replies that
-// are owed lie on pages of their own, and a page that is touched is counted.
+// The end of a connection touches only the replies that it is owed. Each owed reply is on a page of its own,
+// and touched pages are counted.
 #include "lib/kv/service/peer.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace wss::kv {
 namespace {
 
-// Pages that count how many of them are touched after close().
+// Pages that are protected by close() and count how many of them are touched after that.
 class CountedPages {
   public:
     static constexpr size_t kPages = 8192;
@@ -45,7 +45,7 @@ class CountedPages {
         CountedPages& pages = instance();
         auto* at = static_cast<std::byte*>(info->si_addr);
         if (at < pages.memory_ || at >= pages.memory_ + pages.page_bytes_ * kPages) {
-            sigaction(SIGSEGV, &pages.former_, nullptr);  // not ours: it happens again, and is reported
+            sigaction(SIGSEGV, &pages.former_, nullptr);  // a foreign fault: it repeats and is reported
             return;
         }
         pages.touched_ = pages.touched_ + 1;
@@ -107,7 +107,7 @@ TEST_F(EndOfAConnection, touches_what_is_owed_to_it_only) {
 
 TEST_F(EndOfAConnection, leaves_replies_that_are_given_back_without_a_search) {
     peer.reset();
-    pool.give(*mine[0]);  // the last one takes its place: that is mine[1], which was touched
+    pool.give(*mine[0]);  // the last reply replaces it in the list: mine[1], which was touched
     EXPECT_EQ(CountedPages::instance().touched(), 2u);
     pool.give(*mine[1]);
     EXPECT_LE(CountedPages::instance().touched(), 3u);

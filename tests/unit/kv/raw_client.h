@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client that sends single messages of the protocol, also those that our own clients never send.
+// A client that sends single protocol messages, also those that the client library never sends.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace wss::kv::test {
 
 class RawClient final : public LinkHandler {
   public:
-    // Of one partition of so many.
+    // A client of one partition of `partitions`.
     explicit RawClient(const std::string& address, uint32_t partitions = 1,
                        uint64_t nonce = Random::entropy() | 1, uint32_t client_id = 0,
                        uint32_t partition = 0) {
@@ -63,11 +63,11 @@ class RawClient final : public LinkHandler {
         link_->tell(kind, 0, body);
     }
 
-    // By the reply to the last ask().
+    // The timestamp that the reply to the last ask() named.
     Timestamp named() const { return named_; }
 
     Link& link() { return *link_; }
-    // How its one-sided reads ended, in order.
+    // The results of its one-sided reads, in order.
     const std::vector<fabric::CompletionStatus>& reads_done() const { return reads_done_; }
     template <typename Condition>
     void turn_until(Condition holds) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads that would take more memory than a partition, or a message, has for them.
+// Reads that would need more memory than a partition or a message may use.
 #include <gtest/gtest.h>
 
 #include "lib/kv/store/memory_log.h"
@@ -24,7 +24,7 @@ TEST(ReadLimits, a_client_that_reads_more_than_a_message_holds_is_told_the_limit
         << all.status.to_string();
 }
 
-// All of these arrive in one frame.
+// All of these requests arrive in one frame.
 TEST(ReadLimits, many_small_requests_for_large_values_do_not_pile_up_replies_without_bound) {
     static constexpr size_t kRequests = 200;
     Cluster cluster({.partitions = 1});
@@ -51,7 +51,7 @@ TEST(ReadLimits, many_small_requests_for_large_values_do_not_pile_up_replies_wit
     EXPECT_EQ(cluster.counters(0).refused_backlog, put_off);
 }
 
-// A log whose disk is slow: what is fetched does not come.
+// A log whose disk is slow: fetches complete only when release() allows it.
 class SlowDisk final : public store::Log {
   public:
     Status load(store::LogVisitor& visitor) override { return log_.load(visitor); }
@@ -60,7 +60,7 @@ class SlowDisk final : public store::Log {
         asked_.push_back({std::string(key), timestamp, ticket});
         release(0);
     }
-    // So many more come; of the partition's thread.
+    // Lets `more` further fetches complete; call on the partition's thread.
     void release(size_t more) {
         released_ += more;
         for (; brought_ < std::min(released_, asked_.size()); ++brought_)
@@ -72,7 +72,7 @@ class SlowDisk final : public store::Log {
     size_t poll(std::vector<store::LogCompletion>& done) override { return log_.poll(done); }
     bool arm() noexcept override { return log_.arm(); }
     size_t fetches() const { return asked_.size(); }
-    // The keys in the order in which the disk was asked for them.
+    // The keys in the order of their fetches.
     const std::string& key(size_t at) const { return asked_[at].key; }
 
   private:
@@ -82,7 +82,7 @@ class SlowDisk final : public store::Log {
         uint64_t ticket = 0;
     };
     store::MemoryLog log_;
-    std::vector<Fetch> asked_;  // of the partition's thread
+    std::vector<Fetch> asked_;  // used on the partition's thread
     size_t released_ = 0, brought_ = 0;
 };
 
@@ -127,7 +127,7 @@ TEST_F(ColdReads, are_admitted_by_the_bytes_that_they_will_hold) {
         ASSERT_TRUE(reader.link().call(call, wire::KvKind::kGet, wire::kKvGetValues, get));
     }
     EXPECT_EQ(reader.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
-    // A peer alone may hold as much as it leaves free.
+    // A single peer may use as much as it leaves free.
     const size_t admitted = calls.size() - put_off;
     EXPECT_GT(put_off, 0u);
     EXPECT_LE(admitted * kCold * kValueMax, DiskShare::kBytesMax / 2);
@@ -143,7 +143,7 @@ TEST_F(ColdReads, are_admitted_by_the_bytes_that_they_will_hold) {
     other.link().forget(beside);
 }
 
-// The disk brings one value after the other, in the order in which it is asked.
+// The disk returns the values one by one, in the order of their requests.
 TEST_F(ColdReads, of_one_peer_leave_the_disk_to_another_in_turn) {
     ASSERT_EQ(get.items.size(), kCold);
     RawClient greedy(cluster.addresses()[0]), other(cluster.addresses()[0]);
@@ -168,7 +168,7 @@ TEST_F(ColdReads, of_one_peer_leave_the_disk_to_another_in_turn) {
     ASSERT_TRUE(other.link().call(beside, wire::KvKind::kGet, wire::kKvGetValues, one));
     EXPECT_EQ(other.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
     ASSERT_FALSE(here);
-    // Those that the disk had, one of the greedy peer's, and its own.
+    // The values that the disk was fetching, one of the greedy peer's, and the other peer's.
     cluster.on(0, [&](Service&) { disk.release(first + 2); });
     other.turn_until([&] { return here; });
     cluster.on(0, [&](Service&) { disk.release(1000); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A peer that is gone before the server accepts its connection: the fabric reports the failure at once and
-// closes the connection in a later turn.
+// A peer that disconnects before the server accepts its connection: the fabric reports the failure at once
+// and closes the connection in a later turn.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -11,7 +11,7 @@
 namespace wss::kv::test {
 namespace {
 
-// A connection whose peer has gone: it cannot be accepted.
+// A connection whose peer is gone, so that it cannot be accepted.
 class DeadConnection final : public fabric::Connection {
   public:
     Code post(std::span<const fabric::WorkRequest>) noexcept override { return Code::kClosed; }
@@ -21,7 +21,7 @@ class DeadConnection final : public fabric::Connection {
     std::string peer() const override { return "nowhere"; }
 };
 
-// What the fabric calls when such a connection is over.
+// The call that the fabric makes when such a connection has ended.
 struct Closing {
     fabric::Connection* connection = nullptr;
     fabric::ConnectionHandler* handler = nullptr;

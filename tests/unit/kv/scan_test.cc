@@ -62,7 +62,7 @@ TEST(Scan, says_when_a_key_expires) {
     EXPECT_TRUE(scan.rows[1].expires.is_none());
 }
 
-// What other clients wait for is a turn of the partition.
+// A turn of the partition delays all other clients, so each turn must be short.
 TEST(Scan, over_deleted_keys_takes_several_turns_and_loses_no_row) {
     Cluster cluster({.partitions = 1, .arena_bytes = 64u << 20});
     auto client = LocalClient::connect(cluster.client_options());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A service that is destroyed in the middle of its work.
+// A service that is destroyed while requests are in progress.
 #include <gtest/gtest.h>
 
 #include "lib/fabric/open.h"
@@ -11,8 +11,7 @@ namespace wss::kv::test {
 
 class ServiceLifetime : public testing::TestWithParam<std::string> {};
 
-// Connections are established, a lock is waited for, and a transaction is undecided whose other partition is
-// not there.
+// Connections are established, a lock request waits, and a transaction with a missing partition is undecided.
 TEST_P(ServiceLifetime, ends_with_its_object_though_nobody_stopped_it) {
     Cluster cluster({.partitions = 2, .scheme = GetParam(), .terminate_after = from_ms(1)});
     cluster.stop(1);

@@ -70,7 +70,7 @@ TEST_P(EveryMode, long_values_come_back_whole) {
     }
 }
 
-// A key of each of two partitions, whatever their place.
+// Returns a key of each of two partitions.
 std::pair<std::string, std::string> keys_apart(const LocalClient& client) {
     std::string first = "a", second = "b";
     while (client.partition_of(second) == client.partition_of(first)) second += "b";
@@ -79,7 +79,8 @@ std::pair<std::string, std::string> keys_apart(const LocalClient& client) {
 
 class SessionOrder : public testing::TestWithParam<OneSided> {};
 
-// The writer has committed on one partition only: who has seen that must not see the other key older.
+// The writer has committed on one partition only. A client that has read its write must not read an older
+// version of the other key.
 TEST_P(SessionOrder, what_a_sibling_names_is_read_in_later_transactions) {
     Cluster cluster({.partitions = 2, .terminate_after = from_s(60)});
     auto writer = LocalClient::connect(cluster.client_options());
@@ -96,7 +97,7 @@ TEST_P(SessionOrder, what_a_sibling_names_is_read_in_later_transactions) {
     PutAll half;
     half.items.push_back({.key = a, .value = "new"});
     half.items.push_back({.key = b, .value = "new"});
-    half.fault.skip_commit = 2;  // the second partition taking part: b's
+    half.fault.skip_commit = 2;  // the second participant: b's partition
     (*writer)->run(half);
     EXPECT_EQ(get(**without, {a})[0], "new");
     EXPECT_EQ(get(**without, {b})[0], "old") << "Read Atomic allows it, and this test would show nothing";
@@ -143,7 +144,7 @@ TEST_P(OneSidedFaults, an_address_whose_slot_serves_another_key_now_gives_nothin
     for (int i = 0; i < 2; ++i) get(**reader, old_keys);
     ASSERT_GE((*reader)->statistics().reads_one_sided, 100u) << "addresses are known";
     write(**writer, old_keys, true);
-    // Until the slots are free: another client hears that the deleted keys have none.
+    // Wait until the slots are free, that is, until the deleted keys are forgotten.
     auto keys_left = [&] {
         uint64_t keys = 0;
         cluster.on(0, [&](Service& service) { keys = service.store().statistics().keys; });
@@ -170,8 +171,8 @@ TEST_P(OneSidedFaults, a_connection_lost_in_a_read_ends_the_transaction_and_not_
     const auto keys = names("key");
     write(**client, keys, false);
     for (int i = 0; i < 2; ++i) get(**client, keys);
-    // READs over tcp are under way when the connection goes: the partition, which would answer them, stands
-    // still. Those of shm end where they begin, before or not at all.
+    // With tcp READs are in flight when the connection is lost, as the partition that would answer them
+    // stands still. With shm a READ completes at once, before or after the loss.
     GetAll lost;
     for (const std::string& key : keys) lost.items.emplace_back().key = key;
     static bool over;
@@ -190,7 +191,7 @@ TEST_P(OneSidedFaults, a_connection_lost_in_a_read_ends_the_transaction_and_not_
     }
     while (!over) (*client)->turn();
     EXPECT_FALSE(lost.status);
-    cluster.start(1);  // empty, and its arena is another
+    cluster.start(1);  // without contents, with a new arena
     for (int i = 0; i < 500; ++i) {
         PutAll again;
         again.items.push_back({.key = keys[0], .value = "again"});
@@ -204,7 +205,8 @@ TEST_P(OneSidedFaults, a_connection_lost_in_a_read_ends_the_transaction_and_not_
     for (size_t k = 0; k < values.size(); ++k) EXPECT_EQ(values[k], "value of " + keys[k]);
 }
 
-// Prepared on one partition; the other never heard of it, and by now remembers nothing that is so old.
+// The transaction is prepared on one partition. The other one never received it and has forgotten everything
+// so old.
 class Forgotten : public testing::TestWithParam<bool> {};
 TEST_P(Forgotten, a_transaction_whose_other_partition_has_forgotten_it_does_not_stay_undecided) {
     const bool waited_too_long = GetParam();
@@ -222,7 +224,7 @@ TEST_P(Forgotten, a_transaction_whose_other_partition_has_forgotten_it_does_not_
     PutAll half;
     half.items.push_back({.key = a, .value = "new"});
     half.items.push_back({.key = b, .value = "new"});
-    half.fault.skip_prepare = 2;  // the second partition taking part: b's
+    half.fault.skip_prepare = 2;  // the second participant: b's partition
     half.fault.die_after_prepare = true;
     (*writer)->run(half);
     const uint32_t partition = (*writer)->partition_of(a);
@@ -252,7 +254,7 @@ TEST(LocalClient, several_sessions_have_a_transaction_under_way_each) {
         }
         while (over < 3) (*client)->turn();
         EXPECT_EQ(over, 3);
-        // Each has an id of its own, and the same timestamp is never given twice.
+        // Each client has an id of its own, so no timestamp is issued twice.
         EXPECT_NE(writes[0].timestamp.client(), writes[1].timestamp.client());
         EXPECT_EQ(get(**client, {"key0", "key1", "key2"}), (std::vector<std::string>(3, "value")));
     }
@@ -268,7 +270,7 @@ TEST(Service, tells_how_long_gets_take_and_what_is_read_without_it) {
     std::vector<std::pair<std::string, std::string>> items;
     for (int i = 0; i < 100; ++i) {
         keys.push_back("key" + std::to_string(i));
-        items.emplace_back(keys.back(), std::string(100'000, 'v'));  // too large for one READ: asked for
+        items.emplace_back(keys.back(), std::string(100'000, 'v'));  // too large for one READ: sent by the server
     }
     ASSERT_TRUE(put(**client, {items.begin(), items.begin() + 50}));
     uint64_t total_us = 0;
@@ -280,7 +282,7 @@ TEST(Service, tells_how_long_gets_take_and_what_is_read_without_it) {
     EXPECT_GT(total_us, 100u) << "twenty answers of five megabytes";
     EXPECT_GT(cluster.counters(0).fallbacks[size_t(Fallback::kCold)], 0u);
     EXPECT_GT(cluster.counters(0).fallbacks[size_t(Fallback::kLarge)], 0u);
-    // The next ping, a second later, tells of these.
+    // The client reports these reads with its next ping, a second later.
     ASSERT_TRUE(put(**client, {{"small", "value"}}));
     for (int i = 0; i < 10; ++i) get(**client, {"small"});
     for (int i = 0; i < 400 && cluster.counters(0).one_sided_keys == 0; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A partition that is down must cost nothing but the transactions that touch it.
+// A partition that is down must delay only the transactions that touch it.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -31,9 +31,9 @@ TEST(Termination, a_client_that_gives_up_leaves_nothing_prepared) {
     ASSERT_TRUE(client) << client.status().to_string();
     std::vector<std::pair<std::string, std::string>> items;
     for (uint32_t p = 0; p < 3; ++p) items.emplace_back(key_on(p, 3), "value");
-    // Connecting may take longer than one of its requests.
+    // Connecting may take longer than one request.
     ASSERT_TRUE(becomes([&] { return put(**client, items).is_ok(); }));
-    // It stands still: its connections are there, and nobody answers.
+    // The partition stands still: its connections exist, but it does not answer.
     cluster.stop(2, [&] {
         for (int i = 0; i < 5; ++i) EXPECT_EQ(put(**client, items).code(), Code::kTimedOut);
         EXPECT_GT(cluster.counters(0).prepares, 1u);
@@ -48,7 +48,7 @@ class DeadPartition : public testing::Test {
     Cluster cluster{{.partitions = 3, .prepared_max = kMany}};
     std::string key = key_on(0, 3);
 
-    // On partition 0, by a client that is never heard of again.
+    // Prepares on partition 0, by a client that then stays silent.
     static wire::KvStatus prepare(RawClient& client, uint64_t ticks, const std::string& key,
                                   std::vector<uint16_t> participants) {
         wire::KvPrepare body;
@@ -81,7 +81,7 @@ TEST_F(DeadPartition, does_not_take_the_room_of_transactions_of_others) {
     EXPECT_TRUE(becomes([&] {
         return (status = prepare(client, ++ticks, key, {0, 1})) == wire::KvStatus::kPrepared;
     })) << wire::to_string(status);
-    // What cannot be decided is not prepared without end.
+    // The number of undecided transactions is bounded.
     EXPECT_TRUE(becomes([&] {
         return (status = prepare(client, ++ticks, key, {0, 2})) == wire::KvStatus::kNotReady;
     })) << wire::to_string(status);
@@ -90,10 +90,10 @@ TEST_F(DeadPartition, does_not_take_the_room_of_transactions_of_others) {
     EXPECT_EQ(prepare(client, ++ticks, key, {0, 2}), wire::KvStatus::kPrepared);
 }
 
-// It is connected and replies to pings; what must reach its disk is never answered.
+// The partition is connected and answers pings, but requests that need its disk are never answered.
 class HangingDisk : public DeadPartition {
   protected:
-    static constexpr uint32_t kInquiries = 256;  // as many as are made at once
+    static constexpr uint32_t kInquiries = 256;  // the number of concurrent inquiries
     store::MemoryLog first, second, hanging{store::MemoryLog::Persist::kByHand};
     Cluster stores{{.partitions = 3, .logs = {&first, &second, &hanging}, .prepared_max = kInquiries + 1}};
 };
@@ -106,7 +106,7 @@ TEST_F(HangingDisk, does_not_keep_transactions_of_others_undecided) {
     EXPECT_TRUE(becomes([&] { return stores.counters(0).terminated_abort == 1; }));
 }
 
-// Inquiries that end one by one must not begin anew, each in its own place, before those that never had one.
+// An inquiry that ends must not be repeated in its place before other inquiries have had one.
 TEST_F(HangingDisk, leaves_places_for_inquiries_that_were_not_made_yet) {
     RawClient client(stores.addresses()[0], 3);
     for (uint32_t i = 0; i < kInquiries; ++i) {
@@ -130,7 +130,7 @@ TEST_F(HangingDisk, does_not_let_undecided_transactions_grow_without_bound) {
     EXPECT_LE(prepared(stores, 0), bound);
 }
 
-// The index memory of the partition that committed is nearly full, and it forgets what it can.
+// The index memory of the partition that has committed is nearly full, so it forgets as much as it may.
 TEST(Termination, after_a_cut_of_20_s_commits_what_the_other_partition_has_committed) {
     constexpr uint64_t kHeap = 256u << 10;
     Cluster cluster({.partitions = 2, .terminate_after = from_s(2), .heap_limit = kHeap});

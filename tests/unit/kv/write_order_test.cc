@@ -18,7 +18,7 @@ class WriteOrder : public testing::TestWithParam<Algorithm> {
         options.algorithm = GetParam();
         return std::move(*LocalClient::connect(options));
     }
-    // By a client whose clock is that far ahead of everybody's.
+    // Writes as a client whose clock is `ticks` ahead of the true time.
     void write_ahead(const std::string& key, uint64_t ticks) {
         cluster.on(client->partition_of(key), [&](Service& service) {
             SystemWallClock wall;

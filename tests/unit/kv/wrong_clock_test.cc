@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A partition whose time of day is wrong.
+// A partition whose wall clock is wrong.
 #include <gtest/gtest.h>
 
 #include "tests/unit/kv/cluster.h"
@@ -18,7 +18,7 @@ TEST(WrongClock, of_one_partition_does_not_keep_clients_from_the_others) {
         }
 }
 
-// Where no timestamp suits all that are written to, the refusal says whose clocks differ.
+// If no timestamp is valid for all partitions of a write, the error names the partitions whose clocks differ.
 TEST(WrongClock, is_named_to_a_write_that_cannot_be_made) {
     Cluster cluster({.partitions = 2, .clocks_ahead_us = {0, 3'600'000'000}});
     auto client = LocalClient::connect(cluster.client_options());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reactor's promises: order of timers, sleeping only when idle, posts from other threads.
+// The reactor's guarantees: order of timers, sleep only when idle, posts from other threads.
 #include "lib/reactor/reactor.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated world: a run always ends.
+// The simulated world: every run ends.
 #include "lib/reactor/sim/world.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 namespace wss::sim {
 namespace {
 
-// Says that it had work in each of its first `turns` turns.
+// Reports work in each of its first `turns` turns.
 class Busy final : public reactor::Source {
   public:
     explicit Busy(uint32_t turns) : turns_(turns) {}

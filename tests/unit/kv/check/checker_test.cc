@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checker against hand-made histories: each kind of violation is caught, and what is allowed is not
+// The checker against hand-made histories: each kind of violation is detected, and allowed reads are not
 // reported.
 #include "lib/kv/check/checker.h"
 
@@ -40,7 +40,7 @@ struct History {
         return {key, timestamp, stamped(writer, key, keys)};
     }
 
-    // Reads at once: nothing was acknowledged between sending and answering.
+    // A read during which no write is acknowledged.
     void read(int session, const std::vector<Version>& versions) {
         std::vector<ReadItem> items;
         for (const Version& v : versions)
@@ -74,7 +74,7 @@ TEST(Checker, a_history_without_faults_has_no_violation) {
 TEST(Checker, a_fractured_read_is_caught) {
     History h;
     Writer a = h.write(0, {kX, kY}, 10);
-    Writer b = h.sessions[1]->begin_write();  // not acknowledged yet: reading either version is fresh enough
+    Writer b = h.sessions[1]->begin_write();  // not acknowledged yet: a read may return either version
     h.read(2, {h.version(b, {kX, kY}, kX, 20), h.version(a, {kX, kY}, kY, 10)});
     h.expect_only(Violation::kFractured);
 }
@@ -129,8 +129,8 @@ TEST(Checker, values_that_nobody_wrote_are_caught) {
     h.read(0, {{kX, 5, "anything at all"}});
     h.read(0, {{kX, 5, std::string(300, 'x')}});
     h.read(0, {h.version({7, 1, 12}, {kX}, kX, 5)});    // a write that was never begun
-    h.read(0, {h.version({7, 999, 0}, {kX}, kX, 5)});   // a session that never was
-    h.read(0, {h.version({7, 9999, 0}, {kX}, kX, 5)});  // more than there can be
+    h.read(0, {h.version({7, 999, 0}, {kX}, kX, 5)});   // a session that does not exist
+    h.read(0, {h.version({7, 9999, 0}, {kX}, kX, 5)});  // beyond the largest session number
     h.expect_only(Violation::kThinAir, 5);
 }
 

@@ -70,8 +70,8 @@ TEST(JudgeHistory, accepts_non_monotonic_reads_of_different_sets) {
 TEST(JudgeHistory, catches_a_fractured_read) {
     expect_caught(kLoad + "w(1,20,1,1)\nw(2,20,1,1)\nr(1,20,2,2)\nr(2,10,2,2)\nr(1,10,3,3)\nr(2,20,3,3)\n",
                   "no order");
-    // One reader alone could be explained by the writer coming before the load; reading the load first
-    // excludes it.
+    // The first reader alone could be explained by a writer before the load. A writer that has read the load
+    // excludes that.
     expect_caught(kLoad + "r(1,10,1,1)\nr(2,10,1,1)\nw(1,20,1,2)\nw(2,20,1,2)\nr(1,20,2,3)\nr(2,10,2,3)\n",
                   "no order");
 }
@@ -131,7 +131,8 @@ TEST(HistoryFile, what_sessions_write_reads_back_in_their_order) {
     unlink(path.c_str());
     ASSERT_TRUE(read);
     int64_t session = int64_t{1} << 40;
-    // The write whose end was not known is in a session of its own: nothing of b's comes after it.
+    // The write with unknown outcome is in a session of its own, so none of b's later operations must follow
+    // it.
     std::vector<Operation> expected = {{true, 1, 10, 0, 0},
                                        {true, 2, 20, 0, 0},
                                        {true, 2, 20, 1, -1},
@@ -141,7 +142,7 @@ TEST(HistoryFile, what_sessions_write_reads_back_in_their_order) {
     EXPECT_FALSE(read->is_partial);
 }
 
-// A process that is killed has written the lines of some sessions, and of others not.
+// A killed process leaves a history with the lines of only some sessions.
 TEST(HistoryFile, what_a_killed_process_leaves_is_judged_as_far_as_it_goes) {
     std::string path = testing::TempDir() + "wss-history-" + std::to_string(getpid());
     const std::string left = path + std::string(kPartialSuffix);

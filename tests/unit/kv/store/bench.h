@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A store on plain memory with a clock that stands still and a log that waits to be told: what the tests work
-// on.
+// A store in plain memory with a clock that the test advances and a log that persists on request: the common
+// base of the tests.
 #pragma once
 
 #include <cstring>
@@ -37,7 +37,7 @@ inline std::string text_of(Bytes bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Remembers what a continuation was told.
+// Stores the answer of a continuation.
 struct Heard {
     std::optional<Answer> answer;
     Continuation continuation() {
@@ -46,7 +46,7 @@ struct Heard {
     }
 };
 
-// What a one-sided reader of the key gets, by nothing but the arena's bytes and the two pure functions.
+// The result of a one-sided read of a key, computed from the arena's bytes and the two pure functions.
 struct RemoteRead {
     Verdict slot = Verdict::kBad;
     SlotView view;
@@ -122,7 +122,7 @@ struct Bench {
         clock.pass(time);
         store->maintain({}, 1u << 20);
     }
-    // The value of what was found, from disk if it is cold.
+    // Returns the value of a found version, from disk if it is cold.
     std::string value_of(const Found& found) {
         if (!found.cold) return text_of(found.version.value);
         std::string value;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transactions with conditions (S13 of store.h): a condition that held at the prepare holds until the
+// Transactions with conditions (S13 of store.h): a condition that is true at the prepare stays true until the
 // decision.
 #include <gtest/gtest.h>
 
@@ -68,7 +68,7 @@ TEST_F(KvConditions, of_several_transactions_hold_a_key_together) {
     EXPECT_EQ(bench.put(30, {{"x", "b"}}), Answer::kOk);
 }
 
-// Each has read what the other writes.
+// Each transaction has read the key that the other one writes.
 TEST_F(KvConditions, that_cross_writes_do_not_both_win) {
     ASSERT_EQ(bench.put(10, {{"x", "a"}, {"y", "a"}}), Answer::kOk);
     ASSERT_EQ(prepare_if(20, {"x"}, {{"x", {10}}, {"y", {10}}}), Answer::kOk);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule S2 and S9 of store.h: what was answered survives a crash at any moment, what was not is whole or not
-// there.
+// Rules S2 and S9 of store.h: acknowledged writes survive a crash at any moment, others survive as a whole or
+// not at all.
 #include <gtest/gtest.h>
 
 #include "tests/unit/kv/store/bench.h"
@@ -133,7 +133,7 @@ TEST(KvDurability, FailedLogRefusesWritesAndKeepsReads) {
     EXPECT_EQ(bench.store->statistics().versions, 1u);
 }
 
-// Its row in the log still says "prepared", and a restart believes it.
+// The transaction's row in the log still says "prepared", and a restart uses the log.
 TEST(KvDurability, AnAbortThatCouldNotBeLoggedIsNobodysAnswer) {
     Bench bench(kSync);
     EXPECT_EQ(bench.prepare(10, {{"x", "a"}}), Answer::kPending);
@@ -225,7 +225,7 @@ TEST(KvEviction, AddressOfAnEvictedKeyNeverYieldsAnotherKeysValue) {
     EXPECT_NE(bench.read_remotely("victim", address).slot, Verdict::kOk);
 }
 
-// Versions on disk free nothing in the arena when they are collected: they are no reason not to evict.
+// Collecting a version that is on disk frees no arena memory, so it must not prevent an eviction.
 TEST(KvEviction, AFullArenaIsMadeRoomInAlsoWhereVersionsOnDiskWereCollected) {
     MemoryLog log;
     Bench bench({.durability = Durability::kAsync}, size_t{1} << 20, &log);
@@ -260,7 +260,7 @@ TEST(KvEviction, ColdKeysSurviveARestartAndAreWarmWhenFetched) {
     EXPECT_GT(bench.store->statistics().cold_versions, 50u);
 }
 
-// Else who has prepared it would wait for ever for somebody who never heard of it.
+// Otherwise a partition that has prepared the transaction would wait for ever for one that never received it.
 TEST(KvDurability, AnInquiryAboutWhatWasNeverPreparedIsAnsweredAbortedHoweverLateItComes) {
     Bench bench({.durability = Durability::kSync});
     const uint64_t late = Timestamp::make(1'000'000, 0).value, newer = Timestamp::make(2'000'000, 0).value;

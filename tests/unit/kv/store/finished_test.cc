@@ -17,10 +17,10 @@ TEST(KvFinishedSet, HasWhatWasAddedAndNotForgottenInTheOrderInWhichItEnded) {
     std::set<uint64_t> model;
     std::mt19937_64 random(7);
     for (int step = 0; step < 200'000; step++) {
-        // Grows and shrinks by turns.
+        // The set grows and shrinks alternately.
         const bool grows = random() % 100 < (step / 50'000 % 2 == 0 ? 70u : 20u);
         if (grows || queue.empty()) {
-            const uint64_t value = random() % 100'000 + 1;  // dense: they collide
+            const uint64_t value = random() % 100'000 + 1;  // a dense range, so that values collide
             if (!model.insert(value).second) continue;
             queue.push_back(value);
             finished.add({value}, {step});
@@ -53,7 +53,7 @@ TEST(KvFinishedSet, CostsLittleAndGivesItsMemoryBack) {
     EXPECT_LE(finished.bytes(), empty + FinishedSlots::kBlock * sizeof(uint64_t));
 }
 
-// A reactor waits for each call: none may move, or clear, more than a few blocks, however many there are.
+// Each call blocks a reactor, so none may move or clear more than a few blocks, however large the set is.
 TEST(KvFinishedSet, GrowsAndShrinksInStepsThatAreAsSmallForManyAsForFew) {
     constexpr uint64_t kMany = 4'000'000, kProbes = 64;
     constexpr size_t kBlockBytes = FinishedSlots::kBlock * sizeof(uint64_t);
@@ -68,7 +68,7 @@ TEST(KvFinishedSet, GrowsAndShrinksInStepsThatAreAsSmallForManyAsForFew) {
         if (!began) {
             ASSERT_LE(left - left_now, Finished::kStep);
         }
-        // The list of blocks, and a block for each that moves.
+        // The list of blocks, and one block for each that moves.
         const size_t blocks = Finished::kStep + 2 + (began ? 2 * kMany / FinishedSlots::kBlock / 1024 : 0);
         ASSERT_LE(std::max(bytes, bytes_now) - std::min(bytes, bytes_now), blocks * kBlockBytes);
     };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A store without a disk whose memory is full: rule S7. Deleting and expiring must still work, and make it
-// free.
+// A store without a disk whose memory is full: rule S7. Deletion and expiry must still work and free memory.
 #include <gtest/gtest.h>
 
 #include "tests/unit/kv/store/bench.h"
@@ -40,7 +39,8 @@ TEST_F(KvFull, EveryKeyCanBeDeletedAndItsMemoryComesBack) {
     const uint64_t before = keys;
     for (uint64_t i = 0; i < before; i++) {
         Answer answer = bench.erase(now(), key(i));
-        // The reserve is as large as what a window takes; what was deleted before is collected then.
+        // The reserve covers the deletions of one window. After that window the memory of deleted keys is
+        // collected.
         for (int waits = 0; answer == Answer::kNoMemory && waits < 3; waits++) {
             pass(from_s(1));
             answer = bench.erase(now(), key(i));
@@ -102,7 +102,7 @@ TEST(KvHeapFull, KeysCanBeDeletedAtTheLimitOfTheHeap) {
     EXPECT_EQ(bench.erase(ts++, "key0"), Answer::kOk);
 }
 
-// With a limit of the memory beside the arena: what is remembered of transactions that are over.
+// With a limit on the memory outside the arena, which records of finished transactions use.
 TEST(KvFinished, GiveWayToWritesWhereTheIndexMemoryIsLimited) {
     Bench bench({.heap_limit = 4u << 20});
     uint64_t ticks = 1'000'000;
@@ -121,14 +121,14 @@ TEST(KvFinished, AreOfABoundedNumberAtAnyRate) {
     for (int i = 0; i < 5000; i++)
         ASSERT_EQ(bench.put(Timestamp::make(++ticks, 1).value, {{"key", "value"}}), Answer::kOk);
     EXPECT_EQ(bench.store->statistics().decisions, 1000u);
-    // Of one that is forgotten nobody says any more what became of it.
+    // The outcome of a forgotten transaction is no longer reported.
     const uint64_t forgotten = Timestamp::make(ticks - 1000, 1).value;
     EXPECT_EQ(bench.store->withdraw({forgotten}, {}), Answer::kTooOld);
     EXPECT_EQ(bench.store->inquire({forgotten}, {}), Answer::kTooOld);
     EXPECT_EQ(bench.store->withdraw({Timestamp::make(ticks, 1).value}, {}), Answer::kCommitted);
 }
 
-// The floor cannot pass the clock: there is no room until it has come there.
+// The floor cannot pass the clock, so there is no room until the clock has reached these timestamps.
 TEST(KvFinished, ThatAreAheadOfTheClockAreNotForgotten) {
     Bench bench({.finished_max = 10});
     const auto ahead = [](uint64_t number) { return Timestamp::make(2'000'000 + number, 1).value; };
@@ -140,8 +140,8 @@ TEST(KvFinished, ThatAreAheadOfTheClockAreNotForgotten) {
     EXPECT_EQ(bench.put(ahead(10), {{"key", "value"}}), Answer::kOk);
 }
 
-// Their partners may inquire: one that could not reach this store until now would abort what is committed
-// here.
+// Other partitions may inquire about them. One that could not reach this store until now would otherwise
+// abort a transaction that is committed here.
 TEST(KvFinished, OfSeveralPartitionsOutliveTheOthersWhereMemoryIsShort) {
     Bench bench({.heap_limit = 1u << 20});
     uint64_t ticks = 1'000'000;
@@ -181,7 +181,7 @@ TEST(KvFinished, OfSeveralPartitionsAreNotForgottenForTheirNumber) {
     EXPECT_EQ(commit(), Answer::kOk);
 }
 
-// The clock was set back after they were stamped. It may come there in years.
+// The clock was set back after these timestamps were issued, and may take years to reach them.
 TEST(KvFinished, ThatAreFarAheadOfTheClockGiveWayToWrites) {
     Bench bench({.heap_limit = 200'000});
     constexpr uint64_t kNow = 1'000'000, kHour = 3'600'000'000;
@@ -198,7 +198,7 @@ TEST(KvFinished, ThatAreFarAheadOfTheClockGiveWayToWrites) {
     bench.clock.pass(from_s(61));
     EXPECT_EQ(bench.put(Timestamp::make(kNow + 1, 1).value, {{"another key", "value"}}), Answer::kOk);
     EXPECT_EQ(bench.store->floor(), kNoTimestamp) << "writes of the present pass";
-    // Nobody finds an abort of what was committed.
+    // A forgotten commit is never reported as aborted.
     const Timestamp forgotten = Timestamp::make(kNow + kHour + 1, 1);
     EXPECT_EQ(bench.store->withdraw(forgotten, {}), Answer::kTooOld);
     EXPECT_EQ(bench.store->inquire(forgotten, {}), Answer::kTooOld);

@@ -57,7 +57,7 @@ TEST(KvLocks, WaitersAreServedInOrderAndNotOvertaken) {
     EXPECT_EQ(reader.answer, LockAnswer::kGranted);
 }
 
-// Not with what all others hold: a hundred thousand looks at as many locks take minutes.
+// Not with the locks of all others: a hundred thousand scans of as many locks would take minutes.
 TEST(KvLocks, work_of_an_owner_that_ends_grows_with_its_own_locks_and_waits) {
     Locks locks;
     Told waiter;

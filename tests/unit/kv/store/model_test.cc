@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any order of prepare, put, commit, abort, inquire, reads, time, eviction and power cuts, against a model
-// that keeps everything for ever. A failing sequence is shrunk and printed by RapidCheck.
+// Random sequences of prepare, put, commit, abort, inquiry, reads, time, eviction and power cuts, against a
+// model that keeps everything for ever. RapidCheck shrinks and prints a failing sequence.
 //
-// The model may be behind in one way only: what was asked for and not answered yet may or may not survive a
-// power cut; then it learns from the store which it was, once, and all keys of the transaction must agree.
+// The model lacks one fact: a request that is not acknowledged yet may or may not survive a power cut. The
+// model then reads the outcome from the store, once, and all keys of the transaction must agree.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -30,7 +30,7 @@ struct Model {
     static std::string value(uint64_t ts, const std::string& key) {
         return key + "@" + std::to_string(ts) + std::string(ts % 7 * 300, '.');
     }
-    // The newest committed version of a key; 0: none.
+    // Returns the newest committed version of a key; 0: none.
     uint64_t latest(const std::string& key) const {
         uint64_t newest = 0;
         for (const auto& [ts, transaction] : transactions) {
@@ -195,14 +195,14 @@ class World {
     void persist() {
         bench_.persist();
         for (auto& [ts, transaction] : model_.transactions) {
-            // The commit of a prepare that came late is logged only now.
+            // A commit that arrived before its prepare was durable is logged only now.
             if (transaction.state != Known::kPreparing) transaction.commit_logged = true;
             if (transaction.state == Known::kPreparing) became_durable(transaction);
             if (transaction.state == Known::kAborting) transaction.state = Known::kAborted;
         }
     }
 
-    // Only a store that promises it is cut off in the middle.
+    // Only a synchronous store guarantees anything after a power cut.
     void crash(uint32_t choice) {
         if (!is_sync()) return;
         const size_t queued = bench_.log.unpersisted();
@@ -211,12 +211,12 @@ class World {
         for (auto& [ts, transaction] : model_.transactions) learn(ts, transaction);
         persist();
     }
-    // What was under way went one way or the other; what was answered did not change.
+    // A request that was not acknowledged has either outcome. An acknowledged one is unchanged.
     void learn(uint64_t ts, Model::Transaction& transaction) {
         switch (transaction.state) {
             case Known::kCommitEarly:
                 transaction = {};
-                return;  // was in RAM only
+                return;  // it was in RAM only
             case Known::kPreparing:
             case Known::kCommitted:
                 if (transaction.state == Known::kCommitted && transaction.commit_logged) return;
@@ -239,7 +239,7 @@ class World {
             present++;
             committed = found.committed;
         }
-        // Of what was committed, a version that is not the latest of its key may have been collected.
+        // A committed version that is not the latest of its key may have been collected.
         const size_t collectable = transaction.state == Known::kCommitted ? replaced.size() : 0;
         RC_ASSERT(present == 0 || present + collectable == transaction.keys.size());
         if (present > 0) {
@@ -251,7 +251,7 @@ class World {
         const bool aborting = transaction.state == Known::kAborting;
         const bool collected = transaction.state == Known::kCommitted;
         if (collected && !transaction.keys.empty() && !may_be_nothing) {
-            // Answered and committed, but so old that it was collected: something newer must be there.
+            // An acknowledged commit may be so old that it was collected. Each key must have a newer version.
             for (const std::string& key : transaction.keys)
                 RC_ASSERT(bench_.store->get_exact(key, {ts}).presence == Presence::kNewer);
             return;
@@ -262,7 +262,7 @@ class World {
             return;
         }
         if (aborting) {
-            transaction.state = Known::kCommitEarly;  // the question above was a commit of an unknown one
+            transaction.state = Known::kCommitEarly;  // the call above committed an unknown transaction
             return;
         }
         transaction = {};
@@ -293,7 +293,7 @@ class World {
             RC_ASSERT(!prepared && ts != latest);
             RC_ASSERT((found.presence == Presence::kNewer) == (latest > ts));
         }
-        // The slot was read before values were fetched and so moved; what it shows is the same.
+        // The slot was read before values were fetched, which moves them. Its contents must be the same.
         if (remote.slot == Verdict::kOk && prepared && !remote.view.incomplete)
             RC_ASSERT(remote.view.find({ts}) != nullptr);
         const Entry* shown = remote.view.find({ts});
@@ -325,7 +325,7 @@ RC_GTEST_PROP(KvModel, AgreesWithTheDurableStoreThroughPowerCuts, ()) {
     run(Durability::kSync);
 }
 
-// Found by the last of these: the version of one key is older than another one that was there before.
+// RapidCheck found this sequence: one key of the commit had a newer version before.
 TEST(KvModel, LearnsOfACommitWhoseOlderVersionWasCollectedBeforeThePowerCut) {
     World world(Durability::kSync);
     const std::vector<std::tuple<int, uint64_t, uint32_t>> steps = {

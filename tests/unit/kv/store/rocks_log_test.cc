@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real log: a process that is killed while it writes, and what RocksDB must have kept.
+// The real log: a process is killed while it writes, and RocksDB must have kept all acknowledged writes.
 #include "lib/kv/store/rocks_log.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ void damage_transactions(const Directory& directory) {
         ASSERT_TRUE(database->Put({}, row->key(), "damaged row").ok());
 }
 
-// Polls as a reactor does: armed, asleep on the eventfd, with a limit.
+// Polls like a reactor, which arms and sleeps on the eventfd, up to a limit.
 bool wait_for(Store& store, const std::function<bool()>& done) {
     for (int i = 0; i < 5000; i++) {
         store.poll();
@@ -176,7 +176,7 @@ TEST(KvRocksLog, OldDecisionsBecomeTheFloorAndCanStillBeFound) {
     EXPECT_EQ(bench.prepare(50, {{"x", "late"}}), Answer::kTooOld);
 }
 
-// The writer: transactions of two keys, each reported through the pipe when it is answered.
+// The writing process: it reports each transaction of two keys through the pipe when that is acknowledged.
 [[noreturn]] void write_until_killed(const Directory& directory, int out) {
     std::unique_ptr<RocksLog> log = open(directory);
     Bench bench({.durability = Durability::kSync}, Bench::kArena, log.get());
@@ -231,7 +231,7 @@ TEST(KvRocksLog, KilledProcessLosesNoAnsweredPrepare) {
             ASSERT_EQ(text_of(found.version.value), value);
         }
     }
-    // What was not answered is whole or not there.
+    // A transaction that was not acknowledged is there as a whole or not at all.
     for (uint64_t ts = last + 1; ts <= last + 32; ts++) {
         const std::string value = std::to_string(ts);
         EXPECT_EQ(bench.store->get_exact("a" + value, {ts}).presence,

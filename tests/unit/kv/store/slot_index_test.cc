@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bucket index (index_format.h KX1–KX4) as a reader sees it: by nothing but its bytes.
+// The bucket index (index_format.h KX1–KX4), read through its bytes alone.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kEpoch = 77;
 constexpr ArenaView kArena{.bytes = uint64_t{1} << 32, .epoch = kEpoch};
 
-// Reads buckets as a peer's READ does.
+// Reads buckets like a peer's READ.
 struct IndexReader {
     ArenaView arena;
     const std::byte* memory = nullptr;
@@ -25,7 +25,7 @@ struct IndexReader {
     IndexLookup::Next last{};
 
     SlotAddress find(uint64_t fingerprint) { return go_on(lookup.begin(fingerprint, facts)); }
-    // What was found is another key's.
+    // Continues after the found slot turned out to be another key's.
     SlotAddress find_another() { return go_on(lookup.again(facts)); }
     SlotAddress go_on(IndexLookup::Next next) {
         SlotAddress found;
@@ -41,7 +41,7 @@ struct IndexReader {
     }
 };
 
-// Multiplied by an odd number: as different as fingerprints are.
+// The odd factor makes these values as different as fingerprints.
 uint64_t print_of(uint64_t key) {
     return (key + 1) * 0x9e3779b97f4a7c15u;
 }
@@ -167,7 +167,7 @@ TEST(SlotIndex, bucket_that_is_torn_or_of_another_run_is_not_believed) {
     EXPECT_EQ(reader.reads, IndexLookup::kReadsMax) << "the number of attempts is bounded";
 }
 
-// --- buckets that no honest server writes
+// --- invalid buckets, as a hostile server could write them
 
 struct ForgedBucket : testing::Test {
     IndexBench bench{16};
@@ -202,7 +202,7 @@ TEST_F(ForgedBucket, sends_nobody_outside_the_index) {
     view.entries = {};
     for (uint32_t depth = 0; depth < 256; depth++) {
         view.depth = depth;
-        IndexReader reader = bench.reader();  // expects offsets within the index
+        IndexReader reader = bench.reader();  // checks that offsets are within the index
         EXPECT_EQ(find_in_forged(reader), SlotAddress{}) << depth;
         EXPECT_LE(reader.facts.groups, 16u);
     }
@@ -219,7 +219,7 @@ TEST_F(ForgedBucket, keeps_no_reader_busy) {
     EXPECT_EQ(reader.last, IndexLookup::Next::kTorn) << "no bucket spills into itself";
 }
 
-// --- growth under a reader
+// --- growth during reads
 
 TEST(SlotIndex, is_read_right_by_another_thread_while_it_grows_and_shrinks) {
     constexpr uint64_t kKeys = 3000;
@@ -229,9 +229,9 @@ TEST(SlotIndex, is_read_right_by_another_thread_while_it_grows_and_shrinks) {
     uint64_t hits = 0, wrong = 0;
     std::thread thread([&] {
         IndexReader reader = first;
-        // Each key once more when the writer is done: perhaps it was done before this thread had its turn.
+        // Read each key once more after the writer has ended, which may be before this thread first ran.
         for (uint64_t turn = 0, left = kKeys; left > 0; turn++, left -= stop ? 1 : 0) {
-            if (turn % 512 == 0) reader = first;  // what it has learnt is forgotten
+            if (turn % 512 == 0) reader = first;  // the reader forgets what it has learnt
             const uint64_t key = turn * 7 % kKeys;
             const SlotAddress found = reader.find(print_of(key));
             hits += found.bytes != 0;
@@ -250,7 +250,7 @@ TEST(SlotIndex, is_read_right_by_another_thread_while_it_grows_and_shrinks) {
     EXPECT_EQ(wrong, 0u);
 }
 
-// --- the store's
+// --- the index of a store
 
 struct IndexedStore : testing::Test {
     Bench bench;
@@ -259,7 +259,7 @@ struct IndexedStore : testing::Test {
                 .memory = reinterpret_cast<const std::byte*>(bench.index.data()),
                 .facts = bench.store->index()};
     }
-    // By the index, the slot and the record.
+    // Reads a key through the index, the slot and the record.
     std::optional<std::string> read(const std::string& key) {
         return bench.read_remotely(key, reader().find(fingerprint(key))).latest;
     }
@@ -354,7 +354,7 @@ TEST_F(IndexedStore, gives_slots_to_old_keys_in_steps_that_large_values_keep_sho
     EXPECT_EQ(before, 12u);
 }
 
-// What is superseded of keys with slots stays for a while, however many are written in that time.
+// Superseded versions of keys with slots stay for a while, however many are written meanwhile.
 TEST_F(IndexedStore, collects_what_is_superseded_as_fast_as_it_is_written) {
     expect_readers();
     uint64_t ts = 10, used = 0;

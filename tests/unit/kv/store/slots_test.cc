@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one-sided readers see (slot_format.h V1–V5, rule S2): everything here reads the arena's bytes only.
+// The view of one-sided readers (slot_format.h V1–V5, rule S2): these tests read only the arena's bytes.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -28,7 +28,7 @@ TEST(KvSlot, NobodyPaysForASlotUntilSomebodyAsksWhereTheKeyIs) {
     EXPECT_EQ(bench.store->get("x", false).slot.bytes, 0u);
     const uint64_t without = bench.store->statistics().arena_used;
     EXPECT_LT(without, 2 * 1200u) << "two records and nothing else";
-    // From here on it is what a slot always is.
+    // The slot exists from here on.
     const RemoteRead read = bench.read_remotely("x");
     EXPECT_EQ(read.latest, value);
     EXPECT_TRUE(read.latest_inline);

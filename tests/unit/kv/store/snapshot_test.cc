@@ -73,7 +73,8 @@ TEST(KvSnapshotFile, ServerStartsFromItWithWholeTransactionsOnly) {
     EXPECT_EQ(restored.put(115, {{"x", "late"}}), Answer::kTooOld);
 }
 
-// A lock was granted before the floor rose: its owner may still write at or below it, here and elsewhere.
+// A lock was granted before the floor rose. Its owner may still write at or below the floor, on this
+// partition and on others.
 struct LockedBelow {
     Place place;
     Bench bench;
@@ -113,7 +114,7 @@ TEST(KvSnapshotFile, DoesNotWaitForALockLongerThanItsLease) {
     ASSERT_TRUE(complete(*state.snapshot, state.bench));
 }
 
-// A later lock of the same owner, as of one that asks again, is no reason to wait.
+// A later lock of the same owner, for example a repeated request, is no reason to wait.
 TEST(KvSnapshotFile, DoesNotWaitForALockThatIsRenewed) {
     LockedBelow state;
     EXPECT_EQ(state.bench.store->locks().lock({.key = "x", .owner = 1, .mode = LockMode::kExclusive}, {}),
@@ -140,7 +141,7 @@ TEST(KvSnapshotFile, HasTheValuesThatAreOnDiskOnly) {
         ASSERT_EQ(restored.get("key" + std::to_string(ts)), std::string(5000, 'v')) << ts;
 }
 
-// 30 million keys and more: each tick does what fits, and the limit is for what stands still.
+// With 30 million keys or more: each tick does a part, and the time limit applies only to a lack of progress.
 TEST(KvSnapshotFile, TakesAsLongAsItProgresses) {
     Place place;
     Bench bench({}, size_t{32} << 20);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A reader on another thread looks at the arena while the store changes it, as a peer's one-sided READ does:
-// it never takes torn, mixed or foreign bytes for a value, and it does make progress. Clean under
-// ThreadSanitizer by design.
+// A reader on another thread reads the arena while the store changes it, like a peer's one-sided READ. It
+// must never accept torn, mixed or foreign bytes as a value, and must make progress. The code has no data
+// race by design, so ThreadSanitizer must report none.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kKeys = 8;
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr uint64_t kRounds = 500;  // enough for a race to be seen
+constexpr uint64_t kRounds = 500;  // enough to detect a race
 #else
 constexpr uint64_t kRounds = 10'000;
 #endif
@@ -23,7 +23,7 @@ std::string key_name(size_t i) {
     return "key" + std::to_string(i);
 }
 
-// Says which key and transaction it belongs to in every byte, so that a mix is seen.
+// Every byte depends on the key and the transaction, so that a mix is detected.
 std::string value_of(size_t key, uint64_t ts, size_t bytes) {
     std::string value = std::to_string(key) + "/" + std::to_string(ts) + "/";
     while (value.size() < bytes) value += static_cast<char>('a' + (key * 7 + ts) % 26);
@@ -34,7 +34,7 @@ struct Reader {
     ArenaView arena;
     const std::byte* memory = nullptr;
     std::array<std::atomic<uint64_t>, kKeys> offsets{};
-    std::array<std::atomic<uint64_t>, kKeys> shapes{};  // bytes and incarnation
+    std::array<std::atomic<uint64_t>, kKeys> shapes{};  // number of bytes, and incarnation
     std::atomic<bool> stop{false};
     uint64_t good = 0;
     uint64_t refused = 0;
@@ -105,7 +105,7 @@ void write_and_read(const Options& options, size_t bytes, uint64_t transactions)
         for (size_t key = 0; key < kKeys; key++) reader.publish(key, bench.store->get(key_name(key)).slot);
         bench.pass(from_ms(100));
     }
-    // The writer may have had the processor for itself until now.
+    // The writer may have used the processor alone until now.
     reader.stop = true;
     thread.join();
     for (size_t key = 0; key < kKeys; key++) reader.read(key);

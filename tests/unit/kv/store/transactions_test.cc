@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule S1 (one state per timestamp), S3, S4 and S5 of store.h, as a RAMP client meets them.
+// Rules S1 (one state per timestamp), S3, S4 and S5 of store.h, from the view of a RAMP client.
 #include <gtest/gtest.h>
 
 #include "tests/unit/kv/store/bench.h"
@@ -60,7 +60,7 @@ TEST(KvTransactions, WhatWasPreparedOrPutIsKnownAndWhatOnlySomebodySpokeOfIsNot)
     EXPECT_FALSE(bench.store->knows({40}));
 }
 
-// The other participant may have committed by now, because of that answer.
+// Another participant may have committed because of that reply.
 TEST(KvTransactions, WhatAnInquiryWasToldIsPreparedItsWriterCannotWithdraw) {
     Bench bench;
     EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kOk);
@@ -76,7 +76,7 @@ TEST(KvTransactions, WhatAnInquiryWasToldIsPreparedItsWriterCannotWithdraw) {
     EXPECT_EQ(bench.store->withdraw({40}, {}), Answer::kCommitted);
 }
 
-// Else every write of a client whose clock is right would be refused until that time has come.
+// Otherwise every write of a client with a correct clock would be refused until that time.
 TEST(KvTransactions, TheFloorDoesNotPassTheClockOfThePartition) {
     Bench bench;
     const uint64_t ahead = Timestamp::make(5'000'000, 1).value, now = Timestamp::make(2'000'000, 1).value;
@@ -221,7 +221,7 @@ TEST(KvLookup, SetFindsTheNewestMemberPreparedOrCommitted) {
     EXPECT_EQ(bench.store->get_newest("x", none).presence, Presence::kAbsent);
 }
 
-// 5 commits after 9 and 12 and is therefore collected after 9: a reader whose set has 5 and 9 must not get 5.
+// 5 commits after 9 and 12 and is therefore collected after 9. A reader whose set has 5 and 9 must not get 5.
 TEST(KvLookup, SetWithACollectedMemberIsNotAnsweredByAnOlderOneThatIsStillHere) {
     Bench bench;
     EXPECT_EQ(bench.prepare(5, {{"x", "five"}}), Answer::kOk);
@@ -293,8 +293,8 @@ TEST(KvExpiry, WaitsForAWriteThatMayComeBeforeIt) {
     EXPECT_EQ(bench.get("x"), "renewed") << "it has no end";
 }
 
-// Who writes under locks on several partitions chose its timestamp when it had them all, and cannot be
-// refused by one of them.
+// A writer with locks on several partitions chose its timestamp when it had all of them. No partition may
+// refuse the write.
 TEST(KvExpiry, WaitsForAWriterThatHoldsTheLock) {
     Bench bench;
     const std::vector<Write> writes = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
@@ -521,7 +521,7 @@ TEST(KvTransactions, OfVersionsThatNobodyIsToldOfTheNewestAreKeptAndTheirMemoryI
     EXPECT_EQ(bench.store->statistics().versions, 1u + 4u) << "the latest, and four";
     EXPECT_EQ(bench.store->get_exact("x", {16}).presence, Presence::kExact);
     EXPECT_EQ(bench.store->get_exact("x", {15}).presence, Presence::kNewer);
-    // Who reads one-sidedly reads key by key: what he was told of stays for its window.
+    // One-sided readers read key by key: a version that the store has named to one stays for the window.
     put(21, "shown");
     bench.store->get("shown", true);
     for (uint64_t ts = 22; ts <= 40; ++ts) put(ts, "shown");

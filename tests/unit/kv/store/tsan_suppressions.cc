@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RocksDB comes without ThreadSanitizer's marks: what its threads agree on by themselves looks like a race.
+// RocksDB is not built with ThreadSanitizer: synchronisation between its threads is invisible and looks like
+// races.
 extern "C" const char* __tsan_default_suppressions();
 extern "C" const char* __tsan_default_suppressions() {
     return "race:librocksdb\n";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys and the distributions of YCSB. The golden values come from YCSB's own Java classes; Java's
-// generator cannot be seeded, so distributions are compared by the frequency of their first ranks.
+// The keys and distributions of YCSB. The golden values come from YCSB's own Java classes. Java's generator
+// cannot be seeded, so distributions are compared by the frequencies of their first ranks.
 #include "tools/ycsb/generators.h"
 
 #include <gtest/gtest.h>

@@ -17,7 +17,7 @@ struct Table {
     std::map<std::string, std::string> records;
     uint64_t reads = 0, writes = 0, scans = 0, largest_write = 0;
     Status fail_reads;
-    Nanoseconds stall{0};  // of one operation, once
+    Nanoseconds stall{0};  // delays one operation, once
 };
 
 class TableDatabase : public Database {
@@ -129,7 +129,7 @@ TEST(YcsbRunner, a_transaction_is_one_operation) {
               std::string::npos);
 }
 
-// Ends what was begun last.
+// Completes the operation that was begun last.
 class TableLanes final : public Lanes {
   public:
     uint32_t count() const override { return 3; }
@@ -220,8 +220,8 @@ TEST(YcsbRunner, keeps_the_target_rate_and_counts_a_stall_where_it_was_due) {
     auto result = bench.go(Phase::kRun);
     ASSERT_TRUE(result);
     EXPECT_GE(result->run_time, from_ms(395));
-    // One operation of 400 took 200 ms: plain latencies hide it, intended ones show that half of them came
-    // late.
+    // One operation of 400 took 200 ms. Plain latencies hide it; intended ones show that half of the
+    // operations were late.
     const auto& series = result->measurements.series();
     EXPECT_LT(series.at("READ").latency.percentile(90), 50'000'000u);
     EXPECT_GT(series.at("Intended-READ").latency.percentile(90), 100'000'000u);
