@@ -270,7 +270,7 @@ TEST(Service, tells_how_long_gets_take_and_what_is_read_without_it) {
     std::vector<std::pair<std::string, std::string>> items;
     for (int i = 0; i < 100; ++i) {
         keys.push_back("key" + std::to_string(i));
-        items.emplace_back(keys.back(), std::string(100'000, 'v'));  // too large for one READ: sent by the server
+        items.emplace_back(keys.back(), std::string(100'000, 'v'));  // too large for one READ
     }
     ASSERT_TRUE(put(**client, {items.begin(), items.begin() + 50}));
     uint64_t total_us = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands that name blocks: what they come to, and each way in which they can be wrong.
+// Commands that name blocks: the resulting actions, and each possible error.
 #include <gtest/gtest.h>
 
 #include "tests/unit/scsi/unit.h"

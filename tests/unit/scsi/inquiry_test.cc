@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// INQUIRY, its pages, READ CAPACITY and MODE SENSE: bytes against the standard's tables, then the same
-// answers read by the parsers that our initiator uses.
+// INQUIRY, its pages, READ CAPACITY and MODE SENSE: bytes against the standard's tables, and the same data
+// read by the initiator library's parsers.
 #include <gtest/gtest.h>
 
 #include "tests/unit/scsi/unit.h"

@@ -22,7 +22,7 @@ Registrant host(uint8_t number, const std::string& name = {}) {
     return host;
 }
 
-// Reservations of a volume, changed by one command after the other.
+// Reservations of a volume, changed by successive commands.
 class PersistentReservations : public ::testing::Test {
   protected:
     uint8_t run(const Registrant& who, uint8_t action, uint64_t key, uint64_t action_key = 0,
@@ -36,7 +36,7 @@ class PersistentReservations : public ::testing::Test {
     void enroll(const Registrant& who, uint64_t key) {
         ASSERT_EQ(run(who, wire::kRegister, 0, key), wire::kGood);
     }
-    // "2:released 3:preempted"
+    // Returns text such as "2:released 3:preempted".
     std::string notices() const {
         std::string text;
         for (const auto& notice : now_.notices) {
@@ -221,7 +221,7 @@ TEST_F(PersistentReservations, a_port_id_under_another_name_is_another_initiator
     EXPECT_EQ(run(host(1, "thief"), wire::kRelease, 1, 0, 1), wire::kReservationConflict);
 }
 
-// ---- As commands -----------------------------------------------------------------------------------------
+// ---- Commands --------------------------------------------------------------------------------------------
 
 struct ReservedUnit : Unit {
     Reservations reservations;

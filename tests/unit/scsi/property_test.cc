@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Invariants SC1 and SC2 of target/scsi/scsi.h under CDBs and devices drawn by chance.
+// Invariants SC1 and SC2 of target/scsi/scsi.h with random CDBs and devices.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -25,7 +25,8 @@ Device draw_device() {
     return device;
 }
 
-// Block number and count where a command of this length has them, near the limits more often than not.
+// Writes block number and count into the fields of a command of this length, often with values near the
+// limits.
 void put_extent(std::array<std::byte, 16>& cdb, const Row& row, const Device& device) {
     auto last = uint64_t(device.blocks - 1);
     auto lba =
@@ -40,7 +41,7 @@ void put_extent(std::array<std::byte, 16>& cdb, const Row& row, const Device& de
     if (row.length == 16) wire::put32(&cdb[10], blocks);
 }
 
-// A CDB of a command that exists with bits that it may have; one in ten has a byte that is anything.
+// Returns a CDB of an existing command with permitted bits. One in ten has a random byte.
 std::array<std::byte, 16> draw_cdb(const Device& device) {
     const Row& row = command_rows()[*rc::gen::inRange<size_t>(0, command_rows().size())];
     std::array<std::byte, 16> cdb{};

@@ -102,8 +102,8 @@ TEST(ReportOpcodes, table_is_sound) {
     }
 }
 
-// Every bit of every command: inside the usage map it may be refused for its value, never as reserved;
-// outside it is refused at exactly that bit.
+// Every bit of every command: a bit inside the usage map may be refused for its value, but not as reserved. A
+// bit outside is refused with its own position as the field pointer.
 TEST(ReportOpcodes, usage_maps_are_what_is_enforced) {
     for (const Row& row : command_rows())
         for (size_t byte = 1; byte < row.length; byte++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A logical unit as tests see it: give it a CDB in hexadecimal, look at the Action and the answer.
+// A logical unit for tests: they run a CDB given in hexadecimal and check the Action and its data.
 #pragma once
 
 #include <array>
@@ -41,7 +41,7 @@ struct Unit {
     UnitAttentions attentions;
     std::vector<std::byte> data_in = std::vector<std::byte>(kAnswerMax);
 
-    // CDBs shorter than 16 bytes are padded, as SRP pads them.
+    // Pads CDBs shorter than 16 bytes, as SRP does.
     Action run(wire::Bytes cdb) {
         std::vector<std::byte> padded(cdb.begin(), cdb.end());
         if (padded.size() < 16) padded.resize(16);
@@ -52,7 +52,7 @@ struct Unit {
     wire::Bytes answer(const Action& action) const {
         return wire::Bytes(data_in).first(action.data_in_length);
     }
-    // The answer of a command that must succeed; "failed" else.
+    // Returns the data of a command that must succeed, or else "failed".
     std::string answer(std::string_view cdb_hex) {
         Action action = run(cdb_hex);
         return action.kind == Kind::kRespond && action.status == wire::kGood ? to_hex(answer(action))
@@ -60,7 +60,7 @@ struct Unit {
     }
 };
 
-// "05/24/00 @1.4": key, code, and the field it points to. "" for an action that is no failure.
+// Returns "05/24/00 @1.4": key, code and the field pointer. Returns "" for an action that is no failure.
 inline std::string sense_of(const Action& action) {
     if (action.kind != Kind::kFail) return "";
     if (action.status != wire::kCheckCondition) return "status without sense";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Access lists: what an initiator sees, may read and may write, and that a change counts at once.
+// Access lists: which volumes an initiator sees, may read and may write. Changes take effect at once.
 #include "target/volume/access.h"
 
 #include "tests/unit/target/world.h"
@@ -10,7 +10,7 @@ namespace {
 using volume::AccessList;
 using volume::Permission;
 
-constexpr const char* kFirst = "0x01000000000000000000000000000000";  // the port ids that World draws
+constexpr const char* kFirst = "0x01000000000000000000000000000000";  // the port ids that World uses
 constexpr const char* kSecond = "0x02000000000000000000000000000000";
 
 TEST(AccessLists, who_is_not_named_has_what_the_star_has_and_else_nothing) {
@@ -111,7 +111,7 @@ TEST_F(Access, a_change_counts_for_the_next_command_and_is_told) {
     EXPECT_EQ(world.write(*ours, 0, 0, 1, 0, 512).response.status, wire::kGood);
 }
 
-// That a volume exists, changes or goes is visible only to initiators that have access to it.
+// Only initiators with access to a volume are notified when it is created, changed or deleted.
 TEST_F(Access, a_hidden_volume_sends_no_notification_of_any_kind) {
     allow("v1", {std::string(kSecond) + "=rw"});
     auto first = world.client(1, WSS_CAP_NOTIFY), stock = world.client(3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who keeps failing to authenticate waits, and nobody else does.
+// A source whose authentications keep failing must wait; others need not.
 #include "target/block/auth_failures.h"
 
 #include <gtest/gtest.h>

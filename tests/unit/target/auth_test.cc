@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Authentication against a peer that has only the wire: honest, lying, repeating what it overheard, changing
-// what was said.
+// Authentication against a peer that uses only the wire codecs: honest, lying, replaying or changing
+// messages.
 #include <set>
 
 #include "tests/unit/target/prover.h"
@@ -11,15 +11,15 @@ namespace {
 class Authentication : public ::testing::Test {
   protected:
     void SetUp() override { world.add_volume("v0", "ram:4M", 4 << 20); }
-    // The target serves on, whoever tried what.
+    // The target still serves an honest initiator after each test.
     void TearDown() override {
         Prove honest(world, 99);
         EXPECT_TRUE(honest.run("alice", kAlice).granted);
         EXPECT_EQ(world.read(*honest.client, 0, 0, 8, 0, 4096).response.status, wire::kGood);
     }
-    // As if alice had not failed: a test of refusals is not one of suspensions.
+    // Clears Alice's failures, so that a test of refusals does not become one of suspensions.
     void forgive() { world.service().sessions().auth_failures().proven("127.0.0.1", "alice"); }
-    // Alice tries again as long as the target asks for that; all are one source here.
+    // Logs in as Alice, retrying while the target requests that; all peers are one source here.
     bool logs_in_soon(uint8_t port) {
         SystemClock clock;
         const Nanoseconds deadline = clock.now() + from_s(1);
@@ -84,7 +84,7 @@ TEST_F(Authentication, an_overheard_exchange_repeated_is_refused) {
     ASSERT_TRUE(alice.result().granted);
     Prove thief(world, 1);
     thief.login = alice.login;
-    thief.start("alice");  // the same nonce and name as before
+    thief.start("alice");  // the nonce and name of the recorded login
     EXPECT_EQ(thief.start_, alice.start_);
     EXPECT_NE(thief.challenge_, alice.challenge_) << "the target draws a fresh nonce";
     thief.send(overheard);
@@ -100,7 +100,7 @@ TEST_F(Authentication, the_targets_own_proof_sent_back_is_refused) {
     EXPECT_FALSE(mirror.result().granted);
 }
 
-// What somebody between the two could change, one bit of it; the honest initiator proves what it has seen.
+// One bit changes on the way. The honest initiator proves the messages that it has seen.
 TEST_F(Authentication, any_bit_changed_on_the_way_is_refused) {
     struct Tampering {
         const char* what;
@@ -182,7 +182,7 @@ TEST_F(Authentication, further_channels_prove_for_themselves) {
 TEST_F(Authentication, a_session_is_ended_by_a_login_of_its_own_initiator_only) {
     Prove alice(world, 1);
     ASSERT_TRUE(alice.run("alice", kAlice).granted);
-    Prove bob(world, 1);  // the same port id
+    Prove bob(world, 1);  // alice's port id
     auto result = bob.run("bob", kBob);
     EXPECT_FALSE(result.granted);
     EXPECT_EQ(result.text, "another initiator is logged in with this port id");
@@ -262,7 +262,7 @@ TEST_F(Authentication, a_secret_is_replaced_without_ending_sessions_while_both_a
     world.service().set_secrets(book({{"alice", next}}), [&](size_t count) { ended = count; });
     EXPECT_TRUE(before.ends());
     EXPECT_FALSE(after.client->closed());
-    // As the test's own end wants it.
+    // TearDown() logs in with the old secret.
     world.service().set_secrets(book({{"alice", next}, {"alice", kAlice}}), [](size_t) {});
 }
 
@@ -301,7 +301,7 @@ TEST_F(Authentication, a_target_that_stops_lets_go_of_strangers) {
     EXPECT_TRUE(stranger.ends());
 }
 
-// Initiators that sleep from the moment on in which they were refused after a good proof.
+// Initiators that sleep from the moment in which they are refused after a valid proof.
 class RefusedInitiator : public ::testing::Test {
   protected:
     static WorldOptions options() {

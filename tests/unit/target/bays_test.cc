@@ -38,7 +38,7 @@ TEST(Bays, OfSeveralUnitsAreOneStretchInsideTheMemory) {
     ASSERT_TRUE(one && two);
     EXPECT_EQ(two.count, 2u);
     bays.give_back(one);
-    // Three are free, two of them side by side: the end and the beginning do not meet.
+    // Three units are free, two of them adjacent: the end and the beginning are not adjacent.
     EXPECT_FALSE(bays.take(3 * kBayUnit));
     const Bay last = bays.take(kBayUnit + 1);
     ASSERT_TRUE(last);

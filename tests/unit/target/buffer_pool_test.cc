@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The buddy allocator of I/O buffers, against a model: blocks never overlap, are aligned, and all come back.
+// The buddy allocator of I/O buffers against a model: blocks never overlap, are aligned, and all are
+// returned.
 #include "target/block/buffer_pool.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A relay forwards the four messages of a login between two connections of its own. Where these have channel
-// bindings the proofs are worth nothing.
+// A relay forwards the four messages of a login between two connections of its own. If these have channel
+// bindings, the proofs are invalid.
 #include <gtest/gtest.h>
 
 #include "target/auth/auth.h"
@@ -16,7 +16,7 @@ std::vector<std::byte> binding(char letter) {
     return std::vector<std::byte>(32, std::byte(letter));
 }
 
-// What the target makes of the proof of an honest initiator, each of them on its connection.
+// The target's result for the proof of an honest initiator, with the binding of each side's connection.
 struct Login {
     Login(wire::Bytes of_initiator, wire::Bytes of_target) : authenticator(book, request, response) {
         authenticator.bind(of_target);
@@ -31,7 +31,7 @@ struct Login {
         const size_t proof_length = wire::encode_auth_proof(ours, proof);
         verdict = authenticator.take({proof.data(), proof_length}, challenge, length);
     }
-    // Whether the initiator takes the target's proof.
+    // Returns whether the initiator accepts the target's proof.
     bool target_proves() {
         std::array<std::byte, 256> message;
         wire::AuthResult result;

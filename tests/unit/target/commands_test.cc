@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands beyond read and write, residuals, and what storage errors become.
+// Commands other than READ and WRITE, residuals, and the responses for storage errors.
 #include <algorithm>
 
 #include "tests/unit/target/world.h"
@@ -13,7 +13,7 @@ using Residual = wire::Residual;
 class Commands : public ::testing::Test {
   protected:
     static constexpr uint64_t kSize = 8 << 20;
-    // `backend`: "ram:8M" is moved to and from by RDMA; behind a filter it is a disk queue.
+    // `backend`: RDMA reaches the memory of "ram:8M"; behind a filter it is used through a disk queue.
     std::unique_ptr<RawClient> open(const std::string& backend, uint32_t caps = 0) {
         world_.add_volume("v0", backend, kSize);
         return world_.client(1, caps);
@@ -35,7 +35,7 @@ class Commands : public ::testing::Test {
     World world_;
 };
 
-// The same commands over both kinds of storage.
+// The same tests on both kinds of storage.
 class CommandsOn : public Commands, public ::testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Storage, CommandsOn, ::testing::Values("ram:8M", "delay:us=1:ram:8M"),
                          [](const auto& each) { return each.param[0] == 'r' ? "memory" : "queue"; });
@@ -69,7 +69,7 @@ TEST_P(CommandsOn, a_write_with_less_data_than_it_takes_changes_nothing) {
     EXPECT_EQ(std::count(client->memory(), client->memory() + 4096, byte{0}), 4096);
 }
 
-// The initiator's buffer and its CDB disagree on what is to be written.
+// The length of the initiator's buffer differs from the length in the CDB.
 TEST_P(CommandsOn, target_rejects_data_out_of_another_length_than_the_cdb_says) {
     auto client = open(GetParam());
     fill(client->memory(), 16384, 1);
@@ -77,7 +77,7 @@ TEST_P(CommandsOn, target_rejects_data_out_of_another_length_than_the_cdb_says) 
     struct {
         const char* name;
         std::vector<byte> command;
-        uint32_t right;  // bytes of data-out
+        uint32_t right;  // correct number of bytes of data-out
     } kinds[] = {{"WRITE", cdb_write16(0, 8), 4096},
                  {"WRITE of no blocks", cdb_write16(0, 0), 0},
                  {"WRITE SAME", cdb16(0x93, 0, 0, 8), 512},
@@ -117,14 +117,14 @@ TEST_P(CommandsOn, blocks_beyond_the_end_are_refused_by_name) {
 TEST_P(CommandsOn, write_same_fills_blocks_with_a_pattern_or_with_zeroes) {
     auto client = open(GetParam());
     fill(client->memory(), 512, 7);
-    // 300 blocks are more than one piece of the buffer.
+    // 300 blocks need more than one segment of the buffer.
     ASSERT_EQ(out(*client, cdb16(0x93, 0, 10, 300), 0, 512).response.status, wire::kGood);
     world_.read(*client, 0, 9, 302, 4096, 302 * 512);
     byte* got = client->memory() + 4096;
     EXPECT_EQ(got[0], byte{0}) << "block 9 is not concerned";
     for (int i = 1; i <= 300; ++i) ASSERT_TRUE(holds(got + i * 512, 512, 7)) << i;
     EXPECT_EQ(std::count(got + 301 * 512, got + 302 * 512, byte{0}), 512);
-    // NDOB: zeroes without data.
+    // With NDOB the command writes zeroes and has no data.
     ASSERT_EQ(world_.run(*client, 0, cdb16(0x93, 1, 20, 100), Direction::kNone, {}).response.status,
               wire::kGood);
     world_.read(*client, 0, 20, 100, 4096, 51200);
@@ -187,7 +187,7 @@ TEST_F(Commands, concurrent_compare_and_writes_on_two_reactors_lose_no_update) {
     world.add_volume("v0", "ram:8M", kSize);
     auto a = world.client(1), b = world.client(2);
     RawClient* clients[] = {a.get(), b.get()};
-    // Each tries to count block 0 up, and others write beside it all the time.
+    // Each client tries to increment a counter in block 0. Other commands write beside it all the time.
     uint64_t tags[2] = {}, beside[2] = {}, counted = 0;
     auto attempt = [&](int i) {
         RawClient& client = *clients[i];
@@ -217,7 +217,8 @@ TEST_F(Commands, concurrent_compare_and_writes_on_two_reactors_lose_no_update) {
 }
 
 TEST_F(Commands, a_write_waits_for_a_compare_and_write_of_the_same_blocks) {
-    // The compare reads slowly; the write comes meanwhile and must not slip in between compare and write.
+    // The compare reads slowly. A write that arrives meanwhile must not take effect between compare and
+    // write.
     auto client = open("delay:us=30000,op=read:ram:8M");
     std::memset(client->memory(), 0, 4096);
     std::memset(client->memory() + 512, 0xaa, 512);
@@ -265,13 +266,13 @@ TEST_F(Commands, a_response_with_sense_returns_its_credit_and_can_revoke_the_reg
 }
 
 TEST_F(Commands, commands_that_find_no_buffer_wait_and_are_all_served) {
-    World world({.service = {.arena_bytes = kArenaMin}});  // 4 MiB for long ones
+    World world({.service = {.arena_bytes = kArenaMin}});  // 4 MiB for large buffers
     world.add_volume("v0", "delay:us=200:ram:8M", kSize);
     auto client = world.client(1);
     fill(client->memory(), 1 << 20, 9);
     for (int i = 0; i < 64; ++i)
         client->start(0, cdb_write16(0, 2048), Direction::kOut, {client->remote(0, 1 << 20)});
-    // Administrative commands do not stand behind them.
+    // Administrative commands do not wait behind them.
     uint64_t admin =
         client->start(0, cdb({0x12, 0, 0, 0, 96}), Direction::kIn, {client->remote(1 << 20, 96)});
     ASSERT_TRUE(world.until([&] { return client->answered(admin); }));
@@ -293,7 +294,7 @@ TEST_F(Commands, a_descriptor_table_that_is_not_in_the_message_is_fetched) {
         fill(client->memory() + i * 1024, 512, i);
     }
     auto partial = [&](std::span<const byte> command, bool is_out) {
-        // Two descriptors in the message, the table says where all are.
+        // The message has two descriptors; the table has all of them.
         std::vector<byte> message(48 + 20 + 32);
         message[0] = byte{WSS_SRP_CMD};
         message[5] = byte(is_out ? WSS_SRP_DESC_INDIRECT << 4 : WSS_SRP_DESC_INDIRECT);
@@ -323,7 +324,7 @@ TEST_F(Commands, a_buffer_is_not_reused_before_the_data_in_it_has_arrived) {
     client->start(0, cdb_read16(0, 8), Direction::kIn, {client->remote(0, 4096)});
     BufferPool& buffers = world_.service().worker(0).lane(0).arena().pool(Part::kSmall);
     ASSERT_TRUE(world_.until([&] { return buffers.free_bytes() < buffers.size(); }));
-    // The client sleeps: it cannot acknowledge the WRITE.
+    // The client sleeps, so it cannot acknowledge the RDMA WRITE.
     SystemClock clock;
     const Nanoseconds limit = clock.now() + from_ms(100);
     while (clock.now() < limit) world_.step_target();

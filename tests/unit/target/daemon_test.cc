@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon with its threads: start, serve several initiators on several reactors while volumes come and go,
-// stop. The interesting run of these is the one under the thread sanitizer.
+// The daemon with its threads: it starts, serves several initiators on several reactors while volumes are
+// created and deleted, and stops. Most useful under ThreadSanitizer.
 #include "target/daemon/daemon.h"
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace {
 
 using Direction = wire::CommandRequest::Direction;
 
-// A thread of a client, with a reactor of its own.
+// A client's thread with a reactor of its own.
 class ClientThread final : public ClientSide {
   public:
     explicit ClientThread(const fabric::Address& address) : address_(address), reactor_(clock_) {
@@ -55,7 +55,7 @@ control::TargetConfig small_target() {
     return config;
 }
 
-// Writes and reads its own part of both volumes; returns the number of wrong answers.
+// Writes and reads its own part of both volumes. Returns the number of errors.
 size_t work(const fabric::Address& address, uint8_t initiator, int rounds) {
     ClientThread side(address);
     RawClient client(side);
@@ -132,7 +132,7 @@ TEST(Daemon, says_what_is_wrong_and_leaves_nothing_behind) {
     EXPECT_TRUE((*first)->stop());
 }
 
-// Started once, so that the state file has the WWIDs of both volumes.
+// Starts the daemon once, so that the state file has the WWIDs of both volumes.
 std::vector<volume::VolumeInfo> volumes_after_a_start(const control::TargetConfig& config) {
     auto daemon = daemon::Daemon::start(config);
     EXPECT_TRUE(daemon.is_ok()) << daemon.status().to_string();

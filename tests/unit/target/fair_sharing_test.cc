@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Volumes and sessions share the buffers of a reactor: one that is slow, dead or deep delays no other.
+// Volumes and sessions share the buffers of a reactor. A slow, dead or deep one must not delay others.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -17,7 +17,7 @@ class Arenas : public ::testing::Test {
         std::byte* at;
         size_t bytes;
     };
-    // As many blocks as the account gets.
+    // Takes blocks until the arena refuses.
     std::vector<Block> take_all(Part part, size_t bytes, ShareRef& volume, ShareRef& initiator) {
         std::vector<Block> blocks;
         auto nexus = ShareRef::make();
@@ -88,7 +88,7 @@ TEST_F(Arenas, however_many_initiators_are_slow_the_next_one_has_a_block_of_thei
             taken.push_back(take_all(part, bytes, volume, initiator));
             EXPECT_GE(taken.back().size(), 1u) << slow;
         }
-        // As many as the volume alone may hold, and a block for each but the first.
+        // The share that one volume may hold, and one block for each initiator but the first.
         EXPECT_LE((*volume).held(part), arena_->pool(part).size() / 2 + 2 * bytes);
         for (auto& blocks : taken) give_all(part, blocks);
     }
@@ -148,7 +148,7 @@ class FairSharing : public VolumeFixture {
 };
 
 TEST_F(FairSharing, a_slow_volume_full_of_long_reads_delays_no_short_read_of_another) {
-    // Of another session, and of the same one.
+    // `other` is a client of another session, `client` one of the same session.
     auto client = world_->client(1), other = world_->client(2);
     auto slow = reads(*client, 0, 64, 1 << 20);
     ASSERT_TRUE(world_->until([&] { return world_->totals().waited_for_buffer > 0; }));
@@ -192,7 +192,7 @@ TEST_F(FairSharing, without_authentication_all_sessions_of_a_source_count_as_one
     EXPECT_EQ(shares.size(), 1u) << "a host gets no more by more sessions";
 }
 
-// A client whose process stands still while the rest of the world goes on.
+// A client whose process stands still while everything else runs.
 class Sleeper final : public ClientSide {
   public:
     explicit Sleeper(World& world) : world_(world) { reactor_.add(*poller_); }
@@ -228,7 +228,7 @@ TEST(SlowInitiator, an_initiator_that_takes_nothing_holds_its_share_and_is_disco
     for (int i = 0; i < 100; ++i)
         sleeper.start(0, cdb_read16(0, 2048), Direction::kIn, {sleeper.remote(0, 1 << 20)});
     ASSERT_TRUE(side.until([&] { return world.totals().waited_for_buffer > 0; }));
-    // It sleeps from here on.
+    // The sleeper is not stepped from here on.
     Arena& arena = world.service().worker(0).lane(0).arena();
     for (int i = 0; i < 10; ++i)
         EXPECT_EQ(world.read(other, 0, 0, 2048, 0, 1 << 20).response.status, wire::kGood);
@@ -250,7 +250,7 @@ TEST(SlowInitiator, an_initiator_that_takes_nothing_delays_no_other_of_its_volum
     for (int i = 0; i < 100; ++i)
         sleeper.start(0, cdb_read16(0, 2048), Direction::kIn, {sleeper.remote(0, 1 << 20)});
     ASSERT_TRUE(side.until([&] { return world.totals().waited_for_buffer > 0; }));
-    // It sleeps from here on, far less than take_timeout.
+    // The sleeper is not stepped from here on, for far less than take_timeout.
     SystemClock clock;
     const Nanoseconds began = clock.now();
     for (int i = 0; i < 10; ++i)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a change of who may write a volume returns, no write that it forbids takes effect any more.
+// After a change of the write permissions of a volume has returned, no write that it forbids may take effect.
 #include <atomic>
 #include <thread>
 
@@ -24,7 +24,7 @@ class WriteFences : public VolumeFixture {
             count += world_->volumes().table(i).find(0)->queue().in_flight();
         return count;
     }
-    // Begins a write, until the target has asked for its data, which does not come.
+    // Begins a write and returns when the target has requested its data, which does not arrive.
     uint64_t write_without_data(RawClient& client, uint64_t lun) {
         const uint64_t before = world_->service().sessions().totals().writes;
         const uint64_t tag = write(client, lun);
@@ -61,9 +61,9 @@ TEST_F(WriteFences, read_only_waits_for_writes_in_storage) {
 
 TEST_F(WriteFences, an_access_list_waits_for_writes_of_those_it_refuses_only) {
     use({.reactors = 2});
-    // Others would take a unit attention first.
+    // Without WSS_CAP_NOTIFY the next command would return a unit attention.
     auto refused = world_->client(1, WSS_CAP_NOTIFY), allowed = world_->client(2, WSS_CAP_NOTIFY);
-    // The port id is the name.
+    // The port id is the initiator's name.
     const std::string name = "0x02000000000000000000000000000000";
     write(*allowed);
     ASSERT_TRUE(world_->until([&] { return in_storage() == 1; }));

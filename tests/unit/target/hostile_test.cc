@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes that no honest initiator sends. The target neither crashes nor hangs, gives back everything, and a
-// good initiator beside the bad one notices nothing.
+// Messages that no correct initiator sends. The target must not crash or hang, must release all resources,
+// and must serve a correct initiator meanwhile.
 #include "tests/unit/target/world.h"
 
 namespace wss::block::testing {
@@ -72,7 +72,7 @@ TEST_F(Hostile, messages_of_no_kind_and_of_no_length_end_the_connection) {
     expect_good_client_undisturbed();
 }
 
-// Why the target ended the connection, as it told the initiator.
+// Returns the reason in the logout that the target sent when it ended the connection.
 uint32_t reason_told(const RawClient& client) {
     wire::TargetLogout logout;
     if (client.others.empty() ||
@@ -123,7 +123,7 @@ TEST_F(Hostile, descriptors_that_contradict_themselves_are_refused_by_sense) {
     auto command = cdb_read16(0, 8);
     std::memcpy(message.data() + 32, command.data(), 16);
     wire::put32(message.data() + 60, 32);
-    wire::put32(message.data() + 64, 4096);  // the descriptors' sum is zero
+    wire::put32(message.data() + 64, 4096);  // a total length of zero
     bad->send(message);
     ASSERT_TRUE(world_.until([&] { return bad->answered(9); }));
     EXPECT_EQ(bad->take(9).response.status, wire::kCheckCondition);
@@ -144,7 +144,7 @@ TEST_F(Hostile, an_initiator_that_dies_with_a_full_queue_leaves_nothing_behind) 
     expect_good_client_undisturbed();
 }
 
-// Random damage to honest messages, for a fixed number of messages, from a fixed seed.
+// Randomly damaged copies of valid messages; their number and the seed are fixed.
 TEST_F(Hostile, mutated_messages_disturb_nobody) {
     Random random(20261121);
     std::unique_ptr<RawClient> bad;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Latencies of commands, with storage that takes its time within a turn of the reactor, as io_submit() does
-// where the kernel has no asynchronous way.
+// Latencies of commands on storage that blocks within a turn of the reactor, as io_submit() does where the
+// kernel has no asynchronous path.
 #include <numeric>
 
 #include "lib/io/filter/wrapper.h"
@@ -51,7 +51,7 @@ WorldOptions blocking(HandClock& clock) {
 }
 
 uint64_t slower(const LatencyTotals& latency) {
-    // Bucket 12: from 2048 to 4096 us.
+    // Bucket 12 starts at 2048 us.
     return std::accumulate(latency.buckets.begin() + 12, latency.buckets.end(), uint64_t{0});
 }
 
@@ -71,7 +71,7 @@ TEST(Latency, of_storage_that_blocks_its_turn_is_counted) {
     EXPECT_GE(totals.write_latency.total_ns, 3 * static_cast<uint64_t>(kBlocks.count));
 }
 
-// Each is answered in the turn in which it comes.
+// Each command is answered in the turn in which it arrives.
 TEST(Latency, ends_with_the_answer) {
     HandClock clock;
     World world({.clock = &clock});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks over the lines of a volume: some each turn, so that other commands are served meanwhile.
+// Walks over the lines of a volume visit a few per turn, so that other commands are served meanwhile.
 #include "target/cache/lines.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 using cache::LineKey;
 
 constexpr uint32_t kVolume = 1, kOther = 2;
-constexpr uint64_t kFilled = 3000;  // lines of kVolume, and as many of kOther
+constexpr uint64_t kFilled = 3000;  // lines of each of kVolume and kOther
 constexpr size_t kAFewPerTurn = 200;
 
 class LinesWalk : public ::testing::Test {
@@ -44,7 +44,7 @@ class LinesWalk : public ::testing::Test {
             [&](cache::Line& line) { count += line.key().volume == volume && !line.valid().empty(); });
         return count;
     }
-    // Visits lines and ends with each at once.
+    // Returns a visitor that records each line and ends with it at once.
     Lines::Visit note() {
         return [this](cache::Line& line, const Lines::Ended& ended) {
             visited_.insert(line.key().line);
@@ -52,7 +52,7 @@ class LinesWalk : public ::testing::Test {
             ended();
         };
     }
-    // Turns until the walk is over.
+    // Counts the turns until the walk has ended.
     size_t turns() {
         size_t turns = 0;
         while (!done_ && turns < 10000) {

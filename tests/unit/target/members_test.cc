@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Members: what a restart may find of the membership.
+// Members: which membership a restart may find.
 #include "target/cache/members.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 namespace wss::se {
 namespace {
 
-// What is saved ends when the test says so, and how.
+// Saves end when the test says so, with the status that it chooses.
 class SlowStore final : public MembershipStore {
   public:
     explicit SlowStore(std::string& text) : text_(text) {}
@@ -119,7 +119,7 @@ TEST_F(MembersTest, nothing_that_is_changed_after_the_last_text_is_saved) {
     EXPECT_EQ(refused, 2);
 }
 
-// The file may have been replaced, and only its folder not be synced.
+// The file may have been replaced although the sync of its folder failed.
 TEST_F(MembersTest, a_text_whose_save_failed_delays_writes_until_another_one_is_saved) {
     CachedVolume volume{.wwid = 1};
     members_.edit().dirty[1] = {.name = "a"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of the membership: what this version writes, and what older ones have written.
+// The text of the membership, as written by this version and by older ones.
 #include "target/cache/membership.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST(Membership, of_more_lost_lines_than_it_saves_says_that_the_largest_loss_is_
     EXPECT_EQ(read->lost.pieces_of(6), kLostLinesSaved - 1);
 }
 
-// An image's metadata may be written by others.
+// Other programs may write the metadata of an image.
 TEST(Membership, can_be_written_whatever_storage_says_of_its_owner) {
     Membership foul;
     foul.dirty[5] = {.name = "a", .bytes = 4096, .ownership = "b \xff"};
@@ -108,7 +108,7 @@ TEST(Membership, of_the_fourth_version_has_lost_lines_that_a_copy_gives_back_to_
     EXPECT_EQ(read->lost.in_copy({5, 6, 9}, {0x3}).count(), 2u);
 }
 
-// An earlier program left it there.
+// An earlier version of the program could leave such an entry.
 TEST(Membership, knows_of_no_lost_storage_but_of_volumes_that_may_be_dirty) {
     Membership membership;
     membership.dirty[5] = {.name = "a", .bytes = 4096};
@@ -118,7 +118,7 @@ TEST(Membership, knows_of_no_lost_storage_but_of_volumes_that_may_be_dirty) {
     EXPECT_EQ(read->storage_lost, std::set<uint64_t>{5});
 }
 
-// Taken for none, it would have engines erase what they alone hold.
+// Treated as a new membership, an empty file would make engines erase data that only they hold.
 TEST(MembershipFile, that_is_empty_is_damaged) {
     io::test::TemporaryFolder folder;
     const auto state = volume::locked(folder.file("state.json"));

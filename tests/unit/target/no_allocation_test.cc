@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The datapath allocates nothing: operator new, replaced for the whole test program, counts while the
-// target's reactors turn. Not under a sanitizer, which has an operator new of its own.
+// The data path allocates no memory. The test program's operator new counts calls while the target's reactors
+// run. Not built with a sanitizer, which has its own operator new.
 #include "tests/unit/target/world.h"
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -66,7 +66,7 @@ TEST_P(NoAllocation, reads_writes_and_errors_allocate_nothing) {
         }
         ASSERT_TRUE(world.until([&] { return client->credits() == kCreditsDefault; }));
     };
-    round();  // queues reach their size
+    round();  // queues reach their final size
     allocations = 0;
     round();
     EXPECT_EQ(allocations, 0u) << "in " << 120 << " commands";

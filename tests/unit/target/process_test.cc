@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a daemon's process prints where programs read it.
+// The output of a daemon's process that programs read.
 #include "target/daemon/process.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace wss::daemon {
 namespace {
 
-// Serves until it has reported twice that it is ready, on the standard output and to the service manager.
+// A service that reports readiness twice, on standard output and to the service manager, and then ends.
 class Nothing final : public Service {
   public:
     std::string describe() const override {
@@ -32,11 +32,11 @@ struct Ended {
     std::string output;
 };
 
-// Runs a process whose start prints, as a library does, and then succeeds or fails.
+// Runs a process that prints during its start, as libraries may, and whose start succeeds or fails.
 Ended run(bool starts) {
     int both[2];
     if (pipe(both) != 0) return {};
-    std::fflush(stdout);  // what is in its memory would be the child's, too
+    std::fflush(stdout);  // otherwise the child would print buffered text again
     const pid_t child = fork();
     if (child == 0) {
         dup2(both[1], STDOUT_FILENO);

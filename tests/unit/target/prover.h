@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A target that wants secrets, and an initiator that has one.
+// A target that requires secrets, and an initiator that has one.
 #pragma once
 
 #include "lib/wire/auth.h"
@@ -18,7 +18,7 @@ inline WorldOptions guarded() {
     return options;
 }
 
-// An initiator's half, written from the protocol's description alone.
+// The initiator's side of the login, written from the protocol's description alone.
 class Prove {
   public:
     using Prover = wire::AuthTranscript::Prover;
@@ -77,7 +77,7 @@ class Prove {
     std::vector<byte> start_, challenge_;
 
   private:
-    // The target's answer as it was on the wire: every field is in what the client kept.
+    // Returns the target's response as it was on the wire; the client kept every field of it.
     std::vector<byte> response() {
         std::vector<byte> bytes(52);
         EXPECT_EQ(wire::encode_login_response(client->login(), bytes), 52u);

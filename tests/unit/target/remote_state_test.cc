@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a volume knows of real storage on another node.
+// The state of a volume whose real storage is on another node.
 #include "target/cache/remote_state.h"
 
 #include <gtest/gtest.h>

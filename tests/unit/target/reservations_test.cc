@@ -47,7 +47,7 @@ class Reservations : public VolumeFixture {
     }
     uint8_t try_write(RawClient& client) { return world_->write(client, 0, 0, 8, 0, 4096).response.status; }
     uint8_t try_read(RawClient& client) { return world_->read(client, 0, 0, 8, 0, 4096).response.status; }
-    // "06/2a/05", or "" for a command that ends well.
+    // Returns text such as "06/2a/05", or "" if the command succeeds.
     std::string attention(RawClient& client) {
         Answer answer = world_->run(client, 0, cdb({0}), Direction::kNone, {});
         if (answer.response.status != wire::kCheckCondition) return "";
@@ -89,7 +89,7 @@ TEST_F(Reservations, shut_out_who_is_not_registered_on_every_reactor) {
         EXPECT_EQ(try_write(*client), wire::kReservationConflict);
         EXPECT_EQ(try_read(*client), wire::kGood);
     }
-    // Also who logs in later.
+    // This also holds for initiators that log in later.
     EXPECT_EQ(try_write(*world_->client(4)), wire::kReservationConflict);
     ASSERT_EQ(reserve(*holder, wire::kRelease, 1, 0, kWriteExclusiveRegistrants), wire::kGood);
     EXPECT_EQ(try_write(*stranger), wire::kGood);
@@ -232,7 +232,7 @@ TEST_F(Reservations, that_cannot_persist_are_not_promised_to) {
     EXPECT_EQ(reserve(*client, wire::kRegister, 0, 1), wire::kGood);
 }
 
-// Of any bytes: the target survives, and is asked about all of them.
+// With arbitrary parameters the target survives and rejects the command.
 TEST_F(Reservations, hostile_orders_are_refused) {
     start();
     auto client = world_->client(1);
@@ -245,7 +245,7 @@ TEST_F(Reservations, hostile_orders_are_refused) {
                         sent > 0 ? std::vector{client->remote(0, sent)} : std::vector<wire::RemoteBuffer>());
         EXPECT_EQ(answer.response.status, wire::kCheckCondition) << length;
     }
-    // The list is shorter than the CDB says.
+    // The parameter list is shorter than the CDB says.
     Answer answer = world_->run(*client, 0, order(wire::kRegister), Direction::kOut, {client->remote(0, 8)});
     EXPECT_EQ(answer.response.status, wire::kCheckCondition);
     for (int action = 0; action < 32; ++action)

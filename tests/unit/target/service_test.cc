@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thin path: log in, look, read, write, log out.
+// The basic path: log in, discover volumes, read, write, log out.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 using Direction = wire::CommandRequest::Direction;
 
-// A volume's file that disappears with the test. /tmp may be a tmpfs: the backend copes.
+// A volume's file that is deleted after the test. /tmp may be a tmpfs, which the backend supports.
 struct TemporaryFile {
     std::string path = "/tmp/wss-target-test-XXXXXX";
     explicit TemporaryFile(off_t size) {
@@ -22,8 +22,7 @@ struct TemporaryFile {
     ~TemporaryFile() { unlink(path.c_str()); }
 };
 
-// Every volume of these tests is tried on both kinds of storage: memory that the fabric reaches, and a disk
-// queue with buffers in between.
+// Each test runs on both kinds of storage: memory that RDMA reaches, and a disk queue with buffers.
 class BlockService : public ::testing::TestWithParam<const char*> {
   protected:
     static constexpr uint64_t kSize = 16 << 20;
@@ -67,7 +66,7 @@ TEST_P(BlockService, the_volume_is_found_by_report_luns_and_names_itself) {
     EXPECT_EQ(capacity.blocks * capacity.block_size, kSize);
 }
 
-// Linux reads ahead twice the optimal transfer: without one, commands of 128 KiB.
+// Linux reads ahead twice the optimal transfer length. Without one it sends commands of 128 KiB.
 TEST_P(BlockService, initiators_are_told_to_prefer_large_transfers) {
     auto client = world_.client();
     auto answer =
@@ -147,7 +146,7 @@ TEST_P(BlockService, immediate_data_is_written_without_an_rdma_operation) {
     EXPECT_EQ(world_.totals().immediate, 1u);
 }
 
-// How many of `count` writes, sent in one go, were answered together with others.
+// Returns how many of `count` writes, sent together, were answered in a message with others.
 static uint64_t batched_of_a_burst(World& world, RawClient& client, uint32_t count) {
     std::vector<byte> data(512);
     std::vector<uint64_t> tags;
@@ -167,8 +166,8 @@ TEST_P(BlockService, writes_that_are_done_together_are_answered_by_one_message) 
     constexpr uint32_t kCaps = WSS_CAP_FUSED_COMPLETION | WSS_CAP_BATCHED_COMPLETION;
     auto client = world_.client(1, kCaps);
     ASSERT_EQ(client->login().caps & kCaps, kCaps);
-    // Which writes a turn finds together is not ours to say, but some will be; 40 are more than a message
-    // holds.
+    // It depends on timing which writes complete in one turn, but some will. 40 responses are more than one
+    // message holds.
     uint64_t batched = 0, writes = 0;
     for (int round = 0; batched == 0 && round < 1000; ++round, writes += 40)
         batched = batched_of_a_burst(world_, *client, 40);

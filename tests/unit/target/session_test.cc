@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions: what a login is granted and refused, fencing, several channels, keep-alive, notification, the
-// end.
+// Sessions: granted and refused logins, fencing, several channels, keep-alive, notifications, and their end.
 #include "tests/unit/target/world.h"
 
 namespace wss::block::testing {
@@ -10,7 +9,7 @@ using Direction = wire::CommandRequest::Direction;
 
 class Sessions : public ::testing::Test {
   protected:
-    // Starts a login and waits for the answer.
+    // Starts a login and waits for the response.
     std::unique_ptr<RawClient> attempt(World& world, const wire::LoginRequest& login) {
         auto client = std::make_unique<RawClient>(world);
         client->connect(login);
@@ -30,7 +29,7 @@ TEST_F(Sessions, a_login_with_an_iu_too_large_is_refused_with_words) {
     EXPECT_EQ(client->reject().tag, 77u);
 }
 
-// A session of the same initiator with another target port.
+// Login of the same initiator port to another target port.
 static wire::LoginRequest login_of(uint8_t initiator, uint8_t target) {
     auto login = World::login(initiator, 0);
     login.target_port[0] = target;
@@ -139,7 +138,7 @@ TEST_F(Sessions, of_several_logins_that_wait_for_one_place_one_gets_it) {
     first.connect(login_of(1, 1));
     second.connect(login_of(2, 1));
     ASSERT_TRUE(world.until([&] { return first.established() && second.established(); }));
-    // Both arrive in one turn of the target, which sees neither replaced.
+    // Both logins arrive in one turn of the target, which sees no session to replace.
     RawClient one(world), two(world);
     one.connect(login_of(1, 1));
     two.connect(login_of(2, 1));
@@ -188,7 +187,7 @@ TEST_F(Sessions, a_new_single_login_waits_until_the_writes_of_the_old_session_ar
     std::vector<byte> data(4096);
     fill(data.data(), 4096, 1);
     uint64_t tag = old->start_immediate(0, cdb_write16(0, 8), data);
-    // The write is in the storage.
+    // The write is now in the storage.
     ASSERT_TRUE(world.until([&] { return world.totals().immediate == 1; }));
     auto fresh = std::make_unique<RawClient>(world);
     fresh->connect(world.login(1, WSS_CAP_ALL));
@@ -198,7 +197,8 @@ TEST_F(Sessions, a_new_single_login_waits_until_the_writes_of_the_old_session_ar
     EXPECT_EQ(fresh->login().multi_channel, wire::MultiChannelResult::kTerminated);
     EXPECT_GT(fresh->login().session_epoch, old->login().session_epoch);
     EXPECT_FALSE(old->answered(tag));
-    // What the new session finds stays what it is: the old write is in, or never comes.
+    // The contents that the new session reads must not change later: the old write is complete, or has no
+    // effect.
     world.read(*fresh, 0, 0, 8, 0, 4096);
     EXPECT_TRUE(holds(fresh->memory(), 4096, 1));
 }
@@ -309,7 +309,7 @@ TEST_F(Sessions, an_initiator_without_keep_alive_that_answers_no_probe_is_logged
     EXPECT_TRUE(world.until([&] { return world.service().sessions().count() == 0; }));
 }
 
-// Only an answer brings another probe, so the limit may be longer than a busy machine stalls.
+// Only a response leads to another probe, so the limit may be longer than a busy machine stalls.
 TEST_F(Sessions, an_idle_initiator_that_answers_probes_stays) {
     World world(impatient(from_s(20)));
     auto idle = world.client(1, 0);

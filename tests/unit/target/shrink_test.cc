@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A volume without a cache becomes smaller while writes beyond its new end are under way.
+// A volume without a cache shrinks while writes beyond its new end are in flight.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ namespace {
 
 using Direction = wire::CommandRequest::Direction;
 
-// A file whose writes are in the kernel until they are let go, which asks nobody where the file ends now.
+// A file whose writes stay in the kernel until the test releases them. They ignore the file's present end.
 class Kernel final : public io::Backend {
   public:
     Kernel(int fd, const bool& goes_on) : fd_(fd), goes_on_(goes_on) {}

@@ -17,7 +17,7 @@ namespace stream = fabric::stream;
 
 class SourceLog : public ::testing::Test {
   protected:
-    // Logs in from this address, sends what is no frame, and is disconnected.
+    // Logs in from this address, sends an invalid frame, and is disconnected.
     void breaks_the_protocol(uint32_t source) {
         Descriptor peer(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
         const sockaddr_in from = at(source, 0), to = at(INADDR_LOOPBACK, world_.address().port);
@@ -34,7 +34,7 @@ class SourceLog : public ::testing::Test {
         ASSERT_TRUE(world_.until([&] { return world_.service().sessions().count() == 1; }));
         ASSERT_TRUE(world_.until([&] { return world_.service().sessions().count() == 0; }));
     }
-    // Whatever the port of the peer is.
+    // Returns whether the log has a line on a lost connection of `host`, with any port.
     static bool has_loss_of(const std::string& log, const std::string& host) {
         std::istringstream lines(log);
         for (std::string line; std::getline(lines, line);)

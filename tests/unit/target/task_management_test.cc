@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Task management: what is aborted is not answered and out of harm's way when the answer comes.
+// Task management: an aborted command gets no response, and has no further effect when the abort is answered.
 #include <algorithm>
 
 #include "tests/unit/target/world.h"
@@ -9,7 +9,7 @@ namespace {
 
 using Direction = wire::CommandRequest::Direction;
 
-// Ten slow writes on each of two channels of an initiator, and on one of another.
+// Ten slow writes on each of two channels of one initiator, and on one channel of another.
 struct Load {
     explicit Load(World& world)
         : first(world.client(1, WSS_CAP_NOTIFY)),
@@ -28,7 +28,7 @@ struct Load {
 
 class TaskManagement : public ::testing::Test {
   protected:
-    // Sends a task management request; returns its tag.
+    // Sends a task management request and returns its tag.
     uint64_t ask(RawClient& client, uint8_t function, uint64_t lun, uint64_t task_tag = 0) {
         std::array<byte, 48> message;
         const uint64_t tag = 0x8000'0000u + next_++;
@@ -38,7 +38,7 @@ class TaskManagement : public ::testing::Test {
         client.send(message);
         return tag;
     }
-    // ... and returns the status of its answer.
+    // As above, but returns the status of the response.
     uint8_t manage(World& world, RawClient& client, uint8_t function, uint64_t lun, uint64_t task_tag = 0) {
         const uint64_t tag = ask(client, function, lun, task_tag);
         EXPECT_TRUE(world.until([&] { return client.answered(tag); }));
@@ -59,7 +59,7 @@ TEST_F(TaskManagement, an_aborted_write_is_not_answered_and_its_credit_comes_bac
     EXPECT_EQ(manage(world, *client, WSS_SRP_TSK_ABORT_TASK, 0, tag), WSS_SRP_TSK_MGMT_SUCCESS);
     EXPECT_FALSE(client->answered(tag));
     EXPECT_EQ(world.totals().aborted, 1u);
-    // manage() does not take credits from the client's count: two credits came with its answer.
+    // manage() takes no credit from the client's count, but two credits came with its response.
     EXPECT_EQ(client->credits(), kCreditsDefault + 1);
     EXPECT_EQ(world.read(*client, 0, 0, 8, 0, 4096).response.status, wire::kGood) << "the channel lives on";
 }
@@ -72,7 +72,7 @@ TEST_F(TaskManagement, an_abort_is_answered_only_when_the_storage_has_let_go) {
     uint64_t tag = client->start(0, cdb_write16(0, 8), Direction::kOut, {client->remote(0, 4096)});
     ASSERT_TRUE(world.until([&] { return world.totals().written_bytes == 4096; }));
     manage(world, *client, WSS_SRP_TSK_ABORT_TASK, 0, tag);
-    // The write has landed or it never will: it does not appear after the answer.
+    // The write is complete or has no effect: the content must not change after the response.
     world.read(*client, 0, 0, 8, 8192, 4096);
     std::vector<byte> first(client->memory() + 8192, client->memory() + 12288);
     SystemClock clock;
@@ -101,7 +101,7 @@ TEST_F(TaskManagement, a_clearing_ends_the_commands_of_all_channels_of_the_initi
     for (uint64_t tag : load.tags[1]) EXPECT_FALSE(load.second->answered(tag));
 }
 
-// SAM-5, LOGICAL UNIT RESET: all task sets, and a unit attention for all other initiators.
+// SAM-5, LOGICAL UNIT RESET: it ends all task sets, and causes a unit attention for all other initiators.
 TEST_F(TaskManagement, a_reset_of_the_unit_ends_everybodys_commands_and_others_are_told) {
     World world({.reactors = 2});
     world.add_volume("v0", "delay:us=50000:ram:4M", 4 << 20);
@@ -121,12 +121,12 @@ TEST_F(TaskManagement, a_reset_waits_for_the_data_that_other_channels_have_on_th
     World world({.reactors = 2});
     world.add_volume("v0", "ram:4M", 4 << 20);
     auto first = world.client(1), second = world.client(1, 0, true);
-    // Reads of a RAM volume are answered without waiting for a completion.
+    // The target answers reads of a RAM volume without waiting for a completion.
     for (int round = 0; round < 20; ++round) {
         const uint64_t sent = world.totals().commands + 20;
         for (int n = 0; n < 20; ++n)
             second->start(0, cdb_read16(8 * n, 256), Direction::kIn, {second->remote(0, 131072)});
-        // All have arrived: what comes after the reset is served.
+        // All commands have arrived. Commands after the reset are served.
         ASSERT_TRUE(world.until([&] { return world.totals().commands == sent; }));
         for (int n = 0; n < round % 5; ++n) world.step();
         EXPECT_EQ(manage(world, *first, WSS_SRP_TSK_LUN_RESET, 0), WSS_SRP_TSK_MGMT_SUCCESS);
@@ -152,7 +152,7 @@ TEST_F(TaskManagement, commands_that_wait_for_a_buffer_are_aborted_at_once) {
         << "every buffer is back";
 }
 
-// An initiator resets the unit because its abort is not answered. Each has its answer in the end.
+// An initiator resets the unit because its abort is not answered. Both must be answered in the end.
 TEST_F(TaskManagement, a_reset_after_an_unanswered_abort_of_the_same_command_succeeds) {
     for (size_t reactors : {1, 2}) {
         World world({.reactors = reactors});
@@ -174,8 +174,8 @@ TEST_F(TaskManagement, a_reset_after_an_unanswered_abort_of_the_same_command_suc
     }
 }
 
-// Two commands are stuck; one is aborted, then the unit is reset. An initiator that takes the late answer of
-// the abort for the one of the reset sends both again: both must have ended by then.
+// Two commands are stuck. One is aborted, then the unit is reset. An initiator that takes the late response
+// of the abort for that of the reset repeats both commands, so both must have ended by then.
 TEST_F(TaskManagement, an_abort_that_a_reset_overtook_is_not_answered_before_all_commands_of_the_unit_ended) {
     for (size_t reactors : {1, 2}) {
         World world({.reactors = reactors});
@@ -197,7 +197,7 @@ TEST_F(TaskManagement, an_abort_that_a_reset_overtook_is_not_answered_before_all
     }
 }
 
-// Initiators that reset the same unit at the same time wait for each other, but never in a circle.
+// Initiators that reset the same unit at the same time may wait for each other, but must not deadlock.
 TEST_F(TaskManagement, resets_from_two_reactors_at_once_are_all_answered) {
     World world({.reactors = 2});
     world.add_volume("v0", "delay:us=20000:ram:4M", 4 << 20);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits of volumes, by a clock that the test drives.
+// Limits of volumes, with a clock that the test advances.
 #include "target/block/throttle_places.h"
 #include "tests/unit/target/volume_fixture.h"
 
@@ -19,14 +19,15 @@ class Limits : public VolumeFixture {
     void limit(const volume::RateLimits& limits, const std::string& name = "limited") {
         VolumeFixture::limit(name, limits);
     }
-    // Exactly so many are answered now.
+    // Expects exactly `count` responses now.
     void expect_answered(const RawClient& client, const std::vector<uint64_t>& tags, size_t count) {
         ASSERT_TRUE(world_->until([&] { return answered(client, tags) >= count; }))
             << answered(client, tags) << " of " << count;
         settle();
         EXPECT_EQ(answered(client, tags), count);
     }
-    // Its storage takes part, a millisecond at a time; how long it took.
+    // Advances the clock in steps of a millisecond, so that storage proceeds, and returns the time until the
+    // response.
     Nanoseconds until_answered(const RawClient& client, uint64_t tag, Nanoseconds limit) {
         const Nanoseconds began = clock_.now();
         while (!client.answered(tag) && clock_.now() - began < limit) {
@@ -161,7 +162,7 @@ TEST_F(Limits, give_the_time_of_an_aborted_command_to_the_next) {
     expect_answered(*other, next, 1);
 }
 
-// Its place among the operations is no place among the bytes.
+// The command reserves an operation, and must not reserve any bytes.
 TEST_F(Limits, let_no_bytes_pass_in_the_time_of_a_command_without_any) {
     limit({.iops = 10, .bandwidth = 1 << 20});
     auto client = world_->client(1), other = world_->client(2);
@@ -266,8 +267,8 @@ TEST_F(Limits, are_not_owed_longer_than_initiators_wait) {
 
 // ---- More than can be served in time ---------------------------------------------------------------------
 
-// An initiator as the driver is one: it sends what was refused again after 4 ms, then twice as much, up to
-// 128, in the opposite order; and a new command for each that is done.
+// An initiator that behaves like the driver. It repeats refused commands after 4 ms, then after twice as
+// long, up to 128 ms, in reverse order. It begins a new command for each that succeeds.
 class Driver {
   public:
     Driver(RawClient& client, HandClock& clock, uint64_t lun, int depth, int first_block)
@@ -293,7 +294,7 @@ class Driver {
         }
         for (; owed_ > 0 && client_.credits() > 1; --owed_) begin();
     }
-    // Of commands that are done or not.
+    // Includes commands that are not done yet.
     Nanoseconds longest() const {
         Nanoseconds longest = longest_;
         for (const auto* list : {&flying_, &waiting_})
@@ -301,7 +302,7 @@ class Driver {
         return longest;
     }
     size_t done_count() const { return done_; }
-    // Commands that were done while one that was sent first earlier, by so much at least, was not.
+    // Counts commands that were done before another one that was first sent at least `by` earlier.
     size_t overtakings(Nanoseconds by) const {
         size_t count = 0;
         for (const auto& [first, ended] : ended_)
@@ -343,7 +344,7 @@ class Driver {
     const uint64_t lun_;
     int next_block_;
     std::vector<Command> flying_, waiting_;
-    std::vector<std::pair<Nanoseconds, Nanoseconds>> ended_;  // sent first, done
+    std::vector<std::pair<Nanoseconds, Nanoseconds>> ended_;  // times of first sending and end
     Nanoseconds again_{}, longest_{};
     size_t done_ = 0, wrong_ = 0;
     int owed_ = 0;
@@ -351,7 +352,7 @@ class Driver {
 
 class Overload : public Limits {
   protected:
-    // `count` initiators with so many commands each; a channel each.
+    // `count` initiators with one channel and `depth` commands each.
     void load(int count, int depth) {
         for (int i = 0; i < count; ++i) {
             clients_.push_back(world_->client(static_cast<uint8_t>(i + 1)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// VolumeFixture: a target whose volumes tests load, wait for and change.
+// VolumeFixture: a target with volumes, and helpers that load, await and change them.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class VolumeFixture : public ::testing::Test {
     static constexpr uint64_t kSize = 8 << 20;
     enum class Time { kByHand, kReal };
 
-    // A world without volumes.
+    // Creates a world without volumes.
     void use(WorldOptions options, Time time = Time::kByHand) {
         if (time == Time::kByHand) options.clock = &clock_;
         world_ = std::make_unique<World>(std::move(options));
@@ -34,7 +34,7 @@ class VolumeFixture : public ::testing::Test {
         fill(client.memory(), 4096, 1);
         return client.start(lun, cdb_write16(0, 8), Direction::kOut, {client.remote(0, 4096)});
     }
-    // Of one block, to `blocks`; of a pattern, or of zeroes.
+    // Writes one block, a pattern or zeroes, to `blocks` blocks.
     static uint64_t write_same(RawClient& client, uint64_t lun, uint32_t blocks, bool zeroes = false) {
         if (zeroes)
             std::fill_n(client.memory(), 512, byte{0});
@@ -55,14 +55,14 @@ class VolumeFixture : public ::testing::Test {
         clock_.advance(by);
         world_->step();
     }
-    // The commands have all come to the target.
+    // Waits until the target has received this number of commands.
     void arrived(uint64_t commands) {
         ASSERT_TRUE(world_->until([&] { return world_->totals().commands == commands; }));
     }
     static volume::VolumeSet::Done into(std::optional<Status>& done) {
         return [&done](Status status) { done = std::move(status); };
     }
-    // `change(done)` begins a change of a volume, which ends well.
+    // `change(done)` begins a change of a volume, which must succeed.
     template <typename Change>
     void finish(Change&& change) {
         std::optional<Status> done;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A target and raw SRP clients in one process and one thread: everything moves by step(), over loopback TCP.
+// A target and raw SRP clients in one process and one thread. step() drives everything, over loopback TCP.
 //
-// The client is written against the wire codecs only; it shares no code with the initiator library, so that a
-// misunderstanding cannot hide on both sides.
+// The client uses only the wire codecs and shares no code with the initiator library, so that both sides
+// cannot have the same misunderstanding.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,10 +27,10 @@ namespace wss::block::testing {
 
 using std::byte;
 
-// What came back for one tag.
+// The response for one tag.
 struct Answer {
     bool fused = false;
-    bool batched = false;  // in one message with others
+    bool batched = false;  // in one message with other responses
     wire::Response response;
     std::vector<byte> sense;
     bool invalidated = false;
@@ -41,14 +41,14 @@ struct Answer {
     }
 };
 
-// What a client needs of the world it lives in.
+// The environment of a client.
 class ClientSide {
   public:
     virtual ~ClientSide() = default;
     virtual fabric::Fabric& client_fabric() = 0;
     virtual fabric::Poller& client_poller() = 0;
     virtual const fabric::Address& address() const = 0;
-    // Turns until `done`, at most ten seconds; false: it was not done.
+    // Steps until `done`, at most ten seconds. Returns false if it was not done by then.
     [[nodiscard]] virtual bool until(const std::function<bool()>& done) = 0;
 };
 
@@ -67,25 +67,25 @@ class RawClient final : public fabric::ConnectionHandler {
     const wire::LoginReject& reject() const { return reject_; }
     uint32_t credits() const { return credits_; }
 
-    // Memory that the target may reach.
+    // Memory that the target may access.
     byte* memory() { return region_->bytes().data(); }
     wire::RemoteBuffer remote(size_t offset, uint32_t length) const {
         return {region_->remote_address() + offset, region_->rkey(), length};
     }
     void revoke_memory() { region_.reset(); }
 
-    // Sends as it is.
+    // Sends the message unchanged.
     void send(std::span<const byte> message);
-    // Sends a command whose data is described by `data`; returns its tag.
+    // Sends a command with the data buffers `data` and returns its tag.
     uint64_t start(uint64_t lun, std::span<const byte> cdb, wire::CommandRequest::Direction direction,
                    std::vector<wire::RemoteBuffer> data);
     uint64_t start_immediate(uint64_t lun, std::span<const byte> cdb, std::span<const byte> data);
     bool answered(uint64_t tag) const { return answers_.contains(tag); }
     Answer take(uint64_t tag);
     void close() { connection_->close(); }
-    // The client reuses tags on purpose: being answered twice is no failure of the target.
+    // The client reuses tags on purpose: two responses for a tag are no error then.
     bool repeats_tags = false;
-    // Other messages of the target, first byte first.
+    // Other messages of the target, oldest first.
     std::vector<std::vector<byte>> others;
 
     void on_established(fabric::Connection&, std::span<const byte> data) noexcept override;
@@ -112,7 +112,7 @@ class RawClient final : public fabric::ConnectionHandler {
     std::map<uint64_t, Answer> answers_;
 };
 
-// A clock that a test drives.
+// A clock that a test advances.
 class HandClock final : public Clock {
   public:
     Nanoseconds now() noexcept override { return now_; }
@@ -124,7 +124,7 @@ class HandClock final : public Clock {
 
 struct WorldOptions {
     size_t reactors = 1;
-    Clock* clock = nullptr;  // of the target's reactors; nullptr: the system's
+    Clock* clock = nullptr;  // of the target's reactors; nullptr: the system clock
     Service::Options service;
     volume::VolumeSet::Options volumes;
     uint16_t port = 0;  // 0: any
@@ -136,12 +136,12 @@ class World final : public ClientSide {
     ~World() override;
 
     void step();
-    void step_target();          // the clients sleep
+    void step_target();          // the clients are not stepped
     bool clients_sleep = false;  // step() is step_target()
     [[nodiscard]] bool until(const std::function<bool()>& done) override;
     void add_volume(const std::string& name, const std::string& backend, uint64_t size, uint32_t block = 512);
 
-    // A logged-in channel; fails the test when the login fails.
+    // Returns a logged-in channel; the test fails if the login fails.
     std::unique_ptr<RawClient> client(uint8_t initiator = 1, uint32_t caps = 0, bool multi = false);
     static wire::LoginRequest login(uint8_t initiator, uint32_t caps, bool multi = false);
     // Runs one command to its end.
@@ -160,7 +160,7 @@ class World final : public ClientSide {
     const fabric::Address& address() const override { return address_; }
     reactor::Reactor& reactor(size_t index = 0) { return *reactors_[index]; }
     void stop();
-    // Around the turns of the target's reactors.
+    // Called before and after the turns of the target's reactors.
     std::function<void()> before_target_steps, after_target_steps;
 
   private:
@@ -175,7 +175,7 @@ class World final : public ClientSide {
     bool stopped_ = false;
 };
 
-// CDBs.
+// Builders of CDBs.
 std::vector<byte> cdb_read16(uint64_t lba, uint32_t blocks);
 std::vector<byte> cdb_write16(uint64_t lba, uint32_t blocks, bool fua = false);
 std::vector<byte> cdb(std::initializer_list<int> bytes);

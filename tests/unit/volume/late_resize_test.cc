@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A resize for which observers or storage take longer than its command waits is ended when they answer.
+// A resize may take longer in observers or storage than its command waits. It ends when they answer.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kSize = 1 << 20, kSmall = 512 << 10;
 
-// Keeps what lies beyond a new end until the test says so.
+// Holds back shrinks until the test releases them.
 class Keeper final : public Observer {
   public:
     void volume_changed(Change, OpenVolume&) noexcept override {}
@@ -62,7 +62,7 @@ class LateResize : public testing::Test {
         set_->table(0).remove_observer(keeper_);
         set_.reset();
     }
-    // On the reactor's thread.
+    // Releases the held shrinks on the reactor's thread: all of them end, or all are dropped.
     void let_go(bool of_all) {
         std::promise<void> done;
         reactor_->post([&] {
@@ -85,7 +85,7 @@ class LateResize : public testing::Test {
         return condition();
     }
     uint64_t file_size() { return std::filesystem::file_size(folder_.file("a")); }
-    // The next change can begin when the one before it is over.
+    // Repeats the resize while the one before it is not over.
     Status resize_when_over(uint64_t bytes) {
         const Nanoseconds deadline = clock_.now() + io::test::kPatience;
         for (;;) {
@@ -118,7 +118,8 @@ TEST_F(LateResize, storage_is_cut_when_observers_let_go_after_the_command_gave_u
     EXPECT_EQ(set_->find("a")->size, kSize);
 }
 
-// Else a later shrink takes a size that others give the storage for the one of before, and cuts it.
+// Otherwise a later size that others give the storage would be taken for the former size, and be cut by the
+// next shrink.
 TEST_F(LateResize, a_shrink_is_over_when_storage_has_answered_after_the_command_gave_up) {
     keeper_.keeps = false;
     slow_.silent = true;
@@ -163,7 +164,7 @@ TEST_F(LateResize, a_shrink_of_storage_that_never_answered_can_be_repeated_after
     EXPECT_FALSE(is_recorded_as_to_be_cut());
 }
 
-// They write to it from now on.
+// Others write to the storage from now on.
 TEST_F(LateResize, storage_that_others_took_is_not_cut_by_a_shrink_of_before) {
     keeper_.keeps = false;
     slow_.refuses = true;
@@ -180,7 +181,7 @@ TEST_F(LateResize, storage_that_others_took_is_not_cut_by_a_shrink_of_before) {
     EXPECT_EQ(file_size(), kSize) << "the volume is a part of it";
 }
 
-// The set may be gone when it has ended.
+// Otherwise the set could be destroyed before the notice ends.
 TEST_F(LateResize, a_notice_that_is_under_way_is_waited_for_at_the_end) {
     std::filesystem::resize_file(folder_.file("a"), kSmall);
     std::thread notice([&] { (void)slow_.changed(kSize, kSmall); });
@@ -221,7 +222,7 @@ TEST_F(LateResize, a_volume_that_is_deleted_meanwhile_keeps_its_storage_as_it_is
     EXPECT_EQ(set_->resize("a", kSmall).code(), Code::kTimedOut);
     EXPECT_TRUE(set_->remove("a"));
     let_go(true);
-    // Its backend closes when the shrink is over.
+    // The backend of "a" closes when the shrink has ended.
     const VolumeOptions again{.name = "b", .backend = "aio:" + folder_.file("a")};
     const Nanoseconds deadline = clock_.now() + io::test::kPatience;
     Status created = set_->create(again);
@@ -230,7 +231,8 @@ TEST_F(LateResize, a_volume_that_is_deleted_meanwhile_keeps_its_storage_as_it_is
     EXPECT_EQ(set_->find("b")->size, kSize);
 }
 
-// Ceph refused the cut; the operator cut the image by rbd resize, and uses what he adds to it later.
+// Ceph refused to shrink the image. The operator shrank it by rbd resize and later uses the space that is
+// added to it.
 TEST_F(LateResize, a_shrink_is_over_when_others_have_made_the_storage_smaller) {
     keeper_.keeps = false;
     slow_.refuses = true;
@@ -256,14 +258,14 @@ TEST_F(LateResize, a_shrink_is_over_when_others_have_made_the_storage_larger) {
     EXPECT_FALSE(is_recorded_as_to_be_cut());
 }
 
-// The notice of the size that came then is repeated, and waits for the end of this one.
+// The notice of that size is repeated and waits for the end of this one.
 TEST_F(LateResize, a_growth_that_is_followed_ends_when_others_have_taken_it_back) {
     keeper_.keeps = false;
     slow_.refuses = true;
     EXPECT_FALSE(set_->resize("a", kSmall));
     stop();
     std::filesystem::resize_file(folder_.file("a"), kSmall);
-    start();  // finds a shrink that was not over
+    start();  // finds an incomplete shrink
     keeper_.keeps = true;
     EXPECT_FALSE(slow_.changed(kSmall, 2 * kSize)) << "observers do not let go";
     let_go(true);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lock of a state file that nobody else has.
+// Locks a state file that nobody else uses.
 #pragma once
 
 #include <gtest/gtest.h>

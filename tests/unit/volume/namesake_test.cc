@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A volume that is removed and made anew while a command for the former one waits for its storage.
+// A volume is deleted and created again while a command for the old one waits for its storage.
 #include <gtest/gtest.h>
 
 #include "tests/unit/volume/locked.h"
@@ -18,7 +18,7 @@ class WhatIsMadeAnew : public OnSharedStorage {
                   }});
         EXPECT_TRUE(set_->restore());
     }
-    // By another command of the operator, while one for the former volume is not over.
+    // As by another command of the operator, while one for the old volume is in progress.
     void make_anew() {
         EXPECT_TRUE(set_->remove("a"));
         VolumeOptions options;

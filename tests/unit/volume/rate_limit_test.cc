@@ -11,7 +11,7 @@ namespace {
 
 constexpr Nanoseconds kStart = from_s(1000);
 
-// How many commands of `bytes` may begin by `now`, when each is asked for as soon as the one before it
+// Returns how many commands of `bytes` may begin by `now`, if each is reserved as soon as the previous one
 // begins.
 int begun_by(RateLimiter& limiter, uint64_t bytes, Nanoseconds now) {
     int count = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reservations over a restart, and files that are none of ours.
+// Reservations across a restart, and files in a foreign format.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -49,7 +49,7 @@ class ReservationBooks : public testing::Test {
 
     io::test::TemporaryFolder folder_;
     const std::string path_ = folder_.file("state.json");
-    std::atomic<bool> fails_after_{false};  // the file has been replaced
+    std::atomic<bool> fails_after_{false};  // with an error after the file was replaced
     std::atomic<int> writes_{0};
     std::shared_ptr<ReservationBook> book_;
 };
@@ -125,7 +125,7 @@ TEST_F(ReservationBooks, a_file_that_took_what_was_refused_is_corrected_at_the_e
     EXPECT_NE(book_->find(1), nullptr);
 }
 
-// An operator may go back to the program that wrote it, or repair it.
+// An operator may go back to the version that wrote the file, or repair it.
 TEST_F(ReservationBooks, a_file_that_is_refused_is_left_as_it_is) {
     const std::string text = R"({"format": "wss-target-reservations", "version": 2, "volumes": {}})";
     std::ofstream(path_ + ".reservations") << text;
@@ -162,7 +162,7 @@ TEST_F(ReservationBooks, damaged_files_are_refused) {
     EXPECT_TRUE(broken("0000000000000022", "0000000000000000")) << "key 0";
     EXPECT_TRUE(broken("\"fe0000", "\"fe00")) << "a port id that is too short";
     EXPECT_TRUE(broken("123456789abcdef", "xyz"));
-    // Nobody is registered twice.
+    // No initiator may be registered twice.
     EXPECT_TRUE(ReservationBook::parse(good, "f").is_ok());
     Reservations twice = example(true);
     twice.registrations[1].initiator = twice.registrations[0].initiator;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many clients change the settings of one volume at the same time.
+// Many clients change settings of one volume at the same time.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@ class SettingTurns : public testing::Test {
         ASSERT_TRUE(set_.create({.name = "a", .backend = "ram:1M"}));
     }
     void TearDown() override { EXPECT_TRUE(set_.close_all()); }
-    // Its save takes `ms`.
+    // Begins a change whose save takes `ms` milliseconds.
     std::future<Status> begin_change(const std::string& word, int ms) {
         write_takes_ms_ = ms;
         return std::async(std::launch::async, [this, word] { return set_.set_access("a", {word}); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A set of volumes on storage that others can resize and take, as an image of a Ceph cluster is.
+// A set of volumes on storage that others can resize and take over, such as an image in a Ceph cluster.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,22 +18,22 @@
 
 namespace wss::volume {
 
-// Storage that others resize and take, as the test says.
+// Storage that others resize and take over, as the test directs.
 struct Shared {
     uint64_t size = 1 << 20;
-    uint64_t former_size = 0;  // which its former client goes by
-    uint64_t left = 0;         // what the next client finds; 0: it has its size
-    uint64_t offered = 0;      // smaller, and not accepted while it is in trouble; 0: none
+    uint64_t former_size = 0;  // the size that its former clients see
+    uint64_t left = 0;         // the size that the next client finds; 0: unchanged
+    uint64_t offered = 0;      // a smaller size that is not accepted because of trouble; 0: none
     io::Backend::SizeChanged changed;
-    const io::Backend* newest = nullptr;    // whose that is
-    bool refuses = false;                   // to be opened
-    bool taken = false;                     // from whose is the newest
-    bool elsewhere = false;                 // its owner can be shut out only there
-    bool silent = false;                    // it is not resized
-    bool awaits = false, given_up = false;  // an owner; by the operator
-    bool slow = false;                      // it is in trouble, and not lost
-    std::optional<io::OpenOptions> opened;  // how it was last
-    std::function<void()> meanwhile;        // happens once, while it is opened or resized
+    const io::Backend* newest = nullptr;    // the backend that `changed` belongs to
+    bool refuses = false;                   // opening fails
+    bool taken = false;                     // the newest backend has lost the storage
+    bool elsewhere = false;                 // only another node can shut out the owner
+    bool silent = false;                    // resizes time out
+    bool awaits = false, given_up = false;  // for its owner; by the operator
+    bool slow = false;                      // reports trouble, but is not lost
+    std::optional<io::OpenOptions> opened;  // options of the last open
+    std::function<void()> meanwhile;        // called once, during an open or a resize
     void let_happen() {
         if (auto what = std::exchange(meanwhile, {})) what();
     }
@@ -116,7 +116,8 @@ class OnSharedStorage : public testing::Test {
         options.size = size;
         return await([&](VolumeSet::Done done) { set_->create_async(options, std::move(done)); });
     }
-    // As the backend's own thread does, which may block. False: the volume does not follow yet.
+    // Reports a size like the backend's own thread, which may block. Returns false if the volume does not
+    // follow yet.
     bool follows(uint64_t before, uint64_t after) {
         bool done = false;
         std::atomic<bool> over{false};
@@ -134,7 +135,7 @@ class OnSharedStorage : public testing::Test {
         }
     }
 
-    // As the control thread does, which waits for the reactors.
+    // Runs a command like the control thread, which waits for the reactors.
     Status control(const std::function<Status()>& command) {
         std::optional<Status> result;
         std::atomic<bool> over{false};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A volume on storage that others can resize and take, as an image of a Ceph cluster is.
+// A volume on storage that others can resize and take over, such as an image in a Ceph cluster.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -70,8 +70,7 @@ TEST_F(OnSharedStorage, a_volume_that_was_made_a_part_of_it_does_not_become_larg
     EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20}) << "the operator has made it all of its storage";
 }
 
-// Storage on another node, which joins when the volume is open.
-// Others made its storage smaller, which waited for the operator's word (rs:).
+// Others have shrunk the storage, which takes effect when the operator resizes the volume (rs:).
 TEST_F(OnSharedStorage, a_part_of_it_that_is_resized_to_what_is_left_stays_one) {
     ASSERT_TRUE(create("a", 512 << 10));
     shared_.size = 256 << 10;
@@ -80,6 +79,7 @@ TEST_F(OnSharedStorage, a_part_of_it_that_is_resized_to_what_is_left_stays_one) 
     EXPECT_EQ(set_->find("a")->size, uint64_t{256 << 10});
 }
 
+// As with storage on another node, whose size is known only when it joins the open volume.
 TEST_F(OnSharedStorage, a_volume_is_a_part_of_storage_that_turns_out_to_be_larger) {
     ASSERT_TRUE(create("a"));
     shared_.size = 2 << 20;
@@ -200,7 +200,7 @@ TEST_F(OnSharedStorage, a_volume_whose_storage_was_taken_is_not_resized) {
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
 }
 
-// Its first report may come from the thread of a reactor that opens it.
+// The first report may come from the thread of the reactor that opens the storage.
 TEST_F(OnSharedStorage, a_volume_whose_storage_is_taken_while_it_is_opened_refuses_everybody) {
     VolumeOptions options;
     options.name = "a";

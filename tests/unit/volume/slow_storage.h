@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Storage that takes longer over a resize than its caller waits, as an image of a Ceph cluster may.
+// Storage whose resize may outlast the wait of its caller, such as an image in a Ceph cluster.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace wss::volume {
 
-// Storage that has not answered a resize when its caller gives up waiting, and does it for all that.
+// Storage that does not answer a resize in time, but still performs it.
 struct Slow {
     std::atomic<bool> silent{false}, refuses{false};
     std::atomic<int> backends{0};
@@ -46,7 +46,7 @@ class SlowBackend final : public io::Backend {
   private:
     Slow& slow_;
     const std::unique_ptr<io::Backend> inner_;
-    std::atomic<uint64_t> at_most_{UINT64_MAX};  // while a resize is under way
+    std::atomic<uint64_t> at_most_{UINT64_MAX};  // while a resize is in progress
 };
 
 }  // namespace wss::volume

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A set of volumes whose reactors a test steps by hand, as the simulation does.
+// A set of volumes whose reactors the test steps, as the simulation does.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ class Stepped : public testing::Test {
         first_.step();
         second_.step();
     }
-    // Steps until `start`'s change is complete.
+    // Steps until the change that `start` begins is complete.
     Status await(const std::function<void(VolumeSet::Done)>& start) {
         std::optional<Status> result;
         start([&](Status status) { result = std::move(status); });

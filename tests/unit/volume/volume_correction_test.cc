@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state file may hold what a failed save was to bring, and was refused: that is corrected.
+// The state file may contain a change that was refused because its save failed. The set corrects the file.
 #include <atomic>
 #include <chrono>
 
@@ -37,8 +37,8 @@ TEST_F(VolumeState, a_change_that_is_refused_is_undone_in_the_file_too) {
     EXPECT_FALSE(set_->find("a")->read_only);
 }
 
-// The save of a change fails when the file has it, and so does the one that undoes it. The state disk is well
-// again then, and a crash follows.
+// The save of a change fails after the file has changed, and the save that undoes it fails too. Then the
+// state disk works again, and the process crashes.
 class VolumeStateRefused : public VolumeState {
   protected:
     void fail_twice() {

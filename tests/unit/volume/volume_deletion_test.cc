@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Before a command deletes a volume, who has acknowledged data of it that its storage does not have is asked.
+// Before a command deletes a volume, an observer is asked that may hold acknowledged data that storage does
+// not have.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -86,7 +87,7 @@ TEST_F(VolumeDeletion, that_is_refused_beforehand_changes_nothing) {
     EXPECT_FALSE(set_->find("a")->removing);
 }
 
-// A start after a crash would finish what was refused.
+// Otherwise a start after a crash would complete the refused deletion.
 TEST_F(VolumeDeletion, of_a_volume_that_was_opened_meanwhile_is_refused_before_it_is_recorded) {
     const std::string file = folder_.file("a"), away = folder_.file("away");
     end();

@@ -36,7 +36,7 @@ TEST_F(Stepped, a_volume_without_a_queue_on_some_reactor_is_not_created_at_all) 
     set_->table(0).remove_observer(hears);
 }
 
-// A queue of storage that is waited for by others, too: what it watches is not its own.
+// A queue on storage that others poll as well: the queue does not own the descriptor that it watches.
 class BorrowingBackend final : public io::Backend {
   public:
     explicit BorrowingBackend(int fd) : fd_(fd) {}
@@ -76,7 +76,7 @@ TEST_F(Stepped, a_volume_that_is_gone_wakes_no_reactor) {
     ::close(fd);
 }
 
-// Storage that has a request until the test says that it is over.
+// Storage with a request in flight until the test completes it.
 struct Busy {
     std::atomic<bool> has_request{true}, closed{false};
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A volume whose storage was lost, or is given up, is opened anew.
+// A volume whose storage was lost, or that is given up, is reopened.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace wss::volume {
 namespace {
 
-// What an observer of the table does about it.
+// An observer of the table, which drops what it holds of a reopened volume.
 class Forgetful final : public Observer {
   public:
     explicit Forgetful(VolumeTable& table) : table_(table) { table_.add_observer(*this); }
@@ -37,8 +37,8 @@ class Forgetful final : public Observer {
     }
     bool dirty = false, fails = false, replaced = false, refuses = false;
     int drops = 0;
-    std::vector<Permission> allowed;  // with each change of access
-    std::function<void()> meanwhile;  // happens after the new backend was opened
+    std::vector<Permission> allowed;  // the permission after each change of access
+    std::function<void()> meanwhile;  // called after the new backend was opened
 
   private:
     VolumeTable& table_;
@@ -59,7 +59,7 @@ TEST_F(OnSharedStorage, a_lost_volume_is_reopened_with_its_identity_and_what_was
     EXPECT_TRUE(shared_.opened->steal && !shared_.opened->create);
     EXPECT_EQ(observer.drops, 1);
     EXPECT_TRUE(observer.replaced);
-    // The next loss, and the end, are those of any volume.
+    // A later loss and the deletion work as for any volume.
     shared_.changed(shared_.size, 0);
     while (permission() != Permission::kNone) reactor_.step();
     ASSERT_TRUE(await([&](VolumeSet::Done done) { set_->remove_async("a", std::move(done)); }));
@@ -100,7 +100,7 @@ TEST_F(OnSharedStorage, a_reopening_that_is_refused_leaves_the_volume_as_it_was)
     EXPECT_EQ(permission(), Permission::kWrite);
 }
 
-// Its owner may come back as long as it is not.
+// The owner may return until then.
 TEST_F(OnSharedStorage, a_volume_that_waits_for_its_owner_is_given_up_when_nothing_can_refuse_that_any_more) {
     Forgetful observer(set_->table(0));
     ASSERT_TRUE(create("a"));
@@ -122,7 +122,7 @@ TEST_F(OnSharedStorage, a_volume_that_waits_for_its_owner_is_given_up_when_nothi
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20}) << "whatever the other owner has";
 }
 
-// It may be the wrong one: nothing of the volume is cut without the operator's word.
+// The size may be that of the wrong storage: without the operator's request nothing of the volume is cut.
 TEST_F(OnSharedStorage, a_volume_that_is_given_up_does_not_take_a_size_that_nobody_has_accepted) {
     Forgetful observer(set_->table(0));
     observer.meanwhile = [this] {
@@ -147,7 +147,7 @@ TEST_F(OnSharedStorage, a_volume_that_waits_for_nobody_is_not_given_up) {
     EXPECT_EQ(permission(), Permission::kWrite);
 }
 
-// The list is on its way when the storage is lost.
+// The access list is on its way to the reactor when the storage is lost.
 TEST_F(OnSharedStorage, an_access_list_does_not_open_a_volume_that_is_lost_before_it_arrives) {
     Forgetful observer(set_->table(0));
     ASSERT_TRUE(create("a"));
@@ -158,7 +158,7 @@ TEST_F(OnSharedStorage, an_access_list_does_not_open_a_volume_that_is_lost_befor
     for (Permission allowed : observer.allowed) EXPECT_EQ(allowed, Permission::kNone);
 }
 
-// Until it replaces the old one, nobody finds the volume that the loss is about.
+// Until the new volume replaces the old one, the loss finds no volume in the table.
 TEST_F(OnSharedStorage, a_volume_whose_new_client_is_shut_out_while_it_is_reopened_refuses_everybody) {
     Forgetful observer(set_->table(0));
     ASSERT_TRUE(create("a"));
@@ -203,7 +203,7 @@ TEST_F(OnSharedStorage, what_is_set_for_a_volume_while_it_is_reopened_has_effect
     EXPECT_TRUE(set_->find("a")->read_only);
 }
 
-// … which the next start would give back the size of its configuration.
+// The next start must not use the size in the configuration instead.
 TEST_F(OnSharedStorage, a_size_that_others_gave_a_lost_volume_is_that_of_the_next_start) {
     ASSERT_TRUE(create("a", 1 << 20, true));
     for (uint64_t bytes : {1 << 20, 512 << 10, 768 << 10}) {
@@ -218,7 +218,7 @@ TEST_F(OnSharedStorage, a_size_that_others_gave_a_lost_volume_is_that_of_the_nex
     EXPECT_FALSE(shared_.opened->grow);
 }
 
-// A client that is not shut out, only without the lock, goes on to see the size.
+// A client that lost only the lock, but is not shut out, still sees the size.
 TEST_F(OnSharedStorage, a_lost_volume_that_was_all_of_its_storage_is_reopened_with_a_size_that_it_got_since) {
     ASSERT_TRUE(create("a"));
     for (uint64_t bytes : {512 << 10, 2 << 20}) {
@@ -238,7 +238,7 @@ TEST_F(OnSharedStorage, a_lost_volume_that_was_a_part_of_its_storage_keeps_its_s
     EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
 }
 
-// The operator's shrink had no answer, and was carried out for all that.
+// The operator's shrink got no answer, but was performed.
 TEST_F(OnSharedStorage, a_volume_that_follows_a_growth_does_not_undo_it_for_a_shrink_that_was_not_over) {
     ASSERT_TRUE(create("a"));
     shared_.silent = true;
@@ -282,7 +282,7 @@ TEST_F(OnSharedStorage, a_reopening_that_cannot_shut_out_the_owner_drops_nothing
     EXPECT_EQ(observer.drops, 1);
 }
 
-// The size that it has then is not the one that the volume was made of.
+// The size at the loss is not the one that the new volume was created with.
 TEST_F(OnSharedStorage, a_volume_that_shrinks_and_is_lost_during_a_reopening_gets_what_is_left_by_the_next) {
     Forgetful observer(set_->table(0));
     ASSERT_TRUE(create("a"));
@@ -299,7 +299,7 @@ TEST_F(OnSharedStorage, a_volume_that_shrinks_and_is_lost_during_a_reopening_get
     EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
 }
 
-// A shrink after a start from any of these files would else cut what others have written since.
+// Otherwise a shrink after a start from any of these files would cut data that others have written since.
 TEST_F(OnSharedStorage, nothing_of_a_shrink_that_was_not_over_is_written_when_a_volume_is_reopened) {
     make_set(
         {.state = locked(folder_.file("state.json")), .write = [this](const StateLock&, const auto& volumes) {
@@ -322,7 +322,7 @@ TEST_F(OnSharedStorage, nothing_of_a_shrink_that_was_not_over_is_written_when_a_
     }
 }
 
-// The next start would give it the size of its configuration, and the storage with it.
+// Otherwise the next start would give the volume and the storage the size in the configuration.
 TEST_F(OnSharedStorage, a_reopening_that_cannot_be_saved_leaves_the_volume_as_it_was) {
     bool full = false;
     make_set({.state = locked(folder_.file("state.json")), .write = [&](const StateLock&, const auto&) {
@@ -340,7 +340,7 @@ TEST_F(OnSharedStorage, a_reopening_that_cannot_be_saved_leaves_the_volume_as_it
     EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
 }
 
-// Commands of before are not over, and its operator has given up waiting.
+// Earlier commands are not over, and the operator's command has stopped waiting.
 TEST_F(OnSharedStorage, a_change_of_a_volume_that_is_being_reopened_is_refused_with_that_word) {
     ASSERT_TRUE(create("a"));
     shared_.changed(shared_.size, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What volumes keep over a restart. Without reactors every change is over when its call returns.
+// What volumes keep across a restart. Without reactors every change is complete when its call returns.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -74,7 +74,7 @@ TEST_F(Restarts, a_declared_volume_that_cannot_be_opened_keeps_its_lun) {
 class OneVolumeEach : public Restarts {
   protected:
     void start_with_shared_storage(bool refuses) {
-        options_ = {};  // it has the lock
+        options_ = {};  // it holds the lock
         VolumeSet::Options options;
         options.state = locked(folder_.file("state.json"));
         if (refuses) options.of_one_volume = [](const std::string& what) { return what == "ram:1M"; };
@@ -116,7 +116,7 @@ TEST_F(OneVolumeEach, a_declared_one_that_is_refused_is_listed_and_opened_when_t
     EXPECT_TRUE(is_open("b"));
 }
 
-// The one before it is resized by others meanwhile, and the target dies before it is open.
+// Others resize the volume before it meanwhile, and the target crashes before this one is open.
 TEST_F(Restarts, a_volume_that_is_still_being_opened_stays_in_the_file) {
     const std::string file = folder_.file("state.json");
     std::function<void()> meanwhile;
@@ -146,7 +146,7 @@ TEST_F(Restarts, a_volume_that_is_still_being_opened_stays_in_the_file) {
     EXPECT_EQ(set_->find("quick")->size, uint64_t{2 << 20});
 }
 
-// It saves again, to take itself back, when all volumes are closed.
+// The refused change is undone by another save when all volumes are closed.
 TEST_F(Restarts, a_change_that_outlasts_the_stop_forgets_no_volume) {
     bool stops = false;
     start(

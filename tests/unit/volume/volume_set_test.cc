@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Volumes come, change and go while I/O goes on. Most tests step the reactors by hand, as the simulation
-// does.
+// Volumes are created, changed and deleted during I/O. Most tests step the reactors, as the simulation does.
 #include "target/volume/volume_set.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +49,7 @@ TEST_F(Stepped, a_lun_is_not_given_to_another_volume_while_commands_for_the_form
     for (size_t i = 0; i < 2; ++i) EXPECT_EQ(set_->table(i).find(former), nullptr);
 }
 
-// By its specification: each RAM disk is one of its own, but they stand for storage that is not.
+// The check compares specifications. Each RAM disk is separate storage; here they stand for shared storage.
 TEST_F(Stepped, storage_that_is_of_one_volume_is_refused_to_another_until_the_first_is_removed) {
     reopen({.of_one_volume = [](const std::string& specification) { return specification == "ram:1M"; }});
     ASSERT_TRUE(create("a", "ram:1M"));
@@ -159,7 +158,7 @@ TEST_F(Stepped, resize_changes_what_the_datapath_sees_and_keeps_a_larger_file_wh
     EXPECT_EQ(std::filesystem::file_size(path), uint64_t{8 << 20});
     EXPECT_GT(volume.generation(), generation);
     ASSERT_TRUE(remove("f"));
-    // A volume over the first part of a file leaves the rest of it alone.
+    // A volume over the first part of a file leaves the rest of the file unchanged.
     ASSERT_TRUE(create("part", "aio:" + path, {.size = 1 << 20}));
     ASSERT_TRUE(resize("part", 512 << 10));
     ASSERT_TRUE(resize("part", 2 << 20));
@@ -201,7 +200,7 @@ TEST_F(Stepped, without_a_state_file_the_same_volume_on_the_same_host_has_the_sa
     EXPECT_NE(set_->find("a")->identity.wwid, before);
 }
 
-// Its content is gone: whoever used it must not take the zeroes for his data.
+// Its content is gone. No user of the old volume may take the zeroes for its data.
 TEST_F(Stepped, memory_that_is_made_anew_is_another_volume) {
     reopen({.identity_salt = "host1"});
     ASSERT_TRUE(create("a", "ram:1M"));
@@ -236,7 +235,7 @@ TEST_F(Stepped, extensions_see_memory_grow_first_may_refuse_it_and_go_before_the
     EXPECT_EQ(log, (std::vector<std::string>{"made for a", "grows to 2 MiB", "grows to 32 MiB", "gone"}));
 }
 
-// --- blocking calls, reactors on threads of their own ---
+// --- blocking calls, reactors on their own threads
 
 class Threaded : public testing::Test {
   protected:
@@ -302,7 +301,7 @@ TEST_F(Threaded, run_time_volumes_and_all_identities_survive_a_restart) {
     EXPECT_EQ(set_->find("kept")->identity, kept.identity);
     EXPECT_EQ(set_->find("kept")->size, uint64_t{2 << 20});
     EXPECT_EQ(set_->find("kept")->block_size, 4096u);
-    // Created in another order than before, it still gets what was its own.
+    // Created in another order than before, each volume still gets its own identity.
     ASSERT_TRUE(create("other", "ram:1M"));
     ASSERT_TRUE(create("declared", "ram:1M", {.declared = true}));
     EXPECT_EQ(set_->find("declared")->identity.lun, declared.identity.lun);
@@ -413,7 +412,7 @@ TEST_F(Threaded, a_damaged_state_file_is_an_error_and_stays_as_it_is) {
 }
 
 TEST_F(Threaded, a_removal_that_takes_too_long_says_so_and_completes_later) {
-    start({.wait = from_s(2)});  // bounds the creation as well
+    start({.wait = from_s(2)});  // limits the creation as well
     ASSERT_TRUE(create("a", "ram:1M"));
     OpenVolume* held = nullptr;
     on_reactor([&] {
@@ -439,7 +438,7 @@ TEST_F(Threaded, a_stop_that_does_not_end_in_time_names_the_volumes_and_continue
     EXPECT_EQ(why.find("background"), std::string::npos) << why;
 }
 
-// A stream of requests on one reactor that never stops by itself: hold, submit, release, over and over.
+// An endless stream of requests on one reactor: hold, submit, release.
 struct Stream : TestRequest {
     VolumeTable* table = nullptr;
     uint32_t lun = 0;
@@ -480,20 +479,20 @@ TEST_F(Threaded, volumes_are_removed_under_a_stream_of_io_and_the_stream_ends_cl
         stream.lun = set_->find("busy")->identity.lun;
         first_.post([&] { stream.next(); });
         for (int i = 0; i < 20; ++i) {
-            // EXPECT: whatever fails, the stream below is waited for before it dies.
+            // Not ASSERT: the stream below must always end before it is destroyed.
             EXPECT_TRUE(create("other", "ram:1M"));
             Status resized = set_->resize("busy", (2 + i % 2) << 20);
             EXPECT_TRUE(resized) << resized.to_string();
             EXPECT_TRUE(set_->remove("other"));
         }
         EXPECT_TRUE(set_->remove("busy"));
-        stream.stopping = true;  // only when removal failed does it still run
+        stream.stopping = true;  // it still runs only if the removal failed
         stream.stopped.wait(false);
         EXPECT_GT(stream.completed, 0u);
     }
 }
 
-// --- the state file's text ---
+// --- the state file's text
 
 TEST(StateFile, what_is_written_is_read_back) {
     std::vector<StoredVolume> volumes{
@@ -522,7 +521,7 @@ TEST(StateFile, damage_of_every_kind_is_refused) {
           with("000000000000005", "1000000000000000"), with("000000000000005", "xyz"),
           with("\"block_size\": 512", "\"block_size\": 513"), with("\"size\"", "\"sise\"")})
         EXPECT_FALSE(parse_state(bad, "f")) << bad;
-    // Cut anywhere, it is damaged or (only the last newline missing) whole.
+    // A truncated file is damaged, unless only its last newline is missing.
     for (size_t length = 0; length + 2 < good.size(); ++length)
         EXPECT_FALSE(parse_state(good.substr(0, length), "f"));
     std::string twice =

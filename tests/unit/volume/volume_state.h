@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A VolumeSet with a state file, which a test may stop, start again, and keep from being written.
+// A VolumeSet with a state file. A test may stop and restart it, and make writes of the file fail.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace wss::volume {
 
-// Lets go of what lies beyond a new end, or not.
+// Answers shrinks at once, or not at all.
 class LettingGo final : public Observer {
   public:
     void volume_changed(Change, OpenVolume&) noexcept override {}
@@ -91,8 +91,8 @@ class VolumeState : public testing::Test {
     VolumeSet::Open open_ = io::open_backend;
     VolumeSet::Write write_ = write_state_file;
     std::vector<uint64_t> deleted_;
-    bool has_cache_ = true;          // which wants to know what was deleted
-    bool records_deletions_ = true;  // at once; else, one of them, when the test calls this:
+    bool has_cache_ = true;          // an observer that is notified of deletions
+    bool records_deletions_ = true;  // false: the test completes one of them through `later_`
     std::promise<std::function<void()>> later_;
     Nanoseconds wait_ = from_s(5);
     bool remembers_ = true;

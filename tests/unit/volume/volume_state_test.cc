@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state file is written before anything is destroyed: a state disk that is full refuses a change and
-// leaves everything as it was, and what a start finds half done it finishes.
+// The state file is written before anything is destroyed. If the state disk is full, a change is refused and
+// nothing changes. A start completes changes that it finds incomplete.
 #include "tests/unit/volume/volume_state.h"
 
 #include <unistd.h>
@@ -98,7 +98,7 @@ TEST_F(VolumeState, a_deletion_is_stable_before_anything_goes_and_a_start_in_bet
     EXPECT_TRUE(create("a")) << "its name is free";
 }
 
-// The volume that nobody lets go of until release().
+// Holds a volume until release().
 class HeldVolume {
   public:
     HeldVolume(reactor::Reactor& reactor, OpenVolume& open) : reactor_(reactor), open_(open) {
@@ -222,9 +222,9 @@ TEST_F(VolumeState,
     EXPECT_EQ(text().find("deleted"), std::string::npos) << text();
 }
 
-// ---- Changes at the same time ----------------------------------------------------------------------------
+// ---- Concurrent changes ----------------------------------------------------------------------------------
 
-// A thread that calls what may wait, and whether it does.
+// A thread with a call that may block, and a check whether it does.
 class Caller {
   public:
     explicit Caller(std::function<void()> call)
@@ -235,7 +235,7 @@ class Caller {
           }) {}
     ~Caller() { thread_.join(); }
     bool is_over() const { return is_over_; }
-    // It waits for something, or has ended.
+    // Returns when the call blocks or has ended.
     void until_it_waits() const {
         while (!is_over_ && !sleeps()) std::this_thread::yield();
     }
@@ -250,7 +250,7 @@ class Caller {
     }
     std::atomic<pid_t> id_{0};
     std::atomic<bool> is_over_{false};
-    std::thread thread_;  // last: it uses the others
+    std::thread thread_;  // last, as it uses the other members
 };
 
 TEST_F(VolumeState, two_limits_that_are_set_at_once_are_both_set) {
@@ -273,7 +273,7 @@ TEST_F(VolumeState, two_limits_that_are_set_at_once_are_both_set) {
     EXPECT_EQ(set_->find("a")->limits, (RateLimits{.iops = 7, .bandwidth = 1 << 20}));
 }
 
-// Holds the fences that come.
+// Keeps the fences that it receives.
 class Storage final : public Observer {
   public:
     void volume_changed(Change, OpenVolume&) noexcept override {}
@@ -319,7 +319,7 @@ TEST_F(VolumeState, a_refused_change_undoes_no_other_that_was_made_meanwhile) {
 
 TEST_F(VolumeState, changes_by_many_clients_all_come_to_the_file) {
     stop();
-    wait_ = from_s(120);  // the machine may be slow
+    wait_ = from_s(120);  // for slow machines
     start();
     auto expect_done = [](const char* what, const Status& status) {
         EXPECT_TRUE(status) << what << ": " << status.to_string();
@@ -345,9 +345,10 @@ TEST_F(VolumeState, changes_by_many_clients_all_come_to_the_file) {
     EXPECT_EQ(set_->find("a")->access, std::vector<std::string>{"*=ro"});
 }
 
-// ---- A start after a shrink that was not over ------------------------------------------------------------
+// ---- A start after an incomplete shrink ------------------------------------------------------------------
 
-// The file may have been cut by hand meanwhile, and be that long again for what others have written since.
+// The file may have been cut by hand meanwhile, and have the old size again with data that others wrote
+// since.
 TEST_F(VolumeState, a_start_cuts_no_file_and_a_repeated_shrink_does) {
     holder_.lets_go = false;
     EXPECT_FALSE(set_->resize("a", 1 << 19));
@@ -379,7 +380,7 @@ TEST_F(VolumeState, a_file_that_has_another_size_at_a_start_is_not_cut_any_more)
     EXPECT_EQ(file_size(), uint64_t{1 << 21}) << "the volume is a part of it";
 }
 
-// A file that is on a file system that became read-only, for instance, or that another owner has had.
+// A file that cannot be cut, for example on a read-only file system, or that has another owner.
 class Uncut final : public io::Backend {
   public:
     explicit Uncut(std::unique_ptr<io::Backend> file) : file_(std::move(file)) {}

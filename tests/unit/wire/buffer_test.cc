@@ -50,7 +50,7 @@ TEST(KvBuffer, what_outgrows_the_lent_memory_moves_and_is_whole) {
 TEST(KvBuffer, lent_memory_can_be_left_at_any_time) {
     std::array<std::byte, 16> lent{};
     KvBuffer buffer;
-    buffer.append(bytes_of(std::string(100, 'x')));  // memory of its own is there
+    buffer.append(bytes_of(std::string(100, 'x')));  // the buffer has memory of its own
     buffer.clear();
     buffer.lend(lent);
     buffer.append(bytes_of("stays"));

@@ -44,7 +44,7 @@ TEST(CacheMessages, WhatCannotBeIsRefused) {
     CacheJoin nobody, joined;
     EXPECT_NE(parse_cache_join({memory.data(), encode_cache_join(nobody, memory)}, joined),
               ParseError::kNone);
-    // A client's login is no join, and the other way round.
+    // A client's login is not accepted as a join, nor a join as a login.
     CacheLogin login{.handle = 5}, logged_in;
     EXPECT_NE(parse_cache_join({memory.data(), encode_cache_login(login, memory)}, joined),
               ParseError::kNone);
@@ -120,7 +120,7 @@ TEST(CacheMessages, WhatConcernsRealStorageComesBackAsItWas) {
                                    {.bytes = 1 << 20, .logical_block = block, .name = "disk"}, memory)),
                                volume),
                   ParseError::kContradiction);
-    // A name that fills its field: what is accepted can be said again.
+    // A name that fills its field: every accepted name can be encoded again.
     const std::string longest(63, 'n');
     const size_t bytes = put_volume({.bytes = 1 << 20, .name = longest}, memory);
     ASSERT_EQ(parse_volume(first_record(bytes), volume), ParseError::kNone);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SRP_CMD and its data buffers: every form a stock initiator sends, and every lie that must not pass.
+// SRP_CMD and its data buffers: every form that a stock initiator sends, and every invalid form that must be
+// refused.
 #include <gtest/gtest.h>
 
 #include "lib/wire/scsi.h"
@@ -12,7 +13,7 @@ namespace {
 using Kind = DataBuffer::Kind;
 using Direction = CommandRequest::Direction;
 
-// Opcode … CDB of a command to LUN 3; `formats` and counts to be given.
+// Returns a command to LUN 3 from opcode to CDB, with the given formats, counts and tail.
 std::vector<std::byte> command(std::string_view formats_and_counts, std::string_view tail,
                                std::string_view add_cdb_len = "00") {
     std::string hex = "02 00 000000 " + std::string(formats_and_counts) +
@@ -238,7 +239,7 @@ TEST(Command, to_a_lun_that_cannot_be_ours_is_parsed_all_the_same) {
     EXPECT_EQ(out.lun, kBadLun);
 }
 
-// ---- The initiator's side.
+// ---- The initiator's side
 
 TEST(EncodeCommand, direct_has_the_bytes_that_linux_sends) {
     Cdb cdb = make_read16(0x1234, 8);
@@ -343,7 +344,7 @@ TEST(TaskManagementMessage, has_the_bytes_that_linux_sends) {
     EXPECT_EQ(parse_task_management(Bytes(out).first(47), back), ParseError::kTooShort);
 }
 
-// ---- LUNs.
+// ---- LUNs
 
 struct LunCase {
     uint64_t lun;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages as tests write them: hexadecimal digits, blanks where the reader likes them.
+// Messages in hexadecimal digits, with optional blanks.
 #pragma once
 
 #include <cctype>
@@ -23,7 +23,7 @@ inline std::vector<std::byte> from_hex(std::string_view text) {
     return bytes;
 }
 
-// "0a 0b 0c": what EXPECT_EQ shows when two messages differ.
+// Returns "0a 0b 0c", which EXPECT_EQ prints when two messages differ.
 inline std::string to_hex(Bytes bytes) {
     constexpr std::string_view kDigits = "0123456789abcdef";
     std::string text;

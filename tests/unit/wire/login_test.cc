@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Login messages against bytes written by hand from Linux's struct srp_login_req_rdma and its kin.
+// Login messages against bytes that were derived by hand from Linux's struct srp_login_req_rdma and related
+// structs.
 #include <gtest/gtest.h>
 
 #include "lib/wire/srp.h"
@@ -9,7 +10,7 @@
 namespace wss::wire {
 namespace {
 
-// What a stock ib_srp sends for its first channel: 8 KiB of immediate data, no extension.
+// The login of a stock ib_srp for its first channel: 8 KiB of immediate data, no extension.
 constexpr std::string_view kStockLogin =
     "0000000000000000 0006 80 00 00002044"
     "00112233445566778899aabbccddeeff"

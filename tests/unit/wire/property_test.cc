@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Properties of the wire codecs: what is encoded is what is parsed, and every byte string either parses to
-// values that keep the header's promises or is refused. RapidCheck prints a failing case shrunk, with its
-// seed.
+// Properties of the wire codecs: encoded messages are parsed to the same values. Every byte string either
+// parses to values that keep the header's guarantees or is refused. RapidCheck prints a shrunk failing case
+// and its seed.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -111,7 +111,7 @@ TEST(WireProperty, text_is_never_longer_and_copying_twice_changes_nothing) {
     }));
 }
 
-// A command with some of its bytes changed: near enough to the truth to get past the first checks.
+// A command with some changed bytes, similar enough to a valid one to pass the first checks.
 std::vector<std::byte> draw_mutated_command() {
     std::vector<RemoteBuffer> buffers(*rc::gen::inRange<size_t>(0, 6));
     for (RemoteBuffer& buffer : buffers) buffer = draw_buffer(1 << 16);
@@ -122,7 +122,7 @@ std::vector<std::byte> draw_mutated_command() {
     message.resize(encode_command(request, message));
     size_t changes = *rc::gen::inRange<size_t>(0, 4);
     for (size_t i = 0; i < changes; i++) {
-        // Mostly the fields that say how the rest is to be read.
+        // Mostly the fields that determine how the rest is parsed.
         size_t at = *rc::gen::oneOf(rc::gen::element<size_t>(5, 6, 7, 31, 60, 61, 62, 63, 67),
                                     rc::gen::inRange<size_t>(0, message.size()));
         put8(&message[std::min(at, message.size() - 1)], *rc::gen::arbitrary<uint8_t>());

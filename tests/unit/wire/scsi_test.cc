@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CDBs, sense data and answers as bytes, against the tables of SPC-4 and SBC-3.
+// CDBs, sense data and responses as bytes, against the tables of SPC-4 and SBC-3.
 #include "lib/wire/scsi.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(UnmapList, has_lengths_that_do_not_count_themselves) {
     EXPECT_EQ(encode_unmap_list(ranges, MutableBytes(out).first(39)), 0u);
 }
 
-// ---- Sense.
+// ---- Sense data
 
 constexpr Sense kFieldSense{.key = SenseKey::kIllegalRequest,
                             .code = AdditionalSense::kInvalidFieldInCdb,
@@ -120,7 +120,7 @@ TEST(Sense, descriptors_of_other_kinds_are_passed_over) {
     EXPECT_EQ(back.information, 0x42u);
 }
 
-// ---- Answers of a stock target, and of a hostile one.
+// ---- Responses of a stock target and of a hostile one
 
 TEST(Inquiry, of_a_stock_target_is_understood) {
     StandardInquiry out;
