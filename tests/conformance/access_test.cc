@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// F4: a remote access that is not allowed never touches memory, is reported as such, and ends the connection.
+// F4: a forbidden remote access never touches memory, is reported as such, and ends the connection.
 #include <sys/mman.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@ RemoteAddress remote_of(const Region& region) {
     return {.address = region.remote_address(), .rkey = region.rkey()};
 }
 
-// Some memory of the server's with a pattern that must survive.
+// Memory of the server with a pattern that must stay unchanged.
 struct Guarded {
     Guarded() { std::memset(memory.data(), 0x77, memory.size()); }
     bool untouched() const {
@@ -34,8 +34,8 @@ struct Guarded {
 
 class Refusal : public Conformance {
   protected:
-    // The client tries `op`; both ends must end up closed, the request with kRemoteAccess and those after it
-    // flushed. The client's memory at 0 must not have been written by a READ.
+    // The client tries `op`. Both ends must close. The request must end with kRemoteAccess, and those after
+    // it must be flushed. A READ must not have changed the client's memory at 0.
     void expect_refused(Op op, RemoteAddress where, uint32_t length) {
         ASSERT_NO_FATAL_FAILURE(connect());
         std::memset(client_.at(0), 0x33, length);
@@ -167,7 +167,7 @@ TEST_P(Refusal, F4_revoked_allocated_memory_is_refused_though_it_was_used_before
     EXPECT_EQ(client_.heard.status(2), CompletionStatus::kRemoteAccess);
 }
 
-// One failure, in order: successes, then kRemoteAccess once, then flushes.
+// The completions must be successes, then one kRemoteAccess, then flushes.
 static void expect_one_refusal(const Recorder& heard, size_t requests) {
     ASSERT_EQ(heard.completions.size(), requests);
     size_t i = 0;
@@ -210,8 +210,8 @@ TEST_P(Refusal, F4_a_region_revoked_under_reads_ends_them) {
     expect_one_refusal(client_.heard, 100);
 }
 
-// A region dies on a thread of its own while the progress thread writes to it; its memory is unmapped at
-// once, so that one late byte is a crash.
+// One thread destroys a region while the progress thread writes to it. Its memory is unmapped at once, so
+// that one late byte is a crash.
 TEST_P(Refusal, F4_memory_may_be_unmapped_as_soon_as_its_region_is_destroyed) {
     if (!world_->is_real()) GTEST_SKIP() << "one thread only";
     constexpr size_t kBytes = 256u << 10;
@@ -255,7 +255,7 @@ TEST_P(Conformance, F4_a_refused_access_of_one_connection_leaves_the_others_alon
     std::unique_ptr<Connection> good_client = std::move(client_.connection);
     Recorder& first_client = client_.heard;
     ASSERT_TRUE(first_client.established);
-    // The first pair stays with its recorders; a second pair gets ends of its own.
+    // The first pair keeps its recorders; a second pair gets ends of its own.
     End bad_client;
     bad_client.fabric = client_.fabric;
     Recorder bad_server;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// F5, F6: how connections end, in every state, and what is heard then.
+// F5, F6: the end of a connection in every state, and the notifications of it.
 #include <sys/wait.h>
 #include <unistd.h>
 #include <csignal>
@@ -12,7 +12,7 @@ TEST_P(Conformance, F5_everything_posted_is_flushed_exactly_once_and_on_closed_i
     ASSERT_NO_FATAL_FAILURE(connect());
     for (uint64_t i = 0; i < 10; ++i) {
         ASSERT_EQ(client_.receive(100 + i, 0, 8), Code::kOk);
-        ASSERT_EQ(client_.send(i, 0, 8, i % 2 == 0), Code::kOk);  // the server posts no receive
+        ASSERT_EQ(client_.send(i, 0, 8, i % 2 == 0), Code::kOk);  // the server has posted no receive
     }
     for (uint64_t i = 0; i < 5; ++i) ASSERT_EQ(server_.read(i, 0, 8, client_.remote(0)), Code::kOk);
     ASSERT_TRUE(wait([&] { return server_.heard.done(4); }));
@@ -53,7 +53,7 @@ TEST_P(Conformance, F5_closing_while_connecting_is_heard_and_the_peer_is_not_lef
     client_.connection->close();
     ASSERT_TRUE(wait([&] { return client_.heard.over(); }));
     EXPECT_FALSE(client_.heard.established);
-    // The server, knowing nothing, accepts: it must hear that nobody is there.
+    // The server accepts without knowledge of the loss, and must be notified that the peer is gone.
     auto made = kept_->create(*server_.poller, options_, server_.heard);
     if (!made) return;
     server_.connection = std::move(*made);
@@ -124,19 +124,19 @@ TEST_P(Conformance, F5_a_full_queue_of_large_writes_ends_cleanly_when_either_sid
     }
 }
 
-// --- F6: a peer process that is killed, at each step ---
+// --- F6: a peer process that is killed, at each step
 
 namespace {
 
 enum class Step { kRequested, kAccepted, kReceiving };
 
-// What the child tells its parent about its arena.
+// The arena of the child, as it reports it to its parent.
 struct Card {
     uint64_t address;
     uint32_t rkey;
 };
 
-// The server in a process of its own: listens, goes as far as `step`, then polls until it is killed.
+// The server in a process of its own: it listens, proceeds to `step`, then polls until it is killed.
 class ChildServer final : public ListenHandler {
   public:
     ChildServer(const FabricUnderTest& kind, Step step, int out) : step_(step), world_(kind.make()) {
@@ -149,7 +149,7 @@ class ChildServer final : public ListenHandler {
         if (::write(out, line.data(), line.size()) != static_cast<ssize_t>(line.size())) _exit(2);
     }
     void run() {
-        alarm(60);  // whatever becomes of the parent
+        alarm(60);  // in case the parent fails
         for (;;) {
             poller_->poll();
             usleep(100);
@@ -215,7 +215,7 @@ TEST_P(Conformance, F6_a_peer_killed_before_it_answers_is_a_refusal) {
     ASSERT_NO_FATAL_FAILURE(begin_connect());
     for (int i = 0; i < 200; ++i) {
         turn();
-        usleep(100);  // lets the other process work; nothing below depends on how far it came
+        usleep(100);  // gives the other process time; nothing below depends on its progress
     }
     child.end();
     ASSERT_TRUE(wait([&] { return client_.heard.over(); }));

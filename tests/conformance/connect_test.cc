@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How connections come to be, or do not.
+// Establishing connections, and failures of that.
 #include <dirent.h>
 
 #include <atomic>
@@ -73,7 +73,7 @@ TEST_P(Conformance, an_answer_may_come_later_from_elsewhere) {
     ASSERT_NO_FATAL_FAILURE(listen());
     ASSERT_NO_FATAL_FAILURE(begin_connect());
     ASSERT_TRUE(wait([&] { return kept_ != nullptr; }));
-    // In a simulated world nothing but the time-out is left to happen: a turn would go there.
+    // In a simulated world only the timeout is left as an event, and a turn would advance to it.
     for (int i = 0; world_->is_real() && i < 100; ++i) turn();
     EXPECT_FALSE(client_.heard.established || client_.heard.over());
     answer_ = Answer::kAccept;
@@ -203,7 +203,7 @@ TEST_P(Conformance, many_connections_share_a_poller_without_mixing_their_message
         ASSERT_TRUE(wait([&] { return pair->client_heard.closed && pair->server_heard.closed; }));
 }
 
-// The request is heard by one thread and served by another, as a target does that spreads its sessions.
+// One thread receives the request and another one serves it, as in a target that distributes its sessions.
 TEST_P(Conformance, a_connection_may_be_made_on_another_threads_poller) {
     if (!world_->is_real()) GTEST_SKIP() << "one thread only";
     answer_ = Answer::kKeep;
@@ -252,7 +252,7 @@ TEST_P(Conformance, connecting_and_disconnecting_ten_thousand_times_leaks_no_des
     options_ = {.send_depth = 4, .receive_depth = 4, .read_depth = 2};
     auto once = [&](int i) {
         ASSERT_NO_FATAL_FAILURE(connect());
-        // Either end closes; sometimes with a request under way.
+        // Either end closes, sometimes with a request in flight.
         End& closer = i % 2 == 0 ? client_ : server_;
         if (i % 3 == 0) {
             ASSERT_EQ(client_.write(1, 0, 8, server_.remote(0)), Code::kOk);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The conformance suite runs every test over every fabric that registers itself here; a fabric adds itself
-// with a file of its own (tcp_instance.cc is the example) and nothing else.
+// The conformance suite runs every test over every fabric that registers itself here. A new fabric needs only
+// a file of its own (tcp_instance.cc is the example):
 //
 //   static const Registration kTcp({.name = "tcp", .make = [] { return std::make_unique<TcpWorld>(); }});
 //
 // A World is two ends that can reach each other, in one process and one thread: the suite polls both pollers
-// and calls advance() in turn. A simulated world moves its time in advance(); a real one needs nothing, its
-// waits are bounded by the wall clock.
+// and calls advance() in turn. A simulated world advances its time in advance(). A real one does nothing
+// there, as the wall clock bounds its waits.
 #pragma once
 
 #include <functional>
@@ -25,14 +25,14 @@ class World {
     virtual ~World() = default;
     virtual Fabric& client() = 0;          // the connecting end
     virtual Fabric& server() = 0;          // the listening end; may be the same fabric
-    virtual Address listen_address() = 0;  // where nobody listens now; may be the same each time
-    // Where nobody will ever listen, but the network answers.
+    virtual Address listen_address() = 0;  // an address without a listener; may be the same each time
+    // An address that never has a listener, but whose network responds.
     virtual Address nobody() { return listen_address(); }
-    // Where somebody takes connections but never answers them; nothing if that cannot be made here.
+    // An address that takes connections but never answers them; nothing if that is not possible.
     virtual std::optional<Address> silent() { return std::nullopt; }
-    // Moves the world along; called between polls.
+    // Advances the world; called between polls.
     virtual void advance() {}
-    // Real: processes, threads, descriptors and the wall clock mean something.
+    // Real: has processes, threads, descriptors and the wall clock.
     virtual bool is_real() const { return true; }
     // Cycles of the connect/disconnect test: 10 000, fewer where the device makes each one slow.
     virtual int cycles() const { return 10'000; }

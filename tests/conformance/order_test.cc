@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// F1, F2, F3, F7: what moves, in which order, and what is refused at once.
+// F1, F2, F3, F7: operations, their order, and requests that are refused at once.
 #include <array>
 
 #include "tests/conformance/suite.h"
@@ -60,7 +60,7 @@ TEST_P(Conformance, F1_a_completed_write_is_in_the_peers_memory) {
     EXPECT_TRUE(server_.heard.completions.empty()) << "a plain WRITE is silent at the peer";
 }
 
-// The target ends a request without data by such a WRITE, and fences a connection by a plain one.
+// The target completes a request without data by such a WRITE, and fences a connection by a plain one.
 TEST_P(Conformance, F1_writes_of_no_bytes_need_no_region_and_keep_their_place) {
     ASSERT_NO_FATAL_FAILURE(connect());
     client_.fill(0, "before");
@@ -165,7 +165,7 @@ TEST_P(Conformance, F1_empty_messages_and_transfers_complete) {
 TEST_P(Conformance, F2_an_inlined_payload_may_be_changed_as_soon_as_post_returns) {
     ASSERT_NO_FATAL_FAILURE(connect());
     ASSERT_GE(client_.connection->limits().inline_max, 64u);
-    std::byte stack[64];  // not registered: lkeys are not looked at
+    std::byte stack[64];  // not registered: lkeys are not checked
     std::memset(stack, 'a', sizeof stack);
     ASSERT_EQ(server_.receive(1, 0, 64), Code::kOk);
     Segment one{.address = stack, .length = sizeof stack, .lkey = 0};
@@ -197,8 +197,8 @@ TEST_P(Conformance, F3_a_send_waits_for_a_receive) {
 }
 
 TEST_P(Conformance, F3_a_waiting_send_does_not_hold_back_what_the_peer_asks_for) {
-    // The peer posts its receive only when its own READ is done: a fabric whose SENDs block the way would
-    // never get there.
+    // The peer posts its receive only after its own READ: with a fabric whose SENDs block other requests that
+    // would be a deadlock.
     ASSERT_NO_FATAL_FAILURE(connect());
     client_.fill(0, "needed first");
     ASSERT_EQ(client_.send(1, 0, 12), Code::kOk);

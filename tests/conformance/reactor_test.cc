@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fabrics under a reactor: idle costs nothing, sleeping misses nothing; and the great mixture of everything
-// against a model.
+// Fabrics with a reactor: an idle one uses no CPU, and a sleeping one misses nothing. And random operations
+// of all kinds against a model.
 #include <thread>
 
 #include "tests/conformance/suite.h"
@@ -31,7 +31,7 @@ TEST_P(Conformance, a_reactor_whose_connections_are_idle_sleeps) {
 
 namespace {
 
-// Answers every message with one, from a reactor that sleeps whenever it can.
+// Replies to every message, from a reactor that sleeps whenever it can.
 class Echo {
   public:
     Echo(End& end, bool begins, int rounds) : end_(end), begins_(begins), rounds_(rounds) {}
@@ -59,13 +59,13 @@ class Echo {
         if (completion.kind != CompletionKind::kReceive || completion.status != CompletionStatus::kOk) return;
         EXPECT_EQ(end_.receive(completion.cookie, 64 * completion.cookie, 8), Code::kOk);
         ++heard_;
-        // The one that began hears the last answer; the other has then sent it.
+        // The end that began receives the last reply, after the other one has sent it.
         if (!begins_ || heard_ < rounds_) {
             EXPECT_EQ(end_.send(99, 1024, 8, false), Code::kOk);
         }
         if (heard_ == rounds_) linger();
     }
-    // One more turn sends the last answer.
+    // Another turn sends the last reply.
     void linger() {
         reactor_->post([this] { reactor_->post([this] { reactor_->stop(); }); });
     }
@@ -104,8 +104,8 @@ TEST_P(Conformance, two_sleeping_reactors_never_miss_a_message) {
 
 namespace {
 
-// Random WRITEs, READs and SENDs of one side against a copy of what the peer's memory must be. Each half of
-// the peer's arena: the lower is written and read one-sidedly, the upper takes messages.
+// Random WRITEs, READs and SENDs of one side, against a copy of the peer's memory. The lower half of the
+// peer's arena is written and read one-sidedly, the upper half takes messages.
 class Mixture {
   public:
     Mixture(End& here, End& there, uint64_t seed, bool immediate)
@@ -128,7 +128,7 @@ class Mixture {
         if (kind == 0) {
             code = here_.write(cookie_, source, length, there_.remote(target));
         } else if (kind == 1) {
-            // READs go where no other READ under way goes.
+            // A READ may not overlap with another READ in flight.
             if (reading_) return;
             pending.expected.assign(model_.begin() + static_cast<ptrdiff_t>(target),
                                     model_.begin() + static_cast<ptrdiff_t>(target + length));
@@ -155,7 +155,7 @@ class Mixture {
         const Pending& pending = pending_.front();
         if (pending.kind == 1) {
             reading_ = false;
-            // Later WRITEs may have overtaken the READ, so only a READ that nothing overtook can be compared.
+            // Later WRITEs may have overtaken the READ, so it is compared only if there are none.
             if (cookie_ == done_ + 1) {
                 ASSERT_EQ(std::memcmp(here_.at(0), pending.expected.data(), pending.expected.size()), 0);
             }
@@ -239,7 +239,7 @@ TEST_P(Conformance, a_hundred_megabytes_of_random_operations_arrive_as_a_model_s
     while (mixture.moved() < total && !HasFailure()) {
         for (uint64_t i = random.below(20); i > 0 && !HasFailure(); --i) mixture.step();
         turn();
-        // Sometimes everything comes to rest, which lets a READ be compared.
+        // Sometimes all operations are completed first, so that a READ can be compared.
         if (random.chance(50)) {
             ASSERT_TRUE(wait([&] { return mixture.idle(); }));
         }

@@ -14,8 +14,7 @@
 namespace wss::fabric::conformance {
 namespace {
 
-// Where sockets stand. Some tests fork peers and kill them: what those leave goes with the process that
-// began.
+// The folder of the sockets. Some tests fork peers and kill them; the first process deletes what these leave.
 struct Folder {
     const pid_t owner = getpid();
     std::string path = "/tmp/wss-conformance-XXXXXX";
@@ -45,7 +44,7 @@ class ShmWorld final : public World {
   private:
     std::unique_ptr<Fabric> client_ = std::move(*shm::open());
     std::unique_ptr<Fabric> server_ = std::move(*shm::open());
-    UnixListener deaf_;  // the kernel takes connections, nobody answers them
+    UnixListener deaf_;  // the kernel accepts connections, but nobody answers them
 };
 
 const Registration kShm({.name = "shm", .make = [] { return std::make_unique<ShmWorld>(); }});

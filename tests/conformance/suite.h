@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of the suite have at hand: a world, two ends with an arena of registered memory each, and
-// handlers that write down what they hear.
+// Fixture of the suite's tests: a world, two ends with an arena of registered memory each, and handlers that
+// record their notifications.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include "tests/conformance/fabric_under_test.h"
 
 namespace wss::fabric {
-// GoogleTest finds it by name when a comparison fails.
+// GoogleTest finds this function by its name when a comparison fails.
 inline void PrintTo(CompletionStatus status, std::ostream* out) {
     *out << to_string(status);
 }
@@ -32,13 +32,13 @@ inline std::vector<std::byte> bytes_of(std::string_view text) {
 inline std::string text_of(std::span<const std::byte> bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
-// Private data may come padded with zeros (RDMA/CM has no length for it).
+// Private data may be padded with zeros (RDMA/CM has no length for it).
 inline std::string private_text(std::span<const std::byte> bytes) {
     std::string text = text_of(bytes);
     return text.substr(0, text.find_last_not_of('\0') + 1);
 }
 
-// Writes down what happens to one connection, and checks on the way what must hold always (F5).
+// Records the events of one connection, and checks rules that must always hold (F5).
 class Recorder : public ConnectionHandler {
   public:
     void on_established(Connection&, std::span<const std::byte> data) noexcept override {
@@ -141,7 +141,7 @@ class Conformance : public testing::TestWithParam<FabricUnderTest>, protected Li
     void SetUp() override;
     void TearDown() override;
 
-    // Polls both ends and moves the world until `done`, within kPatience.
+    // Polls both ends and advances the world until `done`, within kPatience.
     template <typename Done>
     bool wait(Done&& done) {
         SystemClock clock;
@@ -155,14 +155,14 @@ class Conformance : public testing::TestWithParam<FabricUnderTest>, protected Li
     virtual void turn();
 
     void listen();
-    // The client's connection begins; the answer is for the test to wait for.
+    // Begins the client's connection; the test waits for the response.
     void begin_connect(std::string_view data = {});
-    // Both ends are established, with `options_`.
+    // Establishes the connection with `options_`.
     void connect();
-    // Closes what is open, waits for on_closed on both sides and destroys the connections.
+    // Closes open ends, waits for on_closed on both sides and destroys the connections.
     void hang_up();
     bool both_closed() const { return client_.heard.closed && server_.heard.closed; }
-    // Skips the test over fabrics without.
+    // For tests that skip fabrics without a capability.
     const Caps& caps() const { return world_->client().caps(); }
 
     void on_connect_request(std::unique_ptr<ConnectRequest> request) noexcept override;

@@ -11,7 +11,7 @@
 namespace wss::fabric::conformance {
 namespace {
 
-// A socket on a port of the system's choice: bound, and listening if so wished.
+// A socket on a port that the system chooses: bound, and listening if requested.
 Descriptor occupy(uint16_t& port, bool listening) {
     Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{
@@ -25,7 +25,7 @@ Descriptor occupy(uint16_t& port, bool listening) {
     return socket;
 }
 
-// Of both ends: each may connect to the other.
+// The key of both ends: each may connect to the other.
 std::shared_ptr<const tls::Context> shared_key() {
     const NamedSecret secret{.name = "host1", .secret = Secret("what both of the ends know")};
     return *tls::Context::create(
@@ -43,7 +43,7 @@ class TcpWorld final : public World {
         if (!bound_) bound_ = occupy(bound_port_, false);
         return {.scheme = scheme_, .host = "127.0.0.1", .port = bound_port_};
     }
-    // A handshake costs a hundred times what a connection does.
+    // A handshake takes a hundred times as long as a connection.
     int cycles() const override { return scheme_ == Scheme::kTls ? 1'000 : World::cycles(); }
     std::optional<Address> silent() override {
         if (!deaf_) deaf_ = occupy(deaf_port_, true);
@@ -56,7 +56,7 @@ class TcpWorld final : public World {
     std::unique_ptr<Fabric> client_ = *tcp::open(context_);
     std::unique_ptr<Fabric> server_ = *tcp::open(context_);
     Descriptor bound_;  // keeps the port free of listeners
-    Descriptor deaf_;   // the kernel takes connections, nobody answers them
+    Descriptor deaf_;   // the kernel accepts connections, but nobody answers them
     uint16_t bound_port_ = 0;
     uint16_t deaf_port_ = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a user reads who asks for RDMA where there is none. Runs on any machine.
+// Error messages of RDMA on a machine without it. Runs on any machine.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ends of connections over verbs: refused accesses, both ways to close, peers that vanish, connects that
-// fail.
+// Ends of verbs connections: refused accesses, both ways to close, peers that vanish, connects that fail.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,7 +15,7 @@ size_t open_descriptors() {
     return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
 }
 
-// Both ends have closed, and every receive of the server came back flushed before.
+// Expects that both ends have closed, after every receive of the server was flushed.
 void expect_both_closed(Verbs& t, size_t receives) {
     ASSERT_TRUE(t.until([&] { return t.client.closed && t.server.closed; }));
     EXPECT_EQ(t.server.completions.size(), receives);
@@ -100,7 +99,7 @@ void a_segment_with_a_wrong_key_is_a_local_error(Verbs& t) {
     EXPECT_EQ(t.client.completions[0].status, CompletionStatus::kLocalAccess);
 }
 
-// Sends that wait for a receive are stuck in the queue: closing must give every one of them back.
+// Sends that wait for a receive are stuck in the queue: closing must complete each of them.
 void closing_flushes_everything_once(Verbs& t) {
     t.options.send_depth = 24;
     t.connect();
@@ -182,7 +181,7 @@ void a_request_that_nobody_answers_times_out(Verbs& t) {
     EXPECT_EQ(t.client.why.code(), Code::kTimedOut) << t.client.why.to_string();
     EXPECT_GE((SystemClock().now() - start).count, from_ms(300).count);
     EXPECT_LT((SystemClock().now() - start).count, from_s(10).count);
-    // Taking it now, too late, fails or ends.
+    // It is too late to take it: this fails or the connection ends.
     auto made = t.held->create(*t.server_poller, t.options, t.server);
     if (!made) return;
     t.server.connection = std::move(*made);
@@ -246,11 +245,12 @@ void a_queue_deeper_than_the_device_allows_is_refused(Verbs& t) {
     EXPECT_EQ(made.status().code(), Code::kInvalid);
 }
 
-// Another process (verbs_roles.cc) connects, sends one message, and is killed without a goodbye of its own.
+// Another process (verbs_roles.cc) connects, sends one message, and is killed without closing.
 void a_killed_peer_closes_the_connection(Verbs& t) {
     t.memory = std::move(*t.fabric->allocate(Verbs::kMemory, Access::kRemoteReadWrite));
     t.receives = 2;
-    // A child of fork() must not touch verbs objects of ours: it opens everything anew, from a fresh image.
+    // A child of fork() must not touch verbs objects of its parent, so it runs a fresh image that opens its
+    // own.
     std::string address = t.where.to_string();
     pid_t child = fork();
     if (child == 0) {
@@ -269,7 +269,7 @@ void a_killed_peer_closes_the_connection(Verbs& t) {
     EXPECT_TRUE(WIFSIGNALED(status)) << "the child gave up by itself: " << WEXITSTATUS(status);
 }
 
-// Under emulation a cycle takes tens of milliseconds; WSS_TEST_CYCLES says how many are worth the time.
+// Under emulation a cycle takes tens of milliseconds; WSS_TEST_CYCLES sets their number.
 void connections_come_and_go_without_a_leak(Verbs& t) {
     const char* wanted = std::getenv("WSS_TEST_CYCLES");
     int cycles = wanted != nullptr ? std::atoi(wanted) : 200;

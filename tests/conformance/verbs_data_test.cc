@@ -100,7 +100,7 @@ void an_inlined_payload_may_change_after_post(Verbs& t) {
 }
 
 void a_queue_pair_that_the_device_refuses_is_made_with_fewer_inlined_bytes(Verbs& t) {
-    t.options.inline_bytes = 1u << 20;  // no device has that
+    t.options.inline_bytes = 1u << 20;  // no device has so many
     an_inlined_payload_may_change_after_post(t);
     EXPECT_LT(t.client.connection->limits().inline_max, 1u << 20);
 }
@@ -108,7 +108,7 @@ void a_queue_pair_that_the_device_refuses_is_made_with_fewer_inlined_bytes(Verbs
 void a_send_waits_briefly_for_its_receive(Verbs& t) {
     t.connect();
     ASSERT_EQ(t.post(t.client, {.op = Op::kSend, .cookie = 9}, t.segment(0, 8)), Code::kOk);
-    // The peer has told us by now that it is not ready.
+    // The peer has reported by now that it is not ready.
     EXPECT_FALSE(t.until([&] { return !t.client.completions.empty(); }, from_ms(100)));
     t.post_receives(t.server, 1);
     Nanoseconds start = SystemClock().now();
@@ -134,7 +134,7 @@ void scattered_segments_are_gathered(Verbs& t) {
     EXPECT_EQ(t.client.connection->post({&too_many, 1}), Code::kInvalid);
 }
 
-// A client that answers so many READs asks a server that wishes for 16 in flight.
+// A client that answers `reads` READs at a time connects to a server that requests 16 in flight.
 void ask_answering(Verbs& t, uint32_t reads) {
     t.hold = true;
     t.memory = std::move(*t.fabric->allocate(Verbs::kMemory, Access::kRemoteReadWrite));
@@ -186,7 +186,8 @@ void a_peer_that_posts_no_receives_is_closed(Verbs& t) {
     t.connect();
     ASSERT_EQ(t.post(t.client, {.op = Op::kSend, .cookie = 9}, t.segment(0, 8)), Code::kOk);
     ASSERT_TRUE(t.until([&] { return t.client.closed; }, from_s(35)));
-    // Soft RoCE of Linux 6.1 ends it by itself after 12 s: it counts the refusals as no answer.
+    // Soft RoCE of Linux 6.1 ends the connection by itself after 12 s, as it counts the refusals as missing
+    // responses.
     EXPECT_EQ(t.client.why.code(), Code::kUnavailable) << t.client.why.to_string();
     ASSERT_EQ(t.client.completions.size(), 1u);
     EXPECT_NE(t.client.completions[0].status, CompletionStatus::kOk);

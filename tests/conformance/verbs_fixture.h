@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fixture of tests of what only verbs can get wrong: both ends in one thread, each with a poller of its
-// own. The rules that all fabrics share are in the conformance suite. Registered only where WSS_TEST_RDMA
-// names the address of an RDMA device of this machine, for example rdma://10.87.0.1 (see
-// tests/lab/README.md).
+// Fixture of tests of verbs alone: both ends in one thread, each with a poller of its own. The rules for all
+// fabrics are in the conformance suite. The tests are registered only if WSS_TEST_RDMA names the address of
+// an RDMA device of this machine, for example rdma://10.87.0.1 (see tests/lab/README.md).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +16,7 @@
 
 namespace wss::fabric {
 
-// One end: remembers what it heard.
+// One end, which records its notifications.
 struct End final : ConnectionHandler {
     std::unique_ptr<Connection> connection;
     bool established = false, refused = false, closed = false;
@@ -163,7 +162,7 @@ class VerbsTest final : public Verbs {
 #define VERBS_TEST(behaviour) \
     { #behaviour, behaviour }
 
-// At run time, so that a machine without RDMA does not even list them.
+// Registers at run time, so that a machine without RDMA does not list these tests.
 inline bool register_verbs_tests(const char* suite, const char* file,
                                  std::span<const std::pair<const char*, VerbsBody>> tests) {
     if (std::getenv("WSS_TEST_RDMA") == nullptr) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs fabric under test: only where WSS_TEST_RDMA names the address of an RDMA device of this machine,
-// for example rdma://10.87.0.1 in the lab; elsewhere it is not even listed.
+// The verbs fabric under test, only if WSS_TEST_RDMA names the address of an RDMA device of this machine, for
+// example rdma://10.87.0.1 in the lab. Otherwise the tests are not listed.
 #include <cstdlib>
 
 #include "lib/fabric/verbs/verbs.h"
@@ -36,7 +36,8 @@ class VerbsWorld final : public World, private ListenHandler {
         }
         return deaf_->address();
     }
-    // Ten thousand take a minute or ten, by the load of the machine that emulates this one.
+    // Ten thousand cycles take one to ten minutes, depending on the load of the machine that emulates this
+    // one.
     int cycles() const override {
         const char* wanted = std::getenv("WSS_TEST_CYCLES");
         return wanted != nullptr ? std::atoi(wanted) : 300;

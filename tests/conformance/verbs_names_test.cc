@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host names in rdma addresses. kTwoAddresses has two: one that nobody has, and the device's
-// (tests/system/test_fabric_verbs.py puts it into /etc/hosts).
+// Host names in rdma addresses. kTwoAddresses has two addresses: one without a host, and the device's
+// (tests/system/test_fabric_verbs.py adds it to /etc/hosts).
 #include "tests/conformance/verbs_fixture.h"
 
 namespace wss::fabric {

@@ -10,7 +10,7 @@
 namespace wss::fabric {
 namespace {
 
-// Both ends of several connections, which are told apart by the order in which they were made.
+// Both ends of several connections, in the order in which they were made.
 struct Ends final : ListenHandler {
     explicit Ends(Verbs& test) : t(test) {
         t.listener.reset();
@@ -36,7 +36,7 @@ struct Ends final : ListenHandler {
             return end.established && servers.size() == clients.size() && servers.back()->established;
         }));
     }
-    // One message on each connection, one after the other.
+    // Sends one message on each connection, one after the other.
     void talk() {
         for (size_t i = 0; i < clients.size(); ++i) {
             ASSERT_EQ(t.post(*clients[i], {.op = Op::kSend, .cookie = 1}, t.segment(0, 64)), Code::kOk);
@@ -57,7 +57,7 @@ struct Ends final : ListenHandler {
     std::vector<std::unique_ptr<End>> clients, servers;
 };
 
-// 20 x 4000 entries are more than two queues of soft RoCE have.
+// 20 x 4000 entries are more than two completion queues of soft RoCE have.
 void a_poller_serves_more_connections_than_a_completion_queue_has_entries_for(Verbs& t) {
     t.options.send_depth = 2000;
     t.options.receive_depth = 2000;
@@ -69,7 +69,7 @@ void a_poller_serves_more_connections_than_a_completion_queue_has_entries_for(Ve
     }
 }
 
-// Its completion is in the queue that was made last.
+// The completion arrives in the newest queue.
 void a_sleeping_poller_is_woken_by_each_of_its_completion_queues(Verbs& t) {
     t.options.send_depth = 4000;
     t.options.receive_depth = 4000;

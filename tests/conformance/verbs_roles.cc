@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One end of a connection in a process of its own, for tests that kill it, cut its link or take its device
-// away (tests/system/test_fabric_verbs.py and verbs_close_test.cc). The environment chooses it in place of
-// the tests:
+// One end of a connection in a process of its own, for tests that kill it, cut its link or remove its device
+// (tests/system/test_fabric_verbs.py and verbs_close_test.cc). The environment selects it instead of the
+// tests:
 //   WSS_TEST_RDMA_ROLE=serve WSS_TEST_RDMA=rdma://HOST:PORT    accepts one connection, receives its messages
-//   WSS_TEST_RDMA_ROLE=send  …     connects and sends one message after the other, each when the last is
-//   complete WSS_TEST_RDMA_ROLE=idle  …     connects, sends one message and is silent
-// Says "ready" when data flows, and how the connection ended. Ends by itself after a minute.
+//   WSS_TEST_RDMA_ROLE=send  …     connects and sends one message after the other, each when the last is done
+//   WSS_TEST_RDMA_ROLE=idle  …     connects, sends one message and is silent
+// Prints "ready" when data flows, and how the connection ended. Ends by itself after a minute.
 #include <unistd.h>
 
 #include <cstdio>
@@ -24,7 +24,7 @@ class Role final : public ConnectionHandler, public ListenHandler {
   public:
     Role(std::string_view name, Address where) : name_(name), where_(std::move(where)) {}
 
-    // The exit status: 0 closed, 1 never connected, 2 out of time.
+    // Returns the exit status: 0 closed, 1 not connected, 2 timed out.
     int run() {
         if (Status started = start(); !started) {
             std::printf("failed: %s\n", started.to_string().c_str());
@@ -94,7 +94,7 @@ class Role final : public ConnectionHandler, public ListenHandler {
     void receive(uint64_t i) {
         Segment one = segment(i);
         Receive receive{.cookie = i, .segments = {&one, 1}};
-        // Fails only when the connection is closing.
+        // This fails only while the connection is closing.
         [[maybe_unused]] Code code = connection_->post_receives({&receive, 1});
     }
     void send() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pollers that sleep: in reactors of their own threads they use no CPU while nothing happens, and wake up for
-// messages, for connection events and for deadlines.
+// Sleeping pollers: in reactors of their own threads they use no CPU while nothing happens, and wake up for
+// messages, connection events and deadlines.
 #include <future>
 #include <thread>
 
@@ -47,7 +47,7 @@ Nanoseconds cpu_time() {
     return {time.tv_sec * 1'000'000'000 + time.tv_nsec};
 }
 
-// Sends every message back, until `left` are done.
+// Sends every message back, `left` times.
 struct Echo final : ConnectionHandler {
     Verbs& t;
     size_t offset;
@@ -66,7 +66,7 @@ struct Echo final : ConnectionHandler {
         EXPECT_EQ(connection.post({&request, 1}), Code::kOk);
     }
     void on_established(Connection& connection, std::span<const std::byte> data) noexcept override {
-        if (!data.empty()) receive(connection);  // the accepting side has posted its own before
+        if (!data.empty()) receive(connection);  // the accepting side has posted its own already
         established.set_value();
     }
     void on_refused(Connection&, const Status& why, std::span<const std::byte>) noexcept override {
@@ -83,7 +83,7 @@ struct Echo final : ConnectionHandler {
     void on_closed(Connection&, const Status&) noexcept override { closed.set_value(); }
 };
 
-// Accepts on a poller other than the listener's, as a target with several reactors does.
+// Accepts on another poller than the listener's, as a target with several reactors does.
 struct HandOver final : ListenHandler {
     Verbs& t;
     Echo& echo;
@@ -132,11 +132,11 @@ void sleeping_pollers_wake_for_messages_and_idle_ones_use_no_cpu(Verbs& t) {
                     static_cast<long long>((SystemClock().now() - start).count / 1000 / kRounds));
 
         Nanoseconds cpu_before = cpu_time(), before = SystemClock().now();
-        std::this_thread::sleep_for(std::chrono::seconds(3));  // the time that is measured
+        std::this_thread::sleep_for(std::chrono::seconds(3));  // the measured time
         Nanoseconds cpu = cpu_time() - cpu_before, elapsed = SystemClock().now() - before;
         std::printf("idle: %.3f %% of a CPU\n",
                     100.0 * static_cast<double>(cpu.count) / static_cast<double>(elapsed.count));
-        // Three threads that spun would use as many processors as there are.
+        // Three spinning threads would use all processors.
         EXPECT_LT(cpu.count * 10, elapsed.count);
 
         connecting.run([&] { connection->close(); });

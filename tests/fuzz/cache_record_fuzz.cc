@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What storage engine, cache engines and initiators say to each other about the cache, of any bytes: records,
-// connect data, the header of a line. Nothing outside the bytes is touched, and what is accepted is encoded
-// to something that says the same again.
+// Fuzzes the records, connect data and line headers that storage engines, cache engines and initiators
+// exchange. No access outside the input is allowed, and an accepted value must be encoded to the same value.
 //
-// Input: one byte of choices, then the bytes. A checksum stops headers at the door, and a magic number the
-// connect data, so that one of the choices is to put right ones there.
+// Input: one byte of choices, then the message. Almost no mutation has a correct checksum or magic number, so
+// one choice is to insert correct ones.
 #include <xxhash.h>
 
 #include <algorithm>
@@ -26,8 +25,8 @@ constexpr uint8_t kSign = 1;
 
 using Buffer = std::array<std::byte, cache::RecordLink::kRecordMax>;
 
-// `parse` takes bytes, `encode` writes some. The first encoding may differ from the message, in what is
-// reserved; the second may not differ from the first.
+// `parse` reads bytes, `encode` writes them. The first encoding may differ from the message in reserved
+// fields. The second one must equal the first.
 template <typename Value, typename Parse, typename Encode>
 void round_trip(Parse&& parse, Encode&& encode, Bytes message) {
     Value value, again;
@@ -40,7 +39,7 @@ void round_trip(Parse&& parse, Encode&& encode, Bytes message) {
     FUZZ_REQUIRE(encode(again, MutableBytes(second)) == length && second == first);
 }
 
-// The same for a record, whole.
+// The same for a whole record.
 template <typename Value, typename Parse, typename Put>
 void record_trip(Bytes whole, Parse&& parse, Put&& put) {
     round_trip<Value>(
@@ -127,7 +126,7 @@ void proof(RecordType type, Bytes body) {
     round_trip<AuthResult>(parse_auth_result, encode_auth_result, body);
 }
 
-// `whole` is a copy of its own, so that a byte too many is noticed.
+// `whole` is a copy, so that ASan detects an access beyond its end.
 void record(const Record& head, Bytes whole, bool sign) {
     const RecordType type = head.type;
     auto slot = [type](uint32_t number, MutableBytes out) { return put_slot(type, 1, number, out); };
@@ -182,7 +181,7 @@ void record(const Record& head, Bytes whole, bool sign) {
         case RecordType::kGoodbye:
         case RecordType::kReady:
         case RecordType::kLeave:
-            return;  // nothing but their head
+            return;  // types that have only a head
     }
 }
 

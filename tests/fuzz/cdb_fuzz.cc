@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CDBs of any bytes against devices of many kinds: invariants S1 and S2 of target/scsi/scsi.h hold; UNMAP
-// lists and the answers an initiator parses, of any bytes, are survived; whatever orders come, reservations
-// make sense.
+// Fuzzes CDBs on many kinds of devices: invariants SC1 and SC2 of target/scsi/scsi.h must hold. Also fuzzes
+// UNMAP lists, the responses that an initiator parses, and persistent reservations, which must stay
+// consistent.
 //
 // Input: eight bytes choose the device and the sizes, then 16 bytes of CDB, then data.
 #include <algorithm>
@@ -72,7 +72,7 @@ void fuzz_unmap(wire::Bytes list, const Device& device) {
     }
 }
 
-// Orders of a few initiators, one after the other: three bytes of order and initiator, and a list of 24.
+// Commands of a few initiators, one after the other: three bytes for command and initiator, and a list of 24.
 void fuzz_reservations(wire::Bytes data, Device device) {
     constexpr size_t kOrderBytes = 3, kListBytes = 24;
     device.reservations_persist = true;
@@ -146,7 +146,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Device device = choose_device(data);
     size_t cdb_length =
         std::min<size_t>(size - kChoices, data[6] % 8 == 0 ? data[7] % (kCdbBytes + 1) : kCdbBytes);
-    // Copies of their own, so that ASan sees each access behind their ends.
+    // Copies, so that ASan detects each access beyond their ends.
     const auto* bytes = reinterpret_cast<const std::byte*>(data);
     std::vector<std::byte> cdb(bytes + kChoices, bytes + kChoices + cdb_length);
     std::vector<std::byte> rest(bytes + kChoices + cdb_length, bytes + size);

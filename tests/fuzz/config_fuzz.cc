@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What people and files say to a target: configuration, the option --volume, filters, sizes, the state file.
-// Whatever the bytes, there is a value or an error with a text; what is accepted obeys its rules, and written
-// state reads back.
+// Fuzzes the texts that a target reads: configuration, the option --volume, filters, sizes, the state file.
+// Each must give a value or an error with a text. An accepted value must obey its rules, and a written state
+// must be read back.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SRP messages of any bytes, both directions: every parser refuses or keeps the promises of lib/wire/srp.h,
-// and what an encoder makes of the parsed values parses to the same values again.
+// Fuzzes SRP messages of both directions: every parser refuses a message or keeps the guarantees of
+// lib/wire/srp.h, and encoded values are parsed to the same values.
 //
 // Input: two bytes choose the immediate data offset, the rest is the message.
 #include <algorithm>
@@ -20,7 +20,7 @@ bool is_inside(Bytes part, Bytes whole) {
 void check_buffer(const DataBuffer& buffer) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < buffer.count; i++) {
-        RemoteBuffer descriptor = buffer.descriptor(i);  // ASan sees a descriptor outside the message
+        RemoteBuffer descriptor = buffer.descriptor(i);  // ASan detects a descriptor outside the message
         FUZZ_REQUIRE(descriptor.length > 0);
         FUZZ_REQUIRE(descriptor.address <= UINT64_MAX - descriptor.length);
         sum += descriptor.length;
@@ -33,7 +33,7 @@ void check_buffer(const DataBuffer& buffer) {
         FUZZ_REQUIRE(sum == buffer.length);
 }
 
-// A table that the initiator keeps in its own memory: the message's own bytes stand in for it.
+// A table in the initiator's memory; the message's own bytes are used in its place.
 void fetch_table(DataBuffer buffer, Bytes message) {
     if (!buffer.partial) return;
     std::vector<std::byte> table(buffer.table.length);
@@ -122,7 +122,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     using namespace wss::wire;
     if (size < 2) return 0;
     uint16_t offset = uint16_t(data[0] << 8 | data[1]);
-    // A copy of its own, so that ASan sees each read behind its end.
+    // A copy, so that ASan detects each read beyond its end.
     std::vector<std::byte> message(size - 2);
     std::copy_n(reinterpret_cast<const std::byte*>(data + 2), message.size(), message.begin());
     fuzz_command(message, offset);

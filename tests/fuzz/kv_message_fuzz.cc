@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every parser of key-value messages: no input may crash it, and what it accepts it must encode again to the
-// same bytes (so that nothing was read that is not there).
+// Fuzzes every parser of key-value messages: no input may crash it, and an accepted message must be encoded
+// to the same bytes. So the parser has read no bytes outside it.
 #include <cstring>
 
 #include "lib/kv/metadata.h"
@@ -12,7 +12,7 @@ using namespace wss::wire;
 
 namespace {
 
-// What was parsed, encoded with the same header, is the message.
+// The parsed body, encoded with the same header, must equal the message.
 template <typename Body>
 void round_trip(const KvHeader& header, Bytes message) {
     static Body body;
@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     kv::Metadata metadata(message);
     for (size_t i = 0; i < metadata.keys(); ++i) FUZZ_REQUIRE(metadata.may_contain(metadata.key(i)));
     metadata.may_contain(size);
-    // Mutations rarely get version and length right: they are put right, so that the bodies are reached.
+    // Mutations rarely have the right version and length, so these are corrected to reach the bodies.
     if (size < kKvHeaderBytes) return 0;
     put8(message.data(), kKvVersion);
     put32(message.data() + 12, static_cast<uint32_t>(size));

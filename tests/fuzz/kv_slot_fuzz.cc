@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slots, records and buckets of the index of any bytes, as a hostile server (or a torn READ) may give them to
-// a client: nothing outside the arena is ever named, nothing outside the bytes is touched, what is accepted
-// is encoded to the same again.
+// Fuzzes the slots, records and index buckets that a hostile server, or a torn READ, may give to a client. No
+// place outside the arena may be named, no access outside the input is allowed, and an accepted value must be
+// encoded to the same bytes.
 //
-// Input: one byte of choices, then the bytes. A checksum stops almost everything at the door, so that one of
-// the choices is to put a right one on.
+// Input: one byte of choices, then the message. Almost no mutation has a correct checksum, so one choice is
+// to insert one.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -22,8 +22,8 @@ namespace {
 constexpr ArenaView kArena{.bytes = 1 << 20, .epoch = 42};
 constexpr std::string_view kKey = "key";
 
-// Puts the right checksum on the record that the first entry names in the extent, and into the entry: offsets
-// as slot_format.cc has them.
+// Inserts the right checksum into the record that the first entry names in the extent, and into the entry.
+// The offsets are those of slot_format.cc.
 void sign_first_record(std::vector<std::byte>& bytes, const SlotAddress& address) {
     Entry entry;
     std::memcpy(&entry.offset, bytes.data() + 32 + 24, sizeof entry.offset);
@@ -35,8 +35,7 @@ void sign_first_record(std::vector<std::byte>& bytes, const SlotAddress& address
     std::memcpy(bytes.data() + 32 + 16, &checksum, sizeof checksum);
 }
 
-// A slot whose bytes behind the checksum are the fuzzer's: found by encoding and replacing, the way a forger
-// would.
+// Seals a slot with the fuzzer's bytes, as a forger would.
 void sign(std::vector<std::byte>& bytes, size_t length) {
     seal_record(kArena.epoch, std::span(bytes).first(length));
 }
@@ -100,7 +99,7 @@ void fuzz_lone_record(std::vector<std::byte> bytes) {
     FUZZ_REQUIRE(check_record(bytes, kArena, view.key, entry, checked) != Verdict::kOk);
 }
 
-// A bucket at whichever place a reader looks: nobody is sent outside the index or the arena, and the number
+// A bucket at any place that a reader reads: it must not lead outside the index or the arena, and the number
 // of reads is bounded.
 void fuzz_bucket(std::vector<std::byte> bytes, bool is_signed, bool is_there) {
     constexpr uint32_t kGroups = 64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a fuzzer asserts beyond "no crash": the fuzzer stops with the promise that was broken.
+// An assertion of a fuzzer beyond "no crash": it stops the fuzzer and prints the violated condition.
 #pragma once
 
 #include <cstdio>

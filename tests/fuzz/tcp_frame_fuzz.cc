@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the inbound half of a stream connection: whatever a peer sends, the engine neither crashes nor
-// touches memory outside its regions and buffers (the sanitizers watch), and ends the connection in an
+// Fuzzes the inbound half of a stream connection. Whatever a peer sends, the engine must not crash or touch
+// memory outside its regions and buffers (the sanitizers check that), and must end the connection in an
 // orderly way.
 //
-// Input: one byte that says how the stream is cut into reads, then frames. A frame whose rkey is 1 has the
-// real region's key put in its place and its address taken as an offset, so that the fuzzer need not guess
-// either.
+// Input: one byte that selects how the stream is cut into reads, then frames. If a frame has rkey 1, it gets
+// the real region's key, and its address is used as an offset, so that the fuzzer need not guess either.
 #include <cerrno>
 #include <cstring>
 #include <vector>
@@ -35,7 +34,7 @@ class FuzzConnection final : public Engine {
         : Engine({poller, std::move(table), options, handler, State::kRequested}),
           input_(input),
           step_(step) {
-        hung_up_ = true;  // all there will ever be is here: read on until the end
+        hung_up_ = true;  // no more data will come: read until the end
         establish(4, {});
     }
     Status accept(std::span<const std::byte>) override { return Status::ok(); }
@@ -56,7 +55,7 @@ class FuzzConnection final : public Engine {
     ssize_t write(std::span<const iovec> from) noexcept override {
         ssize_t sum = 0;
         for (const iovec& vec : from) {
-            // Every byte is looked at, so that a vec into nowhere is noticed.
+            // Read every byte, so that an invalid vector is detected.
             for (size_t i = 0; i < vec.iov_len; ++i)
                 checksum_ = checksum_ + static_cast<const uint8_t*>(vec.iov_base)[i];
             sum += static_cast<ssize_t>(vec.iov_len);
@@ -114,7 +113,7 @@ std::vector<std::byte> with_real_keys(std::span<const std::byte> input, uint64_t
 void run(std::span<const std::byte> input) {
     if (input.empty()) return;
     size_t step = 1 + std::to_integer<size_t>(input[0]);
-    static FuzzPoller poller;  // making one takes longer than most inputs
+    static FuzzPoller poller;  // creating it takes longer than most inputs
     auto table = std::make_shared<RegionTable>();
     std::vector<std::byte> memory(512);
     uint32_t key = table->add(memory, Access::kRemoteReadWrite);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// wss-attack URI SECONDS SEED: initiators that lie, against a running target, several at a time.
+// wss-attack URI SECONDS SEED: several lying initiators at a time against a running target.
 //
-// They log in well or badly, send honest, damaged and senseless messages, overrun their credits, take memory
-// away while the target uses it, and vanish. Exit 0: the target took it all, and every connection ended when
-// it was closed; 1: it refuses connections or does not let one end. What it says last counts what was done,
-// so that who runs it can tell that something was.
+// They log in correctly or not, send valid, damaged and random messages, exceed their credits, revoke memory
+// while the target uses it, and vanish. Exit status 0: the target survived and every connection ended when it
+// was closed. 1: the target refuses connections or does not end one. The last output counts the operations,
+// so that a caller can check that there were some.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -33,7 +33,7 @@ struct Counts {
              stalls = 0;
 };
 
-// One connection, from connect to its end.
+// One connection, from connect to end.
 class Attacker final : public fabric::ConnectionHandler {
   public:
     Attacker(fabric::Fabric& fabric, Random& random, Clock& clock, Counts& counts)
@@ -71,11 +71,11 @@ class Attacker final : public fabric::ConnectionHandler {
         connection_->close();
     }
 
-    // Sends what credits and buffers allow.
+    // Sends as many messages as credits and buffers allow.
     void act() {
         for (int burst = 0; burst < 16 && live_ && !closing_ && !ended_; ++burst) {
             if (sent_ >= life_) return close();
-            if (random_.chance(400)) memory_.reset();  // while the target may be at it
+            if (random_.chance(400)) memory_.reset();  // the target may be using it
             if (posted_ - done_ >= kSends) return;
             if (credits_ <= 0 && !random_.chance(2000)) return wait_for_credits();
             send_one();
@@ -152,7 +152,7 @@ class Attacker final : public fabric::ConnectionHandler {
         if (opcode == WSS_SRP_CMD || opcode == WSS_SRP_TSK_MGMT) --credits_;
     }
 
-    // A message whose first byte was hit may have cost a credit that we do not know of.
+    // A damaged first byte may have cost a credit that the attacker does not know of.
     void wait_for_credits() {
         if (clock_.now() - moved_at_ < kStallLimit) return;
         ++counts_.stalls;
@@ -181,7 +181,7 @@ class Attack {
           poller_(*std::move(fabric_->create_poller())),
           attackers_(kAttackers) {}
 
-    // What is wrong, empty when nothing is.
+    // Returns a description of the failure, or an empty string.
     std::string run(Nanoseconds duration) {
         const Nanoseconds end = clock_.now() + duration;
         while (clock_.now() < end || busy()) {

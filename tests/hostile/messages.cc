@@ -10,16 +10,17 @@ namespace {
 
 using std::byte;
 
-// Every command that the target knows, some that it does not, and service actions for those that have some.
+// Every command that the target supports, some that it does not, and service actions of commands that have
+// them.
 constexpr uint8_t kOpcodes[] = {0x00, 0x03, 0x08, 0x0a, 0x12, 0x1a, 0x1b, 0x25, 0x28, 0x2a,
                                 0x2f, 0x35, 0x41, 0x42, 0x5a, 0x88, 0x89, 0x8a, 0x8f, 0x91,
                                 0x93, 0x9e, 0xa0, 0xa3, 0xa8, 0xaa, 0xaf, 0x55, 0x7f, 0xc0};
-constexpr uint64_t kVolumeBlocks = 32768;  // of the volumes under attack
+constexpr uint64_t kVolumeBlocks = 32768;  // of the attacked volumes
 
 }  // namespace
 
 uint64_t MessageSource::lun() {
-    // The first two exist. What is verified beside has a number that no accident hits.
+    // The first two exist. The volume that the test verifies has a number that no accident hits.
     return random_.chance(16) ? random_.below(1000) : random_.below(3);
 }
 
@@ -36,7 +37,7 @@ void MessageSource::fill_cdb(std::span<byte, 16> cdb) {
     if (random_.chance(10)) return;
     cdb[0] = byte{kOpcodes[random_.below(std::size(kOpcodes))]};
     if (random_.chance(8)) return;
-    // Where blocks and lengths are in most of them: near the end of the volume, and beyond.
+    // The place of blocks and lengths in most commands: near the end of the volume, and beyond.
     const uint64_t lba = random_.chance(4) ? random_.next() : random_.below(kVolumeBlocks + 8);
     const uint32_t blocks = static_cast<uint32_t>(random_.chance(16) ? random_.next() : random_.below(300));
     const auto group = static_cast<uint8_t>(cdb[0]) >> 5;
@@ -67,7 +68,7 @@ size_t MessageSource::command(Message& out) {
     return wire::encode_command(request, out);
 }
 
-// An honest frame around an opcode that writes, with more or less data than it speaks of.
+// A valid message with an opcode that writes, with more or less data than the command names.
 size_t MessageSource::immediate(Message& out) {
     std::array<byte, 16> cdb;
     fill_cdb(cdb);
@@ -84,7 +85,8 @@ size_t MessageSource::immediate(Message& out) {
     return head + (random_.chance(16) ? random_.below(length) : length);
 }
 
-// Most descriptors are not in the message: the target has to fetch them from memory that we may change.
+// Most descriptors are outside the message: the target must fetch them from memory that the attacker may
+// change.
 size_t MessageSource::table_elsewhere(Message& out) {
     wire::RemoteBuffer one = buffer(512);
     std::array<byte, 16> cdb;
@@ -124,7 +126,7 @@ size_t MessageSource::small(Message& out) {
 void MessageSource::damage(std::span<byte> message) {
     if (message.empty()) return;
     for (uint64_t flips = 1 + random_.below(4); flips > 0; --flips) {
-        // The head holds what matters.
+        // Most damage is done to the head, which determines how the rest is parsed.
         const size_t at =
             random_.below(random_.chance(4) ? message.size() : std::min<size_t>(message.size(), 80));
         message[at] = random_.chance(2) ? byte(random_.next()) : message[at] ^ byte(1 << random_.below(8));

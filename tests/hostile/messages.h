@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages that an attacker sends: honest ones, damaged ones, and nonsense. All from a seed.
+// Messages of an attacker: valid, damaged and random ones, all from a seed.
 #pragma once
 
 #include <array>
@@ -10,12 +10,12 @@
 
 namespace wss::hostile {
 
-// The longest that is sent: longer than any target agrees to.
+// The longest message: longer than any target accepts.
 constexpr size_t kMessageMax = WSS_SRP_MAX_IT_IU_LEN + 512;
 
 using Message = std::array<std::byte, kMessageMax>;
 
-// Memory of the attacker that the target may reach; what it is told about it may be a lie.
+// Memory of the attacker that the target may access. Messages may describe it wrongly.
 struct Memory {
     uint64_t address = 0;
     uint32_t rkey = 0;
@@ -26,9 +26,9 @@ class MessageSource {
   public:
     MessageSource(Random& random, Memory memory) : random_(random), memory_(memory) {}
 
-    // Private data of a connect request; returns its length.
+    // Writes the private data of a connect request and returns its length.
     size_t login(std::span<std::byte> out);
-    // Any message; returns its length.
+    // Writes any message and returns its length.
     size_t next(Message& out);
 
   private:

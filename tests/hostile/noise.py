@@ -56,5 +56,5 @@ def noise(address: str, until: float, chance: random.Random) -> int:
             except (ConnectionError, socket.timeout):
                 pass
         count += 1
-        time.sleep(0.05)  # a pace, not a wait: what runs beside it needs the processor, too
+        time.sleep(0.05)  # limits the rate, as the target needs the processor too
     return count

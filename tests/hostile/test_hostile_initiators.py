@@ -24,7 +24,7 @@ from tests.native.programs import Nbd, run
 HOSTILE = Path(os.environ.get("WSS_HOSTILE_BUILD", "build/asan")).resolve()
 SECONDS = int(os.environ.get("WSS_ATTACK_SECONDS", "30"))
 SEED = int(os.environ.get("WSS_ATTACK_SEED", str(int(time.time()))))
-# A number of unit that no damaged message hits by accident: what it holds is only what the good client wrote.
+# A unit number that no damaged message hits by accident: the volume contains only data of the good client.
 GOOD_LUN = 5000
 STATE = {"format": "wss-target-state", "version": 1,
          "volumes": [{"name": "good", "lun": GOOD_LUN, "wwid": "123456789abcdef", "declared": True}]}
@@ -45,7 +45,7 @@ def test_initiators_that_lie_disturb_nobody(tmp_path: Path, monkeypatch) -> None
     monkeypatch.setenv("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1:exitcode=99")
     control, state = tmp_path / "control.sock", tmp_path / "state.json"
     state.write_text(json.dumps(STATE))
-    # A volume that the state knows is not made anew: its image is there.
+    # A volume in the state file is not created again, so its image must exist.
     with (tmp_path / "good.img").open("wb") as image:
         image.truncate(64 << 20)
     config = tmp_path / "wss.toml"
@@ -98,15 +98,15 @@ def attack_beside_a_good_client(target: programs.Target, addresses: tuple[str, .
     done = json.loads(said)
     grown = memory_mib(target.process.pid) - first
     print(f"{done}, {job['read']['total_ios']} reads verified beside it, memory grew by {grown} MiB")
-    # Otherwise the attack was none.
+    # Otherwise there was no attack.
     assert strangers > SECONDS
     assert answer(control, "stats")["target"]["tls"]["handshakes_failed"] > SECONDS
     assert done["messages"] > 500 * SECONDS and done["answers"] > 100 * SECONDS and done["logins"] > 3 * SECONDS, done
     assert done["refused"] > 0 and done["closed_by_target"] > SECONDS, done
     assert job["read"]["total_ios"] > 10 * SECONDS, job["read"]
-    # AddressSanitizer keeps 256 MiB of what was freed.
+    # AddressSanitizer keeps 256 MiB of freed memory.
     assert grown < 600, f"the target grew by {grown} MiB"
-    # All liars are gone, and what they had is given back; the good client is where it was.
+    # All attackers are gone and their resources released; the good client is still connected.
     deadline = time.monotonic() + 30
     while len(sessions := answer(control, "session", "list")["sessions"]) > 1:
         assert time.monotonic() < deadline, sessions

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Known ways to get the store wrong (lib/kv/mutation.h), switched on in the simulation: the checker, or the
-// scenario's own promises, must notice each; and must find nothing when none is on. (A window of no length is
-// not seen here: readers whose version is gone begin anew. kv_store_mutation_test.cc shows it in the store.)
+// Known bugs of a key-value store (lib/kv/mutation.h), switched on in the simulation. The checker or the
+// scenario must detect each, and must report nothing when none is on. (A window of no length is not detected
+// here, as readers whose version is gone start again. kv_store_mutation_test.cc detects it in the store.)
 #include <gtest/gtest.h>
 
 #include "lib/base/log.h"
@@ -11,7 +11,7 @@
 namespace wss::sim {
 namespace {
 
-// Hot keys on several partitions, no faults but those that a test adds.
+// Hot keys on several partitions, without faults but those that a test adds.
 KvOptions contended(uint64_t seed) {
     KvOptions options;
     options.seed = seed;
@@ -26,7 +26,7 @@ class KvSimMutation : public testing::Test {
     void SetUp() override { ASSERT_TRUE(log::set_level("off")); }
     void TearDown() override { kv::mutations = 0; }
 
-    // The first of some seeds in which something was noticed; empty: in none.
+    // Returns the first failure in these seeds; empty: none.
     std::string caught(kv::Mutation mutation, KvOptions (*options)(uint64_t seed), uint64_t seeds = 10) {
         kv::mutations = static_cast<uint32_t>(mutation);
         for (uint64_t seed = 1; seed <= seeds; ++seed)
@@ -41,7 +41,7 @@ KvOptions with_skew(uint64_t seed) {
     return options;
 }
 
-// Clients in the same store that replace what they have read, while replies and logs fail.
+// Conditional writes of what was read, while replies and logs fail.
 KvOptions with_conditions(uint64_t seed) {
     KvOptions options = with_skew(seed);
     options.conditional_percent = 50;
@@ -97,14 +97,15 @@ KvOptions with_sleepers_in_reach(uint64_t seed) {
     return options;
 }
 
-// … and now and then it is not: who then has told that he sleeps and not that he is awake tells it anew.
+// Sometimes memory is not in reach. A node that has announced its sleep, but not that it is awake, then
+// announces its sleep again.
 KvOptions with_sleepers_in_reach_at_times(uint64_t seed) {
     KvOptions options = with_sleepers_in_reach(seed);
     options.network.indirect_one_in = 8;
     return options;
 }
 
-// Many faults, and memory in reach for some.
+// Many faults, and memory in reach of some nodes.
 KvOptions with_everything(uint64_t seed) {
     KvOptions options = KvOptions::draw(710835);
     options.seed = seed;
@@ -112,7 +113,7 @@ KvOptions with_everything(uint64_t seed) {
     return options;
 }
 
-// … and a single client that waits for each answer: nobody else's frames ring for it.
+// As above, with a single client that waits for each reply: no frames of others wake its peer.
 KvOptions with_a_quiet_client(uint64_t seed) {
     KvOptions options = with_everything(seed);
     options.clients = options.depth = 1;
@@ -153,15 +154,15 @@ TEST_F(KvSimMutation, a_termination_that_promises_nothing_is_caught) {
     EXPECT_NE(caught(kv::Mutation::kTerminationRace, with_deaths, 30), "");
 }
 
-// Where sleepers are told by messages, and where they are told by a word in memory.
+// Sleepers are woken by messages, and by a word in memory.
 TEST_F(KvSimMutation, a_wake_up_that_is_lost_is_caught) {
     for (auto* options : {with_sleepers, with_sleepers_in_reach})
         EXPECT_NE(caught(kv::Mutation::kLostWakeUp, options).find("nobody woke him"), std::string::npos);
 }
 
-// Where memory is in reach only while nothing else is under way. A reader had said by a word that he sleeps,
-// could not take it back, and did not say it again, though the writer had rung and taken him for awake; or he
-// fell asleep while a frame was on its way as a WRITE.
+// Memory is in reach only while nothing else is in flight. A reader announced its sleep by a word, could not
+// withdraw it, and did not announce it again although the writer had woken it and took it for awake. Or it
+// fell asleep while a frame was in flight as a WRITE.
 TEST_F(KvSimMutation, a_sleeper_who_is_taken_for_awake_is_caught) {
     EXPECT_NE(caught(kv::Mutation::kToldOnce, with_sleepers_in_reach_at_times, 200).find("nobody woke him"),
               std::string::npos);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each known bug of a version store, switched on: the check that stands for it must fail, and must pass when
-// it is off. (Bugs of clients and of the protocol have the simulation.)
+// Known bugs of a version store, switched on one by one: the corresponding check must fail, and must pass
+// without the bug. (The simulation has the bugs of clients and of the protocol.)
 #include <gtest/gtest.h>
 
 #include "lib/kv/mutation.h"
@@ -21,8 +21,8 @@ std::string value_of(uint64_t ts) {
     return std::string(1000, static_cast<char>('a' + ts % 26));
 }
 
-// One-sided reads whose first half is taken before a write and whose second half after it. Returns how many
-// readers took something for a value that nobody wrote.
+// One-sided reads whose first half is read before a write and whose second half after it. Returns how many
+// readers accepted a value that nobody wrote.
 size_t torn_values() {
     Bench bench({.window = {}, .window_floor = {}});
     size_t wrong = 0;
@@ -74,7 +74,7 @@ TEST(KvMutation, CommitBeforePayloadShowsWhatNobodyWrote) {
     EXPECT_GT(unwritten_values(), 0u);
 }
 
-// A reader of {x, y} in round 2: does it still find the version that its round 1 promised?
+// Returns whether a reader of {x, y} still finds in round 2 the version that round 1 named.
 bool finds_sibling() {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "1"}, {"y", "1"}}), Answer::kOk);
@@ -89,8 +89,8 @@ TEST(KvMutation, WithoutTheWindowAReadersSiblingIsGone) {
     EXPECT_FALSE(finds_sibling());
 }
 
-// Told that it is aborted, and prepared afterwards: one asks, the other commits, and half a transaction is
-// there.
+// Returns whether a transaction can be prepared after it was reported as aborted. Then one partition would
+// abort it and the other commit it.
 bool promise_is_broken() {
     Bench bench;
     EXPECT_EQ(bench.store->inquire({10}, {}), Answer::kAborted);
@@ -103,7 +103,7 @@ TEST(KvMutation, TerminationRaceBreaksThePromiseOfAnAbort) {
     EXPECT_TRUE(promise_is_broken());
 }
 
-// The address of a key that is gone, whose slot serves another key by now.
+// Returns whether the slot address of a deleted key gives the value of another key that uses the slot now.
 bool foreign_value_is_read() {
     Bench bench({.inline_cells = 0});
     EXPECT_EQ(bench.put(10, {{"x", "x's"}}), Answer::kOk);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Certificates for tests, as PEM files in a folder of their own.
+// Certificates for tests, as PEM files in a temporary folder.
 #pragma once
 
 #include <openssl/evp.h>
@@ -33,14 +33,14 @@ class Authority {
     }
 
     std::string file() const { return folder_ + "/ca.pem"; }
-    // `names`: "IP:127.0.0.1,DNS:host"; valid until `seconds` from now.
+    // `names`: for example "IP:127.0.0.1,DNS:host". Valid until `seconds` from now.
     Issued issue(const std::string& name, const std::string& names, long seconds = 3600) {
         std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"), EVP_PKEY_free);
         auto certificate = make(name, *key, names.c_str(), seconds);
         write(name, *key, *certificate);
         return {folder_ + "/" + name + ".pem", folder_ + "/" + name + ".key"};
     }
-    // Puts the key in the file under a passphrase.
+    // Encrypts the key in the file with a passphrase.
     static void protect(const std::string& key_file) {
         FILE* file = fopen(key_file.c_str(), "r");
         std::unique_ptr<EVP_PKEY, FreeKey> key(PEM_read_PrivateKey(file, nullptr, nullptr, nullptr));

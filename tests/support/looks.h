@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A source that has nothing and counts how often it is looked at: what a reactor does while it has no work.
-// Processor time would say the same on a quiet machine only.
+// A source without events that counts how often a reactor polls it. Processor time would be a measure only on
+// a quiet machine.
 #pragma once
 
 #include "lib/reactor/reactor.h"
@@ -15,8 +15,8 @@ struct Looks final : reactor::Source {
     }
 };
 
-// A reactor without news looks for 50 us, about a thousand times, before it sleeps. One that spins through a
-// tenth of a second looks tens of thousands of times, even on a busy machine, and so does one that wakes for
+// An idle reactor polls for 50 us, about a thousand times, before it sleeps. One that spins through a tenth
+// of a second polls tens of thousands of times, even on a busy machine, and so does one that wakes up for
 // nothing.
 constexpr uint64_t kLooksWhenIdle = 6000;
 
