@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What machines of the lab that count instructions (Shape.icount) have done: their busy time, 2 ns for each instruction.
+"""The busy time of lab machines that count instructions (Shape.icount): 2 ns for each instruction.
 
-Busy is what is neither idle nor waiting for a disk in the accounts that the kernel keeps in nanoseconds for its idle loop
-(/proc/timer_list); interrupts and soft interrupts that came while the machine was idle count as busy. Of soft RDMA
-also the packets.
+A machine is busy when it is neither idle nor waiting for a disk, according to the nanosecond accounts of the kernel's idle
+loop (/proc/timer_list). Interrupts and soft interrupts of an idle machine count as busy. For soft RDMA the packets are
+counted as well.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ snapshot()
 
 @dataclass(frozen=True)
 class Work:
-    """Of one machine: nanoseconds by its clock, of them busy; packets of RDMA, of them such as should not be."""
+    """For one machine: its clock in nanoseconds and its busy part; RDMA packets, and those that indicate trouble."""
 
     elapsed: int
     busy: int
@@ -67,7 +67,8 @@ def since(vms: Sequence[Vm], before: Sequence[Work]) -> list[Work]:
 
 
 def counted_loop(vm: Vm) -> float:
-    """Busy instructions during a loop of two instructions, for each that it executes. Slightly above 1 if the clock counts instructions."""
+    """Returns the busy instructions during a loop of two instructions, for each instruction that it executes. Slightly above
+    1 if the clock counts instructions."""
     before, after = vm.run(["python3", "-c", LOOP], 120).stdout.split("now at")[1:]
     done = parsed("now at" + after) - parsed("now at" + before)
     return done.instructions / (2 * LOOPS)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make bench-cache-hit`: instructions of a cache hit against a read of a RAM volume, at the client and at the target.
+"""`make bench-cache-hit`: instructions of a cache hit and of a read of a RAM volume, at the client and at the target.
 
-User space over tcp, each program under callgrind, on one processor so that no reactor spins: what is counted does not depend
-on the machine's load. The kernel's part and the cache engine's are not in it. The client is nbdkit with our plugin; what nbdkit
-itself needs is in both. Each figure is the difference of two runs that differ in the number of reads only.
+Each program runs in user space over tcp under callgrind, on one processor so that no reactor spins. The counts do not depend
+on the machine's load. They exclude the kernel and the cache engine. The client is nbdkit with the WSS plugin; both sides of
+the comparison include nbdkit's own part. Each figure is the difference of two runs with different numbers of reads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SIZE = 16 << 20
 LINE = 128 << 10
 FEW = 1000
 CALLGRIND = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
-WAIT = 300  # of everything: emulated, on a busy machine
+WAIT = 300  # limit of every wait: emulated, on a busy machine
 
 
 class Counted:
@@ -41,7 +41,7 @@ class Counted:
     def instructions(self) -> int:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(WAIT)
-        # nbdkit serves in a process of its own.
+        # nbdkit serves in a child process.
         return max(int(count) for count in re.findall(r"Collected : (\d+)", self.log.read_text()))
 
     def end(self) -> None:
@@ -56,7 +56,7 @@ def fio(uri: str, *words: str) -> None:
 
 
 def measure(build: Path, cached: bool, block: int, depth: int, reads: int) -> tuple[int, int]:
-    """Instructions of client and target, starting and ending included."""
+    """Returns the instructions of client and target, including start and end."""
     with tempfile.TemporaryDirectory(prefix="wss-bench-") as folder, ExitStack() as stack:
         directory = Path(folder)
         serve, join = (f"tcp://127.0.0.1:{free_port()}" for _ in range(2))
@@ -90,7 +90,7 @@ def measure(build: Path, cached: bool, block: int, depth: int, reads: int) -> tu
 
 
 def read_rate(build: Path, engines: int, seconds: int) -> float:
-    """Bytes per second of hits from so many engines; without callgrind, on all processors."""
+    """Bytes per second of hits from `engines` engines; without callgrind, on all processors."""
     with tempfile.TemporaryDirectory(prefix="wss-bench-") as folder, ExitStack() as stack:
         directory = Path(folder)
         serve, join = (f"tcp://127.0.0.1:{free_port()}" for _ in range(2))
@@ -118,7 +118,7 @@ def read_rate(build: Path, engines: int, seconds: int) -> float:
 
 
 def compare_engines(build: Path, rounds: int = 5, seconds: int = 3) -> int:
-    """Hits of 64 KiB at depth 32 over tcp, from one engine and from two, in turn; what counts is the ratio within a round."""
+    """Hits of 64 KiB at depth 32 over tcp, alternately from one engine and from two; the result is the ratio within a round."""
     ratios = []
     for _ in range(rounds):
         one, two = (read_rate(build, engines, seconds) for engines in (1, 2))

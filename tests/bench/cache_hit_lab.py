@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The second part of `make bench-cache-hit`: what a cache hit costs each machine, kernel, driver and soft RDMA included.
+"""The second part of `make bench-cache-hit`: the cost of a cache hit on each machine, including kernel, driver and soft
+RDMA.
 
-Four machines of the lab that count instructions: client (wss.ko), target, two cache engines, RDMA between them. What counts
-is the time that a machine was busy (busy.py), for a read: of two runs that differ in the number of reads, the difference, less what the machine
-does in that time by itself. The RAM volume is read by the same driver with the same options from a target without a cache. Each machine has
-one processor, on which no reactor spins. How completions come together depends on when machines get the host's processors, so that
-rounds differ a little; the median is shown, and how far rounds are apart.
+Four machines of the lab that count instructions: client (wss.ko), target and two cache engines, with RDMA between them. The
+cost of a read is busy time (busy.py): the difference of two runs with different numbers of reads, less the idle load of the
+machine in that time. The RAM volume is read by the same driver with the same options from a target without a cache. Each
+machine has one processor, on which no reactor spins. Rounds differ a little, as the coalescing of completions depends on
+when machines get the host's processors. The median and the spread of the rounds are shown.
 
-Every read of a hit is one: no byte through the target or from storage, and the driver counts all of it as an engine's.
+Every read of a hit must be one: no byte passes the target or comes from storage, and the driver counts all reads as an
+engine's.
 """
 
 from __future__ import annotations
@@ -32,12 +34,12 @@ MIB = 1 << 20
 AREA = 16 * MIB
 SHAPE = Shape(cpus=1, memory_mib=768, nvme_sizes=(64 * MIB,), icount=True)
 NAMES = ("client", "target", "engine", "engine")
-# On a busy host a machine may not answer for longer than a keep-alive allows.
+# On a busy host a machine may be silent for longer than a keep-alive allows.
 MAP = "queues=1 caps=0x4b keepalive_tmo=off fast_io_fail_tmo=off reconnect_delay=1"
 WAIT = 300
 IDLE_SECONDS = 4.0
 PER_SECOND = 500e6  # instructions of a machine
-REPEATED_MAX = 0.002  # packets sent again, of all
+REPEATED_MAX = 0.002  # largest share of repeated packets
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Load:
     name: str
     block: int
     depth: int
-    reads: int  # that are counted
+    reads: int  # counted reads
 
 
 LOADS = (Load("4k, depth 1", 4096, 1, 1000), Load("4k, depth 32", 4096, 32, 5000), Load("128k, depth 8", 128 << 10, 8, 320))
@@ -56,7 +58,7 @@ def say(text: str) -> None:
 
 
 class Case:
-    """A mapped volume: `ram`, or cached by so many engines."""
+    """A mapped volume: `ram`, or cached by some engines."""
 
     def __init__(self, lab: Lab, target: Target, engines: list[Engine], driver: Driver, device: str) -> None:
         self.lab, self.target, self.engines, self.driver, self.device = lab, target, engines, driver, device
@@ -71,7 +73,7 @@ class Case:
         assert end.error == 0 and end.status == 0, end
 
     def warm(self) -> None:
-        """Until a whole reading needs nothing but engines."""
+        """Reads until a whole pass is served by engines alone."""
         for _ in range(8):
             before = self.machines.counters() if self.engines else {}
             self.read("--rw=read --bs=128k --iodepth=2")
@@ -80,7 +82,7 @@ class Case:
         raise AssertionError("eight readings did not bring everything into the engines")
 
     def idle(self) -> list[float]:
-        """What each machine does by itself, as a share of its time."""
+        """Returns the idle load of each machine, as a share of its time."""
         def stretch(seconds: float) -> list[Work]:
             before = snapshots(self.vms)
             time.sleep(seconds)
@@ -89,7 +91,7 @@ class Case:
         return [(b - a).busy / (b - a).elapsed for a, b in zip(short, long)]
 
     def counted(self, load: Load, reads: int) -> list[Work]:
-        """The work of each machine."""
+        """Returns the work of each machine."""
         counters = self.machines.counters() if self.engines else {}
         ours = self.driver.counters()
         before = snapshots(self.vms)
@@ -118,14 +120,15 @@ def case(lab: Lab, engines: int, line: int) -> Iterator[Case]:
         if engines:
             made.machines.wait_for_engines(engines)
         else:
-            made.read("--rw=write --bs=128k --iodepth=4")  # the first touch of memory is another matter
+            made.read("--rw=write --bs=128k --iodepth=4")  # the first touch of memory is a different load
         made.warm()
         yield made
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one load and case: instructions for a read by machine, packets of RDMA likewise, reads for each second of the host."""
+    """Result of one load and case: instructions and RDMA packets for a read by machine, and reads per second of the host's
+    time."""
 
     instructions: list[float]
     packets: list[float]
@@ -147,7 +150,7 @@ def measure(it: Case, load: Load, idle: list[float]) -> Figures:
 
 
 def profile(it: Case, load: Load) -> None:
-    """Where client and target were busy, by function. Samples cost something: the counts are not of this run."""
+    """Profiles the busy functions of client and target. Sampling has a cost, so the counts are not from this run."""
     recording = [vm.start("exec perf record -q -a -e cpu-clock -F 2000 -o /tmp/perf.data -- sleep 3600") for vm in it.vms[:2]]
     it.counted(load, load.reads)
     for name, vm, process in zip(NAMES, it.vms, recording):
@@ -192,7 +195,7 @@ def middle(figures: list[Figures], machine: int) -> float:
 
 
 def spread(figures: list[Figures], machine: int) -> float:
-    """How far the rounds are apart, in per cent of the median."""
+    """Returns the spread of the rounds, in per cent of the median."""
     counts = [one.instructions[machine] for one in figures]
     return 100 * (max(counts) - min(counts)) / median(counts)
 
@@ -211,7 +214,8 @@ def table(results: dict[int, dict[str, list[Figures]]]) -> str:
 
 
 def engines_table(results: dict[int, dict[str, list[Figures]]]) -> str:
-    """What the busiest machine allows: of this client alone, and if only target and engines were limits."""
+    """Returns the rates that the busiest machine allows: with this client alone, and with target and engines as the only
+    limits."""
     lines = ["| random reads | engines | client | target | busiest engine | reads/s that all allow | … target and engines allow | measured, of the host's time |",
              "| --- | --- | --- | --- | --- | --- | --- | --- |"]
     for name in results[0]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is compared: each contender is brought up as a block device by a context manager, and taken down again.
+"""The compared systems: a context manager sets up each of them as a block device and removes it afterwards.
 
-All of them run inside one machine: target and initiator talk through the address of its soft RDMA device.
+All of them run inside one machine: target and initiator communicate through the address of its soft RDMA device.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def write(path: Path, text: str) -> None:
 
 @contextmanager
 def ramdisks(mib: int, count: int) -> Iterator[list[str]]:
-    """The RAM that the kernel targets export."""
+    """The RAM disks that the kernel's targets export."""
     sh(f"modprobe brd rd_nr={count} rd_size={mib * 1024} max_part=0")
     disks = [f"/dev/ram{number}" for number in range(count)]
     for disk in disks:
@@ -89,12 +89,12 @@ def nvme_over_rdma(backings: list[str], setup: Setup) -> Iterator[list[str]]:
 
 @contextmanager
 def wss(volumes: list[str], setup: Setup, options: argparse.Namespace) -> Iterator[list[str]]:
-    """Our target in user space and our driver; `volumes` are backing specifications."""
+    """The WSS target in user space and the WSS driver; `volumes` are backend specifications."""
     words = [word for number, volume in enumerate(volumes) for word in ("--volume", f"bench{number}={volume}")]
     target = subprocess.Popen(
         ["nice", "-n", str(options.target_nice), f"{options.build}/wss-target", "--listen", f"rdma://{ADDRESS}:5555", *words, "--reactors", "1",
          "--control", "/run/wss-bench.sock", "--log-level", "warning"], stdout=subprocess.PIPE, text=True)  # fmt: skip
-    # rxe does the work of a queue pair of user space there, and that of one of the kernel at once.
+    # rxe processes a queue pair of user space in ksoftirqd, and one of the kernel in the calling context.
     sh(f"renice -n {options.target_nice} -p $(pgrep ksoftirqd) >/dev/null")
     try:
         line = target.stdout.readline()
@@ -123,13 +123,13 @@ def scsi_disks_of(vendor: str) -> list[str]:
 
 
 def service_guid() -> str:
-    """The default name of ib_srpt: the node GUID of the RDMA device."""
+    """Returns the default name of ib_srpt: the node GUID of the RDMA device."""
     return Path("/sys/module/ib_srpt/parameters/srpt_service_guid").read_text().strip().removeprefix("0x")
 
 
 @contextmanager
 def lio_over_srpt(backings: list[str]) -> Iterator[None]:
-    """Linux's SRP target on the RAM disks; its port in configfs is named by the device's GUID."""
+    """Linux's SRP target on the RAM disks; the device's GUID names its port in configfs."""
     Path("/etc/target").mkdir(exist_ok=True)
     sh("modprobe target_core_mod; modprobe target_core_iblock; modprobe ib_srpt srp_max_req_size=8260; "
        "mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config")
@@ -166,7 +166,7 @@ def lio_over_srpt(backings: list[str]) -> Iterator[None]:
 
 @contextmanager
 def srp(backings: list[str], _: Setup) -> Iterator[list[str]]:
-    """Linux's own SRP initiator to Linux's own SRP target."""
+    """Linux's SRP initiator with Linux's SRP target."""
     with lio_over_srpt(backings):
         sh("modprobe ib_srp cmd_sg_entries=255 indirect_sg_entries=2048; modprobe sd_mod")
         guid = service_guid()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kernel a benchmark's machine boots, and the driver that is built for it."""
+"""The kernel that a benchmark's machine boots, and the driver that is built for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def kernel_named(which: str) -> Kernel:
 
 
 def module_for(kernel: Kernel | None, which: str, build: Path, module: Path | None) -> Path:
-    """The driver of the build, or `module` instead; of a kernel that is not installed, one that is built for it in a directory of its own."""
+    """Returns the driver of the build, or `module` instead; for a kernel that is not installed, one that is built in a
+    directory of its own."""
     if which in FETCHED:
         return _built_for(kernel, build / f"{which}-kernel")
     found = (module or build / "kernel/wss.ko").resolve()

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make bench-kv`: the key-value store against Redis, and its modes against each other, in one run on this machine.
 
-Only the ratios mean something: everything runs on the same two cores, one after the other, several times, and medians are compared. The workload
-is the paper's: 1 KB values, 1000 keys, uniform, 8 keys in a transaction. A store's partitions are in one
-process, as both cores are taken with it and the client. Every client has four connections to each server with one transaction at a
-time on each, driven by one thread or by two: both sides of a comparison by as many. Redis answers MGET and MSET of 8 keys, unpipelined, to
-redis-benchmark, its own load generator, which works the same way; its number is the better one of those with one thread and with two.
+Only the ratios are meaningful: all systems run on the same two cores, one after the other, several times, and medians are
+compared. The workload is the paper's: 1 KB values, 1000 keys, uniform, 8 keys in a transaction. The partitions of a store
+are in one process, as it and the client use both cores. Every client has four connections to each server with one
+transaction at a time on each, driven by one thread or by two; both sides of a comparison use the same number. Redis answers
+MGET and MSET of 8 keys, without pipelining, to redis-benchmark, its own load generator, which works the same way. Its number
+is the better one of those with one thread and with two.
 
-Writes build/bench/kv.json: a list of {workload, peer, ours, theirs, ratio, wanted}; and kv-server.json: what the server executed during one-sided
-reads.
+Writes build/bench/kv.json: a list of {workload, peer, ours, theirs, ratio, wanted}; and kv-server.json: the instructions of
+the server during one-sided reads.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ MODES = {
 
 
 class Stores:
-    """The stores that are compared, all running: an idle one uses no processor."""
+    """The compared stores, all of them running: an idle one uses no processor."""
 
     def __init__(self, directory: Path):
         from tests.native.kv import Store
@@ -114,7 +115,8 @@ class Redis:
         return re.search(r"redis_version:(\S+)", info).group(1)
 
     def rate(self, command: list[str], requests: int) -> float:
-        """Requests per second of CONNECTIONS connections, one request at a time on each: with one thread or two, whichever is faster."""
+        """Requests per second of CONNECTIONS connections, one request at a time on each: the better rate of those with one
+        thread and with two."""
         return max(self.rate_with(["--threads", str(threads)] if threads > 1 else [], command, requests) for threads in (ONE, TWO))
 
     def rate_with(self, threads: list[str], command: list[str], requests: int) -> float:
@@ -130,7 +132,7 @@ class Redis:
 
 
 def compare(workload: str, peer: str, ours: list[float], theirs: list[float], wanted: float) -> dict:
-    """Medians of what was measured in turns."""
+    """Medians of the values measured in turns."""
     a, b = statistics.median(ours), statistics.median(theirs)
     row = {"workload": workload, "peer": peer, "ours": round(a, 1), "theirs": round(b, 1), "ratio": round(a / b, 3), "wanted": wanted}
     say(f"{workload:<52} {a:>9.0f}  {peer:<24} {b:>9.0f}  {row['ratio']:>6.2f} x (wanted {wanted} x)")
@@ -177,7 +179,7 @@ def against_locking(stores: Stores, rounds: int, seconds: int) -> list[dict]:
 
 
 def fallbacks(stores: Stores, seconds: int) -> list[dict]:
-    """Share of one-sided reads that went to the server after all, half writes, zipfian."""
+    """Returns the share of one-sided reads that fell back to the server, with half writes, zipfian."""
     shares = {mode: stores.run("shm 4", mode, 0.5, seconds, requestdistribution="zipfian")["KV"]["FallbackShare(%)"]
               for mode in ("RAMP one-sided", "RAMP one-sided, paper")}  # fmt: skip
     ours, paper = shares["RAMP one-sided"], shares["RAMP one-sided, paper"]
@@ -186,11 +188,12 @@ def fallbacks(stores: Stores, seconds: int) -> list[dict]:
              "ratio": round(ours / paper, 4) if paper else None, "wanted": "ours below 1"}]  # fmt: skip
 
 
-# ---- what the server executes while others read its memory
+# ---- instructions of the server during one-sided reads
 
 
 def life_of_a_server(directory: Path, transactions: int, idle_seconds: float) -> dict:
-    """A server under callgrind: started, loaded, left alone, read one-sidedly, stopped. The instructions of its whole life."""
+    """Runs a server under callgrind: start, load, idle time, one-sided reads, stop. Returns the instructions of its whole
+    life."""
     from tests.native.kv import Store
 
     directory.mkdir()
@@ -198,7 +201,7 @@ def life_of_a_server(directory: Path, transactions: int, idle_seconds: float) ->
     with Store("shm", 1, directory, wrapper=wrapper) as store:
         load = {**properties(1, 600), "warmup": 0, "connectionsperthread": 1}
         store.bench(load, "--phase", "load", timeout=200)
-        time.sleep(idle_seconds)  # what an idle server does is the yardstick
+        time.sleep(idle_seconds)  # the instructions of an idle server are the reference
         started = time.monotonic()
         result = store.bench({**load, "operationcount": transactions}, "--phase", "run", modes=["--one-sided", "on"], timeout=700)
         seconds = time.monotonic() - started
@@ -209,7 +212,7 @@ def life_of_a_server(directory: Path, transactions: int, idle_seconds: float) ->
 
 
 def server_instructions(directory: Path, transactions: int) -> dict:
-    """Many reads against few reads and as long a time of doing nothing."""
+    """Many reads against few reads with the same time of idleness."""
     many = life_of_a_server(directory / "many", transactions, 0)
     few = life_of_a_server(directory / "few", transactions // 100, 0)
     idle = life_of_a_server(directory / "idle", transactions // 100, many["seconds"] - few["seconds"])

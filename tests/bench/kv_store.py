@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions per operation of the version store, counted by valgrind: the same in every run, whatever the host does.
+"""Instructions per operation of the version store, counted by valgrind: the same in every run, whatever the host's load.
 
 usage: python3 -m tests.bench.kv_store PROGRAM
 """
@@ -28,7 +28,7 @@ def main() -> int:
         return 2
     print("| operation | instructions |\n| --- | --- |")
     for operation in OPERATIONS:
-        # The difference of two runs has no start in it.
+        # The difference of two runs excludes the start.
         each = (instructions(sys.argv[1], operation, MANY) - instructions(sys.argv[1], operation, FEW)) / (MANY - FEW)
         print(f"| {operation} | {each:.0f} |", flush=True)
     return 0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: kv_store_bench OPERATION COUNT — does it COUNT times over 1000 keys of 1000 bytes, on the version
-// store alone. tests/bench/kv_store.py counts the instructions of each.
+// usage: kv_store_bench OPERATION COUNT — performs COUNT operations over 1000 keys of 1000 bytes, on the
+// version store alone. tests/bench/kv_store.py counts the instructions of each.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,7 +20,7 @@ class Workload {
         for (size_t i = 0; i < kKeys; i++) keys_.push_back("user" + std::to_string(i * 7919));
         for (size_t i = 0; i < kKeys; i++) write(i, true);
     }
-    // "-shown": of keys whose address a client has requested, and may read one-sidedly.
+    // "-shown": on keys whose address a client has requested, and may read one-sidedly.
     bool run(std::string_view operation, size_t count) {
         const bool shown = operation.ends_with("-shown") || operation == "one-sided";
         if (operation.ends_with("-shown")) operation.remove_suffix(6);
@@ -65,7 +65,7 @@ class Workload {
         bench_.clock.pass(from_ms(5));
         bench_.store->maintain({timestamp_});
     }
-    // What a client does with the bytes of one READ; the copy stands for the fabric.
+    // Processes the bytes of one READ as a client would; the copy stands for the fabric.
     void read_slot(size_t i) {
         const SlotAddress& slot = slots_[i % kKeys];
         std::memcpy(copy_.data(), reinterpret_cast<const std::byte*>(bench_.memory.data()) + slot.offset,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make bench-peers`: WSS against nvme-rdma -> nvmet, ib_srp -> ib_srpt and rnbd in one deterministic machine.
 
-Time in that machine is a pure function of the instructions executed (2 ns each), so the I/Os per second printed here say
-how many instructions initiator, target, RDMA stack and block layer together spend on an I/O: 500 million a second.
-Writes build/bench/peers.json: a list of {workload, backing, peer, ours, theirs, ratio}.
+Time in that machine is a pure function of the executed instructions (2 ns each). The printed I/Os per second therefore show
+how many instructions initiator, target, RDMA stack and block layer together need for an I/O, at 500 million a second. Writes
+build/bench/peers.json: a list of {workload, backing, peer, ours, theirs, ratio}.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.lab.vm import Shape
 
 ROOT = Path(__file__).resolve().parents[2]
 INSTRUCTIONS_PER_SECOND = 500e6
-# Ours by what is behind the target: its own memory, or the kernel's RAM disk through libaio as any block device.
+# WSS variants by the target's backend: its own memory, or the kernel's RAM disk through libaio like any block device.
 BACKINGS = {"wss": "ram", "wss-brd": "brd"}
 PEERS = ("nvme-rdma", "ib_srp", "rnbd")  # all on the kernel's RAM disk
 
@@ -42,7 +42,7 @@ def run_in_lab(kernel: Kernel, arguments: list[str]) -> dict[str, dict[str, floa
 
 
 def rows_of(results: dict[str, dict[str, float]]) -> list[dict]:
-    """Each backing of WSS against each peer."""
+    """Pairs each backing of WSS with each peer."""
     return [
         {"workload": workload, "backing": BACKINGS[us], "peer": peer, "ours": round(results[us][workload], 1),
          "theirs": round(theirs, 1), "ratio": round(results[us][workload] / theirs, 3)}
@@ -85,7 +85,7 @@ def main() -> int:
                  "--seconds", str(options.seconds), f"--target-nice={options.target_nice}", f"--map-options={options.map_options}"]  # fmt: skip
     if options.profile:
         arguments.append("--profile")
-    rnbd = options.rnbd if options.kernel == "installed" else ""  # it is built for that one
+    rnbd = options.rnbd if options.kernel == "installed" else ""  # rnbd is built for that kernel
     if rnbd:
         arguments += ["--rnbd", rnbd]
     names = options.only or [name for name in (*PEERS, *BACKINGS) if name != "rnbd" or rnbd]

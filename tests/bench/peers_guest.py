@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of the comparison that runs inside the machine: measures one contender after the other.
 
-Prints one JSON object: {contender: {workload: I/Os per second}}. A contender that has no queues to poll has no such workloads.
+Prints one JSON object: {contender: {workload: I/Os per second}}. Workloads with polling are left out for a contender without
+queues to poll.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ CANNOT_POLL = {"ib_srp"}
 
 @contextmanager
 def contender(name: str, setup: Setup, options: argparse.Namespace) -> Iterator[list[str]]:
-    """The devices of a contender. All but `wss` serve the kernel's RAM disks; `wss` serves the target's own memory."""
+    """Yields the devices of a contender. All but `wss` serve the kernel's RAM disks; `wss` serves the target's own memory."""
     mib = options.mib // setup.devices
     if name == "wss":
         with wss([f"ram:{mib}M"] * setup.devices, setup, options) as devices:
@@ -46,9 +47,10 @@ PROFILE_LINES = 45
 
 
 def profiled(name: str, workload: Workload, devices: list[str], seconds: int) -> float:
-    """Where the processor was, by function; the samples cost a few per cent of it. The machine counts no events: its clock does.
+    """Profiles processor time by function; samples cost a few per cent. The clock triggers them, as the machine counts no
+    events.
 
-    Not from the beginning: fio has to be loaded, and that waits for the host."""
+    The profile begins after the start of fio, which has to be loaded and waits for the host."""
     record = ("perf", "record", "-q", "-a", "-e", "cpu-clock", "-F", "2000", "-D", "1500", "-o", "/tmp/perf.data", "--")
     iops = measure(workload, devices, seconds, record)
     report = ["perf", "report", "-i", "/tmp/perf.data", "--stdio", "-q", "--no-children", "--percent-limit", "0.3"]

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""How long the target's reactor is away in its longest turn while engines and volumes come and go, and what a line of
-the cache's index costs, by the number of lines. Turns are measured in processor time of the reactor's thread, on the
-shipped code over the simulated fabric (scale_world.h).
+"""The longest turn of the target's reactor while engines and volumes come and go, and the cost of a line of the cache's
+index, by the number of lines. Turns are measured in processor time of the reactor's thread, on the shipped code over the
+simulated fabric (scale_world.h).
 
 usage: python3 -m tests.bench.scale PROGRAM [--lines N ...] [--out FILE]
 """

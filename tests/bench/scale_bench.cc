@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: scale_bench life|change|recovery|salvage LINES: how long the target's reactor is away in its longest
-// turn, while engines and volumes with so many lines come and go, and what a line costs. One JSON object a
-// line, which tests/bench/scale.py gathers.
+// usage: scale_bench life|change|recovery|salvage LINES: the longest turn of the target's reactor while
+// engines and volumes with LINES lines come and go, and the cost of a line. Prints one JSON object a line,
+// which tests/bench/scale.py collects.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -62,7 +62,7 @@ void Scale::open(std::string membership, cache::Policy policy) {
     target_ = std::make_unique<Target>(world_, network_, bytes, std::move(membership), policy);
 }
 
-// Two, for write-back.
+// Adds two engines, as write-back needs.
 void Scale::add_engines(uint64_t lines, bool keep) {
     engines_.clear();
     for (int i = 0; i < 2; ++i)
@@ -76,7 +76,7 @@ void Scale::join(uint32_t live) {
     target_->until("the engines", [&] { return target_->live_engines() == live; });
 }
 
-// What every target needs once, however many lines it has: buffers, links, commands.
+// Initializes the parts that every target needs once, whatever its number of lines: buffers, links, commands.
 void Scale::warm_up() {
     add_engines(kWarmLines, false);
     join(2);
@@ -85,7 +85,7 @@ void Scale::warm_up() {
     target_->until("the end of the first engines", [&] { return target_->info().engines.empty(); });
 }
 
-// More than there is room for: those that had to go are remembered, too.
+// Writes more lines than fit, so that ghosts of evicted lines exist too.
 void Scale::fill() {
     target_->run(false, 0, bytes_of(lines_ + lines_ / 2));
 }
@@ -99,7 +99,7 @@ void Scale::lose(BareEngine& engine) {
     engine.close();
     const size_t before = target_->info().engines.size();
     target_->until("the loss", [&] { return engine.is_over() && target_->info().engines.size() < before; });
-    // What follows from it, at the next ticks.
+    // Includes the consequences at the next ticks.
     const Nanoseconds end = world_.now() + from_ms(500);
     target_->until("half a second", [&] { return world_.now() >= end; });
 }
@@ -153,8 +153,8 @@ std::string Scale::saved_membership() {
     return saved.to_text();
 }
 
-// Every slot of both engines holds a line: dirty ones in both, scattered, between clean ones, every other of
-// which was filled and never written.
+// Every slot of both engines holds a line. Dirty lines are in both engines, scattered among clean ones; every
+// other clean line was filled and never written.
 void Scale::keep_headers(uint64_t wwid) {
     cache::LineHeader header{.volume = wwid, .valid = {1}, .line_shift = 12};
     for (uint32_t copy = 0; copy < 2; ++copy) {
@@ -178,7 +178,7 @@ void Scale::recovery() {
     open("", cache::Policy::kBack);
     const std::string membership = saved_membership();
     const uint64_t wwid = target_->wwid();
-    (void)target_.release();  // never served: nobody steps it any more
+    (void)target_.release();  // never served: it must not be stepped any more
     world_.find(kTarget)->services().clear();
     open(membership, cache::Policy::kBack);
     add_engines(lines_, true);
@@ -229,5 +229,5 @@ int main(int argc, char** argv) {
     else
         return std::fprintf(stderr, "usage: scale_bench life|change|recovery|salvage LINES\n"), 2;
     std::fflush(stdout);
-    std::_Exit(0);  // links and lines need no farewell
+    std::_Exit(0);  // skips the orderly end of links and lines
 }

@@ -161,7 +161,7 @@ bool BareEngine::record(cache::RecordLink&, const wire::Record& record) noexcept
 
 // ---- The target ------------------------------------------------------------------------------------------
 
-// Stable, at once.
+// A save is stable at once.
 class Target::Saved final : public se::MembershipStore {
   public:
     Saved(reactor::Reactor& reactor, std::string text) : reactor_(reactor), text_(std::move(text)) {}
@@ -192,7 +192,7 @@ Target::Target(sim::World& world, const fabric::SimNetwork& network, uint64_t by
     options.lines_max = UINT64_MAX;
     options.works = 16;
     options.silence_max = kUntilMax;
-    // Dirty lines stay until something wants them home.
+    // Dirty lines stay until an operation needs them destaged.
     options.destage = {.age_max = kUntilMax, .dirty_high_percent = 100, .dirty_low_percent = 100};
     options.read_ahead = {.window_first = 0};
     options.lost_grace = {};
@@ -217,7 +217,7 @@ Target::Target(sim::World& world, const fabric::SimNetwork& network, uint64_t by
         std::abort();
 }
 
-// The end of the process frees what is left.
+// The rest is freed at the end of the process.
 Target::~Target() = default;
 
 void Target::volume_changed(volume::Change change, volume::OpenVolume& volume) noexcept {

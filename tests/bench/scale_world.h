@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What scale_bench measures in: the shipped storage engine (se::Cache, its volumes and its reactor) on the
-// simulated fabric, with real storage that keeps nothing and cache engines that obey and move nothing. So
-// lines cost no memory but the target's own. Each turn of the target's reactor is timed by its thread's
+// The environment of scale_bench: the shipped storage engine (se::Cache, its volumes and its reactor) on the
+// simulated fabric. Real storage keeps no data, and cache engines acknowledge every operation without moving
+// data. So lines use only the target's memory. Each turn of the target's reactor is timed by its thread's
 // clock.
 #pragma once
 
@@ -23,7 +23,7 @@ constexpr uint32_t kCommandBytes = se::kCommandBytesMax;
 constexpr uint32_t kCommandLines = kCommandBytes / kLineBytes;
 constexpr const char* kTarget = "target";
 
-// Keeps nothing. While it `holds`, writes do not end.
+// Storage that keeps no data. While it `holds`, writes do not complete.
 class EmptyBackend final : public io::Backend {
   public:
     EmptyBackend(uint64_t bytes, const bool& holds) : bytes_(bytes), holds_(holds) {}
@@ -37,15 +37,15 @@ class EmptyBackend final : public io::Backend {
     const bool& holds_;
 };
 
-// A cache engine that says that it did what it is asked to. With `keeps` it remembers headers, as recovery
-// and salvage need them.
+// A cache engine that acknowledges operations without performing them. With `keeps` it stores headers, which
+// recovery and salvage need.
 class BareEngine final : public cache::RecordLinkOwner {
   public:
     BareEngine(sim::World& world, const fabric::SimNetwork& network, uint64_t identity, uint32_t slots,
                bool keeps);
     ~BareEngine();
 
-    // With `incarnation`, as one that holds its headers still; `storage`: whose they are.
+    // `incarnation`: that of the headers that it still holds; `storage`: the target that they belong to.
     void join(uint64_t storage = 0, uint32_t incarnation = 0);
     void leave();
     void close() { link_->close(Status(Code::kClosed, "the bench loses it")); }
@@ -80,14 +80,14 @@ class Target final : volume::Observer, se::WorkOwner {
            cache::Policy policy);
     ~Target() override;
 
-    // Turns target and engines until `done`; ends the process if that does not come.
+    // Steps target and engines until `done`. Ends the process after a time limit.
     void until(const char* what, const std::function<bool()>& done);
-    // The longest turn since the last call, and the processor time of all of them, in ms.
+    // Returns the longest turn since the last call, or the processor time of all turns, in ms, and resets it.
     double take_longest() { return std::exchange(longest_, 0); }
     double take_total() { return std::exchange(total_, 0); }
     double worst() const { return longest_; }
 
-    // Commands of 1 MiB over [offset, offset + length), scattered; returns when all are over.
+    // Runs scattered commands of 1 MiB over [offset, offset + length) and returns when all have completed.
     void run(bool is_write, uint64_t offset, uint64_t length);
     void discard(uint64_t offset, uint64_t length);
     void scrape();
@@ -128,7 +128,7 @@ class Target final : volume::Observer, se::WorkOwner {
     } load_;
 };
 
-// Bytes of this process that are in memory.
+// Returns the resident bytes of this process.
 uint64_t resident_bytes();
 
 }  // namespace wss::bench

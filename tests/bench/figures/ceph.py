@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An image of a Ceph cluster of this host: by librbd (fio), through a target, and through a target with two cache engines.
+"""An image of a Ceph cluster on this host: by librbd (fio), through a target, and through a target with two cache engines.
 
-The OSDs hold their data in memory, and are on the same processors: what a cluster's disks and network cost is not in it. `cpu_us` is the processor time
-of the client's side and of WSS's processes, `osd_us` that of the OSDs and the monitor: a hit needs none of it, a read by librbd does. Engines write
-to a client's memory with their own processors here (shared memory), which with RDMA the adapter does.
+The OSDs hold their data in memory and run on the same processors, so the figures exclude the disks and the network of a real
+cluster. `cpu_us` is the processor time of the client and of WSS's processes. `osd_us` is that of the OSDs and the monitor: a
+hit needs none, a read by librbd does. With shared memory the engines' processors copy data to the client; with RDMA the
+adapter does that.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ WAYS = ("librbd", "target", "engines-cold", "engines-warm")
 
 
 def fio(ceph, image: str, *words: str) -> tuple[dict, float]:
-    """Its report of the job, and the processor time of all its threads: fio itself counts its own, and librbd has others.
+    """Returns fio's report of the job and the processor time of all its threads: fio counts only its own, not librbd's.
 
-    Latencies are from before the submission to the completion, as those of wssbench are.
+    Latencies cover the time from before the submission to the completion, as those of wssbench do.
     """
     pool, name = image.split("/")
     command = ["fio", "--output-format=json", "--ioengine=rbd", "--clientname=admin", f"--pool={pool}", f"--rbdname={name}", "--name=b",
@@ -61,7 +62,7 @@ def daemons_cpu(ceph) -> float:
 
 
 class Served:
-    """A target on an image, with or without engines; `operations` are measured through it."""
+    """A target on an image, with or without engines; it measures `operations`."""
 
     def __init__(self, stack: contextlib.ExitStack, directory: Path, ceph, backend: str, engines: int):
         from tests.native.cache_cluster import Cluster
@@ -102,7 +103,7 @@ def measure(ceph, image: str, way: str, operation: str, size: str, depth: int, o
     if way == "librbd":
         return librbd(ceph, image, operation, size, depth, options)
     with contextlib.ExitStack() as stack, tempfile.TemporaryDirectory(prefix="wssbench-") as directory:
-        # The one before has ended, or gives it up.
+        # The previous client has ended, or gives up its lock.
         served = Served(stack, Path(directory), ceph, ceph.backend(image, steal="true"), 0 if way == "target" else ENGINES)
         if way == "engines-warm":
             for _ in range(2):
@@ -111,9 +112,10 @@ def measure(ceph, image: str, way: str, operation: str, size: str, depth: int, o
 
 
 def judge(result: dict) -> None:
-    """Warm reads of 4 KiB: operations per second of processor time against librbd's; misses: latency against librbd's.
+    """Warm reads of 4 KiB: operations per second of processor time, against librbd; misses: latency, against librbd.
 
-    A miss is a read through a target with engines that are cold. Some of a run hit, because it fills them: `hit_ratio` of its row says how many.
+    A miss is a read through a target with empty engines. Some reads of a run hit, because the run fills the engines:
+    `hit_ratio` of its row is their share.
     """
 
     def row(way: str, depth: int) -> dict | None:
@@ -138,7 +140,7 @@ def figure(options: argparse.Namespace) -> dict:
 
     with tempfile.TemporaryDirectory(prefix="wssbench-ceph-") as directory, CephCluster(Path(directory) / "c") as ceph:
         image = ceph.create_image(f"{AREA_MIB}M")
-        # Reads of what was never written cost Ceph little.
+        # Ceph reads unwritten blocks at little cost, so the image is written first.
         ceph.rbd("bench", "--io-type", "write", "--io-size", "4M", "--io-total", f"{AREA_MIB}M", image)
         points = []
         for operation in ("read", "write"):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures as wssbench's C++ side makes them (tools/wssbench/figure.h): points measured in turns, medians, one JSON object each."""
+"""Figures in the form of wssbench's C++ side (tools/wssbench/figure.h): points measured in turns, medians, one JSON object
+each."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ from typing import Callable
 
 ROOT = Path(__file__).resolve().parents[3]
 RESAMPLES = 2000
-CONCLUSIVE = 1.25  # an interval that is wider shows no more than an order
-TURNS_MIN = 5  # an interval of fewer values is their range
+CONCLUSIVE = 1.25  # a wider interval shows only an order of magnitude
+TURNS_MIN = 5  # with fewer values the interval is their range
 
 
 class Interrupted(Exception):
@@ -32,7 +33,7 @@ class Interrupted(Exception):
 class Point:
     labels: dict
     measure: Callable[[], dict]  # {"rate": …, further columns}
-    seconds: float = 2  # about what it takes, for the estimate of the time left
+    seconds: float = 2  # approximate duration, to estimate the remaining time
 
 
 @dataclass
@@ -63,7 +64,7 @@ def machine() -> dict:
 
 
 class Progress:
-    """How far, and about how long it still takes; a line every ten seconds if standard error is not a terminal."""
+    """Shows progress and the estimated remaining time; prints a line every ten seconds if standard error is not a terminal."""
 
     def __init__(self, name: str, expected: float, quiet: bool):
         self.name, self.expected, self.quiet = name, expected, quiet
@@ -101,18 +102,19 @@ def summary(samples: list[dict]) -> dict:
 
 
 def ratios_in_turns(row: dict, bound: dict, key: str = "rate") -> list[float]:
-    """Of each turn that both rows have."""
+    """Returns the ratio of each turn that both rows have."""
     return [value / other for value, other in zip(row["turns"][key], bound["turns"][key]) if value > 0 and other > 0]
 
 
 def ratio_in_turns(row: dict, bound: dict, key: str = "rate") -> float:
-    """The median of the turns' ratios (for the reason see lib/base/summary.h); of rows without a turn in common there is none."""
+    """Returns the median of the turns' ratios (lib/base/summary.h gives the reason), or None for rows without a common turn."""
     ratios = ratios_in_turns(row, bound, key)
     return statistics.median(ratios) if ratios else 0
 
 
 def interval_of_median(values: list[float]) -> tuple[float, float]:
-    """The 95 % interval of the median, as lib/base/summary.h defines it: percentile bootstrap, resamples from a fixed seed."""
+    """Returns the 95 % interval of the median as lib/base/summary.h defines it: percentile bootstrap, resamples from a fixed
+    seed."""
     if not values:
         return 0, 0
     chance = random.Random(1)
@@ -126,7 +128,8 @@ def interval_columns(ratios: list[float]) -> dict:
 
 
 def doubts(figure: dict) -> list[str]:
-    """Why the ratio of a figure, or of one of its bounds, shows less than it seems to. `bound_is_limit`: nothing measured can exceed it."""
+    """Returns why the ratio of a figure or of one of its bounds shows less than it seems to. `bound_is_limit`: no measured
+    value can exceed the bound."""
     found = []
     for row in figure.get("bounds") or [figure]:
         ratio, low, high = (row.get(key) for key in ("ratio", "ratio_low", "ratio_high"))
@@ -145,7 +148,8 @@ def doubts(figure: dict) -> list[str]:
 
 
 def run(figure: Figure, options: argparse.Namespace) -> dict:
-    """Measures all points, `options.repeats` times in turns. Interrupted: what is done. A point that fails has an `error`."""
+    """Measures all points in turns, `options.repeats` times. After an interruption the finished points remain. A failed
+    point has an `error`."""
     taken: list[list[dict]] = [[] for _ in figure.points]
     errors: dict[int, str] = {}
     progress = Progress(figure.name, sum(point.seconds for point in figure.points) * options.repeats, options.no_progress)
@@ -177,13 +181,13 @@ def run(figure: Figure, options: argparse.Namespace) -> dict:
         try:
             figure.judge(result)
         except (KeyError, StopIteration, ZeroDivisionError):
-            pass  # the points that it compares were not all reached
+            pass  # not all compared points were measured
     result["paper_values"] = figure.paper_values
     return result
 
 
 def row_of(result: dict, **labels: object) -> dict:
-    """The row with these labels that has a rate."""
+    """Returns the row with these labels that has a rate."""
     return next(row for row in result["rows"] if "rate" in row and all(row.get(key) == value for key, value in labels.items()))
 
 
@@ -210,7 +214,7 @@ def table(rows: list[dict]) -> str:
 
 
 def show(result: dict, as_json: bool) -> int:
-    """Prints a figure; the exit status."""
+    """Prints a figure and returns the exit status."""
     if as_json:
         print(json.dumps(result, indent=2))
     else:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`wssbench all`: every figure, one after the other, into DIR/results.json and DIR/report.html. Both are written anew after each
-figure, so that an interruption keeps what is done."""
+"""`wssbench all`: every figure, one after the other, into DIR/results.json and DIR/report.html. Both files are rewritten
+after each figure, so that an interruption keeps the finished ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.bench.figures import lab, ramp, report, scaling
 
-# Figures that tools/wssbench makes itself: words, and those of --quick. Quick figures are small: a look at each.
+# Figures of tools/wssbench itself: arguments, and those of --quick. Quick figures are small samples.
 NATIVE = {
     "local": (["--threads", "1,4,16,64,128", "--operation", "read,write"], ["--threads", "1,16,64", "--method", "static,aio", "--file-size", "64M"]),
     "echo": (["--operation", "read,write"], ["--connections", "1,4", "--size", "512"]),
@@ -30,8 +30,8 @@ NATIVE = {
 }
 RAMP = {"ramp-transports": "transports", "ramp-size": "size", "ramp-mix": "mix", "ramp-ycsb": "ycsb"}
 NAMES = [*NATIVE, *RAMP, *lab.FIGURES, "scaling"]
-# Seconds of each on two processors, quick and in full: the first estimate of the time left. The lab's figures share one boot
-# of each kernel.
+# Seconds of each figure on two processors, quick and in full: the first estimate of the remaining time. The lab's figures
+# share one boot of each kernel.
 SECONDS = {"local": (8, 246), "echo": (8, 272), "remote": (24, 1075), "replay": (24, 56), "net": (12, 215), "mr": (3, 34), "burst": (5, 184), "scsi": (12, 201),
            "ramp-transports": (8, 11), "ramp-size": (26, 84), "ramp-mix": (26, 80), "ramp-ycsb": (26, 89), "mlockv": (10, 200), "raw": (40, 350), "block": (10, 200),
            "breakdown": (8, 90), "scaling": (40, 250)}  # fmt: skip
@@ -44,8 +44,8 @@ class Run:
     begun: float
     failed: bool = False
     stopped: bool = False
-    lab: lab.Measured | None = None  # what the one boot measured
-    lab_error: str = ""  # what ended it before its end
+    lab: lab.Measured | None = None  # results of the one boot
+    lab_error: str = ""  # the error that ended it early
 
     def say(self, text: str) -> None:
         if not self.options.no_progress:
@@ -66,7 +66,7 @@ def settings(options: argparse.Namespace) -> list[str]:
 
 
 def native(run: Run, name: str) -> dict:
-    """Runs wssbench itself. An interruption is passed on to it, and it returns its finished points."""
+    """Runs wssbench. It receives interruptions, and then returns its finished points."""
     full, quick = NATIVE[name]
     words = [name, *(quick if run.options.quick else full)]
     process = subprocess.Popen([str(run.options.build / "wssbench"), *words, *settings(run.options)], stdout=subprocess.PIPE, text=True, start_new_session=True)
@@ -99,7 +99,7 @@ def of_lab(run: Run, name: str, chosen: list[str]) -> dict:
 
 
 def rest_of_lab(run: Run, names: list[str]) -> None:
-    """After an interruption: what the machine had measured of the figures that are not in the report yet."""
+    """After an interruption: adds the figures that the machine had measured and that the report lacks."""
     for name in names:
         if run.lab and run.lab.figure(name) and name not in {result["figure"] for result in run.results}:
             run.results.append(of_lab(run, name, names))
@@ -120,7 +120,7 @@ def one(run: Run, name: str, chosen: list[str]) -> dict:
 
 
 def time_left(run: Run, names: list[str], done: int) -> float:
-    """From the table above, corrected by how fast this machine was so far."""
+    """Estimates from the table above, corrected by this machine's speed so far."""
     column = 0 if run.options.quick else 1
     expected = [SECONDS[name][column] * (lab.parts_wanted(run.options) if name in lab.FIGURES else 1) for name in names]
     passed = time.monotonic() - run.begun

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of paper D that need the driver: in a virtual machine that counts instructions (tests/lab), all in one boot of each kernel.
+"""The figures of paper D that need the driver, in a virtual machine that counts instructions (tests/lab), all in one boot of
+each kernel.
 
-LAB=host measures on this machine itself, in its own seconds, where it has RDMA and loads modules.
+LAB=host measures on this machine, in real seconds, if it has RDMA and can load modules.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ LEFT_OUT = ROOT / "tests/lab/kernels/left_out.sh"
 
 
 class NoLab(Exception):
-    """A machine, a module or an answer is missing; the text names it."""
+    """A machine, a module or a reply is missing; the text names it."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,12 @@ def on_host() -> bool:
 
 
 def networks(options: argparse.Namespace) -> list[str]:
-    """Those of the lab; this machine itself has the one that it has."""
+    """Returns the networks of the lab, or the one of this machine."""
     return ["this machine's"] if on_host() else options.rdma or ["rxe"]
 
 
 def siw_module(release: str) -> Path:
-    """Debian's kernel has none."""
+    """Debian's kernel has no siw module."""
     made = subprocess.run([str(LEFT_OUT), "siw", release], stdout=subprocess.PIPE, text=True, check=False)
     if made.returncode != 0:
         raise NoLab("siw could not be built")
@@ -76,14 +77,14 @@ def kernels(options: argparse.Namespace) -> list[str]:
 
 
 def words(options: argparse.Namespace) -> list[str]:
-    """The options of the command line that choose the lab's machines."""
+    """Returns the command-line options that select the lab's machines."""
     chosen = {"--rdma": getattr(options, "rdma", None), "--kernel": getattr(options, "kernel", None)}
     return [word for flag, values in chosen.items() if values for word in (flag, *values)] + [
         word for argument in kernel_arguments(options) for word in ("--kernel-argument", argument)]  # fmt: skip
 
 
 def parts_wanted(options: argparse.Namespace) -> int:
-    """Of each figure."""
+    """Returns the number of parts of each figure."""
     return len(kernels(options)) * len(networks(options))
 
 
@@ -92,8 +93,8 @@ def kernel_arguments(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 class Measured:
-    """What has come out of the machines so far: a line of JSON for each figure, kernel and network as soon as it is done, so that an end
-    before the end keeps them. Bytes come on a thread of the lab; the rest is for whoever waits."""
+    """Collects the machines' results: a line of JSON for each figure, kernel and network as soon as it is complete, so that
+    an early end keeps them. A thread of the lab delivers the bytes; the waiting thread uses the rest."""
 
     def __init__(self, wanted: int, say: Callable[[str], None] = lambda _: None) -> None:
         self.parts: dict[str, dict[tuple[str, str], dict]] = {}  # figure -> kernel, network -> the guest's measurements
@@ -110,7 +111,7 @@ class Measured:
                 self._say(line.decode(errors="replace").removeprefix("lab: "))
 
     def figure(self, name: str) -> dict | None:
-        """Of the kernels and networks that were reached; None without any."""
+        """Returns the figure of the kernels and networks that were measured, or None."""
         parts = self.parts.get(name)
         if not parts:
             return None
@@ -118,8 +119,8 @@ class Measured:
 
 
 def together(parts: dict[tuple[str, str], dict]) -> dict:
-    """One figure of what each kernel and network gave it. Bound and ratio are those of the first kernel and network that were measured; all of them
-    are among the bounds."""
+    """Joins the measurements of each kernel and network into one figure. Its bound and ratio are those of the first kernel
+    and network; its bounds include all."""
     for figure in parts.values():
         if "error" in figure:
             return figure
@@ -133,8 +134,8 @@ def guest_words(names: list[str], options: argparse.Namespace, module: Path) -> 
 
 
 def run_guest(names: list[str], options: argparse.Namespace, measured: Measured) -> None:
-    """Fills `measured` with what tests/bench/figures/lab_guest.py measures, in one boot of each kernel. Whatever ends this, what came
-    before it is there."""
+    """Fills `measured` with the measurements of tests/bench/figures/lab_guest.py, in one boot of each kernel. Results before
+    an error or an interruption are kept."""
     if kernel_arguments(options) and on_host():
         raise NoLab("--kernel-argument is for a virtual machine, and LAB=host measures on this machine itself")
     os.environ.setdefault("BUILD", str(options.build))

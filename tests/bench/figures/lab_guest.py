@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the driver's figures that runs inside the machine. Prints a line of JSON for each figure and network when it is
-done: {figure, kernel, network, measured: {rows, bounds, bound, ratio}}."""
+"""The part of the driver's figures that runs inside the machine. Prints a line of JSON for each figure and network when it
+is complete: {figure, kernel, network, measured: {rows, bounds, bound, ratio}}."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def volume(options: argparse.Namespace, map_options: str = "") -> Iterator[str]:
 
 
 def warm_up(build: str) -> None:
-    """Programs are read over 9p, and in a machine that counts instructions time leaps while it waits: limits would run out."""
+    """Reads the programs once: they come over 9p, and in a machine that counts instructions time leaps while it waits, which
+    would exceed limits."""
     for name in ("wssbench", "wss-target"):
         Path(build, name).read_bytes()
         subprocess.run([f"{build}/{name}", "--help"], check=True, capture_output=True)
@@ -40,20 +41,21 @@ def warm_up(build: str) -> None:
 
 
 def use_siw(module: str) -> None:
-    """Takes soft RoCE away and gives the network card soft iWARP."""
+    """Removes soft RoCE and adds soft iWARP to the network card."""
     sh("rdma link delete rxe0; modprobe -a ib_core libcrc32c")
-    # Room for all that is in flight. RDMA WRITEs of 128 KiB of user space, eight at a time, still ended a connection with a local protection error.
+    # Room for all data in flight. Even so, eight RDMA WRITEs of 128 KiB of user space at a time ended a connection with a
+    # local protection error.
     sh("sysctl -q -w net.ipv4.tcp_wmem='4096 8388608 8388608' net.ipv4.tcp_rmem='4096 8388608 8388608'")
     sh(f"insmod {module}; rdma link add siw0 type siw netdev eth0")
 
 
 def counter(name: str) -> int:
-    """Of the driver's session."""
+    """Returns a counter of the driver's session."""
     return int(next(Path("/sys/class/wss").glob(f"session*/stats/{name}")).read_text())
 
 
 def fio_job(path: str, pattern: str, size: int, *words: str) -> dict:
-    """fio's report of one job."""
+    """Runs one job and returns fio's report of it."""
     run = subprocess.run(["fio", "--name=f", f"--filename={path}", f"--rw={pattern}", f"--bs={size}", "--norandommap", "--randrepeat=1", "--thread",
                           "--output-format=json", *words], check=True, capture_output=True, text=True)  # fmt: skip
     job = json.loads(run.stdout[run.stdout.index("{"):])["jobs"][0]
@@ -68,13 +70,13 @@ def row_of(job: dict, pattern: str, rate: float, size: int) -> dict:
 
 
 def fio(device: str, pattern: str, size: int, depth: int, seconds: float) -> dict:
-    # In milliseconds: fio rounds a fraction of a second to zero, and then runs over the whole span.
+    # In milliseconds: fio rounds a fraction of a second to zero, and would then run over the whole span.
     job = fio_job(device, pattern, size, f"--iodepth={depth}", "--ioengine=libaio", "--direct=1", "--time_based", f"--runtime={round(seconds * 1000)}ms", "--ramp_time=200ms")
     return row_of(job, pattern, job["write" if "write" in pattern else "read"]["iops"], size)
 
 
 def buffered_fio(path: str, pattern: str, size: int, cached: bool) -> dict:
-    """Once over the span, through the page cache; a write ends on the device. `cached`: the pages are there already."""
+    """One pass over the span through the page cache; a write ends on the device. `cached`: the pages exist already."""
     job = fio_job(path, pattern, size, "--ioengine=psync", f"--size={SPAN_MIB}M", "--end_fsync=1", "--fallocate=none", f"--invalidate={int(not cached)}")
     side = job["write" if "write" in pattern else "read"]
     return row_of(job, pattern, side["total_ios"] / (job["job_runtime"] / 1000), size)
@@ -84,7 +86,8 @@ def buffered_fio(path: str, pattern: str, size: int, cached: bool) -> dict:
 
 
 def network_mb(build: str, operation: str) -> float:
-    """What RDMAs of 64 KiB move, eight in flight; siw does not always survive longer ones (use_siw)."""
+    """Returns the throughput of RDMA operations of 64 KiB, eight in flight; siw does not always survive longer ones
+    (use_siw)."""
     command = [f"{build}/wssbench", "net", "--fabric", "rdma", "--address", f"rdma://{os.environ['LAB_ADDRESS']}", "--operation", operation, "--size", "64K",
                "--depth", "8", "--seconds", "0.5", "--warm-up", "0.1", "--repeats", "1", "--no-progress", "--json"]  # fmt: skip
     run = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -94,7 +97,7 @@ def network_mb(build: str, operation: str) -> float:
 
 
 def copy_mb(operation: str) -> float:
-    """Throughput of reading a file in memory, or of overwriting it: one copy by the kernel, whose pages exist already."""
+    """Returns the throughput of reading or overwriting a file in memory: one copy by the kernel, whose pages exist already."""
     path, size, piece = "/dev/shm/copy", 32 << 20, 128 << 10
     Path(path).write_bytes(os.urandom(1 << 20) * (size >> 20))
     buffer = bytearray(piece)
@@ -111,13 +114,14 @@ def copy_mb(operation: str) -> float:
 
 
 def model(build: str, operation: str) -> dict:
-    """The target writes what is read, and reads what is written."""
+    """The target writes the data of reads and reads the data of writes."""
     net, copy = network_mb(build, "rdma write" if operation == "read" else "rdma read"), copy_mb(operation)
     return {"operation": operation, "net_mb_per_s": round(net, 1), "copy_mb_per_s": round(copy, 1), "model_mb_per_s": round(1 / (1 / net + 1 / copy), 1)}
 
 
 def against_model(rows: list[dict], build: str) -> dict:
-    """Each row's part of its operation's model; an operation's is its best, as the paper's was, and the figure's the worse of the two."""
+    """Returns each row's ratio to its operation's model. An operation's ratio is its best, as in the paper, and the figure's
+    is the worse of the two."""
     bounds = []
     for operation in ("read", "write"):
         of_model = model(build, operation)
@@ -139,7 +143,7 @@ def raw(device: str, options: argparse.Namespace) -> dict:
 
 
 def block_rows(system: str, where: str, path: str, sizes: list[int]) -> list[dict]:
-    """Write, write again what is cached, read what is not."""
+    """Write, write cached data again, read uncached data."""
     jobs = (("write", "write", False), ("rewrite", "write", True), ("read", "read", False))
     return [{"system": system, "where": where, "operation": name, "bytes": size, **buffered_fio(path, pattern, size, cached)}
             for size in sizes for name, pattern, cached in jobs]  # fmt: skip
@@ -147,9 +151,9 @@ def block_rows(system: str, where: str, path: str, sizes: list[int]) -> list[dic
 
 @contextmanager
 def file_on(device: str) -> Iterator[str]:
-    """A file that does not exist yet, on XFS, whose page cache has folios larger than a page."""
+    """A new file on XFS, whose page cache has folios larger than a page."""
     where = "/run/wss-bench-fs"
-    # Not supported at less than 300 MiB, which would only take longer to fill.
+    # XFS does not support less than 300 MiB, but more would only take longer to fill.
     sh(f"mkfs.xfs --unsupported -q -f -K {device} >/dev/null && mkdir -p {where} && mount {device} {where}")
     try:
         yield f"{where}/file"
@@ -158,7 +162,7 @@ def file_on(device: str) -> Iterator[str]:
 
 
 def block_of(system: str, device: str, sizes: list[int]) -> list[dict]:
-    with open(device, "rb"):  # the last close drops its pages
+    with open(device, "rb"):  # the last close drops the device's pages
         rows = block_rows(system, "device", device, sizes)
     with file_on(device) as path:
         return rows + block_rows(system, "file", path, sizes)
@@ -167,7 +171,7 @@ def block_of(system: str, device: str, sizes: list[int]) -> list[dict]:
 def block(device: str, options: argparse.Namespace) -> dict:
     sizes = [65536] if options.quick else [4096, 16384, 65536, 262144, 1048576]
     rows = block_of("wss", device, sizes)
-    if options.peers:  # the same page cache over a driver of the kernel's, and over memory alone
+    if options.peers:  # the same page cache over a kernel driver, and over memory alone
         with ramdisks(options.mib, 1) as backings:
             rows += block_of("memory", backings[0], sizes)
             with nvme_over_rdma(backings, Setup()) as (peer,):
@@ -176,7 +180,7 @@ def block(device: str, options: argparse.Namespace) -> dict:
 
 
 def counted_fio(device: str, operation: str, size: int, depth: int, seconds: float) -> dict:
-    """With what the driver registered for it."""
+    """Measures one point and the regions that the driver registered for it."""
     before = counter("regions_registered"), counter("requests")
     measured = fio(device, operation, size, depth, seconds)
     return {**measured, "regions_per_request": round((counter("regions_registered") - before[0]) / (counter("requests") - before[1]), 2)}
@@ -198,7 +202,8 @@ def rows_of_mlockv(registered: str, options: argparse.Namespace) -> list[dict]:
 
 
 def mlockv(options: argparse.Namespace) -> dict:
-    """Requests of whole 4 KiB pages, each request one region or each page one (the driver's mlockv=off); mapped anew for each."""
+    """Requests of whole 4 KiB pages, with one region for a request or one for each page (the driver's mlockv=off); mapped
+    again for each way."""
     ways = {registered: rows_of_mlockv(registered, options) for registered in WAYS}
     bounds = []
     for operation, moved_by in (("read", "rdma write"), ("write", "rdma read")):
@@ -233,7 +238,7 @@ def breakdown(device: str, options: argparse.Namespace) -> dict:
 
 
 def report(figure: str, network: str, measured: dict) -> None:
-    """Each by itself, at once: what comes later may be interrupted."""
+    """Prints each figure at once: later ones may be interrupted."""
     kernel = re.match(r"[\d.]+", os.uname().release)[0]  # 6.1.0 of 6.1.0-56-amd64
     print(json.dumps({"figure": figure, "kernel": kernel, "network": network, "measured": measured}), flush=True)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from tests.bench.figures.core import Figure, Interrupted, Point, interval_columns, ratio_in_turns, ratios_in_turns, row_of, run
 
 RECORDS, VALUE, THREADS, PARTITIONS = 1000, 1000, 4, 4
-WARM_UP_S = 1  # the shortest that kvctl has: each measurement is a new client, with an empty address cache
-# What the paper compares, by the words of kvctl, and the fabric each runs over natively. The paper's sockets are tcp.
+WARM_UP_S = 1  # the minimum of kvctl: each measurement is a new client, with an empty address cache
+# The systems that the paper compares, by their kvctl options, with the native fabric of each. The paper's sockets are tcp.
 SYSTEMS = {
     "S2PL": ("tcp", ["--algorithm", "2pl-sequential"]),
     "RAMP(GET,PUT)": ("tcp", ["--algorithm", "ramp-fast"]),
@@ -35,7 +35,7 @@ PAPER = {
 
 
 class Stores:
-    """A store for each fabric, started when first used. An idle one uses no processor."""
+    """A store for each fabric, started at its first use. An idle store uses no processor."""
 
     def __init__(self, directory: Path, value: int):
         self.directory, self.value, self.stores = directory, value, {}
@@ -62,7 +62,7 @@ def properties(read_share: float, size: int, seconds: float, value: int) -> dict
 
 
 def run_seconds(seconds: float) -> int:
-    """kvctl counts whole seconds."""
+    """kvctl takes whole seconds."""
     return max(1, round(seconds))
 
 
@@ -77,8 +77,8 @@ def measure(stores: Stores, system: tuple[str, list[str]], read_share: float, si
 
 
 def compare(x: str, at: float, base: str, wanted: dict[str, float | None]):
-    """Sets the ratio of each system to `base` at one point. The bound is the ratio that the paper has for the same system, None for a system
-    that the paper has not. The figure's own ratio is that of the last system with a bound."""
+    """Sets the ratio of each system to `base` at one point. Its bound is the paper's ratio of the same system, or None for a
+    system that the paper lacks. The figure's ratio is that of the last system with a bound."""
 
     def judge(result: dict) -> None:
         rows = {system: row_of(result, system=system, **{x: at}) for system in (base, *wanted)}

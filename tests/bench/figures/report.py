@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report: one HTML file with everything in it; plots are SVG by gnuplot, and are missing where there is no gnuplot."""
+"""The report: one HTML file; plots are SVG by gnuplot, and are missing without gnuplot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ code { background: #f4f4f4; padding: 0 .3em; overflow-wrap: anywhere }
 @media print { .scroll { max-height: none; overflow: visible } table { font-size: 9px } h2 { break-after: avoid } svg { break-inside: avoid } th { position: static } }
  .plots { display: flex; flex-wrap: wrap; gap: 1em } svg { max-width: 100%; height: auto }
 """
-LINES_MAX = 12  # of one plot: more cannot be told apart; the table has the others
+LINES_MAX = 12  # of one plot: more are indistinguishable; the table has the others
 
 
 def html_table(rows: list[dict]) -> str:
@@ -37,7 +37,7 @@ def html_table(rows: list[dict]) -> str:
 
 
 def groups_of(figure: dict) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """Plot -> line -> points. The first two labels of the series name a line, the others a plot."""
+    """Plot -> line -> points. The first two labels of the series name a line, the others name a plot."""
     series, x = figure.get("series", []), figure.get("x", "")
     plots: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for row in figure["rows"]:
@@ -53,7 +53,8 @@ def plot_name(figure: dict, row: dict) -> str:
 
 
 def papers_points(figure: dict, plot: str) -> dict[str, list[tuple[float, float]]]:
-    """Line -> points of the paper's values. A value stands in the plots whose rows it may be compared with (its `where`), and in no other."""
+    """Line -> points of the paper's values. A value appears only in the plots whose rows it may be compared with (its
+    `where`)."""
     lines: dict[str, list[tuple[float, float]]] = {}
     rows = [row for row in figure["rows"] if plot_name(figure, row) == plot]
     for value in figure.get("paper_values", []):
@@ -69,7 +70,7 @@ def quoted(text: str) -> str:
 
 
 def svg(figure: dict, title: str, lines: dict[str, list[tuple[float, float]]]) -> str:
-    """One plot; "" when gnuplot cannot."""
+    """Returns one plot, or "" if gnuplot fails."""
     omitted = max(len(lines) - LINES_MAX, 0)
     lines = {**dict(list(lines.items())[:LINES_MAX]), **papers_points(figure, title)}
     title = (title or figure["title"]) + (f" ({omitted} more lines in the table)" if omitted else "")
@@ -89,7 +90,7 @@ def svg(figure: dict, title: str, lines: dict[str, list[tuple[float, float]]]) -
         run = subprocess.run(["gnuplot"], input="\n".join(filter(None, script)), capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    # Names inside are unique to one SVG only: nothing refers to them from outside.
+    # Names inside an SVG are unique only there: nothing refers to them from outside.
     return run.stdout[run.stdout.find("<svg"):] if run.returncode == 0 and "<svg" in run.stdout else ""
 
 

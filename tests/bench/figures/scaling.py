@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operation costs as connections, volumes, keys and cache engines grow; and memory for each of them.
+"""The cost of an operation with growing numbers of connections, volumes, keys and cache engines, and the memory for each of
+them.
 
-The cost is processor time, of both sides where both are ours to measure: a rate says more about how many processors there are.
+The cost is processor time, of both sides if WSS provides both: a rate would depend more on the number of processors.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ def remote(options: argparse.Namespace, *words: object) -> dict:
 
 
 def connections(options: argparse.Namespace, count: int) -> dict:
-    """Each has the same to do: one request in many connections cannot share system calls with others as 64 in one connection do, and that is
-    not what their number costs. Over tcp: shared memory would need more descriptors than CI allows. The target has a reactor for
-    each 64 connections."""
+    """Each connection has the same load: many connections with one request each cannot share system calls as one connection
+    with 64 requests can, and their number is not the reason for that. Over tcp, as shared memory would need more descriptors
+    than CI allows. The target has a reactor for each 64 connections."""
     return remote(options, "--fabric", "tcp", "--file-size", "64M", "--connections", count, "--depth", DEPTH, "--reactors", -(-count // 64))
 
 
@@ -57,7 +58,7 @@ def volumes(options: argparse.Namespace, count: int) -> dict:
         with target:
             before = cpu_seconds(target.process.pid)
             row = remote(options, "--fabric", "shm", "--target", target.address, "--volume", f"v{count // 2}", "--file-size", "4M", "--connections", 1)
-            # The command measured for its seconds and warm-up: all of them cost the target.
+            # The command's seconds and its warm-up both cost the target.
             operations = row["rate"] * (options.seconds + 0.3)
             server = (cpu_seconds(target.process.pid) - before) * 1e6 / operations
             return {**row, "server_cpu_us": server, "cpu_us": row["client_cpu_us"] + server, "server_mib": resident_kib(target.process.pid) / 1024}
@@ -74,7 +75,7 @@ def keys(options: argparse.Namespace, count: int) -> dict:
             store.bench({**properties, "operationcount": count}, "--phase", "load", timeout=max(900, count // 2500))
             result = store.bench({**properties, "operationcount": 0, "maxexecutiontime": max(1, round(options.seconds))}, "--phase", "run", timeout=120)
             mib = resident_kib(store.partitions[0].process.pid) / 1024
-            store.kill()  # freeing ten gigabytes in an orderly stop takes long, and is not measured
+            store.kill()  # an orderly stop would take long to free ten gigabytes, and is not measured
     client, server = result["CLIENT"]["CpuPerOperation(us)"], result["SERVER"]["CpuPerOperation(us)"]
     return {"rate": result["throughput"], "cpu_us": client + server, "client_cpu_us": client, "server_cpu_us": server, "server_mib": mib}
 
@@ -97,7 +98,7 @@ def engines(options: argparse.Namespace, count: int) -> dict:
                     if b"ready" not in process.stdout.readline():
                         raise RuntimeError("wss-cache did not get ready: " + " ".join(p.read_text() for p in directory.glob("engine*.log")))
                 everybody = [target.process.pid, *(process.pid for process in started)]
-                # Once to fill the cache, once to measure.
+                # One pass fills the cache, one is measured.
                 for _ in range(2):
                     before = sum(map(cpu_seconds, everybody))
                     row = remote(options, "--fabric", "shm", "--target", target.address, "--file-size", "16M", "--connections", 1, "--depth", DEPTH * count)
@@ -120,7 +121,8 @@ PLANS = {
 
 
 def judge(result: dict) -> None:
-    """For each kind: the growth of the cost from the first to the last, against the logarithm's, and memory for each unit."""
+    """For each kind: growth of the cost from the first to the last point, against the logarithm's growth, and memory for
+    each unit."""
     bounds = []
     for kind in KINDS:
         rows = [row for row in result["rows"] if row["of"] == kind and "cpu_us" in row]
@@ -129,7 +131,7 @@ def judge(result: dict) -> None:
         first, last = rows[0], rows[-1]
         growth = ratio_in_turns(last, first, "cpu_us")
         low, high = interval_of_median(ratios_in_turns(last, first, "cpu_us"))
-        # What a cost that grows with the logarithm would have grown to: log2 of the count beside a constant of one.
+        # The cost at the last point if it grew with the logarithm: log2 of the count plus a constant of one.
         allowed = (1 + math.log2(last["count"])) / (1 + math.log2(first["count"]))
         memory = (last["server_mib"] - first["server_mib"]) * 1024 / (last["count"] - first["count"]) if "server_mib" in last else None
         bounds.append({"of": kind, "from": first["count"], "to": last["count"], "cost_growth": round(growth, 3), "logarithm": round(allowed, 2),
