@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make chaos: a random operator beside random faults, on the real programs, with verifying loads.
+"""make chaos: a random operator and random faults against the real programs, with verifying loads.
 
-Draws everything from a seed. Ends with exit status 0 if nothing was wrong and enough happened, 1 if something was wrong,
-3 if too little happened for its length. Logs, cores, ledgers and the script stay in build/chaos/.
+Draws everything from a seed. Exit status 0: no failure and enough effects; 1: a failure; 3: too few effects for the length of
+the run. Logs, cores, ledgers and the script stay in build/chaos/.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def parse() -> argparse.Namespace:
 
 def make_folder(options: argparse.Namespace, seed: int) -> Path:
     folder = ROOT / "build/chaos" / f"{'replay' if options.replay else options.only}-{seed}"
-    for name in ("state", "small"):  # of a run that was killed
+    for name in ("state", "small"):  # left mounted by a run that was killed
         subprocess.run(["umount", "--lazy", folder / name], stderr=subprocess.DEVNULL, check=False)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def explained(world: World, problem: str) -> str:
-    """What does not answer may have died: then that is the problem."""
+    """If a program does not answer because it died, its death is the problem."""
     for process in world.processes:
         try:
             process.check()
@@ -112,7 +112,7 @@ if __name__ == "__main__":
         signal.signal(one, lambda number, _: sys.exit(128 + number))  # the programs under test are ended, too
     os.chdir(ROOT)
     chosen = parse()
-    # What threads and processes do at one moment is not in a script: the same steps may have to be taken again.
+    # A script does not determine the concurrent behaviour of threads and processes: a replay may need several attempts.
     for _ in range(chosen.times if chosen.replay else 1):
         if status := run(chosen):
             break

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run consists of: actions with arguments. A world offers them; the driver draws, records and replays them."""
+"""The parts of a run: actions with arguments. A world offers them; the driver draws, records and replays them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LANES = (OPERATION, FAULT)
 
 @dataclass(frozen=True)
 class Action:
-    """`draw` chooses arguments, or nothing if the action is not possible now; `act` returns whether it took effect. One that
-    `ends` processes is not drawn while their memory is observed."""
+    """`draw` chooses arguments, or returns None if the action is not possible now; `act` returns whether it took effect. An
+    action that `ends` processes is not drawn while their memory is observed."""
 
     name: str
     lane: str
@@ -26,14 +26,14 @@ class Action:
 
 
 class World(Protocol):
-    """The system under test. The driver knows no more of it than this."""
+    """The system under test. The driver knows only this interface."""
 
     actions: list[Action]
     processes: list  # of Process
 
     def start(self) -> None: ...
     def heal_and_verify(self) -> None:
-        """Repairs everything, and raises a Problem if not all promises are kept then."""
+        """Repairs everything, and raises a Problem if a guarantee does not hold then."""
     def operations_verified(self) -> int: ...
     def details(self) -> dict:
         """For the report."""
@@ -50,7 +50,7 @@ class Step:
 
 
 class Script:
-    """The steps of a run, one a line, written before each is taken."""
+    """The steps of a run, one a line; each is written before it is taken."""
 
     def __init__(self, path: Path, head: dict):
         self.path = path

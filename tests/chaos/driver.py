@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws steps from a seed (or reads them from a script), takes them in a lane of operations beside a lane of faults, and
-has the world healed and verified after each episode."""
+"""Draws steps from a seed or reads them from a script. Takes operations and faults in two concurrent lanes. Lets the world heal
+and verify after each episode."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .problems import Lost, Problem, Refused
 from .processes import Usage
 from .report import Report
 
-EPISODE = 20.0  # seconds of chaos between two calm moments
+EPISODE = 20.0  # seconds of chaos between two verifications
 PAUSE = {"operation": 0.3, "fault": 0.5}  # seconds between two steps, on average
-STEADY = 8  # each so many episodes, and at the end, no process is ended, so that one that grows is noticed
+STEADY = 8  # in every eighth episode, and in the last, no process is ended, so that growing memory is detected
 
 
 class Driver:
@@ -29,7 +29,7 @@ class Driver:
         self.began = time.monotonic()
 
     def run(self, seconds: float) -> None:
-        """Raises the Problem that ends the run."""
+        """Runs all episodes. Raises the Problem that ends the run."""
         done_before, operations_before = self.report.seconds, self.report.operations
         started = time.monotonic()
         last = max((step.episode for step in self.replayed or []), default=None)
@@ -94,7 +94,7 @@ class Driver:
                 yield Step(episode, round(at, 3), lane, action.name, arguments)
 
     def _draw(self, lane: str, chance: random.Random) -> tuple[Action | None, dict]:
-        """What took effect rarely is drawn more often, but not for ever what never does."""
+        """Prefers actions that took effect rarely, but not those that never do."""
         possible = [action for action in self.world.actions if action.lane == lane and not (self.steady and action.ends)]
         chosen = sorted(chance.sample(possible, min(4, len(possible))), key=lambda each: self.report.effects[each.name] + self.report.tried[each.name] / 4)
         for action in chosen:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make chaos-mutations: applies each patch of tests/chaos/mutations to a copy of the tree, and sees that chaos catches it.
+"""make chaos-mutations: applies each patch of tests/chaos/mutations to a copy of the tree, and checks that chaos catches it.
 
-A patch begins with a sentence that says what is wrong in the mutated product, and a line "Finding: REGEX", which the problem
-that ends the run has to match. It has so many runs (--runs), with seeds of their own, to be caught. Exit status 1 if one was
-not, or was caught by something else.
+A patch begins with a sentence about the bug of the mutated product, and a line "Finding: REGEX" that must match the problem
+that ends the run. It must be caught within a number of runs (--runs) with different seeds. Exit status 1 if a mutation was not
+caught, or by another problem.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read(path: Path) -> Mutation:
 
 
 def copy_tree(mode: str) -> None:
-    """With what is built, so that only what a patch changes is built again: times stay as they are."""
+    """Copies the tree with its objects and their times, so that only files changed by a patch are built again."""
     shutil.rmtree(COPY, ignore_errors=True)
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True)
     for name in listed.stdout.splitlines():
@@ -73,10 +73,10 @@ def run(mutation: Mutation, options: argparse.Namespace) -> bool:
 
 
 def chaos(options: argparse.Namespace, seed: int) -> str:
-    """The problem of a run; empty if there was none."""
+    """Returns the problem of a run; empty if there was none."""
     result = COPY / "build/result.json"
     result.unlink(missing_ok=True)
-    # Not the variables that this program was started with.
+    # Without the variables of this program's own start.
     environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "ONLY", "BUILD")}
     with (COPY / "build/log").open("ab") as log:
         subprocess.run(["make", f"-j{options.jobs}", f"MODE={options.mode}", "chaos", f"SECONDS={options.seconds}", f"SEED={seed}", f"JSON={result}"],

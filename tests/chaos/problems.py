@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ends a chaos run."""
+"""Errors that end a chaos run."""
 
 
 class Problem(Exception):
-    """A wrong byte, a crash, a report of a sanitizer, a hang, a leak, or a promise that was not kept."""
+    """A wrong byte, a crash, a report of a sanitizer, a hang, a leak, or a broken guarantee."""
 
 
 class Refused(Exception):
-    """A program rejected a command, with its reason. Nothing changed, as far as it knows."""
+    """A program rejected a command, with its reason. According to the program nothing has changed."""
 
 
 class Lost(Exception):
-    """The program went away before it answered. The command may have happened."""
+    """The program ended before it answered. The command may have taken effect."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program under test as a process that faults are injected into. It knows nothing of what the program does."""
+"""A program under test as a process for fault injection. It knows nothing of the program's function."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .problems import Problem
 
 COMPLAINTS = re.compile(r"Sanitizer|runtime error:|WSS_ASSERT|assertion .* failed|terminate called")
 EXPECTED_EXITS = (0, -signal.SIGKILL)
-LEFT_BEHIND = "ending without them"  # after SIGTERM, with status 1: storage or the state file took no writes for the whole time
+LEFT_BEHIND = "ending without them"  # after SIGTERM, with status 1: storage or the state file accepted no writes in all that time
 
 
 def _child() -> None:
@@ -53,14 +53,14 @@ class Process:
         self.folder = folder / name
         self.folder.mkdir(parents=True, exist_ok=True)
         self.log = self.folder / "log"
-        self.lock = threading.RLock()  # who kills it starts it again; nobody else touches it meanwhile
+        self.lock = threading.RLock()  # held by a thread that kills and restarts it, so that no other one interferes
         self.process: subprocess.Popen | None = None
         self.lines: queue.Queue[str | None] = queue.Queue()
         self.starts = self.kills = 0
         self.paused = False
         self._launching = threading.Lock()
-        self._retired = False  # the run is over: a lane that still acts starts nothing
-        self._searched = 0  # bytes of the log without a complaint
+        self._retired = False  # the run is over: a lane that still runs starts nothing
+        self._searched = 0  # bytes of the log that were searched without a finding
 
     # --- life ---
 
@@ -99,7 +99,7 @@ class Process:
             return None
 
     def next_line(self, seconds: float) -> str | None:
-        """The next line of standard output; nothing when the process ended or the time is over."""
+        """Returns the next line of standard output, or None if the process has ended or the time is over."""
         try:
             return self.lines.get(timeout=seconds)
         except queue.Empty:
@@ -114,7 +114,7 @@ class Process:
             self.process.wait()
 
     def kill(self) -> bool:
-        """SIGKILL. True if it was running."""
+        """Sends SIGKILL. Returns whether it was running."""
         if not self.is_running():
             return False
         self.process.kill()
@@ -123,7 +123,7 @@ class Process:
         return self.process.returncode == -signal.SIGKILL
 
     def terminate(self) -> bool:
-        """SIGTERM, as an operator does. True if it ended in order."""
+        """Sends SIGTERM, like an operator. Returns whether it ended in order."""
         if not self.is_running():
             return False
         self.process.send_signal(signal.SIGTERM)
@@ -150,13 +150,13 @@ class Process:
         try:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired:
-            self.process.send_signal(signal.SIGABRT)  # a core shows where it hangs
+            self.process.send_signal(signal.SIGABRT)  # the core shows where it hangs
             raise Problem(f"{self.name} did not end within {seconds:.0f} s after {why}\n{self.tail()}") from None
 
-    # --- what may be wrong with it ---
+    # --- checks ---
 
     def check(self) -> None:
-        """Raises a Problem if it died by itself or its log has a complaint."""
+        """Raises a Problem if it died by itself or its log has a finding."""
         if self.process is None:
             return
         self.check_exit()
@@ -184,7 +184,7 @@ class Process:
 
 
 def environment_of_sanitizers() -> None:
-    """For all children: a report ends the process, and freed memory does not pile up. One that ends in order reports what it has
-    lost the last pointer to."""
+    """Environment of all children: a sanitizer report ends the process, and freed memory does not accumulate. A process that
+    ends in order reports leaked memory."""
     os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=1:disable_coredump=0:quarantine_size_mb=16")
     os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1:abort_on_error=1")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts what took effect, prints progress, and decides whether a run was one. Kept between invocations by --resume."""
+"""Counts effects, prints progress, and decides whether a run was long and effective enough. Kept between invocations by
+--resume."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from . import limits
 
-# In 180 seconds of a machine that does nothing else.
+# In 180 seconds on a machine without other load.
 EFFECTS = 5  # of each action
 OPERATIONS = 100_000
 
@@ -27,7 +28,7 @@ class Report:
         self.episodes = self.operations = 0
         self.problem = ""
         self.details: dict = {}
-        self.growth: dict[str, int] = {}  # MiB of a process of each role, the most between two calm moments of one life
+        self.growth: dict[str, int] = {}  # largest growth in MiB of a process of each role, between two verifications of one life
         if state is not None and state.exists():
             kept = json.loads(state.read_text())
             self.seed, self.seconds, self.episodes, self.operations = (kept[key] for key in ("seed", "seconds", "episodes", "operations"))
@@ -57,8 +58,8 @@ class Report:
             self.state.write_text(json.dumps(self.as_dict(), indent=1))
 
     def shortfalls(self, actions: list[str]) -> list[str]:
-        """What happened too rarely for the length of the run. A run that is too short for one effect of each action needs as many effects
-        in all."""
+        """Returns the actions that took effect too rarely for the length of the run. In a run that is too short for one effect
+        of each action, the sum of the effects is checked."""
         share = self.seconds / 180 / limits.SLOW
         short = [f"{name}: took effect {self.effects[name]} times ({self.tried[name]} tries), {int(EFFECTS * share)} wanted"
                  for name in sorted(actions) if self.effects[name] < int(EFFECTS * share)]
@@ -70,5 +71,5 @@ class Report:
         return short
 
     def without_effect(self) -> list[str]:
-        """Of a run whose steps were planned, each has to take effect."""
+        """Returns the planned steps that did not take effect; each must."""
         return [f"{name}: took effect {self.effects[name]} times of {tried}" for name, tried in sorted(self.tried.items()) if self.effects[name] < tried]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kPluginAbi (lib/io/plugin.h) is raised with each change of what programs and plug-ins share: that header and those of ours that it
-includes. The digest beside the number is of both, without comments, layout and the order of includes: it fits no other declarations
-with the same number, and what is printed when they differ is the next number with its digest."""
+"""kPluginAbi (lib/io/plugin.h) must be raised with each change of the declarations that programs and plug-ins share: that
+header and the project's headers that it includes. The digest beside the number covers both, without comments, layout and order
+of includes, so it fits no other declarations with the same number. If they differ, the finding names the next number with its
+digest."""
 
 import hashlib
 import re
@@ -37,7 +38,7 @@ def digest(root: Path, number: int) -> str:
 
 
 def committed_number(root: Path) -> int:
-    """0: none, or no repository."""
+    """Returns the committed number; 0: none, or no repository."""
     shown = subprocess.run(["git", "show", f"HEAD:{HEADER}"], cwd=root, capture_output=True, text=True)
     match = NUMBER.search(shown.stdout)
     return int(match.group(1)) if match else 0
@@ -51,7 +52,7 @@ def check_plugin_abi(root: Path = ROOT):
     number, recorded = int(match.group(1)), match.group(2)
     if recorded == digest(root, number):
         return
-    # One that has been raised since the commit is the next one already.
+    # A number that was raised since the commit is already the next one.
     committed = committed_number(root)
     following = number if number > committed > 0 else number + 1
     yield (f"{HEADER}: what programs and plug-ins share has changed ({', '.join(shared_headers(root))}), and a program would crash in a "

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about text: commit subjects, rule names, documents (Documentation/CONTRIBUTING.md). Each function is one rule and yields
-findings; tests/lint/check runs them."""
+"""Rules about text: commit subjects, rule names, documents (Documentation/CONTRIBUTING.md). Each function is one rule and
+yields findings; tests/lint/check runs them."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ SUBJECT_MAX = 72
 SUBJECT = re.compile(r"[A-Za-z0-9_./-]+(, [A-Za-z0-9_./-]+)*: ([a-z][a-z-]*)\b")
 NO_VERBS = set("a an the it its who what which how where when why no not nobody nothing there this that these those one two three each every all "
                "some any many most more also of for from in on at by with without after before and or but another others".split())
-# Endings of participles and of the third person; the verbs that end so by themselves.
+# Endings of participles and of the third person, and the verbs with these endings in their base form.
 INFLECTED = re.compile(r"(ed|ing|[^s]s)$")
 UNINFLECTED = set("need embed feed exceed proceed succeed shed speed seed bring ring ping string focus bias alias".split())
 
@@ -37,7 +37,7 @@ def subject_fault(subject: str) -> str | None:
 
 def check_subjects():
     log = subprocess.run(["git", "log", f"--since=@{SUBJECTS_SINCE}", "--format=%at %h %s"], cwd=ROOT, capture_output=True, text=True)
-    for line in log.stdout.splitlines():  # none outside of a repository
+    for line in log.stdout.splitlines():  # empty outside of a repository
         when, commit, subject = (line.split(" ", 2) + [""])[:3]
         fault = subject_fault(subject)
         if int(when) >= SUBJECTS_SINCE and fault:
@@ -86,7 +86,7 @@ def check_comments(paths: list[Path]):
 # ---- Documents
 
 DOCUMENTS = ("README.md", "Documentation/")
-# The glossary names what it retires.
+# The glossary names the retired words.
 EXEMPT = {"Documentation/glossary.md"}
 RETIRED = {
     r"lobby": "pending authentication",
@@ -157,7 +157,7 @@ def check_metrics(paths: list[Path]):
             exported |= set(re.findall(r'"(wss_(?:block|volume|cache|engine|kv|driver)_[a-z_]+)"', (ROOT / path).read_text()))
     exported = {re.sub(r"_(bucket|sum|count)$", "", name) for name in exported}
     documented = set(re.findall(r"\bwss_(?:block|volume|cache|engine|kv|driver)_[a-z_]+", page)) - {"wss_block_", "wss_driver_"}
-    # `wssctl metrics` names these by the files of sysfs; tests/native/test_wssctl.py.
+    # `wssctl metrics` names these after sysfs files; tests/native/test_wssctl.py checks them.
     documented -= {"wss_driver_regions_active", "wss_driver_dma_mapped"}
     for name in sorted(exported - documented):
         yield f"Documentation/metrics.md: {name} is missing"

@@ -61,7 +61,7 @@ class Browser:
             self.process.wait(SECONDS)
 
     def receive(self, seconds: float) -> dict | None:
-        """The next message, after its event went to its page; None: there was none."""
+        """Returns the next message, after its event went to its page; None: there was none."""
         self.socket.settimeout(max(seconds, 0.001))
         try:
             message = json.loads(self.socket.recv())
@@ -89,7 +89,7 @@ class Browser:
         session = self.command("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self.pages[session] = page = Page(self, session, target)
         page.prepare(width)
-        if alone:  # one of several windows: else the browser takes those behind others for hidden
+        if alone:  # one of several windows: otherwise the browser treats those behind others as hidden
             page.command("Emulation.setFocusEmulationEnabled", enabled=True)
         if url is not None:
             page.open(url)
@@ -97,15 +97,15 @@ class Browser:
 
 
 class Page:
-    """A tab. Keeps what it requested and what went wrong in it."""
+    """A tab. Records its requests and its errors."""
 
     def __init__(self, browser: Browser, session: str, target: str):
         self.browser, self.session, self.target = browser, session, target
         self.requests: list[str] = []
         self.open_requests: set[str] = set()
         self.faults: list[str] = []  # console errors, exceptions, violations of the content security policy
-        self.failed_requests: list[str] = []  # which Chromium reports on the console, too
-        self.clicks: list[str] = []  # "true" for each that reached what click() was to reach
+        self.failed_requests: list[str] = []  # Chromium also reports them on the console
+        self.clicks: list[str] = []  # "true" for each that reached its element
 
     def event(self, method: str, params: dict) -> None:
         if method == "Network.requestWillBeSent":
@@ -141,7 +141,7 @@ class Page:
         self.command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 1000)
 
     def prefer(self, **features: str) -> None:
-        """prefer(prefers_color_scheme="dark")"""
+        """Emulates media features, as in prefer(prefers_color_scheme="dark")."""
         self.command("Emulation.setEmulatedMedia",
                      features=[{"name": name.replace("_", "-"), "value": value} for name, value in features.items()])
 
@@ -153,7 +153,7 @@ class Page:
         self.browser.command("Target.closeTarget", targetId=self.target)
 
     def show(self) -> None:
-        """Before all others, which are hidden then."""
+        """Brings the tab to the front; the others are hidden then."""
         self.browser.command("Target.activateTarget", targetId=self.target)
 
     def press(self, key: str) -> None:
@@ -161,14 +161,15 @@ class Page:
             self.command("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode={"Tab": 9, "Enter": 13}[key])
 
     def place(self, selector: str) -> list[float]:
-        """The middle of it, scrolled into view, once the browser has drawn that: before its first frame a page takes no clicks."""
+        """Returns the middle of an element, scrolled into view, after the browser has drawn that: before its first frame a page
+        accepts no clicks."""
         return self.value(f"""(async () => {{ const node = document.querySelector({json.dumps(selector)}); node.scrollIntoView({{block: "center"}});
             for (let frames = 0; frames < 2; ++frames) await new Promise(requestAnimationFrame);
             const box = node.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }})()""")
 
     def click(self, selector: str, seconds: float = 15) -> None:
-        """With the mouse, so that what lies under something else is not reached. What moves meanwhile, as a page does that
-        still fills, is clicked again, as by a person: where a click went is told by the page itself."""
+        """Clicks with the mouse, so that a covered element is not reached. If the element moves meanwhile, as on a page that is
+        still filling, the click is repeated. The page itself reports which element a click reached."""
         deadline = time.monotonic() + seconds
         while True:
             x, y = self.place(selector)
@@ -185,7 +186,7 @@ class Page:
             assert self.place(selector) != [x, y] and time.monotonic() < deadline, f"something else covers {selector}"
 
     def value(self, expression: str):
-        """What an expression is in the page; promises are awaited."""
+        """Returns the value of an expression in the page; promises are awaited."""
         result = self.command("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in result, f"{expression}: {result['exceptionDetails']}"
         return result["result"].get("value")
@@ -195,7 +196,7 @@ class Page:
         return f"((node) => node?.checkVisibility() ? node.innerText : '')(document.querySelector({json.dumps(selector)}))"
 
     def text(self, selector: str) -> str:
-        """What a person can read there."""
+        """Returns the visible text."""
         return self.value(self.visible_text(selector))
 
     def until(self, expression: str, seconds: float = 15):
@@ -209,21 +210,21 @@ class Page:
             self.idle(0.1)
 
     def reads(self, selector: str, part: str, seconds: float = 15) -> None:
-        """Waits until a text can be read there."""
+        """Waits until a text is visible there."""
         self.until(f"{self.visible_text(selector)}.includes({json.dumps(part)})", seconds)
 
     def idle(self, seconds: float) -> None:
-        """Takes events for a while."""
+        """Handles events for a while."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             self.browser.receive(left)
 
     def screenshot(self, name: str) -> None:
-        """The whole page, to build/page/NAME.png."""
+        """Saves an image of the whole page to build/page/NAME.png."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         picture = self.command("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         (SCREENSHOTS / f"{name}.png").write_bytes(base64.b64decode(picture["data"]))
 
     def hosts(self) -> set[str]:
-        """Which the page sent requests to."""
+        """Returns the hosts that the page sent requests to."""
         return {urllib.parse.urlsplit(url).netloc for url in self.requests if not url.startswith(("data:", "about:"))}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pages are of: programs under load, and a target between which and the page every string becomes markup."""
+"""Programs behind the tested pages: programs under load, and a proxy that adds markup to every string from a target."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def address(port: int) -> str:
 
 @contextlib.contextmanager
 def verifying_load(target, volume: str, directory: Path, megabytes: int = 48):
-    """fio writes and reads a volume, and checks what it reads, until the end of the block: then it must have found nothing wrong."""
+    """fio writes and reads a volume and verifies it until the end of the block. It must find no error."""
     directory.mkdir()
     server = Nbd(target.address, volume, directory / "nbd", {"reconnect_timeout": 60, "request_timeout": 60}).start()
-    # One process and not a job of another one, so that a signal ends it.
+    # A single process, so that a signal ends it.
     load = subprocess.Popen(["fio", "--name=load", "--thread", "--ioengine=nbd", f"--uri={server.uri}", "--rw=randrw", "--rwmixread=70",
                              "--bs=16k", f"--size={megabytes}m", "--iodepth=4", "--time_based", "--runtime=300", "--verify=crc32c", "--verify_state_save=0",
                              "--rate_iops=700,300"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
-        wait_for_io(server, load)  # before that, a signal ends fio without a report
+        wait_for_io(server, load)  # before its first I/O a signal would end fio without a report
         yield
         assert load.poll() is None, f"the load ended\n{load.stdout.read()}"
         load.send_signal(signal.SIGINT)
@@ -61,7 +61,7 @@ MARKUP = "<img src=x onerror=\"document.title='markup'\"><script>document.title=
 
 
 def with_markup(value):
-    """The same with markup before every string that is not a key."""
+    """The same value with markup before every string that is not a key."""
     if isinstance(value, dict):
         return {key: with_markup(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -70,7 +70,7 @@ def with_markup(value):
 
 
 class HostileProxy(http.server.ThreadingHTTPServer):
-    """Serves the page of a program, and puts markup into every string that its API returns."""
+    """Serves the page of a program, and adds markup to every string that its API returns."""
 
     daemon_threads = True
 

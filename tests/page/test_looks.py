@@ -13,7 +13,7 @@ from .test_page import SERVING, THOROUGH, figure, flows
 
 WIDTHS = (390, 820, 1440)
 
-# Visible texts whose contrast with the ground beneath is less than WCAG AA wants (4.5; 3 where they are large).
+# Visible texts whose contrast with their background is below WCAG AA (4.5; 3 for large text).
 LOW_CONTRAST = """(() => {
   const parse = (colour) => { const [r, g, b, a = 1] = colour.match(/[\\d.]+/g).map(Number); return [r, g, b, a]; };
   const light = ([r, g, b]) => [r, g, b].map((c) => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
@@ -37,7 +37,7 @@ LOW_CONTRAST = """(() => {
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """Under load, with what makes a page long."""
+    """Programs under load, with states that make a page long."""
     folder = tmp_path_factory.mktemp("looks")
     volumes = {name: f"aio:{folder}/{name}.img,size=64M,create" for name in ("disk", "database-of-the-accounts", "a" * 63)}
     more = ["--kv-listen", f"tcp://127.0.0.1:{free_port()}"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status page shows within seconds what happens to real programs, survives it, and runs nothing that they send."""
+"""The status page shows the events of real programs within seconds, survives them, and runs no code that they send."""
 
 import contextlib
 import http.client
@@ -31,7 +31,7 @@ def figure(title, series):
 
 
 def flows(title, series=0):
-    """Whether a graph's current value is known and more than zero."""
+    """Whether a graph's current value is known and greater than zero."""
     return f"!/^(0|–|$)/.test({figure(title, series)})"
 
 
@@ -95,7 +95,7 @@ def test_page_reports_no_answer_and_continues_by_itself(page, nbd, tmp_path):
         finally:
             target.process.send_signal(signal.SIGCONT)
         shown.until(SERVING)
-        # Counters of the next one begin at zero: no rate is negative.
+        # Counters of the restarted program begin at zero: no rate may be negative.
         shown.until(f"window.shown = [], setInterval(() => shown.push({figure('Operations', 1)}, {figure('Throughput', 1)}), 50)")
         with RawNbd(nbd(target, "disk").socket) as disk:
             for _ in range(1000):
@@ -147,7 +147,7 @@ def test_page_shows_volumes_whose_storage_fails(page, nbd, tmp_path):
 
 def test_page_runs_no_markup_that_the_program_sends(page, tmp_path):
     port = free_port()
-    # A name in which a path can carry it; and, before the page, everything else.
+    # The name fits into a path; all other characters are added before the page.
     path = tmp_path / "<img src=x onerror=document.title='markup'>.img"
     with Target("tcp://127.0.0.1:0", {"disk": f"aio:{path},size=1M,create"}, tmp_path, "--http", str(port)):
         shown = page(address(port))
@@ -213,7 +213,7 @@ def test_page_polls_only_while_it_is_visible(page, tmp_path):
         other = page(None)
         other.show()
         shown.until("document.visibilityState === 'hidden'")
-        shown.idle(1.5)  # what was open ends
+        shown.idle(1.5)  # open requests end
         shown.requests.clear()
         shown.idle(2.5)
         assert shown.requests == []
@@ -228,7 +228,7 @@ def test_page_polls_only_while_it_is_visible(page, tmp_path):
 def test_ten_pages_leave_places_for_others(chromium, page, tmp_path):
     port = free_port()
     with Target("tcp://127.0.0.1:0", {"disk": "ram:4M"}, tmp_path, "--http", str(port)):
-        # Connections are limited for each profile: ten profiles are ten people.
+        # The browser limits connections for each profile, so ten profiles stand for ten users.
         shown = [page(address(port), alone=True) for _ in range(10)]
         for one in shown:
             one.until(SERVING, 60)

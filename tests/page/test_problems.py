@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status page shows a problem in each state in which an alert of tools/monitoring/alerts.yaml fires, of the same severity."""
+"""The status page shows a problem in each state in which an alert of tools/monitoring/alerts.yaml fires, with the same
+severity."""
 
 import copy
 import json
@@ -18,7 +19,7 @@ ELSEWHERE = {
     "WssDown": "test_page_reports_no_answer_and_continues_by_itself",
     "WssCacheEngineLost": "test_page_shows_load_and_an_engine_that_is_killed_under_it",
 }
-# Alert: of which program, what is another value in its answers, and what the page shows.
+# For each alert: the program, the changed values in its responses, and the problem that the page shows.
 STATES = [
     ("WssThreadDoesNotAnswer", "target", {"stats.sessions": {"error": "reactor-0 has not answered"}}, "Sessions: reactor-0 has not answered"),
     ("WssStorageTrouble", "target", {"volumes.0.trouble": "waits for Ceph"}, "Volume disk: waits for Ceph"),
@@ -47,7 +48,7 @@ STATES = [
 
 
 def alerts():
-    """Alert: severity. Without those of clients, which have no page."""
+    """Severity of each alert, without those of clients, which have no page."""
     text = ALERTS.read_text().split("- name: wss-clients")[0]
     return dict(re.findall(r"- alert: (\w+)\n.*?severity: (\w+)", text, re.S))
 
@@ -58,7 +59,7 @@ def answer(port, method):
 
 
 def changed(sample, changes):
-    """With a value at each path, where there must be one."""
+    """The sample with a value at each path, which must exist."""
     sample = copy.deepcopy(sample)
     for path, value in changes.items():
         *way, last = [int(step) if step.isdigit() else step for step in path.split(".")]

@@ -25,7 +25,7 @@ class CephWorld(BlockWorld):
 
     def start(self) -> None:
         self.ceph.start()
-        # A target that was killed and starts again finds its own dead client: it does not wait until that counts as dead.
+        # A restarted target finds its own dead client and need not wait until that counts as dead.
         self.cluster.declare(NAME, self.ceph.backend(self.ceph.create_image("8M"), steal="true"), None)
         super().start()
 
@@ -41,7 +41,7 @@ class CephWorld(BlockWorld):
         return {"number": chance.randrange(OSDS), "pause": round(chance.uniform(0.5, 8), 1)}
 
     def _kill_osd(self, number: int, pause: float) -> bool:
-        """One at a time: an object is on two."""
+        """One OSD at a time: each object is on two."""
         self.ceph.kill_osd(number)
         time.sleep(pause)
         self.ceph.start_osd(number)
@@ -51,10 +51,10 @@ class CephWorld(BlockWorld):
 
 
 class CephSoakWorld(CephWorld):
-    """An image for each cache policy, and no surprises but two: an OSD is killed each minute, the target each five."""
+    """An image for each cache policy, and only two kinds of faults: an OSD is killed each minute, the target each five."""
 
     POLICIES = ("write-through", "write-back", "write-around")
-    EPISODE = 55.0  # seconds; the verification after it is the rest of the minute
+    EPISODE = 55.0  # the verification takes the rest of the minute
     TARGET_EVERY = 5  # episodes
 
     def __init__(self, build: Path, folder: Path, seed: int):
@@ -72,12 +72,12 @@ class CephSoakWorld(CephWorld):
 
     def schedule(self, first: int, seconds: float, seed: int) -> list[Step]:
         steps = []
-        # The verification takes little of a minute: at least the time that was asked for.
+        # The verification takes a small part of each minute, so the run has at least the requested length.
         for episode in range(first, first + math.ceil(seconds / self.EPISODE)):
             chance = random.Random(f"{seed} {episode}")
             steps.append(Step(episode, 3, FAULT, "kill-osd", {"number": episode % OSDS, "pause": round(chance.uniform(5, 15), 1)}))
             if episode % self.TARGET_EVERY == self.TARGET_EVERY - 1:
-                # Also while an OSD is away.
+                # The target is also killed while an OSD is down.
                 steps.append(Step(episode, round(chance.uniform(5, 40), 1), OPERATION, "kill-target", {"name": "target", "pause": 0.5}))
             steps.append(Step(episode, self.EPISODE, OPERATION, "load", {}))
         return steps

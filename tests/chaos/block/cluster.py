@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of a target with a cache, over tcp and shm at once, and what their options are now."""
+"""The processes of a target with a cache, over tcp and shm at once, and their present options."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .load import LoadClient, Volume
 
 ENGINES = 3
 CLIENTS = 2
-SMALL_MIB = 8  # file system of volumes that run out of space
+SMALL_MIB = 8  # file system of volumes that fill it up
 STATE_KIB = 256  # file system of the state file
 
 
 @dataclass
 class Options:
-    """Of the target's next start."""
+    """Options of the target's next start."""
 
     more: list[str] = field(default_factory=list)
     missing: set[str] = field(default_factory=set)  # declared volumes that are left out
@@ -34,7 +34,7 @@ class Cluster:
         self.options = Options()
         self.volumes: dict[str, Volume] = {}
         self.memory = ["8M"] * ENGINES  # that each engine lends from its next start on
-        self.removed: dict[int, int] = {}  # engines that were removed: how often each was started by then
+        self.removed: dict[int, int] = {}  # removed engines, with the number of their starts by then
         self.last_id = 0
         self.state_folder, self.small_folder = self._mount("state", STATE_KIB), self._mount("small", SMALL_MIB * 1024)
         self.serve = {kind: self._address(kind, "serve") for kind in ("tcp", "shm")}
@@ -74,7 +74,7 @@ class Cluster:
         return path
 
     def write_secrets(self, path: Path, strangers: int) -> int:
-        """The clients and so many others; returns how many."""
+        """Secrets of the clients and of further hosts; returns their number."""
         lines = [(self.folder / f"secret{number}").read_text() for number in range(CLIENTS)]
         lines += [f"stranger{number}:this-is-the-long-secret-of-stranger-{number}\n" for number in range(strangers)]
         path.write_text("".join(lines))
@@ -141,7 +141,7 @@ class Cluster:
         return self.ask("cache.status")
 
     def identity(self, engine: Process) -> str | None:
-        """Of the engine's present life; None if it does not answer now."""
+        """Status of the engine's present life; None if it does not answer now."""
         try:
             return ask(self.engine_control(self.engines.index(engine)), "engine.status", 1)["identity"]
         except (OSError, AssertionError, ValueError):

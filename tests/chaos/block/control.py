@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 
 def command(socket: Path, method: str, **parameters):
-    """The result; Refused with the program's reason; Lost if the program went away."""
+    """Returns the result. Raises Refused with the program's reason, or Lost if the program ended."""
     try:
         return ask(socket, method, limits.COMMAND, **parameters)
     except ControlError as failure:
@@ -28,7 +28,8 @@ def command(socket: Path, method: str, **parameters):
 
 
 def wait_for(condition: Callable, seconds: float, what: str):
-    """The first true value of the condition; a Problem when the time is over. A program that is away is waited for."""
+    """Returns the first true value of the condition, and raises a Problem when the time is over. Waits for a program that is
+    not running."""
     deadline = time.monotonic() + seconds
     reason = ""
     while time.monotonic() < deadline:

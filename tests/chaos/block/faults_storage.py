@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Storage that fails, crawls, or fills up: under a volume of its own, which is deleted afterwards."""
+"""Storage that fails, slows down or fills up, under a separate volume that is deleted afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILTERS = {"fails": "error:every={number},op={op}:", "crawls": "delay:us={number
 
 
 def _trouble(cluster: Cluster, kind: str) -> bool:
-    """Whether commands have met the fault."""
+    """Returns whether commands have met the fault."""
     totals = cluster.ask("stats")["volumes"][NAME]
     if kind == "crawls":
         return totals["reads"] + totals["writes"] > 0

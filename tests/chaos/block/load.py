@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client: the load program, whose ledgers outlive it. Every request is repeated until a living client has answered it."""
+"""A client: the load program, whose ledgers outlive it. Every request is repeated until a running client has answered it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Volume:
     backend: str
     size: int
     declared: bool = False
-    path: Path | None = None  # of the backing file, if this host has one
+    path: Path | None = None  # of the backing file, if it is on this host
 
 
 class LoadClient(Process):
@@ -54,7 +54,7 @@ class LoadClient(Process):
 
     def tell(self, command: str, name: str, *words) -> None:
         answer = self.request(" ".join([command, name, *map(str, words)]))
-        if answer.startswith("error: no load"):  # a new life
+        if answer.startswith("error: no load"):  # the client was restarted
             self._open(self.volumes[name])
             answer = self.request(" ".join([command, name, *map(str, words)]))
         if answer != "ok":
@@ -69,7 +69,7 @@ class LoadClient(Process):
         return self.request(f"verify {int(limits.VERIFY)}", limits.VERIFY + limits.CLIENT)
 
     def refresh(self) -> int:
-        """Operations that were verified, of all lives."""
+        """Returns the number of verified operations, of all lives."""
         self.latest = json.loads(self.request("status"))
         return self.done + self._operations(self.latest)
 
@@ -80,7 +80,7 @@ class LoadClient(Process):
         return self.folder / f"ledger-{volume.id}"
 
     def _open(self, volume: Volume) -> None:
-        # The limit is the ledger's, if there is one: what was cut since must not be used.
+        # An existing ledger has its own limit: space that was cut off since must not be used.
         limit = 0 if self._ledger(volume).exists() else volume.size // SECTOR
         answer = self.request(f"open {volume.name} {volume.id} {SECTORS_MAX} {limit} {self._ledger(volume)}")
         if answer != "ok":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""policy, drain, remove and add of engines, forget, give-up."""
+"""Operator actions on the cache: policy, drain, remove and add of engines, forget, give-up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def drain(cluster: Cluster, volume: str) -> bool:
 
 
 def live_numbers(cluster: Cluster) -> dict[int, int]:
-    """Index at the target, by number of the process."""
+    """Returns the target's index of each engine, by number of the process."""
     found = {}
     for engine in cluster.live_engines():
         for process in cluster.engines:
@@ -52,7 +52,7 @@ def remove(cluster: Cluster, number: int) -> bool:
 
 
 def removed_numbers(cluster: Cluster) -> list[int]:
-    """Engines that were removed and not started anew since."""
+    """Engines that were removed and not restarted since."""
     return [number for number, starts in sorted(cluster.removed.items()) if cluster.engines[number].starts == starts]
 
 
@@ -69,7 +69,7 @@ def add(cluster: Cluster, number: int) -> bool:
 
 
 def give_up_lost(cluster: Cluster) -> bool:
-    """Gives up what is lost; True if something was."""
+    """Gives up lost data; returns whether there was any."""
     lost = [volume["name"] for volume in cluster.status()["volumes"] if volume["lost_bytes"] > 0]
     return any([give_up_volume(cluster, name) for name in lost])
 
@@ -82,7 +82,7 @@ def give_up_volume(cluster: Cluster, name: str) -> bool:
         cluster.ask("cache.give_up", volume=name)
         return True
     except Refused:
-        return False  # an engine came back with it meanwhile
+        return False  # an engine returned with the data meanwhile
     finally:
         for client in cluster.clients:
             client.tell("loosen", name)
@@ -95,7 +95,7 @@ def make_dirty(cluster: Cluster, volume: str) -> None:
 
 
 def give_up(cluster: Cluster, volume: str) -> bool:
-    """All engines die together; what they held is lost, and then given up."""
+    """All engines die together; their contents are lost, and then given up."""
     make_dirty(cluster, volume)
     with ExitStack() as held:
         for engine in cluster.engines:
@@ -111,8 +111,8 @@ def give_up(cluster: Cluster, volume: str) -> bool:
 
 
 def forget(cluster: Cluster, volume: str, how: str) -> bool:
-    """The target restarts while its engines are away, and the operator does not wait for them. Acknowledged data that only they hold
-    is not given up by that: reading it fails, or returns it when they are back."""
+    """The target restarts while its engines are away, and the operator does not wait for them. That must not give up
+    acknowledged data that only they hold: reads of it fail, or return it when the engines are back."""
     make_dirty(cluster, volume)
     awaited = False
     with ExitStack() as held:
@@ -137,7 +137,7 @@ def lost_bytes(cluster: Cluster) -> int:
 
 
 def recovered(cluster: Cluster) -> bool:
-    """Where recovery waits for engines that have all ended, whose contents are gone with them, the operator does not wait."""
+    """If recovery waits for engines that have all ended, so that their contents are gone, the operator ends the wait."""
     with cluster.target.lock:  # the next life of the target waits for others
         status = cluster.status()
         if awaited := set(status["awaited"]):
@@ -148,7 +148,7 @@ def recovered(cluster: Cluster) -> bool:
 
 
 def may_end_engine(cluster: Cluster) -> bool:
-    """An engine that ends while recovery waits for another one is a second loss, which waits for the operator."""
+    """An engine that ends while recovery waits for another one is a second loss, which needs the operator's decision."""
     try:
         wait_for(lambda: recovered(cluster), limits.SALVAGE, "the end of a recovery")
     except Problem:
@@ -157,7 +157,7 @@ def may_end_engine(cluster: Cluster) -> bool:
 
 
 def wait_for_engines(cluster: Cluster) -> None:
-    """All are live; those that were removed are added. The operator does not wait longer for what recovery waits for."""
+    """All engines are live, and removed ones are added. The operator ends waits of a recovery."""
     cluster.removed.clear()
     patience = time.monotonic() + limits.SALVAGE
 

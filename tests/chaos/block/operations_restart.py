@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Restarts: of the target with other options, without a volume, after its state could not be saved; of an engine that lends another
-amount of memory; and reloaded secrets."""
+"""Restarts: of the target with other options, without a volume, after its state could not be saved; of an engine that lends
+another amount of memory; and reloaded secrets."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def restart_with_options(cluster: Cluster, more: list[str], how: str) -> bool:
 
 
 def restart_engine(cluster: Cluster, number: int, memory: str) -> bool:
-    """In order: an engine that has less than before leaves its dirty lines to the others."""
+    """An orderly end: an engine that restarts with less memory leaves its dirty lines to the others."""
     if not may_end_engine(cluster):
         return False
     engine = cluster.engines[number]
@@ -55,7 +55,7 @@ def restart_engine(cluster: Cluster, number: int, memory: str) -> bool:
 
 
 def restart_without_volume(cluster: Cluster, volume: str, how: str, pause: float) -> bool:
-    """A declared volume is not configured at one start; the file of another one is not there."""
+    """A declared volume is left out at one start; the file of another one is missing."""
     make_dirty(cluster, volume)
     kept = cluster.volumes[volume]
     with cluster.target.lock:

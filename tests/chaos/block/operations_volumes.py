@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""create, delete, resize and set, with what each promises to the data."""
+"""create, delete, resize and set, with the guarantee of each for the data."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def delete(cluster: Cluster, name: str) -> bool:
 
 
 def begin_resize(cluster: Cluster, name: str, size: int) -> None:
-    """The clients leave what may be cut off; operations in flight there may meet zeroes already."""
+    """The clients stop using the part that may be cut off; operations in flight there may already read zeroes."""
     for client in cluster.clients:
         client.tell("unsure", name, 1)
         if size < cluster.volumes[name].size:
@@ -75,7 +75,7 @@ def begin_resize(cluster: Cluster, name: str, size: int) -> None:
 
 
 def end_resize(cluster: Cluster, name: str, wanted: int, actual: int, certain: bool) -> None:
-    """`certain`: the target reported success; else what lies behind `wanted` may have been cut off."""
+    """`certain`: the target reported success; otherwise the part beyond `wanted` may have been cut off."""
     volume = cluster.volumes[name]
     for client in cluster.clients:
         if wanted < volume.size and certain:
@@ -99,7 +99,7 @@ def resize(cluster: Cluster, name: str, size: int) -> bool:
     return certain
 
 
-SETTINGS = {"read_only": (True, False), "iops": ("200", "0"), "bandwidth": ("2M", "0")}  # for a while, and back
+SETTINGS = {"read_only": (True, False), "iops": ("200", "0"), "bandwidth": ("2M", "0")}  # set for a while, and reset
 
 
 def set_for_a_while(cluster: Cluster, name: str, what: str, pause: float) -> bool:

@@ -49,7 +49,7 @@ class BlockWorld:
     def _ends_of_engines(self) -> int:
         return sum(engine.starts for engine in self.cluster.engines)
 
-    # --- the calm moment ---
+    # --- between episodes ---
 
     def heal_and_verify(self) -> None:
         for process in self.processes:
@@ -65,7 +65,7 @@ class BlockWorld:
         self.ends = self._ends_of_engines()
 
     def _settle_losses(self) -> None:
-        """Data with two copies is lost only if two engines ended. What is lost is given up."""
+        """Data with two copies is lost only if two engines ended. Lost data is given up."""
         deadline = time.monotonic() + limits.SALVAGE
         while (lost := lost_bytes(self.cluster)) and time.monotonic() < deadline:
             time.sleep(0.1)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// History: the last operations of a client, and what the operator did meanwhile, in a file that outlives it.
+// History: the last operations of a client and concurrent operator actions, in a file that outlives the
+// process.
 //
-// Nothing is decided by it: it shows how a sector came by what the ledger does not allow.
-// Thread-safety: any thread may call anything.
+// It decides nothing; it only explains a content that the ledger does not allow. Thread-safety: any thread
+// may call any function.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,7 @@ class History {
   public:
     static constexpr uint64_t kEvents = 1 << 16;
 
-    // Opens or makes the file. Nothing if it cannot.
+    // Opens or creates the file. Returns nullopt on failure.
     static std::optional<History> open(const std::string& path);
     History(History&& other) noexcept;
     History& operator=(History&&) = delete;
@@ -40,7 +41,7 @@ class History {
     void note(uint32_t volume, const char* kind, const Range& range) {
         end(begin(volume, kind, range, 0), 0);
     }
-    // The last `count` events of a sector, one a line, the oldest first.
+    // Returns the last `count` events of a sector, one a line, the oldest first.
     std::string about(uint32_t volume, uint64_t sector, size_t count) const;
 
   private:

@@ -44,19 +44,19 @@ struct Ledger::Header {
     uint64_t limit;
     uint64_t next_id;
     uint64_t acknowledgements;
-    uint64_t flushed;  // of these, the first so many are stable
+    uint64_t flushed;  // the first `flushed` acknowledgements are stable
     uint64_t epoch;
 };
 
 struct Ledger::Sector {
     static constexpr uint32_t kMaybe = 3;
     uint64_t acknowledged;
-    uint64_t acknowledgement;  // its number
-    uint64_t stable;           // the last change that is known to be in real storage
+    uint64_t acknowledgement;  // number of the acknowledgement
+    uint64_t stable;           // the newest change that is known to be stable
     uint64_t newest;
-    uint64_t maybe[kMaybe];  // changes since `acknowledged` whose end is not known
+    uint64_t maybe[kMaybe];  // changes since `acknowledged` with an unknown outcome
     uint8_t maybes;
-    bool loose;   // any change from `stable` to `newest` may show
+    bool loose;   // a read may return any change from `stable` to `newest`
     bool zeroed;  // one of these may have been a change to zeroes
 };
 
@@ -159,7 +159,7 @@ void Ledger::loosen() {
         settle(each);
         if (each.stable == each.acknowledged && each.maybes == 0) continue;
         each.loose = true;
-        each.acknowledgement = kUndone;  // a flush covers it no more, until the next change
+        each.acknowledgement = kUndone;  // no flush covers it until the next change
     }
 }
 

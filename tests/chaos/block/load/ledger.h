@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ledger: which contents each sector of a volume may show, given what every command promised.
+// Ledger: the contents that each sector of a volume may show, given the guarantees of every command.
 //
-// Every change has an id. A write fills its sectors with {volume, sector, id}; a write of zeroes, a discard
-// and the cut of a volume have an id whose highest bit is set. The ledger is a file that is mapped into
-// memory: what it holds outlives the process, so that a client that is killed goes on where it was.
+// Every change has an id. A write fills its sectors with {volume, sector, id}. A write of zeroes, a discard
+// and the cut of a volume have an id whose highest bit is set. The ledger is a file mapped into memory: its
+// contents outlive the process, so that a restarted client can continue.
 //
 //   acknowledged     the only content allowed, until the next change
 //   failed, or interrupted by a kill   may have happened: allowed until the next acknowledged change
@@ -11,8 +11,8 @@
 //   flushed          covers the changes acknowledged before the flush began
 //   given up         everything from the last flushed change on is allowed
 //   cut off          zeroes, when the volume grows again
-//   unsure           a command that changes the rules is in progress. The caller reports what overlaps it as
-//   kUnknown
+//   unsure           a command that changes the rules is in progress. The caller reports operations that
+//                    overlap it as kUnknown
 //
 // The caller never lets a change overlap another operation of the same sectors.
 // Thread-safety: none; the volume's lock guards it.
@@ -43,7 +43,7 @@ enum class Outcome : uint8_t { kAcknowledged, kStable, kDiscarded, kUnknown };
 
 class Ledger {
   public:
-    // Opens or makes the file. Nothing if it cannot.
+    // Opens or creates the file. Returns nullopt on failure.
     static std::optional<Ledger> open(const std::string& path, uint32_t volume, uint64_t sectors);
     Ledger(Ledger&& other) noexcept;
     Ledger& operator=(Ledger&&) = delete;
@@ -52,23 +52,23 @@ class Ledger {
     uint32_t volume() const;
     uint64_t limit() const;  // sectors in use now
     void set_limit(uint64_t sectors);
-    // Odd while unsure; another number each time.
+    // Odd while unsure. Its value changes each time.
     uint64_t epoch() const;
     uint64_t sectors() const;
     void set_unsure(bool unsure);
 
-    // Returns the id of the change, which every sector of the range may show from now on.
+    // Returns the id of the change. From now on every sector of the range may show it.
     uint64_t begin_change(const Range& range, bool zeroes);
     void end_change(const Range& range, uint64_t id, Outcome outcome);
-    // The token of flushed(): a flush covers what was acknowledged before it began.
+    // Returns a token for end_flush(). The flush covers the changes acknowledged before this call.
     uint64_t begin_flush() const;
     void end_flush(uint64_t token);
-    // What was acknowledged and never flushed may be undone.
+    // From now on acknowledged changes that were not flushed may be undone.
     void loosen();
     void cut(const Range& range);
 
     void fill(uint64_t first, uint64_t id, std::span<std::byte> data) const;
-    // What is wrong with the data read from the sectors behind `first`, if anything.
+    // Returns the first sector from `first` on whose data is wrong, if any.
     std::optional<Wrong> check(uint64_t first, std::span<const std::byte> data);
 
   private:

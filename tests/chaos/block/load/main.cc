@@ -3,16 +3,16 @@
 //
 // Reads commands from standard input, one a line, and answers each with one line:
 //
-//   open NAME ID SECTORS LIMIT FILE   starts the load on a volume; the ledger is in FILE; an open one stays
+//   open NAME ID SECTORS LIMIT FILE   starts the load on a volume, if it is not open; the ledger is in FILE
 //   close NAME                        ends the load on it; operations in flight may still fail
-//   limit NAME SECTORS                uses the first so many sectors
+//   limit NAME SECTORS                uses only the first SECTORS sectors
 //   unsure NAME 0|1                   whether a command that changes the rules is in progress
-//   loosen NAME                       what was not flushed may be undone
-//   cut NAME SECTORS 0|1              what lies behind was cut off (1), or may have been (0)
-//   verify SECONDS                    reads all that is in use, within a time limit
+//   loosen NAME                       unflushed changes may be undone
+//   cut NAME SECTORS 0|1              sectors beyond were cut off (1), or may have been (0)
+//   verify SECONDS                    reads all sectors in use, within a time limit
 //   status                            counters, as JSON
 //
-// Exit status 3: a read returned what the ledger does not allow; standard error says which, and shows the
+// Exit status 3: a read returned data that the ledger does not allow; standard error names it and shows the
 // history of the sector.
 #include <fmt/format.h>
 #include <unistd.h>
@@ -85,7 +85,7 @@ class Commands {
         return "ok";
     }
 
-    // The target may be stopped: nobody waits for the operations in flight here.
+    // The target may be stopped, so this does not wait for the operations in flight.
     std::string close(Loads::iterator found) {
         found->second->stop();
         closing_.emplace_back([load = std::move(found->second)]() mutable { load.reset(); });
@@ -146,7 +146,7 @@ int run(int argc, char** argv) {
         fmt::print(stderr, "cannot open {}\n", argv[5]);
         return 2;
     }
-    // The read of standard input is interrupted then.
+    // The signal interrupts the read of standard input.
     struct sigaction action {};
     action.sa_handler = [](int) { terminated = true; };
     sigaction(SIGTERM, &action, nullptr);

@@ -2,7 +2,7 @@
 // VolumeLoad: random reads and changes of this client's part of one volume, each checked by the ledger.
 //
 // A volume is divided into stripes of 1 MiB. Client number N of COUNT uses the stripes with index % COUNT ==
-// N, so that several clients use one volume and each of them knows the order of all changes of its part.
+// N. So several clients can use one volume, and each knows the order of all changes of its part.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ struct Client {
     Counters counters;
     std::atomic<bool> paused{false};
     History* history = nullptr;
-    // Called once with what is wrong; does not return.
+    // Called once with a description of the violation; does not return.
     void (*wrong)(const std::string& volume, const std::string& what) = nullptr;
 };
 
@@ -48,8 +48,8 @@ class VolumeLoad {
     void set_unsure(bool unsure);
     void loosen();
     void cut(uint64_t sectors, bool certain);
-    // Reads every sector in use and flushes, with retries until the deadline. Empty, or what never succeeded.
-    // Call while the client is paused.
+    // Reads every sector in use and flushes, with retries until the deadline. Returns an empty string, or the
+    // operation that kept failing. Call while the client is paused.
     std::string verify(std::chrono::steady_clock::time_point deadline);
 
   private:
@@ -80,7 +80,7 @@ class VolumeLoad {
     std::vector<bool> busy_;  // sectors of changes and reads in flight; guarded by m_
     Handle handle_;           // guarded by open_m_
     std::mutex open_m_;
-    std::atomic<uint64_t> limit_;  // as the ledger has it
+    std::atomic<uint64_t> limit_;  // the ledger's limit
     std::atomic<bool> stopping_{false};
     std::atomic<uint32_t> active_{0};
     std::vector<std::thread> threads_;
