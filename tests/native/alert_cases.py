@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For each alert of tools/monitoring/alerts.yaml: series for which it fires, when, and series for which it does not."""
+"""For each alert of tools/monitoring/alerts.yaml: series for which it fires, with the time, and series for which it does not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 INTERVAL_SECONDS = 30
 MINUTE = 60
-LONG = 400  # samples: more than any case looks at
+LONG = 400  # samples: longer than any case
 
 TARGET = {"job": "wss-target", "instance": "storage1:9555"}
 ENGINE = {"job": "wss-cache", "instance": "cache1:9556"}
@@ -22,7 +22,8 @@ Series = dict[str, str]  # selector of one series: its values in promtool's nota
 
 @dataclass
 class Case:
-    """`fires` makes it fire at `at` seconds with `labels`. `pending` seconds: it is about to. `ends` seconds: it is over. None of `quiet` makes it fire at `at`."""
+    """With `fires` the alert fires at `at` seconds with `labels`. At `pending` seconds it is pending, at `ends` seconds it is
+    over. With each of `quiet` it does not fire at `at`."""
 
     alert: str
     severity: str
@@ -47,23 +48,23 @@ def constant(value: float) -> str:
 
 
 def step(before: float, after: float, samples: int = 3) -> str:
-    """So many samples, then another value."""
+    """`samples` samples of one value, then another value."""
     return f"{before}+0x{samples - 1} {constant(after)}"
 
 
 def held(alert: str, severity: str, metric: str, labels: dict[str, str], fires: float, quiet: list[float], seconds: int) -> Case:
-    """Fires when a gauge has had a value for so long."""
+    """Fires when a gauge has had a value for `seconds`."""
     return Case(alert, severity, labels, seconds, one(metric, labels, constant(fires)), [one(metric, labels, constant(value)) for value in quiet],
                 seconds - INTERVAL_SECONDS)  # fmt: skip
 
 
 def counted(alert: str, severity: str, metric: str, labels: dict[str, str], window: int, fires: int = 1, quiet: int = 0) -> Case:
-    """Fires when a counter has grown by so much within `window` seconds, and is over a window later."""
+    """Fires when a counter has grown by `fires` within `window` seconds, and ends a window later."""
     return Case(alert, severity, labels, window, one(metric, labels, step(7, 7 + fires)), [one(metric, labels, step(7, 7 + quiet)), one(metric, labels, constant(7))],
                 ends=2 * window + 3 * INTERVAL_SECONDS)  # fmt: skip
 
 
-GONE = f"5 5 stale _x{LONG}"  # the last scrape had the series, this one has not
+GONE = f"5 5 stale _x{LONG}"  # the series was in the last scrape, but not in this one
 
 CASES = [
     held("WssDown", "critical", "up", TARGET, 0, [1], MINUTE),
@@ -97,7 +98,7 @@ CASES = [
     Case("WssCacheEngineLost", "warning", TARGET, 3 * MINUTE + INTERVAL_SECONDS, one("wss_cache_engines", TARGET, step(3, 2)), [
         one("wss_cache_engines", TARGET, constant(2)),
         one("wss_cache_engines", TARGET, step(2, 3)),
-        # It has an alert of its own.
+        # This state has an alert of its own.
         one("wss_cache_engines", TARGET, step(3, 0)),
     ], 3 * MINUTE, ends=63 * MINUTE),
     held("WssCacheRecovering", "critical", "wss_cache_recovering", TARGET, 1, [0], 2 * MINUTE),
@@ -120,14 +121,14 @@ CASES = [
     counted("WssDriverErrors", "warning", "wss_driver_errors_total", SESSION, 5 * MINUTE),
     counted("WssDriverTimeouts", "warning", "wss_driver_timeouts_total", SESSION, 15 * MINUTE),
     held("WssDriverMapsPending", "warning", "wss_driver_pending_maps", CLIENT, 1, [0], 5 * MINUTE),
-    # The clock of promtool begins at zero.
+    # promtool's clock begins at zero.
     Case("WssDriverMetricsOld", "warning", {**CLIENT, "file": "/x/wss.prom"}, 6 * MINUTE + INTERVAL_SECONDS,
          one("node_textfile_mtime_seconds", {**CLIENT, "file": "/x/wss.prom"}, constant(0)), [
              one("node_textfile_mtime_seconds", {**CLIENT, "file": "/x/wss.prom"}, f"0+{INTERVAL_SECONDS}x{LONG}"),
              one("node_textfile_mtime_seconds", {**CLIENT, "file": "/x/wss.prom"}, constant(90)),
              one("node_textfile_mtime_seconds", {**CLIENT, "file": "/x/other.prom"}, constant(0)),
          ], 6 * MINUTE),
-    # Some versions of node_exporter leave out the folder.
+    # Some versions of node_exporter omit the folder.
     held("WssDriverMetricsOld", "warning", "node_textfile_mtime_seconds", {**CLIENT, "file": "wss.prom"}, 0, [90], 6 * MINUTE + INTERVAL_SECONDS),
 ]  # fmt: skip
 
@@ -137,7 +138,7 @@ def firing(alert: str) -> str:
 
 
 def as_tests(cases: list[Case]) -> list[dict]:
-    """As the file of `promtool test rules` has them. Through ALERTS, because exp_alerts would have each text a second time."""
+    """The cases as tests in the format of `promtool test rules`. They use ALERTS, as exp_alerts would need each text again."""
     tests = []
 
     def add(what: str, case: Case, series: Series, looks: list[tuple[int, bool]]):

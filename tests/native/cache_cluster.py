@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target with a cache and its cache engines as processes of this host, killed and started at will."""
+"""A target with a cache and its cache engines as processes of this host, which a test can kill and start."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ControlSocket(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
     def call(self, method: str, **params):
-        """The result of a method; fails with the error's text."""
+        """Returns the result of a method; fails with the error's text."""
         path = f"/api/v1/{method.replace('.', '/')}"
         try:
             if method in READING:
@@ -103,7 +103,7 @@ class Engine:
         self.process.wait(STOP_SECONDS)
 
     def hang(self) -> None:
-        """Says nothing any more, and keeps what it has, until go_on()."""
+        """Stops the process, which keeps its contents, until go_on()."""
         pause(self.process)
 
     def go_on(self) -> None:
@@ -114,11 +114,11 @@ class Engine:
 
 
 class Cluster:
-    """kind: tcp or shm. Addresses stay the same when a process is started again."""
+    """kind: tcp or shm. Addresses stay the same when a process is restarted."""
 
     def __init__(self, kind: str, directory: Path, engines: int = 1, memory: str = "64M", size: str = "64M", more=(),
                  volumes: dict[str, str] | None = None, read_ahead: str = "0"):
-        """Without read-ahead, unless asked for: tests count what was read from storage."""
+        """Without read-ahead by default, as tests count reads from storage."""
         self.kind = kind
         self.directory = directory
         self.control = directory / "target.sock"
@@ -157,7 +157,7 @@ class Cluster:
         until(lambda: len(self.live()) == count, seconds, f"{count} engines live")
 
     def wait_for_clients(self, count: int = 1) -> None:
-        """Every live engine has so many clients."""
+        """Waits until every live engine has `count` clients."""
         until(lambda: all(engine["clients"] >= count for engine in self.live()), 10, "clients connected to the engines")
 
     def counters(self, volume: str = "disk") -> dict:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Ceph cluster of this host: one monitor and three OSDs whose data is in memory, as children of the test.
+"""A real Ceph cluster on this host: one monitor and three OSDs with their data in memory, as children of the test.
 
-Authentication is on, each object is on two OSDs. It needs neither systemd nor a manager daemon. Every process ends with the
+Authentication is on, and each object is on two OSDs. It needs neither systemd nor a manager daemon. Every process ends with the
 test, also when the test is killed.
 """
 
@@ -57,13 +57,13 @@ public addr = 127.0.0.1
 
 
 def _end_with_parent() -> None:
-    """The parent is the thread that starts it, so that this is for the main thread alone."""
+    """The parent is the thread that starts the process, so only the main thread may start one."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 class CephCluster:
     def __init__(self, folder: Path, device_mib: int = 1024, settings: str = ""):
-        """`settings`: more lines of its configuration."""
+        """`settings`: further lines of its configuration."""
         self.folder = folder
         self.conf = folder / "ceph.conf"
         self.daemons: dict[str, subprocess.Popen] = {}
@@ -80,7 +80,7 @@ class CephCluster:
         return run("rbd", "-c", self.conf, *words, timeout=timeout, check=check).stdout
 
     def create_image(self, size: str = "64M", *more, pool: str = "rbd") -> str:
-        """Returns POOL/IMAGE."""
+        """Creates an image and returns POOL/IMAGE."""
         self.images += 1
         name = f"{pool}/disk{self.images}"
         self.rbd("create", "--size", size, *more, name)
@@ -91,7 +91,7 @@ class CephCluster:
         return json.loads(self.ceph("osd", "map", "rbd", name, "-f", "json"))["acting"]
 
     def create_image_apart(self, size: str, offset: int) -> tuple[str, int]:
-        """An image, and an OSD that has some object of it from the offset on, and neither its header nor its object map."""
+        """Returns an image, and an OSD that has some object of it beyond the offset, but neither its header nor its object map."""
         for _ in range(40):
             image = self.create_image(size)
             about = json.loads(self.rbd("info", "--format", "json", image))
@@ -103,12 +103,12 @@ class CephCluster:
         raise AssertionError("no such image")
 
     def backend(self, image: str, **options) -> str:
-        """A volume's specification of that image; the limits are short, as tests are."""
+        """The volume specification of that image, with short limits for tests."""
         words = {"conf": self.conf, "osd_timeout": 20, "mon_timeout": 10, "open_timeout": 45, "close_timeout": 5, **options}
         return f"rbd:{image}?" + "&".join(f"{key}={value}" for key, value in words.items())
 
     def user(self, name: str, *capabilities) -> Path:
-        """The keyring of a new user."""
+        """Creates a user and returns its keyring."""
         path = self.folder / f"{name}.keyring"
         path.write_text(self.ceph("auth", "get-or-create", f"client.{name}", *capabilities))
         return path
@@ -119,7 +119,7 @@ class CephCluster:
         self._daemon(f"osd.{number}", "ceph-osd", "-i", str(number))
 
     def stop_osd(self, number: int) -> None:
-        """It keeps what it holds."""
+        """Stops the OSD, which keeps its data."""
         self._end(f"osd.{number}", signal.SIGTERM)
 
     def kill_osd(self, number: int) -> None:
@@ -129,7 +129,7 @@ class CephCluster:
         until(lambda: json.loads(self.ceph("osd", "stat", "-f", "json"))["num_up_osds"] == count, seconds, f"{count} OSDs up")
 
     def wait_until_clean(self, seconds: float = 120) -> None:
-        """Every object is on two OSDs again. One that was killed has lost what it held: it was in its memory."""
+        """Waits until every object is on two OSDs again. A killed OSD has lost its data, which was in its memory."""
         def clean() -> bool:
             states = [json.loads(self.ceph("tell", f"1.{group:x}", "query", check=False) or "{}").get("state") for group in range(GROUPS)]
             return states == ["active+clean"] * GROUPS

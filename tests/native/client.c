@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program in plain C against libwss.so: every function of the API, checked. Usage: client URI VOLUME */
+/* Checks every function of libwss.so's API in plain C. Usage: client URI VOLUME */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

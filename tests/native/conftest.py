@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures: a target over each fabric, nbdkit with our plugin before it, and a Ceph cluster."""
+"""Fixtures: a target over each fabric, nbdkit with the WSS plugin for it, and a Ceph cluster."""
 
 import pytest
 
@@ -9,13 +9,13 @@ from .programs import Nbd, Target
 
 @pytest.fixture(params=["tcp", "shm"])
 def listen(request, tmp_path):
-    """An address to listen at, of each kind that needs no hardware."""
+    """An address to listen at, for each fabric that needs no hardware."""
     return "tcp://127.0.0.1:0" if request.param == "tcp" else f"shm://{tmp_path}/wss.sock"
 
 
 @pytest.fixture
 def target(listen, tmp_path):
-    """A target with a RAM volume and a file volume. The file is on the disk under the tree: /tmp may be memory."""
+    """A target with a RAM volume and a file volume. The file is on the disk of the source tree, as /tmp may be memory."""
     with Target(listen, {"ram": "ram:1536M", "file": f"aio:{tmp_path}/file.img,size=256M,create"}, tmp_path) as running:
         yield running
 
@@ -32,13 +32,13 @@ def nbd(tmp_path):
 
     yield start
     for server in reversed(started):
-        # Shown if the test has failed.
+        # Shown if the test fails.
         print(f"--- {server.log}\n{server.log.read_text(errors='replace')}")
         server.stop()
 
 
 @pytest.fixture(scope="module")
 def ceph(tmp_path_factory):
-    """A cluster for all tests of a file."""
+    """One cluster for all tests of a file."""
     with CephCluster(tmp_path_factory.mktemp("ceph")) as cluster:
         yield cluster

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fio against an NBD address, and what its report says."""
+"""Runs fio with an NBD address and returns its report."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from .programs import run
 
 
 def fio(uri: str, *jobs: dict, timeout: int = 120, check: bool = True, **common) -> dict:
-    """Runs the jobs side by side. With check, any error (a verify failure is one) fails the test."""
-    # Its state files would land in the working directory.
+    """Runs the jobs concurrently. With check, any error, such as a failed verification, fails the test."""
+    # fio would write its state files to the working directory.
     command = ["fio", "--output-format=json", "--verify_state_save=0", "--ioengine=nbd", f"--uri={uri}"]
     command += [f"--{key}={value}" for key, value in common.items()]
     for number, job in enumerate(jobs):

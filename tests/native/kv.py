@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A key-value store of several wss-target processes, and kvctl. Nothing outlives its test, every wait has a bound."""
+"""A key-value store of several wss-target processes, and kvctl. No process outlives its test, and every wait is bounded."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Together(Partition):
 
 
 class Store:
-    """`count` partitions over tcp or shm. `options` are for every wss-target; {index} in them is the partition's number."""
+    """`count` partitions over tcp or shm. Every wss-target gets `options`, in which {index} is the partition's number."""
 
     def __init__(self, scheme: str, count: int, directory: Path, options: list[str] = [], wrapper: list[str] = [],
                  environment: dict[int, dict[str, str]] | None = None, together: bool = False):
@@ -97,7 +97,8 @@ class Store:
 
     def __enter__(self) -> "Store":
         try:
-            # All at once: after a restart they ask each other about what is prepared before they say that they are ready.
+            # Start all at once: after a restart a partition inquires at the others about prepared transactions before it is
+            # ready.
             for partition in self.partitions:
                 partition.begin()
             for partition in self.partitions:
@@ -131,7 +132,7 @@ class Store:
 
     def kvctl(self, *words: object, expect: int = 0, timeout: float = 60, stdin: bytes | None = None, modes: list[str] = [],
               environment: dict[str, str] | None = None) -> str:
-        """Runs kvctl to its end and returns what it printed."""
+        """Runs kvctl to its end and returns its output."""
         done = subprocess.run(self.command(*words, modes=modes), timeout=timeout, capture_output=True, input=stdin or b"",
                               env={**os.environ, **(environment or {})})
         assert done.returncode == expect, (f"kvctl {' '.join(map(str, words))}\nexit {done.returncode}, expected {expect}\n"
@@ -146,7 +147,7 @@ class Store:
 
     def bench(self, properties: dict[str, object], *words: object, modes: list[str] = [], timeout: float = 300, expect: int = 0,
               environment: dict[str, str] | None = None) -> dict:
-        """kvctl bench; the JSON that it prints."""
+        """Runs kvctl bench and returns its JSON."""
         assignments = [word for name, value in properties.items() for word in ("-p", f"{name}={value}")]
         return json.loads(self.kvctl("--json", "bench", *assignments, *words, modes=modes, timeout=timeout, expect=expect,
                                      environment=environment).splitlines()[-1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prometheus as a process, what promtool says of rules, and what metrics.md and the dashboards name."""
+"""Prometheus as a process, promtool's checks of rules, and the metrics that metrics.md and the dashboards name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MONITORING = ROOT / "tools/monitoring"
 ALERTS = MONITORING / "alerts.yaml"
 START_SECONDS = 60
 INTERVAL = "1s"
-# What Grafana puts in: ranges must hold several scrapes.
+# Values for Grafana's variables: ranges must hold several scrapes.
 RANGES = {"$__rate_interval": "10s", "$__range": "10s"}
 
 
@@ -32,12 +32,12 @@ def dashboards() -> dict[str, dict]:
 
 
 def queries(dashboard: dict) -> list[tuple[str, str]]:
-    """Title of the panel and expression."""
+    """Title of the panel, and expression."""
     return [(panel["title"], target["expr"]) for panel in dashboard["panels"] for target in panel["targets"]]
 
 
 def names_in(expression: str) -> set[str]:
-    """Metrics of an expression, histograms without what Prometheus appends."""
+    """Returns the metrics of an expression, without the suffixes of histograms."""
     bare = re.sub(r'"(?:\\.|[^"\\])*"', '""', expression)
     found = set(re.findall(r"\b(?:wss_\w+|node_\w+|up)\b", bare))
     return {re.sub(r"_bucket$", "", name) for name in found}
@@ -50,13 +50,13 @@ def is_documented(name: str) -> bool:
 
 
 def anchors(page: str) -> set[str]:
-    """Of the headings of a document, as web pages of Markdown name them."""
+    """Returns the anchors of a document's headings, as web pages of Markdown have them."""
     headings = re.findall(r"^#+ (.*)$", page, re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 class TextFiles:
-    """Serves what node_exporter would: its own metrics of disks and the files of its textfile collector."""
+    """Serves metrics like node_exporter: its own metrics of disks and the files of its textfile collector."""
 
     def __init__(self, text):
         """`text()` is called for each scrape."""
@@ -136,7 +136,7 @@ class Prometheus:
             raise AssertionError(f"{path} {parameters}: {failure.read().decode()}") from None
 
     def query(self, expression: str) -> list[dict]:
-        """The series of an instant query, the variables of Grafana replaced."""
+        """Returns the series of an instant query after replacing Grafana's variables."""
         for variable, value in RANGES.items():
             expression = expression.replace(variable, value)
         return self._get("query", query=re.sub(r"\$\w+", ".*", expression))["result"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# End-to-end tests that need no virtual machine: wss-target, the nbdkit plugin and libwss on this host.
+# End-to-end tests without a virtual machine: wss-target, the nbdkit plugin and libwss on this host.
 NATIVE_NEEDS := $(BUILD)/wss-target $(BUILD)/wss-cache $(BUILD)/nbdkit-wss-plugin.so $(BUILD)/libwss.so $(BUILD)/wssctl $(BUILD)/kvctl $(BUILD)/wssbench $(RBD_PLUGIN)
 
 .PHONY: check-native check-ceph soak-kv

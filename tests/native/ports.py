@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports for servers that must be named before they run.
+"""Ports for servers whose address must be known before they start.
 
-Below those that the kernel gives to whoever asks for any (32768 and up): what is free now stays free until its server
-starts. Processes beside each other draw from ranges of their own.
+They are below the ephemeral range (32768 and up), so that a free port stays free until its server starts. Concurrent processes
+draw from different ranges.
 """
 
 import itertools

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs under test as context managers. Every wait has a bound, and nothing outlives its test."""
+"""The programs under test as context managers. Every wait is bounded, and no process outlives its test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STOP_SECONDS = 20
 
 
 def run(*command, timeout=60, check=True, **options) -> subprocess.CompletedProcess:
-    """Runs a command to its end; its output is in the failure when there is one."""
+    """Runs a command to its end; a failure shows its output."""
     done = subprocess.run([str(word) for word in command], timeout=timeout, capture_output=True, text=True,
                           stdin=subprocess.DEVNULL, **options)
     if check and done.returncode != 0:
@@ -29,14 +29,14 @@ def run(*command, timeout=60, check=True, **options) -> subprocess.CompletedProc
 
 
 def build_shim(folder: Path, source: str) -> Path:
-    """A library for LD_PRELOAD, from C."""
+    """Compiles C source to a library for LD_PRELOAD."""
     (folder / "shim.c").write_text(source)
     run("gcc", "-shared", "-fPIC", "-o", folder / "shim.so", folder / "shim.c", "-ldl")
     return folder / "shim.so"
 
 
 def end(process: subprocess.Popen) -> bool:
-    """By SIGTERM; False: it did not end in time, and was killed."""
+    """Sends SIGTERM. Returns False if the process did not end in time and was killed."""
     process.terminate()
     try:
         process.wait(STOP_SECONDS)
@@ -48,20 +48,22 @@ def end(process: subprocess.Popen) -> bool:
 
 
 def sanitizer() -> list[str]:
-    """What a program that is not ours needs before it loads our plug-in: the sanitizer's library, where that was built with it."""
+    """Returns the words before a foreign program that loads the WSS plug-in: they preload the sanitizer's library, if the
+    plug-in was built with one."""
     found = re.search(r"lib[at]san\.so\S* => (\S+)", run("ldd", PLUGIN).stdout)
-    # What nbdkit itself leaves behind is not ours to find.
+    # Leaks of nbdkit itself are not checked.
     return ["env", f"LD_PRELOAD={found[1]}", "ASAN_OPTIONS=detect_leaks=0"] if found else []
 
 
 def run_under_nbdkit(command, *words, **options) -> subprocess.CompletedProcess:
-    """Runs a shell command beside an nbdkit with our plugin, whose URI is $uri. (`-U -` leaves folders in /tmp.)"""
+    """Runs a shell command with an nbdkit that has the WSS plugin and whose URI is $uri. (`-U -` leaves folders in /tmp.)"""
     with tempfile.TemporaryDirectory(prefix="wss-nbdkit-") as folder:
         return run(*sanitizer(), "nbdkit", "-U", f"{folder}/nbd", PLUGIN, *words, "--run", command, check=False, **options)
 
 
 def pause(process: subprocess.Popen) -> None:
-    """SIGSTOP, until all threads have stopped: on a busy machine they run on for a while, and may do what the test relies on not being done."""
+    """Sends SIGSTOP and waits until all threads have stopped. On a busy machine they run on for a while, and could do what a
+    test relies on not being done."""
     process.send_signal(signal.SIGSTOP)
     deadline = time.monotonic() + STOP_SECONDS
     while os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
@@ -70,13 +72,13 @@ def pause(process: subprocess.Popen) -> None:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process used so far, all threads."""
+    """Returns the processor time of a process so far, of all threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Target:
-    """A running wss-target. `address` is where it listens, with the port that it was given."""
+    """A running wss-target. `address` is where it listens, with the port that it got."""
 
     def __init__(self, listen: str, volumes: dict[str, str], directory: Path, *more: str):
         silent = [] if "--control" in more else ["--control", ""]
@@ -102,7 +104,7 @@ class Target:
         return self
 
     def stop(self) -> int:
-        """As an operator does; returns the exit status."""
+        """Sends SIGTERM, like an operator; returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(STOP_SECONDS)
 
@@ -146,7 +148,7 @@ class Nbd:
         with self.log.open("wb") as errors:
             self.process = subprocess.Popen([*sanitizer(), *self.command], stdout=errors, stderr=errors, stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + START_SECONDS
-        # The pid file is written when the socket is there: nbdkit has no other word for ready.
+        # nbdkit writes the pid file when the socket exists; it has no other sign of readiness.
         while not self.pid_file.exists():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.stop()

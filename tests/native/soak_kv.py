@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make soak-kv`: the isolation of the key-value store's modes, natively, for as many operations as are asked for.
+"""`make soak-kv`: checks the isolation of the key-value store's modes, natively, over a given number of operations.
 
-Each mode over each fabric in turn: four threads, half of the transactions of 8 keys write, zipfian, every read and write judged while it happens.
-Says how far it is; what has ended stands in build/soak/kv.json, and is not done again by a later run unless --again.
+Each mode runs over each fabric in turn: four threads, half of the transactions of 8 keys write, zipfian; every read and write
+is checked while it happens. Shows its progress. Finished results are in build/soak/kv.json; a later run skips them unless
+--again.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def one(scheme: str, mode: str, operations: int) -> dict:
     words = [word for name, value in properties.items() for word in ("-p", f"{name}={value}")]
     with tempfile.TemporaryDirectory(prefix="wss-soak-kv-") as directory, Store(scheme, 4, Path(directory)) as store:
         started = time.monotonic()
-        # Its standard error, with the lines of progress, is ours.
+        # Its standard error has the lines of progress and is inherited.
         done = subprocess.run(store.command("--json", "bench", *words, "--verify", "--status", modes=["--timeout", "60", *MODES[mode]]),
                               stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False)  # fmt: skip
         if done.returncode not in (0, 6) or not done.stdout:
@@ -58,7 +59,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("build/soak/kv.json"))
     options = parser.parse_args()
     os.environ["WSS_BUILD"] = str(options.build.resolve())
-    from tests.native.test_kv_isolation import MODES  # knows the build directory from here on
+    from tests.native.test_kv_isolation import MODES  # it reads the build directory when it is imported
 
     options.out.parent.mkdir(parents=True, exist_ok=True)
     rows = json.loads(options.out.read_text()) if options.out.exists() else []

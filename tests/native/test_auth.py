@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may log in: secrets, right, wrong, missing and badly kept, over every fabric that needs no hardware."""
+"""Logins with right, wrong, missing and badly kept secrets, over every fabric that needs no hardware."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ def secret_file(path, *lines, mode=0o600):
 
 
 def fresh(name):
-    """A line as an operator makes it."""
+    """Makes a line like an operator."""
     return run(WSSCTL, "secret", name).stdout.strip()
 
 
@@ -30,14 +30,14 @@ def keys(tmp_path):
 
 @pytest.fixture
 def guarded(listen, tmp_path, keys):
-    """A target that knows alice and bob."""
+    """A target with the secrets of alice and bob."""
     book = secret_file(tmp_path / "secrets", "# who may", "", keys["alice"], keys["bob"])
     with Target(listen, {"disk": "ram:32M"}, tmp_path, "--secrets", str(book), "--name", "vault") as running:
         yield running
 
 
 def attempt(target, *words, command="true"):
-    """Whether nbdkit's plugin gets in, what it says if not, and how long that took."""
+    """Returns whether nbdkit's plugin can log in, its message if not, and the time that it took."""
     started = time.monotonic()
     done = run_under_nbdkit(command, f"target={target.address}", "volume=disk", *words)
     return done.returncode, done.stderr, time.monotonic() - started
@@ -113,7 +113,7 @@ def test_secrets_are_read_again_without_a_restart(tmp_path, keys):
         assert attempt(target, f"secret-file={mine}")[0] != 0
         secret_file(book, keys["bob"], keys["alice"])
         assert "initiators known: 2" in run(WSSCTL, "--control", str(control), "auth", "reload").stdout
-        # nbdkit starts the command before its plugin has logged in: the command asks until it has.
+        # nbdkit starts the command before its plugin has logged in, so the command polls.
         listed = f'{WSSCTL} --control {control} session list | grep -q "alice .* yes"'
         assert attempt(target, f"secret-file={mine}", command=
                        f"for try in $(seq 200); do {listed} && exit 0; sleep 0.05; done; exit 1")[0] == 0
@@ -189,7 +189,7 @@ def test_access_lists_let_one_write_another_read_and_a_third_see_nothing(tmp_pat
         status, text, _ = read(target, "carol")
         assert status != 0 and "has no volumes" in text, text
         assert "'carol' is not of the form" in run(*access, "carol", check=False).stderr
-    # ... and it is remembered.
+    # The restarted target remembers it.
     with Target("tcp://127.0.0.1:0", {"disk": image}, tmp_path, *more) as target:
         assert "bob=ro" in run(*access).stdout
         assert write(target, "bob")[0] != 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C API as a C programmer meets it: header and shared library, nothing else of the tree."""
+"""The C API from the view of a C programmer: only the header and the shared library."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def client(tmp_path_factory):
     program = tmp_path_factory.mktemp("c") / "client"
     run("cc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", ROOT / "lib/initiator",
         ROOT / "tests/native/client.c", "-o", program, "-L", BUILD, "-l:libwss.so", f"-Wl,-rpath,{BUILD}")
-    # The library's name is versioned; the build directory has the plain one.
+    # The library's name has a version; the build directory has the plain name.
     link = program.parent / "libwss.so.0"
     link.symlink_to(BUILD / "libwss.so")
     return program

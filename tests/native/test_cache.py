@@ -23,7 +23,7 @@ def kind(request):
 
 @pytest.fixture
 def nbd_of(nbd):
-    """nbdkit before a cluster's volume, connected to all its engines. Writes take no short cut inside commands."""
+    """nbdkit with a cluster's volume, connected to all its engines."""
     def start(cluster, volume="disk", **options):
         server = nbd(cluster.target, volume, **options)
         run("qemu-io", "-f", "raw", "-r", server.uri, "-c", "read 0 4k")
@@ -93,7 +93,7 @@ def test_the_latency_of_reads_counts_those_that_engines_answer(kind, tmp_path, n
                 disk.holds(0x5A, 0, 4 * KIB)
         block = ask(cluster.control, "stats")["block"]
         assert block["delegated"] >= 10
-        # The engine's report to the target may come after its data.
+        # The engine's report may reach the target after the data reached the client.
         until(lambda: sum(ask(cluster.control, "block.latency")["read"]["buckets_us_pow2"]) == block["reads"], what="every read has been counted")
 
 
@@ -252,7 +252,7 @@ def test_dirty_data_of_engines_that_died_is_older_data_only_after_the_operators_
         cluster.policy("write-back")
         disk.write(0xe1, 0, 64 * KIB)
         assert cluster.dirty() == 1
-        # A pause between the two, and the target had brought the line home.
+        # With a pause between the two, the target would have destaged the line.
         for engine in cluster.engines:
             engine.hang()
         until(lambda: cluster.status()["engines"] == [], 60, "both engines are given up")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may join as a cache engine, and which target an engine joins: secrets right, wrong, missing."""
+"""Engines that may join a target, and targets that an engine accepts: right, wrong and missing secrets."""
 
 import signal
 
@@ -74,7 +74,7 @@ def test_an_engine_with_a_wrong_secret_or_none_is_refused_with_the_reason(kind, 
             log = cluster.target.log.read_text()
             assert "refused: wrong secret" in log or "refused: unknown initiator" in log, log
             assert line.split(":")[1] not in log + engine.log.read_text()
-        # ... and another one gets in meanwhile.
+        # Another engine can join meanwhile.
         give(cluster.add_engine("right", start=False), secret_file(tmp_path / "right", keys["two"])).start()
         cluster.wait_for_engines(1, 60)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kills every role of a cache under a verifying load, again and again. Nothing that was acknowledged may be lost.
+"""Kills every role of a cache under a verifying load, repeatedly. No acknowledged write may be lost.
 
-Each writer owns a part of the volume and remembers of each 4 KiB block which write it may hold: the last one that was
-acknowledged, and those after it whose end nobody heard. Anything else that a read returns is a lost or a foreign write.
+Each writer owns a part of the volume and records which writes each 4 KiB block may hold: the last acknowledged one, and later
+ones with unknown outcome. Any other content is a lost or a foreign write.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class Writer(threading.Thread):
                     self.command(FLUSH, 0, 0)
         except AssertionError as failure:
             self.failure = str(failure)
-        except Exception as failure:  # a thread's exception would go unheard
+        except Exception as failure:  # otherwise a thread's exception would be lost
             self.failure = repr(failure)
 
     def command(self, kind, block, count, data=b"", flags=0):
-        """The data, or None if the end of the command is not known or it failed."""
+        """Returns the data, or None if the command failed or its outcome is unknown."""
         try:
             if self.client is None:
                 self.client = self.connect()
@@ -75,7 +75,7 @@ class Writer(threading.Thread):
             error, got = self.client.command(kind, offset, count * BLOCK, data, flags)
             return None if error else got
         except (OSError, AssertionError):
-            # The client's process is gone (or hung up): what it had under way may happen or not.
+            # The client's process is gone: its commands in flight may or may not take effect.
             self.client = None
             time.sleep(0.05)
             return None
@@ -104,14 +104,14 @@ class Writer(threading.Thread):
         return True
 
     def again(self, block):
-        """Whether what is wrong stays so: a read that went wrong is another matter than a write that is gone."""
+        """Reads again, to tell a wrong read from a lost write."""
         time.sleep(0.5)
         got = self.command(READ, block, 1)
         return "an error" if got is None else STAMP.unpack(got[:STAMP.size])
 
 
 class Load:
-    """Writers over one nbdkit, which can be killed and started like everything else."""
+    """Writers over one nbdkit, which can be killed and restarted like the other processes."""
 
     def __init__(self, cluster, nbd, seed):
         self.cluster = cluster
@@ -148,12 +148,12 @@ class Load:
             # nbdkit waits for its clients.
             if writer.client is not None:
                 writer.client.socket.close()
-        # While the target lives: nbdkit ends when its commands do.
+        # The target must still run: nbdkit ends only when its commands do.
         self.server.stop()
 
 
 def one_round(cluster: Cluster, load: Load, chance: random.Random) -> str:
-    """Kills one role (or the target and an engine together) and brings it back."""
+    """Kills one role, or the target and an engine together, and restarts it."""
     role = chance.choice(["engine", "engine", "target", "client", "target and engine"])
     engine = chance.choice(cluster.engines)
     time.sleep(chance.uniform(0.02, 0.4))

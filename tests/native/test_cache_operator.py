@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operator does to a target whose engines hold dirty lines costs no acknowledged write, unless a command says so."""
+"""Operator actions on a target whose engines hold dirty lines lose no acknowledged write, unless a command requests it."""
 
 import signal
 import subprocess
@@ -13,7 +13,7 @@ KIB = 1024
 
 
 def written_by_default(cluster: Cluster, nbd) -> None:
-    """A dirty line, under write-back that no command set; then the target is killed."""
+    """Makes a dirty line under write-back that is only the default policy, and kills the target."""
     with RawNbd(nbd(cluster.target, "disk").socket) as client:
         assert client.command(WRITE, 0, 64 * KIB, b"\xe1" * 64 * KIB)[0] == 0
         assert cluster.dirty() == 1
@@ -21,7 +21,7 @@ def written_by_default(cluster: Cluster, nbd) -> None:
 
 
 def returns_with_its_data(cluster, nbd, command) -> None:
-    """What written_by_default() wrote is there after a start with the former command."""
+    """The data of written_by_default() is there after a start with the former command."""
     assert cluster.target.stop() == 0
     cluster.target.command = command
     cluster.target.start()
@@ -45,7 +45,7 @@ def test_a_volume_whose_option_is_missing_keeps_its_dirty_lines_in_the_engines(t
 
 
 def without(command: list[str], *options: str) -> list[str]:
-    """The command without these options and their values."""
+    """Returns the command without these options and their values."""
     values = {at + 1 for at, word in enumerate(command) if word in options}
     return [word for at, word in enumerate(command) if word not in options and at not in values]
 
@@ -117,7 +117,7 @@ def test_a_shrink_drops_dirty_lines_beyond_the_new_end(tmp_path, nbd):
         ask(cluster.control, "volume.resize", name="disk", size=20 * KIB + 512)
         ask(cluster.control, "volume.resize", name="disk", size=64 * KIB)
         wanted = b"\xe1" * (20 * KIB + 512) + bytes(64 * KIB - 20 * KIB - 512)
-        # nbdkit tells its clients the size that the volume had when they came.
+        # nbdkit reports the size that the volume had when a client connected.
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
             assert client.command(READ, 0, 64 * KIB) == (0, wanted)
             assert client.command(FLUSH, 0, 0)[0] == 0
@@ -137,7 +137,7 @@ def test_a_start_that_fails_for_want_of_a_volumes_storage_costs_none_of_its_dirt
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"],
                  volumes={"disk": f"aio:{image}"}) as cluster:
         written_by_default(cluster, nbd)
-        image.rename(elsewhere)  # its file system is not mounted yet
+        image.rename(elsewhere)  # as if its file system were not mounted yet
         ended = subprocess.run(cluster.target.command, capture_output=True, text=True, timeout=60)
         assert ended.returncode == 1, ended.stderr
         elsewhere.rename(image)
@@ -150,7 +150,7 @@ def test_a_start_that_fails_for_want_of_a_volumes_storage_costs_none_of_its_dirt
 def test_a_start_whose_state_cannot_be_written_costs_no_dirty_lines(tmp_path, nbd):
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
         written_by_default(cluster, nbd)
-        blocker = tmp_path / "state.json.new"  # what is to replace the state file
+        blocker = tmp_path / "state.json.new"  # makes the replacement of the state file fail
         blocker.mkdir()
         cluster.target.start()
         blocker.rmdir()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read-ahead: what a sequential reader is going to ask for is in the engines before it does."""
+"""Read-ahead: data is in the engines before a sequential reader requests it."""
 
 import os
 
@@ -15,7 +15,7 @@ SIZE = 16 * MIB
 
 @pytest.fixture
 def stored(tmp_path):
-    """A disk that was written before the cache was there."""
+    """A disk that was written before the cache existed."""
     content = os.urandom(SIZE)
     (tmp_path / "disk.img").write_bytes(content)
     return content
@@ -35,7 +35,7 @@ def test_a_sequential_reader_finds_its_data_in_the_engines(tmp_path, nbd, stored
         counters = cluster.counters()
         assert counters["reads"] == -(-SIZE // block), "read-ahead is nobody's command"
         assert counters["read_hits"] >= counters["reads"] // 2, counters
-        # In its race with the reader a line may be read by both, at each growth of the window.
+        # Read-ahead and the reader may both read a line, at each growth of the window.
         assert counters["read_ahead_bytes"] > SIZE // 2, counters
         assert counters["storage_read_bytes"] <= SIZE + 4 * MIB, counters
 
@@ -69,7 +69,7 @@ def test_what_was_brought_ahead_is_never_older_than_what_was_written_since(tmp_p
         for policy in ("write-through", "write-back"):
             cluster.policy(policy)
             for at in range(0, 2 * MIB, 64 * KIB):
-                # Behind the reader's back: the line it reads next is on its way.
+                # Write the line that is read next, which may be on its way by read-ahead.
                 ahead, new = at + 128 * KIB, bytes([at // (64 * KIB) + 1]) * 4 * KIB
                 client.command(READ, at, 64 * KIB)
                 assert client.command(WRITE, ahead, 4 * KIB, new)[0] == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real storage on another node than the target (wss-target --role rs): its data goes straight to and from clients."""
+"""Real storage on another node than the target (wss-target --role rs): its data moves directly to and from clients."""
 
 import random
 import re
@@ -29,7 +29,7 @@ def kind(request):
 
 
 class Storage:
-    """A running wss-target --role rs with the volume `disk`. under: filters between the two."""
+    """A running wss-target --role rs with the volume `disk`. under: filters in front of its file."""
 
     def __init__(self, cluster: Cluster, size: str = "64M", name: str = "disk", more=(), under: str = ""):
         self.control = cluster.directory / "rs.sock"
@@ -80,7 +80,7 @@ def wait_for_storage(cluster, clients: int = 0):
 
 
 def wait_until_reached(cluster):
-    """Real storage is connected to every engine."""
+    """Waits until real storage is connected to every engine."""
     until(lambda: all(engine["reached_by_storage"] for engine in cluster.live()), 60, "real storage connected to the engines")
 
 
@@ -99,13 +99,13 @@ def test_the_metric_of_engines_does_not_count_storage_processes(tmp_path):
 
 
 def bytes_with_target(cluster, storage) -> int:
-    """That engines and real storage moved by RDMA with the target, by their own count."""
+    """Returns the RDMA bytes that engines and real storage moved with the target, by their own counters."""
     every = [storage.counters()] + [engine.status()["counters"] for engine in cluster.engines]
     return sum(one["to_storage_bytes"] + one["from_storage_bytes"] for one in every)
 
 
 def connected(cluster, nbd):
-    """nbdkit before the volume, connected to engines and storage."""
+    """nbdkit with the volume, connected to engines and storage."""
     server = nbd(cluster.target, "disk")
     run("qemu-io", "-f", "raw", "-r", server.uri, "-c", "read 0 4k")
     cluster.wait_for_clients()
@@ -143,7 +143,7 @@ def test_fills_read_ahead_and_destaging_do_not_cross_the_target(kind, tmp_path, 
         wait_for_storage(cluster)
         with RawNbd(connected(cluster, nbd).socket, timeout=300) as client:
             wait_until_reached(cluster)
-            cluster.policy("write-back")  # when all that was begun before is over
+            cluster.policy("write-back")  # after all earlier operations have ended
             before, crossed = cluster.counters(), bytes_with_target(cluster, storage)
             for at in range(0, 16 * MIB, MIB):
                 assert client.command(WRITE, at, MIB, content[at:at + MIB])[0] == 0
@@ -151,7 +151,7 @@ def test_fills_read_ahead_and_destaging_do_not_cross_the_target(kind, tmp_path, 
             assert storage.image.read_bytes()[:16 * MIB] == content, "it came home"
             home = cluster.counters()
             assert home["destaged_bytes"] - before["destaged_bytes"] >= 16 * MIB
-            cluster.policy("none")  # forgets every line
+            cluster.policy("none")  # drops every line
             cluster.policy("write-through")
             for at in range(0, 16 * MIB, 64 * KIB):
                 assert client.command(READ, at, 64 * KIB) == (0, content[at:at + 64 * KIB]), at
@@ -236,9 +236,9 @@ def test_dirty_lines_wait_for_storage_that_is_away(tmp_path, nbd):
 
 
 class Writer(threading.Thread):
-    """Writes and reads blocks at random and knows what each may hold; a write that failed may have happened or not."""
+    """Writes and reads random blocks and records which contents each may hold; a failed write may have taken effect."""
 
-    BLOCK, BLOCKS = 32 * KIB, 256  # more than comes inside a command
+    BLOCK, BLOCKS = 32 * KIB, 256  # too large for immediate data
 
     def __init__(self, socket):
         super().__init__()

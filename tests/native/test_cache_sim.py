@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""wssbench cache-sim: the cache's replacement against LRU, ARC and the optimum, on the traces that it claims to be good at."""
+"""wssbench cache-sim: the cache's replacement policy against LRU, ARC and the optimum, on traces of its intended loads."""
 
 import json
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real storage that fails or is full under the cache: dirty data stays and is tried again, and everybody is told."""
+"""Real storage that fails or is full below the cache: dirty data stays, destages are retried, and client and operator get
+errors."""
 
 import urllib.request
 
@@ -18,7 +19,7 @@ EIO = 5
 
 @pytest.fixture
 def cluster_on(tmp_path, nbd):
-    """A cluster on a backend of this kind, under write-back, with a client before it."""
+    """A cluster on a backend of this kind, under write-back, with a client."""
     clusters = []
 
     def start(rule: str, *more: str, filter: str = "error"):
@@ -43,7 +44,7 @@ def test_a_place_that_cannot_be_written_keeps_its_data_dirty_and_fails_the_flush
         assert client.command(WRITE, 4 * MIB, 64 * KIB, b"\x22" * 64 * KIB)[0] == 0
         assert client.command(FLUSH, 0, 0)[0] == EIO
         assert client.command(READ, MIB, 64 * KIB) == (0, b"\x11" * 64 * KIB), "the cache still has it"
-        # The flush ends with its first failure; the other line may still be on its way home.
+        # The flush ends with its first failure; the other line may still be being destaged.
         status = until(lambda: (s := cluster.status())["volumes"][0]["error"] and s["dirty_lines"] == 1 and s,
                        what="the operator is told, and one line is left")
         assert status["volumes"][0]["counters"]["destage_errors"] > 0
@@ -53,7 +54,7 @@ def test_a_place_that_cannot_be_written_keeps_its_data_dirty_and_fails_the_flush
         metrics = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
         assert 'wss_cache_storage_failing{volume="disk"} 1' in metrics
         assert 'wss_cache_dirty_lines{volume="disk"} 1' in metrics
-        # Elsewhere life goes on, and what was stable is.
+        # Other blocks still work, and stable data is unchanged.
         assert (tmp_path / "disk.img").read_bytes()[4 * MIB:4 * MIB + 4096] == b"\x22" * 4096
         assert client.command(WRITE, MIB, 64 * KIB, b"\x33" * 64 * KIB)[0] == 0
         assert client.command(READ, MIB, 64 * KIB) == (0, b"\x33" * 64 * KIB)
@@ -102,7 +103,7 @@ def test_storage_that_is_slow_shows_in_how_long_dirty_data_waits(cluster_on):
     cluster, client = cluster_on("op=write,us=4000000", "--http", f"127.0.0.1:{port}", filter="delay")
     with client:
         assert client.command(WRITE, 0, 64 * KIB, b"\x55" * 64 * KIB)[0] == 0, "engines have it"
-        # Brought home after five seconds, and that takes four more.
+        # Destaged after five seconds, which takes four more.
         until(lambda: cluster.status()["volumes"][0]["oldest_dirty_ms"] > 7000, 60, "the operator is told")
         assert metric(port, "wss_cache_oldest_dirty_seconds") > 7 or cluster.dirty() == 0
         assert client.command(READ, 0, 64 * KIB) == (0, b"\x55" * 64 * KIB)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completion in bash, by bash itself: what TAB would offer."""
+"""Completion in bash: the words that bash offers after TAB."""
 
 import re
 import subprocess
@@ -14,7 +14,7 @@ PROGRAMS = ("wss-target", "wss-cache", "wssctl", "kvctl", "wssbench")
 
 
 def offered(line):
-    """What bash has in COMPREPLY after TAB at the end of `line`, whose words it has split."""
+    """Returns bash's COMPREPLY after TAB at the end of `line`, as bash splits it into words."""
     words = line.split(" ")
     inside = f"""
         source {SCRIPT}

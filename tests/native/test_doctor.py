@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`wssctl doctor` on pictures of machines, on this one, and against real targets."""
+"""`wssctl doctor` on simulated file trees of machines, on this machine, and against real targets."""
 
 import ctypes
 import json
@@ -20,7 +20,7 @@ KERNEL = "6.1.0-53-amd64"
 
 
 class Machine:
-    """A tree of files in which nothing is wrong."""
+    """A tree of files without a problem."""
 
     def __init__(self, root):
         self.root = root
@@ -63,7 +63,7 @@ def doctor(*words, root=None, status=None):
     findings = json.loads(done.stdout)
     for one in findings:
         assert one["result"] in RESULTS and one["text"], one
-        # Each that is not ok says what to do, in a sentence.
+        # Each result that is not ok has advice in a sentence.
         assert (one["advice"] == "") == (one["result"] == "ok"), one
         assert one["advice"] == "" or one["advice"].endswith("."), one
     failed = any(one["result"] == "failed" for one in findings)
@@ -185,7 +185,7 @@ def test_transparent_huge_pages_that_are_off_are_a_warning(machine):
 def test_this_machine_is_examined_and_its_clock_is_the_kernels():
     findings = doctor()
     assert {"kernel", "module", "memlock", "rdma", "mtu", "clock", "control", "state", "huge pages", "targets"} == {one["check"] for one in findings}
-    buffer = ctypes.create_string_buffer(256)  # struct timex; zero: modes, so that it only reads
+    buffer = ctypes.create_string_buffer(256)  # struct timex; modes are zero, so it only reads
     if ctypes.CDLL(None).adjtimex(buffer) >= 0:
         status = ctypes.c_int.from_buffer(buffer, 40).value
         assert only(findings, "clock")[0] == ("warning" if status & 0x40 else "ok")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad use: each mistake gets a message that says what and where, and an exit status that is not 0."""
+"""Wrong use: each mistake gives a message with the problem and its place, and an exit status other than 0."""
 
 import os
 import socket
@@ -116,7 +116,7 @@ def test_a_socket_that_is_taken_is_named(tmp_path):
 @pytest.mark.parametrize("role", ["block", "cache", "rs", "kv"])
 @pytest.mark.parametrize("taken", ["port", "socket"])
 def test_a_program_that_cannot_listen_takes_no_storage_from_whoever_has_it(tmp_path, role, taken):
-    """Storage may be another program's, which loses it."""
+    """Opening the storage may take it from another program."""
     image = tmp_path / "disk.img"
     with socket.create_server(("127.0.0.1", 0)) as there, Target("tcp://127.0.0.1:0", {"ram": "ram:1M"}, tmp_path,
                                                                  "--control", str(tmp_path / "taken.sock")):
@@ -148,7 +148,7 @@ def test_a_program_whose_addresses_exclude_each_other_takes_no_storage(tmp_path,
     assert status in (1, 2) and not image.exists(), text
 
 
-# 2: nothing but another configuration helps.
+# 2: only another configuration helps.
 @pytest.mark.parametrize("words, ends, said", [
     (["--listen", "tcp://127.0.0.1:0", "--volume", "v=aio:/nonexistent/file"], 1, "/nonexistent/file"),
     (["--listen", "tcp://127.0.0.1:0", "--volume", "v=nosuch:1M"], 1, "nosuch"),

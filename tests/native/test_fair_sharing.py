@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes and clients share a target's buffers: a slow volume under a deep queue delays no other volume."""
+"""Volumes and clients share a target's buffers: a slow volume with a deep queue must not delay another volume."""
 
 import json
 import select
@@ -16,7 +16,7 @@ SLOW_CLIENTS, CONNECTIONS, PER_CONNECTION = 2, 4, 8
 
 
 def begin_read(client, offset, length):
-    """Sends a read and does not wait for its answer."""
+    """Sends a read and does not wait for the response."""
     client.handle += 1
     client.socket.sendall(struct.pack(">IHHQQI", 0x25609513, 0, READ, client.handle, offset, length))
 

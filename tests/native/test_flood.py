@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strangers that flood a target which authenticates: logins from elsewhere pass, and the log stays readable."""
+"""Floods of unauthenticated connections to a target with secrets: other logins succeed, and the log stays readable."""
 
 import contextlib
 import errno
@@ -18,18 +18,18 @@ from .programs import BUILD, Target, run, run_under_nbdkit
 WSSCTL = BUILD / "wssctl"
 ELSEWHERE = ["127.0.0.2"]
 MANY_HOSTS = [f"127.0.1.{number}" for number in range(1, 201)]
-SOCKETS = 1400  # that the flood holds open
+SOCKETS = 1400  # connections that the flood holds open
 
 
 def hello(number):
-    """The first bytes of a connection: a login that wishes authentication, by a port id of its own."""
+    """The first bytes of a connection: a login that requests authentication, with a port id of its own."""
     port = struct.pack(">QQ", number, 1)
     login = struct.pack(">QHBBI16s16sHHI", 1, 0x0006, 0, 0, 8260, port, bytes(16), 0, 0x5753, 1 << 4)
     return (struct.pack(">IHBBB7x", 0x57535346, 1, 1, 16, len(login)) + login).ljust(256, b"\0")
 
 
 class Flood:
-    """A thread that opens connections from some addresses for as long as it runs, and closes its oldest."""
+    """A thread that opens connections from some addresses until it is stopped, and closes its oldest."""
 
     def __init__(self, address, speaks, sources):
         self.to, self.speaks, self.sources = (urlsplit(address).hostname, urlsplit(address).port), speaks, sources
@@ -85,12 +85,12 @@ def test_logins_from_elsewhere_pass_during_a_flood(tmp_path, speaks, sources):
         target = stack.enter_context(Target("tcp://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--secrets", str(book)))
         flood = stack.enter_context(Flood(target.address, speaks, sources))
         for attempt in range(5):
-            # The plugin logs in when nbdkit starts; a client of its socket would hang where that fails.
+            # The plugin logs in when nbdkit starts; a client of its socket would hang if that failed.
             done = run_under_nbdkit("true", f"target={target.address}", "volume=disk", f"secret-file={book}")
             assert done.returncode == 0, f"attempt {attempt}, {flood.opened} connections:\n{done.stderr}"
             assert flood.thread.is_alive()
     seconds = time.monotonic() - started
     lines = target.log.read_text().splitlines()
-    # The limits of lines are of whole seconds, of which the flood may have seen one more than it took.
+    # The log's limits are for whole seconds, and the flood may touch one more than it lasts.
     most = 200 + 20 * min(len(sources), 20) * (seconds + 1)
     assert len(lines) < most, f"{flood.opened} connections wrote {len(lines)} lines in {seconds:.0f} s"

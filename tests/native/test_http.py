@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP of the programs: the API against its description, metrics, health, and what the port shows to whom."""
+"""HTTP of the programs: the API against its description, metrics, health, and access control of the port."""
 
 import contextlib
 import http.client
@@ -25,7 +25,7 @@ API = "/api/v1/"
 
 
 def get(port, path, timeout=30):
-    """Status and text."""
+    """Returns status and text."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=timeout) as response:
             return response.status, response.read().decode()
@@ -47,13 +47,13 @@ def path_of(method):
 
 
 class Checked:
-    """A control socket whose every answer is held against the description."""
+    """A control socket whose responses are all checked against the description."""
 
     def __init__(self, path):
         self.connection = ControlSocket(path)
 
     def __call__(self, method, **params):
-        """Status and answer."""
+        """Returns status and response."""
         verb = "get" if method in READING else "post"
         self.connection.request(verb.upper(), path_of(method), None if verb == "get" else json.dumps(params))
         response = self.connection.getresponse()
@@ -103,7 +103,7 @@ def test_every_answer_fits_its_description(cluster):
     assert target("cache.drain", volume="disk")[0] == 200
     assert target("cache.forget")[0] == 200
     assert engine("engine.join")[0] == 200
-    # Errors, of each that changes something.
+    # An error of each method that changes something.
     assert target("volume.reopen", name="nobody")[0] == 404
     assert target("session.end", initiator="nobody")[0] == 404
     assert target("auth.reload")[0] == 400
@@ -178,7 +178,7 @@ def test_health_is_answered_while_graphs_are_polled_and_a_reactor_stalls(tmp_pat
 def test_a_target_that_can_make_no_thread_serves_volumes_and_refuses_clients_until_it_can(tmp_path, nbd):
     port = free_port()
     target = Target("tcp://127.0.0.1:0", {"a": "ram:1M"}, tmp_path, "--http", str(port), "--auth-off")
-    # The limit is that of a user, and root has none. The build may lie where others cannot read.
+    # The limit applies to users, not to root. dac_override: the build may be in a folder without access for others.
     rights = "-all,+dac_override"
     as_user = ["setpriv", "--reuid", "64321", "--regid", "64321", "--clear-groups", "--inh-caps", rights, "--ambient-caps", rights,
                "--bounding-set", rights]
@@ -207,7 +207,7 @@ def test_a_target_is_not_ready_while_it_waits_for_engines_with_dirty_lines(tmp_p
     port = free_port()
     with Cluster("tcp", tmp_path, more=["--http", str(port)]) as cluster:
         cluster.policy("write-back", unsafe=True)
-        # Writes go to storage until it is stable that lines of the volume may be dirty.
+        # Writes go to storage until the record that the volume may have dirty lines is stable.
         until(lambda: json.loads((tmp_path / "state.json.cache").read_text())["dirty"], 20, "a record of the volume")
         run_under_nbdkit("nbdsh -u $uri -c 'h.pwrite(b\"x\" * 65536, 0)'", f"target={cluster.target.address}", "volume=disk")
         for process in (cluster.target, cluster.engines[0]):

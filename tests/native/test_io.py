@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data through target and plugin: what is written is read back, by programs that know nothing of WSS."""
+"""Data through target and plugin: programs that know nothing of WSS read back what they wrote."""
 
 import json
 import os
@@ -18,7 +18,7 @@ MIXED = "512/15:4k/25:64k/35:256k/15:1m/10"
 
 
 def verify_job(offset_mib, size_mib, depth, **more):
-    """Random writes of mixed sizes over its own part of the volume, then every block read back and compared."""
+    """Random writes of mixed sizes over a part of the volume; then every block is read and compared."""
     return dict(rw="randwrite", bssplit=MIXED, iodepth=depth, offset=f"{offset_mib}m", size=f"{size_mib}m", **more)
 
 
@@ -29,7 +29,7 @@ def test_a_gigabyte_of_mixed_random_io_is_verified(target, nbd):
                  verify_job(64, 320, 8, fsync=64),
                  verify_job(384, 320, 32),
                  verify_job(704, 384, 64),
-                 # Beside them, discards and writes of the same blocks in turn, and plain reads of everything.
+                 # Concurrent discards and writes of the same blocks in turn, and plain reads of all blocks.
                  dict(rw="randtrimwrite", bs="64k", iodepth=1, offset="1088m", size="32m", verify="crc32c"),
                  dict(rw="randread", bssplit=MIXED, iodepth=4, size="64m", offset="1152m", verify="0"),
                  verify="crc32c", verify_fatal=1, randseed=20261121)
@@ -77,7 +77,7 @@ def test_qemu_img_and_nbdcopy_bring_an_image_there_and_back(target, nbd, tmp_pat
     back = tmp_path / "back"
     run("nbdcopy", server.uri, back)
     assert run("cmp", image, back).returncode == 0
-    # And the other way round by nbdcopy, over several NBD connections at once.
+    # The opposite direction, by nbdcopy over several NBD connections at once.
     second = nbd(target, "ram")
     run("nbdcopy", "--connections=4", "--flush", image, second.uri)
     assert run("qemu-img", "compare", "-f", "raw", "-F", "raw", image, second.uri, check=False).returncode == 0
@@ -132,7 +132,7 @@ def test_bytes_that_are_not_whole_blocks_are_changed_in_place(listen, nbd, tmp_p
                     assert got == model[offset:offset + length]
                 else:
                     model[offset:offset + length] = data or bytes(length)
-            # Part of a block is not discarded.
+            # A part of a block is not discarded.
             assert client.command(TRIM, 1, 4096)[0] == 0
             assert client.command(READ, 0, size) == (0, bytes(model))
 
@@ -171,7 +171,7 @@ def test_idle_processes_use_no_cpu(target, nbd, busy_before):
         fio(server.uri, dict(rw="randread", bs="4k", size="4m", iodepth=4))
     processes = [target.process.pid, server.process.pid]
     before = [cpu_seconds(pid) for pid in processes]
-    # A length of time is what is measured here.
+    # The test measures a duration, so it waits.
     threading.Event().wait(2)
     used = [cpu_seconds(pid) - start for pid, start in zip(processes, before)]
     assert all(seconds <= 0.2 for seconds in used), f"CPU seconds in 2 s, target and nbdkit: {used}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of the key-value store, built as their heads say and run against a store."""
+"""The examples of the key-value store, built as their headers describe and run against a store."""
 
 import subprocess
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Isolation, over real fabrics and against real faults: every read and write of these runs is judged while it happens.
+"""Isolation over real fabrics and with real faults: every read and write of these runs is checked while it happens.
 
 The short forms fit `make check`; with WSS_THOROUGH=1 each mode does 10^7 operations (1.25 million transactions of 8 keys).
 """
@@ -17,7 +17,7 @@ from .kv import Store, wait_until
 THOROUGH = bool(os.environ.get("WSS_THOROUGH"))
 TRANSACTIONS = int(os.environ.get("WSS_KV_TRANSACTIONS", 1_250_000 if THOROUGH else 2_000))
 KEYS = 8
-# Contended: 1000 keys, the popular ones in every other transaction, half of which write.
+# Contention: 1000 keys, popular ones in every other transaction, half of which write.
 CONTENDED = {"threadcount": 4, "recordcount": 1000, "txnlen": KEYS, "readproportion": 0.5, "updateproportion": 0.5, "fieldcount": 1,
              "fieldlength": 200, "requestdistribution": "zipfian"}  # fmt: skip
 READ_ONLY = {**CONTENDED, "readproportion": 1, "updateproportion": 0}
@@ -58,7 +58,7 @@ def test_contended_transactions_are_read_atomic(store, mode):
 
 @pytest.mark.parametrize("mode", ["ramp-fast", "ramp-small", "ramp-hybrid", "one-sided"])
 def test_writes_left_half_done_are_terminated_and_seen_whole_or_not_at_all(store, mode):
-    """A client that dies leaves any subset of its prepares and commits behind."""
+    """A client that dies leaves any subset of its prepares and commits."""
     result = store.bench({**CONTENDED, "operationcount": 1500}, "--verify", "--fault-every", "7", modes=MODES[mode])
     assert_held(result)
     assert result["KV"]["HalfDoneWrites"] > 50
@@ -94,7 +94,7 @@ def test_deleted_keys_are_gone_with_their_transaction(store, mode):
 
 @pytest.mark.parametrize("scheme", ["tcp", "shm"])
 def test_skewed_clocks_lose_no_write(scheme, tmp_path):
-    """Two clients, whose clocks are 20 s apart, on the same keys: each sees all that it has written."""
+    """Two clients, whose clocks are 20 s apart, use the same keys: each sees all its own writes."""
     with Store(scheme, 3, tmp_path) as store:
         store.bench({**CONTENDED, "operationcount": 1}, "--verify")
 
@@ -128,7 +128,7 @@ def test_a_killed_and_restarted_server_loses_nothing_acknowledged(scheme, tmp_pa
         out, err = client.communicate(timeout=120)
         assert client.returncode == 0, err.decode()[-3000:] + store.logs()
         assert_held(json.loads(out.splitlines()[-1]))
-        # All of them at once: everything that was acknowledged to the client must come back from the log.
+        # All partitions at once: every acknowledged write must be recovered from the log.
         for partition in store.partitions:
             partition.kill()
         for partition in store.partitions:
@@ -152,7 +152,8 @@ def test_when_memory_is_full_writes_are_refused_and_reads_go_on(scheme, tmp_path
 
 
 def test_stale_addresses_after_a_restart_are_noticed(tmp_path):
-    """A server without its memory comes back at the same place: clients that remember addresses must not believe what is there now."""
+    """A server restarts at the same address without its memory: clients that remember addresses must not accept its present
+    contents."""
     with Store("shm", 2, tmp_path) as store:
         store.bench({**CONTENDED, "operationcount": 1}, "--verify")
         client = store.start_bench({**CONTENDED, "operationcount": 0, "maxexecutiontime": 5}, "--phase", "run", modes=["--one-sided", "on"])
@@ -162,6 +163,6 @@ def test_stale_addresses_after_a_restart_are_noticed(tmp_path):
         out, _ = client.communicate(timeout=60)
         assert client.returncode in (0, 1)
         assert json.loads(out.splitlines()[-1])["KV"]["Reconnects"] > 0
-        # What is read now is what was written since, whole.
+        # Reads return only data that was written since, and complete transactions.
         result = store.bench({**CONTENDED, "operationcount": 1000}, "--verify", modes=["--one-sided", "on"])
         assert_held(result)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a partition tells Prometheus, and several partitions in one process."""
+"""The metrics of a partition, and of several partitions in one process."""
 
 import re
 import time
@@ -39,7 +39,7 @@ def test_metrics_count_what_clients_do(tmp_path):
                     sum(value for name, value in now.items() if name.startswith("wss_kv_terminations_total")) > 0)
 
         wait_until(terminated, 20, "what was left half-done is decided")
-        # Reads without the server are told once a second.
+        # Clients report one-sided reads once a second.
         reads = store.start_bench({**workload, "operationcount": 0, "maxexecutiontime": 4, "readproportion": 1, "updateproportion": 0}, "--phase",
                                   "run", modes=["--one-sided", "on"])  # fmt: skip
         wait_until(lambda: samples(port)['wss_kv_one_sided_keys_total{partition="1"}'] > 1000, 20, "one-sided reads are told")

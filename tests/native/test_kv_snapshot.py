@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kvctl snapshot: partitions write what a store can be started from again, where the operator allowed it."""
+"""kvctl snapshot: partitions write files from which a store can start again, to a folder that the operator has allowed."""
 
 import re
 import select
@@ -14,7 +14,7 @@ def free_address() -> str:
 
 
 class Partitions:
-    """Two of them; `options(index)` are each one's own."""
+    """Two partitions; `options(index)` are the options of each."""
 
     def __init__(self, options):
         self.addresses = [free_address() for _ in range(2)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kvctl as a user and a script meet it: every sub-command, its answers, its exit statuses, its errors."""
+"""kvctl from the view of a user and a script: every sub-command with its output, exit statuses and errors."""
 
 import base64
 import json
@@ -255,7 +255,7 @@ def test_the_shell_completes_commands_and_remembers_lines_on_a_terminal(store, t
         seen = read_until(master, b"kvctl> ")
         os.write(master, keys)
         seen += read_until(master, until)
-        os.write(master, b"\x15exit\n")  # whatever is on the line goes first
+        os.write(master, b"\x15exit\n")  # clears the line first
         assert shell.wait(20) == 0
         os.close(master)
         return seen
@@ -263,7 +263,7 @@ def test_the_shell_completes_commands_and_remembers_lines_on_a_terminal(store, t
     store.kvctl("put", "tab", "completed")
     assert b"completed" in session(b"exp\x01\x0bget tab\n", b"completed")
     assert session(b"expl\t", b"ain")
-    # The previous session's line comes back by the arrow.
+    # The arrow key recalls the line of the previous session.
     assert (tmp_path / ".kvctl_history").stat().st_mode & 0o077 == 0
     assert b"completed" in session(b"\x1b[A\x1b[A\n", b"completed")
 
@@ -375,7 +375,7 @@ def test_a_history_with_conditions_is_written_and_judged(store, tmp_path):
 
 
 def test_a_history_of_no_concurrency_control_is_found_out(store, tmp_path):
-    """The checkers see what RAMP prevents: without it, contended transactions are read in part."""
+    """The checkers detect what RAMP prevents: without it, contended transactions are read in part."""
     path = tmp_path / "history"
     for seed in range(1, 20):
         result = store.bench({"threadcount": 4, "operationcount": 4000, "recordcount": 8, "txnlen": 8, "readproportion": 0.5, "updateproportion": 0.5,

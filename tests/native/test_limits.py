@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of a volume: they hold roughly, delay no other volume, are changed at run time and remembered."""
+"""Limits of a volume: they hold roughly, delay no other volume, can be changed at run time, and are remembered."""
 
 import json
 import time

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The target goes away: errors come in bounded time, and I/O goes on when it is back."""
+"""Loss of the target: errors come in bounded time, and I/O continues when it is back."""
 
 import subprocess
 import time
@@ -17,7 +17,7 @@ def start_fio(uri, *more):
 
 
 def wait_for_io(server, process, seconds=20):
-    """Until I/O flows: nbdkit spends time on it."""
+    """Waits until I/O flows, that is, until nbdkit uses processor time."""
     from .programs import cpu_seconds
     deadline = time.monotonic() + seconds
     while cpu_seconds(server.process.pid) < 0.05:
@@ -40,7 +40,7 @@ def test_a_killed_target_fails_io_in_bounded_time(listen, nbd, tmp_path):
     finally:
         process.kill()
         process.communicate()
-    # What comes later fails at once.
+    # Later requests fail at once.
     asked = time.monotonic()
     assert run("qemu-io", "-f", "raw", server.uri, "-c", "read 0 4k", check=False, timeout=30).returncode != 0
     assert time.monotonic() - asked < 15

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A volume keeps its LUN over restarts, whatever becomes of the volumes beside it."""
+"""A volume keeps its LUN across restarts, whatever happens to other volumes."""
 
 from .cache_cluster import ask
 from .programs import Target

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`wssctl maps`, which wss-maps.service runs, against a picture of the driver's sysfs that maps and unmaps what is written to it."""
+"""`wssctl maps`, which wss-maps.service runs, against a simulated sysfs of the driver that maps and unmaps on request."""
 
 import itertools
 import json
@@ -21,8 +21,8 @@ TARGET = "10.0.0.1:5555"
 
 
 class Driver:
-    """sysfs of a driver. What is written to map becomes a disk after `delay` seconds, or a pending map if it is in `absent`;
-    what is written to unmap goes, if it is not in `busy`."""
+    """Simulated sysfs of a driver. A target written to map becomes a disk after `delay` seconds, or a pending map if it is in
+    `absent`; a name written to unmap disappears, unless it is in `busy`."""
 
     def __init__(self, root, delay=0.05):
         self.root, self.delay = root, delay
@@ -35,12 +35,12 @@ class Driver:
         (root / "class/wss/pending").write_text("")
         self.ending = False
         self.numbers = itertools.count()
-        # They stay open: what is written to a pipe between two openings is lost.
+        # Kept open, as data written to a pipe between two openings is lost.
         self.pipes = {}
         for name in ("map", "unmap"):
             os.mkfifo(root / "class/wss" / name)
             self.pipes[name] = os.open(root / "class/wss" / name, os.O_RDWR)
-        # Two writes may come out of a pipe as one.
+        # Two writes may be read from a pipe as one.
         self.threads = [threading.Thread(target=self.serve, args=words)
                         for words in (("map", "target=.+?(?=target=|$)", self.map), ("unmap", r"(?:wss|pending)\d+(?: force)?", self.unmap))]
         for thread in self.threads:
@@ -62,7 +62,7 @@ class Driver:
         self.add(words["volume"])
 
     def add(self, volume, **attributes):
-        """A disk appears; `attributes` are files of its folder wss."""
+        """Adds a disk; `attributes` are files of its folder wss."""
         number = next(self.numbers)
         fresh = self.root / f"fresh{number}"
         (fresh / "wss").mkdir(parents=True)
@@ -87,7 +87,7 @@ class Driver:
             shutil.rmtree(self.root / "block" / name)
 
     def show_page(self):
-        """Of what waits, as sysfs does."""
+        """Shows the pending maps as sysfs does: at most a page."""
         fresh = self.root / "fresh"
         fresh.write_text("".join(self.waiting)[:4095])
         fresh.rename(self.root / "class/wss/pending")
@@ -193,12 +193,13 @@ def test_up_waits_for_a_disk_whose_target_is_away(driver, tmp_path, state):
 
 
 def test_a_target_that_does_not_answer_delays_no_other(tmp_path):
-    """The driver takes the requests of 10.0.0.9 only when the others are done: a request of another target waits for none of these."""
+    """The driver takes the requests of 10.0.0.9 only after the others are done: a request to one target does not wait for those
+    of another."""
     (tmp_path / "class/wss/session0").mkdir(parents=True)
     (tmp_path / "class/wss/session0/target").write_text(TARGET + "\n")
     (tmp_path / "class/wss/pending").write_text("")
     (tmp_path / "block").mkdir()
-    # A pipe that is full, and that nobody reads: whoever writes waits, as for a target that does not answer.
+    # A full pipe without a reader: a writer blocks, as for a target that does not answer.
     os.mkfifo(tmp_path / "class/wss/map")
     pipe = os.open(tmp_path / "class/wss/map", os.O_RDWR | os.O_NONBLOCK)
     try:
@@ -211,7 +212,7 @@ def test_a_target_that_does_not_answer_delays_no_other(tmp_path):
     command = [WSSCTL, "--sysfs", tmp_path, "maps", "--file", tmp_path / "maps", "--wait", "0", "up"]
     with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         wchan_deadline = time.monotonic() + 20
-        while len(os.listdir(f"/proc/{process.pid}/task")) != 4:  # one for each target, and the one that waits
+        while len(os.listdir(f"/proc/{process.pid}/task")) != 4:  # one for each target, and the main thread
             assert process.poll() is None and time.monotonic() < wchan_deadline, "the requests are made one after the other"
             time.sleep(0.01)
         started = time.monotonic()
@@ -232,14 +233,14 @@ def test_up_reports_what_the_driver_has_given_up(driver, tmp_path):
     later.start()
     done = maps(driver, tmp_path, f"{TARGET} disk0\n", "up", status=FAILED, wait=2)
     later.join()
-    # With the driver's last reason, if it was seen.
+    # The message has the driver's last reason, if it was seen.
     assert re.search(r"the driver has stopped trying( \(no route to host\))?; the kernel log has the reason", done.stderr), done.stderr
     assert "continues to try" not in done.stderr
 
 
 def test_down_looks_once_more_before_it_reports_a_disk(driver, tmp_path):
     name = driver.add("disk0")
-    # What is written to unmap takes effect before the write ends, as in the driver: it overwrites what the disk is known by.
+    # As in the driver, unmap takes effect before the write ends: it overwrites the file that identifies the disk.
     (driver.root / "class/wss/unmap").rename(driver.root / "class/wss/unmap.fifo")
     (driver.root / "class/wss/unmap").symlink_to(driver.root / "block" / name / "wss/volume")
     assert "disk0: unmapped" in maps(driver, tmp_path, f"{TARGET} disk0\n", "down", wait=0).stdout
@@ -392,11 +393,11 @@ def test_an_unknown_host_fails_its_line_and_keeps_no_other_back(driver, tmp_path
 
 
 def test_map_tries_every_address_of_a_host(driver, tmp_path):
-    """The driver refuses each of them, and is asked for both; the request that waits goes to the first."""
+    """The driver refuses both requests, and gets both; the pending request goes to the first target."""
     hosts = tmp_path / "hosts"
     hosts.write_text("10.0.0.8 storage\n10.0.0.9 storage\n")
     asked = tmp_path / "asked"
-    # A file keeps the last line only: its opener sees each.
+    # A file would keep only the last line; strace records each write.
     (driver.root / "class/wss/map").rename(driver.root / "class/wss/map.fifo")
     (driver.root / "class/wss/map").symlink_to("/dev/full")
     (driver.root / "class/wss/last_error").write_text("nobody listens there\n")

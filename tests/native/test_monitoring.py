@@ -25,7 +25,7 @@ BLOCK = 65536
 
 
 def alert_texts():
-    """Text of each alert of the file by its name."""
+    """Text of each alert in the file, by its name."""
     parts = re.split(r"^ +- alert: (\w+)$", ALERTS.read_text(), flags=re.M)[1:]
     return dict(zip(parts[::2], parts[1::2]))
 
@@ -92,7 +92,7 @@ def test_each_panel_can_be_imported_and_explains_itself(name):
 
 
 class Traffic:
-    """A client of each service, which does something whenever it is asked to."""
+    """A client of each service; turn() makes a round of requests."""
 
     def __init__(self, cluster, disk, kv_address):
         self.cluster, self.disk, self.kv_address = cluster, disk, kv_address
@@ -107,7 +107,7 @@ class Traffic:
 
 
 def node_exporter(sysfs):
-    """What a client's node_exporter would serve. Each scrape finds that the disk has been used."""
+    """The metrics of a client's node_exporter. The disk is used between two scrapes."""
     scrapes = 0
 
     def text():
@@ -123,7 +123,8 @@ def node_exporter(sysfs):
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory):
-    """A Prometheus with the rules that watches a target with a cache, two engines, a partition and a client; and traffic for them."""
+    """A Prometheus with the rules that scrapes a target with a cache, two engines, a partition and a client; and traffic for
+    them."""
     folder = tmp_path_factory.mktemp("monitoring")
     target_port, kv_address = free_port(), f"tcp://127.0.0.1:{free_port()}"
     cluster = Cluster("tcp", folder, engines=2, more=["--http", str(target_port), "--kv-listen", kv_address])
@@ -134,7 +135,7 @@ def watched(tmp_path_factory):
     sysfs = driver_tree(folder, {name: 7 for name in counters | gauges})
     with cluster, TextFiles(node_exporter(sysfs)) as client:
         cluster.policy("write-back")
-        # High enough to delay nothing: the panels of limits show volumes that have one.
+        # High enough to delay nothing: the panels of limits show only volumes that have one.
         ask(cluster.control, "volume.set", name="disk", iops=1_000_000, bandwidth=1 << 40)
         nbd = Nbd(cluster.target.address, "disk", folder / "nbd", {}).start()
         jobs = {"wss-target": [target_port], "wss-cache": engine_ports, "node": [client.port]}
@@ -146,7 +147,7 @@ def watched(tmp_path_factory):
 
 
 def unanswered(prometheus, expressions):
-    """Those without a series that has a number."""
+    """Returns the expressions without a series that has a number."""
     return {expression for expression in expressions if not any(math.isfinite(float(series["value"][1])) for series in prometheus.query(expression))}
 
 
@@ -171,11 +172,11 @@ def test_the_values_of_every_variable_are_found(watched):
 
 def test_no_alert_fires_while_all_is_well(watched):
     prometheus, traffic = watched
-    # increase() needs more than one.
+    # increase() needs more than one scrape.
     until(lambda: len(prometheus.query("sum_over_time(up[1m]) >= 3")) == prometheus.targets, ANSWER_SECONDS, "three scrapes of every program")
     traffic.turn()
     for rule in prometheus.rules():
-        # Its condition, whatever its `for`. Lines may have one copy for a moment.
+        # Checks the condition without its `for`. Lines may have one copy for a moment.
         until(lambda: not prometheus.query(rule["query"]), ANSWER_SECONDS, f"{rule['name']} is quiet")
 
 
@@ -188,7 +189,7 @@ def test_every_metric_of_dashboards_and_alerts_is_documented_and_served(watched)
 
 
 def test_a_target_whose_reactor_does_not_answer_is_scraped_without_its_sessions(tmp_path):
-    """What WssThreadDoesNotAnswer looks for."""
+    """The state that WssThreadDoesNotAnswer detects."""
     port = free_port()
     with Target("tcp://127.0.0.1:0", {"a": "ram:1M"}, tmp_path, "--http", str(port), "--reactors", "1") as target:
         assert names_in(get(port, "/metrics")[1]) >= {"wss_sessions", "wss_tls_handshakes_total"}

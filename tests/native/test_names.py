@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host names in the addresses that programs take. A name with several addresses needs an /etc/hosts of its own: unshare(1)."""
+"""Host names in the addresses of programs. A name with several addresses needs an /etc/hosts of its own: unshare(1)."""
 
 import re
 import socket
@@ -18,13 +18,13 @@ def with_hosts(tmp_path, text, *command, **options):
 
 
 class Silent:
-    """An address at which a connect is never answered: the queue of its listener is full."""
+    """An address at which connects are never answered: the queue of its listener is full."""
 
     def __init__(self, host, port):
         self.sockets = [socket.socket()]
         self.sockets[0].bind((host, port))
         self.sockets[0].listen(0)
-        # One more than the queue takes: the rest stays unanswered.
+        # One more than the queue takes: further connects stay unanswered.
         for _ in range(4):
             client = socket.socket()
             client.setblocking(False)
@@ -61,7 +61,7 @@ def test_a_listener_with_an_unknown_name_says_what_to_check(tmp_path):
 
 @pytest.mark.parametrize("silent, serving", [("127.0.0.1", "127.0.0.2"), ("127.0.0.2", "127.0.0.1")])
 def test_an_address_that_does_not_answer_leaves_time_for_the_next(tmp_path, silent, serving):
-    """In both orders, because the system prefers one of the two whatever the order in /etc/hosts."""
+    """In both orders, as the system prefers one of the two whatever the order in /etc/hosts."""
     port = free_port()
     partition = Partition(0, [f"tcp://{serving}:{port}"], tmp_path, [], [], {})
     partition.start()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make lint finds what programs and plug-ins share changed without another kPluginAbi (tests/lint/plugin_abi.py)."""
+"""make lint detects changes of the declarations that programs and plug-ins share without another kPluginAbi
+(tests/lint/plugin_abi.py)."""
 
 import re
 import shutil
@@ -28,7 +29,7 @@ def edit(path, old, new):
 
 
 def take_advice(tree, finding):
-    """Returns the number that it writes."""
+    """Writes the line that a finding proposes, and returns its number."""
     line = re.search("write '(.*)'", finding).group(1)
     header = tree / HEADER
     header.write_text(NUMBER.sub(line, header.read_text()))
@@ -65,7 +66,7 @@ def test_lint_finds_a_change_until_the_number_is_raised(tree, header, old, new):
     [finding] = check_plugin_abi(tree)
     assert take_advice(tree, finding) == number + 1
     assert list(check_plugin_abi(tree)) == []
-    # The same change needs no second number before the commit.
+    # A further change before the commit needs no second number.
     edit(tree / "lib/io/backend.h", "bool rotational = false;", "bool rotates = false;")
     [finding] = check_plugin_abi(tree)
     assert take_advice(tree, finding) == number + 1

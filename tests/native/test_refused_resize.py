@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A resize that the backend refuses changes nothing, and the next start is as before."""
+"""A resize that the backend refuses changes nothing, and the next start is unaffected."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemons under a service manager: its notification socket, watchdog, SIGHUP, the journal; roles from configuration files;
+"""The daemons under a service manager: notification socket, watchdog, SIGHUP, the journal; roles from configuration files;
 versions."""
 
 import contextlib
@@ -37,7 +37,7 @@ class Manager:
         self.reports = []
 
     def wait_for(self, wanted, seconds=START_SECONDS):
-        """The first report from now on that has this line."""
+        """Returns the next report that has this line."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.socket.settimeout(max(0.01, deadline - time.monotonic()))
@@ -60,7 +60,7 @@ def manager(tmp_path):
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts a daemon; everything ends with the test."""
+    """Starts a daemon; all daemons end with the test."""
     running = []
 
     def start_program(program, *words, **variables):
@@ -211,7 +211,7 @@ def test_sighup_ends_no_daemon_that_has_nothing_to_reload(manager, start, words)
 
 
 def run_with_journal(*words, seconds=START_SECONDS):
-    """Runs a program with standard error as the journal has it: a socket that JOURNAL_STREAM names."""
+    """Runs a program with a standard error like the journal's: a socket that JOURNAL_STREAM names."""
     ours, theirs = socket.socketpair()
     info = os.fstat(theirs.fileno())
     with ours, subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs,
@@ -241,7 +241,7 @@ def test_the_reason_why_a_daemon_does_not_start_is_an_error_in_the_journal():
 
 
 def test_elsewhere_lines_have_their_time_and_level(tmp_path, monkeypatch):
-    monkeypatch.setenv("JOURNAL_STREAM", "1:1")  # inherited, and of another file
+    monkeypatch.setenv("JOURNAL_STREAM", "1:1")  # inherited, and about another file
     with Target("tcp://127.0.0.1:0", {"a": "ram:1M"}, tmp_path) as target:
         pass
     assert re.match(r"\d{4}-\d\d-\d\dT[\d:.]+ warning AUTHENTICATION IS OFF", target.log.read_text()), target.log.read_text()
@@ -269,7 +269,7 @@ def test_a_client_needs_no_library_of_storage(file):
 
 @pytest.mark.parametrize("file", ["libwss.so", "nbdkit-wss-plugin.so"])
 def test_what_programs_of_others_load_needs_no_exporter(file):
-    """wssctl does: it prints the driver's counters for Prometheus."""
+    """wssctl is exempt: it prints the driver's counters for Prometheus."""
     assert not re.search("prometheus|httplib", " ".join(needed(BUILD / file)))
 
 
@@ -351,7 +351,7 @@ def test_an_option_replaces_what_the_file_of_an_engine_says(start, tmp_path):
 
 @pytest.fixture
 def taken():
-    """An address where somebody else listens."""
+    """An address at which another program listens."""
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
@@ -416,7 +416,7 @@ def test_a_volume_whose_file_is_gone_is_absent_and_not_made_anew(start, tmp_path
 # ---- Stops, stalls, reloads ------------------------------------------------------------------------------------------------
 
 
-# Of Ceph's images each may take minutes.
+# For Ceph images each may take minutes.
 @pytest.mark.parametrize("role", ["block", "rs", "cached"])
 def test_a_start_reports_each_volume_that_it_opens_and_for_how_long_it_may_take(manager, start, role):
     words = {"block": [], "rs": ["--role", "rs", "--join", "tcp://127.0.0.1:1"], "cached": ["--cache-listen", f"tcp://127.0.0.1:{free_port()}"]}[role]
@@ -511,7 +511,7 @@ while True:
 @pytest.mark.skipif(os.geteuid() != 0, reason="starts a process of another user")
 @pytest.mark.parametrize("owner, trusted", [(0, False), (65534, True)])
 def test_wssctl_trusts_a_listener_of_another_user_only_in_a_folder_of_its_own(owner, trusted):
-    """As the user wss owns /run/wss; but in /tmp anyone can listen."""
+    """The user wss owns /run/wss, but in /tmp any user can listen."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o1777)
         os.chown(folder, owner, owner)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tls:// addresses: what is on the wire, who gets through, and that every part speaks it: volumes, cache engines, keys."""
+"""tls:// addresses: encrypted traffic, accepted and refused peers, and support by all parts: volumes, cache engines, keys."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def authority(tmp_path):
 
 
 class Recorder:
-    """A proxy before a port of this host that keeps all bytes that pass."""
+    """A proxy before a port of this host that records all bytes."""
 
     def __init__(self, port):
         self.port, self.seen = port, bytearray()
@@ -77,12 +77,13 @@ class Recorder:
 
 
 class Relay:
-    """Whom a client was led to: ends its TLS with a certificate that the client trusts, and passes all messages on by a connection of its own."""
+    """A man in the middle: ends the client's TLS with a certificate that the client trusts, and forwards all messages over a
+    connection of its own."""
 
     def __init__(self, certificate, dial):
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(*certificate)
-        self.context.num_tickets = 0  # as of targets
+        self.context.num_tickets = 0  # as on targets
         self.dial = dial
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.address = f"tls://127.0.0.1:{self.listening.getsockname()[1]}"
@@ -98,7 +99,7 @@ class Relay:
                     return
 
     def _pass_on(self, other):
-        # In one thread, because a TLS session is not for two. No message here is longer than one record.
+        # In one thread, as two must not share a TLS session. No message here is longer than one record.
         while True:
             for source in select.select(list(other), [], [], 30)[0]:
                 part = source.recv(1 << 16)
@@ -171,7 +172,8 @@ def test_a_wrong_secret_does_not_get_as_far_as_a_login_and_is_counted(alice, tmp
 
 @pytest.mark.parametrize("onward", ["tcp", "tls"])
 def test_a_relay_with_a_certificate_that_the_initiator_trusts_gets_no_session(onward, alice, authority, tmp_path):
-    """The relay is a client of the target's, too: it has a certificate, and there is a tcp:// address. It does not know the secret."""
+    """The relay is a client of the target, too: it has a certificate, and there is a tcp:// address. It does not know the
+    secret."""
     target_certificate, relay_certificate = authority.issue("target"), authority.issue("relay")
     port = free_port()
     more = ["--secrets", str(alice), "--listen", f"tls://127.0.0.1:{port}", "--tls-cert", str(target_certificate[0]), "--tls-key",

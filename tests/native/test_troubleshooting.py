@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong most often, brought about: the programs print the words of Documentation/troubleshooting.md, which say what to do.
-Two of its sections need RDMA: tests/system/test_troubleshooting.py."""
+"""Frequent failures, reproduced: the programs print the texts of Documentation/troubleshooting.md, which has the remedies. Two
+of its sections need RDMA: tests/system/test_troubleshooting.py."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ LISTEN = ("--listen", "tcp://127.0.0.1:0")
 
 
 def printed(*words, status=None, **options) -> str:
-    """Of a program that fails."""
+    """Output of a program that fails."""
     done = run(*words, check=False, **options)
     assert done.returncode != 0 if status is None else done.returncode == status, f"{words}: {done}"
     return done.stdout + done.stderr
@@ -37,7 +37,7 @@ def nbdkit(*words, command="true") -> str:
 
 
 def printed_until(text: str, *words, seconds=20) -> str:
-    """Of a daemon that continues to try."""
+    """Output of a daemon that keeps trying."""
     with subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                           text=True, start_new_session=True) as process:
         timer = subprocess.Popen(["sleep", str(seconds)])
@@ -55,7 +55,7 @@ def printed_until(text: str, *words, seconds=20) -> str:
 
 @pytest.fixture
 def mounted(tmp_path):
-    """Mounts a file system of memory with these options."""
+    """Mounts a file system in memory with these options."""
     with contextlib.ExitStack() as mounts:
         def mount(options: str) -> Path:
             folder = tmp_path / options.replace("=", "-")
@@ -152,7 +152,7 @@ def test_a_full_disk_is_reported_to_the_client_and_in_the_log(tmp_path, mounted)
 
 
 def partition_on_a_full_disk(tmp_path: Path, folder: Path) -> str:
-    """It continues to serve reads, and writes again after a restart."""
+    """The store still serves reads, and accepts writes again after a restart."""
     store = Store("tcp", 1, tmp_path, ["--kv-durability", "sync", "--kv-directory", str(folder / "keys")])
     partition, = store.partitions
     kvctl = (KVCTL, "--target", store.target, "--timeout", "10")

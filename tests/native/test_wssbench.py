@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""wssbench: that its commands measure what they say, say how, keep what is done when interrupted, and refuse what makes no sense."""
+"""wssbench: its commands measure and describe what they claim, keep finished results when interrupted, and refuse wrong
+arguments."""
 
 import argparse
 import json
@@ -259,7 +260,7 @@ def test_systems_are_compared_turn_by_turn():
     assert result["ratio"] == 2 and result["bounds"][0]["rate"] == 200
 
 
-# ---- the figures of the lab: each comes out of the machine by itself
+# ---- the figures of the lab: the machine delivers each separately
 
 
 def part_of(figure: str, network: str, rate: float, kernel: str = "6.1.0") -> bytes:

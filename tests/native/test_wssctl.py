@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""wssctl against a running target, and against a picture of the driver's sysfs: answers, exit status, words."""
+"""wssctl against a running target and a simulated sysfs of the driver: output, exit status and messages."""
 
 import json
 import os
@@ -21,7 +21,7 @@ DONE, FAILED, USAGE, NOT_REACHABLE = 0, 1, 2, 3
 def socket(tmp_path):
     """The control socket of a target with one volume and a state file."""
     path = tmp_path / "control.sock"
-    # The last --control counts: the one that Target gives is "none".
+    # The last --control counts: Target itself passes "none".
     config = tmp_path / "wss.toml"
     config.write_text(f'control = "{path}"\nstate = "{tmp_path}/state.json"\n')
     target = Target("tcp://127.0.0.1:0", {"first": "ram:1M"}, tmp_path, "--config", str(config))
@@ -93,7 +93,7 @@ def test_who_is_not_there_is_exit_3(tmp_path):
 
 
 def driver_tree(folder, statistics={"dma_maps": 200, "regions_registered": 200}):
-    """sysfs of a driver with one session and one device."""
+    """A simulated sysfs of a driver with one session and one device."""
     root = folder / "sys"
     files = {"class/wss/map": "", "class/wss/unmap": "", "class/wss/last_error": "no volume of that name\n",
              "class/wss/session0/target": "10.0.0.1:5555\n", "class/wss/session0/state": "live\n",
