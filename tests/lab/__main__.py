@@ -18,7 +18,7 @@ from tests.lab.probe import accelerator_for
 from tests.lab.shell import run_shell
 from tests.lab.vm import Shape
 
-LAB_FAILED = 125  # exit status when it is the lab that failed, not the command
+LAB_FAILED = 125  # exit status when the lab failed, not the command
 TIMED_OUT = 124
 
 
@@ -27,7 +27,7 @@ def say(text: str) -> None:
 
 
 def relay(kind: int, data: bytes) -> None:
-    """Passes a command's output on to standard output and error, as it arrives."""
+    """Copies a command's output to standard output and error as it arrives."""
     stream = sys.stdout.buffer if kind == frames.STDOUT else sys.stderr.buffer
     stream.write(data)
     stream.flush()
@@ -44,11 +44,11 @@ def shape_of(options: argparse.Namespace) -> Shape:
 
 
 def command_run(options: argparse.Namespace) -> int:
-    """Run a command in the first machine; its status is ours."""
+    """Runs a command in the first machine and exits with its status."""
     command = options.command[0] if len(options.command) == 1 else options.command
     with open_lab(options.vms, shape_of(options), say) as lab:
         result = lab.vms[0].run(command, options.timeout, check=False, on_output=None if options.icount else relay)
-        if options.icount:  # it came all at once, so as not to disturb the count
+        if options.icount:  # with icount the output comes at the end, so as not to disturb the count
             relay(frames.STDOUT, result.stdout.encode())
             relay(frames.STDERR, result.stderr.encode())
         say(f"status {result.status} after {result.seconds:.3f} s of the machine's time")
@@ -59,7 +59,7 @@ def command_run(options: argparse.Namespace) -> int:
 
 
 def command_shell(options: argparse.Namespace) -> int:
-    """An interactive shell in the first machine; the others can be reached over the segment."""
+    """An interactive shell in the first machine, from which the others can be reached over the segment."""
     if os.environ.get("LAB") == "host":
         raise LabError("LAB=host: you have a shell on this machine already")
     with Lab(options.vms, shape_of(options), say) as lab:
@@ -76,7 +76,7 @@ def command_probe(options: argparse.Namespace) -> int:
 
 
 def command_clean(_options: argparse.Namespace) -> int:
-    """Remove logs and disks of runs that are over, and the caches."""
+    """Removes logs and disks of finished runs, and the caches."""
     removed = paths.prune_runs(keep=0)
     for pattern in ("initramfs-*", "vmlinux-*"):
         for cached in paths.lab_directory().glob(pattern):
@@ -117,7 +117,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that machines are taken down
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the machines must be taken down
     options = parse(sys.argv[1:])
     try:
         return options.function(options)

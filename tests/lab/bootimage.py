@@ -23,9 +23,9 @@ NOTE_PHYS32_ENTRY = 18  # the ELF note by which QEMU finds the PVH entry
 
 
 def boot_image(kernel: Kernel) -> Path:
-    """What to give to QEMU's -kernel."""
+    """Returns the file for QEMU's -kernel."""
     if kernel.modules_root != Path("/"):
-        return kernel.image  # one's own: with KASAN the PVH entry runs instrumented code before there is a shadow
+        return kernel.image  # a custom kernel: with KASAN the PVH entry runs instrumented code before the shadow exists
     status = kernel.image.stat()
     name = f"vmlinux-{kernel.release}-{status.st_size:x}-{int(status.st_mtime):x}"
     path = paths.lab_directory() / name
@@ -41,7 +41,7 @@ def boot_image(kernel: Kernel) -> Path:
 
 
 def unpack(image: bytes) -> bytes | None:
-    """The ELF kernel in a bzImage; None if there is no telling."""
+    """Returns the ELF kernel in a bzImage, or None if it cannot be found."""
     if len(image) < PAYLOAD_OFFSET + 8 or image[HEADER_MAGIC : HEADER_MAGIC + 4] != b"HdrS":
         return None
     offset, length = struct.unpack_from("<II", image, PAYLOAD_OFFSET)

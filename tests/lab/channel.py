@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab's end of the wire to a machine's agent: sends frames, and one thread sorts what comes back.
+"""The lab's end of the connection to a machine's agent: sends frames, and one thread dispatches incoming ones.
 
-The thread lives as long as the machine. When the stream ends, every process that somebody waits for is told so:
-that is how a panic or a power cut is noticed promptly.
+The thread lives as long as the machine. When the stream ends, it notifies every process that a caller waits for, so that a
+panic or a power cut is detected promptly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SEND_LIMIT_SECONDS = 20
 
 
 class Sink:
-    """What a command's frames are delivered to (guest.Process); called on the channel's thread."""
+    """Receives a command's frames (guest.Process); called on the channel's thread."""
 
     def deliver_output(self, kind: int, data: bytes) -> None: ...
     def deliver_exit(self, status: int, seconds: float, error: str) -> None: ...
@@ -50,7 +50,7 @@ class Channel:
             self._next += 1
             self._sinks[number] = sink
         self.send(frames.SPAWN, number, json.dumps(spec).encode())
-        if self.dead.is_set():  # died between the check of the caller and here: the thread may have missed the sink
+        if self.dead.is_set():  # it died after the caller's check: the thread may have missed the sink
             sink.deliver_death()
         return number
 
@@ -64,14 +64,14 @@ class Channel:
                 self._wire.sendall(frames.pack(kind, number, payload))
                 return
             except OSError:
-                self._end_stream()  # gone, or so stuck that it takes no bytes any more; half a frame may be out
+                self._end_stream()  # gone, or so stuck that it accepts no bytes; half a frame may have been sent
         self._bury()
 
     def signal(self, number: int, signum: int) -> None:
         self.send(frames.SIGNAL, number, struct.pack("!I", signum))
 
     def sync(self, timeout: float) -> bool:
-        """Wait until everything that the guest's kernel has logged so far is here; False when it does not answer."""
+        """Waits until the kernel log of the guest up to now has arrived; returns False if the guest does not answer."""
         done = threading.Event()
         with self._lock:
             number = self._next
@@ -81,7 +81,7 @@ class Channel:
         return not self.dead.is_set() and done.wait(timeout) and not self.dead.is_set()
 
     def close(self) -> None:
-        """End the stream and the thread; safe to call twice."""
+        """Ends the stream and the thread; may be called twice."""
         self._end_stream()
         if self._thread is not threading.current_thread():
             self._thread.join(timeout=10)
@@ -100,7 +100,7 @@ class Channel:
                 for kind, number, payload in parser.feed(data):
                     self._dispatch(kind, number, payload)
         except (OSError, ValueError):
-            pass  # a broken stream is a dead machine; the console shows why
+            pass  # a broken stream means a dead machine; the console shows why
         finally:
             self._bury()
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Emulated NVMe disks: sparse files of the host that survive a machine's power cuts.
 
-What a guest wrote is in the host's page cache and so survives the death of QEMU. QEMU is told not to pass flushes
-on to the host's disk, because a loss of the host is nothing that these tests are about.
+Data that a guest has written is in the host's page cache and so survives the death of QEMU. QEMU does not pass flushes on to
+the host's disk, as these tests do not cover a loss of the host.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Disk:
     serial: str
 
     def create(self) -> None:
-        """Make the file unless it is there: a machine that boots again finds its data."""
+        """Creates the file unless it exists: a machine that boots again finds its data."""
         with open(self.path, "ab") as file:
             os.truncate(file.fileno(), self.size)
 
@@ -40,7 +40,7 @@ class Disk:
 
 
 def parse_size(text: str) -> int:
-    """4096, 64M, 1G … in bytes."""
+    """Returns "4096", "64M", "1G" … in bytes."""
     match = re.fullmatch(r"(\d+)([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     if not match:
         raise ValueError(f"'{text}' is not a size; examples: 512M, 2G")

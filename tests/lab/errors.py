@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab's exceptions. Each names what failed, on which object, and what to do."""
+"""The lab's exceptions. Each names the failure, its object, and what to do."""
 
 
 class LabError(Exception):
-    """Anything that the lab itself could not do."""
+    """A failure of the lab itself."""
 
 
 class BootError(LabError):
@@ -11,11 +11,11 @@ class BootError(LabError):
 
 
 class GuestDied(LabError):
-    """The machine went away while something was expected of it (panic, power cut, orderly power-off)."""
+    """The machine ended while it was needed (panic, power cut, orderly power-off)."""
 
 
 class GuestTimeout(LabError):
-    """A command ran into its time limit and was killed; carries what it had printed until then."""
+    """A command exceeded its time limit and was killed; has its output until then."""
 
     def __init__(self, message: str, stdout: str = "", stderr: str = "") -> None:
         super().__init__(message)
@@ -24,7 +24,7 @@ class GuestTimeout(LabError):
 
 
 class CommandFailed(LabError):
-    """A command that had to succeed ended with another status than 0."""
+    """A command that had to succeed ended with a status other than 0."""
 
 
 class KernelComplaint(LabError):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """pytest fixtures of the lab; tests/system/conftest.py imports them all.
 
-    vm         a machine shared by all tests that ask for it (2 processors, one NVMe disk of 2 GiB, soft RDMA)
-    pair       two machines on one segment, shared likewise
-    make_lab   a function that brings up a lab of one's own, of any shape
+    vm         a machine shared by all tests that request it (2 processors, one NVMe disk of 2 GiB, soft RDMA)
+    pair       two machines on one segment, shared in the same way
+    make_lab   a function that creates a lab for one test, of any shape
 
-After each test the kernel logs of its machines are checked; a test that provokes a complaint says so with
-`vm.klog.allow(pattern, reason)`. A shared machine that a test killed or soiled is booted anew for the next one.
+After each test the kernel logs of its machines are checked. A test that provokes a complaint permits it by
+`vm.klog.allow(pattern, reason)`. A shared machine that a test killed or damaged is booted again for the next test.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LABS_OF_TEST = pytest.StashKey[list[Lab]]()
 
 
 class SharedLab:
-    """A lab that lives from test to test, as long as it is whole."""
+    """A lab that is kept between tests while it is intact."""
 
     def __init__(self, vms: int, shape: Shape, say: Callable[[str], None]) -> None:
         self._make = lambda: Lab(vms, shape, say)
@@ -44,7 +44,7 @@ class SharedLab:
         return self._lab
 
     def release(self) -> None:
-        """After a test: check the kernel logs of its time."""
+        """After a test: checks the kernel logs of its time."""
         assert self._lab is not None
         try:
             for vm, mark in zip(self._lab.vms, self._marks):
@@ -54,7 +54,7 @@ class SharedLab:
             raise
 
     def finish(self) -> None:
-        """After the last test: checks that need an idle kernel."""
+        """After the last test: runs checks that need an idle kernel."""
         try:
             for vm in self._lab.vms if self._lab else ():
                 if vm.running:
@@ -70,7 +70,7 @@ class SharedLab:
 
 @pytest.fixture(scope="session")
 def lab_say(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Prints a line although pytest captures: how long each boot took is always shown."""
+    """Prints a line despite pytest's capture: the time of each boot is always shown."""
     capture = request.config.pluginmanager.get_plugin("capturemanager")
 
     def say(text: str) -> None:
@@ -118,7 +118,7 @@ def make_lab(request: pytest.FixtureRequest, lab_say: Callable[[str], None]) -> 
     def make(vms: int = 1, shape: Shape = Shape()) -> Lab:
         lab = Lab(vms, shape, lab_say)
         labs.append(lab)
-        lab.__enter__()  # closes itself when it fails
+        lab.__enter__()  # it closes itself if it fails
         mine.append(lab)
         return lab
 
@@ -135,7 +135,7 @@ def make_lab(request: pytest.FixtureRequest, lab_say: Callable[[str], None]) -> 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A failed test shows how the kernel logs of its machines end, and where the rest is."""
+    """A failed test shows the end of its machines' kernel logs, and the place of the rest."""
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
     if not report.failed:

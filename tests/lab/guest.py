@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands in a machine: what a test holds in its hands.
+"""Commands in a machine: the interface for tests.
 
-`Guest.run` is for a command whose end is awaited, `Guest.start` for one in the background. Both are the same for a
-virtual machine (vm.py) and for the machine itself (host_guest.py). Every wait has a limit. A command that
-runs into it is killed with all of its process group, and the error shows where in the kernel it was.
+`Guest.run` runs a command to its end, `Guest.start` runs one in the background. Both work in the same way for a virtual machine
+(vm.py) and for the host (host_guest.py). Every wait has a limit. A command that exceeds it is killed with its process group,
+and the error shows its kernel stacks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.lab.klog import KernelLog
 from tests.lab.slowness import stretched
 
 DEFAULT_TIMEOUT = 60.0
-KILL_GRACE = 10.0  # from SIGKILL to the end of the process; longer means that it hangs in the kernel
+KILL_GRACE = 10.0  # from SIGKILL to the end of the process; a longer time means that it hangs in the kernel
 OUTPUT_MAX = 64 * 1024 * 1024  # of each stream; the rest is dropped, with a note
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -34,7 +34,7 @@ OnOutput = Callable[[int, bytes], None]  # (frames.STDOUT or STDERR, bytes), cal
 
 @dataclass(frozen=True)
 class Result:
-    """How a command ended. `status` is negative when a signal ended it; `seconds` are of the guest's clock."""
+    """The result of a command. `status` is negative if a signal ended it; `seconds` are of the guest's clock."""
 
     command: str
     status: int
@@ -47,7 +47,7 @@ class Result:
         return self.status == 0
 
     def require(self) -> Result:
-        """This result, or an error that shows the command's output."""
+        """Returns this result, or raises an error that shows the command's output."""
         if not self.ok:
             said = tail(self.stdout + self.stderr)
             raise CommandFailed(f"`{self.command}` ended with status {self.status}:\n{said}")
@@ -55,7 +55,7 @@ class Result:
 
 
 class Controls(Protocol):
-    """How a backend reaches one running command."""
+    """A backend's access to one running command."""
 
     def signal(self, signum: int) -> None: ...
     def write(self, data: bytes) -> None: ...
@@ -63,7 +63,7 @@ class Controls(Protocol):
 
 
 class Process(Sink):
-    """A command that was started. Its output is collected; it can be waited for, signalled and written to."""
+    """A started command. Its output is collected; it can be awaited, signalled and written to."""
 
     def __init__(self, name: str, on_output: OnOutput | None = None) -> None:
         self.name = name
@@ -90,12 +90,12 @@ class Process(Sink):
             return self._result is None and not self._died
 
     def poll(self) -> Result | None:
-        """The result when it has ended, else None."""
+        """Returns the result if it has ended, else None."""
         with self._changed:
             return self._result
 
     def wait(self, timeout: float = DEFAULT_TIMEOUT) -> Result:
-        """Wait for the end. At the limit its process group is killed, and GuestTimeout shows its stacks."""
+        """Waits for the end. At the limit its process group is killed, and GuestTimeout shows its stacks."""
         if self._wait_until(lambda: self._result is not None, timeout):
             return self._finished()
         where = self.stacks()
@@ -108,7 +108,7 @@ class Process(Sink):
         )
 
     def wait_for(self, pattern: str, timeout: float = DEFAULT_TIMEOUT) -> re.Match[str]:
-        """Wait until its output (either stream) matches; an error if it ends before. Use it instead of sleeping."""
+        """Waits until its output (either stream) matches; raises an error if it ends before. Use it instead of sleeping."""
         regex = re.compile(pattern, re.MULTILINE)
         self._wait_until(lambda: self._match(regex) is not None or self._result is not None, timeout)
         with self._changed:
@@ -120,7 +120,7 @@ class Process(Sink):
         raise LabError(f"`{self.name}`: waited for /{pattern}/, but it {state}:\n{tail(self.stdout + self.stderr)}")
 
     def write(self, data: bytes) -> None:
-        """To its standard input. Empty data ends the input."""
+        """Writes to its standard input. Empty data ends the input."""
         assert self.controls is not None
         self.controls.write(data)
 
@@ -130,17 +130,17 @@ class Process(Sink):
         self.controls.signal(signum)
 
     def kill(self) -> bool:
-        """Kill its process group; False if it does not go."""
+        """Kills its process group; returns False if it does not end."""
         return self._end_by(signal.SIGKILL, KILL_GRACE)
 
     def stop(self, timeout: float = DEFAULT_TIMEOUT) -> Result:
-        """End it politely (SIGTERM) and return its result."""
+        """Ends it by SIGTERM and returns its result."""
         if self.poll() is None:
             self.signal(signal.SIGTERM)
         return self.wait(timeout)
 
     def stacks(self, timeout: float = 5.0) -> str:
-        """Kernel stacks of its processes ("" when it has ended or the machine does not answer)."""
+        """Returns the kernel stacks of its processes ("" if it has ended or the machine does not answer)."""
         assert self.controls is not None
         with self._changed:
             self._stacks = None
@@ -193,7 +193,7 @@ class Process(Sink):
         return regex.search(self.stdout) or regex.search(self.stderr)
 
     def _wait_until(self, condition: Callable[[], bool], timeout: float, dead_is_error: bool = True) -> bool:
-        """Wait for the condition; False at the limit. A dead machine ends the wait, by default as an error."""
+        """Waits for the condition; returns False at the limit. A dead machine ends the wait, by default with an error."""
         with self._changed:
             held = self._changed.wait_for(lambda: condition() or self._died, stretched(timeout))
             if self._died and not condition() and dead_is_error:
@@ -202,14 +202,14 @@ class Process(Sink):
 
 
 class Guest:
-    """A machine in which commands run. Subclasses define how a command gets there."""
+    """A machine in which commands run. Subclasses define how to start a command there."""
 
-    deferred_output = False  # output comes at the end of a command, so that it does not disturb the measurement
+    deferred_output = False  # output comes at the end of a command, so as not to disturb a measurement
 
     def __init__(self, name: str, address: str, share: str) -> None:
         self.name = name
         self.address = address  # of its RDMA device
-        self.share = share  # the run's directory that all its machines and the lab see, as this machine names it
+        self.share = share  # the run's directory that all machines and the lab share, by its name in this machine
         self.klog = KernelLog(name)
         build = paths.build_directory()
         self.environment = {
@@ -266,11 +266,11 @@ class Guest:
         return self.run(["cat", path]).stdout
 
     def write(self, path: str, text: str) -> None:
-        """Replace a file's content, or feed a file of /sys or /proc (one write)."""
+        """Replaces a file's content, or writes to a file of /sys or /proc with one write."""
         self.run(["dd", f"of={path}", "bs=64k", "iflag=fullblock", "status=none"], stdin=text.encode())
 
     def start_udev(self, timeout: float = DEFAULT_TIMEOUT) -> None:
-        """A minimal udev, for what needs /dev/disk/by-* links. Rules in /etc and /run of the guest count."""
+        """Starts a minimal udev, for tests that need /dev/disk/by-* links. Rules in /etc and /run of the guest apply."""
         self.run("/lib/systemd/systemd-udevd --daemon && udevadm control --ping && udevadm trigger", timeout)
         self.settle_udev(timeout)
 
@@ -278,11 +278,11 @@ class Guest:
         self.run(["udevadm", "settle", f"--timeout={int(timeout)}"], timeout + 5)
 
     def sync_klog(self, timeout: float = 20.0) -> None:
-        """Have all that the kernel logged until now in `klog`."""
+        """Waits until `klog` has everything that the kernel has logged until now."""
         raise NotImplementedError
 
     def check_klog(self, since: int = 0) -> None:
-        """Raise KernelComplaint when the kernel log since that mark holds a report that no rule allows."""
+        """Raises KernelComplaint if the kernel log since that mark has a report that no rule allows."""
         self.sync_klog()
         reports = self.klog.reports(since)
         if reports:
@@ -293,7 +293,7 @@ class Guest:
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout: float = DEFAULT_TIMEOUT, pause: float = 0.1) -> None:
-    """Poll for something that no event announces; an error names it when it does not come."""
+    """Polls for a state that no event announces; an error names it at the limit."""
     limit = time.monotonic() + stretched(timeout)
     while not condition():
         if time.monotonic() > limit:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine itself behind the interface of a guest: for machines that have RDMA and load modules (LAB=host).
+"""The host with the interface of a guest, for machines that have RDMA and can load modules (LAB=host).
 
-Nothing is isolated here: what a command does, it does to this machine.
+There is no isolation: commands act on this machine.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class HostControls:
 
 
 class NoControls:
-    """Of a command that could not be started."""
+    """Controls of a command that could not be started."""
 
     def signal(self, signum: int) -> None: ...
     def write(self, data: bytes) -> None: ...
@@ -65,7 +65,7 @@ class HostGuest(Guest):
         self._processes: list[Process] = []
         try:
             self._kmsg = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
-            os.lseek(self._kmsg, 0, os.SEEK_END)  # earlier messages are not of this test
+            os.lseek(self._kmsg, 0, os.SEEK_END)  # earlier messages do not belong to this test
         except OSError as error:
             raise LabError(f"LAB=host needs root: /dev/kmsg: {error.strerror}") from error
 
@@ -77,10 +77,10 @@ class HostGuest(Guest):
             except BlockingIOError:
                 return
             except BrokenPipeError:
-                continue  # records were overwritten; the next read gives the oldest there is
+                continue  # records were overwritten; the next read returns the oldest remaining one
 
     def close(self) -> None:
-        """End what was started and still runs: there is no machine that would end with it."""
+        """Ends started processes that still run, as no machine would end with them."""
         for process in self._processes:
             process.kill()
         os.close(self._kmsg)
@@ -94,7 +94,7 @@ class HostGuest(Guest):
                 spec["argv"], env=spec["env"], cwd=spec["cwd"], start_new_session=True,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             )  # fmt: skip
-        except OSError as error:  # the same outcome as in a virtual machine
+        except OSError as error:  # the same result as in a virtual machine
             process.controls = NoControls()
             process.deliver_exit(127, 0.0, f"lab: {spec['argv'][0]}: {error}")
             return
@@ -123,7 +123,7 @@ def _reap(popen: subprocess.Popen[bytes], process: Process, readers: list[thread
 
 
 def rdma_address() -> str:
-    """WSS_LAB_ADDRESS, else the IPv4 address of the first RDMA device's network card."""
+    """Returns WSS_LAB_ADDRESS, else the IPv4 address of the first RDMA device's network card."""
     given = os.environ.get("WSS_LAB_ADDRESS")
     if given:
         return given

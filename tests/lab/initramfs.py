@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The initramfs of the lab: static busybox, init.sh, and the modules that reach the host's root file system.
+"""The initramfs of the lab: static busybox, init.sh, and the modules that are needed to reach the host's root file system.
 
-Built once per content and kept in BUILD/lab. The archive (cpio "newc") is written here: it is a header and a body
-per file, and so needs neither a cpio program nor root for the device node.
+Built once per content and kept in BUILD/lab. This file writes the archive (cpio "newc"), which is a header and a body for each
+file. So neither a cpio program nor root, for the device node, is needed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INIT = Path(__file__).with_name("inside") / "init.sh"
 
 
 def initramfs_for(kernel: Kernel) -> Path:
-    """The archive for this kernel, built if its content is new."""
+    """Returns the archive for this kernel, built if its content is new."""
     modules = module_closure(kernel)
     contents = _contents(modules)
     digest = hashlib.sha256()
@@ -31,14 +31,14 @@ def initramfs_for(kernel: Kernel) -> Path:
         digest.update(f"{name} {mode} {len(body)}\n".encode() + body)
     path = paths.lab_directory() / f"initramfs-{kernel.release}-{digest.hexdigest()[:16]}.cpio"
     if not path.exists():
-        fresh = path.with_suffix(f".{os.getpid()}")  # renamed when whole: parallel runs may build it too
+        fresh = path.with_suffix(f".{os.getpid()}")  # renamed when complete: parallel runs may build it too
         fresh.write_bytes(_archive(contents))
         fresh.rename(path)
     return path
 
 
 def module_closure(kernel: Kernel) -> list[Path]:
-    """Module files in the order of loading; modules built into the kernel are none."""
+    """Module files in loading order, without modules built into the kernel."""
     order: dict[Path, None] = {}
     for module in MODULES:
         command = ["modprobe", "-d", str(kernel.modules_root), "-S", kernel.release, "--show-depends", module]

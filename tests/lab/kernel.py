@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kernel the machines boot: the newest installed one that has modules, one that is fetched (newer, newest), or one given by name."""
+"""The kernel that the machines boot: the newest installed one with modules, a fetched one (newer, newest), or one given by
+name."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ KERNEL_SCRIPTS = REPOSITORY / "tests/lab/kernels"
 
 @dataclass(frozen=True)
 class Kernel:
-    """A bootable image with the tree of its modules (`modules_root`/lib/modules/`release`) and, where it is not an installed
-    one, what modules are built against (`modules_root`/build)."""
+    """A bootable image with its module tree (`modules_root`/lib/modules/`release`) and, unless it is an installed one, the tree
+    that modules are built against (`modules_root`/build)."""
 
     release: str
     image: Path
@@ -30,13 +31,13 @@ class Kernel:
 
 
 def choose_kernel() -> Kernel:
-    """The kernel of WSS_LAB_KERNEL (image) and WSS_LAB_MODULES (its modules' root), else the newest installed."""
+    """Returns the kernel of WSS_LAB_KERNEL (image) and WSS_LAB_MODULES (its modules' root), else the newest installed one."""
     image = os.environ.get("WSS_LAB_KERNEL")
     return custom_kernel(Path(image), Path(os.environ.get("WSS_LAB_MODULES", Path(image).parent))) if image else newest_installed()
 
 
 def fetched_kernel(which: str) -> Kernel:
-    """The kernel `which`, newer or newest, fetched once; progress is printed on standard error."""
+    """Returns the kernel `which`, newer or newest, fetched once; progress is printed on standard error."""
     fetched = subprocess.run([str(KERNEL_SCRIPTS / f"{which}.sh")], stdout=subprocess.PIPE, text=True, check=False)
     if fetched.returncode != 0:
         raise LabError(f"the {which} kernel could not be had")
@@ -56,7 +57,7 @@ def newest_installed(boot: Path = Path("/boot")) -> Kernel:
 
 
 def custom_kernel(image: Path, root: Path) -> Kernel:
-    """A kernel of one's own. Its modules' root must hold exactly one lib/modules/RELEASE."""
+    """A custom kernel. Its modules' root must hold exactly one lib/modules/RELEASE."""
     root = root.resolve()
     releases = [path.parent.name for path in root.glob("lib/modules/*/modules.dep")]
     if not image.is_file() or len(releases) != 1:
@@ -68,6 +69,6 @@ def custom_kernel(image: Path, root: Path) -> Kernel:
 
 
 def _natural(release: str) -> list[tuple[int, int | str]]:
-    """Sort key by which 6.1.0-56 is newer than 6.1.0-9."""
+    """Sort key for which 6.1.0-56 is newer than 6.1.0-9."""
     parts = re.findall(r"\d+|\D+", release)
     return [(1, int(part)) if part.isdigit() else (0, part) for part in parts]

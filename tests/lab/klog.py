@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel log of a machine, and what in it makes a test fail.
+"""The kernel log of a machine, and the messages in it that make a test fail.
 
-It comes by two ways: every record of /dev/kmsg through the agent, while the machine lives, and warnings and worse on
-the serial console, which also has the last words of a machine that panicked. A mark (klog.mark()) taken before a
-test lets a check look at that test's records only.
+It arrives in two ways: the agent sends every record of /dev/kmsg while the machine runs, and the serial console has warnings
+and worse, including the last messages of a machine that panicked. A mark (klog.mark()) before a test limits a check to that
+test's records.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 
 from tests.lab.errors import tail
 
-REPORT_LINES = 45  # of context after the line that complains: enough for a call trace
-TRACE_LINES = 150  # within which a report's last line is looked for
-CAUSE_LINES = 15  # of a dead machine's first complaint …
-LAST_LINES = 10  # … and of its end, in an error message
+REPORT_LINES = 45  # of context after a complaint: enough for a call trace
+TRACE_LINES = 150  # limit of the search for a report's last line
+CAUSE_LINES = 15  # in an error message: of a dead machine's first complaint …
+LAST_LINES = 10  # … and of its last lines
 LINES_MAX = 200_000  # of one machine; older ones are dropped
 
 # Messages that a healthy kernel never prints.
@@ -59,7 +59,7 @@ COMPLAINTS = re.compile(
 
 @dataclass(frozen=True)
 class Allowance:
-    """What is not held against the kernel, and why: a line, or a whole report by any line of it."""
+    """An allowed line or report, and the reason; a report is matched by any of its lines."""
 
     pattern: re.Pattern[str]
     reason: str
@@ -80,7 +80,7 @@ class KernelLog:
         self._allowed = list(ALLOWED)
 
     def append(self, record: str) -> None:
-        """A record of /dev/kmsg: "priority,sequence,microseconds,flags;text", continuation lines indented."""
+        """Adds a record of /dev/kmsg: "priority,sequence,microseconds,flags;text", continuation lines indented."""
         head, separator, text = record.partition(";")
         fields = head.split(",")
         if not separator or len(fields) < 3 or not fields[2].isdigit():
@@ -94,12 +94,12 @@ class KernelLog:
                 self._dropped += surplus
 
     def allow(self, pattern: str, reason: str, anywhere: bool = False) -> None:
-        """From now on do not hold lines like this against the kernel (for a test that provokes them); `anywhere`: nor
-        reports that have such a line in them (a function of the call trace)."""
+        """Allows such lines from now on (for a test that provokes them); `anywhere`: also reports that have such a line (a
+        function of the call trace)."""
         self._allowed.append(Allowance(re.compile(pattern), reason, anywhere))
 
     def mark(self) -> int:
-        """A position for text() and reports()."""
+        """Returns a position for text() and reports()."""
         with self._lock:
             return self._dropped + len(self._lines)
 
@@ -107,7 +107,7 @@ class KernelLog:
         return "\n".join(self._since(since))
 
     def reports(self, since: int = 0) -> list[str]:
-        """The complaints since the mark, each with the lines that follow it."""
+        """Returns the complaints since the mark, each with the lines that follow it."""
         lines = self._since(since)
         found: list[str] = []
         next_free = 0
@@ -128,7 +128,7 @@ class KernelLog:
             self._console_read = False
 
     def end_of_boot(self, console: Path) -> None:
-        """The machine is gone: add what only the console received (the end of a panic)."""
+        """The machine is gone: adds messages that only the console received (the end of a panic)."""
         with self._lock:
             if self._console_read or not console.exists():
                 return
@@ -150,7 +150,7 @@ class KernelLog:
 
 
 def _end_of_report(lines: list[str], start: int) -> int:
-    """One past the last line of a report that has an end marker; else 0."""
+    """Returns one past the last line of a report with an end marker; else 0."""
     for position in range(start, min(start + TRACE_LINES, len(lines))):
         if "---[ end trace" in lines[position]:
             return position + 1
@@ -158,7 +158,7 @@ def _end_of_report(lines: list[str], start: int) -> int:
 
 
 def last_words(log: str) -> str:
-    """The end of a dead machine's log for an error message: where its first complaint begins, and its last lines."""
+    """Returns the end of a dead machine's log for an error message: the start of its first complaint, and its last lines."""
     lines = log.replace("\r", "").splitlines()
     first = next((number for number, line in enumerate(lines) if COMPLAINTS.search(line)), len(lines))
     if first < len(lines) - LAST_LINES:
@@ -167,5 +167,5 @@ def last_words(log: str) -> str:
 
 
 def _bare(line: str) -> str:
-    """A line without its time stamp."""
+    """Returns a line without its time stamp."""
     return re.sub(r"^\s*\[ *[\d.]+\] ", "", line).strip()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lab: one or several machines of one run, brought up together and always taken down together.
+"""A lab: one or several machines of one run, always started and taken down together.
 
     with open_lab(vms=2) as lab:
         lab.vms[0].run("ib_devinfo")
 
-With LAB=host in the environment open_lab gives the machine itself instead of a virtual one.
+With LAB=host in the environment open_lab returns the host instead of virtual machines.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 
 
 class HostLab:
-    """The machine itself, as a lab of one."""
+    """The host as a lab of one machine."""
 
     def __init__(self) -> None:
         self.run_directory = paths.new_run_directory()
@@ -44,7 +44,7 @@ class HostLab:
         self.vms[0].check_klog()
 
     def shut_down(self) -> None:
-        """A host stays up."""
+        """The host stays up."""
 
     def close(self) -> None:
         for guest in self.vms:
@@ -78,7 +78,7 @@ class Lab:
         self.close()
 
     def boot(self) -> None:
-        """Start all machines at the same time and wait for them."""
+        """Starts all machines at the same time and waits for them."""
         for vm in self.vms:
             vm.power_on()
         for vm in self.vms:
@@ -86,18 +86,18 @@ class Lab:
             self._say(f"{vm.name}: {vm.kernel.release} by {vm.accelerator}, up in {vm.boot_seconds:.1f} s")
 
     def cut_link(self, vm: Vm) -> None:
-        """Nothing reaches that machine and nothing comes from it, until restore_link."""
+        """Cuts a machine off from all traffic until restore_link."""
         self._require_segment().cut(vm.index)
 
     def restore_link(self, vm: Vm) -> None:
         self._require_segment().restore(vm.index)
 
     def lose_frames(self, share: float, seed: int = 0) -> None:
-        """Lose this share of all frames between the machines (0 ends it), drawn from the seed."""
+        """Drops this share of all frames between the machines (0 ends it), drawn from the seed."""
         self._require_segment().lose(share, seed)
 
     def limit_frames(self, mtu: int) -> None:
-        """The segment between the machines has this MTU, whatever theirs is; longer frames are lost."""
+        """Sets the MTU of the segment, independently of the machines; longer frames are lost."""
         self._require_segment().limit(mtu)
 
     def check_klog(self) -> None:
@@ -105,12 +105,12 @@ class Lab:
             vm.check_klog()
 
     def shut_down(self) -> None:
-        """Power all machines off in an orderly way."""
+        """Powers all machines off in an orderly way."""
         for vm in self.vms:
             vm.power_off()
 
     def close(self) -> None:
-        """Everything off and away but the logs. Safe to call twice."""
+        """Powers everything off and removes all but the logs. May be called twice."""
         for vm in self.vms:
             vm.power_cut()
             for disk in vm.disks:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The private segment of several machines: starts the switch (switch.py), hands out its cables, cuts and restores them.
+"""The private segment of several machines: starts the switch (switch.py), provides its cables, cuts and restores them.
 
-A cable is a socket pair that outlives its machine: after a power cut the machine comes up on the same port.
+A cable is a socket pair that outlives its machine: after a power cut the machine is on the same port again.
 """
 
 from __future__ import annotations
@@ -38,23 +38,22 @@ class Segment:
             wire.close()
 
     def cut(self, port: int) -> None:
-        """From now on nothing reaches that machine and nothing comes from it. The machine sees its link up: as when a
-        switch further away fails."""
+        """Cuts the machine off from all traffic. The machine sees its link up, as if a more distant switch failed."""
         self._order({"port": port, "up": False})
 
     def restore(self, port: int) -> None:
         self._order({"port": port, "up": True})
 
     def lose(self, share: float, seed: int = 0) -> None:
-        """Lose this share of all frames (0 ends it), drawn from the seed."""
+        """Drops this share of all frames (0 ends it), drawn from the seed."""
         self._order({"loss": share, "seed": seed})
 
     def limit(self, mtu: int) -> None:
-        """Lose frames with more than this many bytes behind their Ethernet header, as a switch with a smaller MTU does."""
+        """Drops frames with more than this many bytes after their Ethernet header, like a switch with a smaller MTU."""
         self._order({"longest": mtu + ETHERNET_HEADER})
 
     def counters(self) -> list[dict]:
-        """Of each port: frames delivered, frames lost."""
+        """Returns the frames delivered and lost, for each port."""
         return self._order({})["ports"]
 
     def close(self) -> None:
@@ -68,7 +67,7 @@ class Segment:
             self._switch.wait(10)
 
     def _order(self, order: dict) -> dict:
-        """One command and its answer: when this returns, it is so."""
+        """Sends one command and waits for the response: the command is in effect on return."""
         answer = b""
         try:
             self._control.sendall(json.dumps(order).encode() + b"\n")

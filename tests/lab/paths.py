@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where things are: the repository, the build directory, and the directory of one run of the lab.
+"""Paths: the repository, the build directory, and the directory of one run of the lab.
 
-Everything that the lab writes lies under BUILD/lab, so that `lab clean` is one directory and parallel build
-directories never meet. A run directory is named after the process that owns it; that is how leftovers of a
-process that was killed are recognised.
+The lab writes only below BUILD/lab, so that `lab clean` handles one directory and parallel build directories do not conflict. A
+run directory is named after the process that owns it, so that leftovers of a killed process are recognised.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _sequence = itertools.count()
 
 
 def build_directory() -> Path:
-    """BUILD of the environment, else the Makefile's default."""
+    """Returns BUILD of the environment, else the Makefile's default."""
     return Path(os.environ.get("BUILD") or REPOSITORY / "build" / os.environ.get("MODE", "release")).resolve()
 
 
@@ -37,7 +36,7 @@ def runs_directory() -> Path:
 
 
 def new_run_directory() -> Path:
-    """A directory of this run alone: consoles, disks, and `share`, which the guests see as /lab."""
+    """Creates the directory of this run: consoles, disks, and `share`, which the guests see as /lab."""
     prune_runs(KEPT_RUNS)
     path = runs_directory() / f"{os.getpid()}-{next(_sequence)}"
     shutil.rmtree(path, ignore_errors=True)  # of an earlier process with the same number
@@ -46,9 +45,9 @@ def new_run_directory() -> Path:
 
 
 def prune_runs(keep: int) -> int:
-    """Remove all but the newest `keep` run directories whose owner has exited; returns how many were removed.
+    """Removes all but the newest `keep` run directories whose owner has exited; returns how many were removed.
 
-    Disks of those that stay go as well: they are large, and only a run that was killed left them."""
+    Disks of the kept ones are removed as well: they are large, and only a killed run leaves them."""
     dead = [run for run in runs_directory().iterdir() if not _owner_lives(run)]
     for disk in (disk for run in dead for disk in run.glob("*.img")):
         disk.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which acceleration works here, found out by booting: /dev/kvm may exist and hang a stock kernel for ever.
+"""Finds the working acceleration by booting: /dev/kvm may exist and hang a stock kernel for ever.
 
-The answer is remembered in BUILD/lab for as long as host kernel, boot of the host, QEMU and guest kernel are the same.
+The result is kept in BUILD/lab while host kernel, host boot, QEMU and guest kernel are unchanged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Answer:
 
 
 def accelerator_for(kernel: Kernel, *, again: bool = False) -> Answer:
-    """The remembered answer, or a probe. WSS_LAB_ACCEL=kvm|tcg overrides both."""
+    """Returns the stored result, or probes. WSS_LAB_ACCEL=kvm|tcg overrides both."""
     forced = os.environ.get("WSS_LAB_ACCEL")
     if forced:
         if forced not in ("kvm", "tcg"):
@@ -52,7 +52,7 @@ def accelerator_for(kernel: Kernel, *, again: bool = False) -> Answer:
 
 
 def probe(kernel: Kernel) -> Answer:
-    """Try KVM with a time limit; emulation (TCG) always works."""
+    """Tries KVM with a time limit; emulation (TCG) always works."""
     if not os.access(DEVICE, os.R_OK | os.W_OK):
         return Answer("tcg", f"{DEVICE} does not exist or may not be opened")
     append = "console=ttyS0 quiet panic=-1 lab.probe"
@@ -70,8 +70,8 @@ def probe(kernel: Kernel) -> Answer:
 
 
 def _output_within(command: list[str], limit: float) -> bytes | None:
-    """The command's output until its end; None when it does not end. Never waits for it without a limit: a hanging
-    KVM may leave a process that cannot even be killed."""
+    """Returns the command's output when it ends, or None if it does not end in time. Every wait has a limit, as a hanging KVM
+    may leave a process that cannot be killed."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     )
@@ -92,7 +92,7 @@ def _remembered(memory: Path, circumstances: str) -> Answer | None:
         if known["circumstances"] == circumstances:
             return Answer(known["accelerator"], known["reason"] + " (remembered)")
     except (OSError, ValueError, KeyError, TypeError):
-        pass  # no answer, or that of another user: probe
+        pass  # no stored result, or that of another user: probe
     return None
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An interactive shell in a machine: the local terminal, in raw mode, joined to one in the guest.
+"""An interactive shell in a machine: connects the local terminal, in raw mode, to one in the guest.
 
-Ctrl-] leaves at once, also when the guest hangs. The local terminal is put back in order however it ends.
+Ctrl-] leaves at once, also when the guest hangs. The local terminal is restored however the shell ends.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ END_CHECK_SECONDS = 0.1
 
 
 def run_shell(vm: Vm) -> int:
-    """bash in the machine until it ends; its exit status."""
+    """Runs bash in the machine until it ends; returns its exit status."""
     terminal = sys.stdin.isatty()
     environment = {"TERM": os.environ.get("TERM", "linux"), "PS1": rf"{vm.name}:\w# "}
     process = vm.start(["bash", "--norc", "-i"] if terminal else ["bash"], tty=terminal, env=environment, on_output=relay)
@@ -61,7 +61,7 @@ def _tell_size(process: Process) -> None:
 
 
 def _pump(process: Process, goes_on: Callable[[bytes], bool]) -> None:
-    """Our input to the shell, until either ends."""
+    """Forwards local input to the shell, until either ends."""
     sources = [sys.stdin]
     while process.running:
         if not select.select(sources, [], [], END_CHECK_SECONDS)[0]:

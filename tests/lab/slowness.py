@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much slower than the stock kernel the machines are: WSS_LAB_SLOWNESS stretches every limit of the lab.
+"""The slowdown of the machines against the stock kernel: WSS_LAB_SLOWNESS stretches every limit of the lab.
 
-A kernel with KASAN and lockdep takes several times as long for everything. The limits in tests are written for the
-stock kernel; what they protect against is waiting for ever, not being slow.
+With KASAN and lockdep everything takes several times as long. The limits in tests are written for the stock kernel; they
+protect against endless waits, not against slowness.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """An Ethernet switch for virtual machines, as a process of its own: `python3 -m tests.lab.switch CONTROL PORT…`.
 
-Every port is one end of a socket pair whose other end a QEMU holds, one datagram a frame. It needs no privilege, no
-bridge, no tap and no name on the host, so that parallel runs cannot meet and nothing is left behind by a crash: when the
-lab dies, its end of the control socket closes and the switch ends.
+Every port is one end of a socket pair whose other end is in a QEMU, with one datagram for each frame. It needs no privilege,
+bridge, tap or name on the host. So parallel runs do not conflict and a crash leaves nothing behind: when the lab dies, its end
+of the control socket closes and the switch ends.
 
-Faults are the switch's to make: a port that is down delivers nothing in either direction; loss is drawn from a seed.
-Commands on the control socket, one JSON object a line, each answered by one line: {"port": 0, "up": false},
-{"loss": 0.01, "seed": 7}, {"counters": true}.
+The switch also injects faults: a port that is down delivers nothing in either direction; loss is drawn from a seed. Commands on
+the control socket are JSON objects, one a line, each answered by one line: {"port": 0, "up": false}, {"loss": 0.01, "seed": 7},
+{"counters": true}.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import sys
 from collections import deque
 
 FRAME_MAX = 65536
-QUEUE_MAX = 512  # frames that wait for a machine that does not take them; more are lost, as on a real switch
-BATCH = 64  # frames taken from one port before the others are looked at
+QUEUE_MAX = 512  # frames that wait for a machine that does not receive; further ones are lost, as on a real switch
+BATCH = 64  # frames taken from one port before the next one
 BROADCAST_BIT = 1
 
 
@@ -41,7 +41,7 @@ class Switch:
         self._control = control
         self._unread = b""
         self._ports = [Port(wire) for wire in wires]
-        self._learned: dict[bytes, Port] = {}  # hardware address -> where it was seen last
+        self._learned: dict[bytes, Port] = {}  # hardware address -> port where it was seen last
         self._loss = 0.0
         self._longest = FRAME_MAX
         self._random = random.Random(0)
@@ -52,7 +52,7 @@ class Switch:
             self._selector.register(port.wire, selectors.EVENT_READ, port)
 
     def run(self) -> None:
-        """Until the lab closes the control socket."""
+        """Runs until the lab closes the control socket."""
         while True:
             for key, events in self._selector.select():
                 if key.data is None:

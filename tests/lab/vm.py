@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One virtual machine: QEMU's command line, its life, its console.
+"""One virtual machine: QEMU's command line, its life cycle, its console.
 
     power_on() -> wait_ready() -> commands (guest.py) -> power_off() or power_cut() -> power_on() again …
 
-QEMU is on a leash (leash.py): it never outlives the lab. A power cut is SIGKILL: disks keep what was written to
-them, memory is lost.
+QEMU is started by leash.py and never outlives the lab. A power cut is SIGKILL: disks keep written data, memory is lost.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ INSIDE = Path(__file__).with_name("inside")
 BOOT_LIMIT = 240.0  # a boot takes about 6 s under emulation, and took 84 on a machine with a load of 12
 POWER_OFF_LIMIT = 20.0
 MTU = 4200  # gives an RDMA path MTU of 4096
-FRESH = (Path("/tmp"), Path("/run"))  # directories that a guest has of its own
+FRESH = (Path("/tmp"), Path("/run"))  # directories that each guest has for itself
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a machine is made of. `icount`: busy time is a function of the instructions executed (one CPU, emulated). A machine
-    alone skips its idle time; among others, who work meanwhile, its clock goes on as theirs do."""
+    """The hardware of a machine. `icount`: busy time is a function of the executed instructions (one CPU, emulated). A single
+    machine skips its idle time; among several, its clock advances with theirs."""
 
     cpus: int = 2
     memory_mib: int = 1536
@@ -77,7 +76,7 @@ class Vm(Guest):
     # ---- life
 
     def power_on(self) -> None:
-        """Start QEMU and return at once; wait_ready() waits, so that several machines boot at the same time."""
+        """Starts QEMU and returns at once; wait_ready() waits, so that several machines boot at the same time."""
         if self.running:
             raise LabError(f"{self.name} is running already")
         for disk in self.disks:
@@ -100,7 +99,7 @@ class Vm(Guest):
         self._channel = Channel(ours, self.klog.append)
 
     def wait_ready(self, timeout: float = BOOT_LIMIT) -> None:
-        """Wait for the agent, then set up network and RDMA. BootError shows the console's end."""
+        """Waits for the agent, then sets up network and RDMA. BootError shows the console's end."""
         channel = self._require_channel()
         if not channel.hello.wait(max(0.0, self._started + stretched(timeout) - time.monotonic())):
             self.power_cut()
@@ -118,7 +117,7 @@ class Vm(Guest):
         self.boot_seconds = time.monotonic() - self._started
 
     def power_off(self, timeout: float = POWER_OFF_LIMIT) -> None:
-        """Orderly: file systems are synced, then the kernel powers off. At the limit, a power cut and an error."""
+        """Orderly power-off: file systems are synced, then the kernel powers off. At the limit, a power cut and an error."""
         if self._qemu is None or self._channel is None:
             return
         self.sync_klog()
@@ -131,7 +130,7 @@ class Vm(Guest):
             self.power_cut()
 
     def power_cut(self) -> None:
-        """Off, now. Safe in any state."""
+        """Powers off at once. May be called in any state."""
         if self._qemu is not None:
             self._qemu.kill()
             self._qemu.wait(10)
@@ -142,7 +141,7 @@ class Vm(Guest):
         self.klog.end_of_boot(self.console_path)
 
     def pause(self) -> None:
-        """Freeze the whole machine: it answers nothing and does not know (a node that hangs)."""
+        """Freezes the whole machine, like a hanging node: it answers nothing and does not notice."""
         self._require_qemu().send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -153,7 +152,7 @@ class Vm(Guest):
         return self.shape.icount and self.network_port is None
 
     def disk_device(self, number: int) -> str:
-        """The /dev name of a disk. Looked up by serial number: the kernel may find several in any order."""
+        """Returns the /dev name of a disk, found by serial number, as the kernel may list several in any order."""
         serial = self.disks[number].serial
         found = self.run(f"grep -lw {serial} /sys/class/nvme/*/serial").stdout.split("/")
         return f"/dev/{found[-2]}n1"
@@ -163,7 +162,7 @@ class Vm(Guest):
         return self._qemu is not None and self._qemu.poll() is None
 
     def wait_for_death(self, timeout: float) -> None:
-        """Wait until the machine has gone down by itself (panic, reboot)."""
+        """Waits until the machine goes down by itself (panic, reboot)."""
         if not self._require_channel().dead.wait(timeout):
             raise LabError(f"{self.name} still runs after {timeout:.0f} s")
         self.power_cut()
@@ -171,7 +170,7 @@ class Vm(Guest):
     # ---- kernel log
 
     def sync_klog(self, timeout: float = 20.0) -> None:
-        """Have all that the kernel logged until now in `klog`. A dead machine has nothing to add."""
+        """Waits until `klog` has everything that the kernel has logged until now. A dead machine adds nothing."""
         if self._channel is None or self._channel.dead.is_set():
             self.klog.end_of_boot(self.console_path)
         elif not self._channel.sync(stretched(timeout)) and not self._channel.dead.is_set():
@@ -187,7 +186,7 @@ class Vm(Guest):
         process.controls = AgentControls(channel, channel.spawn(process, spec))
 
     def _drain_cable(self) -> None:
-        """Forget frames that arrived while the machine was off."""
+        """Discards frames that arrived while the machine was off."""
         try:
             while self.network_port and self.network_port.recv(65536, socket.MSG_DONTWAIT):
                 pass
@@ -217,7 +216,8 @@ class Vm(Guest):
         command = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-name", f"wss-{self.name}"]
         command += self._processor()
         if self.kernel.modules_root != Path("/"):
-            # The older machine's interrupt routing is a loop in ACPI's byte code: minutes under KASAN and kmemleak.
+            # The older machine type routes interrupts by a loop in ACPI byte code, which takes minutes with KASAN and
+            # kmemleak.
             command += ["-machine", "q35"]
         command += ["-m", str(self.shape.memory_mib)]
         command += ["-kernel", str(boot_image(self.kernel)), "-initrd", str(initramfs_for(self.kernel))]
@@ -234,7 +234,7 @@ class Vm(Guest):
 
     def _processor(self) -> list[str]:
         if self.shape.icount:
-            # 2 ns of guest time an instruction; the clock starts at the same moment in every run
+            # 2 ns of guest time for each instruction; the clock starts at the same time in every run
             clock = ["-icount", f"shift=1,sleep={'on' if self.network_port else 'off'}", "-rtc", "base=2026-01-01,clock=vm"]
             return ["-accel", "tcg,thread=single,tb-size=256", *clock, "-smp", "1", "-cpu", "max"]
         if self.accelerator == "kvm":
@@ -250,7 +250,7 @@ class Vm(Guest):
         return ["-netdev", backend, "-device", card]
 
     def _kernel_command_line(self) -> str:
-        # The check of the timer counts ticks in real time: on a busy host an emulated processor misses them and panics.
+        # The timer check counts ticks in real time: on a busy host an emulated processor misses them and the kernel panics.
         words = ["console=ttyS0", "loglevel=5", "panic=-1", "mitigations=off", "tsc=reliable", "no_timer_check", "net.ifnames=0"]
         words += ["nokaslr", "norandmaps"] if self.shape.icount else []
         words += [f"lab.agent={INSIDE / 'agent.py'}"]

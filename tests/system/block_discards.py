@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs in the machine: discards between writes that are in flight.
+"""Runs in the machine: discards between writes in flight.
 
     block_discards.py DEVICE
 
-The first 16 MiB are extents of 256 KiB. One thread writes the even ones over and over, another discards ranges of sectors in
-the odd ones. At the end every even extent holds what was written last, and every odd sector what it had before, or
-zeroes where it was discarded."""
+The first 16 MiB are extents of 256 KiB. One thread writes the even ones repeatedly, another discards ranges of sectors in the
+odd ones. At the end every even extent must hold the last written data, and every odd sector its former content, or zeroes where
+it was discarded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FILL = bytes(range(1, 129)) * 4  # no sector of zeroes
 class Device:
     def __init__(self, path: str) -> None:
         self.fd = os.open(path, os.O_RDWR | os.O_DIRECT)
-        self._buffer = mmap.mmap(-1, EXTENT)  # of one thread
+        self._buffer = mmap.mmap(-1, EXTENT)  # used by one thread
 
     def write(self, offset: int, data: bytes) -> None:
         self._buffer[: len(data)] = data
@@ -65,7 +65,7 @@ def discard_odds(device: Device, model: bytearray) -> None:
 def guarded(work, failures: list[BaseException], *arguments) -> None:
     try:
         work(*arguments)
-    except BaseException as error:  # noqa: BLE001  (of a thread: told by main)
+    except BaseException as error:  # noqa: BLE001  (in a thread: main reports it)
         failures.append(error)
 
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs in the machine: direct reads and writes whose memory is in many pieces, one system call each.
+"""Runs in the machine: direct reads and writes whose memory is in many segments, one system call each.
 
     block_scatter.py DEVICE CONTROL SHAPE...     SHAPE: read|write:pages|pieces|ragged:COUNT
 
-`pages` are COUNT pages of 4 KiB taken at random from a pool eight times that size; `pieces` are COUNT pieces of 512 bytes that
-fill such pages one after the other; `ragged` begins with the last 512 bytes of a page and ends with the first 512 of one,
-with COUNT whole pages between. Every byte is checked: what a write leaves is read in one plain piece, what a read brings was
-written so. For each shape a line of JSON says by how much the counters of the driver and of the target (asked at its
-control socket CONTROL) moved.
+`pages` are COUNT pages of 4 KiB taken at random from a pool eight times that size. `pieces` are COUNT segments of 512 bytes
+that fill such pages one after the other. `ragged` begins with the last 512 bytes of a page and ends with the first 512 of one,
+with COUNT whole pages in between. Every byte is checked: written data is read as one plain segment, and read data was written
+in that way. A line of JSON for each shape has the changes of the counters of the driver and of the target (from its control
+socket CONTROL).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STATS = Path("/sys/class/wss/session0/stats")
 
 
 class Pool:
-    """Anonymous memory, every page of which exists, so that its pages lie anywhere."""
+    """Anonymous memory whose pages all exist, so that they are scattered."""
 
     def __init__(self, pages: int, chance: random.Random) -> None:
         self._memory = mmap.mmap(-1, pages * PAGE)
@@ -39,7 +39,7 @@ class Pool:
             self._memory[page * PAGE] = 0
 
     def pages(self, count: int) -> list[int]:
-        """Offsets of pages, no two of which follow each other."""
+        """Offsets of pages, no two of which are adjacent."""
         evens = self._chance.sample(range(self._pages // 2), count)
         return [even * 2 * PAGE for even in evens]
 
@@ -65,7 +65,7 @@ def driver_counters() -> dict[str, int]:
 
 
 class TargetCounters:
-    """Asks at the control socket, as wssctl does, over one connection."""
+    """Sends requests to the control socket, like wssctl, over one connection."""
 
     def __init__(self, path: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
@@ -108,10 +108,10 @@ def run_shape(disk: Disk, pool: Pool, target_counters: TargetCounters, words: li
     pieces = pieces_of(pool, shape, count)
     length = sum(len(piece) for piece in pieces)
     data = chance.randbytes(length)
-    # The block layer cuts the largest requests at physical blocks: only there do 256 pages fit one.
+    # The block layer splits the largest requests at physical blocks, so only aligned ones fit 256 pages.
     offset = chance.randrange(4096) * (PAGE if shape == "pages" else SECTOR) % (12 << 20)
     guard = chance.randbytes(PAGE)
-    disk.write_plain(guard, offset + length)  # what follows must stay as it is
+    disk.write_plain(guard, offset + length)  # data beyond the range must stay unchanged
     if way == "read":
         disk.write_plain(data, offset)
     else:

@@ -17,12 +17,12 @@ from tests.lab.guest import Guest, Process, wait_until
 PORT = 5555
 MODULE = "$BUILD/kernel/wss.ko"
 SESSION = "/sys/class/wss/session0"
-RUN = "/run/wss-test"  # of the machine's own, for control sockets, state and backing files
+RUN = "/run/wss-test"  # a directory of the machine itself, for control sockets, state and backing files
 
 
 class Target:
-    """A running wss-target. It can be killed and started again with the same arguments, and then has the same state. Another
-    Target has a state file of its own, so that a test inherits no volumes from one whose target was killed."""
+    """A running wss-target. It can be killed and restarted with the same arguments and the same state. Another Target has a
+    state file of its own, so that a test inherits no volumes from one whose target was killed."""
 
     _numbers = itertools.count()
 
@@ -47,13 +47,13 @@ class Target:
         return self._process
 
     def start(self) -> Target:
-        # Listening on all its addresses is the first thing it does, so that it may take a while until one is free again.
+        # The target first listens on all its addresses, which may take a while until one is free again.
         self._process = self.guest.start(self._command)
         self._process.wait_for("ready on", 60)
         return self
 
     def stop(self) -> None:
-        """As an operator does: it must end well."""
+        """Stops it like an operator; it must end without an error."""
         result = self.process.stop(60)
         assert result.status == 0, f"wss-target ended with {result.status}:\n{result.stderr}"
 
@@ -64,7 +64,7 @@ class Target:
         return json.loads(self.wssctl(f"--json {words}").stdout)
 
     def counters(self) -> dict[str, int]:
-        """Of all sessions, the ended ones too."""
+        """Counters of all sessions, including ended ones."""
         return self.ask("stats --target")["target"]["block"]
 
     def __enter__(self) -> Target:
@@ -94,7 +94,7 @@ class Driver:
         self.guest.run("test ! -d /sys/module/wss || rmmod wss", timeout)
 
     def map(self, target: Target, volume: str, options: str = "") -> str:
-        """The device made."""
+        """Maps a volume and returns the device."""
         said = self.guest.run(f"wssctl --json map rdma://{target.address} {volume} {options}", 90).stdout
         return json.loads(said)["device"]
 
@@ -112,7 +112,7 @@ class Driver:
         wait_until(lambda: self.state(session) == state, f"{session} is {state}", timeout)
 
     def assert_nothing_leaks(self, session: str = SESSION) -> None:
-        """With no request in flight no region and no mapping is left."""
+        """Without a request in flight no region and no mapping may be left."""
         counters = self.counters(session)
         assert counters["regions_active"] == 0, counters
         assert counters["dma_mapped"] == 0, counters
@@ -120,7 +120,7 @@ class Driver:
 
 @contextmanager
 def loaded(guest: Guest) -> Iterator[Driver]:
-    """The driver, unloaded at the end whatever the test did; a test that failed may have left disks open."""
+    """The driver, unloaded at the end whatever the test did; a failed test may have left disks open."""
     driver = Driver(guest)
     driver.load()
     try:
@@ -137,7 +137,7 @@ def difference(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class FioEnd:
-    """How a fio job ended: `error` is an errno, 0 when all went well."""
+    """The result of a fio job: `error` is an errno, or 0 for success."""
 
     status: int
     error: int
@@ -154,7 +154,7 @@ def fio_command(device: str, words: str) -> str:
 
 
 def fio_end(stdout: str, status: int) -> FioEnd:
-    """Messages go before the JSON of fio when something went wrong."""
+    """After an error fio prints messages before its JSON."""
     start = stdout.find("{\n")
     assert start >= 0, f"fio ended with status {status} and said:\n{stdout[-2000:]}"
     job = json.loads(stdout[start:])["jobs"][0]

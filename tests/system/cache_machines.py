@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cache over several machines, for the tests of it: the first machine is the client (wss.ko), the second the storage engine
-with real storage on its NVMe disk, the others are cache engines. Real storage can be on the last one as well."""
+"""A cache over several machines: the first is the client (wss.ko), the second the storage engine with real storage on its NVMe
+disk, the others are cache engines. Real storage can also be on the last one."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.system.block_setup import RUN, Driver, Target, fio_command, fio_end, 
 
 MIB = 1 << 20
 LINE = 65536
-# A machine that is emulated on a busy host is silent for longer than a keep-alive allows.
+# On a busy host an emulated machine may be silent for longer than a keep-alive allows.
 PATIENT = "queues=1 caps=0x4b keepalive_tmo=off fast_io_fail_tmo=off reconnect_delay=1"
 LIMIT = 120  # of a wait, on such a host
 
 
 class Engine:
-    """wss-cache in a machine; it can be killed and started again."""
+    """wss-cache in a machine; it can be killed and restarted."""
 
     def __init__(self, guest: Guest, storage: str, number: int = 0, memory: str = "40M") -> None:
         self.guest = guest
@@ -72,12 +72,12 @@ class Machines:
         return self.status()["volumes"][0]["dirty_lines"]
 
     def wait_for_engines(self, engines: int, state: str = "live") -> None:
-        """All are there, and the driver has a connection to each."""
+        """Waits until all engines are there and the driver has a connection to each."""
         reached = lambda: [one for one in self.status()["engines"] if one["state"] == state and one["clients"] > 0]  # noqa: E731
         wait_until(lambda: len(reached()) == engines, f"the driver is connected to {engines} engines", LIMIT)
 
     def wait_until_reached(self) -> None:
-        """Real storage is connected to every engine."""
+        """Waits until real storage is connected to every engine."""
         wait_until(lambda: all(one["reached_by_storage"] for one in self.status()["engines"] if one["state"] == "live"),
                    "real storage is connected to the engines", LIMIT)
 
@@ -92,21 +92,21 @@ class Machines:
         return self.client.start(fio_command(device, words))
 
     def written(self, device: str) -> int:
-        """Writes that the disk has completed."""
+        """Returns the number of writes that the disk has completed."""
         return int(self.client.run(f"cat /sys/block/{device.split('/')[-1]}/stat").stdout.split()[4])
 
     def seconds_of_read(self, device: str) -> float:
-        """Of one read, in the client's own time."""
+        """Returns the time of one read, by the client's clock."""
         return self.client.run(f"dd if={device} of=/dev/null bs=64k count=1 iflag=direct", LIMIT).seconds
 
 
 @contextmanager
 def machines(lab: Lab, volume: str = ""):
-    """Started; the driver is loaded, nothing is mapped."""
+    """A started cache; the driver is loaded, nothing is mapped."""
     server = lab.vms[1]
     volume = volume or f"aio:{server.disk_device(0)}"
     with ExitStack() as stack:
-        # State and disk outlive a power cut of the machine.
+        # State and disk survive a power cut of the machine.
         target = stack.enter_context(Target(server, {"v": volume}, state="/lab/cache-state.json",
                                             more="--cache-listen rdma://$LAB_ADDRESS:5556 --auth-off --drain-seconds 60"))
         engines = [Engine(vm, server.address, number) for number, vm in enumerate(lab.vms[2:])]
@@ -120,7 +120,7 @@ def machines(lab: Lab, volume: str = ""):
 
 
 def until_verified(load: Process) -> None:
-    """A fio job in the background ends, and everything that it wrote was what it read."""
+    """Waits for the end of a background fio job, which must have read back all data that it wrote."""
     wait_until(lambda: not load.running, "the load ends", 600)
     end = fio_end(load.stdout, load.wait(10).status)
     assert end.status == 0 and end.error == 0, end

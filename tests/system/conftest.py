@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """System tests use the lab's fixtures (tests/lab/fixtures.py).
 
-`make check` has minutes for them all: files in LONG run in `make check-all` (WSS_THOROUGH=1), or when they are asked for by
-name (`make check-system FILTER=…`).
+`make check` has a few minutes for all of them: files in LONG run in `make check-all` (WSS_THOROUGH=1), or if they are named
+(`make check-system FILTER=…`).
 """
 
 import os

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A key-value store of several wss-target processes in a machine of the lab, over soft RDMA, and verified loads of several clients on it."""
+"""A key-value store of several wss-target processes in a machine of the lab, over soft RDMA, with verified loads of several
+clients."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from tests.lab.guest import Guest, Process
 PORT = 5701
 PARTITIONS = 3
 CLIENTS = 2  # processes that write the same keys at the same time
-LIMIT = 120  # seconds, of what takes one on an idle machine
-# Contended: the popular ones of 500 keys are in every other transaction, half of which write.
+LIMIT = 120  # seconds; an idle machine needs one
+# Contention: popular ones of 500 keys are in every other transaction, half of which write.
 CONTENDED = {"recordcount": 500, "threadcount": 4, "readproportion": 0.5, "updateproportion": 0.5, "fieldcount": 1, "fieldlength": 300,
              "requestdistribution": "zipfian"}  # fmt: skip
 
@@ -26,12 +27,12 @@ MODES = {
 
 
 def keys_of(modes: list[str]) -> int:
-    """In a transaction. Messages are what an emulated machine is slow at; locks of many keys are hardly ever all to be had."""
+    """Keys in a transaction. Messages are slow in an emulated machine; locks of many keys are hardly ever all available."""
     return 8 if any(word.startswith("2pl") for word in modes) else 16
 
 
 class Store:
-    """Its partitions run from `with` to the end of it, where they must end well."""
+    """The partitions run during the `with` block and must end without an error."""
 
     def __init__(self, guest: Guest) -> None:
         self.guest = guest
@@ -68,7 +69,7 @@ class Store:
         return self.command(modes, "bench", *words, "--phase", phase, "--seed", str(seed), "--verify")
 
     def verified(self, modes: list[str], transactions: int, limit: float) -> list[dict]:
-        """What each of the clients, all at work at once, has to say after as many transactions."""
+        """Returns the results of all clients, which run concurrently, after `transactions` transactions each."""
         clients = [self.guest.start(self.bench(modes, "run", transactions, seed)) for seed in range(1, CLIENTS + 1)]
         ended = [client.wait(limit) for client in clients]
         return [json.loads(end.require().stdout.splitlines()[-1]) for end in ended]

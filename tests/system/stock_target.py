@@ -7,9 +7,9 @@ from tests.lab.guest import Guest
 
 PORT = 5557
 LIO = "/sys/kernel/config/target"
-DISKS = "/run/lio"  # a tmpfs of the machine's own: files in it can have holes punched, so UNMAP works
+DISKS = "/run/lio"  # a tmpfs of the machine itself: its files can have holes, so UNMAP works
 
-# Errors end it: a half-made target would be tested as a whole one.
+# Ends at the first error: an incomplete target must not be tested.
 CONFIGURE = """set -e
     mkdir -p /etc/target {disks}
     mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
@@ -36,7 +36,7 @@ CONFIGURE = """set -e
     done
     echo 1 > $group/enable
 """
-# The reverse, of whatever there is.
+# Removes everything that exists.
 TAKE_DOWN = """
     for group in {lio}/srpt/*/*/enable; do [ -e $group ] && echo 0 > $group; done
     find {lio} -type l -name port -delete 2>/dev/null
@@ -66,7 +66,7 @@ class StockTarget:
 
     @property
     def login(self) -> str:
-        """ib_srpt answers to its own name only."""
+        """ib_srpt answers only to its own name."""
         guid = self.guest.run("cat /sys/module/ib_srpt/parameters/srpt_service_guid").stdout.strip().removeprefix("0x")
         return f"id_ext={guid} ioc_guid={guid}"
 
@@ -81,17 +81,17 @@ class StockTarget:
             self.guest.run(TAKE_DOWN.format(lio=LIO, disks=DISKS), 90, check=False)
 
     def hide(self, number: int) -> None:
-        """The initiator's unit of this number is gone; its file stays."""
+        """Removes the initiator's unit with this number; its file stays."""
         self.guest.run(f"cd {LIO}/srpt/0x*/0x*/acls/* 2>/dev/null || cd {LIO}/srpt/*:*/*:*/acls/*; rm lun_{number}/port && rmdir lun_{number}")
 
     def show(self, number: int, unit: int | None = None) -> None:
-        """The reverse; of another unit, which had that number at first, if it is given."""
+        """Adds the unit again, or another unit under that number."""
         unit = number if unit is None else unit
         self.guest.run(f"cd {LIO}/srpt/0x*/0x*/acls/* 2>/dev/null || cd {LIO}/srpt/*:*/*:*/acls/*; mkdir lun_{number} && "
                        f"ln -s ../../lun/lun_{unit} lun_{number}/port")
 
     def exchange(self, one: int, other: int) -> None:
-        """The initiator's units of these numbers change places; a command to `one` is answered by a report of that first."""
+        """Swaps the initiator's units with these numbers. The next command to `one` is answered by a report of that."""
         self.hide(one)
         self.hide(other)
         self.show(one, other)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A unit that is missing after a login, or cannot be identified: its disk waits for it and comes back with it; other disks do not wait."""
+"""A unit is missing after a login, or cannot be identified: its disk waits for it and continues when it is back; other disks do
+not wait."""
 
 from __future__ import annotations
 

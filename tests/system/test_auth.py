@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver and a target that wants secrets: who is let in, who is not and why, and that no secret shows anywhere."""
+"""The driver and a target that requires secrets: accepted and refused logins with their reasons, and secrets that must appear
+nowhere."""
 
 from __future__ import annotations
 
@@ -92,11 +93,11 @@ def test_an_access_list_decides_what_the_driver_sees_and_may_write(vm: Vm) -> No
         assert vm.run("lsblk -dno RO /dev/wss0 /dev/wss1").stdout.split() == ["0", "1"]
         assert vm.run("dd if=/dev/zero of=/dev/wss1 bs=4k count=1 oflag=direct", check=False).status != 0
         assert vm.run("dd if=/dev/wss1 of=/dev/null bs=4k count=1 iflag=direct status=none").status == 0
-        # Behind the block layer's back, the target itself refuses.
+        # Past the block layer's check, the target itself refuses.
         vm.run("blockdev --setrw /dev/wss1", check=False)
         assert run_fio(vm, "/dev/wss1", "--rw=write --bs=4k --size=4k").error != 0
         assert target.counters()["other_errors"] >= 1 or vm.run("lsblk -dno RO /dev/wss1").stdout.strip() == "1"
-        # While it is served: from reading to writing, and out of sight.
+        # Changes during use: from reading to writing, and to no access.
         target.wssctl("volume access fixed alice=rw")
         wait_until(lambda: vm.run("lsblk -dno RO /dev/wss1").stdout.strip() == "0", "it may be written", 30)
         assert run_fio(vm, "/dev/wss1", "--rw=write --bs=4k --size=1m --verify=crc32c").error == 0

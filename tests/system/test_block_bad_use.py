@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each mistake gets a message that names the thing and says what to do, a status that is not 0, and an end in bounded time."""
+"""Each mistake gives a message with its object and what to do, a status other than 0, and an end in bounded time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.lab.vm import Vm
 from tests.system.block_setup import MODULE, RUN, Target, loaded
 
 FAILED, USAGE, NOT_REACHABLE = 1, 2, 3
-SECONDS = 20  # of a loaded machine; the driver gives up an address after 3 to 10 s
+SECONDS = 20  # on a loaded machine; the driver gives up an address after 3 to 10 s
 
 
 def refused(vm: Vm, command: str, said: str, status: int = FAILED, seconds: float = SECONDS) -> Result:
@@ -29,7 +29,7 @@ def test_without_the_module_every_driver_command_says_how_to_get_it(vm: Vm) -> N
 
 
 MAPS = [
-    # nobody listens; no way to it; on the wire, but nobody there; not an RDMA address
+    # no listener; no route; no host with this address; not an RDMA address
     ("10.87.0.1:5599 v", "10.87.0.1:5599: connection refused (invalid service ID): does a target listen there?"),
     ("10.99.0.1:5555 v", "10.99.0.1:5555: no RDMA device leads there"),
     ("10.87.0.77:5555 v", "10.87.0.77:5555: cannot reach it over RDMA"),
@@ -42,7 +42,7 @@ MAPS = [
 ]
 
 
-# Refused by wssctl, before the driver has it.
+# wssctl refuses these before the driver gets them.
 NO_ADDRESSES = [
     ("somewhere.invalid:5555 v", "cannot find host 'somewhere.invalid'", NOT_REACHABLE),
     ("10.87.0.1:99999 v", "the port is not a number up to 65535", USAGE),
@@ -100,7 +100,7 @@ def test_a_mounted_disk_is_neither_unmapped_nor_unloaded(vm: Vm) -> None:
         driver.unmap(device)
 
 
-# USAGE: nothing but another configuration helps.
+# USAGE: only another configuration helps.
 TARGETS = [
     ("--listen rdma://10.99.0.1:5556 --volume v=ram:1M", "none of the 1 RDMA devices has or reaches this address", FAILED),
     ("--listen rdma://10.87.0.1:99999 --volume v=ram:1M", "the port is not a number up to 65535", USAGE),
@@ -127,7 +127,7 @@ def test_a_target_that_cannot_start_says_why(vm: Vm) -> None:
 
 
 def refused_target(vm: Vm, words: str, said: str, status: int = FAILED) -> None:
-    """What goes before the reason are warnings of the log; the reason is the last line."""
+    """The reason is the last line; lines before it are warnings of the log."""
     result = vm.run(f"wss-target --control '' {words}", SECONDS, check=False)
     assert result.status == status, f"{words}: {result}"
     last = result.stderr.strip().splitlines()[-1]

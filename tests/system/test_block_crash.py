@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Crash consistency: the client's or the target's machine loses power while a file system on /dev/wss0 is written. Every file
-that was fsynced is there and whole, and the file system is sound. What a machine that loses power had not flushed is lost: the
-driver says so by a flush that fails, once, and a file system that hears it stops before it builds on it. WSS_THOROUGH=1: ten rounds of each kind."""
+"""Crash consistency: the client's or the target's machine loses power while a file system on /dev/wss0 is written. Every
+fsynced file must be complete, and the file system sound. Unflushed data of a machine that loses power is lost: the driver
+reports that by one failing flush, and the file system stops before it relies on the lost data. WSS_THOROUGH=1: ten rounds of
+each kind."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ KINDS = {"ext4": ("mkfs.ext4 -q -F", "fsck.ext4 -fn"), "xfs": ("mkfs.xfs -q -f",
 
 
 def start_target(server: Vm) -> Target:
-    """On the machine's disk, which keeps what was written to it. So must the file that says which volume is which."""
+    """A volume on the machine's disk, which keeps written data. The state file with the volumes' identities must survive, too."""
     return Target(server, {"v": f"aio:{server.disk_device(0)}"}, state="/lab/crash-state.json").start()
 
 
@@ -40,7 +41,7 @@ def start_writing(client: Vm, first: int) -> Process:
 
 
 def acknowledged(writer: Process, first: int) -> int:
-    """One beyond the last file that is on stable storage by the writer's word."""
+    """Returns one past the last file that the writer reported as stable."""
     numbers = [int(line) for line in writer.stdout.split("\n")[:-1] if line]
     return numbers[-1] + 1 if numbers else first
 
@@ -51,7 +52,7 @@ def wait_for_files(writer: Process, first: int, more: int) -> None:
 
 
 def check(client: Vm, kind: str, device: str, upto: int) -> None:
-    """The journal is replayed by mounting; then all must be well."""
+    """Mounting replays the journal; then all files must be right."""
     client.run(f"mount {device} {MOUNT}", 120)
     client.run(f"python3 -B tests/system/block_files.py check {MOUNT} 0 {upto}", 180)
     client.run(f"umount {MOUNT} && {KINDS[kind][1]} {device}", 180)
@@ -99,7 +100,7 @@ def test_fsynced_files_survive_a_power_cut_of_the_target(pair: Lab, kind: str) -
         server.wait_ready()
         target = start_target(server)
         reached = acknowledged(writer, first)
-        # It goes on by itself, or hears from a flush that what was written before it may be lost: then the file system stops.
+        # The writer continues, or a flush reports that earlier writes may be lost: then the file system stops.
         wait_until(lambda: acknowledged(writer, first) >= reached + 3 or not writer.running, "the writer goes on, or is told", 240)
         if not writer.running:
             assert "the target's machine was started anew" in client.klog.text(mark), writer.stderr

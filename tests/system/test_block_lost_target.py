@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target that is killed, hung, cut off or switched off: requests are replayed or fail in bounded time, no data is wrong, and
-the driver can always be taken away."""
+"""A target that is killed, hung, cut off or powered off: requests are replayed or fail in bounded time, no data is wrong, and
+the driver can always be unloaded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.system.block_setup import RUN, Driver, FioEnd, Stopwatch, Target, fio
 EIO = 5
 THOROUGH = os.environ.get("WSS_THOROUGH", "0") not in ("", "0")
 FAIL_TMO = 2
-# Beyond fast_io_fail_tmo: noticing (a keep-alive, or RDMA's retries), the request's way, and a loaded machine.
+# Time beyond fast_io_fail_tmo: for detection (a keep-alive, or RDMA's retries), the request, and a loaded machine.
 NOTICE = 25
 PATIENT = "fast_io_fail_tmo=120"
 HASTY = f"fast_io_fail_tmo={FAIL_TMO} reconnect_delay=1"
@@ -31,7 +31,7 @@ def image(name: str) -> dict[str, str]:
 
 
 def start_verifying(vm: Vm, driver: Driver, device: str, seconds: int, requests: int = 200) -> Process:
-    """fio that writes and verifies, well under way."""
+    """fio that writes and verifies; it is running when this returns."""
     before = driver.counters()["requests"]
     load = vm.start(fio_command(device, VERIFY.format(seconds)))
     wait_until(lambda: driver.counters()["requests"] > before + requests or not load.running, "fio is under way", 60)
@@ -70,11 +70,11 @@ def test_io_fails_with_eio_in_time_when_the_target_is_killed(vm: Vm, clean) -> N
         end = end_of(load, FAIL_TMO + NOTICE)
         assert end.error == EIO, end
         assert clock.seconds >= FAIL_TMO * 0.8, "requests waited for the target to come back"
-        # From now on requests fail at once, opens and all.
+        # From now on requests fail at once, including opens.
         failing = vm.run(f"dd if={device} of=/dev/null bs=4k count=1 iflag=direct", 10, check=False)
         assert failing.status == 1 and "Input/output error" in failing.stderr, failing
         driver.assert_nothing_leaks()
-        # The device works again when the target is back, and so does a volume's data.
+        # The device and the data of its volume can be used again when the target is back.
         target.start()
         assert_usable(vm, driver, device)
         assert driver.counters()["reconnects"] == 1
@@ -83,7 +83,7 @@ def test_io_fails_with_eio_in_time_when_the_target_is_killed(vm: Vm, clean) -> N
 def test_unmap_and_rmmod_work_when_the_target_is_gone(vm: Vm, clean) -> None:
     target = Target(vm, image("gone")).start()
     with loaded(vm) as driver:
-        # fast_io_fail_tmo is long: requests wait, and removal must not wait with them.
+        # fast_io_fail_tmo is long: requests wait, but the removal must not.
         device = driver.map(target, "v", PATIENT)
         load = start_verifying(vm, driver, device, 120)
         target.process.kill()
@@ -106,7 +106,7 @@ def test_a_target_that_restarts_in_time_costs_no_request(vm: Vm, clean) -> None:
     with loaded(vm) as driver, Target(vm, image("restarted")) as target:
         device = driver.map(target, "v", PATIENT)
         load = start_verifying(vm, driver, device, 12)
-        for times, end in enumerate((target.process.kill, target.stop), 1):  # by force, and politely
+        for times, end in enumerate((target.process.kill, target.stop), 1):  # by SIGKILL, and in order
             end()
             driver.wait_for_state("recovering", NOTICE)
             target.start()
@@ -164,7 +164,7 @@ def test_io_fails_in_time_when_the_targets_machine_loses_power(pair: Lab) -> Non
         driver.unmap(device)
         driver.unload()
         driver.load()
-        # The machine comes back with another target: the same driver uses it.
+        # The machine returns with another target process, and the same driver uses it.
         server.power_on()
         server.wait_ready()
         with Target(server, image("power")) as again:
@@ -180,7 +180,7 @@ def test_a_link_that_is_cut_for_seconds_costs_no_request(pair: Lab, seconds: int
         load = start_verifying(client, driver, device, 25 + seconds, requests=40)
         before = driver.counters()["requests"]
         pair.cut_link(server)
-        # Of the machine's clock; nothing gets through.
+        # By the machine's clock, without any traffic.
         client.run(["sleep", str(seconds)])
         pair.restore_link(server)
         wait_until(lambda: driver.counters()["requests"] > before + 300 or not load.running, "requests go on", 90)
@@ -195,14 +195,14 @@ FAR_ADDRESS = "10.87.0.101"
 
 
 def test_target_fences_the_old_session_when_recovery_takes_another_device(pair: Lab) -> None:
-    """The first device vanishes and its last messages are lost, so that the target knows nothing of it. The new login is on the
-    second device: the target must take it for the same initiator, and end the old session before it grants the new one."""
+    """The first device vanishes and its last messages are lost, so that the target does not notice. The new login uses the
+    second device: the target must recognise the same initiator, and end the old session before it grants the new one."""
     client, server = pair.vms
     client.run(f"sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.rp_filter=0; modprobe macvlan; "
                f"ip link add {FAR} link eth0 type macvlan mode bridge && ip address add {FAR_ADDRESS}/32 dev {FAR} && "
                f"ip link set {FAR} up && rdma link add rxe1 type rxe netdev {FAR}", 60)
     try:
-        # Without keep-alive the target ends no session because it is silent.
+        # Without keep-alive the target does not end a session that is silent.
         with loaded(client) as driver, Target(server, image("paths")) as target:
             device = driver.map(target, "v", "reconnect_delay=1 fast_io_fail_tmo=120 keepalive_tmo=off caps=0xb")
             load = start_verifying(client, driver, device, 12, requests=40)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The heart of the matter: whatever the pieces of a request's memory, it is one region, and one RDMA of the target moves it."""
+"""A request uses one region, whatever the segments of its memory, and the target moves it by one RDMA operation."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_only_small_writes_of_few_pieces_go_with_their_command(vm: Vm) -> None:
 
 
 def test_a_stream_of_mixed_io_needs_one_region_and_one_rdma_a_request(vm: Vm) -> None:
-    """The same over thousands of requests in flight together, merged and split as the block layer likes."""
+    """The same over thousands of requests in flight together, which the block layer merges and splits."""
     with loaded(vm) as driver, Target(vm, {"v": f"aio:{RUN}/stream.img,size=64M,create"}) as target:
         device = driver.map(target, "v", "max_imm=0")
         before, before_target = driver.counters(), target.counters()

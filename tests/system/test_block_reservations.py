@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Persistent reservations of two stock initiators, by sg_persist, and over a restart of the target."""
+"""Persistent reservations of two stock initiators, by sg_persist, also across a restart of the target."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ATTENTIONS_MAX = 16  # the target reports each attention once to every channel o
 
 @contextmanager
 def two_initiators(vm: Vm, target: Target) -> Iterator[tuple[str, str]]:
-    """One volume as a disk of each."""
+    """One volume as a disk of each initiator."""
     vm.run("modprobe -a ib_srp sd_mod sg")
     try:
         disks: list[str] = []
@@ -40,7 +40,7 @@ def persist(vm: Vm, disk: str, words: str, status: int = 0) -> str:
 
 
 def writes(vm: Vm, disk: str) -> bool:
-    """False: the reservation forbids it. No other error counts."""
+    """Returns False if the reservation forbids it. Unit attentions are retried, other errors fail the test."""
     for _ in range(ATTENTIONS_MAX):
         result = vm.run(f"sg_dd if=/dev/zero of={disk} bs=512 count=8 blk_sgio=1 oflag=sgio", check=False)
         output = result.stderr.lower()

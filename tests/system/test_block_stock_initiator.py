@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linux's own SRP initiator, which knows nothing of us, uses our target as it would any other."""
+"""Linux's own SRP initiator, which has none of the extensions, with the WSS target."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.lab.vm import Vm
 from tests.system.block_setup import RUN, Target, run_fio
 
 PORTS = "/sys/class/srp_remote_ports"
-# Any identifiers do: our target serves all its volumes whatever port it is asked for.
+# Any identifiers work: the target serves all its volumes under every port identifier.
 LOGIN = ("id_ext=0000000000000001,ioc_guid=0000000000000002,dest={},queue_size=64,cmd_sg_entries=255,sg_tablesize=2048,"
          "allow_ext_sg=1,max_sect=2048")
 
@@ -75,8 +75,8 @@ def test_data_through_the_stock_initiator_is_what_was_written(vm: Vm) -> None:
         ):
             end = run_fio(vm, disk, f"--rw=randwrite --verify=crc32c --verify_fatal=1 {words}")
             assert end.status == 0 and end.error == 0 and end.verified > 0, end
-        # A reset of the unit under load: commands are aborted by it and sent again, nothing is lost.
-        # ib_srp leaves those that its own reset ended to their timeout: not the usual half minute.
+        # A reset of the unit under load aborts commands, which are repeated; nothing is lost.
+        # ib_srp leaves commands that its own reset aborted to their timeout, so that is shortened from half a minute.
         timeout = f"/sys/block/{disk.removeprefix('/dev/')}/device/timeout"
         vm.run(f"echo 5 > {timeout}")
         before = target.counters()["writes"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fio wrote is what fio reads: mixed random I/O with checksums, over RDMA, through the driver.
+"""fio reads back what it wrote: mixed random I/O with checksums, over RDMA, through the driver.
 
-An emulated machine moves small blocks slowly, so they get a small share of the bytes. WSS_THOROUGH=1 makes it a
-gibibyte in all."""
+An emulated machine moves small blocks slowly, so they get a small share of the bytes. With WSS_THOROUGH=1 the total is a
+gibibyte."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Mix:
                 f"--size={self.mib * SCALE}m --randseed={len(self.name) * 7 + self.depth} {self.more}")
 
 
-# Together 128 MiB on each run; together with the reads of the verification twice that.
+# Each run writes 128 MiB; the reads of the verification double that.
 MIXES = (
     Mix("all_sizes_deep", 40, 64, "512/4:1k/4:4k/12:8k/8:16k/16:64k/24:256k/20:1m/12", "--blockalign=512"),
     Mix("all_sizes_shallow", 8, 1, "512/2:4k/10:16k/16:64k/30:512k/30:1m/12", "--blockalign=512"),
@@ -55,7 +55,7 @@ def test_what_is_written_is_read_back(vm: Vm, backend: str) -> None:
     with loaded(vm) as driver, Target(vm, {"v": volume}) as target:
         device = driver.map(target, "v")
         before = driver.counters()
-        # Where the bytes are kept makes no difference to the driver: in the short run, half of it in memory.
+        # The backend makes no difference to the driver, so the short run does half of the mixes in memory.
         for mix in MIXES if THOROUGH or backend == "nvme" else MIXES[1:-2]:
             end = run_fio(vm, device, mix.words, LIMIT)
             assert end.status == 0 and end.error == 0, (mix.name, end)
@@ -80,7 +80,8 @@ def test_discards_between_writes_in_flight_take_no_sector_too_many(vm: Vm, backe
 
 
 def requests_seen(vm: Vm, command: str) -> dict[str, list[str]]:
-    """Kinds of the requests (W: write, F before it: flush, F after it: FUA) that each disk got while the command ran."""
+    """Returns the kinds of the requests (W: write, F before it: flush, F after it: FUA) that each disk got while the command
+    ran."""
     tracing = "/sys/kernel/tracing"
     vm.run(f"mountpoint -q {tracing} || mount -t tracefs tracefs {tracing}; cd {tracing} && echo > trace && "
            "echo 1 > events/block/block_rq_issue/enable")
@@ -103,7 +104,7 @@ def test_fua_and_flush_reach_the_disk_behind_the_target(vm: Vm) -> None:
         plain = requests_seen(vm, f"dd if=/dev/zero of={device} bs=64k count=5 oflag=direct")
         assert sum(kind.startswith("W") for kind in plain[ours]) == 5 and not any("F" in kind for kind in plain[disk]), plain
         fua = requests_seen(vm, f"dd if=/dev/zero of={device} bs=64k count=5 oflag=direct,dsync")
-        # dd opens with O_DSYNC: each write is FUA for our disk, and so for the one behind.
+        # dd opens with O_DSYNC: each write is FUA for the WSS disk, and therefore for the backing one.
         assert sum(kind.startswith("WF") for kind in fua[ours]) == 5, fua
         assert sum(kind.startswith("WF") for kind in fua[disk]) >= 5 or sum(kind.startswith("F") for kind in fua[disk]) >= 5, fua
         flush = requests_seen(vm, f"dd if=/dev/zero of={device} bs=64k count=5 oflag=direct conv=fsync")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes as disks: many on one session, mapped and unmapped, renamed by udev, read-only, resized, deleted under their users."""
+"""Volumes as disks: many in one session, mapped and unmapped, renamed by udev, read-only, resized, deleted during use."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def test_volumes_of_a_target_share_one_session(vm: Vm) -> None:
         [session] = target.ask("session list")["sessions"]
         assert session["channels"] == 2, "one queue pair a processor, whatever the number of volumes"
         assert vm.run("ls -d /sys/class/wss/session*").stdout.split() == ["/sys/class/wss/session0"]
-        # Each gets its own data, all at the same time.
+        # Each disk gets its own data, all at the same time.
         vm.run("".join(f"yes {device} | head -c {MIB} > {RUN}/is{number}; " for number, device in enumerate(devices)))
         vm.run("".join(f"dd if={RUN}/is{number} of={device} bs=64k oflag=direct status=none & " for number, device in enumerate(devices)) + "wait")
         for number, device in enumerate(devices):
             vm.run(f"head -c {MIB} {device} | cmp - {RUN}/is{number}")
         listed = json.loads(vm.run("wssctl --json list").stdout)
         assert [disk["volume"] for disk in listed] == list(volumes) and {disk["session"] for disk in listed} == {"session0"}
-        # The session stays until the last of them goes.
+        # The session stays until the last disk is unmapped.
         for device in devices[:-1]:
             driver.unmap(device)
         assert driver.state() == "live" and len(target.ask("session list")["sessions"]) == 1
@@ -62,7 +62,7 @@ def test_mapping_and_unmapping_over_and_over_leaves_nothing(vm: Vm) -> None:
         assert counters["regions_registered"] == counters["regions_released"] > LOOPS, counters
         assert counters["errors"] == counters["reconnects"] == 0, counters
         driver.unmap(keep)
-        # And with the session itself each time.
+        # The session itself is created and removed each time.
         resources = vm.run(f"rdma resource show {DEVICE}").stdout
         vm.run(loop.replace("wss1", "wss0"), 180)
         assert vm.run("ls /sys/class/wss").stdout.split() == ["last_error", "map", "pending", "unmap"]
@@ -99,7 +99,7 @@ def test_a_read_only_volume_is_never_written(vm: Vm) -> None:
         assert vm.run(f"blkdiscard -f {device}", check=False).status != 0
         other = driver.map(target, "v")
         vm.run(f"dd if=/dev/zero of={other} bs=4k count=1 oflag=direct")
-        # While it is mapped.
+        # Switched while it is mapped.
         target.wssctl("volume set v --read-only on")
         wait_until(lambda: vm.run(f"blockdev --getro {other}").stdout.strip() == "1", "the disk has become read-only", 20)
         assert vm.run(f"dd if=/dev/zero of={other} bs=4k count=1 oflag=direct", check=False).status == 1
@@ -119,7 +119,7 @@ def test_a_disk_follows_the_size_of_its_volume(vm: Vm) -> None:
         vm.run(f"resize2fs {device} && grep kept {RUN}/mnt/file && umount {RUN}/mnt && fsck.ext4 -fn {device}")
         end = run_fio(vm, device, "--rw=randwrite --verify=crc32c --verify_fatal=1 --bs=64k --iodepth=8 --offset=20m --size=8m")
         assert end.status == 0 and end.error == 0, end
-        # Smaller under a reader: what is beyond fails, nothing else does.
+        # Shrink during a read: only reads beyond the end fail.
         target.wssctl("volume resize v 8M")
         wait_until(lambda: size_of(vm, device) == 8 * MIB, "the disk has shrunk", 20)
         assert vm.run(f"dd if={device} of=/dev/null bs=64k skip=200 count=1 iflag=direct", check=False).stderr.count("0+0 records in") == 1
@@ -144,7 +144,7 @@ def test_a_volume_deleted_under_its_user_gives_errors_and_no_more(vm: Vm) -> Non
         wait_until(lambda: disk_state(vm, goes) == "absent", "the disk says that its volume is gone", 20)
         assert disk_state(vm, stays) == "live"
         vm.run(f"dd if={goes} of=/dev/null bs=4k count=1 iflag=direct && exit 1 || exit 0", 20)
-        # Another volume in its place is not taken for it.
+        # Another volume under its LUN is not taken for it.
         target.wssctl("volume create goes ram:16M")
         assert vm.run(f"dd if=/dev/zero of={goes} bs=4k count=1 oflag=direct", 20, check=False).status == 1
         driver.unmap(goes)

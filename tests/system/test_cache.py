@@ -29,7 +29,7 @@ class Engine:
 
 @contextmanager
 def cluster(vm: Vm, engines: int, storage: str = "", more: str = ""):
-    """Started; real storage is the machine's disk if nothing else is said."""
+    """A started cache; real storage is the machine's disk by default."""
     storage = storage or f"aio:{vm.disk_device(0)}"
     more += " --cache-listen rdma://$LAB_ADDRESS:5556 --auth-off --drain-seconds 60"
     with ExitStack() as stack:

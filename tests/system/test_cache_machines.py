@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache over RDMA between machines: client, storage engine on an NVMe disk, one or two cache engines; each lost in turn.
+"""The cache over RDMA between machines: client, storage engine on an NVMe disk, one or two cache engines; each of them is lost
+in turn.
 
-WSS_CACHE_ROUNDS=n: so many rounds of losses (5)."""
+WSS_CACHE_ROUNDS=n: number of rounds of losses (default 5)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ ROUNDS = int(os.environ.get("WSS_CACHE_ROUNDS", "5"))
 
 
 def warm(it: Machines, device: str) -> None:
-    """Reads, and verifies, until a whole reading needs no real storage: fills go on behind the answers."""
+    """Reads and verifies until a whole pass needs no real storage: fills may continue after the responses."""
     for _ in range(5):
         before = it.counters()
         it.fio(device, READ_BACK)
@@ -34,7 +35,7 @@ def warm(it: Machines, device: str) -> None:
 
 
 def assert_hits_cross_no_target(it: Machines, device: str) -> None:
-    """A verified reading of the whole area: no byte through the target, one RDMA a request, each by an engine."""
+    """A verified read of the whole area: no byte through the target, and one RDMA for each request, by an engine."""
     before, driver_before = it.counters(), it.driver.counters()
     target_before = it.target.counters()
     moves_before = sum(engine.counters()["moves"] for engine in it.engines)
@@ -106,14 +107,14 @@ def test_misses_and_writes_move_between_the_client_and_the_machine_that_has_the_
             it.fio(device, f"{AREA} {words}")
             moved, target = difference(it.counters(), before), difference(it.target.counters(), target_before)
             assert moved["through_us_bytes"] == moved["upkeep_through_us_bytes"] == 0, moved
-            # Lines that were brought ahead are hits by then.
+            # Lines that were read ahead are hits by then.
             assert moved[counter] > 0 and moved[counter] + moved["read_hits"] == SIZE // LINE, moved
             assert target["rdma_writes"] == target["rdma_reads"] == 0, target
             assert (it.driver.counters()["engine_bytes"] - engine_before == SIZE) == ("read" in words)
 
         it.policy("write-around")
         assert_nothing_crosses_the_target("--rw=write --verify=crc32c --do_verify=0", "direct_writes")
-        it.policy("none")  # nothing is filled, each is a miss
+        it.policy("none")  # nothing is filled, so each read is a miss
         it.fio(device, f"{AREA} --rw=read --verify=crc32c --verify_only")
         it.policy("write-through")
         assert_nothing_crosses_the_target("--rw=randread", "direct_reads")
@@ -127,7 +128,7 @@ def test_misses_and_writes_move_between_the_client_and_the_machine_that_has_the_
 
 
 def lose_storage_under_load(it: Machines, device: str, storage: Storage) -> None:
-    """Killed while blocks are written, and back at once: the load waits, and every block is there."""
+    """Killed during writes, and restarted at once: the load waits, and every block is there."""
     begin = it.written(device)
     load = it.start_fio(device, VERIFY)
     wait_until(lambda: it.written(device) >= begin + 8 or not load.running, "some writes are done", LIMIT)
@@ -138,7 +139,7 @@ def lose_storage_under_load(it: Machines, device: str, storage: Storage) -> None
 
 
 def cut_machine_of_storage(it: Machines, device: str, storage: Storage) -> None:
-    """What was acknowledged and flushed is there when the machine with the disk, and an engine, comes back."""
+    """Acknowledged and flushed data is there after the machine with the disk, and an engine, return."""
     it.fio(device, f"{AREA} --rw=write --verify=crc32c --do_verify=0 --end_fsync=1 --randseed=5")
     storage.guest.power_cut()
     storage.guest.power_on()
@@ -150,7 +151,7 @@ def cut_machine_of_storage(it: Machines, device: str, storage: Storage) -> None:
 
 
 def lose(it: Machines, who: str, engine: int) -> None:
-    """… and bring it back."""
+    """Ends a machine or process and restarts it."""
     machine = it.lab.vms[1] if who.startswith("target") else it.engines[engine].guest
     if who.endswith("machine"):
         machine.power_cut()
@@ -200,7 +201,7 @@ def test_what_a_client_had_acknowledged_survives_its_own_power_cut_under_write_b
         it.client.power_on()
         it.client.wait_ready()
         it.driver.load()
-        device = it.driver.map(it.target, "v", PATIENT)  # for the target the old connection is still there
+        device = it.driver.map(it.target, "v", PATIENT)  # the target still has the old connection
         it.wait_for_engines(2)
         it.fio(device, f"{AREA} --rw=read --verify=crc32c --verify_only")
         it.fio(device, f"{VERIFY} --offset={SIZE} --randseed=3")
@@ -212,7 +213,7 @@ def test_what_a_client_had_acknowledged_survives_its_own_power_cut_under_write_b
 
 
 def assert_lines_are_whole(it: Machines, device: str) -> None:
-    """From real storage alone, too."""
+    """Verifies the data through the cache, and from real storage alone."""
     for policy in ("write-back", "none"):
         it.policy(policy)
         for number in range(min(ROUNDS, 8)):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real storage that fails (dm-error) or is full (a small file system) under write-back: the client is told, the operator is told,
-what engines have stays dirty and comes home when it can."""
+"""Real storage that fails (dm-error) or is full (a small file system) under write-back: client and operator get errors, dirty
+data stays in the engines and is destaged when storage accepts it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECTORS = 64 << 11  # of the failing disk: 64 MiB
 WRITE = f"--rw=write --verify=crc32c --do_verify=0 {AREA}"
 VERIFY = f"--rw=read --verify=crc32c --verify_only {AREA}"
 FSYNC = "import os, sys; os.fsync(os.open(sys.argv[1], os.O_RDWR))"
-FAILED = "Input/output error|No data available|No space left on device"  # ENODATA is a medium error's number
+FAILED = "Input/output error|No data available|No space left on device"  # ENODATA is the errno of a medium error
 
 
 class FailingDisk:
@@ -49,7 +49,7 @@ class FailingDisk:
 
 @contextmanager
 def small_file_system(vm: Vm) -> Iterator[str]:
-    """Of 32 MiB, mounted; its path."""
+    """A small mounted file system of 32 MiB; returns its path."""
     path = "/run/wss-small"
     vm.run(f"mkfs.ext4 -q -F -m 0 {vm.disk_device(0)} 32M && mkdir -p {path} && mount -t ext4 {vm.disk_device(0)} {path}")
     try:
@@ -59,7 +59,7 @@ def small_file_system(vm: Vm) -> Iterator[str]:
 
 
 def flush(vm: Vm, device: str) -> str:
-    """What a flush of the disk ends with; empty: well."""
+    """Returns the error of a flush of the disk; empty: none."""
     result = vm.run(["python3", "-c", FSYNC, device], LIMIT, check=False)
     assert result.ok or re.search(FAILED, result.stderr), result
     return "" if result.ok else result.stderr.splitlines()[-1]
@@ -70,13 +70,13 @@ def volume(target: Target) -> dict:
 
 
 def failing(vm: Vm) -> int:
-    """The operator's metric."""
+    """Returns the value of the operator's metric."""
     text = vm.run(["python3", "-c", f"import urllib.request as u; print(u.urlopen('http://{METRICS}/metrics', timeout=60).read().decode())"], LIMIT).stdout
     return int(re.search(r'^wss_cache_storage_failing\{volume="v"\} (\d+)', text, re.M)[1])
 
 
 def assert_kept_dirty_and_told(vm: Vm, target: Target, device: str) -> None:
-    """Writes are taken by the engines, their flush fails; nothing is forgotten, and the operator is told."""
+    """Engines take the writes and their flush fails; no data is dropped, and the operator gets an error."""
     assert run_fio(vm, device, f"{WRITE} --randseed=2").error == 0
     assert flush(vm, device) != ""
     wait_until(lambda: volume(target)["error"] != "", "the operator is told", LIMIT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs fabric on soft RDMA: the conformance suite, and ends that only a machine can bring about."""
+"""The verbs fabric on soft RDMA: the conformance suite, and ends of connections that need a machine of their own."""
 
 import re
 
@@ -8,8 +8,8 @@ from tests.lab.vm import Vm
 
 PROGRAM = "$BUILD/conformance_tests"
 
-# Soft RoCE of kernel 6.1 differs from a device here, for no fault of ours: a WRITE or READ is done before its poster
-# looks, so a region cannot be revoked under it; and a READ whose region goes away half-way is never answered.
+# Soft RoCE of kernel 6.1 differs from a device here, which is no fault of WSS: a WRITE or READ completes before its poster
+# checks, so a region cannot be revoked during it; and a READ whose region is removed in the middle is never answered.
 NOT_ON_SOFT_ROCE = (
     "*F4_a_region_revoked_under_writes_is_not_touched_again*",
     "*F4_a_region_revoked_under_reads_ends_them*",
@@ -32,7 +32,7 @@ def connected(client_vm: Vm, name: str, server_vm: Vm):
 
 def test_verbs_keeps_the_rules_of_the_fabric(vm: Vm) -> None:
     skipped = ":".join(NOT_ON_SOFT_ROCE)
-    # Of VerbsNames: the first address is nobody's.
+    # For VerbsNames: the first address has no host.
     vm.run(f"grep -q two-addresses /etc/hosts || printf '10.87.0.99 two-addresses.test\\n{vm.address} two-addresses.test\\n' >>/etc/hosts")
     result = vm.run(
         f"{PROGRAM} --gtest_brief=1 --gtest_filter='*/verbs*:Verbs*-{skipped}'",
@@ -51,7 +51,7 @@ def test_verbs_notices_a_peer_whose_link_is_cut(pair: Lab) -> None:
     assert "does not answer" in closed[0], closed[0]
     pair.restore_link(second)
     server.kill()
-    # The address works again for the next.
+    # The address can be used again for the next test.
     client, server = connected(first, "idle", second)
     client.kill()
     server.wait_for("closed: .*the peer closed")
@@ -77,7 +77,7 @@ def test_verbs_lets_its_device_be_removed(make_lab) -> None:
     client, server = connected(vm, "idle", vm)
     vm.run("rdma link delete rxe0", timeout=30)
     ends = [end.wait(30) for end in (client, server)]
-    # The end that hears of it first says goodbye to the other.
+    # The end that is notified first closes the connection to the other.
     assert any("closed: " in end.stdout and "device is being removed" in end.stdout for end in ends), ends
     assert all(end.status == 0 and "closed: " in end.stdout for end in ends), ends
     refused = vm.run(PROGRAM, env={"WSS_TEST_RDMA_ROLE": "idle", "WSS_TEST_RDMA": f"rdma://{vm.address}"}, check=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linux's own SRP initiator at our target: it knows nothing of our extensions, and sees a disk like any other."""
+"""Linux's own SRP initiator, which has none of the extensions, with the WSS target: it sees an ordinary disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FSCK = {"ext4": "fsck.ext4 -fn", "xfs": "xfs_repair -n"}
 
 
 def holds_a_filesystem(vm: Vm, device: str, kind: str) -> None:
-    """Made, filled, synced, trimmed, mounted again: the files are there and the checker finds nothing."""
+    """Create, fill, sync, trim and mount again: the files are there and the checker finds no error."""
     vm.run(f"modprobe {kind}; {MKFS[kind]} {device} && mkdir -p {MOUNT} && mount {device} {MOUNT}", 120)
     vm.run(f"for i in $(seq 8); do dd if=/dev/urandom of={MOUNT}/f$i bs=256k count=8 conv=fsync status=none; done; "
            f"rm {MOUNT}/f3 && fstrim {MOUNT}", 120)
@@ -59,7 +59,7 @@ def test_sg_tools_change_exactly_what_they_name(vm: Vm) -> None:
         vm.run(f"sg_compare_and_write --in={RUN}/both --lba=5 --num=1 --xferlen=1024 {disk}")
         assert sha(5) == sha(4)
         differs = vm.run(f"sg_compare_and_write --in={RUN}/both --lba=5 --num=1 --xferlen=1024 {disk}", check=False)
-        assert differs.status == 14, differs.stderr  # miscompare: it is written already
+        assert differs.status == 14, differs.stderr  # miscompare: the block was already written
         assert vm.run(f"sg_unmap --force --lba=131072 --num=1 {disk}", check=False).status == 22, "beyond the end"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab itself: a system test can only be believed if the machines under it do what the lab says they do."""
+"""The lab itself: system tests are reliable only if the machines do what the lab claims."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.lab.lab import Lab
 from tests.lab.vm import Shape, Vm
 
 MakeLab = Callable[..., Lab]
-PROMPTLY = 5.0  # seconds within which a death has to be noticed, also on a busy machine
+PROMPTLY = 5.0  # seconds within which a death must be detected, also on a busy machine
 
 
 def test_command_gives_status_and_both_streams(vm: Vm) -> None:
@@ -76,7 +76,7 @@ def test_waiting_for_words_that_never_come_is_an_error(vm: Vm) -> None:
 
 
 def test_hanging_command_is_killed_at_its_limit_with_its_children(vm: Vm) -> None:
-    with pytest.raises(GuestTimeout, match="hrtimer_nanosleep"):  # says where it was
+    with pytest.raises(GuestTimeout, match="hrtimer_nanosleep"):  # the error shows where it was
         vm.run("sleep 4321 & sleep 4321", timeout=1)
     assert vm.run("pgrep -c -f 'sleep 432[1]'", check=False).stdout.strip() == "0"
 
@@ -131,7 +131,7 @@ def test_lossy_segment_loses_frames_and_recovers(pair: Lab) -> None:
     pair.lose_frames(1.0)
     assert not reaches(first, second)
     pair.lose_frames(0.002, seed=7)
-    assert bandwidth(server=second, client=first) > 0  # RDMA sends again what was lost
+    assert bandwidth(server=second, client=first) > 0  # RDMA repeats lost packets
     pair.lose_frames(0)
     assert reaches(first, second)
     assert sum(port["lost"] for port in pair.segment.counters()) > 2
@@ -210,7 +210,7 @@ def test_machines_that_count_instructions_reach_each_other_and_tell_idle_time_fr
 
 
 def bandwidth(server: Vm, client: Vm) -> float:
-    """MB/s of RDMA writes, as ib_write_bw measures them."""
+    """Returns the MB/s of RDMA writes that ib_write_bw measures."""
     listening = server.start("stdbuf -oL ib_write_bw -d rxe0 -R -n 200 -p 20000")
     listening.wait_for("Waiting for client")
     report = client.run(f"ib_write_bw -d rxe0 -R -n 200 -p 20000 {server.address}").stdout

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab's command line: exit statuses, the interactive shell, and that an interrupted run leaves no machine behind."""
+"""The lab's command line: exit statuses, the interactive shell, and interrupted runs, which must leave no machine behind."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_interrupted_run_leaves_no_machine_and_no_switch(signum: int, booted: bo
 
 
 def test_machine_dies_with_a_lab_that_is_killed_while_it_starts_it(tmp_path: Path) -> None:
-    """The moment between fork and the wish to die with the parent: a child that misses it would live for ever."""
+    """The moment between fork and the request to die with the parent: a child whose parent dies then would live for ever."""
     script = (
         "import os, signal; from tests.lab.lab import Lab; lab = Lab(); lab.vms[0].power_on();"
         f"open({str(tmp_path / 'pid')!r}, 'w').write(str(lab.vms[0]._qemu.pid)); os.kill(os.getpid(), signal.SIGKILL)"
@@ -82,14 +82,14 @@ def test_machine_dies_with_a_lab_that_is_killed_while_it_starts_it(tmp_path: Pat
 
 def test_command_of_an_orphan_is_never_started(tmp_path: Path) -> None:
     command = leashed(["touch", str(tmp_path / "started")])
-    subprocess.run(["sh", "-c", '"$@"; true', "sh", *command], timeout=10)  # its parent is not the one it was made for
+    subprocess.run(["sh", "-c", '"$@"; true', "sh", *command], timeout=10)  # its parent did not create the command
     assert not (tmp_path / "started").exists()
     subprocess.run(command, timeout=10, check=True)
     assert (tmp_path / "started").exists()
 
 
 def test_machine_whose_lab_is_gone_powers_itself_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second line of defence, and the only one where the leash does not hold."""
+    """The second safeguard, for cases in which the leash does not work."""
     monkeypatch.setattr(vm, "leashed", lambda command: command)
     with Lab(shape=Shape(rdma=False)) as lab:
         machine = lab.vms[0]
@@ -114,7 +114,7 @@ def test_shell_is_a_terminal_and_leaves_by_exit() -> None:
 
 
 def expect(terminal: int, pattern: bytes, timeout: float) -> None:
-    """Read until the pattern appears; the assertion shows what came instead."""
+    """Reads until the pattern appears; a failure shows the text that was read."""
     seen = b""
     limit = time.monotonic() + timeout
     while not re.search(pattern, seen):
@@ -129,7 +129,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def lives(pid: int) -> bool:
-    """Neither gone nor a zombie that nobody has collected."""
+    """Returns whether the process exists and is no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of the lab that can be tested without a machine: sizes, frames, kernel choice, kernel log, the host as guest."""
+"""Parts of the lab that need no machine: sizes, frames, kernel choice, kernel log, the host as guest."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_lab_of_no_machine_or_unknown_place_is_refused(monkeypatch: pytest.Monke
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HostGuest]:
-    """The machine itself. It may have no RDMA: its address is given."""
+    """The host. It may have no RDMA, so its address is given."""
     monkeypatch.setenv("WSS_LAB_ADDRESS", "127.0.0.1")
     guest = HostGuest(tmp_path)
     yield guest

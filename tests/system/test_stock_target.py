@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our driver at Linux's own SRP target, which knows nothing of our extensions: a disk like any other."""
+"""The WSS driver with Linux's own SRP target, which has none of the extensions: an ordinary disk."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_login_and_the_data_do_without_every_extension(vm: Vm, target: Stock
 
 
 def test_a_stock_target_that_takes_short_commands_only_is_asked_for_less(vm: Vm) -> None:
-    """ib_srpt's own default is far below what our commands with immediate data need."""
+    """ib_srpt's default message size is far below what commands with immediate data need."""
     with StockTarget(vm, {"a": "64M"}, parameters="") as target, loaded(vm) as driver:
         device = mapped(driver, target)
         end = run_fio(vm, device, "--rw=randwrite --verify=crc32c --verify_fatal=1 --bssplit=4k/60:64k/40 --iodepth=16 --size=8m")
@@ -103,7 +103,7 @@ def test_driver_follows_the_limits_of_a_stock_unit(vm: Vm, target: StockTarget) 
 
 
 def test_driver_sends_no_second_write_same_to_a_stock_unit_that_refuses_it(vm: Vm, target: StockTarget) -> None:
-    target.set("b", "max_write_same_len", 0)  # no limit is reported, and none is taken
+    target.set("b", "max_write_same_len", 0)  # no limit is reported, and none is used
     with loaded(vm) as driver:
         device = mapped(driver, target, 1)
         mark = vm.klog.mark()

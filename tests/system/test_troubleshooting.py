@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sections of Documentation/troubleshooting.md that need RDMA: the programs and the driver print its words."""
+"""The sections of Documentation/troubleshooting.md that need RDMA: the programs and the driver print its texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PLUGIN = "$BUILD/nbdkit-wss-plugin.so"
 
 
 def printed(vm: Vm, command: str, seconds: float = 60) -> str:
-    """Of one that fails."""
+    """Output of a command that fails."""
     result = vm.run(command, seconds, check=False)
     assert result.status not in (0, 124), f"`{command}`: {result}"
     return result.stdout + result.stderr

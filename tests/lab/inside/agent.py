@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first process of a lab machine: runs commands for the lab, which is at the other end of a virtio-serial port.
 
-One thread, one poll loop. It also reaps orphans, streams the kernel log (/dev/kmsg) to the lab, and powers the
-machine off. When it ends by mistake the kernel panics, which the lab notices at once: nothing ever waits for it.
-Every command is the leader of its own session, so that one signal reaches all of its processes.
+One thread with one poll loop. It also reaps orphans, streams the kernel log (/dev/kmsg) to the lab, and powers the machine off.
+If it ends by mistake, the kernel panics, which the lab detects at once, so that nothing waits for it. Every command is the
+leader of its own session, so that one signal reaches all its processes.
 """
 
 import errno
@@ -27,7 +27,7 @@ OPEN_FILES = 65536
 
 
 def find_port():
-    """The character device of the lab's virtio-serial port (waits for the driver, at most 5 s)."""
+    """Returns the character device of the lab's virtio-serial port (waits for the driver, at most 5 s)."""
     base = "/sys/class/virtio-ports"
     for _ in range(500):
         for entry in os.listdir(base) if os.path.isdir(base) else ():
@@ -81,7 +81,7 @@ class Command:
         if self.pid == 0:
             try:
                 become(spec, streams, terminal)
-            except BaseException as error:  # nothing of this child may return into the agent's loop
+            except BaseException as error:  # no exception in this child may return into the agent's loop
                 os.write(2, f"lab: {spec['argv'][0]}: {error}\n".encode())
             os._exit(127)
         for fd in self.outputs:
@@ -137,7 +137,7 @@ class Agent:
                 self.wait_for_lab()
 
     def wait_for_lab(self):
-        """The lab does not keep up, or it is gone, which a blocking write would wait out for ever."""
+        """Ends the machine if the lab does not keep up or is gone: a blocking write would wait for ever."""
         port = select.poll()
         port.register(self.port, select.POLLOUT)
         for _, events in port.poll():
@@ -169,12 +169,12 @@ class Agent:
         except BlockingIOError:
             return
         if not data:
-            self.on_poweroff(0, b"")  # the lab is gone: this machine will not be used again
+            self.on_poweroff(0, b"")  # the lab is gone, so this machine will not be used again
         for kind, number, payload in self.parser.feed(data):
             self.handlers[kind](number, payload)
 
     def read_kmsg(self):
-        """Pass on all records there are, several to a frame."""
+        """Forwards all available records, several in a frame."""
         records = []
         while True:
             try:
@@ -182,7 +182,7 @@ class Agent:
             except BlockingIOError:
                 break
             except OSError as error:
-                if error.errno != errno.EPIPE:  # EPIPE: records were overwritten; go on with the oldest
+                if error.errno != errno.EPIPE:  # EPIPE: records were overwritten; continue with the oldest
                     raise
             if sum(map(len, records)) > CHUNK:
                 self.send(frames.KLOG, 0, b"\0".join(records))
@@ -191,7 +191,7 @@ class Agent:
             self.send(frames.KLOG, 0, b"\0".join(records))
 
     def read_output(self, fd):
-        """One chunk of a command's output; True while there may be more."""
+        """Forwards one chunk of a command's output; returns True while there may be more."""
         command, kind = self.outputs[fd]
         try:
             data = os.read(fd, CHUNK)
@@ -226,7 +226,7 @@ class Agent:
                     self.finish(command, os.waitstatus_to_exitcode(status))
 
     def finish(self, command, status):
-        """Send what the command printed last, then its status. Its children may go on and keep the streams."""
+        """Sends the last output of the command, then its status. Its children may continue and keep the streams."""
         seconds = time.monotonic() - command.started
         for fd, kind in command.files if command.deferred else ():
             self.send_file(fd, kind, command.number)
@@ -267,7 +267,7 @@ class Agent:
         self.write_input(command)
 
     def write_input(self, command):
-        """Write what the command accepts now; poll for the rest."""
+        """Writes the bytes that the command accepts now and polls for the rest."""
         fd = command.stdin
         try:
             while command.pending_input:
@@ -327,7 +327,7 @@ class Agent:
         self.send(frames.SYNC, number)
 
     def on_poweroff(self, _number, _payload):
-        """The kernel powers off asynchronously and takes the root file system away: do nothing after it."""
+        """The kernel powers off asynchronously and removes the root file system: do nothing afterwards."""
         os.sync()
         trigger = os.open("/proc/sysrq-trigger", os.O_WRONLY)
         os.write(trigger, b"o")
@@ -344,7 +344,7 @@ def drain(fd):
 
 
 def stacks_of_session(leader):
-    """Name, state and kernel stack of each process of a command: why it hangs."""
+    """Returns name, state and kernel stack of each process of a command, to show why it hangs."""
     found = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit():

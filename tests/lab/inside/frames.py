@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The frames that the lab and the agent in a guest exchange over a virtio-serial port.
 
-A frame is a type (1 byte), a command number (4), a length (4), and that many bytes. The stream is reliable and
-ordered; its end means that the machine is gone. Both sides use this file, so it imports next to nothing:
-every module costs the guest start-up time under emulation.
+A frame is a type (1 byte), a command number (4), a length (4), and that many bytes. The stream is reliable and ordered; its end
+means that the machine is gone. Both sides use this file. It imports almost nothing, as every module lengthens the guest's start
+under emulation.
 """
 
 import struct
@@ -22,12 +22,12 @@ STACKS = 6  # text: kernel stacks of a command's processes, answer to PEEK
 # host to guest
 SPAWN = 16  # JSON: argv, env, cwd, tty, deferred
 STDIN = 17  # bytes; none at all: end of file
-SIGNAL = 18  # 4 bytes: number of the signal for the command's process group
+SIGNAL = 18  # bytes; empty: end of file
 PEEK = 19  # request STACKS
 WINDOW = 20  # 4+4 bytes: rows and columns of the command's terminal
 POWEROFF = 21
 # both ways
-SYNC = 32  # comes back when all of the kernel log until now has been sent
+SYNC = 32  # returned when the kernel log up to now has been sent
 
 
 def pack(kind: int, number: int, payload: bytes = b"") -> bytes:
@@ -35,13 +35,13 @@ def pack(kind: int, number: int, payload: bytes = b"") -> bytes:
 
 
 class Parser:
-    """Turns the byte stream back into frames, however it is cut."""
+    """Splits the byte stream into frames, whatever the sizes of its chunks."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list:
-        """Frames that are complete now, as (kind, number, payload). Raises ValueError on a senseless length."""
+        """Returns the frames that are complete now, as (kind, number, payload). Raises ValueError for an invalid length."""
         self._buffer += data
         frames = []
         while len(self._buffer) >= HEADER.size:

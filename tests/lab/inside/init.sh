@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: Apache-2.0
 # First process of a lab machine, in the initramfs: loads the few modules that reach the host's root file system,
-# puts a tmpfs over it, gives it fresh /proc, /sys, /dev, /run and /tmp, and hands over to the agent.
+# mounts a tmpfs over it, with fresh /proc, /sys, /dev, /run and /tmp, and starts the agent.
 # Kernel command line: lab.agent=SCRIPT lab.keep=DIR,… (visible although under /tmp or /run) lab.modules=DIR lab.probe
 
 export PATH=/bin

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the lab's own kernel from Debian's sources, with everything that finds mistakes (debug.config), once per content of its
+# Builds the lab's own kernel from Debian's sources, with all debugging options (debug.config), once per content of its
 # options and version of the source package, and prints the directory that holds it:
 #   bzImage            the image
 #   lib/modules/…      its modules
@@ -42,7 +42,7 @@ configure() {
 	[ -z "$missing" ] || { say "options without effect:" $missing; exit 1; }
 }
 
-# Two builds at once would fight over the directory: the second waits, and finds it done.
+# One build at a time uses the directory: a second one waits, and finds the result.
 mkdir -p "$cache"
 exec 9>"$cache/debug.lock"
 flock -w 7200 9 || { say "another build holds $cache/debug.lock for two hours"; exit 1; }

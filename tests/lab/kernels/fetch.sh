@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# What newer.sh and newest.sh share: each fetches one of Debian's kernels once and prints the directory that it is in. They
+# The common part of newer.sh and newest.sh: each fetches one of Debian's kernels once and prints its directory. They
 # set `kind`, the first part of the directory's name, and source this file.
 set -euo pipefail
 cache=${WSS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wss}
@@ -63,7 +63,7 @@ unpack_kernel() {
 	depmod -b "$tree" "$release"
 }
 
-# finish TREE: it becomes $home, which is printed, in the place of older ones and of what did not become complete.
+# finish TREE: renames it to $home, removes older ones and incomplete ones, and prints $home.
 finish() {
 	find "$cache" -maxdepth 1 -name "$kind-kernel-*" -exec rm -rf {} +
 	mv "$1" "$home"

@@ -13,7 +13,7 @@ begin
 mkdir -p "$work"/{lists/partial,cache/archives/partial,debs}
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")-backports
 echo "deb [signed-by=$keyring] $mirror $suite main" >"$work/sources.list"
-# Without what is installed, or that would be found where the mirror is not; and a list that is missing is an error.
+# Ignores installed packages, which apt would otherwise use where the mirror lacks them; and a missing list is an error.
 own_apt() {
 	local tool=$1
 	shift

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the behaviours share: a target, the driver, and the handles that they turn."""
+"""Helpers of the behaviours: a target, the driver, and their controls."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Rig:
         self.vm = vm
         self.driver = Driver(vm)
         self.target = Target(vm, VOLUMES)
-        self.broken = True  # until it stands
-        self._parameters: dict[str, str] = {}  # that a behaviour changed, and their former values
+        self.broken = True  # until it is set up
+        self._parameters: dict[str, str] = {}  # parameters that a behaviour changed, with their former values
 
     def stand_up(self) -> None:
         """Driver loaded, target running, nothing mapped."""
@@ -54,7 +54,7 @@ class Rig:
         return self.target._process is not None
 
     def tidy(self) -> None:
-        """After a behaviour: nothing is left of what it did."""
+        """After a behaviour: restores parameters and checks that nothing is left."""
         for name, value in self._parameters.items():
             self.vm.run(f"echo {value} > {PARAMETERS}/{name}")
         self._parameters.clear()
@@ -71,17 +71,17 @@ class Rig:
         return self.driver.map(self.target, volume, options)
 
     def set(self, parameter: str, value: int) -> None:
-        """A module parameter; tidy() restores its value."""
+        """Sets a module parameter; tidy() restores its value."""
         if parameter not in self._parameters:
             self._parameters[parameter] = self.vm.run(f"cat {PARAMETERS}/{parameter}").stdout.strip()
         self.vm.run(f"echo {value} > {PARAMETERS}/{parameter}")
 
     def io_timeout(self, device: str, milliseconds: int) -> None:
-        """When a request counts as not answered."""
+        """Sets the time after which a request counts as unanswered."""
         self.vm.run(f"echo {milliseconds} > /sys/block/{device.removeprefix('/dev/')}/queue/io_timeout")
 
     def reset(self) -> None:
-        """The connection is given up and made anew."""
+        """Resets the connection: it is dropped and established again."""
         self.vm.run(f"echo 1 > {SESSION}/reset")
 
     def counters(self) -> dict[str, int]:
@@ -94,14 +94,14 @@ class Rig:
         self.driver.wait_for_state("live", seconds)
 
     def said(self, mark: int) -> str:
-        """The kernel log since `vm.klog.mark()`."""
+        """Returns the kernel log since `vm.klog.mark()`."""
         self.vm.sync_klog()
         return self.vm.klog.text(mark)
 
     # ---- I/O
 
     def start_verifying(self, device: str, seconds: int, words: str = "") -> Process:
-        """Writes and reads back for some seconds, and is well under way on return."""
+        """Starts a load that writes and verifies for some seconds; it is running when this returns."""
         before = self.counters()["requests"]
         load = self.vm.start(fio_command(
             device, f"--rw=randwrite --verify=crc32c --verify_fatal=1 --iodepth=8 --bssplit=4k/40:16k/30:64k/30 --size=16m "
@@ -111,7 +111,7 @@ class Rig:
         return load
 
     def end_verified(self, load: Process, timeout: float = 120, interrupted: bool = False) -> None:
-        """All that was written was read back, and no request failed. fio that was told to stop says so by its status."""
+        """Checks that the load read back all its data and that no request failed. A stopped fio reports that by its status."""
         result = load.wait(timeout)
         end = fio_end(result.stdout, result.status)
         assert (end.status == 0 or interrupted) and end.error == 0 and end.verified > 0, end
@@ -122,7 +122,7 @@ class Rig:
         assert end.error == error, end
 
     def verify(self, device: str, words: str = "--bs=16k --iodepth=4", mib: int = 2) -> FioEnd:
-        """A little data written and read back."""
+        """Writes and verifies a little data."""
         end = run_fio(self.vm, device, f"--rw=randwrite --verify=crc32c --verify_fatal=1 --size={mib}m {words}")
         assert end.status == 0 and end.error == 0 and end.verified > 0, end
         return end
@@ -131,7 +131,7 @@ class Rig:
         return self.vm.run(f"dd status=none {words}", timeout, check=check)
 
     def assert_no_error(self) -> None:
-        """Whatever happened, no request failed because of it, and nothing is left mapped."""
+        """Checks that no request has failed and that nothing is left mapped."""
         counters = self.counters()
         assert counters["errors"] == counters["protocol_errors"] == 0, counters
         self.driver.assert_nothing_leaks()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command that ends with ABORTED COMMAND is sent again, and fails when it always does."""
+"""A command that ends with ABORTED COMMAND is repeated, and fails if it always does."""
 
 from tests.system.behaviour.rig import Rig
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocations fail at random, 1 to 5 in a hundred, through map, I/O, recovery and unmap: errors, and nothing worse.
+"""Random allocation failures, 1 to 5 in a hundred, during map, I/O, recovery and unmap cause errors, and nothing worse.
 
-Whoever asks the driver for something, and every thread of the kernel (the workers of driver, RDMA/CM and device among them), is
-chosen to fail; the rest of the machine is spared, its root file system too, which takes harm from it: all that is run lies in
-memory. The target is in a machine of its own: where programs listen, rdma_ucm of 6.1 waits for itself (rdma_destroy_id in the
-event's handler) when it has no memory for a connection that comes in, and no connection is made any more. Needs a kernel that can
-make allocations fail (make check-debug); the stock kernel cannot."""
+Failures are injected into processes that use the driver and into all kernel threads, among them the workers of the driver,
+RDMA/CM and the device. The rest of the machine is exempt, as is its root file system, which would be damaged: all programs run
+from memory. The target is in a machine of its own: where programs listen, rdma_ucm of 6.1 waits for itself (rdma_destroy_id in
+the event's handler) when it has no memory for an incoming connection, and then no connection can be established. Needs a kernel
+with fault injection (make check-debug); the stock kernel has none."""
 
 import os
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Disks of a target come and go while another one of it is being written: sessions share, and part."""
+"""Disks of a target are mapped and unmapped while another one of it is being written: sessions are shared and separated."""
 
 from tests.system.behaviour.rig import THOROUGH, Rig
 

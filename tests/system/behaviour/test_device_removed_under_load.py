@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RDMA device is taken away under I/O and comes back: the driver lets go of it at once, requests wait, and go on.
+"""The RDMA device is removed under I/O and returns: the driver releases it at once, and requests wait and continue.
 
-rxe waits for user processes that use the device, here the target; so the target goes after the driver has let go."""
+rxe waits for user processes that use the device, here the target, so the target is stopped after the driver has released it."""
 
 from tests.lab.rdma import ADD, REMOVE
 from tests.system.behaviour.rig import Rig

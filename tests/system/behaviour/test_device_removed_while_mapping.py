@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The RDMA device is removed while a map connects over it: the map fails, and the removal does not wait for an unmap.
 
-force_event delays each event of the connection manager, so that the removal comes when the session has its protection domain and has
-not logged in yet. rxe waits for user processes that use the device, here the target; so the target goes after the driver has let go."""
+force_event delays each event of the connection manager, so that the removal comes when the session has its protection domain
+but has not logged in yet. rxe waits for user processes that use the device, here the target, so the target is stopped after the
+driver has released it."""
 
 from tests.lab.rdma import ADD, REMOVE
 from tests.system.behaviour.rig import Rig

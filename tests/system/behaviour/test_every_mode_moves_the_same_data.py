@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extensions off, immediate data off, inline off, lazy invalidation, a region for each piece: slower or not, the data is right."""
+"""Extensions off, immediate data off, inline off, lazy invalidation, a region for each segment: the data is right in each mode."""
 
 import pytest
 

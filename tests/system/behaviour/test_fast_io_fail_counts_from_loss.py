@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests fail fast_io_fail_tmo after the loss of the connection, also when the teardown takes longer than that.
 
-force_event keeps the event of the lost connection in its handler, for which the teardown waits. It stands for everything that a
-teardown may have to wait for, above all memory that requests of the same disk hold."""
+force_event keeps the event of the lost connection in its handler, for which the teardown waits. It stands for every possible
+delay of a teardown, especially memory that requests of the same disk hold."""
 
 from tests.system.behaviour.rig import Rig
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target that grants few credits: no more are used, and what ends commands still gets one."""
+"""A target that grants few credits: the driver uses no more, and task management still gets one."""
 
 import pytest
 
@@ -10,8 +10,8 @@ from tests.system.behaviour.rig import Rig, wait_until
 def test_driver_works_with_few_credits(rig: Rig, credits: int) -> None:
     rig.set("force_credits", credits)
     device = rig.map("a", "queues=1 keepalive_tmo=3 caps=0xb reconnect_delay=1")
-    load = rig.start_verifying(device, 10)  # some keep-alives long
-    for number in range(3):  # the driver asks about the volumes meanwhile
+    load = rig.start_verifying(device, 10)  # several keep-alive intervals
+    for number in range(3):  # meanwhile the driver queries the volumes
         rig.target.wssctl(f"volume create t{number} ram:1M")
         rig.target.wssctl(f"volume delete t{number}")
     rig.end_verified(load)

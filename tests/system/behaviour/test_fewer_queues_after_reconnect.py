@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target that grants fewer channels than before, and more again: all queues go on being served."""
+"""A target grants fewer channels than before, and more again: all queues are still served."""
 
 from tests.system.behaviour.rig import SESSION, Rig
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target that grants fewer channels than asked is lived with, polled queues included."""
+"""A target that grants fewer channels than requested serves all queues, polled ones included."""
 
 from tests.system.behaviour.rig import SESSION, Rig
 

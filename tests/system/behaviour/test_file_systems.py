@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ext4 and xfs: made, filled, checked; discards reach the target."""
+"""ext4 and xfs: create, fill, check; discards reach the target."""
 
 import pytest
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A connection that is lost right after each login does not count as one: dev_loss_tmo passes, and a request that was lost with many connections fails."""
+"""A connection that is lost right after each login does not stop dev_loss_tmo, and a request that was lost with many
+connections fails."""
 
 import time
 
 from tests.system.behaviour.rig import SESSION, Rig
 
-# Ends the connection as soon as it is there, until the session is given up or the time is over.
+# Ends the connection as soon as it exists, until the session is given up or the time is over.
 FLAP = """
 end=$(($(date +%s) + {seconds}))
 while [ $(date +%s) -lt $end ]; do
@@ -44,7 +45,7 @@ def test_driver_fails_a_request_that_many_connections_are_lost_with(rig: Rig) ->
     rig.set("force_drop", 1)
     mark = rig.vm.klog.mark()
     reader = rig.vm.start(f"exec dd if={device} of=/dev/null bs=4k count=1 iflag=direct")
-    # Each connection has less time than the request's timeout, so that it is hardly ever aborted.
+    # Each connection is shorter than the request's timeout, so that the request is hardly ever aborted.
     flapping = rig.vm.start(FLAP.format(session=SESSION, seconds=180, check="kill -0 $(pidof dd) 2> /dev/null || exit 0"))
     result = reader.wait(200)
     assert result.status != 0 and "Input/output error" in result.stderr, result

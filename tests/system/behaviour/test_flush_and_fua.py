@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flushes and forced writes reach the storage behind the target as such."""
+"""Flushes and FUA writes reach the storage behind the target as such."""
 
 from tests.system.behaviour.rig import Rig, difference
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forced unmap ends in bounded time, whatever the target does, and so do the requests."""
+"""A forced unmap ends in bounded time, whatever the target does, and so do the requests."""
 
 import signal
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target that hangs: abort, then reset of the unit, then the connection, in that order."""
+"""Reactions to a hung target: abort, then a reset of the unit, then loss of the connection, in that order."""
 
 import signal
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests far beyond what one command moves: direct and buffered, 4 and 8 MiB."""
+"""Requests far larger than one command: direct and buffered, 4 and 8 MiB."""
 
 from tests.system.behaviour.rig import Rig
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ABORT TASK is answered when LOGICAL UNIT RESET is under way already: that answer ends nothing but the aborted command.
+"""A response to ABORT TASK that arrives during LOGICAL UNIT RESET completes only the aborted command.
 
-Storage holds the first two writes for nine seconds. The first times out after one, its abort after five more; then the driver resets
-the unit. Storage lets the first write go, and the target answers the abort. The second write, which was sent later, is still with the
-storage: if the driver sent it again now, the original would land on top of what is written afterwards."""
+Storage holds the first two writes for nine seconds. The first times out after one second, its abort after five more; then the
+driver resets the unit. Storage completes the first write, and the target answers the abort. The second write, which was sent
+later, is still in the storage: if the driver repeated it now, the original could overwrite later data."""
 
 from tests.system.behaviour.rig import RUN, Rig
 
@@ -20,7 +20,7 @@ def test_driver_takes_no_late_abort_answer_for_the_resets(rig: Rig) -> None:
     second = rig.vm.start(f"sleep 4; dd if={RUN}/one of={device} {BLOCK} seek={PLACE} oflag=direct && "
                           f"dd if={RUN}/two of={device} {BLOCK} seek={PLACE} oflag=direct")
     assert first.wait(90).status == 0 and second.wait(90).status == 0, "the writes are sent again and succeed"
-    rig.vm.run("sleep 10")  # the originals have landed
+    rig.vm.run("sleep 10")  # the original writes have completed
     rig.vm.run(f"dd if={device} {BLOCK} skip={PLACE} iflag=direct status=none | cmp - {RUN}/two")
     counters = rig.counters()
     assert counters["resets"] == 1 and counters["reconnects"] == 1, counters

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers that come late, but in time, change nothing; such that come too late are seen to."""
+"""Responses that are late, but in time, change nothing; those that are too late are handled."""
 
 from tests.system.behaviour.rig import Rig
 
@@ -10,7 +10,7 @@ def test_late_answers_hurt_nobody(rig: Rig) -> None:
     rig.set("force_delay", 20)
     rig.verify(device, "--bs=16k --iodepth=8", mib=1)
     assert rig.counters()["faults"] > 0 and rig.counters()["timeouts"] == 0
-    rig.reset()  # with some kept back
+    rig.reset()  # while some responses are held back
     rig.wait_live()
     rig.verify(device, "--bs=16k --iodepth=8", mib=1)
     rig.assert_no_error()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""wssctl trace shows, while requests run, where their time goes; afterwards nothing is measured any more."""
+"""wssctl trace shows the stages of running requests; afterwards the measurement is off again."""
 
 import json
 

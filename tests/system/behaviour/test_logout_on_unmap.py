@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who unmaps logs out: the target hears it, and need not take it for a failure."""
+"""An unmap logs out, so that the target does not report a failure."""
 
 from tests.system.behaviour.rig import Rig, Target
 

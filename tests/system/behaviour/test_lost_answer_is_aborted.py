@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An answer that is lost: the command is aborted and sent again, the connection stays."""
+"""A lost response: the command is aborted and repeated, the connection stays."""
 
 from tests.system.behaviour.rig import Rig
 

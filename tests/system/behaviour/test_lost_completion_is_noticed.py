@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The target has answered, but the RDMA device never completes the invalidation of the region, or the SEND that carried the data: the driver
-gives the connection up and sends the request again."""
+"""The target has answered, but the RDMA device never completes the invalidation of the region or the SEND of the data: the
+driver drops the connection and repeats the request."""
 
 import pytest
 

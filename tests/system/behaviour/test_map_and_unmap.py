@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk comes with map and goes with unmap, with the size of its volume."""
+"""A disk appears with map, with the size of its volume, and disappears with unmap."""
 
 from tests.system.behaviour.rig import Rig
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A map waits for a target that does not answer: maps from other targets do not wait for it, and the module can be unloaded."""
+"""A map waits for a target that does not answer: maps from other targets are not delayed, and the module can be unloaded."""
 
 import signal
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the storage says is what the user hears: each error of it with its own errno, and reads elsewhere go on."""
+"""Each error of the storage has its own errno at the user, and reads of other blocks continue."""
 
 from tests.system.behaviour.rig import Rig
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The module is loaded, used and unloaded over and over; with a disk mapped too."""
+"""The module is loaded, used and unloaded repeatedly, also with a mapped disk."""
 
 from tests.system.behaviour.rig import THOROUGH, Rig
 from tests.system.block_setup import MODULE

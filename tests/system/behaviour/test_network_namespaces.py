@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A map looks for its target in the network of who asks."""
+"""A map connects in the network namespace of its caller."""
 
 from tests.system.behaviour.rig import Rig
 

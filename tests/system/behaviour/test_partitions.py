@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A partition table is read, and its partitions are disks of their own."""
+"""A partition table is read, and its partitions are separate block devices."""
 
 from tests.system.behaviour.rig import Rig
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A map whose target is not there yet stays pending, and becomes a disk when the target comes."""
+"""A map whose target does not exist yet stays pending, and becomes a disk when the target starts."""
 
 from tests.system.behaviour.rig import Rig, wait_until
 

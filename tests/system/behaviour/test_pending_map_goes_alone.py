@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking a pending map away does not end another map that is connecting to the same target at that time."""
+"""Removing a pending map does not end another map that is connecting to the same target at that time."""
 
 import signal
 
@@ -38,15 +38,15 @@ def test_pending_map_that_was_taken_away_maps_nothing(rig: Rig) -> None:
         wait_until(lambda: not rig.vm.run("cat /sys/class/wss/pending").stdout, "it is in the list no more", 20)
     finally:
         rig.target.process.signal(signal.SIGCONT)
-    # On a slow machine the other map's time may be over by now: then the pending one would have begun anew.
+    # On a slow machine the other map may have timed out by now; without the removal the pending one would then have started again.
     others = 1 if other.wait(60).status == 0 else 0
     assert removal.wait(60).status == 0
     assert rig.vm.run("ls /sys/class/block | grep -c '^wss[0-9]*$'", check=False).stdout.strip() == str(others)
-    # Without the other map there is no session any more, nor its counters.
+    # Without the other map there is neither a session nor its counters.
     if others:
         rig.assert_no_error()
 
 
 def in_sysfs_write(rig: Rig) -> bool:
-    """Is a `wssctl map` inside the driver, waiting for its connection?"""
+    """Returns whether a `wssctl map` is inside the driver, waiting for its connection."""
     return "wss_" in rig.vm.run("cat /proc/$(pgrep -n wssctl)/stack", check=False).stdout

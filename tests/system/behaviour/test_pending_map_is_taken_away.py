@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pending map is taken away by its name, by unloading too; wrong words are never pending."""
+"""A pending map is removed by its name, or by unloading; maps with wrong arguments are never pending."""
 
 from tests.system.behaviour.rig import Rig
 

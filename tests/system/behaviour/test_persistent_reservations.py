@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two sessions of the driver reserve one volume by the ioctls of linux/pr.h, and keep that over a reconnection."""
+"""Two sessions of the driver reserve one volume by the ioctls of linux/pr.h, and keep that across a reconnection."""
 
 from tests.system.behaviour.rig import Rig
 from tests.system.persistent_reservations import order

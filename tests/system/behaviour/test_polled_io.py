@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Polled I/O completes without interrupts, next to I/O with them; timeouts are seen to there too."""
+"""Polled I/O completes without interrupts, concurrently with I/O that uses them; timeouts work there too."""
 
 from tests.system.behaviour.rig import Rig
 
@@ -8,7 +8,7 @@ REQUESTS = 256
 
 def test_polled_io(rig: Rig) -> None:
     device = rig.map("a", "queues=1 poll_queues=1")
-    # By io_uring: Linux takes synchronous requests that ask to be polled (pvsync2) for ordinary ones since 6.0.
+    # Use io_uring: since Linux 6.0 polled synchronous requests (pvsync2) are handled as ordinary ones.
     polled = f"fio --name=p --filename={device} --ioengine=io_uring --hipri --direct=1 --bs=4k --size={4 * REQUESTS}k --verify_state_save=0"
     found = lambda: rig.counters()["polled_completions"]  # noqa: E731
     rig.vm.run(f"{polled} --rw=write --verify=crc32c --verify_fatal=1", 120)
@@ -20,7 +20,7 @@ def test_polled_io(rig: Rig) -> None:
     rig.set("force_drop", 50)
     rig.vm.run(f"{polled} --rw=randread", 180)
     rig.set("force_drop", 0)
-    # What a command that was dropped ends with is not found by a poller.
+    # A poller does not find the end of a dropped command.
     assert found() > written_and_read + REQUESTS / 2, rig.counters()
     assert rig.counters()["aborts"] > 0 and rig.counters()["reconnects"] == 0, rig.counters()
     rig.assert_no_error()

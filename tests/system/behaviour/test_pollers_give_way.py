@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who polls in vain leaves the processor to those who want it too."""
+"""A poller that finds nothing yields the processor to other tasks."""
 
 from tests.system.behaviour.rig import Rig
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A volume that is switched to read-only under its user, and back."""
+"""A volume is switched to read-only and back while it is in use."""
 
 from tests.system.behaviour.rig import Rig, wait_until
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target that refuses now and then is asked again until it takes us."""
+"""A login to a target that sometimes refuses is repeated until it succeeds."""
 
 from tests.system.behaviour.rig import Rig
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk follows its volume by identity: the driver does not take a volume for it whose name is that identity."""
+"""A disk follows its volume by identity: a volume whose name equals that identity is not taken for it."""
 
 from tests.system.behaviour.rig import Rig, wait_until
 

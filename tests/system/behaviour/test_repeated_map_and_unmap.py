@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mapping and unmapping over and over leaves nothing behind."""
+"""Repeated mapping and unmapping leaves nothing behind."""
 
 from tests.lab.rdma import DEVICE
 from tests.system.behaviour.rig import THOROUGH, Rig

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A driver that cannot look at its volumes for want of memory keeps the connection, and looks later."""
+"""A driver that lacks memory to rescan its volumes keeps the connection, and rescans later."""
 
 from tests.lab.guest import wait_until
 from tests.system.behaviour.rig import Rig

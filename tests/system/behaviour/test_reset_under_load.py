@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The connection is given up and made anew under load, again and again: no request fails, no data is wrong."""
+"""The connection is dropped and established repeatedly under load: no request fails, no data is wrong."""
 
 from tests.system.behaviour.rig import THOROUGH, Rig
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A volume that is resized shows its new size at once, with a uevent and without a rescan."""
+"""A resized volume shows its new size at once, with a uevent and without a rescan."""
 
 from tests.system.behaviour.rig import Rig, wait_until
 

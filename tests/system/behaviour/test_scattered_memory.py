@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers with gaps between their pieces: every byte goes where it belongs."""
+"""Buffers with gaps between their segments: every byte is in its place."""
 
 from tests.system.behaviour.rig import Rig
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each I/O scheduler of the kernel works on top, and may be changed under load."""
+"""Each I/O scheduler of the kernel works with the driver, and may be changed under load."""
 
 from tests.system.behaviour.rig import Rig
 

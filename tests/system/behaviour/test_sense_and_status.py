@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each way in which a target can end a command has its errno, the one that sd gives, and is retried where that may help."""
+"""Each status of a command has the same errno as with sd, and is retried if that may help."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from tests.system.behaviour.rig import PARAMETERS, SESSION, Rig
 
 STATS = f"{SESSION}/stats"
 
-# Ends a read in each way, and says the errno, how often the request was sent again, and for how long.
+# Ends a read with each status, and prints the errno, the number of retries and the time.
 SCRIPT = """
 import errno, mmap, os, sys, time
 device, parameters, stats, *endings = sys.argv[1:]
@@ -38,9 +38,9 @@ for ending in endings:
 put("force_sense", 0x020b0000)
 """
 IO_TIMEOUT_MS = 500
-# SCSI gives a busy unit the time that all retries could take: one try and five more.
+# SCSI gives a busy unit the time of all retries: one try and five more.
 BUSY_SECONDS = 6 * IO_TIMEOUT_MS / 1000
-# SAM status, sense key, ASC, ASCQ -> errno of a read, and whether it was sent again before
+# SAM status, sense key, ASC, ASCQ -> errno of a read, and whether it was repeated before
 ENDINGS = {
     0x02010000: ("OK", False),  # recovered error: the data is there
     0x02023A00: ("ENODEV", False),  # no medium
@@ -57,16 +57,16 @@ ENDINGS = {
     0x020B0000: ("EIO", True),  # aborted command
     0x020D0000: ("EREMOTEIO", False),  # volume overflow
     0x020E1D00: ("EREMOTEIO", False),  # miscompare
-    0x02000000: ("EIO", False),  # check condition that says nothing
+    0x02000000: ("EIO", False),  # check condition without information
     0x18000000: ("EBADE", False),  # reservation conflict
     0x40000000: ("EIO", True),  # task aborted
 }
-# These pass: becoming ready, busy, task set full.
+# These are temporary: becoming ready, busy, task set full.
 BUSY = (0x02020401, 0x08000000, 0x28000000)
 
 
 def endings(rig: Rig, device: str, which: Iterable[int]) -> dict[int, tuple[str, int, float]]:
-    """Errno, retries and seconds of a read that always ends so."""
+    """Returns errno, retries and seconds of a read that always ends so."""
     rig.set("force_error", 0)
     rig.vm.write("/tmp/endings.py", SCRIPT)
     words = " ".join(str(ending) for ending in which)

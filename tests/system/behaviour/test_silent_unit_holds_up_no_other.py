@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A logical unit that answers no administrative command costs neither the connection nor the other disks of its session anything."""
+"""A logical unit that answers no administrative command delays neither the connection nor other disks of its session."""
 
 from tests.lab.guest import wait_until
 from tests.system.behaviour.rig import Rig
@@ -16,7 +16,7 @@ def test_silent_unit_holds_up_no_other(rig: Rig) -> None:
     answers, silent, unmapped = (by_lun[lun] for lun in sorted(by_lun))
     rig.set("force_silence", 1)
     rig.reset()
-    # While the driver waits for its answer, as for that of any volume of the session.
+    # While the driver waits for its response, as for that of any volume of the session.
     rig.driver.unmap(unmapped)
     rig.wait_live()
     assert attribute(rig, silent, "state") == "absent"
@@ -43,7 +43,7 @@ def test_recovery_waits_for_no_unit_that_was_absent_before(rig: Rig) -> None:
     wait_until(lambda: rig.counters()["reconnects"] == 2, "it is live again", 60)
     recovered = rig.said(mark)
     rig.set("force_silence", 0)
-    # Those that are looked at when the session is live have more time.
+    # Volumes that are checked when the session is live have more time.
     in_recovery = recovered.count("was not answered within 3000 ms") + recovered.count("was not answered within 300 ms")
     assert in_recovery <= len(silent), "each of them is waited for once"
     for device in silent:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that are submitted together reach the driver as a list: a session's only disk shares its tags with nobody."""
+"""Requests that are submitted together reach the driver as a list, as the tags of a session's only disk are not shared."""
 
 from tests.lab.guest import wait_until
 from tests.system.behaviour.rig import TRACING, Rig
 
 
 def lists_taken(rig: Rig, device: str) -> int:
-    """How often queue_rqs was called while requests were submitted 16 at a time."""
+    """Returns the number of calls of queue_rqs while requests were submitted 16 at a time."""
     probe = f"{TRACING}/events/kprobes/lists/enable"
     rig.vm.run(f"mountpoint -q {TRACING} || mount -t tracefs tracefs {TRACING}; echo > {TRACING}/trace;"
                f" echo 'p:lists wss_queue_rqs' > {TRACING}/kprobe_events; echo 1 > {probe}")

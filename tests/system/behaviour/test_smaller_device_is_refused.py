@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After a loss the way to the target may lead over another RDMA device. One that takes smaller requests than the disks were made for is
-not used: the log says why, requests wait, and the session goes on over a device that takes them."""
+"""After a loss the route to the target may lead over another RDMA device. A device whose request limit is below that of the
+disks is not used: the log gives the reason, requests wait, and the session continues over a sufficient device."""
 
 from tests.lab.guest import wait_until
 from tests.lab.rdma import DEVICE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A queue of two commands is slow, and right."""
+"""A queue of two commands is slow but works."""
 
 from tests.system.behaviour.rig import Rig
 

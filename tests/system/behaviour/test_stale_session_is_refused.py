@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A login that shows the epoch of the old session is not trusted: its writes may still be under way."""
+"""The driver refuses a login response with the old session's epoch, as writes of that session may still be in flight."""
 
 from tests.system.behaviour.rig import Rig, wait_until
 

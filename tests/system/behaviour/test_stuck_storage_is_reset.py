@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Storage behind the target that is stuck: abort and reset are answered, and the requests end."""
+"""Stuck storage behind the target: abort and reset are answered, and the requests end."""
 
 from tests.system.behaviour.rig import Rig
 

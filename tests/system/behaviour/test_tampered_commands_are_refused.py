@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command that was changed on its way is refused with its connection: the target says why, nobody's data is hurt."""
+"""A command that was changed on its way is refused and its connection closed: the target logs the reason, and no data is
+damaged."""
 
 from tests.system.behaviour.rig import Rig, wait_until
 
@@ -11,7 +12,7 @@ def test_tampered_commands_are_refused(rig: Rig) -> None:
     rig.set("force_tamper", 1)
     wait_until(lambda: rig.target.counters()["violations"] > before, "the target refuses the command", 30)
     rig.target.process.wait_for("closing the channel, the peer broke the protocol: a message of an unknown kind", 30)
-    # Whatever is said in the new connection is damaged as well: nothing gets through.
+    # All messages of the new connection are damaged as well, so nothing gets through.
     wait_until(lambda: "refused a message of unknown kind" in rig.last_error(), "the driver says why", 30)
     rig.set("force_tamper", 0)
     rig.wait_live()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target that is killed and started again, twice: requests wait and go on."""
+"""A target is killed and restarted, twice: requests wait and continue."""
 
 from tests.system.behaviour.rig import Rig
 

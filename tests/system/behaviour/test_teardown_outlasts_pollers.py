@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A connection is torn down while its completion queues are still polled: teardown waits for every poller.
 
-force_poll interrupts a poll after it has taken completions, and again before it re-arms the queue: there a queue pair or a
-completion queue that was freed meanwhile would be used."""
+force_poll interrupts a poll after it has taken completions, and again before it re-arms the queue. There a freed queue pair or
+completion queue would be used."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each stage of a request has a tracepoint, and the wire tag ties them together."""
+"""Each stage of a request has a tracepoint, and the wire tag connects them."""
 
 import re
 

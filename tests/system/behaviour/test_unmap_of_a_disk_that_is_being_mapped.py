@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Neither a map that waits for the partition table nor an unmap that waits for requests holds up anybody else."""
+"""Neither a map that waits for the partition table nor an unmap that waits for requests delays other operations."""
 
 from tests.lab.guest import wait_until
 from tests.system.behaviour.rig import Rig

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk may be taken away before anybody has looked at it."""
+"""A disk may be unmapped before it was ever opened."""
 
 from tests.system.behaviour.rig import Rig
 

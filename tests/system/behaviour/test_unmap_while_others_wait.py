@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk is unmapped while another one of the same target has requests that wait for the target, for as long as it takes."""
+"""A disk is unmapped while requests of another disk of the same target wait for the target."""
 
 from tests.lab.guest import wait_until
 from tests.system.behaviour.rig import Rig
@@ -10,7 +10,7 @@ def test_unmap_while_others_wait(rig: Rig) -> None:
     reader = rig.start_verifying(second, 600)
     rig.target.process.kill()
     rig.driver.wait_for_state("recovering", 30)
-    # What waits in its queue is not counted as in flight; who waits for it sleeps in the kernel.
+    # Requests waiting in its queue do not count as in flight; their submitter sleeps in the kernel.
     waiting = rig.vm.start(f"exec dd if={second} of=/dev/null bs=4k count=1 iflag=direct")
     wait_until(lambda: "D" in rig.vm.run("ps -C dd -o state=", check=False).stdout, "a request waits", 30)
     rig.driver.unmap(first)

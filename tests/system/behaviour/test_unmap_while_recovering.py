@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk whose target is away can be unmapped and the module unloaded, with and without force."""
+"""While its target is away a disk can be unmapped and the module unloaded, with and without force."""
 
 from tests.system.behaviour.rig import Rig
 

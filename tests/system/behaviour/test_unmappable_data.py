@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data that cannot be mapped for the RDMA device: the request fails, at once where nothing can change that, and never waits for ever."""
+"""Data that cannot be mapped for the RDMA device: the request fails, at once if the cause is permanent, and never waits for
+ever."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A volume deleted under its user: errors, and no more than errors."""
+"""A volume is deleted while it is in use: its requests fail, and nothing worse happens."""
 
 from tests.system.behaviour.rig import Rig, wait_until
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After a reconnection another volume may have a disk's number: until the driver has seen that it is the same one, no request goes out."""
+"""After a reconnection another volume may have a disk's LUN: no request is sent before the driver has checked the volume's
+identity."""
 
 from tests.lab.guest import wait_until
 from tests.system.behaviour.rig import SESSION, Rig
@@ -9,7 +10,7 @@ def test_volumes_are_known_before_requests_go_out(rig: Rig) -> None:
     device = rig.map("a", "reconnect_delay=1 fast_io_fail_tmo=60")
     rig.dd(f"if=/dev/urandom of={device} bs=64k count=1 oflag=direct")
     wanted = rig.dd(f"if={device} bs=64k count=1 iflag=direct | sha256sum").stdout
-    rig.set("force_map", 1)  # nor can an administrative command be mapped: nothing can be asked
+    rig.set("force_map", 1)  # administrative commands cannot be mapped either, so the check is not possible
     rig.reset()
     wait_until(lambda: "no memory region" in rig.last_error(), "the driver cannot look", 30)
     assert rig.vm.run(f"cat {SESSION}/state").stdout.strip() == "recovering"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes created and deleted on the target: who uses another one notices nothing."""
+"""Volumes are created and deleted on the target without any effect on users of another volume."""
 
 from tests.system.behaviour.rig import Rig
 

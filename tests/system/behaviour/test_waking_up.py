@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After a sleep of the machine every connection is looked at, and goes on."""
+"""After a sleep of the machine every connection is checked, and continues."""
 
 from tests.system.behaviour.rig import Rig, wait_until
 
 
 def test_waking_up(rig: Rig) -> None:
-    """The kernel's own rehearsal: processes are frozen for five seconds, devices are left alone."""
+    """The kernel's own test: processes are frozen for five seconds, devices are left alone."""
     device = rig.map("a")
     mark = rig.vm.klog.mark()
     rig.vm.run("echo freezer > /sys/power/pm_test && echo mem > /sys/power/state", 60)

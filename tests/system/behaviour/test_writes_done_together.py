@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes that the target finds done in one turn are answered by one message."""
+"""Writes that the target completes in one turn are answered by one message."""
 
 from tests.system.behaviour.rig import Rig
 
@@ -8,7 +8,7 @@ ROUNDS = 20
 
 def test_writes_done_together(rig: Rig) -> None:
     device = rig.map("a", "queues=1")
-    # Which writes a turn of the target finds together is not ours to say, but with so many in flight some will be.
+    # It depends on timing which writes complete in one turn, but with so many in flight some will.
     for _ in range(ROUNDS):
         rig.vm.run(f"fio --name=w --filename={device} --ioengine=libaio --direct=1 --bs=4k --iodepth=64 --size=4m --rw=randwrite", 180)
         if rig.counters()["batched_completions"] > 0:
