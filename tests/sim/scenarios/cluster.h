@@ -14,12 +14,13 @@
 // destaged every line that had only one copy (exposed_). It may cut the target off from all engines at any
 // time (isolation): their contents cannot be read then, but return with them.
 //
-// In a third of the other runs further volumes are created and deleted meanwhile (cluster_removals.h). In
-// half of these runs such a volume is missing for a while after a crash of the target. In a third of the runs
-// that use write-back it is also the default policy.
-//
 // In a quarter of the runs real storage is on a node of its own. That node crashes too, and is cut off from
 // the target, clients and engines. The disk loses unflushed writes when that node crashes, and only then.
+//
+// In a third of the other runs further volumes are created and deleted meanwhile (cluster_removals.h). In
+// half of these runs such a volume is missing for a while after a crash of the target.
+//
+// In a third of the runs that use write-back it is also the default policy.
 #pragma once
 
 #include <cstdint>
