@@ -3,26 +3,22 @@
 // (lib/cache/index.h), admits cache engines (CEs), and runs the commands of the block service with engines
 // and real storage.
 //
-// A façade over its members. Each owns its own state and has its own header. A member calls those above it in
-// the list of members; it notifies those below it through narrow interfaces.
+// A façade. A member calls those above it in the list and notifies those below by narrow interfaces.
 //
 // Rules
 //  SE1  Every operation enters a line before it accesses the line. Where it may write a header that claims
 //       dirty data, the operation names all sub-blocks of the line, so that headers of one line are written
 //       in one order.
 //  SE2  A write is acknowledged when it is where its policy requires and no copy that missed it counts any
-//       more. If an engine joined or was lost meanwhile and the volume may have dirty lines, the membership
-//       that records this must also be on stable storage.
+//       more. A membership that an engine joined or left meanwhile is saved first if lines may be dirty.
 //  SE3  An operation of a frozen volume waits. The operation that freezes the volume (a discard, a change of
 //       policy, the removal of the volume) waits until all earlier operations have ended.
 //  SE4  When an engine is lost, the index is updated first. Then the engine's outstanding transfers end.
 //  SE5  Acknowledged data that cannot be reached is lost (losses.h); it is not read from real storage
 //       instead. Commands that read it wait with their owner for a while (awaits()), then fail.
-//  SE6  Nothing waits for ever except dirty data, for storage that works again. This is reported to the
-//       operator.
-//  SE7  Most hits that engines answer are reported late, several in one message. An operation that waits for
-//       something that they hold (a line, the volume, a channel's slots) calls hurry() to flush completions.
-//       So does each tick.
+//  SE6  Only dirty data may wait for ever, for storage that works again. The operator is notified.
+//  SE7  Most hits that engines answer are reported late, several in one message. Each tick, and an operation
+//       that waits for a line, volume or channel's slot that they hold, calls hurry() to flush completions.
 //
 // Thread-safety: belongs to one reactor, on which all channels live (a target with a cache has one reactor).
 // Lifetime: the reactor and the fabrics outlive it. stop() comes before the volumes close.
