@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plug-ins: backends whose library the target does not link. Each is a shared object of ours, wss-NAME.so,
-// loaded when the first volume of its kind is opened, and never unloaded (its library has threads).
+// Plug-ins: backends whose library the target does not link. Each is a shared object of this project,
+// wss-NAME.so. It is loaded when the first volume of its kind is opened, and never unloaded, because its
+// library has threads.
 //
-// A plug-in is found beside the running program (a build tree), else in ../lib/wss as seen from the program's
-// folder (make install). It is code that runs as us: file and folder must belong to root or to the owner of
-// the program, and nobody else may write them.
+// A plug-in is searched beside the running program (a build tree), then in ../lib/wss relative to the
+// program's folder (make install). It runs with the rights of the program: its file and folder must belong to
+// root or to the owner of the program, and only the owner may have write permission.
 //
 // Thread-safety: functions; any thread.
 #pragma once
@@ -15,18 +16,19 @@
 
 namespace wss::io {
 
-// Grows with each change of what both sides see: this file, backend.h and what they include. The digest is of
-// that and the number; make lint prints the next two (tests/lint/plugin_abi.py).
+// Must grow with each change of the shared headers: this file, backend.h and the headers that they include.
+// The digest covers these and the number; make lint prints the next of both (tests/lint/plugin_abi.py).
 constexpr uint32_t kPluginAbi = 13;  // shared: d3d6b5c89922
 
 struct Plugin {
     uint32_t abi = kPluginAbi;
-    // Another compiler or other flags show here.
+    // A difference shows another compiler or other flags.
     uint32_t request_bytes = sizeof(Request);
     uint32_t limits_bytes = sizeof(Limits);
-    // The program's log level, before open().
+    // Sets the program's log level. Called before open().
     void (*set_log_level)(const char* level) = nullptr;
-    // The program ends: openings and resizes of storage that does not answer return at once, with an error.
+    // Called when the program ends: openings and resizes of storage that does not answer then return an error
+    // at once.
     void (*end_waits)() = nullptr;
     // `rest` is the specification after "NAME:".
     Result<std::unique_ptr<Backend>> (*open)(const std::string& rest, const OpenOptions& options) = nullptr;
@@ -34,17 +36,17 @@ struct Plugin {
     Status (*check)(const std::string& rest, const OpenOptions& options) = nullptr;
 };
 
-// What a plug-in exports: extern "C" const wss::io::Plugin* wss_io_plugin().
+// The one symbol that a plug-in exports: extern "C" const wss::io::Plugin* wss_io_plugin().
 using PluginEntry = const Plugin* (*)();
 constexpr const char* kPluginEntry = "wss_io_plugin";
 
-// `needs` is the package with the library that the plug-in links, for the error.
+// `needs` names the package with the library that the plug-in links; the error message shows it.
 Result<const Plugin*> load_plugin(const std::string& name, const std::string& needs);
 
-// Of every plug-in, also of one that is loaded later. For good.
+// Calls end_waits() of every loaded plug-in, and of each one that is loaded later. Cannot be undone.
 void end_plugin_waits();
 
-// The parts of it, for tests.
+// The parts of load_plugin(), for tests.
 Result<std::string> find_plugin(const std::string& program, const std::string& name);
 Status check_plugin(const std::string& path, const Plugin& plugin);
 

@@ -18,7 +18,7 @@ void Landing::push(Call& call) noexcept {
     do {
         call.next = top;
     } while (!top_.compare_exchange_weak(top, &call));
-    // From here on the call may be anybody's.
+    // From here on another thread may own the call.
     if (armed_.exchange(false)) {
         uint64_t one = 1;
         [[maybe_unused]] ssize_t written = write(event_fd_, &one, sizeof one);
@@ -40,9 +40,9 @@ Call* Landing::take_all() noexcept {
     return first;
 }
 
-// Each time that a callback finds this armed it adds one to the descriptor's count, some time later: `due_`
-// is what is not drained yet. An idle volume must not cost a system call, nor a late signal keep its reactor
-// from sleeping.
+// A callback that finds the landing armed adds one to the descriptor's count, some time later. `due_` counts
+// the signals that are not drained yet. So an idle volume costs no system call, and a late signal does not
+// keep its reactor from sleeping.
 bool Landing::arm() noexcept {
     const bool was_armed = std::exchange(reactor_armed_, true);
     if (!armed_.exchange(true) && was_armed) ++due_;
@@ -55,7 +55,7 @@ bool Landing::arm() noexcept {
     return false;
 }
 
-// A callback may be between its push and its return, a few instructions.
+// A callback may still be between its push and its return, which are a few instructions.
 Landing::~Landing() {
     while (inside_.load() != 0) sched_yield();
     close(event_fd_);
@@ -74,7 +74,7 @@ std::unique_ptr<Calls> Calls::make() {
     return calls;
 }
 
-// Pages that no read has touched take no space.
+// Pages of the memory that no read has touched take no space.
 bool Calls::add() noexcept {
     try {
         auto call = std::make_unique<Call>();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one queue has in librbd.
+// The calls of librbd that one queue has in flight.
 //
-// A call is librbd's from the moment at which it takes it until it calls back, however long Ceph is silent:
-// nothing can take it back. The request that it is made for waits no longer than its limit; then it is given
-// up, and the call goes on without it. So nothing that librbd uses may be the request's: what is written
-// librbd copies when it takes the call, and what is read goes through memory of the call.
+// librbd owns a call from its start until the callback, however long Ceph is silent: a call cannot be
+// cancelled. Its request waits no longer than its limit. Then the request fails, and the call continues
+// without it. So librbd must not use memory of the request: it copies written data when the call starts, and
+// read data goes through a buffer of the call.
 //
-// Calls live as long as their client, which lets go of its image only when librbd has called back for all.
+// Calls live as long as their client, which closes its image only after librbd has called back for all.
 //
-// The landing is the only thing that threads share: a stack linked through the calls, pushed by
-// compare-and-swap and taken whole, and one eventfd that is written only when the reactor is about to sleep.
+// Threads share only the landing: a stack linked through the calls, pushed by compare-and-swap and taken as a
+// whole, and one eventfd that is written only when the reactor is about to sleep.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ namespace wss::io::rbd {
 
 class Calls;
 
-// What librbd has.
+// Calls in flight in librbd.
 struct Load {
     uint64_t requests = 0, bytes = 0;
 };
@@ -34,20 +34,20 @@ struct Call : ListNode<> {
     Call() = default;
     ~Call();
 
-    Calls* calls = nullptr;       // what it is one of
-    size_t index = 0;             // there
-    Call* next = nullptr;         // that landed, or is free
+    Calls* calls = nullptr;       // the owner
+    size_t index = 0;             // in the owner's array
+    Call* next = nullptr;         // in the list of landed or of free calls
     Request* request = nullptr;   // nullptr: given up
-    std::byte* memory = nullptr;  // for what is read, kMemory of it
+    std::byte* memory = nullptr;  // kMemory bytes for read data
     bool reads = false;
     bool replaced = false;
-    bool landed = false;  // and the reactor has taken it
+    bool landed = false;  // librbd has called back, and the reactor has taken the call from the landing
     uint64_t offset = 0, length = 0;
-    uint64_t held = 0;  // bytes of memory that it has
+    uint64_t held = 0;  // bytes of data that the call and librbd hold
     Nanoseconds begun{};
-    bool of_clone = false;  // when it began
-    Load ahead;             // what librbd had of the image then, with this
-    int64_t result = 0;     // librbd's
+    bool of_clone = false;  // the image was a clone when the call began
+    Load ahead;             // all calls of the image in librbd at that time, with this one
+    int64_t result = 0;     // of librbd
 
     static constexpr size_t kMemory = 1 << 20;
 };
@@ -59,28 +59,28 @@ class Landing {
     Landing(const Landing&) = delete;
     Landing& operator=(const Landing&) = delete;
 
-    // librbd's threads. The last thing that a callback does with the call.
+    // Called by librbd's threads. A callback must not use the call afterwards.
     void push(Call& call) noexcept;
-    // The reactor's thread; the keeper's when they are orphaned.
+    // Called by the reactor's thread, or by the keeper's thread when the calls are orphaned.
     Call* take_all() noexcept;  // in the order of push(), linked by `next`
-    bool arm() noexcept;        // false: there is something already
+    bool arm() noexcept;        // false: a call has already landed
     int event_fd() const noexcept { return event_fd_; }
 
   private:
-    const int event_fd_;  // ours
+    const int event_fd_;  // owned
     std::atomic<Call*> top_{nullptr};
     std::atomic<bool> armed_{false};
     std::atomic<uint32_t> inside_{0};  // callbacks that may still touch this
-    // The reactor's own.
-    bool reactor_armed_ = false;  // what `armed_` is unless a callback has taken it
-    int64_t due_ = 0;             // signals that were not drained; -1: the one of a callback since arm() was
+    // Used by the reactor only.
+    bool reactor_armed_ = false;  // value of `armed_` unless a callback has cleared it
+    int64_t due_ = 0;             // signals not yet drained; -1: one was drained before it was counted
 };
 
 class Calls {
   public:
-    // In librbd at once, per reactor and volume, …
+    // Calls in librbd at once, per reactor and volume.
     static constexpr size_t kDepth = 256;
-    // … and beyond them, of those that Ceph has not answered for long. librbd has memory for each.
+    // Further calls that Ceph has not answered for long. The limit exists because librbd has memory for each.
     static constexpr Load kMore{.requests = 4096, .bytes = 256 << 20};
 
     // nullptr: no descriptor, memory or address space is left.
@@ -88,27 +88,27 @@ class Calls {
     Calls(const Calls&) = delete;
     Calls& operator=(const Calls&) = delete;
 
-    // The reactor's thread.
+    // For the reactor's thread.
     bool has_free() const noexcept { return free_ != nullptr; }
-    Call& take() noexcept;  // one that is free
+    Call& take() noexcept;  // requires has_free()
     void give_back(Call& call) noexcept;
-    // This one does not count any more, up to kMore: a free one takes its place.
+    // Adds a free call in place of a slow one, which does not count against kDepth any more. Up to kMore.
     void replace(Call& call) noexcept;
     size_t taken() const noexcept { return taken_; }
     Landing& landing() noexcept { return landing_; }
-    // Their queue dies. What librbd still has lands for whoever finds them so.
+    // Called when their queue is destroyed. The keeper then takes the calls that land.
     void orphan() noexcept { orphaned_.store(true); }
     bool is_orphaned() const noexcept { return orphaned_.load(); }
 
-    // Read by anyone; written by the reactor.
-    std::atomic<int64_t> oldest{0};     // when the oldest request was submitted that is in librbd; 0: none is
+    // Written by the reactor, read by any thread.
+    std::atomic<int64_t> oldest{0};     // submission time of the oldest request in librbd; 0: there is none
     std::atomic<uint32_t> requests{0};  // submitted and not done
-    // In librbd. Those are fewer when librbd has called back, on a thread of its own.
+    // Calls in librbd. The reactor adds to them, librbd's threads subtract in the callback.
     std::atomic<uint32_t> in_librbd{0};
     std::atomic<uint64_t> bytes_in_librbd{0};
-    std::atomic<bool> used{false};  // something was submitted
+    std::atomic<bool> used{false};  // a request was submitted
 
-    Calls* next = nullptr;  // of another queue of the client
+    Calls* next = nullptr;  // the calls of another queue of the client
 
   private:
     explicit Calls(int event_fd) : landing_(event_fd) {}
@@ -118,9 +118,9 @@ class Calls {
     Landing landing_;
     std::atomic<bool> orphaned_{false};
     std::vector<std::unique_ptr<Call>> all_;
-    Call* free_ = nullptr;  // what was used last first, whose memory is there
+    Call* free_ = nullptr;  // the last used first, because the pages of its memory exist
     size_t taken_ = 0;
-    Load more_;  // what was replaced
+    Load more_;  // replaced calls
 };
 
 }  // namespace wss::io::rbd

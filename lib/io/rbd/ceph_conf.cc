@@ -16,10 +16,10 @@ namespace wss::io {
 
 namespace {
 
-constexpr const char* kListEnds = ";,= \t";  // where librados ends each word of a list
+constexpr const char* kListEnds = ";,= \t";  // characters that end a word of a list for librados
 
-// An unknown type is an assertion. So is each failure of the two that need a device: no RDMA device or port,
-// too little memory that may be locked, huge pages that are missing.
+// librados asserts on an unknown type. It also asserts when one of the two types that need a device fails: no
+// RDMA device or port, too little lockable memory, missing huge pages.
 constexpr std::string_view kMessengers[] = {"async+posix", "async", "random"};
 constexpr std::string_view kMessengersAllowed =
     "async+posix or async (RDMA and DPDK end the process when their device fails)";
@@ -27,12 +27,12 @@ constexpr std::string_view kMessengersAllowed =
 bool is_messenger(std::string_view value) {
     return std::find(std::begin(kMessengers), std::end(kMessengers), value) != std::end(kMessengers);
 }
-// Empty: ms_type counts.
+// With an empty value ms_type applies.
 bool is_messenger_or_empty(std::string_view value) {
     return value.empty() || is_messenger(value);
 }
 
-// The first word of a list for which `is_wanted`; empty: there is none.
+// The first word of a list for which `is_wanted` returns true; empty: there is none.
 template <typename IsWanted>
 std::string_view find_word(std::string_view list, IsWanted is_wanted) {
     for (size_t at = 0, end = 0; at < list.size(); at = end + 1) {
@@ -43,8 +43,8 @@ std::string_view find_word(std::string_view list, IsWanted is_wanted) {
     return {};
 }
 
-// Kerberos, which librados is built without, is an assertion when a connection is made with it. In a list it
-// is taken when no keyring is found, or when a monitor prefers it.
+// librados is built without Kerberos, and asserts when it connects with it. It takes Kerberos from a list
+// when it finds no keyring, or when a monitor prefers it.
 bool has_no_gss(std::string_view methods) {
     return find_word(methods, [](std::string_view word) { return word == "gss"; }).empty();
 }
@@ -76,18 +76,18 @@ struct Rule {
 constexpr Rule kLethal[] = {
     {"ms_type", is_messenger, kMessengersAllowed},
     {"ms_public_type", is_messenger_or_empty, kMessengersAllowed},
-    // A segmentation fault below.
+    // A negative value is a segmentation fault.
     {"heartbeat_interval", is_between<0, std::numeric_limits<int32_t>::max()>, "0 or more"},
-    // All of them are started.
+    // librados and librbd start all of these threads.
     {"librados_thread_count", is_between<0, 256>, "at most 256"},
     {"rbd_op_threads", is_between<0, 256>, "at most 256"},
-    // It divides by it, and makes an array of so many.
+    // librados divides by it, and allocates an array of this length.
     {"objecter_completion_locks_per_session", is_between<1, 1024>, "1 to 1024"},
     {"auth_client_required", has_no_gss, "cephx or none"},
     {"auth_supported", has_no_gss, "cephx or none"},
 };
 
-// librados ignores the words of a list that it does not know, also when no other is left.
+// librados ignores unknown words of a list, even when no known word is left.
 constexpr Rule kNeeded[] = {
     {"ms_mon_client_mode", has_mode, "crc or secure"},
     {"ms_client_mode", has_mode, "crc or secure"},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of Ceph's configuration before librados uses it: librados ends the whole process for some values,
-// with every volume that the process serves.
+// Checks Ceph's configuration before librados uses it. With some values librados ends the whole process, with
+// every volume that the process serves.
 //
-// Works without librados, so that it can be tested where that is not installed.
+// Works without librados, so that it can be tested where librados is not installed.
 #pragma once
 
 #include <span>
@@ -13,27 +13,28 @@
 
 namespace wss::io {
 
-// The settings that have values for which librados aborts or takes all memory when it connects. Found by a
-// client of librados 16.2 that connected, opened an image and used it, with each setting set to nonsense.
+// The settings with values for which librados aborts or allocates all memory when it connects. Found with
+// librados 16.2, by setting each setting to nonsense, connecting, and opening and using an image.
 std::span<const std::string_view> lethal_ceph_settings();
 
-// Fails when librados would end the process. `file` is where the value was read, for the error.
+// Fails when librados would end the process. `file` is the origin of the value, for the error message.
 Status check_ceph_setting(std::string_view name, std::string_view value, std::string_view file);
 
-// The settings without which librados connects to nothing when no word of them is one that it knows. It waits
-// for its timeouts then, or returns that there is no key.
+// Lists of words of which librados must know at least one to connect. Otherwise it waits for its timeouts, or
+// reports a missing key.
 std::span<const std::string_view> settings_to_connect();
-// Fails when librados could not connect. `where`: as `file` above, or the monitors, which send settings.
+// Fails when librados could not connect. `where` is as `file` above, or names the monitors, which send
+// settings.
 Status check_setting_to_connect(std::string_view name, std::string_view value, std::string_view where);
 
-// Whether the setting of an image makes its requests wait inside librbd, where osd_timeout does not count.
+// Whether the setting of an image delays its requests inside librbd, where osd_timeout does not apply.
 bool is_throttle(std::string_view name, std::string_view value);
 
-// Fails when `path` exists and is a directory, a FIFO or a device, or is too long for a configuration or a
-// keyring. librados would wait for ever for the end of a FIFO, and takes a device for an empty file.
+// Fails when `path` exists and is no regular file, or is too large for a configuration or a keyring. librados
+// would wait for ever for the end of a FIFO, and reads a device as an empty file.
 Status check_ceph_file(std::string_view what, const std::string& path);
 
-// … of each path of a list, as far as librados reads it: it takes the first one that can be opened.
+// The same for a list of paths, up to the first file that can be opened: librados reads only that one.
 Status check_ceph_files(std::string_view what, std::string_view list);
 
 }  // namespace wss::io

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the classes of an OSD answer, as Ceph encodes it: little-endian, structures with a header of two
-// versions and their length.
+// Decodes replies of the object classes of an OSD in Ceph's encoding: little-endian, structures with a header
+// of two versions and their length.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace wss::io {
 
-// What goes beyond the end reads as zero and makes it fail.
+// Reading beyond the end returns zeroes and sets failed().
 class Decoder {
   public:
     explicit Decoder(std::span<const char> bytes) : left_(bytes) {}
@@ -26,7 +26,7 @@ class Decoder {
         const std::span<const char> from = take(static_cast<size_t>(number(4)));
         return {from.data(), from.size()};
     }
-    // What a later version added at its end is skipped.
+    // Fields that a later version added at the end are skipped.
     std::span<const char> structure() {
         number(1);
         if (number(1) > kVersion) failed_ = true;

@@ -9,7 +9,7 @@ namespace wss::io {
 
 namespace {
 
-// Of the next word; 0 is none.
+// Takes a hexadecimal number from the start of the text. 0 is not valid.
 std::optional<uint64_t> take_number(std::string_view& text) {
     uint64_t number = 0;
     const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), number, 16);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// HolderMark: what a client that takes the lock of an image leaves in its metadata: "CHAIN PLACE CLIENT",
-// three numbers in hexadecimal digits. See plugin/ownership.h.
+// HolderMark: the record that a client writes to the metadata of an image when it takes the lock. Its form is
+// "CHAIN PLACE CLIENT", three hexadecimal numbers. See plugin/ownership.h.
 //
-// Everybody who may write the image may write there what he likes: what is no such mark is nothing of ours.
-// Read without librbd, so that it can be tested without a cluster.
+// Anybody with write access to the image can change its metadata: a text of another form counts as no mark.
+// Parsed without librbd, so that it can be tested without a cluster.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,11 @@ namespace wss::io {
 
 struct HolderMark {
     Succession succession;
-    uint64_t client = 0;  // its number in the cluster
+    uint64_t client = 0;  // the client's number in the cluster
     std::string text() const;
-    // Of the client that shut out `former`, whose place nobody else had in between (0: that is not known). It
-    // begins the chain `fresh` unless the mark, which it found, is of that client.
+    // The mark of `client`, which shut out `former`; nobody else had the image in between (`former` 0: that
+    // is not known). It continues the chain of the mark `found` if that is of `former`; else it begins the
+    // chain `fresh`.
     static HolderMark after(const std::optional<HolderMark>& found, uint64_t former, uint64_t client,
                             uint64_t fresh) noexcept;
     bool operator==(const HolderMark&) const = default;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of an image whose requests were given up, and that librbd may still carry out.
+// LateCalls: the calls of an image whose requests have timed out, and that librbd may still carry out.
 //
-// Who made a change has been told that it failed, and may make it once more. librbd does not promise an order
-// for what it has at the same time. So what touches the same part of an object waits until librbd has called
-// back: a later change is not undone by an earlier one, and a reader does not see the earlier one come late.
-// And what is repeated while Ceph is silent does not fill librbd.
+// The initiator of a timed-out change may repeat it, and librbd guarantees no order between calls in flight.
+// So a request that touches the same piece of an object waits until librbd has called back: an earlier change
+// does not overwrite a later one, and does not appear after a later read. Repeated requests also do not fill
+// librbd while Ceph is silent.
 //
 // Thread-safety: all of it may be called from any thread.
 #pragma once
@@ -20,7 +20,7 @@ namespace wss::io::rbd {
 
 class LateCalls {
   public:
-    // A piece: so many bytes at a multiple of that. It is the same in all that follows.
+    // `piece`: bytes of a piece, which begins at a multiple of this. The same for all calls of one object.
     void add(Call& call, uint64_t piece) noexcept {
         const Pieces pieces = of(call.offset, call.length, piece);
         std::lock_guard lock(m_);
@@ -33,15 +33,15 @@ class LateCalls {
         count_.fetch_sub(1);
         ended_.fetch_add(1);
     }
-    // librbd has none of the image's calls any more.
+    // For when librbd has no call of the image any more.
     void clear() noexcept {
         std::lock_guard lock(m_);
         for (List<Call>& list : of_one_)
             while (list.pop_front() != nullptr) continue;
         while (of_several_.pop_front() != nullptr) continue;
     }
-    // Whether one of them is in a piece that the range touches. Thousands may be late, and a reactor asks for
-    // each part of a request.
+    // Whether a late call is in a piece that the range touches. Must be fast: thousands of calls may be late,
+    // and reactors call this for each part of a request.
     bool touch(uint64_t offset, uint64_t length, uint64_t piece) noexcept {
         if (count_.load() == 0) return false;
         const Pieces range = of(offset, length, piece);
@@ -56,7 +56,7 @@ class LateCalls {
         return of_several_.find_if(meets) != nullptr;
     }
     uint64_t count() const noexcept { return count_.load(); }
-    // How many are over: another number than before, and what has waited may go on.
+    // Number of late calls that have ended. When it changes, blocked requests may be tried again.
     uint64_t ended() const noexcept { return ended_.load(); }
 
   private:
@@ -70,7 +70,7 @@ class LateCalls {
     static constexpr size_t kLists = 1024;
     std::mutex m_;
     // Guarded by m_.
-    std::array<List<Call>, kLists> of_one_;  // calls in one piece, by its number
+    std::array<List<Call>, kLists> of_one_;  // calls within one piece, hashed by its number
     List<Call> of_several_;
     std::atomic<uint64_t> count_{0};
     std::atomic<uint64_t> ended_{0};

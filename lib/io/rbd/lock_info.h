@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who has a lock of an object: what the class `lock` of an OSD is asked (get_info) and answers. librados can
-// ask this only with a call that blocks, and not together with anything else.
+// Encodes the request get_info of Ceph's object class `lock`, which reads the holders of an object's lock,
+// and decodes the reply. librados' own function for this blocks, and does not combine with other operations.
 //
-// Encoded without librados, so that every answer can be tested without a cluster.
+// Works without librados, so that every reply can be tested without a cluster.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@
 namespace wss::io {
 
 enum class LockHolder : uint8_t {
-    kUnreadable,  // a later version of the encoding
+    kUnreadable,  // the encoding is of a later version
     kNobody,
-    kOurs,   // and nobody else's
-    kOther,  // or one that several have
+    kOurs,   // only this client
+    kOther,  // another client, or several
 };
 
 std::string lock_info_request(std::string_view lock);
-// `client`: the number that the monitors gave this client (rados_get_instance_id). The cookie does not count:
-// it changes when the watch of the image is renewed.
+// `client` is the number that the monitors gave this client (rados_get_instance_id). The cookie of the lock
+// is ignored, because it changes when the watch of the image is renewed.
 LockHolder lock_holder(std::span<const char> answer, uint64_t client) noexcept;
 
 }  // namespace wss::io

@@ -16,8 +16,8 @@ constexpr size_t kExcerpt = 120;
 constexpr size_t kPathMax = 4095;  // PATH_MAX less its terminator
 constexpr size_t kUserMax = 255;
 constexpr uint32_t kSecondsMax = 3600;
-// The client's keeper looks at the image every one to two seconds, and Ceph takes a while to answer. A
-// shorter limit would pass between two looks.
+// The client's keeper checks the image every one to two seconds, and Ceph needs time to answer. A shorter
+// limit could expire between two checks.
 constexpr uint32_t kAwaySecondsMin = 5;
 constexpr std::string_view kForm = "POOL/IMAGE[@SNAP][?KEY=VALUE&...]";
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// OwnerMark: what an owner of an image leaves in its metadata: "NAME NUMBER", two numbers in hexadecimal
-// digits. See plugin/ownership.h.
+// OwnerMark: the record that an owner writes to the metadata of an image: "NAME NUMBER", two hexadecimal
+// numbers. See plugin/ownership.h.
 //
-// Everybody who may write the image may write there what he likes: what is no such mark is nothing of ours.
-// Read without librbd, so that it can be tested without a cluster.
+// Anybody with write access to the image can change its metadata: a text of another form counts as no mark.
+// Parsed without librbd, so that it can be tested without a cluster.
 #pragma once
 
 #include <optional>

@@ -17,7 +17,7 @@ std::optional<ParentSpec> parse_parent(std::span<const char> answer) {
     return parent;
 }
 
-// Whether there is a number of bytes, and that.
+// The reply is a flag whether there is an overlap, then its bytes.
 std::optional<bool> parse_overlap(std::span<const char> answer) {
     Decoder all(answer);
     const bool any = all.number(1) != 0 && all.number(8) != 0;

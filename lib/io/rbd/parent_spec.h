@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an image was cloned from, as its header says (parent_get and parent_overlap_get of Ceph's class rbd).
+// Decodes the parent of a cloned image from the replies of its header (methods parent_get and
+// parent_overlap_get of Ceph's object class rbd).
 //
-// Decoded without librados, so that every answer can be tested without a cluster.
+// Works without librados, so that every reply can be tested without a cluster.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +12,18 @@
 
 namespace wss::io {
 
-// A snapshot of an image.
+// Identifies a snapshot of an image.
 struct ParentSpec {
     int64_t pool = -1;
-    std::string pool_namespace, image;  // its id
+    std::string pool_namespace, image;  // `image`: the id
     uint64_t snapshot = 0;
     bool operator==(const ParentSpec&) const = default;
 };
 
-// Nothing: a later version of the encoding.
+// Nothing: the encoding is of a later version.
 std::optional<ParentSpec> parse_parent(std::span<const char> answer);
 
-// Whether something is read from the parent still. Nothing: as above.
+// Whether a part of the image is still read from the parent. Nothing: as above.
 std::optional<bool> parse_overlap(std::span<const char> answer);
 
 }  // namespace wss::io

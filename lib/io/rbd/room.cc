@@ -17,12 +17,12 @@ namespace wss::io::rbd {
 
 namespace {
 
-// As many again as an opening takes: connections to OSDs, and what an opening has for a moment only.
+// Twice the need of an open image, for connections to OSDs and descriptors that only an opening uses.
 constexpr uint64_t kDescriptorsWanted = uint64_t{2} * kImageDescriptors;
 constexpr uint32_t kThreadsWanted = kImageThreads + 4;
 
 bool can_start_threads(uint32_t count) {
-    // Signals are for the main thread.
+    // Only the main thread takes signals.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -44,7 +44,7 @@ bool can_start_threads(uint32_t count) {
 }  // namespace
 
 Status check_room() {
-    // Half of what peers leave: the state file and control clients need some as well.
+    // Half of the reserve that peers cannot take: the state file and control clients need descriptors, too.
     const uint64_t wanted = kDescriptorsWanted + descriptor_reserve() / 2;
     const uint64_t left = descriptors_left();
     if (left < wanted)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client of Ceph needs of this process: descriptors and threads, and what is reported when they run
-// out. librados counts on them. Where one of its own threads finds none left it ends the process, which
-// nobody can catch: so an image is only opened while there is room for it.
+// Checks whether the process has enough descriptors and threads left for a client of Ceph, and reports which
+// of them ran out. When a thread of librados gets none, librados ends the process, which cannot be prevented.
+// So an image is only opened while enough are left.
 //
 // Thread-safety: functions.
 #pragma once
@@ -12,14 +12,14 @@
 
 namespace wss::io::rbd {
 
-// Measured with librados 16.2. One more descriptor for each OSD that the image's requests go to.
+// Measured with librados 16.2. Each OSD that receives requests of the image takes one more descriptor.
 constexpr uint32_t kImageDescriptors = 15;
 constexpr uint32_t kImageThreads = 20;
 
-// kExhausted: another image would be more than the process can have. Starts and ends a few threads.
+// Fails with kExhausted when too little is left for another image. Starts and ends a few threads.
 Status check_room();
 
-// What librados or librbd threw: which resource ran out, and who limits it.
+// For an exception of librados or librbd: names the resource that ran out, and the limit to raise.
 Status exhausted(const std::exception& thrown);
 
 }  // namespace wss::io::rbd
