@@ -18,10 +18,10 @@ namespace wss::io::rbd {
 namespace {
 
 constexpr uint32_t kBlock = 512;
-constexpr uint32_t kPhysicalBlock = 4096;  // what an OSD writes without reading first
+constexpr uint32_t kPhysicalBlock = 4096;  // an OSD writes it without reading first
 
-// A process that ends while clients exist (abandoned, or leaked with requests in flight) must not run the
-// destructors of the libraries whose threads they are.
+// While clients exist (abandoned, or leaked with requests in flight) threads of librados and librbd run. Then
+// a process that ends must not run the destructors of these libraries.
 void leave_at_exit() {
     static const int registered = on_exit(
         [](int status, void*) {
@@ -45,8 +45,8 @@ Result<std::unique_ptr<Backend>> RbdBackend::open(const std::string& rest, const
     if (!parsed->is_head() && !options.read_only)
         return failure(Code::kInvalid, "rbd:{}: a snapshot is read-only: give the volume 'ro'",
                        parsed->name());
-    // An image that was lost is taken back by the operator's word alone: two targets that both steal by their
-    // specification would else take it from each other for ever.
+    // Only the operator's command steals back a lost image. Otherwise two targets with steal=true in their
+    // specifications would take it from each other for ever.
     parsed->steal = (parsed->steal && !options.any_size) || options.steal;
     auto client = Client::open(*parsed, options);
     if (!client) return client.status();
@@ -104,7 +104,7 @@ Status RbdBackend::resize(uint64_t bytes) {
         return failure(Code::kInvalid, "{}: size {} is no multiple of its block of {} bytes, or 0",
                        describe(), bytes, kBlock);
     if (client_->read_only()) return failure(Code::kPermission, "{} is opened read-only", describe());
-    // While a resize is not over the size is only what it will be at the most.
+    // During a resize size() is only an upper bound.
     if (bytes == client_->size() && !client_->is_resizing()) return Status::ok();
     return bounded([client = client_, bytes] { return client->resize(bytes); });
 }
@@ -114,7 +114,7 @@ Status RbdBackend::may_resize() {
     return bounded([client = client_] { return client->may_resize(); });
 }
 
-// Ends at resize_timeout, or when the client is lost: the reopening of its volume waits for this.
+// Returns at resize_timeout, or when the client is lost, because the reopening of the volume waits for this.
 Status RbdBackend::bounded(std::function<Status()> call) const {
     const uint32_t limit = client_->options().resize_timeout;
     BoundedCall begun;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // RbdBackend: an image of a Ceph cluster as real storage.
 //
-// Stable: a write is acknowledged by Ceph when every replica has it on its medium. Nothing is volatile
-// without librbd's cache. FUA costs nothing, and a flush has nothing to wait for.
+// Stability: Ceph acknowledges a write when every replica has it on its medium, and librbd's cache is off. So
+// no data is volatile, FUA costs nothing, and a flush completes at once.
 //
-// Copies: librbd copies once, what is written before it goes out (its buffer is free when the request is
-// done, whatever the socket still holds), what is read from the buffer that it received into. What is read is
-// copied once more, because a read may be given up while librbd has it (calls.h).
+// Copies: librbd copies written data before it sends it (so the buffer of the request is free when the
+// request is done), and read data out of its receive buffer. Read data is copied a second time, because a
+// read may be given up while librbd has it (calls.h).
 #pragma once
 
 #include <functional>

@@ -7,7 +7,7 @@
 
 namespace wss::io::rbd {
 
-// Goes on while the machine sleeps, when others may take the image as while it is cut off.
+// Includes the time that the machine is suspended, because others may take the image in that time.
 inline Nanoseconds boot_time() noexcept {
     timespec time{};
     clock_gettime(CLOCK_BOOTTIME, &time);

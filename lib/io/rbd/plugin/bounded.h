@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of librbd and librados that may block for as long as a cluster is silent, with a limit.
+// BoundedCall: a call of librbd or librados with a time limit, because it may block while a cluster is
+// silent.
 //
-// The call runs on a thread of its own. When it does not return in time it is abandoned: the thread goes on,
-// and what the call captured stays alive with it. So a call captures by value, and by shared_ptr what it
-// uses.
+// Each call runs on a separate thread. A call that does not return in time is abandoned: its thread continues
+// and keeps the captured objects alive. So a call must capture by value, and use objects through shared_ptr.
 //
-// librados and librbd throw when there is no descriptor or no thread left. A call that ends so fails, and
-// what it captured is leaked: to release what is half made is not defined. The leaks are counted, and are not
-// repeated without end.
+// librados and librbd throw when no descriptor or thread is left. Such a call fails, and its captured objects
+// are leaked, because the release of half-constructed objects is undefined. kLeaksMax limits the leaks.
 #pragma once
 
 #include <signal.h>
@@ -34,14 +33,14 @@ inline Deadline in_seconds(uint32_t seconds) {
     return std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
 }
 
-// Set once, when the program ends: nobody waits for an opening or a resize any more.
+// Set once, when the program ends: waits for openings and resizes then end.
 inline std::atomic<bool> program_ends{false};
 
-// Calls that ended by an exception. From kLeaksMax on no image is opened.
+// Number of calls that threw. From kLeaksMax on no image is opened.
 inline std::atomic<uint32_t> leaks{0};
 constexpr uint32_t kLeaksMax = 16;
 
-// What `call` returns, or throws.
+// Returns the result of `call`, or its exception as an error.
 template <typename Call>
 Status caught(Call&& call) {
     try {
@@ -54,13 +53,13 @@ Status caught(Call&& call) {
 
 class BoundedCall {
   public:
-    // Fails when there is no thread; then the call is not made.
+    // Fails when no thread can be started; then the call is not made.
     Status start(std::function<Status()> call) {
         auto promise = std::make_shared<std::promise<Status>>();
         answer_ = promise->get_future();
         try {
             std::thread([promise, call = std::move(call)]() mutable {
-                // Signals are for the main thread; librados' own threads inherit this.
+                // Only the main thread takes signals. librados' own threads inherit this mask.
                 sigset_t all;
                 sigfillset(&all);
                 pthread_sigmask(SIG_BLOCK, &all, nullptr);
@@ -72,12 +71,12 @@ class BoundedCall {
         return Status::ok();
     }
 
-    // Once. Nothing: it has not returned.
+    // The result of the call, which can be taken once. Nothing: the call has not returned.
     std::optional<Status> wait_until(Deadline deadline) {
         if (answer_.wait_until(deadline) != std::future_status::ready) return std::nullopt;
         return answer_.get();
     }
-    // … nor will be waited for, when the program ends or `ends` returns true.
+    // The same, but stops waiting when the program ends or `ends` returns true.
     std::optional<Status> wait_while_program_runs(
         Deadline deadline, const std::function<bool()>& ends = [] { return false; }) {
         while (!program_ends.load() && !ends()) {
@@ -93,7 +92,7 @@ class BoundedCall {
         auto held = std::make_unique<std::function<Status()>>(std::move(call));
         Status result = caught([&held] {
             Status returned = (*held)();
-            held.reset();  // what it held is released before its end is known
+            held.reset();  // releases the captured objects before the caller gets the result
             return returned;
         });
         if (held != nullptr) keep(std::move(held));
@@ -110,7 +109,7 @@ class BoundedCall {
     std::future<Status> answer_;
 };
 
-// Why an opening or a resize was abandoned.
+// The error of an abandoned opening or resize. `late` is its text if the program is not ending.
 inline Status abandoned(std::string late) {
     if (program_ends.load()) return Status(Code::kClosed, "the program ends");
     return Status(Code::kTimedOut, std::move(late));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Claim: that one client of this process has an image. Two volumes of one image, however they are spelled,
-// would take it from each other: each would find a live owner, and steal=true shuts that out.
+// Claim: the right of one client of this process to use an image. Without it two volumes of one image,
+// specified in different ways, would take it from each other: each would find a live owner, and steal=true
+// shuts out a live owner.
 //
 // Thread-safety: any thread.
 #pragma once
@@ -18,9 +19,10 @@ class Claim {
     Claim(const Claim&) = delete;
     Claim& operator=(const Claim&) = delete;
 
-    // Once. `image`: the same for each spelling of it; `name`: for the error of the next one that claims it.
+    // May be called once. `image` identifies the image, however it is specified. `name` appears in the error
+    // of the next client that claims it.
     Status take(const std::string& image, const std::string& name);
-    // The next one may have it. Does not block.
+    // Does not block.
     void release() noexcept;
 };
 

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Client: one connection to a Ceph cluster with one opened image.
 //
-// Each backend has a client of its own, so that what happens to one (it is blocklisted, abandoned) concerns
-// one volume. Life: connect, open, lock, watch; close() mirrors it. Both run on a thread with a limit (see
-// bounded.h): a client whose close() does not return in time is abandoned, and lives until it does.
+// Each backend has its own client, so that a blocklisted or abandoned client affects only one volume. An
+// opening connects, opens, locks and watches; stop() undoes this in reverse order. Both run on a thread with
+// a time limit (bounded.h). A client whose closing does not return in time is abandoned, and lives until it
+// does.
 //
-// The keeper is the client's own thread: it looks each second whether the image is there and still ours,
-// follows its size, which others may change, and reports requests that wait. The size is also read in each
-// notice of a change of the header, before another one can follow (keeper.cc). The follower is another
-// thread, which asks librbd what the keeper must not wait for (follower.cc).
+// The keeper is a thread of the client. Each second it checks that the image exists and that this client
+// still owns it, follows its size, which others may change, and reports waiting requests. The size is also
+// read at each notification of a header change, before the next change can follow (keeper.cc). The follower
+// is another thread. It makes the calls of librbd for which the keeper must not wait (follower.cc).
 //
-// Until it takes the lock each operation has the limit osd_timeout. From then on none has: librbd is not made
-// for operations that end without an answer, and goes on as if its notes on the image had been written. Each
-// is answered one day, or its connection ends with this process: then the next owner finds the lock of a dead
-// client, and shuts out whatever of it may still arrive. Those who wait have limits of their own (queue.h,
-// bounded.h).
+// Until the client takes the lock, each operation has the limit osd_timeout. After that operations have no
+// limit, because librbd does not handle timeouts: it continues as if its metadata of the image had been
+// written. Ceph answers an operation at some time, or the connection ends with this process. Then the next
+// owner finds the lock of a dead client and shuts it out, with all of its operations that could still arrive.
+// Callers that wait have their own limits (queue.h, bounded.h).
 //
-// An image is locked also when the volume is read-only: what cache engines hold of it must not be changed by
-// others. A snapshot never changes, and has neither lock nor watch.
+// The image of a read-only volume is locked, too: others must not change data that cache engines hold copies
+// of. A snapshot never changes, and has neither lock nor watch.
 //
 // Thread-safety: all public methods may be called from any thread.
 #pragma once
@@ -52,34 +53,35 @@
 
 namespace wss::io::rbd {
 
-// For how long a former owner is shut out. Longer than any process stays stopped.
+// How long a former owner is blocklisted: longer than any process stays stopped.
 constexpr uint32_t kBlocklistSeconds = 30 * 24 * 3600;
 
-// Why the image is no longer ours. For good: what others wrote since is unknown to everything above.
+// Why this client does not own the image any more. Permanent: others may have written to the image since.
 enum class Loss : uint8_t {
     kNone,
-    kBlocklisted,  // another client broke the lock, or the operator shut this one out
-    kDeleted,      // the image, its snapshot or its pool
-    kTaken,        // the lock, by somebody who did not blocklist this client
-    kEmptied,      // others resized it to nothing; the lock is given up
+    kBlocklisted,  // another client broke the lock, or the operator blocklisted this one
+    kDeleted,      // the image, its snapshot or its pool was deleted
+    kTaken,        // another client took the lock without blocklisting this one
+    kEmptied,      // others resized the image to 0 bytes; this client releases the lock
 };
-// Its client is served by Ceph as before, and may have the lock.
+// Ceph still serves a client with this loss, and the client may have the lock.
 constexpr bool keeps_lock(Loss loss) {
     return loss == Loss::kTaken || loss == Loss::kEmptied;
 }
 
 class Client {
   public:
-    // Bounded by open_timeout. Of `how`: what concerns neither a size nor whom to shut out.
+    // Bounded by open_timeout. Uses only `read_only`, `owner` and `keeps_taken` of `how`.
     static Result<std::shared_ptr<Client>> open(const RbdOptions& options, const OpenOptions& how);
     // As io::check_backend(), bounded by open_timeout and close_timeout.
     static Status check(const RbdOptions& options, const OpenOptions& how);
-    // All requests are done. Bounded by close_timeout from its beginning; then the client is abandoned.
+    // All requests must be done. Bounded by close_timeout from begin_close() on; then the client is
+    // abandoned.
     struct Closing {
         std::string name;
         uint32_t limit = 0;  // seconds
         Deadline deadline;
-        std::optional<BoundedCall> call;  // nothing: abandoned already
+        std::optional<BoundedCall> call;  // nothing: already abandoned
     };
     static Closing begin_close(const std::shared_ptr<Client>& client);
     static void end_close(Closing& closing);
@@ -91,48 +93,49 @@ class Client {
     bool read_only() const { return read_only_; }
     uint64_t size() const { return sizes_.size(); }
     uint64_t object_bytes() const { return object_bytes_; }
-    // A range of so many bytes at a multiple of it lies in one object.
+    // The stripe unit: a range of this length, at a multiple of it, lies in one object.
     uint64_t piece_bytes() const { return piece_bytes_; }
 
-    // Blocks; see bounded.h. Busy while the outcome of the one before is not known.
+    // Blocks; see bounded.h. Fails with kBusy while the outcome of an earlier resize is not known.
     Status resize(uint64_t bytes);
-    // Whether Ceph takes a change of the image's header. Blocks.
+    // Checks whether Ceph accepts changes of the image's header. Blocks.
     Status may_resize();
     bool is_resizing() const { return resizing_.load() != Resizing::kNo; }
     void watch_size(Backend::SizeChanged changed) { sizes_.watch(std::move(changed)); }
 
     bool lost() const { return loss_.load(std::memory_order_acquire) != Loss::kNone; }
-    // The first one counts. Does not block.
+    // Only the first loss counts. Does not block.
     void lose(Loss loss) noexcept;
-    // Lost, or librbd would read zeroes in place of what it was cloned from: nothing is read or written.
+    // The image is lost, or librbd would read zeroes in place of its parents' data. All requests fail.
     bool unusable() const noexcept { return lost() || parents_moved_.load(std::memory_order_acquire); }
-    // It is unusable, or nobody has seen for away_timeout that it is ours: another client may have taken it.
+    // The image is unusable, or for away_timeout no look has confirmed that this client owns it: another
+    // client may have taken it.
     bool suspended() const noexcept;
-    // False: a pool is deleted, and librbd takes what was in it for zeroes. Does not wait for Ceph.
+    // False: a pool is deleted, and librbd reads its objects as zeroes. Does not wait for Ceph.
     bool pools_exist() const noexcept;
-    // Something is read from what it was cloned from.
+    // Some data of the image is read from a parent.
     bool is_clone() const noexcept { return parents_.any(); }
-    // It may read zeroes from what it was cloned from: what was read has to be read again when that is known.
+    // Zeroes that were just read may stand for a parent's data. The caller must repeat the read later.
     bool doubts_parents() noexcept;
-    // It may not be read or written before more is known of what it was cloned from: requests wait.
+    // A parent has changed, and it is not known yet whether the image needs it: requests wait.
     bool holds() const noexcept { return parents_.state() != Parents::State::kAsFound; }
     const std::string& ownership() const { return ownership_; }
-    // None of a client that has lost the image otherwise than by being shut out: nobody succeeds it.
+    // Empty when the client lost the image in another way than being blocklisted: no chain continues it.
     Succession succession() const noexcept {
         const Loss loss = loss_.load(std::memory_order_acquire);
         return loss == Loss::kNone || loss == Loss::kBlocklisted ? succession_ : Succession{};
     }
 
-    // For one more queue; they live as long as this.
+    // The calls of one more queue. They live as long as this client.
     Result<Calls*> add_calls();
     LateCalls& late_calls() noexcept { return late_calls_; }
     const Throttles& throttles() const noexcept { return throttles_; }
     Load in_librbd() const noexcept;
-    // For how long a request waits for Ceph.
+    // How long a request waits for Ceph.
     Nanoseconds limit() const noexcept { return from_s(options_.osd_timeout); }
-    // Of a read or a change; 0 or the errno of its answer.
+    // Records the result of a read or a change; `error` is 0 or an errno.
     void note_answer(bool read, int error) noexcept;
-    // What librbd reports as written may not be seen by the next client: see object_map.cc.
+    // The next client may not see changes that librbd reports as done: see object_map.cc.
     bool doubts_map() const noexcept { return doubts_.load() != settled_.load(); }
     std::string trouble() const;
 
@@ -228,10 +231,10 @@ class Client {
 
     // follower.cc
     struct News {
-        bool changed = false;  // the header
+        bool changed = false;  // the header has changed
         bool doubted = false;
         bool looked = false;
-        uint64_t flags = 0;  // that the look has shown
+        uint64_t flags = 0;  // read by the look
         bool any() const { return changed || doubted || looked; }
         void add(const News& later) {
             changed |= later.changed;
@@ -262,8 +265,8 @@ class Client {
     void take_look(News& news);
     void tell(const News& news);
     struct Waiting {
-        Nanoseconds oldest{};   // for how long
-        uint32_t requests = 0;  // how many
+        Nanoseconds oldest{};   // wait of the oldest request
+        uint32_t requests = 0;  // their number
     };
     Waiting waiting() const;
     static Nanoseconds since(const std::atomic<int64_t>& time) noexcept;
@@ -276,44 +279,46 @@ class Client {
     const Nanoseconds opened_at_;
     const std::string owner_;
     const bool keeps_taken_;
-    std::string place_;      // the cluster, and the pool in it: not that of a copy which was put in its place
+    std::string place_;      // ids of cluster and pool; a copy of the image elsewhere has others
     std::string ownership_;  // see ownership.h, and place_
-    Succession succession_;  // from its opening on
-    std::optional<LockWatch> lock_watch_;  // while it breaks a lock and takes it
+    Succession succession_;  // set by the opening
+    std::optional<LockWatch> lock_watch_;  // from before a lock is broken until this client has it
     rados_t cluster_ = nullptr;
-    std::shared_ptr<void> connection_;  // cluster_; its last owner shuts it down
+    std::shared_ptr<void> connection_;  // cluster_; the last reference shuts it down
     rados_ioctx_t pool_ = nullptr;
     rados_ioctx_t data_pool_ = nullptr;  // nullptr: pool_
     rbd_image_t image_ = nullptr;
     uint64_t watch_ = 0;
     uint64_t object_bytes_ = 0, piece_bytes_ = 0;
-    std::string header_;                // the object that every image has
-    std::array<char, 8> look_input_{};  // the snapshot
+    std::string header_;                // name of the header object
+    std::array<char, 8> look_input_{};  // id of the snapshot, encoded
 
-    // open() sets the first and then reads the second. start() sets the second and then reads the first,
-    // before it takes the lock. So a lock that is taken after open() has given up is always noticed.
-    // How its opening ended. The thread that opens it and the caller, which may give up, race to set it.
+    // How the opening ended. The thread that opens the image and the caller, which may give up, race to set
+    // it. A caller that gives up sets opening_ and then reads may_have_lock_. The opening thread sets
+    // may_have_lock_ and then reads opening_, before it takes the lock. So a lock that is taken later is
+    // always noticed.
     enum class Opening : uint8_t { kGoesOn, kDone, kGivenUp };
     bool decide(Opening how) noexcept;
     std::atomic<Opening> opening_{Opening::kGoesOn};
     std::atomic<bool> may_have_lock_{false};
     std::atomic<Loss> loss_{Loss::kNone};
-    std::atomic<bool> parents_moved_{false};  // for good: librbd does not open them again
+    std::atomic<bool> parents_moved_{false};  // permanent: librbd does not open parents again
     Claim claim_;
-    // When a look began that found the image there, and us not shut out (boot_time()); when its answer came.
+    // Begin of the last look that found the image present and owned (boot_time()), and the time of its answer
+    // (SystemClock).
     std::atomic<int64_t> seen_{0}, answered_{0};
-    std::atomic<int> look_error_{0};  // what the last look was answered with
+    std::atomic<int> look_error_{0};  // errno of the last look
     std::atomic<int64_t> not_permitted_logged_{0};
-    std::atomic<uint8_t> not_permitted_{0};  // whether the last read (1), the last change (2) was refused so
-    // What monitors are asked ends by then. Of the thread that starts this client, then of the keeper, and of
-    // the one that stops it.
+    std::atomic<uint8_t> not_permitted_{0};  // bits: the last read (1), the last change (2) was not permitted
+    // Deadline of monitor commands. Used by the thread that starts this client, then by the keeper, then by
+    // the thread that stops it.
     Nanoseconds commands_until_;
-    std::mutex size_lock_;  // one at a time resizes the image, asks whether it may, or closes it
-    // kUnknown: it failed, and what came of it could not be read.
+    std::mutex size_lock_;  // held by resize(), by may_resize() and while the image is closed
+    // kUnknown: a resize failed, and the resulting size could not be read.
     enum class Resizing : uint8_t { kNo, kUnderWay, kUnknown };
     std::atomic<Resizing> resizing_{Resizing::kNo};
     SizeNotices sizes_;
-    const std::shared_ptr<HeaderWatches> watches_ = std::make_shared<HeaderWatches>();  // the connection's
+    const std::shared_ptr<HeaderWatches> watches_ = std::make_shared<HeaderWatches>();  // of connection_
     Parents parents_{*watches_, [this] {
                          std::lock_guard lock(keeper_lock_);
                          urgent_ = true;
@@ -321,20 +326,20 @@ class Client {
                      }};
     Throttles throttles_;
     LateCalls late_calls_;
-    std::atomic<Calls*> calls_{nullptr};     // linked; ours
-    bool found_map_ = false;                 // before it had the lock: the image has an object map
-    std::atomic<bool> maps_objects_{false};  // the image has the feature, and is ours
-    // How often something failed that may have left the object map without a note; up to which time it is
-    // known that nothing is missing, or the header says so.
+    std::atomic<Calls*> calls_{nullptr};     // linked by `next`; owned
+    bool found_map_ = false;                 // the image had an object map before this client took the lock
+    std::atomic<bool> maps_objects_{false};  // the image has an object map, and this client owns the image
+    // doubts_ counts failures that may have left an entry out of the object map. settled_ is its value up to
+    // which the map is known to be complete, or is marked as invalid on the header.
     std::atomic<uint64_t> doubts_{0}, settled_{0};
-    std::atomic<bool> must_mark_{false};  // one of them was a refusal
-    // The map may be the next owner's: nobody marks it any more. Set with marks_lock_, which the follower has
-    // while it sends a mark, so that none is sent after the lock is released.
+    std::atomic<bool> must_mark_{false};  // one of these failures was a missing permission
+    // The map may belong to the next owner: no mark is sent any more. Set under marks_lock_, which the
+    // follower holds while it sends a mark, so that none is sent after the lock is released.
     std::atomic<bool> ended_marks_{false};
     std::mutex marks_lock_;
-    std::atomic<bool> keeps_claim_{false};  // it has no lock, and could not be shut out
-    std::atomic<bool> marks_map_{false};    // a question is under way
-    std::atomic<int> mark_error_{0};        // what the last one was answered with
+    std::atomic<bool> keeps_claim_{false};  // this client lost the lock, and could not be blocklisted
+    std::atomic<bool> marks_map_{false};    // a mark is in flight
+    std::atomic<int> mark_error_{0};        // errno of the last mark
     Questions questions_;
 
     std::mutex keeper_lock_;
@@ -342,17 +347,17 @@ class Client {
     // Guarded by keeper_lock_.
     bool header_changed_ = false, look_over_ = false, urgent_ = false, stopping_ = false;
     News news_;
-    // The keeper's own.
+    // Used by the keeper only.
     bool waiting_reported_ = false;
     bool gave_up_lock_ = false;
     std::string keeper_failure_;
     Nanoseconds moved_at_{};
-    Nanoseconds no_holder_since_ = kNever;  // when the first look began that found none
-    Look look_;                             // by boot_time()
+    Nanoseconds no_holder_since_ = kNever;  // begin of the first look that found no holder of the lock
+    Look look_;                             // its times are of boot_time()
     uint64_t look_own_changes_ = 0;
     std::thread keeper_;
-    // The follower's own.
-    bool marked_map_ = false;  // the header says that the object map is invalid
+    // Used by the follower only.
+    bool marked_map_ = false;  // the header marks the object map as invalid
     std::string follower_failure_;
     std::thread follower_;
 };

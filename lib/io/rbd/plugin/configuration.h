@@ -10,10 +10,10 @@
 
 namespace wss::io::rbd {
 
-// Where librados has read its settings, for errors.
+// The file that librados reads its settings from, for error messages.
 std::string configuration_of(const RbdOptions& options);
 
-// 0, or the negative error of librados; ENOENT: this version has no such setting.
+// Returns 0 or a negative errno of librados. -ENOENT: this version has no such setting.
 int read_setting(rados_t reader, const char* name, std::string& value);
 
 }  // namespace wss::io::rbd

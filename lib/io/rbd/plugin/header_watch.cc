@@ -25,7 +25,7 @@ void HeaderWatch::keep(Nanoseconds now) {
     ++questions_;
 }
 
-// What happened before it began was not told.
+// Changes before the watch began were not notified, so the header counts as changed.
 void HeaderWatch::began(rados_completion_t completion, void* watch) {
     auto& self = *static_cast<HeaderWatch*>(watch);
     const int result = rados_aio_get_return_value(completion);
@@ -33,7 +33,7 @@ void HeaderWatch::began(rados_completion_t completion, void* watch) {
     std::lock_guard lock(self.m_);
     --self.questions_;
     self.answered_.notify_all();
-    if (result < 0) self.state_ = State::kNone;  // librados has let go of it, also if it broke meanwhile
+    if (result < 0) self.state_ = State::kNone;  // librados has released it, even if it broke meanwhile
     if (result < 0) return;
     if (self.state_ == State::kBeginning) self.state_ = State::kWatches;
     if (self.ended_) return self.unwatch();
@@ -57,7 +57,7 @@ void HeaderWatch::unwatched(rados_completion_t completion, void* watch) {
     self.answered_.notify_all();
 }
 
-// Whoever changes the header waits until each of those who watch it has answered.
+// The client that changes the header waits until every watcher has acknowledged.
 void HeaderWatch::notified(void* watch, uint64_t notice, uint64_t cookie, uint64_t, void*, size_t) {
     auto& self = *static_cast<HeaderWatch*>(watch);
     std::lock_guard lock(self.m_);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// HeaderWatch: notices of changes of an image's header, without opening the image. As long as somebody
-// watches it rbd refuses to migrate the image, or to remove it.
+// HeaderWatch: receives notifications of changes of an image's header, without opening the image. While a
+// header is watched, rbd refuses to migrate or remove the image.
 //
-// It is a help: a user may not be permitted to watch (it needs the right to write), and one that is broken is
-// made anew, so that looks at the header count.
+// A watch is not reliable: Ceph may not permit it (it needs write access), and a broken one misses changes
+// until it is renewed. So the owner must look at the header as well.
 //
 // Thread-safety: the public methods may be called from one thread at a time. librados calls the rest from its
 // own threads until the connection ends: a HeaderWatch lives as long as that.
@@ -32,13 +32,14 @@ class HeaderWatch {
     HeaderWatch(const HeaderWatch&) = delete;
     HeaderWatch& operator=(const HeaderWatch&) = delete;
 
-    // Begins it, or begins it anew. Does not wait for Ceph.
+    // Starts the watch, or renews a broken one. Does not wait for Ceph.
     void keep(Nanoseconds now);
-    // Since this was asked last the header has changed, or may have.
+    // Whether the header may have changed since the last call.
     bool changed() noexcept { return changed_.exchange(false); }
     // Does not wait for Ceph.
     void end();
-    // After end(). False: Ceph has not answered by then, and the connection is librados' until it has.
+    // To be called after end(). False: Ceph has not answered by then, and the connection must not be shut
+    // down before it has.
     bool wait_for_end(std::chrono::steady_clock::time_point deadline);
     void wait_for_end();
 
@@ -56,11 +57,11 @@ class HeaderWatch {
     std::mutex m_;
     std::condition_variable answered_;
     // Guarded by m_.
-    std::shared_ptr<void> pool_;  // nullptr: it has ended, and librados has nothing of it any more
+    std::shared_ptr<void> pool_;  // nullptr: ended, and librados has no operation of this watch in flight
     uint64_t cookie_ = 0;
     State state_ = State::kNone;
     bool ended_ = false;
-    uint32_t questions_ = 0;  // under way
+    uint32_t questions_ = 0;  // operations in flight
     Nanoseconds tried_{};
 };
 

@@ -18,18 +18,18 @@ LockWatch::LockWatch(rados_t cluster, rados_ioctx_t pool, std::string header, ui
 LockWatch::~LockWatch() {
     if (!watches_) return;
     rados_unwatch2(pool_, cookie_);
-    rados_watch_flush(cluster_);  // no callback is under way after it
+    rados_watch_flush(cluster_);  // after this no callback runs
 }
 
-// One OSD sends the notifications of a header, and the answer to whoever takes its lock, in their order; what
-// came before that answer is with a thread of librados at the latest.
+// One OSD sends the notifications of a header and the reply to the client that takes its lock, in order. So
+// when that reply is here, librados has received all earlier notifications.
 bool LockWatch::saw_another() {
     if (watches_ && rados_watch_check(pool_, cookie_) < 0) return true;
     rados_watch_flush(cluster_);
     return saw_another_.load();
 }
 
-// Whoever notifies waits until each of those who watch has answered.
+// The notifying client waits until every watcher has acknowledged.
 void LockWatch::notified(void* watch, uint64_t notice, uint64_t cookie, uint64_t client, void*, size_t) {
     auto& self = *static_cast<LockWatch*>(watch);
     if (client != self.self_ && client != self.former_) self.saw_another_.store(true);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// LockWatch: whether another client may have had the exclusive lock of an image for a moment.
+// LockWatch: detects whether another client may have had the exclusive lock of an image for a moment.
 //
-// A client that takes the lock, or releases it, notifies all that watch the image's header. A client that
-// breaks the lock of a former owner and then takes it watches the header from before the one until after the
-// other: one that opened the image, wrote it and closed it in between is not listed as a watcher any more.
+// A client that takes or releases the lock notifies all watchers of the image's header. So a client that
+// breaks the lock of a former owner and then takes it watches the header during both. The list of watchers
+// is not enough: it does not show a client that opened, wrote and closed the image in between.
 //
-// Thread-safety: the methods block, and belong to one thread. librados calls the rest from its own.
+// Thread-safety: the methods block, and belong to one thread. librados calls the callbacks on its own
+// threads.
 #pragma once
 
 #include <rados/librados.h>
@@ -18,13 +19,13 @@ namespace wss::io::rbd {
 
 class LockWatch {
   public:
-    // `pool` and `cluster` outlive it. Notifications of `former`, which was shut out, do not count.
+    // `pool` and `cluster` must outlive it. Notifications of `former`, which was shut out, do not count.
     LockWatch(rados_t cluster, rados_ioctx_t pool, std::string header, uint64_t former);
     ~LockWatch();
     LockWatch(const LockWatch&) = delete;
     LockWatch& operator=(const LockWatch&) = delete;
 
-    // A notification came from another client than this, or one may have been missed.
+    // True: another client sent a notification, or a notification may have been missed.
     bool saw_another();
 
   private:

@@ -59,7 +59,7 @@ void Look::cancel_late(Nanoseconds now, Nanoseconds limit) {
     if (rados_aio_cancel(pool_, completion_) == 0) patience_ = std::min(2 * patience_, kPatienceMax);
 }
 
-// `over` was called, and may not have returned: it uses what may be gone after this.
+// `over` was called but may not have returned. Waits for it, because the caller may destroy its objects next.
 int Look::take() {
     rados_aio_wait_for_complete_and_cb(completion_);
     const int result = rados_aio_get_return_value(completion_);

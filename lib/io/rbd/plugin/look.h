@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Look: one small operation on the header of an image, which answers how long the image is, of one that is
-// locked who has the lock, and of a clone what it was cloned from. One operation, so that all of it was true
-// at one moment.
+// Look: one small read operation on the header of an image. It reads the size, the holder of the lock if the
+// image is locked, and the parent if the image is a clone. One operation, so that all values are of one
+// moment.
 //
-// Thread-safety: none; what is written while it is under way is librados'.
+// Thread-safety: none. While it is in flight librados owns its result buffers.
 #pragma once
 
 #include <rados/librados.h>
@@ -20,7 +20,7 @@
 
 namespace wss::io::rbd {
 
-constexpr Nanoseconds kLookPeriod = from_ms(900);  // less than that of the keeper's turns
+constexpr Nanoseconds kLookPeriod = from_ms(900);  // less than the keeper's period
 constexpr const char* kLockName = "rbd_lock";      // librbd's, on the image's header
 
 class Look {
@@ -30,33 +30,33 @@ class Look {
         rados_ioctx_t pool = nullptr;
         const char* header = nullptr;
         std::span<const char> snapshot;  // its id, encoded
-        bool lock = false;               // look at the lock and the flags, too
-        bool parent = false;             // … at what it was cloned from
+        bool lock = false;               // read the lock, the features and the flags, too
+        bool parent = false;             // read the parent, too
     };
-    // False: there is no memory. `over` is called on a thread of librados.
+    // False: librados has not taken the operation. `over` is called on a thread of librados.
     bool begin(const At& at, Nanoseconds now, rados_callback_t over, void* context);
     bool under_way() const { return completion_ != nullptr; }
-    // Of the one that began last.
+    // Of the last begin().
     Nanoseconds began() const { return began_; }
-    // One that is under way for so long ends soon, with ECANCELED, unless it was answered: an OSD that has
-    // lost what it held may have dropped it, and then it would never end. After that, twice as long: some
-    // answer late.
+    // Cancels an operation that has been in flight for `limit`: it ends soon, with ECANCELED unless it was
+    // answered. An OSD that has lost its objects may have dropped the operation, which then would never end.
+    // Each cancellation doubles the limit, until an answer comes, because some OSDs answer late.
     void cancel_late(Nanoseconds now, Nanoseconds limit);
-    // It is over. 0 or the negative errno of the operation.
+    // To be called after `over`. Returns 0 or the negative errno of the operation.
     int take();
-    // Of one that is under way: it is over, and forgotten. Does not wait for Ceph.
+    // Cancels and discards an operation in flight. Does not wait for Ceph.
     void end();
 
-    // What get_size answered; empty: nothing. Also during `over`.
+    // The reply of get_size; empty: there is none. May be called during `over`.
     std::span<const char> size() const { return {size_.data(), size_bytes_}; }
-    // Of a lock that was looked at. `client` as for lock_holder().
+    // For looks with At::lock. `client` as for lock_holder().
     LockHolder holder(uint64_t client) const;
-    // The image has an exclusive lock still.
+    // The image still has the feature exclusive-lock.
     bool has_lock() const;
     bool maps_objects() const;
-    // RBD_FLAG_…; nothing: they were not answered.
+    // RBD_FLAG_…; nothing: there was no reply.
     std::optional<uint64_t> flags() const;
-    // Of one whose parent was looked at. Nothing: that could not be read.
+    // For looks with At::parent. Nothing: the reply could not be read.
     std::optional<ParentSpec> parent() const { return parse_parent({parent_.data(), parent_bytes_}); }
     std::optional<bool> has_parent() const { return parse_overlap({overlap_.data(), overlap_bytes_}); }
 
@@ -64,10 +64,10 @@ class Look {
     rados_completion_t completion_ = nullptr;
     rados_ioctx_t pool_ = nullptr;
     Nanoseconds began_{};
-    int64_t patience_ = 1;  // how often the limit
+    int64_t patience_ = 1;  // factor of the limit
     std::array<char, 16> size_{};
     std::array<char, 16> features_{};
-    std::array<char, 1024> lock_{};  // longer: several have it, or one with a name of its own
+    std::array<char, 1024> lock_{};  // a longer reply: several holders, or a cookie that is not librbd's
     std::array<char, 8> flags_{};
     std::array<char, 16> overlap_{};
     std::array<char, 1024> parent_{};

@@ -22,12 +22,11 @@ std::string entropy() {
     return fmt::format("{:016x}{:016x}", Random::entropy(), Random::entropy());
 }
 
-// Empty: there is none, or it is none of ours.
+// Empty: there is no mark, or the text is too long to be one.
 Result<std::string> read_mark(rbd_image_t image, const char* key) {
     std::array<char, 256> value{};
     size_t bytes = value.size();
     const int found = rbd_metadata_get(image, key, value.data(), &bytes);
-    // What does not fit is nothing of ours.
     if (found < 0 && found != -ENOENT && found != -ERANGE)
         return refusal(-found, fmt::format("cannot read the image's metadata {}", key));
     return std::string(found < 0 ? "" : value.data());
@@ -50,7 +49,7 @@ Result<std::string> note_owner(rbd_image_t image, const std::string& name, const
     if (read_only) return std::string();
     const OwnerMark mark{.name = owner.empty() ? entropy() : owner, .number = entropy()};
     WSS_TRY(write_mark(image, kOwnerKey, mark.text()));
-    // Engines of the former owner keep what they hold for it, which nothing else can bring home.
+    // Cache engines of the former owner keep their dirty data, which only that owner can destage.
     if (known)
         log::warning(
             "rbd:{}: another owner had it last. If this one took it by mistake, has written nothing, and the "

@@ -9,8 +9,8 @@
 
 namespace wss::io::rbd {
 
-// `error` is positive. The words of ETIMEDOUT (Ceph does not answer) and ESHUTDOWN (it does not let this
-// client in) do not lead to the cluster.
+// `error` is positive. ETIMEDOUT (Ceph does not answer) and ESHUTDOWN (Ceph has blocklisted this client) get
+// their own texts, because the system's texts do not point to the cluster.
 inline Status refusal(int error, std::string_view what) {
     if (error == ETIMEDOUT)
         return failure(Code::kTimedOut,
