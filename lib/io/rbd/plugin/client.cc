@@ -15,7 +15,7 @@ namespace wss::io::rbd {
 namespace {
 
 constexpr uint32_t kBlock = 512;
-constexpr uint32_t kWatchSeconds = 3;            // for the end of a watch, of a program that ends
+constexpr uint32_t kWatchSeconds = 3;            // an ending program waits so long for the end of its watch
 constexpr uint64_t kObjectMapMax = 256'000'000;  // objects (MAX_OBJECT_MAP_OBJECT_COUNT of Ceph)
 
 }  // namespace
@@ -34,7 +34,7 @@ Client::Client(const RbdOptions& options, const OpenOptions& how)
 
 Client::~Client() {
     stop();
-    // Those whose queue had died before they came back.
+    // Late calls that landed after their queue was destroyed are still linked.
     late_calls_.clear();
     for (Calls* calls = calls_.load(); calls != nullptr;) delete std::exchange(calls, calls->next);
     --alive_;
@@ -72,15 +72,15 @@ Result<std::shared_ptr<Client>> Client::begin(const RbdOptions& options, const O
     });
     if (!begun) return begun.within(name);
     auto started = call.wait_while_program_runs(in_seconds(options.open_timeout));
-    // It may be done at this moment.
+    // The opening may succeed at this moment.
     if (!started && !client->decide(Opening::kGivenUp))
         started = call.wait_until(in_seconds(options.close_timeout));
     if (!started) {
         client->claim_.release();
         const bool locks = client->may_have_lock_.load();
         client.reset();
-        // When the process ends with the lock, that is a dead client's: the next opening of the image waits
-        // for 30 s. For storage processes it does so, too, if the process ends with the image open.
+        // If the process ends while this client has the lock, the next opening of the image waits 30 s for a
+        // dead client. An opening by another storage process also waits if only the image is open.
         const uint32_t wait = locks ? options.close_timeout : how.keeps_taken ? kWatchSeconds : 0;
         if (wait > 0 && program_ends.load() && !call.wait_until(in_seconds(wait)) && locks)
             log::warning(
@@ -91,7 +91,7 @@ Result<std::shared_ptr<Client>> Client::begin(const RbdOptions& options, const O
             .within(name);
     }
     if (*started) return client;
-    // One whose opening threw exists for good, and others may try again. A lock that it had taken stays.
+    // Others may try again. A client whose opening threw is leaked, and keeps a lock that it had taken.
     client->claim_.release();
     return started->within(name);
 }
@@ -108,7 +108,7 @@ Client::Closing Client::begin_close(const std::shared_ptr<Client>& client) {
     if (begun) return closing;
     closing.call.reset();
     log::warning("rbd:{}: {}; its client is abandoned", closing.name, begun.to_string());
-    // Its end may block, for which there is no thread: it lives for good.
+    // Its end may block, and there is no thread for it: the client is leaked.
     new std::shared_ptr<Client>(client);
     return closing;
 }
@@ -123,7 +123,7 @@ void Client::end_close(Closing& closing) {
         log::warning("rbd:{}: {}; its client is abandoned", closing.name, closed->to_string());
 }
 
-// Nothing is taken from anybody.
+// Opens and checks the image without taking it from another client.
 Status Client::look_for_image() {
     WSS_TRY(configure());
     WSS_TRY(connect());
@@ -135,7 +135,7 @@ Status Client::look_for_image() {
     return open_data_pool();
 }
 
-// A dead one may give way.
+// Fails if a live client owns the image, unless `steal` is set. Waits for the end of a dead owner.
 Status Client::look_for_owner() {
     WSS_TRY(look_for_image());
     if (!options_.is_head()) return Status::ok();
@@ -186,7 +186,7 @@ Status Client::start_keeper() {
         return refusal(-result, "cannot watch the image");
     {
         std::lock_guard lock(keeper_lock_);
-        urgent_ = true;  // its first look is not a second away
+        urgent_ = true;  // the keeper's first look must not wait a second
     }
     try {
         keeper_ = std::thread([this] { keep(); });
@@ -198,7 +198,7 @@ Status Client::start_keeper() {
     return Status::ok();
 }
 
-// False: it is decided otherwise.
+// False: the other thread has already decided.
 bool Client::decide(Opening how) noexcept {
     Opening goes_on = Opening::kGoesOn;
     return opening_.compare_exchange_strong(goes_on, how);
@@ -212,14 +212,15 @@ void Client::end(const std::shared_ptr<Client>& client) {
         client->options_.name());
     client->end_keeper();
     client->claim_.release();
-    // It lives as long as the process.
+    // The client lives until the process ends.
     static auto* const all = new std::vector<std::shared_ptr<Client>>;
     static std::mutex guards_all;
     std::lock_guard lock(guards_all);
     all->push_back(client);
 }
 
-// Nobody had the image between the client that it was taken from and the one that takes it next.
+// True if the lock must be kept at the end: the image was taken from another client and not used, so that the
+// next holder can continue the chain.
 bool Client::stays_taken() const noexcept {
     if (!keeps_taken_ || succession().place <= 1) return false;
     for (const Calls* calls = calls_.load(); calls != nullptr; calls = calls->next)
@@ -236,22 +237,22 @@ void Client::end_keeper() {
     if (keeper_.joinable()) keeper_.join();
 }
 
-// The mirror of start(), from wherever it came to.
+// Undoes start(), also one that failed half-way.
 void Client::stop() {
     end_keeper();
     lock_watch_.reset();
-    // The follower may wait for librbd, the next owner must not wait for it.
+    // First: the follower may wait for librbd, and the next owner must not wait for the follower.
     if (image_ != nullptr) give_up_lock();
     if (follower_.joinable()) follower_.join();
     look_.end();
-    // A resize that was abandoned still uses the image.
+    // Waits for an abandoned resize, which still uses the image.
     std::lock_guard lock(size_lock_);
     if (image_ != nullptr) {
         parents_.end_watches();
         if (watch_ != 0) rbd_update_unwatch(image_, watch_);
         questions_.end();
         end_map();
-        // Waits for all that is under way, then releases the lock.
+        // Waits for all operations in flight, then releases the lock.
         rbd_close(image_);
         image_ = nullptr;
     }
@@ -265,7 +266,8 @@ void Client::stop() {
     cluster_ = nullptr;
 }
 
-// librados does not survive that a watch is answered while its client ends: it ends when none is under way.
+// librados crashes when a watch is answered during its shutdown. So this shuts it down when no watch
+// operation is in flight any more.
 void Client::keep_connection() {
     auto wait = [connection = connection_, watches = watches_]() mutable {
         for (const auto& watch : *watches) watch->wait_for_end();
@@ -276,7 +278,7 @@ void Client::keep_connection() {
     };
     ++alive_;
     BoundedCall call;
-    // Without a thread that waits it stays for good.
+    // Without a thread the connection is leaked.
     if (!call.start(wait)) new std::shared_ptr<void>(connection_);
 }
 
@@ -314,7 +316,7 @@ static Status refused_connection(const RbdOptions& options, int error, bool name
 
 Status Client::connect() {
     const int result = rados_connect(cluster_);
-    // What the monitors send counts from here on: it may be why they, or OSDs, are not reached again.
+    // The monitors' settings apply from here on, and may prevent later connections to monitors and OSDs.
     WSS_TRY(check_settings_to_connect("the configuration that the monitors send (ceph config dump)"));
     if (result != 0) {
         const std::string keyless = setting_without_key();
@@ -328,7 +330,8 @@ Status Client::connect() {
     }
     const int opened = -rados_ioctx_create(cluster_, options_.pool.c_str(), &pool_);
     if (opened == 0) {
-        // A full pool refuses writes at once (ENOSPC) and takes discards; without this they wait for space.
+        // A full pool then rejects writes at once (ENOSPC) and accepts discards. By default both wait for
+        // space.
         rados_set_pool_full_try(pool_);
         return Status::ok();
     }
@@ -338,8 +341,9 @@ Status Client::connect() {
     return refusal(opened, "cannot open the pool " + options_.pool);
 }
 
-// librbd loads each library that rbd_plugins names when it opens an image, and fails with ENOSYS. No command
-// of rbd opens an image that names a wrong one itself: what the image says is read and removed by rados.
+// The error for ENOSYS: librbd loads the libraries that rbd_plugins names when it opens an image, and fails
+// if one is missing. If the image itself names it, no rbd command can open the image. So its setting is read
+// here, and the operator removes it, with rados.
 Status Client::missing_plugin() const {
     const std::string header = find_header();
     const std::string plugins = metadata_of(header, "conf_rbd_plugins");
@@ -363,15 +367,15 @@ Status Client::missing_plugin() const {
         options_.pool);
 }
 
-// Of an image that librbd does not open; empty: it cannot be read.
+// The header object of an image that librbd cannot open; empty: it cannot be read.
 std::string Client::find_header() const {
-    std::array<char, 4 + 256> id{};  // a string of Ceph: its length in 32 bits, then its characters
+    std::array<char, 4 + 256> id{};  // a string of Ceph: 32 bits of length, then the characters
     const int bytes = rados_read(pool_, ("rbd_id." + options_.image).c_str(), id.data(), id.size(), 0);
     if (bytes <= 4) return {};
     return "rbd_header." + std::string(id.data() + 4, static_cast<size_t>(bytes) - 4);
 }
 
-// Empty: there is none, or it cannot be read.
+// A value of the image's metadata. Empty: there is none, or it cannot be read.
 std::string Client::metadata_of(const std::string& header, std::string_view key) const {
     const std::string input = std::string({static_cast<char>(key.size()), 0, 0, 0}) + std::string(key);
     std::array<char, 4 + 1024> value{};
@@ -404,7 +408,8 @@ Status Client::open_image() {
     return refusal(result, "cannot open the image");
 }
 
-// What librbd knows of them must not be older than what their looks compare with.
+// Opens the image again after the parents were found: librbd's knowledge of them must not be older than the
+// state that looks are compared with.
 Status Client::find_parents() {
     WSS_TRY(parents_.find(cluster_, image_));
     if (!parents_.any()) return Status::ok();
@@ -442,7 +447,7 @@ Status Client::open_data_pool() {
         data_pool_ = nullptr;
         return refusal(-result, "cannot open the data pool of the image");
     }
-    // There is no such object in it.
+    // The object does not exist in this pool; the call only checks permission.
     uint64_t bytes = 0;
     time_t time = 0;
     const int result = rados_stat(data_pool_, header_.c_str(), &bytes, &time);
@@ -455,7 +460,7 @@ Status Client::open_data_pool() {
     return Status::ok();
 }
 
-// One image of one cluster, whatever its user and its ceph.conf are called.
+// Claims the image by cluster, pool and id, so that another user or ceph.conf does not make it another image.
 Status Client::claim() {
     char cluster[64] = {};
     if (int result = rados_cluster_fsid(cluster_, cluster, sizeof cluster); result < 0)
@@ -464,12 +469,12 @@ Status Client::claim() {
     WSS_TRY(claim_.take(fmt::format("{} {}", place_, header_),
                         fmt::format("rbd:{} of client.{}", options_.name(), options_.user)));
     Status wanted = check_wanted();
-    // The caller, who has given up, may have released it before it was taken.
+    // A caller that gave up may have released the claim before it was taken.
     if (!wanted) claim_.release();
     return wanted;
 }
 
-// librbd refuses a size beyond the limit of the feature object-map as an invalid argument.
+// Explains EINVAL: librbd rejects sizes beyond the limit of the feature object-map with it.
 Status Client::check_object_map(uint64_t bytes) const {
     uint64_t features = 0;
     if (rbd_get_features(image_, &features) < 0 || (features & RBD_FEATURE_OBJECT_MAP) == 0 ||
@@ -495,12 +500,13 @@ Status Client::resize(uint64_t bytes) {
     if (!resizing_.compare_exchange_strong(before, Resizing::kUnderWay)) return resize_not_over();
     std::lock_guard lock(size_lock_);
     if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: it is closed", options_.name());
-    // One that librbd is refused in the middle may leave the object map without a note (doubt_map below).
+    // A resize that fails half-way may leave the object map incomplete (doubt_map() below), so this checks
+    // the permission first.
     if (Status changes = check_changes(); !changes) {
         resizing_.store(Resizing::kNo);
         return changes;
     }
-    // Smaller for requests before it is smaller in Ceph, larger after.
+    // Requests see a smaller size before Ceph does, and a larger size after Ceph.
     sizes_.limit_own(bytes);
     int result = -EAGAIN;
     const Status made = caught([&] {
@@ -508,13 +514,13 @@ Status Client::resize(uint64_t bytes) {
         return Status::ok();
     });
     if (result < 0) doubt_map(-result);
-    // Not rbd_get_size(), which answers what was wanted also when that failed.
+    // Not rbd_get_size(), which returns the requested size even if the resize failed.
     const std::optional<uint64_t> now = result >= 0 ? bytes : size_in_ceph();
     if (now == 0)
         lose(Loss::kEmptied);
     else if (now)
         sizes_.changed_own(*now);
-    // Else the next look shows it, and the limit stays until then.
+    // If the size is unknown, the limit stays until the next look shows the size.
     resizing_.store(now ? Resizing::kNo : Resizing::kUnknown);
     if (result >= 0) return Status::ok();
     if (!made) return made.within("rbd:" + options_.name());
@@ -524,7 +530,7 @@ Status Client::resize(uint64_t bytes) {
 }
 
 void Client::lose(Loss loss) noexcept {
-    // It is out already. Who takes the image then is seen by the next one, as after a stop.
+    // The client is already unusable. Its next opening detects a new owner, as after a restart.
     if (parents_moved_.load(std::memory_order_acquire)) return;
     Loss none = Loss::kNone;
     if (!loss_.compare_exchange_strong(none, loss, std::memory_order_acq_rel)) return;
@@ -533,7 +539,7 @@ void Client::lose(Loss loss) noexcept {
         "image is to be used here again",
         options_.name(), trouble());
     sizes_.lose();
-    // What may have the lock still gives it up first.
+    // A client that may still have the lock releases it before its claim.
     if (!keeps_lock(loss)) claim_.release();
     std::lock_guard lock(keeper_lock_);
     urgent_ = true;

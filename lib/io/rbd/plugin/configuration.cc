@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client is configured with: by its volume, a ceph.conf, the image and its pool.
+// The configuration of a client: from its volume, ceph.conf, the image and its pool.
 #include "lib/io/rbd/plugin/configuration.h"
 
 #include <strings.h>
@@ -18,7 +18,7 @@ namespace wss::io::rbd {
 
 namespace {
 
-constexpr size_t kSettingMax = 8 << 20;  // what a configuration of at most 1 MiB can make of one
+constexpr size_t kSettingMax = 8 << 20;  // longest value that a configuration file of 1 MiB can expand to
 constexpr const char* kDefaultConf = "/etc/ceph/ceph.conf";
 constexpr const char* kLogEntries = "500";  // the default of a client of Ceph
 constexpr uint32_t kAwaySecondsMax = 24;    // see RbdOptions::away_timeout
@@ -36,8 +36,8 @@ Status Client::configure() {
         return Status::from_errno(-result, fmt::format("client.{}", options_.user));
     }
     connection_ = std::shared_ptr<void>(cluster_, [watches = watches_](rados_t one) { rados_shutdown(one); });
-    // librados takes space for so many entries as soon as the file is read or a monitor sends another
-    // number, and throws when there is none. Neither counts when it was set before.
+    // librados allocates this number of entries when it reads the file, or when a monitor sends another
+    // number, and throws when memory runs out. A value that was set before overrides both.
     if (int result = rados_conf_set(cluster_, "log_max_recent", kLogEntries); result < 0)
         return Status::from_errno(-result, "cannot set log_max_recent");
     WSS_TRY(read_configuration());
@@ -46,17 +46,17 @@ Status Client::configure() {
         {"client_mount_timeout", std::to_string(options_.mount_timeout)},
         {"rados_osd_op_timeout", std::to_string(options_.osd_timeout)},  // see end_limit()
         {"rados_mon_op_timeout", std::to_string(options_.mon_timeout)},
-        // Its buffer is the request's, which may be given up (calls.h).
+        // Without a copy librbd would use the buffer of the request, which may be given up (calls.h).
         {"rbd_disable_zero_copy_writes", "true"},
-        // A reactor submits: it must never wait inside librbd. librbd's own steps of a request do not block,
-        // but its limits of what is in flight do; RbdQueue has one. So no thread of librbd has to stand
-        // between, which costs each request a wake-up.
+        // Reactors submit, and must never wait inside librbd. librbd blocks only for its limits of operations
+        // in flight, which are switched off here, because RbdQueue has its own. So librbd needs no thread of
+        // its own for submission, which would cost a wake-up per request.
         {"rbd_non_blocking_aio", "false"},
         {"objecter_inflight_ops", "0"},
         {"objecter_inflight_op_bytes", "0"},
         {"rbd_blocklist_on_break_lock", "true"},
-        // Not our own time: with another one than 0 a break by librbd 16.2 failed (EINVAL). We let it break
-        // no lock: see shut_out().
+        // Not kBlocklistSeconds: with a value other than 0 rbd_lock_break() of librbd 16.2 failed (EINVAL).
+        // This client does not use it: see shut_out().
         {"rbd_blocklist_expire_seconds", "0"},
         {"rbd_persistent_cache_mode", "disabled"},
     };
@@ -92,8 +92,8 @@ static Status check_list(rados_t reader, const char* name) {
     return check_ceph_files(name, list);
 }
 
-// librados opens the keyring while it reads the configuration that names it. So a client that has no
-// authentication, and opens none, reads the configuration first.
+// librados opens the keyring while it reads the configuration that names it. So a second client without
+// authentication, which opens no keyring, reads the configuration first.
 Status Client::check_named_files(const char* configuration) const {
     rados_t reader = nullptr;
     if (int result = rados_create(&reader, options_.user.c_str()); result < 0)
@@ -103,7 +103,7 @@ Status Client::check_named_files(const char* configuration) const {
         (void)rados_conf_set(reader, methods, "none");
     (void)rados_conf_set(reader, "log_max_recent", kLogEntries);
     Status status;
-    // A failure is that of the other client, too.
+    // A failure is ignored: the other client gets the same and reports it.
     if (rados_conf_read_file(reader, configuration) == 0)
         for (const char* setting : {"keyring", "keyfile", "monmap"})
             if (status) status = check_list(reader, setting);
@@ -126,7 +126,7 @@ Status Client::read_configuration() {
         result, fmt::format("cannot read the configuration of Ceph {}", configuration_of(options_)));
 }
 
-// What was checked is then set, which counts more than what the monitors send (ceph config set), at any time.
+// Sets each checked value again: set values override those that the monitors send later (ceph config set).
 Status Client::check_lethal_settings() {
     for (const std::string_view name : lethal_ceph_settings()) {
         std::string value;
@@ -150,7 +150,7 @@ Status Client::check_settings_to_connect(std::string_view where) const {
     return Status::ok();
 }
 
-// Which setting keeps this client from showing its key; empty: none does.
+// The setting that keeps this client from using its key; empty: there is none.
 std::string Client::setting_without_key() const {
     for (const char* name : {"auth_supported", "auth_client_required"}) {
         std::string value;
@@ -160,7 +160,7 @@ std::string Client::setting_without_key() const {
     return {};
 }
 
-// As Ceph reads a boolean. What is no number and no word of it is refused in any case.
+// Booleans as Ceph reads them. Ceph itself rejects other values.
 static bool is_false(std::string_view value) {
     return value == "0" || (value.size() == 5 && strncasecmp(value.data(), "false", 5) == 0);
 }
@@ -173,7 +173,7 @@ static bool is_at_least(std::string_view value, uint64_t least) {
     return wrong == std::errc() && end == value.data() + value.size() && number >= least;
 }
 
-// Why the setting of an image or its pool is refused; empty: it is not.
+// Why a setting of the image or its pool is rejected; empty: it is allowed.
 static std::string_view danger_of(std::string_view name, std::string_view value) {
     if (name == "rbd_cache" && !is_false(value))
         return "librbd would acknowledge writes that Ceph may refuse later, and tell nobody";
@@ -203,7 +203,7 @@ Result<Settings> Client::settings() const {
     return settings;
 }
 
-// A pool or an image may have options of its own, which count more than ours.
+// Pools and images may have their own options, which override the settings of the client.
 Status Client::check_settings() {
     const Result<Settings> found = settings();
     if (!found) return found.status();
@@ -227,7 +227,7 @@ Status Client::check_settings() {
             "rbd:{}: librbd keeps requests back for the limits of the image, its pool or ceph.conf: {}. That "
             "may take longer than osd_timeout",
             options_.name(), throttles_.text());
-    // librbd's cache (writearound) forgets the error of a write that ends before the next flush comes.
+    // librbd's cache (writearound) drops the error of a write that ends before the next flush is submitted.
     if (status && options_.cache)
         log::warning(
             "rbd:{}: cache=true has no effect: librbd's cache may report a failed write to nobody, so that "

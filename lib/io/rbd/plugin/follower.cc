@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client's second thread does: it asks librbd about what the keeper has noticed.
+// The follower, the second thread of a client. It makes the calls of librbd that follow from the keeper's
+// observations.
 //
-// librbd answers nothing while it reads the header anew, and for that it waits until what others asked for is
-// done, which may wait for an OSD that is silent (a snapshot waits for all writes). The keeper must not: its
-// looks show that the image is still ours.
+// Calls of librbd block while it reads a changed header. Before that librbd finishes requests of other
+// clients, which may wait for a silent OSD (a snapshot waits for all writes). The keeper must not wait so
+// long, because its looks confirm that this client still owns the image.
 #include "lib/base/log.h"
 #include "lib/io/rbd/plugin/client.h"
 
@@ -16,7 +17,7 @@ void Client::follow() {
         if (stopping_) return;
         const News news = std::exchange(news_, {});
         lock.unlock();
-        // What throws is tried again when there is news of its kind.
+        // A step that throws is repeated with the next news of its kind.
         const Status followed = caught([&] {
             follow_up(news);
             return Status::ok();
@@ -36,14 +37,15 @@ void Client::follow_up(const News& news) {
     if (doubts_map()) settle_doubts();
 }
 
-// librbd reads a changed header when it is asked the next time. It gives up the lock of an image whose
-// feature was disabled, and does not take it back with that: others may have written without it.
+// librbd reads a changed header at the next call. If the feature exclusive-lock was disabled, librbd releases
+// the lock. It does not take the lock again when the feature is back, because others may have written
+// meanwhile.
 void Client::have_header_read() const {
     uint64_t overlap = 0;
     (void)rbd_get_overlap(image_, &overlap);
 }
 
-// librbd follows them at once.
+// Reads the limits of the image again, because librbd applies changed ones at once.
 void Client::follow_throttles() {
     const Result<Settings> found = settings();
     if (found) return throttles_.read(*found, SystemClock().now());

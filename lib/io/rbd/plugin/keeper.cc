@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client's first thread does: it looks whether the image is there and still ours, also when no request
-// does, follows its size, and reports requests that wait. It never waits for librbd, until the image is lost.
+// The keeper, the first thread of a client. It checks that the image exists and that this client still owns
+// it, also without requests. It follows the size of the image, and reports waiting requests. It never waits
+// for librbd, until the image is lost.
 //
-// A look is one small operation on the image's header, which answers its size and who has its lock; one at a
-// time. It is the only sign for a client without requests, for a snapshot, of which nobody is notified, and
-// of a lock that was taken away from a client that was not blocklisted.
+// A look is one small operation on the image's header, which reads its size and the holder of its lock. One
+// is in flight at a time. Only looks can detect a loss for a client without requests, for a snapshot, which
+// has no notifications, and for a client that lost its lock without being blocklisted.
 #include <cerrno>
 #include <system_error>
 
@@ -19,15 +20,15 @@ namespace {
 constexpr uint32_t kBlock = 512;
 constexpr auto kKeeperPeriod = std::chrono::seconds(1);
 constexpr Nanoseconds kWaitWorthAWord = from_s(5);
-constexpr Nanoseconds kEndsMax = from_s(1);  // of requests that are about to fail
+constexpr Nanoseconds kEndsMax = from_s(1);  // wait for requests that are about to fail
 constexpr Nanoseconds kNotPermittedPause = from_s(60);
-constexpr size_t kSizeBytes = 9;  // the order of the object size, the size
+constexpr size_t kSizeBytes = 9;  // one byte for the object size (log2), eight for the image size
 
 int64_t seconds(Nanoseconds time) {
     return time.count / from_s(1).count;
 }
 
-// What get_size answered, in whole blocks.
+// The size from the reply of get_size, rounded down to whole blocks.
 uint64_t size_of(std::span<const char> answer) {
     uint64_t bytes = 0;
     for (size_t i = kSizeBytes; i > 1; --i) bytes = bytes << 8 | static_cast<unsigned char>(answer[i - 1]);
@@ -46,7 +47,7 @@ void Client::keep() {
         const bool looked = std::exchange(look_over_, false);
         urgent_ = false;
         lock.unlock();
-        // What throws is tried again by the next turn.
+        // A step that throws is repeated in the next turn.
         const Status kept = caught([&] {
             keep_up(looked, changed);
             return Status::ok();
@@ -64,14 +65,14 @@ void Client::keep_up(bool looked, bool changed) {
     if (looked) take_look(news);
     tell(news);
     look_at_parents();
-    // What others change of a clone may be that it is flattened.
+    // A header change of a clone may be its flattening.
     begin_look((changed && parents_.any()) || parents_.wants_look(look_.began()));
     give_up_lock();
     take_orphans();
     report_waiting();
 }
 
-// Calls that were late when their queue died, and that Ceph has answered: they hold back nothing any more.
+// Takes late calls that landed after their queue was destroyed, so that they do not block requests any more.
 void Client::take_orphans() noexcept {
     for (Calls* calls = calls_.load(); calls != nullptr; calls = calls->next) {
         if (!calls->is_orphaned()) continue;
@@ -80,7 +81,7 @@ void Client::take_orphans() noexcept {
     }
 }
 
-// The follower.
+// Passes news to the follower.
 void Client::tell(const News& news) {
     if (!news.any()) return;
     std::lock_guard lock(keeper_lock_);
@@ -88,7 +89,7 @@ void Client::tell(const News& news) {
     follower_wake_.notify_one();
 }
 
-// False: librados has not taken it.
+// False: librados has not taken the operation.
 bool Client::ask(const char* method, std::span<const char> input, Questions::Over over) noexcept {
     auto answered = [this, over = std::move(over)](int result, std::span<const char> answer) {
         if (result == -ESHUTDOWN) lose(Loss::kBlocklisted);
@@ -97,9 +98,9 @@ bool Client::ask(const char* method, std::span<const char> input, Questions::Ove
     return questions_.ask({pool_, header_.c_str()}, method, input, std::move(answered));
 }
 
-// On a thread of librbd, which notifies of each change of the header. The client has the lock, so that its
-// own librbd does every resize: whatever asks for the next one, this read reaches the OSD first. So neither
-// of two resizes is missed that follow each other at once.
+// Called on a thread of librbd at each change of the header. This client has the lock, so that its own librbd
+// carries out every resize, and this read reaches the OSD before the next resize. So two resizes in quick
+// succession are both noticed.
 void Client::read_size() noexcept {
     ask("get_size", look_input_,
         [this, own_changes = sizes_.own_changes()](int, std::span<const char> answer) {
@@ -107,10 +108,10 @@ void Client::read_size() noexcept {
         });
 }
 
-// What get_size of the image's header has answered. On the thread of librados that reports the ends of
-// operations, so that answers come here in their order.
+// Takes a reply of get_size. Called on the thread of librados that reports completions, so that replies come
+// in order.
 void Client::size_is(std::span<const char> answer, uint64_t own_changes) noexcept {
-    // A lost image keeps its last size: nobody follows that of another owner.
+    // A lost image keeps its last size, because its current size is set by another owner.
     if (lost() || !options_.is_head() || answer.size() < kSizeBytes) return;
     const uint64_t bytes = size_of(answer);
     if (bytes == 0) return lose(Loss::kEmptied);
@@ -125,7 +126,7 @@ void Client::size_is(std::span<const char> answer, uint64_t own_changes) noexcep
               readable_size(bytes));
 }
 
-// Blocks. Nothing: it cannot be read.
+// Blocks. Nothing: the size cannot be read.
 std::optional<uint64_t> Client::size_in_ceph() const {
     std::array<char, 16> answer{};
     const int result = rados_exec(pool_, header_.c_str(), "rbd", "get_size", look_input_.data(),
@@ -169,7 +170,8 @@ void Client::report_waiting() {
         log::info("rbd:{}: Ceph answers again", options_.name());
 }
 
-// Where some requests are permitted and others are not, each may be a change.
+// Limits the rate of the log message: if only some requests are permitted, the state changes with each
+// request.
 bool Client::is_news_again() noexcept {
     const int64_t now = SystemClock().now().count;
     int64_t before = not_permitted_logged_.load(std::memory_order_relaxed);
@@ -245,7 +247,7 @@ Nanoseconds Client::since(const std::atomic<int64_t>& time) noexcept {
     return SystemClock().now() - Nanoseconds{time.load(std::memory_order_acquire)};
 }
 
-// Nobody changes a snapshot.
+// A snapshot is suspended only when it is unusable, because nobody can change it.
 bool Client::suspended() const noexcept {
     if (unusable() || !options_.is_head()) return unusable();
     const Nanoseconds seen{seen_.load(std::memory_order_acquire)};
@@ -259,7 +261,7 @@ void Client::begin_look(bool soon) {
     if (look_.under_way() || (!soon && now - look_.began() < kLookPeriod)) return;
     auto over = [](rados_completion_t, void* context) {
         auto* self = static_cast<Client*>(context);
-        // A notice may have been missed, while the watch of the image was renewed.
+        // A notification may have been missed while the watch of the image was renewed.
         self->size_is(self->look_.size(), self->look_own_changes_);
         std::lock_guard lock(self->keeper_lock_);
         self->look_over_ = true;
@@ -303,7 +305,7 @@ void Client::check_lock() {
         case LockHolder::kOther:
             return lose(Loss::kTaken);
         case LockHolder::kNobody:
-            // For a moment that may be librbd itself, which renews the lock with the watch of the image.
+            // librbd itself may cause this for a moment, when it renews the lock with the watch of the image.
             if (no_holder_since_ == kNever) no_holder_since_ = look_.began();
             if (look_.began() - no_holder_since_ >= kLookPeriod) lose(Loss::kTaken);
             return;
@@ -332,10 +334,12 @@ bool Client::release_lock() const {
     return false;
 }
 
-// Of an image that is lost although this client is not shut out, or whose parents moved: librbd would do for
-// others what it does by what it knows of them (rbd flatten). Its last requests have ended before another one
-// can take the image, but for those of a client whose parents moved, which fail anyway: it does not keep the
-// lock for silent ones. What librbd still has, or does for others, is refused then.
+// Releases the lock of an image that is lost although this client is not blocklisted, or whose parents moved:
+// with the lock, librbd would carry out requests of others (rbd flatten) with outdated knowledge of the
+// parents. The last requests must end before another client can take the image. If the parents moved,
+// requests fail anyway, and silent ones do not delay the release by more than kEndsMax. If the lock was taken
+// away, librbd still has calls, or the release fails, this client blocklists itself, so that OSDs reject its
+// operations.
 void Client::give_up_lock() {
     const Loss loss = loss_.load();
     const bool moved = parents_moved_.load() && options_.is_head();
@@ -343,7 +347,7 @@ void Client::give_up_lock() {
     if (waiting().requests > 0 && !(moved && boot_time() - moved_at_ >= kEndsMax)) return;
     end_marks();
     if (loss == Loss::kTaken || in_librbd().requests > 0 || !release_lock()) {
-        // Until that succeeds the image is ours for this program.
+        // The claim is kept until the blocklisting succeeds.
         if (Status shut = shut_itself_out(); !shut) {
             if (!keeps_claim_.exchange(true)) log::warning("rbd:{}: {}", options_.name(), shut.to_string());
             return;
@@ -351,7 +355,7 @@ void Client::give_up_lock() {
     }
     gave_up_lock_ = true;
     keeps_claim_.store(false);
-    // What engines have of it is this volume's to bring home, after the program was restarted.
+    // With moved parents the claim stays: this volume destages its dirty data after a restart of the program.
     if (!moved) claim_.release();
 }
 

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exclusive lock of an image: who may write it.
+// The exclusive lock of an image, whose holder alone may write the image.
 //
-// librbd alone takes the lock when it first writes and gives it to whoever asks. Here it is taken explicitly,
-// before the first request, and kept: another client that asks is refused.
+// By default librbd takes the lock at the first write and releases it when another client requests it. This
+// client takes the lock explicitly, before the first request, and keeps it: requests of others are rejected.
 //
-//  nobody has it             it is taken
-//  a live client has it      an error names it; with steal=true it is shut out
-//  a dead client has it      when Ceph counts it as dead (its watch of the header is over,
-//                            osd_client_watch_timeout, 30 s), it is shut out; with steal=true at once
-// A live client is never asked for the lock: most would give it (librbd's automatic lock), and then wait for
-// it or fail for ever. Whether it lives is seen from its answer to a notice that every client takes for a
-// change of the image's header.
+//  holder of the lock        action of an opening
+//  none                      take the lock
+//  a live client             fail with an error that names the client; with steal=true shut the client out
+//  a dead client             shut the client out after Ceph has ended its watch of the header
+//                            (osd_client_watch_timeout, 30 s); with steal=true at once
 //
-// "Shut out" means that it is blocklisted and then its lock is broken: whatever it still sends, also when it
-// was only stopped and is woken, is refused by every OSD. Ceph forgets a blocklisted client after an hour
-// (mon_osd_blocklist_default_expire), which a stopped process may outlast: so the time is longer. The lock is
-// broken by librados: rbd_lock_break() blocklists once more, for a time that is not ours to set.
+// A live client never gets a request for the lock: most clients would release it (librbd's automatic lock),
+// and then wait for it or fail for ever. A client is alive if it acknowledges a notification, which every
+// client takes for a change of the image's header.
+//
+// To shut a client out is to blocklist it and then to break its lock. After that every OSD rejects its
+// requests, also if its process was only stopped and continues. By default Ceph forgets a blocklisted client
+// after an hour (mon_osd_blocklist_default_expire). A process may stay stopped for longer, so
+// kBlocklistSeconds is used. librados breaks the lock, because rbd_lock_break() would blocklist again, for a
+// time that cannot be set.
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -30,10 +33,11 @@ namespace wss::io::rbd {
 
 namespace {
 
-constexpr int kAttempts = 5;  // the owner changed meanwhile
+constexpr int kAttempts = 5;  // if the owner changes meanwhile
 constexpr uint64_t kNoticeMs = 3000;
 constexpr auto kLookAgain = std::chrono::seconds(1);
-// In one after the other: a live client whose connection was lost has none while it renews its watch.
+// Consecutive looks without a watch that mean a dead client. One is not enough: a live client that lost its
+// connection has no watch while it renews it.
 constexpr uint32_t kLooksWithoutWatch = 2;
 constexpr Nanoseconds kReserve = from_s(5);  // of open_timeout, for what follows the wait for a dead owner
 constexpr Nanoseconds kCommandReserve = from_s(1);
@@ -41,7 +45,7 @@ constexpr const char* kCommandLimit = "rados_mon_op_timeout";
 constexpr const char* kOperationLimit = "rados_osd_op_timeout";
 constexpr size_t kWatchersMax = 4096;
 
-// Of "client.4123"; 0: it is none.
+// The number in "client.4123"; 0: the text has another form.
 uint64_t client_number(std::string_view name) {
     constexpr std::string_view kPrefix = "client.";
     if (!name.starts_with(kPrefix)) return 0;
@@ -69,7 +73,8 @@ Status Client::check_features() {
 Status Client::take_lock() {
     uint64_t former = 0;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
-        // A client that has broken a lock takes it in any case: another one could hold it without a trace.
+        // After a broken lock this client takes it even if the opening was given up: otherwise another client
+        // could have the lock for a time and leave no trace.
         const bool goes_on = keeps_taken_ && former != 0;
         if (!goes_on) WSS_TRY(check_wanted());
         auto owner = lock_owner();
@@ -83,10 +88,10 @@ Status Client::take_lock() {
         WSS_TRY(end_limit());
         may_have_lock_.store(true);
         if (!goes_on) WSS_TRY(check_wanted());
-        // One that takes the lock between these two calls is asked for it.
+        // A client that takes the lock between these two calls does get a request for it.
         const int result = -rbd_lock_acquire(image_, RBD_LOCK_MODE_EXCLUSIVE);
         if (result == 0) {
-            // Nobody but the owner marks it.
+            // Only the owner marks the object map.
             maps_objects_.store(found_map_);
             return note_succession(former);
         }
@@ -98,20 +103,21 @@ Status Client::take_lock() {
     return failure(Code::kBusy, "its exclusive lock changes hands all the time");
 }
 
-// What is begun from here on has none.
+// Operations that begin from here on have no time limit.
 Status Client::end_limit() const {
     const int result = rados_conf_set(cluster_, kOperationLimit, "0");
     if (result < 0) return Status::from_errno(-result, fmt::format("cannot set {} = 0", kOperationLimit));
     return Status::ok();
 }
 
-// The caller of open() may have given it up: from then on nothing may be taken from others.
+// Fails if the caller of open() has given up: from then on nothing may be taken from other clients.
 Status Client::check_wanted() const {
     if (opening_.load() != Opening::kGivenUp) return Status::ok();
     return Status(Code::kClosed, "the opening was given up");
 }
 
-// Its number, if its lock was broken and nobody else had a hand in the image; 0: that is not known.
+// Returns the number of the former owner if its lock was broken and no other client had the image open; 0:
+// that is not known.
 Result<uint64_t> Client::end_former_owner(const std::string& owner) {
     WSS_TRY(wait_to_end(owner));
     if (options_.steal) {
@@ -121,22 +127,22 @@ Result<uint64_t> Client::end_former_owner(const std::string& owner) {
                 "rbd:{}: the client at {} has the image and may be alive: it is shut out (steal=true)",
                 options_.name(), owner);
     }
-    // One that closed the image meanwhile has no watch either, and lives: its other images stay its own. It
-    // releases the lock before its watch ends.
+    // A client without a watch may be alive and have closed the image. It must not be blocklisted, because it
+    // may use other images. It has released the lock before its watch ended.
     auto now = lock_owner();
     if (!now) return now.status();
     return *now == owner ? shut_out(owner) : 0;
 }
 
 Status Client::wait_to_end(const std::string& owner) const {
-    // First: an owner that was away may be back when these watches end.
+    // First, because an owner that was away may be back when these watches end.
     if (keeps_taken_) WSS_TRY(wait_for_dead_watches(owner));
     return options_.steal ? Status::ok() : wait_until_dead(owner);
 }
 
-// One that opened the image for writing and waited for its lock could have had that between `former` and this
-// client. Who has the image open so watches its header, from before it has the lock; who has closed it again
-// has notified lock_watch_.
+// A client that opened the image for writing and waited for the lock could have had it between `former` and
+// this client. Such a client watches the header from before it has the lock. If it has closed the image
+// again, it has notified lock_watch_.
 Status Client::note_succession(uint64_t former) {
     const bool follows =
         former != 0 && !is_open_elsewhere(former) && lock_watch_ && !lock_watch_->saw_another();
@@ -169,8 +175,9 @@ Status Client::wait_until_dead(const std::string& owner) const {
     }
 }
 
-// A client that ended without closing the image is listed as a watcher for osd_client_watch_timeout. It could
-// have had the lock between `owner` and this client, which would not continue the chain of `owner` then.
+// Waits until no dead client is listed as a watcher. A client that ended without closing the image is listed
+// for osd_client_watch_timeout. It could have had the lock between `owner` and this client, so that this
+// client could not continue the chain of `owner`.
 Status Client::wait_for_dead_watches(const std::string& owner) const {
     const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve;
     for (bool waits = false; SystemClock().now() < limit; waits = true) {
@@ -201,7 +208,7 @@ Status Client::uses_it(const std::string& owner) const {
         options_.name());
 }
 
-// As far as one look shows.
+// Fails if one look shows that the owner is alive.
 Status Client::refuse_live(const std::string& owner) const {
     auto watcher = watcher_of(owner);
     if (!watcher) return watcher.status();
@@ -219,7 +226,7 @@ Status Client::check_primary() const {
                    "see rbd mirror image promote");
 }
 
-// "ADDRESS:0/NONCE" of a client; empty: nobody.
+// "ADDRESS:0/NONCE" of the client that has the lock; empty: there is none.
 Result<std::string> Client::lock_owner() const {
     rbd_lock_mode_t mode{};
     char* owners[8] = {};
@@ -265,11 +272,11 @@ bool Client::answers(uint64_t id) const {
     return std::find(all.begin(), all.end(), id) != all.end();
 }
 
-// The clients with the image open that answer a notification. None when that cannot be known.
+// The clients that have the image open and acknowledge a notification. Empty when that cannot be known.
 std::vector<uint64_t> Client::answering() const {
     char* reply = nullptr;
     size_t length = 0;
-    // Empty: a change of the header, as the first versions of librbd wrote it.
+    // An empty notification means a header change, as in the first versions of librbd.
     (void)rados_notify2(pool_, header_.c_str(), "", 0, kNoticeMs, &reply, &length);
     std::vector<uint64_t> found;
     if (reply == nullptr) return found;
@@ -284,7 +291,7 @@ std::vector<uint64_t> Client::answering() const {
     return found;
 }
 
-// 0 or the negative error of the monitors; bounded by rados_mon_op_timeout.
+// Returns 0 or the negative error of the monitors. Bounded by rados_mon_op_timeout.
 int Client::ask_monitors(const std::string& command) const {
     const char* text = command.c_str();
     char *answer = nullptr, *status = nullptr;
@@ -296,23 +303,24 @@ int Client::ask_monitors(const std::string& command) const {
     return result;
 }
 
-// A command that was sent cannot be recalled: a monitor that was only silent carries it out when it goes on,
-// also when the opening was given up long ago. So it has to answer something else first, and both have no
-// longer than the opening. rados_blocklist_add() would wait for the map as well, without a limit.
+// A sent command cannot be cancelled: a silent monitor carries it out when it continues, even long after the
+// opening was given up. So a monitor must first answer another command, and both are limited by the opening.
+// rados_blocklist_add() is not used, because it also waits for the map, without a limit.
 Status Client::blocklist(const std::string& address, const std::string& failure_text) {
     constexpr const char* kAdd = R"({{"prefix": "osd {0}", "{0}op": "add", "addr": "{1}", "expire": {2}.0}})";
     WSS_TRY(
         command_monitors(failure_text, [this] { return ask_monitors(R"({"prefix": "osd getmaxosd"})"); }));
     return command_monitors(failure_text, [&] {
         const int result = ask_monitors(fmt::format(kAdd, "blocklist", address, kBlocklistSeconds));
-        // Monitors before version 16 have the former word.
+        // Monitors before version 16 only know the former word.
         return result != -EINVAL ? result
                                  : ask_monitors(fmt::format(kAdd, "blacklist", address, kBlocklistSeconds));
     });
 }
 
-// What this client sends from then on is answered by no OSD that does not know what was blocklisted. librados
-// has no limit for it: a thread waits that keeps the connection to the cluster.
+// Waits until this client has the cluster map with the blocklisting. From then on only OSDs that know of the
+// blocklisting answer it. librados has no limit for this, so a separate thread waits, and keeps the
+// connection.
 Status Client::wait_for_blocklist(const std::string& failure_text) const {
     const uint32_t seconds = std::max<uint32_t>(1, command_limit());
     BoundedCall call;
@@ -327,7 +335,7 @@ Status Client::wait_for_blocklist(const std::string& failure_text) const {
     return *result;
 }
 
-// Seconds; 0: nothing is left.
+// Time limit of a monitor command in seconds; 0: no time is left.
 uint32_t Client::command_limit() const {
     const Nanoseconds left = commands_until_ - kCommandReserve - SystemClock().now();
     return static_cast<uint32_t>(std::clamp<int64_t>(left.count / from_s(1).count, 0, options_.mon_timeout));
@@ -347,9 +355,10 @@ Status Client::command_monitors(const std::string& failure_text, const std::func
     return refusal(result, failure_text);
 }
 
-// As end_former_owner(). The next look at the lock shows what came of it.
+// Returns as end_former_owner(). The caller must read the lock again, because another client may have taken
+// it.
 Result<uint64_t> Client::shut_out(const std::string& owner) {
-    // Before: the process may end while it waits for the answer.
+    // Logged before, because the process may end while it waits for the answer.
     log::warning("rbd:{}: the client at {} is being blocklisted", options_.name(), owner);
     WSS_TRY(blocklist(
         owner, fmt::format("the former owner at {} cannot be blocklisted, and could go on to write", owner)));
@@ -378,11 +387,11 @@ Result<uint64_t> Client::shut_out(const std::string& owner) {
     return result == 0 && alone ? former : 0;
 }
 
-// The lock was taken away, and Ceph goes on to serve this client: what it has under way, also for others,
-// could come late over what the next owner writes, who finds nobody to shut out.
+// Blocklists this client, which lost the lock while Ceph still serves it. Its operations in flight, also
+// those for other clients, could overwrite data of the next owner, which finds no former owner to shut out.
 Status Client::shut_itself_out() {
     constexpr const char* kFailure = "this client cannot be blocklisted, and could go on to write";
-    // Whole seconds are left of it when it is asked for the first time.
+    // One second more, so that mon_timeout whole seconds are left at the first command.
     commands_until_ = SystemClock().now() + from_s(options_.mon_timeout + 1) + kCommandReserve;
     char* addresses = nullptr;
     if (int result = rados_getaddrs(cluster_, &addresses); result < 0) return refusal(-result, kFailure);
@@ -393,7 +402,7 @@ Status Client::shut_itself_out() {
     return Status::ok();
 }
 
-// ENOENT: that client has no lock, or not alone.
+// Finds the client's entry of the lock. -ENOENT: the client does not have the lock, or not alone.
 int Client::find_locker(const std::string& owner, Locker& locker) const {
     std::array<char, 256> tag{};
     std::array<char, 1024> clients{}, cookies{}, addresses{};
@@ -410,7 +419,7 @@ int Client::find_locker(const std::string& owner, Locker& locker) const {
     return locker.address == owner || locker.address.ends_with(":" + owner) ? 0 : -ENOENT;
 }
 
-// ENOENT: it has none any more.
+// -ENOENT: the client does not have the lock any more.
 int Client::break_lock(const Locker& locker) const {
     return rados_break_lock(pool_, header_.c_str(), kLockName, locker.client.c_str(), locker.cookie.c_str());
 }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The object map of an image says which of its objects exist; those that do not are zeroes for librbd, which
-// does not ask Ceph for them.
+// The object map of an image records which of its objects exist. librbd reads missing objects as zeroes,
+// without a request to Ceph.
 //
-// Before librbd writes to an object that does not exist it enters it into the map. If that fails, it marks
-// the map as invalid, in its memory and then on the image's header. If that fails as well (the capabilities
-// of the header's pool were taken away), the change fails, and those that follow succeed: this client does
-// not use the map any more, and the next one, which reads map and header, does. So when a change has failed,
-// the map is doubted: what librbd reports as written waits until the follower has asked librbd whether the
-// map is invalid, and if so has marked the header itself. librbd forgets what it knows when it reads the
-// header anew. So after a refusal, the one way known in which only the header may not be written, it is not
-// asked.
+// Before librbd writes to a missing object, it adds the object to the map. If that fails, it marks the map as
+// invalid, in its memory and then on the image's header. If that fails, too (the capabilities for the
+// header's pool were taken away), the change fails, but later changes succeed: this librbd does not use the
+// map any more. The next client reads map and header, uses the map, and would not see these changes.
 //
-// What librbd changes for others (rbd flatten) fails without notice: the follower asks after each look.
+// So after a failed change the map is in doubt. Changes that librbd reports as done then wait until the
+// follower has checked whether librbd considers the map invalid, and if so, has marked the header itself.
+// librbd loses this knowledge when it reads the header again. So after a missing permission, the only known
+// failure that concerns the header alone, the follower marks the header without checking.
+//
+// Changes by librbd for other clients (rbd flatten) fail without notice: the follower checks after each look.
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
@@ -27,7 +28,7 @@ namespace {
 constexpr uint64_t kInvalid = RBD_FLAG_OBJECT_MAP_INVALID | RBD_FLAG_FAST_DIFF_INVALID;
 constexpr const char* kSetFlags = "set_flags";
 
-// Its input: the flags, which of them are set, and of what: the image, not a snapshot.
+// The input of set_flags: the flags, the mask of flags to set, and the id of the snapshot (here the image).
 std::array<char, 24> with_flags(uint64_t flags) {
     std::array<char, 24> input{};
     size_t at = 0;
@@ -40,10 +41,10 @@ const std::array<char, 24> kMarking = with_flags(kInvalid), kNothing = with_flag
 
 }  // namespace
 
-// A change has failed with that errno.
+// Called after a change failed with `error` (0: librbd reports an invalid map).
 void Client::doubt_map(int error) noexcept {
     if (read_only_ || !options_.is_head() || !maps_objects_.load() || lost()) return;
-    // Before it is a doubt, which is settled by what is known of it.
+    // Before doubts_ grows, because settle_doubts() reads must_mark_ for each doubt.
     if (error == EPERM || error == EACCES) must_mark_.store(true);
     doubts_.fetch_add(1);
     std::lock_guard lock(keeper_lock_);
@@ -51,18 +52,19 @@ void Client::doubt_map(int error) noexcept {
     follower_wake_.notify_one();
 }
 
-// librbd, in its memory. Blocks when the header has changed.
+// Whether librbd's memory marks the map as invalid. Blocks when the header has changed.
 bool Client::knows_of_invalid_map() const {
     uint64_t flags = 0;
     return rbd_get_flags(image_, &flags) >= 0 && (flags & RBD_FLAG_OBJECT_MAP_INVALID) != 0;
 }
 
-// Blocks. 0 or the negative errno.
+// Blocks. Returns 0 or a negative errno.
 int Client::mark_map() const {
     return rados_exec(pool_, header_.c_str(), "rbd", kSetFlags, kMarking.data(), kMarking.size(), nullptr, 0);
 }
 
-// Blocks. A cluster that is full takes what frees space.
+// Checks whether Ceph permits changes of the image. Blocks. A full cluster is no error, because it accepts
+// changes that free space.
 Status Client::check_changes() const {
     if (unusable()) return failure(Code::kClosed, "rbd:{}: {}", options_.name(), trouble());
     const int result =
@@ -77,14 +79,14 @@ Status Client::check_changes() const {
 }
 
 Status Client::may_resize() {
-    // A resize holds the lock until Ceph answers it.
+    // A resize holds size_lock_ until Ceph answers it.
     if (resizing_.load() != Resizing::kNo) return resize_not_over();
     std::lock_guard lock(size_lock_);
     if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: it is closed", options_.name());
     return check_changes();
 }
 
-// With the lock. A map that librbd could not read is invalid in its memory alone.
+// Requires the image's lock. A map that librbd could not read is marked only in librbd's memory.
 Status Client::begin_map() {
     if (read_only_ || !maps_objects_.load() || !knows_of_invalid_map()) return Status::ok();
     if (int result = mark_map(); result < 0)
@@ -95,7 +97,7 @@ Status Client::begin_map() {
     return Status::ok();
 }
 
-// What the header says.
+// Takes the flags of the header from a look.
 void Client::keep_map(uint64_t flags) {
     if (lost() || ended_marks_.load()) return;
     const bool marked = (flags & RBD_FLAG_OBJECT_MAP_INVALID) != 0;
@@ -113,16 +115,16 @@ bool Client::needs_mark() const {
     return must_mark_.load() || knows_of_invalid_map();
 }
 
-// What fails while it asks is another doubt.
+// Changes that fail while this runs are new doubts.
 void Client::settle_doubts() {
-    // One that is under way may be refused, and what needs it is not known until then.
+    // A mark in flight may be rejected, and must_mark_ is only known after that.
     if (marks_map_.load()) return;
     const uint64_t doubts = doubts_.load();
     if (!maps_objects_.load() || !needs_mark()) return settled_.store(doubts);
     std::lock_guard lock(marks_lock_);
     if (lost() || ended_marks_.load()) return;
     marks_map_.store(true);
-    // A refusal from here on is another one.
+    // Cleared before the mark is sent: later failures need another mark.
     must_mark_.store(false);
     auto over = [this, doubts](int result, std::span<const char>) {
         if (result >= 0)
@@ -131,7 +133,7 @@ void Client::settle_doubts() {
             must_mark_.store(true);
         if (result != -ECANCELED) note_mark(-std::min(result, 0));
         marks_map_.store(false);
-        // One that was refused, or never answered, is tried again after the next look.
+        // A mark that was rejected or never answered is repeated after the next look.
         if (result < 0 || !doubts_map()) return;
         std::lock_guard locked(keeper_lock_);
         news_.doubted = true;
@@ -142,7 +144,7 @@ void Client::settle_doubts() {
     marks_map_.store(false);
 }
 
-// The answer to a mark: 0 or an errno. Until one succeeds changes fail.
+// Records the result of a mark: 0 or an errno. Changes fail until a mark succeeds.
 void Client::note_mark(int error) noexcept {
     if (mark_error_.exchange(error) == error) return;
     if (error == 0)
@@ -157,8 +159,8 @@ std::string Client::unmarked(int error) const {
         std::generic_category().message(error), options_.user);
 }
 
-// The keeper, before it releases the lock: once, for that may fail after it was done. One object takes the
-// marks that were sent, and then the release.
+// Called before the lock is released. Runs once, because the release may report an error although it was
+// done. The header object processes earlier marks before the release.
 void Client::end_marks() {
     {
         std::lock_guard lock(marks_lock_);
@@ -167,7 +169,7 @@ void Client::end_marks() {
     if (!lost() && !read_only_ && maps_objects_.load() && doubts_map()) (void)mark_map();
 }
 
-// Nothing is written any more. `marked_map_` is as old as the last look: the map may have been rebuilt.
+// Called when nothing is written any more. The map may have been rebuilt since the last look set marked_map_.
 void Client::end_map() {
     if (!maps_objects_.load() || read_only_ || lost() || ended_marks_.load()) return;
     if (marked_map_ && !must_mark_.load() && !doubts_map()) return;

@@ -19,7 +19,7 @@ bool is_migrating(rbd_image_t image) {
     return rbd_get_features(image, &features) >= 0 && (features & RBD_FEATURE_MIGRATING) != 0;
 }
 
-// As librbd knows it. Nothing: it is no clone, or nothing is read from there.
+// The parent as librbd knows it. Nothing: the image is no clone, or no data is read from the parent.
 Result<std::optional<ParentSpec>> parent_of(rbd_image_t image, bool is_parent) {
     uint64_t overlap = 0;
     int found = rbd_get_overlap(image, &overlap);
@@ -62,7 +62,7 @@ Result<Parents::Pool> Parents::open_pool(rados_t cluster, int64_t id) {
     rados_ioctx_t pool = nullptr;
     if (int result = rados_ioctx_create2(cluster, id, &pool); result < 0)
         return refusal(-result, "cannot open the pool of an image that it was cloned from");
-    // Watches begin and end also while it is full.
+    // Watches can then begin and end even while the pool is full.
     rados_set_pool_full_try(pool);
     return Pool(pool, [](rados_ioctx_t one) { rados_ioctx_destroy(one); });
 }
@@ -82,7 +82,7 @@ Status Parents::find(rados_t cluster, rbd_image_t image) {
     return Status::ok();
 }
 
-// `image` is the one that is to be served, or the parent that was added last.
+// `image` is the image to be served (depth 0), or the parent that was added last.
 Status Parents::walk(rados_t cluster, rbd_image_t image, size_t depth) {
     auto spec = parent_of(image, depth > 0);
     if (!spec) return spec.status();
@@ -109,7 +109,7 @@ Status Parents::walk(rados_t cluster, rbd_image_t image, size_t depth) {
 
 Status Parents::add(rados_t cluster, const ParentSpec& spec) {
     WSS_TRY(add_pool(cluster, spec.pool));
-    // One of its own: it has a namespace.
+    // Not shared with pools_, because a namespace is set on it.
     auto pool = open_pool(cluster, spec.pool);
     if (!pool) return pool.status();
     rados_ioctx_set_namespace(pool->get(), spec.pool_namespace.c_str());
@@ -163,8 +163,8 @@ bool Parents::image_is(const Look& look, Nanoseconds began, bool is_head) {
     return true;
 }
 
-// What could not be read says nothing, nor what a parent that was flattened has not any more: librbd reads
-// that from where it was.
+// A look that could not be read changes nothing. Nor does a parent that was flattened and so has no parent
+// any more: librbd still reads the data from there.
 void Parents::take(Parent& parent) {
     const int result = parent.look.take();
     if (result != -ECANCELED) parent.answered = parent.look.began();
@@ -181,7 +181,7 @@ void Parents::begin(Parent& parent, Nanoseconds now) {
     auto over = [](rados_completion_t, void* context) {
         auto* looked = static_cast<Parent*>(context);
         const Parents* all = looked->all;
-        looked->over.store(true);  // it may end with this
+        looked->over.store(true);  // `looked` may be destroyed from here on
         all->wake_();
     };
     (void)parent.look.begin({.pool = parent.pool.get(),
@@ -224,8 +224,8 @@ Parents::State Parents::decide(Nanoseconds now, Nanoseconds limit) {
     if (noted_.count == 0) noted_ = now;
     if (image_began_ < noted_) return State::kUnknown;
     if (!exist) return State::kDeleted;
-    // While the image is flattened the nearest goes first, before its header says that it has none. One that
-    // cannot be read for so long tells nothing any more.
+    // While the image is flattened, the nearest parent may be gone before the image's header shows no parent.
+    // A parent that cannot be read for `limit` is not waited for.
     const Parent& nearest = *all_.front();
     const bool may_be_gone = nearest.shown < noted_ && now - noted_ < limit;
     if (image_is_head_ && (nearest.seen == Parent::Seen::kGone || may_be_gone)) return State::kUnknown;

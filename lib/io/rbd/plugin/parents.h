@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an image was cloned from, at all levels. What it has not written itself is read from there, by what
-// librbd knew of them when it opened the image: it takes it for zeroes, without an error, when a pool of them
-// is deleted, when rbd migration puts another image in the place of one and removes that, or when a snapshot
-// of them is removed.
+// Parents: the images that an image was cloned from, at all levels. Data that the image has not written
+// itself is read from them. librbd knows the parents from the time when it opened the image. It reads zeroes,
+// without an error, when a pool of them is deleted, when rbd migration replaces one with another image and
+// removes it, or when one of their snapshots is removed.
 //
-// Each is watched, and looked at once a second. One that is gone may be so because the image is flattened:
-// the last clone takes what it was made of with it. So it is the image's own header that decides, when a look
-// has begun after that was noted.
+// Each parent is watched, and looked at once a second. A missing parent may also mean that the image is being
+// flattened, because the last clone of a deleted snapshot removes it. So the image's own header decides, by a
+// look that began after the missing parent was noted.
 //
-// Thread-safety: state(), exist() and silent() may be called from any thread, the others from one at a time.
+// Thread-safety: state(), exist(), any() and silent() may be called from any thread, the others from one at a
+// time.
 #pragma once
 
 #include <rados/librados.h>
@@ -29,7 +30,7 @@
 
 namespace wss::io::rbd {
 
-// Asks the map of the cluster that this client has: does not wait for Ceph.
+// Reads this client's copy of the cluster map, so that it does not wait for Ceph.
 bool pool_exists(rados_ioctx_t pool) noexcept;
 
 // The id of a snapshot as methods of Ceph's class rbd take it.
@@ -38,37 +39,38 @@ std::array<char, 8> encoded(uint64_t snapshot) noexcept;
 class Parents {
   public:
     enum class State : uint8_t {
-        kAsFound,  // also: there are none (any more)
-        kUnknown,  // one is gone, and whether the image needs it is not known yet
+        kAsFound,  // unchanged since find(), or the image has no parent
+        kUnknown,  // a parent is gone, and it is not known yet whether the image needs it
         kMoved,    // librbd reads zeroes
-        kDeleted,  // … because a pool is deleted
+        kDeleted,  // librbd reads zeroes because a pool is deleted
     };
     // `wake` is called on a thread of librados when look() has something to do.
     Parents(HeaderWatches& watches, std::function<void()> wake) : watches_(watches), wake_(std::move(wake)) {}
 
-    // Blocks, and opens each of them for a moment. Once. An image that is opened after it has no older ones.
+    // Finds the parents. Blocks, and opens each of them for a moment. May be called once. An image that is
+    // opened afterwards knows no older parents.
     Status find(rados_t cluster, rbd_image_t image);
-    // One that was opened after it is as it was found.
+    // Fails unless the image, which was opened after find(), has the same parents.
     Status confirm(rados_t cluster, rbd_image_t image) const;
     State state() const noexcept { return state_.load(std::memory_order_acquire); }
-    // All of their pools. Does not wait for Ceph.
+    // Whether all of their pools exist. Does not wait for Ceph.
     bool exist() const noexcept;
-    // How long the look at some of them has not been answered.
+    // The longest time for which the looks at a parent have not been answered.
     Nanoseconds silent(Nanoseconds now) const noexcept;
 
-    // Whether the image's own looks have to ask for its parent.
+    // There are parents: looks at the image must read its parent, too.
     bool any() const noexcept { return any_.load(std::memory_order_acquire); }
-    // … and one should begin now, when the last one began then.
+    // Such a look should begin now. `began`: begin of the last one.
     bool wants_look(Nanoseconds began) const noexcept { return any() && noted_.count != 0 && began < noted_; }
-    // What a look at the image has shown that had begun then. `is_head`: not a snapshot, of which librbd does
-    // not hear that it was flattened. False: it cannot be read.
+    // Takes the result of a look at the image that began at `began`. `is_head`: the image is no snapshot.
+    // librbd does not notice that a snapshot was flattened. False: the result cannot be read.
     bool image_is(const Look& look, Nanoseconds began, bool is_head);
-    // Takes what looks have shown, and begins others, without waiting. One that is not answered within
-    // `limit` is asked again, and a parent that cannot be read for so long decides nothing.
+    // Takes the results of looks and begins new ones, without waiting. Looks that are not answered within
+    // `limit` are repeated. A parent that cannot be read for that long is ignored.
     State look(Nanoseconds now, Nanoseconds limit);
     void end_watches();
-    // Nobody asks exist() any more. Waits for Ceph for a second at the most. False: it has not answered, and
-    // the connection may not end.
+    // No thread may call exist() any more. Waits for Ceph for at most a second. False: Ceph has not answered,
+    // and the connection must not be shut down.
     bool close();
 
   private:
@@ -82,11 +84,11 @@ class Parents {
         bool is_clone = false;
         enum class Seen : uint8_t { kAsFound, kGone, kOther };  // kOther: its own parent
         Seen seen = Seen::kAsFound;
-        Nanoseconds answered{}, shown{};  // when the last look began that was; … and not refused
+        Nanoseconds answered{}, shown{};  // begin of the last answered look; of the last readable one
         HeaderWatch* watch = nullptr;
         bool changed = false;  // since the last look began
         std::atomic<bool> over{false};
-        Look look;  // sets `over`, uses the pool
+        Look look;  // sets `over` and uses `pool`, so it must be destroyed first
     };
     static Result<Pool> open_pool(rados_t cluster, int64_t id);
     Status add_pool(rados_t cluster, int64_t id);
@@ -101,12 +103,12 @@ class Parents {
     const std::function<void()> wake_;
     std::atomic<bool> any_{false};
     std::atomic<State> state_{State::kAsFound};
-    std::atomic<int64_t> answered_{0};  // when the look began that all of them have answered since
+    std::atomic<int64_t> answered_{0};  // the smallest Parent::answered
     ParentSpec of_image_;
     std::vector<std::unique_ptr<Parent>> all_;  // the nearest first
-    std::vector<Pool> pools_;                   // of data, too; each once
-    Nanoseconds noted_{};                       // since when one is gone; 0: none
-    // By its last look.
+    std::vector<Pool> pools_;                   // with data pools; each once
+    Nanoseconds noted_{};                       // when a missing parent was noted; 0: none is missing
+    // From the last look at the image.
     Nanoseconds image_began_{};
     bool image_is_head_ = true, image_has_another_ = false;
 };

@@ -48,11 +48,11 @@ void Questions::answered(rados_completion_t completion, void* context) {
     auto& asked = *static_cast<Question*>(context);
     const int result = rados_aio_get_return_value(completion);
     asked.over(result, std::span(asked.answer).first(static_cast<size_t>(std::max(result, 0))));
-    // Nothing of this is used after it: end() may have returned.
+    // Must be last: from here on end() may return, and the caller may destroy this object.
     (void)asked.all->remove(asked, result != -ECANCELED);
 }
 
-// Without the lock: librados may call back at once.
+// Cancels without holding m_, because librados may call back at once.
 void Questions::cancel_late(Nanoseconds now, Nanoseconds limit) {
     std::vector<std::shared_ptr<Question>> late;
     {

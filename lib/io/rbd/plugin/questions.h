@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single operations on an image's header that are asked for and answered later. An OSD that has lost what it
-// held answers none of them: one that is late is asked to end, and ends with ECANCELED at the latest then.
+// Questions: asynchronous operations on an image's header. An OSD that has lost its objects answers none of
+// them. So late operations are cancelled, and end with ECANCELED if they were not answered before.
 //
 // Thread-safety: all of it may be called from any thread.
 #pragma once
@@ -21,7 +21,7 @@ namespace wss::io::rbd {
 
 class Questions {
   public:
-    // On a thread of librados: bytes of the answer or a negative errno, and the answer.
+    // Called on a thread of librados. `result`: bytes of the answer, or a negative errno.
     using Over = std::function<void(int result, std::span<const char> answer)>;
     struct To {
         rados_ioctx_t pool = nullptr;
@@ -32,12 +32,12 @@ class Questions {
     Questions(const Questions&) = delete;
     Questions& operator=(const Questions&) = delete;
 
-    // A method of Ceph's class rbd. False: librados has not taken it, and `over` is not called.
+    // Calls a method of Ceph's class rbd. False: librados has not taken it, and `over` is not called.
     bool ask(const To& to, const char* method, std::span<const char> input, Over over);
-    // Those that began `limit` ago, or before. By boot_time(). OSDs that answer later than that are heard all
-    // the same: the limit doubles until one is answered.
+    // Cancels operations that began at least `limit` ago, by boot_time(). Each such call doubles the limit,
+    // until an answer comes, so that OSDs that need longer can answer, too.
     void cancel_late(Nanoseconds now, Nanoseconds limit);
-    // Blocks until none is under way. What is not answered within a second is cancelled.
+    // Blocks until no operation is in flight. Operations without an answer within a second are cancelled.
     void end();
 
   private:
@@ -59,7 +59,7 @@ class Questions {
     std::condition_variable none_;
     // Guarded by m_.
     std::vector<std::shared_ptr<Question>> under_way_;
-    int64_t patience_ = 1;  // in limits
+    int64_t patience_ = 1;  // factor of the limit
 };
 
 }  // namespace wss::io::rbd

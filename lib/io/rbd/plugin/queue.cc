@@ -13,24 +13,24 @@ namespace wss::io::rbd {
 namespace {
 
 constexpr uint32_t kBlock = 512;
-// Of one request in librbd at once.
+// Calls of one request in librbd at once.
 constexpr uint32_t kPartsMax = 32;
-constexpr uint64_t kObjectsMax = 64;  // of one call
+constexpr uint64_t kObjectsMax = 64;  // objects of one call
 constexpr Nanoseconds kTick = from_ms(500);
-constexpr Nanoseconds kSettleTick = from_ms(1);  // nobody tells when a doubt is settled
-// What Ceph has not answered for so long does not keep others from librbd.
+constexpr Nanoseconds kSettleTick = from_ms(1);  // polled: there is no notification of a settled doubt
+// A call without an answer for so long is replaced, so that it does not keep other requests from librbd.
 constexpr Nanoseconds kSlow = from_s(1);
-// What is done in one turn of the reactor, which others wait for: bytes that are copied, and what a call
-// without any counts for.
+// Work of one reactor turn, limited because other sources wait: bytes to copy, and the cost in bytes of a
+// call that copies none.
 constexpr uint64_t kTurnMax = 1 << 20, kTurnCall = 4096;
 
 struct Slot {
-    Nanoseconds since;    // when it was submitted, or librbd had done its last parts
-    uint64_t passed = 0;  // bytes of which librbd has, or had, calls
-    uint64_t good = 0;    // bytes before the first that failed
-    uint32_t parts = 0;   // calls that librbd has
+    Nanoseconds since;    // submission, or end of the last round of calls
+    uint64_t passed = 0;  // bytes passed to librbd
+    uint64_t good = 0;    // bytes before the first failed one
+    uint32_t parts = 0;   // calls in librbd
     int error = 0;
-    bool again = false;  // what was read may be zeroes in place of what is gone
+    bool again = false;  // must be read again: zeroes may stand for missing data
 };
 static_assert(sizeof(Slot) <= sizeof(Request::scratch), "a request carries its way through librbd");
 
@@ -41,8 +41,9 @@ const Slot& slot_of(const Request& request) noexcept {
     return *std::launder(reinterpret_cast<const Slot*>(request.scratch));
 }
 
-// How much of `left` bytes at `offset` one call gets: what is in one piece of an object, so that one that is
-// silent keeps nothing else. To free an object of several pieces, though, librbd has to get all of it.
+// Bytes of the next call, of `left` bytes at `offset`. A call stays within one piece of an object, so that a
+// silent OSD delays no other part. But librbd frees an object of several pieces only in one call for all of
+// it.
 uint64_t part_of(Op op, uint64_t offset, uint64_t left, uint64_t piece, uint64_t object) noexcept {
     if ((op == Op::kDiscard || op == Op::kWriteZeroes) && piece < object) {
         const uint64_t most = kObjectsMax * object;
@@ -52,13 +53,13 @@ uint64_t part_of(Op op, uint64_t offset, uint64_t left, uint64_t piece, uint64_t
     return op == Op::kRead ? std::min(part, Call::kMemory) : part;
 }
 
-// What a request fails with, for an error of Ceph.
+// The error of a request for an error of Ceph.
 int request_error(int error) noexcept {
     if (error == EDQUOT || error == ENOSPC) return ENOSPC;
     return error == ETIMEDOUT || error == EFBIG ? error : EIO;
 }
 
-// The part of one object is zeroes: the object may be missing.
+// True if the data of some piece is all zeroes: its object may be missing.
 bool has_hole(const std::byte* data, uint64_t offset, uint64_t length, uint64_t piece) noexcept {
     for (uint64_t at = 0; at < length;) {
         const uint64_t bytes = std::min(length - at, piece - (offset + at) % piece);
@@ -69,7 +70,7 @@ bool has_hole(const std::byte* data, uint64_t offset, uint64_t length, uint64_t 
     return false;
 }
 
-// On a thread of librbd.
+// Called on a thread of librbd.
 void landed(rbd_completion_t completion, void* argument) {
     Call& call = *static_cast<Call*>(argument);
     call.result = rbd_aio_get_return_value(completion);
@@ -88,7 +89,7 @@ RbdQueue::RbdQueue(std::shared_ptr<Client> client, reactor::Reactor& reactor, Ca
 RbdQueue::~RbdQueue() {
     WSS_ASSERT(in_flight_ == 0, "a queue dies only when its requests are done");
     reactor_.cancel(tick_);
-    // Late ones. The keeper asks for those that land from now on.
+    // Late calls. The keeper takes those that land from now on.
     for (; landed_ != nullptr; landed_ = landed_->next) client_->late_calls().remove(*landed_);
     calls_.orphan();
 }
@@ -110,7 +111,7 @@ size_t RbdQueue::poll() noexcept {
 }
 
 bool RbdQueue::arm() noexcept {
-    // What waits while librbd has none of ours would have nobody to wake us.
+    // The reactor must not sleep while requests wait and no call is in flight that could wake it.
     return calls_.landing().arm() && (waiting_count_ == 0 || calls_.taken() > 0 || client_->holds());
 }
 
@@ -139,7 +140,7 @@ size_t RbdQueue::start_waiting() noexcept {
     }
     if (client_->holds() && !client_->unusable()) return end_flushes();
     size_t events = 0;
-    // Only what waits now: done() may submit more, which is the next turn's work.
+    // Only requests that wait now: done() may submit more, which the next turn starts.
     for (size_t left = waiting_count_; left > 0 && calls_.has_free(); --left, ++events) {
         Request& request = *waiting_.pop_front();
         --waiting_count_;
@@ -153,7 +154,7 @@ size_t RbdQueue::start_waiting() noexcept {
     return events;
 }
 
-// What was acknowledged is stable: they have nothing to wait for.
+// Acknowledged writes are stable, so that flushes have nothing to wait for.
 size_t RbdQueue::end_flushes() noexcept {
     size_t events = 0;
     waiting_.for_each([&](Request& request) {
@@ -166,7 +167,7 @@ size_t RbdQueue::end_flushes() noexcept {
     return events;
 }
 
-// Passes on what librbd has room for; the rest follows when that is done.
+// Passes parts of the request to librbd as far as calls are free. The rest follows when these are done.
 void RbdQueue::start(Request& request) noexcept {
     Slot& slot = slot_of(request);
     LateCalls& late = client_->late_calls();
@@ -174,7 +175,7 @@ void RbdQueue::start(Request& request) noexcept {
     while (slot.passed < request.length && slot.parts < kPartsMax && calls_.has_free()) {
         const uint64_t offset = request.offset + slot.passed, left = request.length - slot.passed;
         const uint64_t length = part_of(request.op, offset, left, piece, client_->object_bytes());
-        // Before it looks: one that ends meanwhile is noticed.
+        // Read before touch(), so that a call that ends in between is noticed.
         if (blocked_.empty()) late_ended_ = late.ended();
         if (late.touch(offset, length, piece)) {
             if (slot.parts == 0) blocked_.push_back(request);
@@ -201,7 +202,7 @@ void RbdQueue::begin_call(Request& request, uint64_t offset, uint64_t length) no
     in_librbd_.push_back(call);
     const int result = pass_on(call);
     if (result >= 0) return;
-    // librbd has not taken it, and will not call back.
+    // librbd has not taken the call, and will not call back.
     calls_.in_librbd.fetch_sub(1);
     calls_.bytes_in_librbd.fetch_sub(length);
     call.result = result;
@@ -209,7 +210,7 @@ void RbdQueue::begin_call(Request& request, uint64_t offset, uint64_t length) no
     call.next = std::exchange(landed_, &call);
 }
 
-// To librbd. From here on the call is its, until it lands.
+// Passes the call to librbd, which owns it until it lands.
 int RbdQueue::pass_on(Call& call) noexcept {
     rbd_completion_t completion = nullptr;
     if (int result = rbd_aio_create_completion(&call, landed, &completion); result < 0) return result;
@@ -224,8 +225,8 @@ int RbdQueue::pass_on(Call& call) noexcept {
                                reinterpret_cast<const char*>(request.data) + (call.offset - request.offset),
                                completion);
     else
-        // Also to discard: librbd's own discard may skip what is no whole object, and discarded blocks of a
-        // volume read as zeroes. This one frees whole objects and zeroes the rest.
+        // Also for discards: discarded blocks of a volume must read as zeroes, but librbd's discard may skip
+        // parts of objects. This function frees whole objects and zeroes the rest.
         result = rbd_aio_write_zeroes(image, call.offset, call.length, completion, 0, 0);
     if (result < 0) rbd_aio_release(completion);
     return result;
@@ -248,7 +249,7 @@ size_t RbdQueue::reap() noexcept {
     return events;
 }
 
-// The image is marked within milliseconds, unless Ceph is silent.
+// Continues changes that waited for the mark on the image, which takes milliseconds unless Ceph is silent.
 size_t RbdQueue::confirm() noexcept {
     size_t events = 0;
     while (!doubted_.empty() && (!client_->doubts_map() || client_->unusable())) {
@@ -272,7 +273,7 @@ bool RbdQueue::is_late(const Call& call) const noexcept {
 size_t RbdQueue::end_late() noexcept {
     const Nanoseconds now = reactor_.now();
     if (now < next_tick_) return 0;
-    // After a pause, of this process or its machine, what Ceph has answered meanwhile comes first.
+    // After a pause of this process or its machine, Ceph's answers of that time are processed first.
     const bool paused = now - next_tick_ >= kTick;
     next_tick_ = now + kTick;
     gather();
@@ -293,7 +294,7 @@ size_t RbdQueue::end_late() noexcept {
         ++events;
     });
     if (paused && landed_ != nullptr) return events;
-    // For limits of the image what librbd has waits, and what waits for that does so for longer.
+    // With limits of the image, calls in librbd may be delayed, so that requests in waiting_ may wait longer.
     const bool full = !calls_.has_free() && (!client_->throttles().any() || in_librbd_.empty());
     if (full || client_->holds()) end_those_of(waiting_);
     end_those_of(blocked_);
@@ -301,7 +302,7 @@ size_t RbdQueue::end_late() noexcept {
     return events;
 }
 
-// The call goes on without its request.
+// Fails the request's part. The call continues without the request.
 void RbdQueue::give_up(Call& call) noexcept {
     Request& request = *std::exchange(call.request, nullptr);
     call.unlink();
@@ -309,13 +310,13 @@ void RbdQueue::give_up(Call& call) noexcept {
     part_over(request, ETIMEDOUT, call.offset - request.offset);
 }
 
-// librbd takes an object that is not there for zeroes.
+// librbd returns zeroes for a missing object.
 bool RbdQueue::reads_hole(const Call& call) const noexcept {
     return has_hole(call.memory, call.offset, static_cast<uint64_t>(call.result), client_->piece_bytes());
 }
 
-// The client's map of the cluster shows a deleted pool before librbd sees it. What a clone has read of its
-// parents is read again when it has none any more.
+// For zeroes that were read: fails the call if a pool is deleted, which the client's cluster map shows before
+// librbd notices. Repeats the read of a clone whose parents are in doubt, or that was flattened meanwhile.
 void RbdQueue::judge_hole(const Call& call, int& error) noexcept {
     if (!client_->pools_exist()) {
         client_->lose(Loss::kDeleted);
@@ -327,14 +328,14 @@ void RbdQueue::judge_hole(const Call& call, int& error) noexcept {
     }
 }
 
-// While others make the image smaller, which may take minutes, librbd goes by the new size before the header
-// has it.
+// While others shrink the image, which may take minutes, librbd already uses the new size, and the header
+// still has the old one.
 bool RbdQueue::is_beyond_end(const Call& call) const noexcept {
     uint64_t bytes = 0;
     return rbd_get_size(client_->image(), &bytes) == 0 && call.offset + call.length > bytes;
 }
 
-// librbd has called back, or has not taken it.
+// For a call that has landed, or that librbd has not taken.
 void RbdQueue::complete(Call& call) noexcept {
     Request* request = call.request;
     int error = static_cast<int>(-std::min<int64_t>(call.result, 0));
@@ -358,7 +359,7 @@ void RbdQueue::complete(Call& call) noexcept {
     part_over(*request, error, at + good / kBlock * kBlock);
 }
 
-// `good`: bytes of the request before what failed.
+// `good`: bytes of the request before the failed one.
 void RbdQueue::part_over(Request& request, int error, uint64_t good) noexcept {
     Slot& slot = slot_of(request);
     if (error != 0) {
@@ -376,9 +377,9 @@ void RbdQueue::part_over(Request& request, int error, uint64_t good) noexcept {
     doubted_.push_back(request);
 }
 
-// What librbd has done, and this client has confirmed.
+// Continues or ends a request whose last round of calls is done and confirmed.
 void RbdQueue::go_on(Request& request) noexcept {
-    // What was read after the image was lost may be old.
+    // Data read after the image was lost may be old.
     if (client_->unusable()) {
         slot_of(request).good = 0;
         return end(request, EIO);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// One reactor's way to an image.
+// RbdQueue: one reactor's queue of an image.
 //
-// Life of a request, by where it is:
-//   waiting_   submitted; poll() passes on what librbd has room for
-//   blocked_   touches what was given up (late_calls.h)
-//   calls_     librbd has it, as a call
+// Places of a request during its life:
+//   waiting_   submitted; poll() passes requests to librbd as far as calls are free
+//   blocked_   touches a piece with a late call (late_calls.h)
+//   calls_     in librbd, as one or more calls
 //   doubted_   a change that the next client may not see yet (object_map.cc)
-// and then done(). A request is cut at the pieces of objects, and each part is a call: several at once, and a
-// long range several times. In each of these places it waits for osd_timeout, and for what the limits of the
-// image keep back; then it ends with ETIMEDOUT.
+// and then done(). A request is split at the boundaries of pieces (client.h), and each part is one call. A
+// long request goes to librbd in several rounds. In each place a request waits for at most osd_timeout, and
+// in librbd also for the delay by limits of the image. Then it ends with ETIMEDOUT.
 #pragma once
 
 #include "lib/io/rbd/calls.h"
@@ -52,15 +52,15 @@ class RbdQueue final : public Queue {
 
     const std::shared_ptr<Client> client_;
     reactor::Reactor& reactor_;
-    Calls& calls_;  // the client's
+    Calls& calls_;  // owned by the client
     List<Request> waiting_, blocked_;
-    List<Call> in_librbd_;    // those with a request, what librbd has had for longest first
-    Call* landed_ = nullptr;  // what has landed, linked by `next`
+    List<Call> in_librbd_;    // calls with a request, the oldest first
+    Call* landed_ = nullptr;  // landed calls, linked by `next`
     List<Request> doubted_;
     size_t waiting_count_ = 0;
     size_t in_flight_ = 0;
-    uint64_t late_ended_ = 0;  // LateCalls::ended() when blocked_ was looked at
-    // Wakes the reactor while there are requests: Ceph may be silent.
+    uint64_t late_ended_ = 0;  // LateCalls::ended() when requests were last moved to blocked_ or back
+    // Wakes the reactor while there are requests, because Ceph may be silent.
     reactor::Timer tick_;
     Nanoseconds next_tick_{};
 };
