@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// BlockModel: which contents each block of an image may have, from what requests were answered with.
+// BlockModel: the possible contents of each block of an image, derived from the results of requests.
 //
-//  M1  What was acknowledged is there, and nothing else.
-//  M2  A change that failed was made, or was not, or will be made later.
-//  M3  What a read has shown stays until the next change: a reader never sees a failed change come late.
+//  M1  After an acknowledged change a block has its contents, and no others.
+//  M2  A failed change was carried out, or was not, or will be carried out later.
+//  M3  Contents that a read has returned stay until the next change: a failed change never appears later.
 //
-// Each change writes a number of its own to all of its blocks; 0 is a block of zeroes.
+// Each change writes a unique number to all of its blocks; 0 is a block of zeroes.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class BlockModel {
 
     void acknowledged(uint64_t block, uint32_t number) { blocks_[block].may_be = {number}; }
     void failed(uint64_t block, uint32_t number) { blocks_[block].may_be.insert(number); }
-    // False: it may not show that.
+    // Records that a read returned `number`. False: the block cannot have these contents.
     bool shows(uint64_t block, uint32_t number) {
         const bool right = may_be(block, number);
         blocks_[block].may_be = {number};
@@ -35,7 +35,7 @@ class BlockModel {
         return all;
     }
 
-    // Requests that overlap are not submitted at the same time: no storage promises an order for them.
+    // Overlapping requests are not submitted at the same time: no storage guarantees an order for them.
     bool is_free(uint64_t first, uint64_t count) const {
         for (uint64_t i = first; i < first + count; ++i)
             if (blocks_[i].in_use) return false;

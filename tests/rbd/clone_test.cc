@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A clone whose parents change while it is served: librbd reads zeroes where they were.
+// Clones whose parents change while they are served: librbd then reads zeroes in place of the parents' data.
 #include <cerrno>
 #include <thread>
 
@@ -10,13 +10,13 @@ namespace {
 
 class Clone : public RbdTest {
   protected:
-    // Of `near`, which was cloned from `far`.
+    // Opens a clone of `near`, which is a clone of `far`.
     void open_clone(const std::string& options = {}) {
         ceph_.clone(kImage, "near");
         ceph_.clone("near", "far");
         open(options);
     }
-    // By two looks: the second one may have begun with what the first has shown.
+    // Waits until image and parents were looked at after the call: looks may already be in flight.
     void look() {
         const uint64_t looks = ceph_.answered(Kind::kLook);
         EXPECT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) >= looks + 9; }));  // three each
@@ -61,7 +61,7 @@ TEST_F(Clone, with_another_parent_is_not_resized) {
     EXPECT_EQ(ceph_.size(), 64 * kObject);
 }
 
-// A read that Ceph has answered with zeroes may not have reached the initiator yet.
+// Ceph may have answered a read with zeroes that has not been sent to the initiator yet.
 TEST_F(Clone, with_another_parent_makes_what_is_under_way_fail) {
     open_clone();
     ceph_.hold(0, kObject);
@@ -88,7 +88,8 @@ TEST_F(Clone, whose_farthest_parent_is_removed_reads_nothing) {
     EXPECT_EQ(error_of(way().read(0)), EIO);
 }
 
-// Whether the nearest is gone as well, and so the image may be flattened, is never known.
+// It is never known whether the nearest parent is gone, too, which would mean that the image may be
+// flattened.
 TEST_F(Clone, whose_farthest_parent_is_removed_while_the_nearest_may_not_be_read_gives_up_the_lock) {
     open_clone("away_timeout=5");
     look();
@@ -101,7 +102,7 @@ TEST_F(Clone, whose_farthest_parent_is_removed_while_the_nearest_may_not_be_read
     EXPECT_TRUE(wait_for([this] { return ceph_.lock_owner() == 0; }));
 }
 
-// librbd would do what others ask of the owner (rbd flatten) with the zeroes that it reads.
+// With the lock, librbd would carry out requests of others (rbd flatten) with the zeroes that it reads.
 TEST_F(Clone, with_another_parent_gives_up_the_lock_and_is_not_lost) {
     open_clone();
     ceph_.clone(kImage, "other");
@@ -132,7 +133,7 @@ TEST_F(Clone, with_another_parent_whose_lock_cannot_be_released_shuts_itself_out
     EXPECT_TRUE(wait_for([this] { return ceph_.is_blocklisted(client()); }));
 }
 
-// No time passes for the request, which fails at osd_timeout.
+// The request itself never reaches osd_timeout, because the clock does not advance.
 TEST_F(Clone, with_another_parent_does_not_keep_the_lock_for_a_silent_read) {
     open_clone();
     ceph_.hold(0, kObject);
@@ -160,14 +161,14 @@ TEST_F(Clone, with_another_parent_does_not_mark_the_map_of_the_next_owner) {
     EXPECT_FALSE(ceph_.is_map_invalid()) << "at its end";
 }
 
-// Nor while the release of the lock, which Ceph has carried out, is not answered.
+// No mark is sent either after Ceph has released the lock and before it has answered.
 TEST_F(Clone, with_another_parent_marks_no_map_after_its_lock_is_released) {
     open_clone();
     look();
     ceph_.refuse(Kind::kMark, EPERM);
     ceph_.refuse(Kind::kWrite, EPERM);
     EXPECT_EQ(error_of(way().write(0, 'a')), EIO);
-    ceph_.hold(Kind::kSettings);  // what the follower asks first
+    ceph_.hold(Kind::kSettings);  // the follower's first call
     ceph_.hold_returns(Kind::kLock);
     ceph_.clone(kImage, "other");
     ASSERT_TRUE(wait_for([this] { return ceph_.lock_owner() == 0; }));
@@ -175,7 +176,7 @@ TEST_F(Clone, with_another_parent_marks_no_map_after_its_lock_is_released) {
     ceph_.rebuild_map();
     ceph_.refuse(Kind::kMark, 0);
     ceph_.release(Kind::kSettings);
-    // Nothing shows that it has not marked the map: on a slow machine this may be too short to show a mark.
+    // The absence of a mark cannot be waited for. On a slow machine this may be too short to detect a mark.
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     EXPECT_FALSE(ceph_.is_map_invalid());
 }
@@ -202,7 +203,7 @@ TEST_F(Clone, with_another_parent_ends_what_waits_for_a_mark) {
     EXPECT_EQ(error_of(second), EIO);
 }
 
-// The last clone takes what it was made of with it, before its own header says that it is none.
+// The flattening of the last clone removes its parents, before its own header shows that it has none.
 TEST_F(Clone, that_is_being_flattened_keeps_requests_until_it_is) {
     open_clone();
     ceph_.remove("near");
@@ -236,7 +237,7 @@ TEST_F(Clone, that_is_being_flattened_reads_again_what_may_be_zeroes) {
     EXPECT_EQ(ceph_.answered(Kind::kRead), reads + 2);
 }
 
-// Nobody flattens it: its parents are gone.
+// The clone is not being flattened: its parents were removed.
 TEST_F(Clone, whose_parents_are_gone_fails_requests_when_they_are_late) {
     open_clone();
     ceph_.remove("near");
@@ -247,7 +248,7 @@ TEST_F(Clone, whose_parents_are_gone_fails_requests_when_they_are_late) {
     EXPECT_EQ(read.error, ETIMEDOUT);
 }
 
-// Whether it was flattened is not known then.
+// Without an answer of its header it is not known whether the clone was flattened.
 TEST_F(Clone, whose_own_header_is_silent_reads_and_writes_nothing_after_a_parent_moved) {
     open_clone();
     look();
@@ -265,7 +266,7 @@ TEST_F(Clone, whose_own_header_is_silent_reads_and_writes_nothing_after_a_parent
     EXPECT_EQ(ceph_.read(0, 1), std::string(1, '\0'));
 }
 
-// An OSD that has lost what it held drops it.
+// An OSD that has lost its objects drops operations.
 TEST_F(Clone, is_looked_at_again_when_a_look_at_a_parent_is_never_answered) {
     open_clone("away_timeout=5");
     look();
@@ -297,7 +298,7 @@ TEST_F(Clone, in_doubt_is_looked_at_with_pauses_while_looks_are_refused) {
     EXPECT_GE(SystemClock().now() - began, from_s(2)) << "three looks each second";
 }
 
-// What was acknowledged is stable.
+// Acknowledged writes are stable, so that a flush need not wait.
 TEST_F(Clone, in_doubt_ends_flushes_at_once) {
     open_clone();
     look();
@@ -310,7 +311,7 @@ TEST_F(Clone, in_doubt_ends_flushes_at_once) {
     EXPECT_EQ(read.error, ETIMEDOUT);
 }
 
-// Zeroes in place of what is gone are no good bytes.
+// Zeroes in place of a removed parent's data do not count in `done_bytes`.
 TEST_F(Clone, in_doubt_whose_read_fails_has_no_good_bytes) {
     open_clone();
     ceph_.hold(0, 2 * kObject);
@@ -338,8 +339,8 @@ TEST_F(Clone, shows_no_trouble_right_after_its_opening) {
     }
 }
 
-// librbd renews the lock with the watch of the image, and tells of the header then. Each notice makes a clone
-// look at once.
+// librbd renews the lock together with the watch of the image, and then notifies of a header change. Each
+// notification makes a clone look at once.
 TEST_F(Clone, whose_lock_has_no_holder_for_a_moment_is_not_lost) {
     open_clone();
     look();
@@ -358,7 +359,7 @@ TEST_F(Clone, whose_lock_has_no_holder_for_a_moment_is_not_lost) {
     EXPECT_TRUE(wait_for([this] { return backend_->lost(); }));
 }
 
-// Ceph answers each look.
+// Not silent: Ceph answers each look, with an error.
 TEST_F(Clone, whose_parents_may_not_be_read_any_more_is_not_called_silent) {
     open_clone();
     look();
@@ -368,7 +369,7 @@ TEST_F(Clone, whose_parents_may_not_be_read_any_more_is_not_called_silent) {
     EXPECT_EQ(backend_->trouble(), "");
 }
 
-// librbd has what was there for a moment, and each look would find what was there before.
+// Otherwise librbd could keep a parent that was replaced a moment later, and no look would detect it.
 TEST_F(Clone, whose_parents_change_while_it_is_opened_is_not_opened) {
     ceph_.clone(kImage, "near");
     ceph_.clone("near", "far");

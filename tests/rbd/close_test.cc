@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a client: in order when all is answered, else it is abandoned and keeps the lock.
+// The end of a client: if all calls are answered it releases the lock, else it is abandoned with the lock.
 #include <cerrno>
 #include <thread>
 
@@ -52,7 +52,7 @@ TEST_F(Closing, with_a_silent_call_lets_a_thief_shut_the_client_out) {
     EXPECT_NE(ceph_.lock_owner(), client());
 }
 
-// Of the size, which was asked for at a notice. An OSD that has lost what it held drops it.
+// A notification makes the client read the size. An OSD that has lost its objects drops that operation.
 TEST_F(Closing, does_not_wait_for_an_answer_that_never_comes) {
     open("close_timeout=10");
     ceph_.hold(Kind::kSize);
@@ -71,7 +71,7 @@ TEST_F(Closing, with_a_silent_header_abandons_the_client) {
     EXPECT_EQ(ceph_.lock_owner(), client());
 }
 
-// For the sanitizers: callbacks of librbd come while their queue, their backend and their client end.
+// For the sanitizers: callbacks of librbd come while their queue, backend and client are destroyed.
 TEST_F(Closing, stands_callbacks_that_come_meanwhile) {
     for (int round = 0; round < 20; ++round) {
         open();

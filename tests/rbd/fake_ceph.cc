@@ -305,7 +305,7 @@ void FakeCeph::notify() {
         if (watch.header.empty()) watch.changed();
 }
 
-// Without a lock, as librados does: a watch may be told of when it has ended.
+// Calls without a lock, as librados does: a watch may be notified after it has ended.
 void FakeCeph::notify_of(const std::string& header) {
     if (header.empty()) return notify();
     std::vector<std::function<void()>> watching;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // FakeCeph: a cluster with one pool and one image, in memory, behind the functions of librbd and librados
 // that the plug-in of Ceph images calls (fake_librbd.cc, fake_librados.cc). A program with it links neither
-// library, and a test decides what is answered, when, in which order and how.
+// library. The test controls which operations are answered, when, in which order and with which result.
 //
-// It behaves as librbd and librados 16 were seen to, where the plug-in depends on that:
-//  C1  What librbd takes it answers once, on a thread of its own. Without hold() that is at once.
+// Where the plug-in depends on it, it behaves as was observed of librbd and librados 16:
+//  C1  librbd answers each call that it takes once, on a separate thread. Without hold() that is at once.
 //  C2  A change takes effect when it is answered, however long after it was taken.
-//  C3  A blocklisted client gets ESHUTDOWN for whatever is carried out from then on.
+//  C3  All operations of a blocklisted client that are carried out later end with ESHUTDOWN.
 //  C4  rbd_close() and rbd_lock_release() return when librbd has none of the image's calls any more.
-//  C5  librados answers on another thread, in the order in which it was asked, but for what is held.
-//  C6  A change that is refused leaves the object map invalid in the memory of librbd, which forgets that
-//      when it reads the header anew (forget_flags()).
+//  C5  librados answers on another thread, in the order of the requests, except for held ones.
+//  C6  A refused change marks the object map as invalid in the memory of librbd. librbd loses this mark when
+//      it reads the header again (forget_flags()).
 //
 // Thread-safety: all of it may be called from any thread.
 #pragma once
@@ -32,25 +32,25 @@ namespace wss::test {
 
 constexpr const char* kImage = "1234";  // the id of the image
 
-// What can be held or refused.
+// Kinds of operations that can be held or refused.
 enum class Kind : uint8_t {
     kRead,
     kWrite,
     kWriteZeroes,
-    kTake,      // of any of these by librbd: refused, it calls back for none; it is never held
-    kLook,      // reads of the header that answer size, lock and flags at once
-    kSize,      // … its size alone
-    kMark,      // set_flags on it
-    kLock,      // of the image: acquire, release, break
-    kMonitors,  // commands to them
+    kTake,      // librbd takes any of the above: if refused, it does not call back; never held
+    kLook,      // one read of size, lock and flags of the header
+    kSize,      // a read of the size alone
+    kMark,      // set_flags on the header
+    kLock,      // acquire, release or break the lock of the image
+    kMonitors,  // commands to monitors
     kResize,
-    kSettings,  // of the image
+    kSettings,  // a read of the image's settings
     kCount,
 };
 
-// One connection of librados, one opened image of it.
+// A connection of librados.
 struct FakeClient {
-    uint64_t number = 0;  // that the monitors gave it
+    uint64_t number = 0;  // given by the monitors
     bool blocklisted = false;
 };
 struct FakeImage {
@@ -66,23 +66,23 @@ class FakeCeph {
         uint64_t size = 64 << 20, object = 1 << 20, stripe_unit = object;
     };
     explicit FakeCeph(const Layout& layout);
-    // All clients have ended.
+    // All clients must have ended.
     ~FakeCeph();
     FakeCeph(const FakeCeph&) = delete;
     FakeCeph& operator=(const FakeCeph&) = delete;
 
     // ---- Answers
-    // What touches this part of the image waits from now on, …
+    // Holds requests that touch this part of the image: they wait until release().
     void hold(uint64_t offset, uint64_t length);
-    // … and all of a kind.
+    // Holds all operations of a kind.
     void hold(Kind kind);
-    // … and all looks at the header of an image with that id.
+    // Holds all looks at the header of the image with this id.
     void hold_looks_at(const std::string& image);
-    // … and calls of a kind that block are carried out, and return later.
+    // Carries out blocking calls of a kind, but holds their return.
     void hold_returns(Kind kind);
-    // Nothing waits any more. What did is answered in the order in which it was taken.
+    // Ends all holds. Held operations are answered in the order in which they were taken.
     void release();
-    // A kind waits no more, unless it touches a part that does.
+    // Ends the hold of a kind. Requests that touch a held part still wait.
     void release(Kind kind);
     struct HeldCall {
         uint64_t id = 0;
@@ -90,49 +90,50 @@ class FakeCeph {
         uint64_t offset = 0, length = 0;
     };
     std::vector<HeldCall> held() const;  // in the order in which they were taken
-    bool holds(Kind kind) const;         // a call of that kind, at least
-    void release(const HeldCall& call);  // this one, although others like it go on to wait
-    // 0: it is not refused any more.
+    bool holds(Kind kind) const;         // at least one call of this kind is held
+    void release(const HeldCall& call);  // releases only this call
+    // `error` 0 ends the refusal.
     void refuse(Kind kind, int error);
     void refuse_looks_at(const std::string& image, int error);
-    // How many of a kind were answered, also with a refusal.
+    // Number of answered operations of a kind, including refused ones.
     uint64_t answered(Kind kind) const;
-    // librbd answers what it has in an order that is drawn from the seed.
+    // librbd answers its calls in a random order, which the seed determines.
     void shuffle(uint64_t seed);
-    // True as soon as `condition` is, false after a time that only an error takes. It is called with the lock
-    // of the fake, and again after each change of its state.
+    // Returns true as soon as `condition` does, false after a time that only an error takes. `condition` is
+    // called under the lock of the fake, and again after each change of its state.
     bool wait_until(const std::function<bool()>& condition) const;
-    // All is answered that is not held.
+    // Waits until all operations that are not held are answered.
     bool wait_until_quiet() const;
 
     // ---- The cluster
     std::string read(uint64_t offset, uint64_t length) const;
-    // Of the image that others resize, or whose settings they change: its clients are notified.
+    // Resize or configure the image as other programs do: its clients are notified.
     void resize(uint64_t bytes);
     void set(const std::string& name, const std::string& value);
     void notify();
     uint64_t size() const;
     void delete_pool();
-    // `image` (kImage, or one that was named so before) is a clone of a snapshot of `parent` from now on;
-    // "": it is none any more.
+    // Makes `image` (kImage, or the parent of an earlier call) a clone of a snapshot of `parent`. "": `image`
+    // is no clone any more.
     void clone(const std::string& image, const std::string& parent);
     void remove(const std::string& parent);
-    // Happens each time before the image is opened.
+    // Called each time before the image is opened.
     std::function<void()> before_open = [] {};
     void set_metadata(const std::string& key, const std::string& value);
     std::string metadata(const std::string& key) const;  // "": there is none
-    // As soon as a lock is broken another program takes it, and releases it.
+    // As soon as a lock is broken, the client of another program takes it and releases it.
     void let_others_lock(uint64_t client);
-    // 0: nobody has it. A number that no client has: another program.
+    // 0: no owner. A number that no client of this fake has: another program.
     void set_lock_owner(uint64_t client);
     uint64_t lock_owner() const;
     // Another program opens the image for writing.
     void add_watcher(uint64_t client);
-    // … and ends without closing it: it is listed until Ceph notices.
+    // Another program opens the image for writing and ends without closing it: it stays listed until Ceph
+    // notices.
     void add_dead_watcher(uint64_t client);
     void remove_dead_watchers();
     bool is_blocklisted(uint64_t client) const;
-    // The object map of the image, as its header says.
+    // Whether the header marks the object map of the image as invalid.
     bool is_map_invalid() const;
     void rebuild_map();
     void forget_flags();
@@ -142,38 +143,38 @@ class FakeCeph {
     struct Operation {
         Kind kind = Kind::kRead;
         FakeClient* client = nullptr;
-        FakeImage* image = nullptr;  // nullptr: librados has it
+        FakeImage* image = nullptr;  // nullptr: an operation of librados
         uint64_t offset = 0, length = 0;
-        std::function<int64_t()> carry_out;   // with the lock of the fake
-        std::function<void(int64_t)> answer;  // without it
-        const void* completion = nullptr;     // of librados, which can cancel it
-        std::string header;                   // that is looked at
+        std::function<int64_t()> carry_out;   // called under the lock of the fake
+        std::function<void(int64_t)> answer;  // called without it
+        const void* completion = nullptr;     // of librados, to cancel the operation
+        std::string header;                   // read by a look
         uint64_t id = 0;
     };
     void take(Operation operation);
-    // False: it has been carried out. Else it is answered with ECANCELED.
+    // False: the operation has already been carried out. Else it ends with ECANCELED.
     bool cancel(const void* completion);
-    // A call that blocks: what carry_out returns, or the refusal.
+    // A blocking call. Returns the result of carry_out, or the error of a refusal.
     int call(Kind kind, FakeClient* client, const std::function<int()>& carry_out);
     FakeClient* connect();
     void disconnect(FakeClient* client);
     FakeImage* open(FakeClient* client, const std::string& id);
     void close(FakeImage* image);
     void wait_for_calls(FakeImage& image);
-    // One object takes its operations in their order: a client's marks come before its lock is released.
+    // An object processes operations in order: a client's marks come before the release of its lock.
     void wait_for_marks(const FakeClient* client);
     uint64_t watch(void (*changed)(void*), void* context);
     uint64_t watch_header(const std::string& header, std::function<void()> changed);
-    // Clients that take or release the lock notify of it.
+    // `notified` is called when a client takes or releases the lock.
     uint64_t watch_lock(std::function<void(uint64_t client)> notified);
     void lock_broken();
     void unwatch(uint64_t id);
     size_t watches();
-    // 0 or the error with which librbd takes nothing.
+    // 0, or the error with which librbd takes no calls.
     int taking() const;
     const Layout& layout() const { return layout_; }
 
-    // With the lock of the fake: in carry_out, and in `with`.
+    // `state` and the functions below require the lock of the fake, which carry_out and with() hold.
     template <typename What>
     auto with(What&& what) const {
         std::lock_guard lock(m_);
@@ -182,7 +183,7 @@ class FakeCeph {
     int64_t read_bytes(uint64_t offset, uint64_t length, char* to) const;
     int64_t write_bytes(uint64_t offset, uint64_t length, const char* from);  // nullptr: zeroes
     bool blocklist(const std::string& address);
-    std::vector<uint64_t> alive() const;  // clients with the image that are not shut out
+    std::vector<uint64_t> alive() const;  // clients with the image open that are not blocklisted
     static std::string address_of(uint64_t client);
 
     // Guarded by the lock of the fake.
@@ -190,9 +191,9 @@ class FakeCeph {
         uint64_t size = 0, lock_owner = 0;
         bool map_invalid = false, pool_exists = true;
         std::map<std::string, std::string> metadata, settings;
-        std::map<std::string, std::string> cloned_from;  // by the ids of images, of snapshots of them
-        std::set<std::string> parents;                   // that exist
-        std::set<uint64_t> watchers, dead_watchers;      // that are no clients of this fake
+        std::map<std::string, std::string> cloned_from;  // id of the clone to id of the parent image
+        std::set<std::string> parents;                   // existing ones
+        std::set<uint64_t> watchers, dead_watchers;      // of other programs
     } state;
 
   private:
@@ -214,7 +215,7 @@ class FakeCeph {
     mutable std::mutex m_;
     mutable std::condition_variable changed_;
     // Guarded by m_.
-    std::map<uint64_t, std::vector<char>> objects_;  // by number; those that exist
+    std::map<uint64_t, std::vector<char>> objects_;  // existing objects, by number
     std::vector<std::pair<uint64_t, uint64_t>> held_ranges_;
     std::set<Kind> held_kinds_, held_returns_;
     std::set<std::string> held_headers_;
@@ -236,8 +237,8 @@ class FakeCeph {
     void notify_of(const std::string& header);
     std::mutex watches_lock_;            // held while clients are notified
     std::map<uint64_t, Watch> watches_;  // guarded by watches_lock_
-    std::map<uint64_t, std::function<void(uint64_t client)>> lock_watches_;  // …
-    uint64_t other_locker_ = 0;                                              // …; 0: nobody
+    std::map<uint64_t, std::function<void(uint64_t client)>> lock_watches_;  // guarded by watches_lock_
+    uint64_t other_locker_ = 0;  // guarded by watches_lock_; 0: none
 };
 
 }  // namespace wss::test

@@ -24,7 +24,7 @@ FakeCeph& ceph() {
     return FakeCeph::current();
 }
 
-// A call of librados that is under way. It is released by its user, and has an end that librados knows.
+// A call of librados in flight. Its user releases it, and librados has references to it until it ends.
 struct Completion {
     rados_callback_t over = nullptr;
     void* context = nullptr;
@@ -52,8 +52,8 @@ void end(const Shared& completion, rados_completion_t handle, int result) {
     completion->wake.notify_all();
 }
 
-// ---- What Ceph's classes answer, in their encoding: integers little-endian, structures with a header of
-// two versions and their length.
+// ---- Replies of Ceph's object classes, in their encoding: integers little-endian, structures with a header
+// of two versions and their length.
 
 void put(std::string& out, uint64_t value, size_t bytes) {
     for (size_t i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> 8 * i & 0xff));
@@ -69,7 +69,7 @@ std::string structure(const std::string& body) {
 
 std::string size_answer() {
     std::string out;
-    put(out, 20, 1);  // the order of the object size
+    put(out, 20, 1);  // log2 of the object size
     put(out, ceph().state.size, 8);
     return out;
 }
@@ -109,7 +109,7 @@ std::string parent_answer(const std::string& image) {
     return structure(body);
 }
 
-// With the lock of the fake. The bytes of the answer, or a negative errno.
+// Requires the lock of the fake. Returns the bytes of the answer, or a negative errno.
 int exec(const std::string& header, const std::string& method, const std::string& input, char* output,
          size_t space) {
     const std::string image = header.substr(header.find('.') + 1);
@@ -129,7 +129,7 @@ int exec(const std::string& header, const std::string& method, const std::string
     } else if (method == "get_info") {
         answer = lock_answer();
     } else if (method == "set_flags") {
-        // The flags, and which of them are set.
+        // The flags, then the mask of flags to set.
         if (input.size() >= 8 && input[0] != 0) ceph().state.map_invalid = true;
     } else {
         return -EOPNOTSUPP;
@@ -144,7 +144,7 @@ Kind kind_of(const std::string& method) {
 }
 
 struct ReadOperation {
-    // With the lock of the fake. 0 or a negative errno.
+    // Called under the lock of the fake. Each returns 0 or a negative errno.
     std::vector<std::function<int(const std::string& header)>> steps;
 };
 
@@ -233,7 +233,7 @@ int rados_stat(rados_ioctx_t, const char*, uint64_t*, time_t*) {
     return -ENOENT;
 }
 
-// ---- Notices: each client that has the image answers
+// ---- Notifications: each client that has the image open acknowledges
 
 int rados_notify2(rados_ioctx_t, const char*, const char*, int, uint64_t, char** reply, size_t* bytes) {
     const std::vector<uint64_t> numbers = ceph().with([] { return ceph().alive(); });
@@ -325,7 +325,7 @@ int rados_aio_exec(rados_ioctx_t pool, const char* header, rados_completion_t co
     return 0;
 }
 
-// Each is released by its own callback.
+// Each callback releases its own completion.
 int rados_aio_watch(rados_ioctx_t pool, const char* header, rados_completion_t completion, uint64_t* cookie,
                     rados_watchcb2_t notified, rados_watcherrcb_t, void* context) {
     *cookie = ceph().watch_header(header, [=] { notified(context, 0, 0, 0, nullptr, 0); });

@@ -20,7 +20,7 @@ FakeCeph& ceph() {
     return FakeCeph::current();
 }
 
-// The plug-in releases it in its callback.
+// The plug-in releases the completion in its callback.
 struct Completion {
     rbd_callback_t landed = nullptr;
     void* context = nullptr;
@@ -31,7 +31,7 @@ FakeImage* image_of(rbd_image_t handle) {
     return static_cast<FakeImage*>(handle);
 }
 
-// What librbd is passed, or the error with which it does not take it.
+// Passes a call to librbd. Returns an error if librbd does not take it.
 int take(Kind kind, rbd_image_t handle, uint64_t offset, uint64_t length, rbd_completion_t completion,
          std::function<int64_t()> carry_out) {
     if (const int error = ceph().taking(); error != 0) return -error;
@@ -112,7 +112,7 @@ int rbd_resize(rbd_image_t handle, uint64_t bytes) {
     return result;
 }
 
-// ---- What it was cloned from
+// ---- Parents
 
 int rbd_get_overlap(rbd_image_t image, uint64_t* overlap) {
     const bool is_clone =
@@ -142,7 +142,7 @@ int rbd_mirror_image_get_info(rbd_image_t, rbd_mirror_image_info_t*, size_t) {
 }
 void rbd_mirror_image_get_info_cleanup(rbd_mirror_image_info_t*) {}
 
-// ---- Its lock, and who has it open
+// ---- Its lock and watchers
 
 int rbd_lock_acquire(rbd_image_t handle, rbd_lock_mode_t) {
     const FakeClient* client = image_of(handle)->client;

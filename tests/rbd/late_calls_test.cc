@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests that Ceph does not answer: when they fail, what waits for them, and what does not.
+// Requests that Ceph does not answer: when they fail, and which other requests wait for them.
 #include <cerrno>
 
 #include "tests/rbd/rig.h"
@@ -26,7 +26,7 @@ TEST_F(LateCalls, write_that_was_given_up_undoes_no_later_one) {
     const Io& first = way().write(0, 'a');
     pass(from_s(3));
     ASSERT_EQ(first.error, ETIMEDOUT);
-    // librbd has one call, and promises no order for two.
+    // Waits: librbd has a call of the same object, and guarantees no order for two.
     const Io& second = way().write(0, 'b');
     settle();
     EXPECT_EQ(ceph_.held().size(), 1u);
@@ -76,7 +76,7 @@ TEST_F(LateCalls, other_objects_are_served_meanwhile) {
     EXPECT_EQ(beside.error, 0);
 }
 
-// An initiator repeats what failed. Each attempt waits for the first ones, and takes no place in librbd.
+// Initiators repeat failed requests. Each attempt waits for the first calls, and takes no call of librbd.
 TEST_F(LateCalls, repeated_reads_of_a_silent_object_leave_librbd_to_others) {
     open();
     ceph_.hold(0, kObject);
@@ -99,7 +99,7 @@ TEST_F(LateCalls, more_silent_requests_than_a_queue_has_calls_keep_no_other_wait
     const Io& elsewhere = way().write(40 * kObject, 'a');
     settle();
     EXPECT_FALSE(elsewhere.is_done);
-    pass(from_ms(1700));  // as long as Ceph may take for an answer, and the next look at that
+    pass(from_ms(1700));  // kSlow, after which calls are replaced, and the next tick of the queue
     EXPECT_TRUE(elsewhere.is_done);
     EXPECT_EQ(way().done(), 1u);
 }
@@ -120,7 +120,7 @@ TEST_F(LateCalls, answered_after_their_queue_has_ended_hold_nothing_back) {
     EXPECT_TRUE(wait_for([&] { return backend_->trouble().empty(); })) << backend_->trouble();
 }
 
-// The queue has taken them from librbd, and a turn completes no more than 1 MiB.
+// The queue has taken the landed calls, but one turn completes only 1 MiB.
 TEST_F(LateCalls, whose_queue_ends_between_two_turns_hold_nothing_back) {
     open();
     auto other = make_way();
@@ -137,7 +137,7 @@ TEST_F(LateCalls, whose_queue_ends_between_two_turns_hold_nothing_back) {
     EXPECT_EQ(next.error, 0);
 }
 
-// What was acknowledged is stable.
+// Acknowledged writes are stable, so that a flush need not wait.
 TEST_F(LateCalls, delay_no_flush) {
     open();
     ceph_.hold(0, kObject);

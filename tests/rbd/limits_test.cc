@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits of an image (rbd_qos_…), for which librbd keeps requests back: they take longer than osd_timeout,
-// and succeed.
+// Limits of an image (rbd_qos_…), for which librbd delays requests: these succeed although they take longer
+// than osd_timeout.
 #include <cerrno>
 
 #include "tests/rbd/rig.h"
@@ -31,13 +31,13 @@ TEST_F(Limits, lengthen_it_by_what_they_take_and_no_more) {
     open();
     ceph_.hold(0, kObject);
     const Io& write = way().write(0, 'a');
-    pass(from_s(3));  // two for its limit, and those of osd_timeout begin
+    pass(from_s(3));  // 2 s for the image's limit, and half of osd_timeout
     EXPECT_FALSE(write.is_done);
     pass(from_s(3));
     EXPECT_EQ(write.error, ETIMEDOUT);
 }
 
-// librbd has as many bytes as it may have, and answers none in osd_timeout.
+// librbd has the maximum of calls, and answers none within osd_timeout.
 TEST_F(Limits, lengthen_the_time_of_what_waits_for_those) {
     ceph_.set("rbd_qos_bps_limit", "1048576");
     open();
@@ -46,7 +46,7 @@ TEST_F(Limits, lengthen_the_time_of_what_waits_for_those) {
     pass(from_ms(3500));
     ASSERT_LT(ceph_.held().size(), 600u);
     EXPECT_EQ(way().done(), 0u);
-    // 600 MiB are not copied.
+    // Errors, so that 600 MiB need not be copied.
     ceph_.refuse(Kind::kRead, EIO);
     ceph_.release();
     settle();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Others take the image: what its client does before it lets go, and what reaches the image afterwards.
+// Others take the image: steps of the client before it releases the image, and requests that reach it later.
 #include <cerrno>
 
 #include "tests/rbd/rig.h"
@@ -37,7 +37,7 @@ TEST_F(Loss, of_the_lock_without_an_owner_counts_as_well) {
     EXPECT_TRUE(is_lost());
 }
 
-// What has been answered since may be old, or nobody's any more.
+// Data of answers after the loss may be old, and writes may have been overwritten.
 TEST_F(Loss, of_the_lock_makes_what_is_under_way_fail) {
     open();
     ceph_.hold(0, kObject);
@@ -53,7 +53,7 @@ TEST_F(Loss, of_the_lock_makes_what_is_under_way_fail) {
     EXPECT_EQ(read.done_bytes, 0u);
 }
 
-// Less than a second would be left of the shortest mon_timeout, and commands get whole ones.
+// Monitor commands are limited in whole seconds: of the shortest mon_timeout less than one would be left.
 TEST_F(Loss, of_the_lock_has_the_client_shut_itself_out) {
     open("mon_timeout=1");
     ceph_.set_lock_owner(kForeign);
@@ -71,7 +71,7 @@ TEST_F(Loss, lets_no_late_write_reach_the_next_owner) {
     close();
     ceph_.set_lock_owner(0);
     Result<std::unique_ptr<io::Backend>> next = open_other();
-    // As soon as the former client is shut out.
+    // Succeeds as soon as the former client is blocklisted.
     ASSERT_TRUE(wait_for([&] {
         if (!next) next = open_other();
         return static_cast<bool>(next);
@@ -81,7 +81,7 @@ TEST_F(Loss, lets_no_late_write_reach_the_next_owner) {
     EXPECT_EQ(ceph_.read(0, 1), std::string(1, '\0'));
 }
 
-// The next owner must not find a request under way that this client still answers.
+// The next owner must not take the image while this client still has requests that may succeed.
 TEST_F(Loss, lets_requests_end_before_the_client_shuts_itself_out) {
     open();
     ceph_.hold(0, kObject);
@@ -179,7 +179,7 @@ TEST_F(Loss, of_the_pool_makes_no_zeroes_of_what_was_there) {
     EXPECT_TRUE(is_lost());
 }
 
-// A snapshot of a silent cluster makes librbd wait, with the settings of the image.
+// While a snapshot of a silent cluster is taken, librbd blocks, also for a read of the image's settings.
 TEST_F(Loss, is_looked_for_while_librbd_answers_nothing) {
     open();
     ceph_.hold(Kind::kSettings);
@@ -188,7 +188,7 @@ TEST_F(Loss, is_looked_for_while_librbd_answers_nothing) {
     EXPECT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) >= looks + 2; }));
 }
 
-// An OSD that has lost what it held drops it; what is asked later it answers.
+// An OSD that has lost its objects drops an operation, but answers later ones.
 TEST_F(Loss, is_seen_although_a_look_is_never_answered) {
     open("away_timeout=5");
     ceph_.hold(Kind::kLook);

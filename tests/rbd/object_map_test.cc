@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A change that Ceph refuses may be missing from the object map, which the next client uses. Until the header
-// says that the map is invalid, or nothing is missing, no other change is acknowledged.
+// The object of a refused change may be missing from the object map, which the next client uses. No later
+// change is acknowledged until the header marks the map as invalid, or the map is known to be complete.
 #include <cerrno>
 #include <thread>
 
@@ -11,7 +11,7 @@ namespace {
 
 class ObjectMap : public RbdTest {
   protected:
-    // A write that is refused with that errno, and so in doubt.
+    // Refuses a write with this errno, so that the map is in doubt.
     void refuse_one(int error) {
         ceph_.refuse(Kind::kWrite, error);
         const Io& refused = way().write(0, 'a');
@@ -19,7 +19,7 @@ class ObjectMap : public RbdTest {
         EXPECT_NE(refused.error, 0);
         ceph_.refuse(Kind::kWrite, 0);
     }
-    // The client learns of something, and acts on it, so often.
+    // Notifies the client this many times, and waits each time until the follower has acted.
     void follow_up(int times) {
         for (int i = 0; i < times; ++i) {
             const uint64_t before = ceph_.answered(Kind::kSettings);
@@ -44,7 +44,8 @@ TEST_F(ObjectMap, is_marked_before_a_later_change_is_acknowledged) {
 }
 
 TEST_F(ObjectMap, is_not_marked_for_a_refusal_that_left_it_right) {
-    // From the first on: what a look has shown before may be acted on late, and finds what librbd knows then.
+    // Held from the first look on: the follower may act late on an earlier look, and would then find the mark
+    // in librbd's memory.
     ceph_.hold(Kind::kLook);
     open();
     ceph_.hold(Kind::kMark);
@@ -54,7 +55,7 @@ TEST_F(ObjectMap, is_not_marked_for_a_refusal_that_left_it_right) {
     reactor_.step();
     ceph_.release(Kind::kWrite);
     ASSERT_TRUE(ceph_.wait_until_quiet());
-    ceph_.forget_flags();  // before the client looks: librbd has found nothing wrong
+    ceph_.forget_flags();  // before the follower checks: librbd considers the map valid
     ASSERT_TRUE(turn_until([&] { return refused.is_done; }));
     ceph_.refuse(Kind::kWrite, 0);
     const Io& later = way().write(kObject, 'b');
@@ -125,7 +126,7 @@ TEST_F(ObjectMap, is_marked_for_what_was_refused_during_a_mark_without_another_l
     EXPECT_EQ(later.error, 0);
 }
 
-// An OSD that has lost what it held drops it.
+// An OSD that has lost its objects drops the mark.
 TEST_F(ObjectMap, is_marked_anew_when_a_mark_is_never_answered) {
     open("away_timeout=5");
     ceph_.hold(Kind::kMark);
@@ -179,8 +180,8 @@ TEST_F(ObjectMap, is_marked_when_its_client_ends_at_the_latest) {
     EXPECT_TRUE(ceph_.is_map_invalid());
 }
 
-// The pool of the header may not be written any more, that of the data may: what librbd carries out is not
-// acknowledged, as long as the map may lack it.
+// The client may write the data pool, but not the header's pool any more. Changes that librbd carries out are
+// not acknowledged while the map may lack their objects.
 TEST_F(ObjectMap, that_cannot_be_marked_is_shown_as_trouble) {
     open();
     ceph_.refuse(Kind::kMark, EPERM);
@@ -223,7 +224,7 @@ TEST_F(ObjectMap, that_cannot_be_marked_at_the_end_is_reported) {
     EXPECT_FALSE(ceph_.is_map_invalid());
 }
 
-// What the last look has shown is a second old.
+// The last look is up to a second old: it still shows the mark from before the rebuild.
 TEST_F(ObjectMap, that_was_rebuilt_is_marked_at_the_end_for_what_was_refused_since) {
     open("close_timeout=20");
     ceph_.refuse(Kind::kWrite, EPERM);

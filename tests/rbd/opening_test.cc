@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The opening of an image: who may have it, and what is left of one that is given up.
+// The opening of an image: which client gets the lock, and the state after an opening that was given up.
 #include <cerrno>
 #include <cstdlib>
 #include <thread>
@@ -33,7 +33,7 @@ TEST_F(Opening, shuts_a_dead_owner_out) {
     EXPECT_NE(ceph_.lock_owner(), kDead);
 }
 
-// The dead client is the third of a chain.
+// The lock belongs to a dead client, which is the third of a chain.
 class Chain : public Opening {
   protected:
     static constexpr io::Succession kOfDead{.chain = 5, .place = 3};
@@ -82,7 +82,7 @@ TEST_F(Chain, ends_when_another_one_may_have_had_the_lock_for_a_moment) {
     expect_first();
 }
 
-// It has opened the image after the one look and closed it before the other.
+// The other client opens the image after the first list of watchers, and closes it before the second.
 TEST_F(Chain, ends_when_another_one_had_the_lock_between_two_looks) {
     ceph_.let_others_lock(2);
     open();
@@ -101,7 +101,7 @@ TEST_F(Chain, ends_where_somebody_wrote_over_its_mark) {
     expect_first();
 }
 
-// Of a start before that was killed, for instance.
+// For example the watch of an earlier start of this program that was killed.
 TEST_F(Chain, goes_on_after_the_watch_of_a_client_that_ended_without_closing_the_image) {
     keeps_taken_ = true;
     ceph_.add_dead_watcher(2);
@@ -116,7 +116,7 @@ TEST_F(Chain, goes_on_after_the_watch_of_a_client_that_ended_without_closing_the
     EXPECT_EQ(backend_->succession(), (io::Succession{.chain = kOfDead.chain, .place = kOfDead.place + 1}));
 }
 
-// It was away for longer than Ceph waits for it.
+// The owner was away for longer than osd_client_watch_timeout.
 TEST_F(Chain, shuts_out_no_owner_that_is_back_after_such_a_watch) {
     keeps_taken_ = true;
     ceph_.add_dead_watcher(2);
@@ -137,7 +137,7 @@ TEST_F(Chain, does_not_wait_for_clients_that_are_alive) {
     expect_first();
 }
 
-// A process of its own, at the end of which nothing is given back.
+// Each opening runs in a child process, which ends without destroying the client.
 TEST_F(Chain, goes_on_over_an_opening_that_failed) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     const auto fail = [this](bool keeps) {
@@ -210,7 +210,7 @@ TEST_F(Opening, that_is_tried_is_refused_beside_a_live_owner_unless_it_would_tak
     EXPECT_FALSE(ceph_.is_blocklisted(client()));
 }
 
-// So that it does not wait for that when it has taken another image.
+// Otherwise the opening would wait for them after it has taken another image.
 TEST_F(Opening, that_is_tried_waits_for_the_watches_of_dead_clients) {
     keeps_taken_ = true;
     ceph_.set_lock_owner(kDead);
@@ -250,7 +250,7 @@ TEST_F(Opening, that_is_given_up_takes_no_lock) {
     EXPECT_EQ(open_other("open_timeout=1").status().code(), Code::kTimedOut);
     ceph_.release();
     EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
-    EXPECT_EQ(ceph_.answered(Kind::kLock), 1u);  // who has it
+    EXPECT_EQ(ceph_.answered(Kind::kLock), 1u);  // the read of the lock's owner
     open();
 }
 

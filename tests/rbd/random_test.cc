@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random requests on two queues, and a cluster that is silent, refuses and forgets at random, against
-// block_model.h. A failure names its seed. What a seed draws is the same each time, the scheduling of the
-// threads of the fake and of the client is not.
+// Random requests on two queues, and a cluster that holds, refuses and forgets at random, checked with
+// block_model.h. A failure names its seed. A seed repeats the random choices, but not the scheduling of the
+// threads of the fake and of the client.
 //
-// WSS_RBD_SEED=n begins with that seed, WSS_RBD_SEEDS=m runs so many from it on.
+// WSS_RBD_SEED=n sets the first seed, WSS_RBD_SEEDS=m the number of seeds.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kBlock = 4096, kBlocks = 256;
 constexpr uint64_t kObjectBytes = 64 << 10, kStripeUnit = 16 << 10;
-constexpr uint64_t kTail = 512 << 10;  // that resizes take and give, without requests
+constexpr uint64_t kTail = 512 << 10;  // bytes at the end that resizes remove and add; without requests
 constexpr size_t kSlots = 48;
 constexpr int kSteps = 3000, kWaysMax = 12;
 
@@ -62,10 +62,10 @@ class RandomRun : public RbdTest, public testing::WithParamInterface<uint64_t> {
     Slot slots_[kSlots];
     std::unique_ptr<Way> ways_[2];
     uint32_t last_number_ = 0;
-    // Ceph refuses changes because they are not permitted, or because it is full.
+    // The reason for which Ceph refuses changes in this run: missing permission, or no space.
     const int refusal_ = chance(2) ? EPERM : ENOSPC;
-    bool refused_ = false;  // what was not permitted was reported since the map was rebuilt
-    uint64_t rebuilt_ = 0;  // how often that was
+    bool refused_ = false;  // a missing permission was reported since the last rebuild of the map
+    uint64_t rebuilt_ = 0;  // number of rebuilds
     int ways_made_ = 0;
     uint64_t succeeded_ = 0, failed_ = 0;
 };
@@ -130,13 +130,13 @@ void RandomRun::over(Slot& slot) {
             model_.acknowledged(slot.first + i, slot.number);
         else
             model_.failed(slot.first + i, slot.number);
-    // What was refused before the map was rebuilt may be reported after it.
+    // A refusal from before a rebuild of the map may be reported after it.
     if (slot.error == EIO && refusal_ == EPERM && slot.rebuilt == rebuilt_) refused_ = true;
     if (slot.error != 0 || !slot.in_doubt || slot.rebuilt != rebuilt_) return;
     EXPECT_TRUE(ceph_.is_map_invalid()) << "acknowledged after a refusal, and the header is not marked";
 }
 
-// Ceph is silent or speaks again, refuses or permits.
+// Starts or ends holds, refusals, lost flags and limits at random.
 void RandomRun::disturb() {
     switch (random_.below(8)) {
         case 0:
@@ -155,7 +155,7 @@ void RandomRun::disturb() {
         case 6:
             return ceph_.set("rbd_qos_iops_limit", chance(2) ? "2000" : "0");
         default:
-            // What librbd does not take says nothing of permissions.
+            // Not together with EPERM: a call that librbd does not take also ends with EIO.
             return ceph_.refuse(Kind::kTake, refusal_ != EPERM && chance(2) ? ENOMEM : 0);
     }
 }
@@ -163,7 +163,7 @@ void RandomRun::disturb() {
 void RandomRun::change_storage() {
     switch (random_.below(3)) {
         case 0:
-            ceph_.release();  // it waits for the header
+            ceph_.release();  // resize() waits for operations on the header
             (void)backend_->resize(kBlocks * kBlock + (chance(2) ? kTail : kTail / 2));
             return;
         case 1:
@@ -189,7 +189,7 @@ void RandomRun::step() {
         pause(from_s(5));
     }
     reactor_.step();
-    // A queue ends, and calls of it may still be late. What it had lives as long as its client.
+    // Replaces a queue, which may have late calls. Its calls live as long as its client.
     std::unique_ptr<Way>& way = ways_[random_.below(2)];
     if (!chance(20) || way->queue().in_flight() > 0 || ways_made_ == kWaysMax) return;
     way = make_way();
@@ -206,7 +206,7 @@ void RandomRun::check_image() {
     }
 }
 
-// All is answered, or the next owner comes while the calls of this one are late.
+// Ends with all calls answered, or with a next owner that comes while calls of this client are late.
 void RandomRun::finish() {
     for (const Kind kind : {Kind::kWrite, Kind::kMark, Kind::kTake}) ceph_.refuse(kind, 0);
     ceph_.release();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The size of an image, which this client and others change.
+// Resizes of an image by this client and by others.
 #include <cerrno>
 #include <thread>
 
@@ -32,7 +32,7 @@ TEST_F(Resize, is_refused_before_it_begins_when_ceph_permits_no_change) {
     EXPECT_TRUE(backend_->resize(128 * kObject));
 }
 
-// Or it would stay recorded as one that is not over.
+// Otherwise the resize would count as unfinished for ever.
 TEST_F(Resize, is_refused_before_it_begins_when_the_image_is_gone) {
     open();
     ceph_.refuse(Kind::kMark, ENOENT);
@@ -52,7 +52,7 @@ TEST_F(Resize, is_refused_at_once_while_ceph_has_not_answered_the_one_before) {
     EXPECT_EQ(ceph_.size(), 32 * kObject);
 }
 
-// What was only asked holds up nothing when it is answered.
+// A may_resize() that was answered late does not block the next one.
 TEST_F(Resize, can_be_repeated_when_ceph_answers_again) {
     open("resize_timeout=1");
     ceph_.hold(Kind::kMark);
@@ -65,7 +65,7 @@ TEST_F(Resize, can_be_repeated_when_ceph_answers_again) {
     answers.join();
 }
 
-// The volume is opened again then, which waits for this.
+// The volume is then reopened, which waits for the resize.
 TEST_F(Resize, is_given_up_when_the_image_is_lost) {
     open("resize_timeout=600");
     ceph_.hold(Kind::kResize);
@@ -114,7 +114,7 @@ TEST_F(Resize, of_others_is_followed) {
     EXPECT_TRUE(has_size(48 * kObject));
 }
 
-// librbd goes by the new size before the header has it, for as long as objects beyond it are being removed.
+// librbd uses the new size before the header has it, while it removes the objects beyond the new end.
 TEST_F(Resize, that_is_under_way_fails_writes_beyond_the_end_with_an_error_of_its_own) {
     open();
     ceph_.hold(Kind::kSize);

@@ -120,7 +120,7 @@ bool RbdTest::turn_until(const std::function<bool()>& condition) {
 }
 
 bool RbdTest::wait_with_late_answers(Nanoseconds age, const std::function<bool()>& condition) {
-    std::map<uint64_t, Nanoseconds> begun;  // by the calls that are held
+    std::map<uint64_t, Nanoseconds> begun;  // by the ids of held calls
     SystemClock clock;
     return wait_for([&] {
         for (const FakeCeph::HeldCall& one : ceph_.held())
@@ -129,7 +129,7 @@ bool RbdTest::wait_with_late_answers(Nanoseconds age, const std::function<bool()
     });
 }
 
-// What is held changes at any time: it is read once.
+// Reads the held calls once per check, because they change at any time.
 FakeCeph::HeldCall RbdTest::wait_for_held(uint64_t other_than) {
     FakeCeph::HeldCall found;
     EXPECT_TRUE(wait_for([&] {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of this folder share: a FakeCeph, an image of it that is opened, and a reactor whose clock
-// stands still unless the test moves it. So requests grow old when the test says so, however slow the machine
-// is. What the client's own threads do (looks at the header, once a second) happens in real time, and is
-// waited for.
+// Test fixture of this folder: a FakeCeph, its image opened, and a reactor whose clock only the test
+// advances. So the age of requests does not depend on the speed of the machine. The client's own threads
+// (looks at the header, once a second) run in real time, and tests wait for them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +17,7 @@
 
 namespace wss::test {
 
-// The system's when the test began, and what the test has let pass.
+// Starts with the system's time and then only advances by pass().
 class ManualClock final : public Clock {
   public:
     Nanoseconds now() noexcept override { return now_; }
@@ -28,7 +27,7 @@ class ManualClock final : public Clock {
     Nanoseconds now_ = SystemClock().now();
 };
 
-// A request with bytes of its own.
+// A request with its own buffer.
 struct Io : io::Request {
     Io(io::Op what, uint64_t from, uint64_t bytes, char fill);
     bool is_done = false;
@@ -36,7 +35,7 @@ struct Io : io::Request {
     char first() const { return static_cast<char>(bytes.front()); }
 };
 
-// One reactor's way to the image.
+// A queue of the image, with its requests.
 class Way {
   public:
     Way(io::Backend& backend, reactor::Reactor& reactor);
@@ -59,21 +58,22 @@ class RbdTest : public testing::Test {
   protected:
     static constexpr uint64_t kObject = 1 << 20;
 
-    // osd_timeout is 2 s, all other limits are short.
+    // The specification sets osd_timeout to 2 s, and short values for most other limits.
     explicit RbdTest(const FakeCeph::Layout& layout = {.size = 64 * kObject, .object = kObject});
-    // Everything is released, and all clients end.
+    // Releases everything and waits until all clients have ended.
     ~RbdTest() override;
 
     // `options`: "KEY=VALUE&..." of the volume's specification. A failure ends the test.
     void open(const std::string& options = {});
-    // Another client of the image.
+    // Opens another client of the image.
     Result<std::unique_ptr<io::Backend>> open_other(const std::string& options = {});
-    // … that wants a larger one, which fails when it has the image. `keeps`: as OpenOptions::keeps_taken.
+    // Opens another client that requires a larger image, which fails after it has the lock. `keeps`: as
+    // OpenOptions::keeps_taken.
     Result<std::unique_ptr<io::Backend>> open_larger(bool keeps);
-    // Whether it could be opened.
+    // Checks whether the image could be opened.
     Status check(const std::string& options = {});
     Way& way() { return *way_; }
-    // Where a test needs a second reactor's.
+    // For tests that need a second queue.
     std::unique_ptr<Way> make_way() { return std::make_unique<Way>(*backend_, reactor_); }
     void close_way() { way_.reset(); }
     void close() {
@@ -81,33 +81,33 @@ class RbdTest : public testing::Test {
         backend_.reset();
     }
 
-    // Time goes on in steps that are short for a reactor, which turns in each.
+    // Advances the clock in short steps, with a turn of the reactor in each.
     void pass(Nanoseconds time);
-    // The whole process, or its machine, is stopped for so long.
+    // Advances the clock at once, as if the process or its machine had been stopped.
     void pause(Nanoseconds time) { clock_.pass(time); }
-    // The reactor turns, and no time passes for it, until the condition holds. False: it never does.
+    // Runs turns of the reactor, without advancing the clock, until the condition holds. False: it does not.
     bool turn_until(const std::function<bool()>& condition);
-    // As wait_for(); what the fake holds is answered when it is so old, if nobody has cancelled it before.
+    // As wait_for(), and releases each held call when it has been held for `age` of real time.
     bool wait_with_late_answers(Nanoseconds age, const std::function<bool()>& condition);
-    // The one call that the fake holds, as soon as there is one, and it is not that with this id.
+    // Waits until the fake holds exactly one call, whose id is not `other_than`.
     FakeCeph::HeldCall wait_for_held(uint64_t other_than = 0);
-    // Until all that the fake does not hold is answered, and done.
+    // Waits until all operations that the fake does not hold are answered, and their requests completed.
     void settle();
-    // Number of this client.
+    // The number of this test's client.
     uint64_t client() const { return client_; }
 
     FakeCeph ceph_;
     ManualClock clock_;
     reactor::Reactor reactor_{clock_, {.spin = kNever}};
     std::unique_ptr<io::Backend> backend_;
-    bool keeps_taken_ = false;  // of open(), as OpenOptions says
+    bool keeps_taken_ = false;  // OpenOptions::keeps_taken of open() and check()
 
   private:
     std::unique_ptr<Way> way_;
     uint64_t client_ = 0;
 };
 
-// True as soon as `condition` is, false after a time that only an error takes.
+// Returns true as soon as `condition` does, false after a time that only an error takes.
 bool wait_for(const std::function<bool()>& condition);
 
 }  // namespace wss::test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one turn of a reactor does when many answers have come meanwhile: as much as others can wait for, and
-// nothing that is untrue.
+// Turns of a reactor after many answers have come: each does a bounded amount of work, and no request that
+// Ceph has answered fails.
 #include "tests/rbd/rig.h"
 
 namespace wss::test {
@@ -21,7 +21,7 @@ TEST_F(Turns, after_a_pause_of_osd_timeout_fail_nothing_that_ceph_has_answered) 
     for (const Io* read : reads) EXPECT_EQ(read->error, 0);
 }
 
-// Behind those there are more than librbd has room for.
+// There are more requests than calls, so that some wait behind the answered ones.
 TEST_F(Turns, after_a_pause_of_osd_timeout_fail_nothing_that_had_to_wait) {
     open();
     std::vector<Io*> reads;
@@ -33,7 +33,7 @@ TEST_F(Turns, after_a_pause_of_osd_timeout_fail_nothing_that_had_to_wait) {
     for (const Io* read : reads) EXPECT_EQ(read->error, 0);
 }
 
-// The answer for which it waits has come, behind others that fill a turn.
+// The answer to the late call has come, behind others that fill a turn.
 TEST_F(Turns, after_a_pause_of_osd_timeout_fail_nothing_that_waits_for_a_late_call) {
     open();
     ceph_.hold(0, kObject);
@@ -72,7 +72,7 @@ TEST_F(Turns, complete_a_bounded_number_of_late_writes) {
     ceph_.hold(0, 32 * kObject);
     constexpr uint64_t kWrites = 1000;
     for (uint64_t i = 0; i < kWrites; ++i) way().write(i % 32 * kObject, 'a');
-    pass(from_s(8));  // each second another 256 take the place of those that are silent
+    pass(from_s(8));  // each second another 256 calls replace the silent ones
     ASSERT_EQ(ceph_.held().size(), kWrites);
     ceph_.release();
     ASSERT_TRUE(ceph_.wait_until_quiet());
