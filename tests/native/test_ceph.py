@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes on images of a real Ceph cluster: the data path, sizes, snapshots, owners and what is refused."""
+"""Volumes on images of a real Ceph cluster: the data path, sizes, snapshots, owners and rejected specifications."""
 
 import os
 import random
@@ -29,7 +29,7 @@ def start_target(ceph, directory, specification: str, *more) -> Target:
 
 
 def refusal(ceph, directory, specification: str) -> str:
-    """What a target says that cannot open the volume."""
+    """Returns the error output of a target that cannot open the volume."""
     target = start_target(ceph, directory, specification)
     with pytest.raises(AssertionError, match="did not get ready"):
         target.start()
@@ -69,7 +69,7 @@ def test_a_target_with_an_image_and_nothing_to_do_uses_no_processor_time(ceph, t
         with RawNbd(nbd(target, "disk").socket) as client:
             for block in range(64):
                 assert client.command(WRITE, block * 4 * KIB, 4 * KIB, b"1" * 4 * KIB)[0] == 0
-                time.sleep(0.01)  # the reactor sleeps before the answer of Ceph, which has to wake it
+                time.sleep(0.01)  # the reactor sleeps meanwhile, and Ceph's answer has to wake it
             before = cpu_seconds(target.process.pid)
             time.sleep(4)
             assert cpu_seconds(target.process.pid) - before < 0.2
@@ -155,7 +155,7 @@ def test_what_cannot_be_opened_is_explained(ceph, tmp_path):
              (ceph.backend(image) + ",create", "rbd create")]
     for specification, word in wrong:
         assert word in refusal(ceph, tmp_path / "t", specification), specification
-    # librados writes to the standard output here, where programs expect nothing before the target is ready.
+    # In these cases librados writes to the standard output, which must be empty until the target is ready.
     empty = tmp_path / "empty.conf"
     empty.touch()
     for conf, word in ((unnamed, "no address of a monitor"), (empty, f"{empty} names no monitor (mon_host)")):
@@ -220,7 +220,7 @@ def test_a_log_without_bounds_ends_no_target_whether_a_file_or_a_monitor_says_so
     conf.write_text(f"{ceph.conf.read_text()}[client]\nlog_max_recent = {2**63 - 1}\n")
     images = [ceph.create_image("8M") for _ in range(2)]
     with start_target(ceph, tmp_path, ceph.backend(images[0], conf=conf)) as target:
-        # Every other client of the cluster ends while the monitors send it, these commands' own ones included.
+        # While the monitors send this setting other clients of the cluster crash. So the ceph commands of this test override it.
         ceph.ceph("config", "set", "client", "log_max_recent", 2**63 - 1, "--log_max_recent=500")
         try:
             ask(target.control, "volume.create", name="other", backend=ceph.backend(images[1]))
@@ -283,7 +283,7 @@ def test_requests_that_wait_for_the_limits_of_an_image_succeed_and_the_limits_ar
         for writer in writers:
             writer.start()
         until(lambda: "waits for Ceph, or for rbd_qos_iops_limit = 1, since" in trouble()["disk"], 12, "the limit is shown")
-        # It was set after the image was opened.
+        # For a setting that was made after the image was opened.
         until(lambda: "waits for Ceph, or for rbd_qos_write_iops_limit = 1, since" in trouble()["later"], 12, "the limit is shown")
         for writer in writers:
             writer.join(60)
@@ -324,12 +324,12 @@ def test_a_live_owner_is_named_and_a_stopped_one_is_shut_out_by_steal(ceph, tmp_
                 with RawNbd(nbd(second, "disk").socket) as other:
                     assert other.command(WRITE, 0, 4 * KIB, b"2" * 4 * KIB)[0] == 0
                     first.process.send_signal(signal.SIGCONT)
-                    # An I/O error, and another one as soon as the volume refuses everybody.
+                    # The error may differ once the volume rejects all requests.
                     assert client.command(WRITE, 0, 4 * KIB, b"3" * 4 * KIB)[0] != 0
                     assert client.command(READ, 0, 4 * KIB)[0] != 0, "nothing old either"
                     assert "blocklisted" in volume(first)["trouble"]
                     assert other.command(READ, 0, 4 * KIB) == (0, b"2" * 4 * KIB)
-            # The one that was shut out opens the image again, as a new client, when it is free.
+            # The target that was shut out opens the image again, as a new client, when the image has no owner.
             ask(first.control, "volume.delete", name="disk")
             ask(first.control, "volume.create", name="again", backend=ceph.backend(image))
             with RawNbd(nbd(first, "again").socket) as client2:

@@ -24,7 +24,7 @@ REPLACED = "was replaced"
 
 
 def filled_image(ceph, folder, pool: str = "rbd") -> str:
-    """8 MiB of the pattern."""
+    """Creates an image with 8 MiB of the pattern."""
     image = ceph.create_image("8M", pool=pool)
     (folder / "content").write_bytes(PATTERN * (8 * MIB // BLOCK))
     ceph.rbd("rm", "--no-progress", image)
@@ -33,7 +33,7 @@ def filled_image(ceph, folder, pool: str = "rbd") -> str:
 
 
 def clone(ceph, image: str, snapshot: str = "then") -> str:
-    """Of a new snapshot of the image."""
+    """Clones a new snapshot of the image."""
     ceph.rbd("snap", "create", "--no-progress", f"{image}@{snapshot}")
     ceph.rbd("snap", "protect", f"{image}@{snapshot}")
     ceph.images += 1
@@ -43,7 +43,7 @@ def clone(ceph, image: str, snapshot: str = "then") -> str:
 
 
 class Reads:
-    """A volume is read all the time, so that no moment is missed in which it is zeroes."""
+    """Reads a volume all the time, to detect even short times in which it reads as zeroes."""
 
     def __init__(self, address):
         self.answers, self.stopping = [], threading.Event()
@@ -72,7 +72,7 @@ class Reads:
 
 
 def migrate(ceph, step: str, image: str, *more) -> None:
-    """To an image of its name."""
+    """Runs a step of the migration of an image to an image of the same name."""
     ceph.rbd("migration", step, *([image] if step == "prepare" else ["--no-progress"]), *more, image)
 
 
@@ -103,7 +103,7 @@ def test_a_deleted_pool_of_what_an_image_was_cloned_from_is_never_read_as_zeroes
 
 
 def cannot_watch(ceph, pool: str) -> dict:
-    """Options of a user who may only read the pool of the parents."""
+    """Options with a user that may only read the pool of the parents, and so may not watch them."""
     name = f"reader-{pool}"
     capabilities = ("mon", "profile rbd", "osd", f"profile rbd pool=rbd, profile rbd-read-only pool={pool}")
     return {"id": name, "keyring": ceph.user(name, *capabilities)}
@@ -111,7 +111,7 @@ def cannot_watch(ceph, pool: str) -> dict:
 
 @contextlib.contextmanager
 def served_clones(ceph, tmp_path, image: str, options: dict):
-    """`disk` on a clone of it, `snap` on a snapshot of another one, read-only."""
+    """A target with the volume `disk` on a clone of the image, and the read-only volume `snap` on a snapshot of another clone."""
     head = clone(ceph, image, "for-disk")
     other = clone(ceph, image, "for-snap")
     ceph.rbd("snap", "create", "--no-progress", f"{other}@then")
@@ -181,7 +181,7 @@ def test_an_aborted_migration_of_the_parent_of_what_is_served_is_never_read_as_z
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "flatten", "shrink"])
 def test_acknowledged_writes_come_home_after_the_parent_was_migrated(ceph, tmp_path, nbd, meanwhile):
-    """The image is used by others before the restart: it must be as if the target were stopped."""
+    """Others use the image before the restart: this must have the same effect as while the target is stopped."""
     pool = f"home-{meanwhile}"
     ceph.create_pool(pool)
     parent = filled_image(ceph, tmp_path, pool)
@@ -191,7 +191,7 @@ def test_acknowledged_writes_come_home_after_the_parent_was_migrated(ceph, tmp_p
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
             migrate(ceph, "prepare", parent)
             until(lambda: REPLACED in volume(cluster)["trouble"], 30, "it is noticed")
-            # Acknowledged or not, what lies beside it must not become zeroes.
+            # Data beside a write must not become zeroes, whether the write is acknowledged or not.
             acknowledged = [at for at in range(0, 6 * MIB, MIB) if client.command(WRITE, at, BLOCK, b"w" * BLOCK)[0] == 0]
             migrate(ceph, "execute", parent)
             migrate(ceph, "commit", parent, "--force")
@@ -211,7 +211,7 @@ def test_acknowledged_writes_come_home_after_the_parent_was_migrated(ceph, tmp_p
 
 
 def hidden_parent(ceph, image: str) -> str:
-    """A clone (format 2) of a snapshot that is in the trash and goes with its last clone; the image was overwritten since."""
+    """Returns a clone (format 2) of a deleted snapshot, which Ceph removes with its last clone. The image was overwritten since."""
     made = ceph.images = ceph.images + 1
     ceph.rbd("snap", "create", "--no-progress", f"{image}@hidden")
     ceph.rbd("clone", "--rbd-default-clone-format", "2", f"{image}@hidden", f"rbd/clone{made}")
@@ -277,7 +277,7 @@ def test_a_flattened_clone_is_served_on_when_its_parent_is_removed(ceph, tmp_pat
 
 @pytest.fixture
 def apart(tmp_path_factory):
-    """A cluster whose pool of parents is on other OSDs than that of their clones."""
+    """A cluster with the parents' pool on other OSDs than the clones' pool."""
     with CephCluster(tmp_path_factory.mktemp("apart")) as cluster:
         for osd in range(3):
             cluster.ceph("osd", "crush", "rm-device-class", f"osd.{osd}", check=False)

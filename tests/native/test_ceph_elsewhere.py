@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images that became smaller while another owner had them, under a target whose real storage is another process (--role rs). Long;
-`make check-ceph` runs them."""
+"""Images that another owner shrank, below a target whose real storage is another process (--role rs). Long; `make check-ceph` runs them."""
 
 import contextlib
 import os
@@ -22,8 +21,8 @@ BLOCK = 4 * KIB
 
 @contextlib.contextmanager
 def dirty_and_taken_elsewhere(ceph, tmp_path, nbd, at: int, reported: bool):
-    """Under write-back engines have a write at `at` of a volume with storage elsewhere. Another owner has the image and shrinks it to 4 MiB,
-    which the storage process reports before it is started again, or is away meanwhile."""
+    """Cache engines hold a dirty write at `at` of a volume with storage in another process. Another owner takes the image and shrinks it
+    to 4 MiB. The storage process reports the loss before it is restarted (`reported`), or is killed before the loss."""
     image = ceph.create_image("8M")
     with storage_elsewhere(ceph, tmp_path, image, "8M", engines=2, osd_timeout=5) as (cluster, storage):
         until(lambda: cluster.status()["volumes"], 30, "the volume is there")
@@ -47,10 +46,10 @@ def dirty_and_taken_elsewhere(ceph, tmp_path, nbd, at: int, reported: bool):
 
 
 def check_what_is_left(cluster, client, nbd) -> None:
-    """… after the dirty lines were given up."""
+    """Checks the volume after the dirty lines were given up."""
     until(lambda: volume(cluster)["trouble"] == "", 30, "it is served")
     assert volume(cluster)["size"] == 4 * MIB and cluster.dirty() == 0
-    # The initiator is notified of the volume's return while the command answers.
+    # The initiator may be notified of the volume's return after the command has returned.
     until(lambda: client.command(READ, 0, BLOCK)[0] == 0, 10, "a read")
     assert client.command(FLUSH, 0, 0)[0] != 0, "a client hears once that what was acknowledged is lost"
     assert client.command(FLUSH, 0, 0)[0] == 0
@@ -81,7 +80,7 @@ def test_a_volume_whose_image_elsewhere_became_smaller_while_that_was_away_is_re
 
 
 def refusal_of_reopening(cluster, **how) -> str:
-    """Empty: it is reopened."""
+    """Returns the error of a reopening; empty: the volume was reopened."""
     try:
         ask(cluster.control, "volume.reopen", name="disk", **how)
     except ControlError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Ceph cluster that is down, full or taken away under volumes on its images. The long tests; `make check-ceph` runs them."""
+"""Volumes on images of a Ceph cluster that is down or full, or whose images are deleted or taken. Long; `make check-ceph` runs them."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ BLOCK = 4 * KIB
 
 
 class Writer:
-    """Writes growing numbers to a few blocks, one after the other, and knows which were acknowledged."""
+    """Writes growing numbers to a few blocks, one after the other, and records the acknowledged ones."""
 
     BLOCKS = 64
 
@@ -62,7 +62,7 @@ class Writer:
         assert not self.thread.is_alive(), "a write never ended"
 
     def check(self, client: RawNbd) -> None:
-        """Each block holds the last number that was acknowledged, or a later one that was attempted."""
+        """Checks that each block holds the last acknowledged number, or a later attempted one."""
         for block, number in self.acknowledged.items():
             error, data = client.command(READ, block * BLOCK, BLOCK)
             assert error == 0
@@ -99,7 +99,7 @@ def test_a_silent_cluster_with_thousands_of_operations_in_flight_does_not_stop_o
         with contextlib.ExitStack() as stack, RawNbd(other.socket) as healthy:
             ceph.hang_all()
             try:
-                # Each becomes an operation on every object of the range (no object map says that there is none). Ceph's limit is 1024.
+                # Without an object map each discard is an operation on every object of the range. Ceph's limit is 1024 operations.
                 clients = [stack.enter_context(RawNbd(silent.socket, timeout=120)) for _ in range(24)]
                 discards = [threading.Thread(target=client.command, args=(TRIM, 0, 1024 * MIB), daemon=True) for client in clients]
                 for discard in discards:
@@ -147,7 +147,7 @@ def test_a_full_pool_refuses_writes_that_need_space_and_serves_all_else(ceph, tm
         with RawNbd(nbd(target, "disk").socket, timeout=120) as client:
             for at in range(0, 8 * MIB, MIB):
                 assert client.command(WRITE, at, MIB, b"1" * MIB)[0] == 0
-            # Without a manager nobody counts a pool's bytes: the OSDs themselves are full.
+            # Without a manager daemon the bytes of a pool are not counted, so the OSDs themselves must be full.
             set_full(ceph, 0.0001)
             try:
                 new = iter(range(8 * MIB, 64 * MIB, BLOCK))
@@ -178,14 +178,14 @@ POLICIES = ["write-through", "write-back", "write-around"]
 
 @contextlib.contextmanager
 def cached(ceph, tmp_path, image, policy, **options):
-    """A target whose volume `disk` is the image, with two engines in front."""
+    """A target with the volume `disk` on the image, and two cache engines."""
     with Cluster("tcp", tmp_path, engines=2, volumes={"disk": ceph.backend(image, **options)}) as cluster:
         cluster.policy(policy)
         yield cluster
 
 
 def check_in_storage(cluster, client, writer) -> None:
-    """What was acknowledged is in the image, without the engines."""
+    """Checks that all acknowledged writes are in the image, without the cache engines."""
     until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 90, "a flush succeeds")
     until(lambda: cluster.status()["volumes"][0]["dirty_lines"] == 0, 90, "nothing is dirty")
     cluster.policy("none")
@@ -237,7 +237,7 @@ def test_a_full_pool_loses_nothing_under_each_policy(ceph, tmp_path, nbd, policy
                     error, _ = client.command(WRITE, at, BLOCK, Writer.content(at))
                     if error == 0:
                         acknowledged[at] = Writer.content(at)
-                    # A write of new space fails at once; what engines have acknowledged does so when it is flushed.
+                    # A write that needs space fails at once. For writes that engines have acknowledged the flush fails.
                     if error == ENOSPC or client.command(FLUSH, 0, 0)[0] != 0:
                         break
                     time.sleep(0.5)
@@ -263,7 +263,7 @@ def test_a_pool_deleted_under_load_is_an_error_under_each_policy(ceph, tmp_path,
         with Writer(server.socket) as writer, RawNbd(server.socket, timeout=120) as client:
             until(lambda: len(writer.acknowledged) > 10, 60, "the load runs")
             ceph.ceph("osd", "pool", "delete", pool, pool, "--yes-i-really-really-mean-it")
-            # An acknowledgement of engines stays one: that it is not stable is the flush's error.
+            # Cache engines may still acknowledge writes; then the flush must fail.
             until(lambda: writer.errors > 0 or client.command(FLUSH, 0, 0)[0] != 0, 60, "an error")
 
 
@@ -273,7 +273,7 @@ def test_a_second_owner_after_the_first_was_stopped_and_the_first_writes_nothing
         with Writer(nbd(first, "disk").socket) as before:
             until(lambda: len(before.acknowledged) > 20, 30, "the load runs")
             pause(first.process)
-            # Without steal: Ceph counts the first as dead after 30 s.
+            # Without steal, so that the second waits 30 s until Ceph counts the first as dead.
             second = start_target(ceph, tmp_path / "b", ceph.backend(image, open_timeout=120))
             with second.log.open("wb") as errors:
                 second.process = subprocess.Popen(second.command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL)
@@ -288,7 +288,7 @@ def test_a_second_owner_after_the_first_was_stopped_and_the_first_writes_nothing
                     acknowledged, in_flight = dict(before.acknowledged), before.number
                     first.process.send_signal(signal.SIGCONT)
                     until(lambda: before.errors > 3, 60, "the first fails")
-                    # One write was in flight when it was stopped: Ceph may have done it before the second came, and its answer is right.
+                    # One write was in flight at the stop. Ceph may have carried it out before the second target came, so it may succeed.
                     later = {block: number for block, number in before.acknowledged.items() if acknowledged.get(block) != number}
                     assert set(later.values()) <= {in_flight}, "nothing was acknowledged by the one that was shut out"
                     for block in range(Writer.BLOCKS):
@@ -309,7 +309,7 @@ def test_a_target_that_lost_its_image_answers_nothing_from_its_engines_either(ce
                 with RawNbd(nbd(second, "disk").socket) as other:
                     assert other.command(WRITE, 0, BLOCK, b"2" * BLOCK)[0] == 0
             first.target.process.send_signal(signal.SIGCONT)
-            # It looks every second whether the image is still its own.
+            # The target checks every second whether it still owns the image.
             until(lambda: client.command(READ, 0, BLOCK)[0] != 0, 10, "reads fail")
             for _ in range(20):
                 assert client.command(READ, 0, BLOCK)[0] != 0
@@ -388,7 +388,7 @@ def test_a_target_that_lost_its_image_serves_what_the_other_owner_wrote_once_the
 
 
 def lose_to_another_owner(ceph, tmp_path, nbd, image) -> None:
-    """Another target takes the image, writes its first blocks and ends."""
+    """Another target takes the image, writes the first blocks and ends."""
     with start_target(ceph, tmp_path, ceph.backend(image, steal="true")) as second:
         with RawNbd(nbd(second, "disk").socket) as other:
             assert other.command(WRITE, 0, Writer.BLOCKS * BLOCK, b"2" * Writer.BLOCKS * BLOCK)[0] == 0
@@ -447,7 +447,7 @@ def test_dirty_lines_of_a_lost_volume_are_given_up_by_the_operators_word_alone(c
         server = nbd(first.target, "disk")
         with Writer(server.socket) as writer, RawNbd(server.socket) as client:
             until(lambda: len(writer.acknowledged) == Writer.BLOCKS, 30, "the load runs")
-            # What is acknowledged by the engines from now on finds no way home.
+            # Writes that the cache engines acknowledge from now on cannot be destaged.
             lose_to_another_owner(ceph, tmp_path / "b", nbd, image)
             until(lambda: writer.errors > 0, 60, "the load fails")
             until(lambda: "blocklisted" in volume(first)["trouble"], 60, "it is lost")
@@ -485,7 +485,7 @@ def test_a_target_that_is_started_again_after_another_owner_serves_what_that_one
 
 @contextlib.contextmanager
 def storage_elsewhere(ceph, tmp_path, image, size, engines, **options):
-    """A target whose volume `disk` is the image that a process with --role rs serves."""
+    """A target with the volume `disk`, and a storage process (--role rs) that serves the image for it."""
     with Cluster("tcp", tmp_path, engines=engines, volumes={"disk": f"rs:disk,size={size}"}) as cluster:
         storage = Target(cluster._address("rs"), {"disk": ceph.backend(image, steal="true", **options)}, tmp_path, "--role", "rs", "--join", cluster.join)
         storage.start()
@@ -512,7 +512,7 @@ def test_a_target_whose_storage_elsewhere_lost_the_image_answers_nothing_from_it
         until(lambda: volume(cluster)["trouble"] == "blocklisted by Ceph: another client took the image", 90, "no such process came")
         with pytest.raises(ControlError, match="has lost its real storage, too"):
             ask(cluster.control, "volume.reopen", name="disk")
-        # The storage process has a new client, and the operator's word makes the target use it.
+        # The restarted storage process has a new client. The target uses it only after the operator's command.
         storage.kill()
         storage.start()
         until(lambda: any(engine["state"] == "storage" for engine in cluster.status()["engines"]), 30, "the storage joined")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Ceph gets later than anybody waits for it, and images that are not what they were. Long; `make check-ceph` runs them."""
+"""Requests that reach Ceph after their time limit, and images that changed meanwhile. Long; `make check-ceph` runs them."""
 
 import contextlib
 import json
@@ -26,7 +26,7 @@ BLOCK = 4 * KIB
 OBJECT = 4 * MIB
 
 
-# Connects to the port TO instead of FROM.
+# Redirects connections from the port FROM to the port TO.
 SHIM = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -49,7 +49,7 @@ def shim(tmp_path_factory):
 
 
 class Way:
-    """The network between one process and one OSD. While it is cut it keeps what was sent, as TCP does, also when the sender has ended."""
+    """The network between one process and one OSD. While it is cut it keeps sent data, as TCP does, even after the sender has ended."""
 
     def __init__(self, port: int, shim):
         self.port = port
@@ -82,7 +82,7 @@ class Way:
                 self.is_open.wait()
                 sink.sendall(data)
             self.is_open.wait()
-            time.sleep(1)  # the OSD has read it before it sees the end
+            time.sleep(1)  # the OSD reads the data before the end of the connection
             sink.shutdown(socket.SHUT_WR)
 
 
@@ -104,7 +104,7 @@ def far_from_its_header(ceph) -> tuple[str, int, int] | None:
 
 @pytest.fixture
 def cut_off(ceph, shim):
-    """An image, an offset in it, and the way to the OSD of that offset, which has neither the header nor the object map."""
+    """An image, an offset in it, and the `Way` to the OSD of that offset, which has neither the header nor the object map."""
     image, at, osd = next(found for _ in range(20) if (found := far_from_its_header(ceph)))
     way = Way(port_of(ceph, osd), shim)
     yield image, at * OBJECT, way
@@ -133,14 +133,15 @@ def target_behind(way, ceph, directory, image: str):
 
 
 def next_owner(ceph, directory, image: str, how: str):
-    """The lock of a client that has not let go is that of a live one while its process is there, then that of a dead one, for which nobody wants to wait."""
+    """Starts another target on the image. While the process of the former client runs ("delete"), its lock counts as that of a live
+    client. After that it is the lock of a dead client. With steal=true the next owner does not wait for it."""
     if how == "delete":
         assert "uses it" in refusal(ceph, directory / "refused", ceph.backend(image))
     return start_target(ceph, directory / "next", ceph.backend(image, steal="true"))
 
 
 def check_that_nothing_comes_late(client, at: int, way) -> None:
-    """Over what the next owner has written and flushed."""
+    """Checks that no late write overwrites flushed data of the next owner."""
     assert client.command(WRITE, at, BLOCK, b"2" * BLOCK)[0] == 0
     assert client.command(FLUSH, 0, 0)[0] == 0
     way.heal()
@@ -166,7 +167,7 @@ def test_a_write_that_timed_out_does_not_undo_one_of_the_next_owner(ceph, tmp_pa
 
 @pytest.mark.parametrize("how", ["stop", "delete"])
 def test_a_shrink_for_another_client_removes_nothing_of_the_next_owner(ceph, tmp_path, nbd, cut_off, how):
-    """The target's librbd carries it out, without a request of ours."""
+    """The target's librbd carries out the shrink, without a request of the target."""
     image, at, way = cut_off
     with cluster_behind(way, tmp_path) as cluster:
         ask(cluster.control, "volume.create", name="disk", backend=ceph.backend(image, osd_timeout=5))
@@ -183,7 +184,7 @@ def test_a_shrink_for_another_client_removes_nothing_of_the_next_owner(ceph, tmp
 
 
 def test_a_write_that_timed_out_does_not_come_after_the_lock_was_taken_away(ceph, tmp_path, nbd, cut_off):
-    """Nobody blocklists the client whose lock an operator removes."""
+    """An operator removes the lock without blocklisting its client."""
     image, at, way = cut_off
     with target_behind(way, ceph, tmp_path, image) as target:
         with RawNbd(nbd(target, "disk").socket) as client:
@@ -205,7 +206,7 @@ def test_a_write_waits_for_an_earlier_one_of_its_block_that_was_given_up(ceph, t
             way.cut()
             assert client.command(WRITE, at, BLOCK, b"1" * BLOCK)[0] != 0
             assert "Ceph has not answered 1 requests, which failed after 5 s (osd_timeout)" in volume(target)["trouble"]
-            # It is not answered by what is not known either.
+            # A read must not return data while the outcome of the write is unknown.
             assert client.command(READ, at, BLOCK)[0] != 0
             later = threading.Timer(2, way.heal)
             later.start()
@@ -222,7 +223,7 @@ def test_a_long_request_that_was_given_up_holds_back_nothing_but_the_objects_tha
     number = json.loads(ceph.rbd("info", "--format", "json", image))["id"]
     header = acting(ceph, f"rbd_header.{number}")
     owners = {n: acting(ceph, f"rbd_data.{number}.{n:016x}") for n in range(16)}
-    # Of few placement groups an OSD may have none of these objects.
+    # There are few placement groups, so that an OSD may have none of these objects.
     cut = next(osd for osd in range(3) if osd != header and 0 < list(owners.values()).count(osd) < len(owners))
     way = Way(port_of(ceph, cut), shim)
     places = {silent: next(n for n, osd in owners.items() if (osd == cut) == silent) * 16 * KIB for silent in (True, False)}
@@ -256,7 +257,7 @@ def test_blocks_of_other_osds_are_served_while_more_is_given_up_than_librbd_has_
             return {place: error for part in answers for place, error in part.items()}
 
         with RawNbd(path) as client:
-            # Each of another object: about a third are on the OSD that is cut off.
+            # Each write is to another object. About a third of them are on the OSD that is cut off.
             errors, objects = {}, iter(range(0, 32 * MIB, BLOCK))
             assert client.write_all(range(0, 32 * BLOCK, BLOCK), b"0" * BLOCK) == {n * BLOCK: 0 for n in range(32)}
             way.cut()
@@ -329,7 +330,7 @@ def test_a_pool_that_was_restored_from_a_copy_gets_no_dirty_line_of_its_former_i
 
 
 def without_osds(ceph, seconds: float, meanwhile) -> None:
-    """All are stopped for so long at least, in an orderly way: what they have not answered is not done."""
+    """Stops all OSDs in an orderly way for at least this time: they carry out no request that they have not answered."""
     for number in range(3):
         ceph.stop_osd(number)
     ended = time.monotonic() + seconds
@@ -343,7 +344,7 @@ def without_osds(ceph, seconds: float, meanwhile) -> None:
 
 @pytest.mark.parametrize("policy", ["none", "write-back"])
 def test_what_was_written_after_a_long_outage_is_there_after_a_restart(ceph, tmp_path, nbd, policy):
-    """The object did not exist before: librbd notes such a one in a map, which Ceph did not take."""
+    """The object did not exist before: librbd must add it to the object map, and Ceph has not carried that out."""
     image = ceph.create_image("64M")
     with Cluster("tcp", tmp_path, engines=2, volumes={"disk": ceph.backend(image, osd_timeout=4)}) as cluster:
         cluster.policy(policy)
@@ -360,7 +361,7 @@ def test_what_was_written_after_a_long_outage_is_there_after_a_restart(ceph, tmp
 
 
 def hold_back(ceph, number: str, pool: str) -> int:
-    """Stops an OSD of the image's header and object map, without which Ceph answers for neither; the image's data are in another pool."""
+    """Stops an OSD of the image's header and object map, so that Ceph answers for neither. The image's data is in another pool."""
     ceph.ceph("osd", "pool", "set", "rbd", "min_size", "2")
     both = (set(json.loads(ceph.ceph("osd", "map", pool, f"rbd_{kind}.{number}", "-f", "json"))["acting"]) for kind in ("header", "object_map"))
     osd = next(iter(set.intersection(*both)))
@@ -370,7 +371,7 @@ def hold_back(ceph, number: str, pool: str) -> int:
 
 
 def test_what_was_written_while_an_image_is_flattened_for_others_is_there_after_a_kill(ceph, tmp_path, nbd):
-    """The objects that librbd copies meanwhile are in no map until the header's OSD answers."""
+    """Objects that librbd copies meanwhile are not in the object map until the header's OSD answers."""
     size = 64 * KIB
     ceph.create_pool("flat")
     (tmp_path / "base").write_bytes(b"p" * (32 * MIB))
@@ -390,7 +391,7 @@ def test_what_was_written_while_an_image_is_flattened_for_others_is_there_after_
             osd = hold_back(ceph, number, "rbd")
             before = copied()
             time.sleep(12)
-            # Some that were copied before, and what has been copied since, if any.
+            # Some objects that were copied before, and some that have been copied since, if any.
             places = sorted(before)[:4] + sorted(copied() - before)[:4]
             acknowledged = [n for n in places if client.command(WRITE, n * size, BLOCK, b"Z" * BLOCK)[0] == 0]
             assert acknowledged
@@ -407,7 +408,7 @@ def test_what_was_written_while_an_image_is_flattened_for_others_is_there_after_
 
 
 def test_no_write_is_acknowledged_that_the_object_map_lacks(tmp_path_factory, tmp_path, nbd):
-    """A user may write the pool of the data and not any more that of the header: librbd can neither note an object nor mark the map."""
+    """A user may still write the data pool but not the header's pool: librbd can neither add objects to the map nor mark it as invalid."""
     def capabilities(of_header: str) -> list[str]:
         return ["mon", "profile rbd", "osd", f"profile {of_header} pool=rbd, profile rbd pool=data"]
 
@@ -417,7 +418,7 @@ def test_no_write_is_acknowledged_that_the_object_map_lacks(tmp_path_factory, tm
         keyring = ceph.user("u", *capabilities("rbd"))
 
         def connect_anew() -> None:
-            """With the capabilities that count now."""
+            """Makes the target connect again, with the user's current capabilities."""
             time.sleep(12)
             for number in range(3):
                 ceph.stop_osd(number)
@@ -439,7 +440,7 @@ def test_no_write_is_acknowledged_that_the_object_map_lacks(tmp_path_factory, tm
                 assert "object map invalid" in ceph.rbd("info", image)
                 ceph.rbd("object-map", "rebuild", "--no-progress", image)
                 assert "object map invalid" not in ceph.rbd("info", image)
-                time.sleep(2)  # the target looks at it each second
+                time.sleep(2)  # the target looks at the image each second
                 assert client.command(WRITE, 5 * OBJECT, BLOCK, b"C" * BLOCK)[0] == 0
                 target.process.kill()
                 target.process.wait()

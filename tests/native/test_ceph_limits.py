@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes on images of a Ceph cluster where something runs out: descriptors, threads, the time of a command. Long; `make check-ceph` runs them."""
+"""Volumes on images of a Ceph cluster when descriptors, threads or the time of a command run out. Long; `make check-ceph` runs them."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ PIDS = Path("/sys/fs/cgroup/pids")
 
 
 def check_that_openings_are_refused(ceph, target, nbd, images: int, word: str) -> None:
-    """… from some image on, while the target serves the others."""
+    """Checks that from some image on openings are refused, while the target serves its volumes."""
     with RawNbd(nbd(target, "disk").socket) as client:
         refusal = ""
         for number in range(images):
@@ -29,7 +29,7 @@ def check_that_openings_are_refused(ceph, target, nbd, images: int, word: str) -
                 refusal = str(error)
                 break
         assert word in refusal
-        time.sleep(1)  # threads of librados would end the process
+        time.sleep(1)  # time in which threads of librados would end the process
         assert target.process.poll() is None, target.log.read_text()
         assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
         assert client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK)
@@ -71,7 +71,7 @@ def test_a_volume_that_was_made_a_part_of_its_image_does_not_become_larger_than_
 
 @contextlib.contextmanager
 def hurried(tmp_path, **words):
-    """A cluster whose commands wait for 5 s."""
+    """A cluster whose control commands wait for at most 5 s."""
     cluster = Cluster("tcp", tmp_path, **words)
     command = cluster.target.command
     command[command.index("--drain-seconds") + 1] = "5"
@@ -109,6 +109,6 @@ def test_a_shrink_that_outlasts_its_command_cuts_the_image_when_engines_have_let
             until(lambda: client.command(READ, 0, BLOCK)[0] == 0, 30, "a read")
             assert client.command(READ, 0, BLOCK)[1] == b"1" * BLOCK
             ask(cluster.control, "volume.resize", name="disk", size="8M")
-            # The initiator is notified of the size while the command answers.
+            # The initiator may be notified of the size after the command has returned.
             until(lambda: client.command(READ, 6 * MIB, BLOCK)[0] == 0, 10, "a read beyond the former end")
             assert client.command(READ, 6 * MIB, BLOCK) == (0, bytes(BLOCK))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An image whose lock goes without a sign, whose size becomes nothing, or that is opened twice. Long; `make check-ceph` runs them."""
+"""Images that lose their lock unnoticed, are resized to nothing, or are opened twice. Long; `make check-ceph` runs them."""
 
 import contextlib
 import json
@@ -93,7 +93,7 @@ def test_an_image_that_is_resized_to_nothing_is_lost_and_reopened_when_it_has_a_
             ceph.rbd("resize", "--no-progress", "--allow-shrink", "--size", "0", image)
             until(lambda: "resized to nothing" in volume(cluster)["trouble"], 10, "the reason is shown")
             until(lambda: client.command(READ, 0, BLOCK)[0] != 0, 5, "reads fail")
-        # Not "uses it": the target's own former client is no other owner.
+        # The error must not be "uses it": the target's own former client is no other owner.
         until(lambda: "the image is empty" in refusal_of_reopening(cluster), 15, "the refusal has the reason")
         ceph.rbd("resize", "--no-progress", "--size", "8M", image)
         ask(cluster.control, "volume.reopen", name="disk", give_up_dirty=True)
@@ -115,7 +115,7 @@ def test_a_volume_that_was_all_of_a_lost_image_is_all_of_it_when_it_is_reopened(
         lose(ceph, image)
         until(lambda: volume(target)["trouble"] != "", 10, "it is lost")
         ceph.rbd("resize", "--no-progress", "--allow-shrink", "--size", f"{size}M", image)
-        time.sleep(3)  # which the former client could see
+        time.sleep(3)  # time in which the former client could notice it
         ask(target.control, "volume.reopen", name="disk")
         assert volume(target)["size"] == size * MIB and volume(target)["trouble"] == ""
 
@@ -127,7 +127,7 @@ def refusal_of_reopening(cluster) -> str:
 
 
 def resize(target, size: str, timeout: float = 60) -> str:
-    """Why it failed; empty: it has not."""
+    """Returns the error of a resize; empty: it succeeded."""
     try:
         ask(target.control, "volume.resize", timeout=timeout, name="disk", size=size)
     except ControlError as error:
@@ -141,7 +141,7 @@ def image_size(ceph, image) -> int:
 
 @contextlib.contextmanager
 def silent_beyond(ceph, client, osd: int, offset: int):
-    """Ceph does not answer the removal of what lies beyond the offset."""
+    """While this is active Ceph does not answer the removal of objects beyond the offset."""
     for at in range(offset, 16 * MIB, 4 * MIB):
         assert client.command(WRITE, at, BLOCK, b"1" * BLOCK)[0] == 0
     ceph.hang(osd)
@@ -223,7 +223,7 @@ def test_a_growth_that_ceph_answered_late_is_over_and_the_volume_follows_its_ima
 
 
 def test_a_shrink_is_refused_while_ceph_answers_nothing(ceph, tmp_path, nbd):
-    """What has not begun cannot come late."""
+    """A resize that has not begun cannot be carried out late."""
     image = ceph.create_image("16M")
     with start_target(ceph, tmp_path, ceph.backend(image, resize_timeout=3)) as target:
         ceph.hang_all()
@@ -236,12 +236,15 @@ def test_a_shrink_is_refused_while_ceph_answers_nothing(ceph, tmp_path, nbd):
         assert resize(target, "8M") == ""
 
 
-# Stops the process STOP when the client has seen who has the lock, STOP_LATE when the monitors have blocklisted one.
-# With SILENT a blocklist command is not sent, and lasts SILENT seconds.
-# With UNWATCHED nobody watches the image when the client looks for the first time.
-# With LATE Ceph does not answer which features the image has.
-# With HELD the exclusive lock is taken, then the file HELD is made and the call returns 3 s later.
-# While the file REFUSED exists each answer of an OSD is an error; when SLEPT does the machine has slept for a minute.
+# Environment variables of the shim:
+# STOP: this process is stopped when the client has read the lock's owner for the second time.
+# STOP_LATE: this process is stopped when the monitors have blocklisted a client.
+# SILENT: blocklist commands are not sent, and last SILENT seconds.
+# UNWATCHED: the first list of the image's watchers is empty.
+# LATE: Ceph does not answer the read of the image's features.
+# HELD: after the exclusive lock is taken, the file HELD is created, and the call returns 3 s later.
+# REFUSED: while this file exists, each answer of an OSD is an error.
+# SLEPT: while this file exists, the machine appears to have been suspended for a minute.
 SHIM = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -354,7 +357,7 @@ def test_a_client_is_not_shut_out_by_a_monitor_that_is_silent_during_the_opening
             finally:
                 ceph.go_on()
             address = json.loads(ceph.rbd("lock", "ls", "--format", "json", image))[0]["address"]
-            deadline = time.monotonic() + 8  # what was sent is carried out within a second
+            deadline = time.monotonic() + 8  # a sent command is carried out within a second
             while time.monotonic() < deadline:
                 assert address not in ceph.ceph("osd", "blocklist", "ls")
                 time.sleep(0.5)

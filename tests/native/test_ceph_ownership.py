@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who has an image: owners that live, die, give way or are cut off, and images that are deleted. Long; `make check-ceph` runs them."""
+"""Owners of an image that live, die, release it or are cut off, and images that are deleted. Long; `make check-ceph` runs them."""
 
 import contextlib
 import datetime
@@ -26,7 +26,7 @@ GONE = "is deleted"
 
 @contextlib.contextmanager
 def bench(ceph, image, output):
-    """librbd as most programs use it: it takes the lock with its first write, and gives it to whoever asks."""
+    """Uses librbd as most programs do: it takes the lock at the first write, and releases it when another client requests it."""
     with output.open("wb") as out:
         process = subprocess.Popen(["rbd", "-c", ceph.conf, "bench", "--io-type", "write", "--io-size", "4K", "--io-threads", "1", "--io-total", "40G",
                                     image], stdout=out, stderr=out, stdin=subprocess.DEVNULL)  # fmt: skip
@@ -39,7 +39,7 @@ def bench(ceph, image, output):
 
 
 def blocklist(ceph) -> dict[str, float]:
-    """Of each client that is shut out: for how many days."""
+    """Returns the blocklisted clients, each with the number of days that are left."""
     entries, _ = json.JSONDecoder().raw_decode(ceph.ceph("osd", "blocklist", "ls", "-f", "json").lstrip())
     now = datetime.datetime.now(datetime.timezone.utc)
 
@@ -121,7 +121,7 @@ def test_a_deleted_pool_is_never_read_as_zeroes(ceph, tmp_path, nbd, data_pool):
         assert answers[-1][0] != 0
 
 
-# Dies as soon as the lock is broken, or when the former owner is blocklisted once more.
+# Kills the process as soon as the lock is broken, or when the former owner is blocklisted again.
 DIES = r"""
 #include <dlfcn.h>
 #include <stdint.h>
@@ -435,11 +435,11 @@ def test_a_start_that_waits_for_silent_images_ends_when_the_target_is_stopped(ce
 
 
 def test_writes_end_within_the_limit_while_all_osds_are_stopped(ceph, tmp_path, nbd):
-    # Without an object map, whose updates are operations with limits of their own.
+    # Without an object map, because its updates are operations with their own time limits.
     image = ceph.create_image("128M", "--image-feature", "layering,exclusive-lock")
     with start_target(ceph, tmp_path, ceph.backend(image, osd_timeout=6)) as target, contextlib.ExitStack() as stack:
         server = nbd(target, "disk")
-        # As many as the target has buffers for: what waits for one of those is not in Ceph.
+        # As many clients as the target has buffers for: a request that waits for a buffer is not in Ceph.
         clients = [stack.enter_context(RawNbd(server.socket, timeout=90)) for _ in range(6)]
         assert clients[0].command(WRITE, 0, MIB, b"0" * MIB)[0] == 0
         times = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Storage processes that take an image from one another, and what becomes of writes that engines hold. Long; `make check-ceph` runs them."""
+"""Storage processes that take an image from one another, with dirty data in cache engines. Long; `make check-ceph` runs them."""
 
 import contextlib
 import json
@@ -26,10 +26,10 @@ BLOCK = 4 * KIB
 
 @contextlib.contextmanager
 def second_storage(ceph, tmp_path, cluster, image):
-    """… with the same --join, which takes the image from whoever has it."""
+    """A second storage process with the same --join, which takes the image from its owner."""
     (tmp_path / "second").mkdir(exist_ok=True)
     storage = Target(cluster._address("rs2"), {"disk": ceph.backend(image, steal="true")}, tmp_path / "second", "--role", "rs", "--join", cluster.join)
-    storage.start_seconds = 50  # it may wait until Ceph counts a client as dead
+    storage.start_seconds = 50  # the process may wait until Ceph counts a client as dead
     storage.start()
     try:
         yield storage
@@ -39,7 +39,7 @@ def second_storage(ceph, tmp_path, cluster, image):
 
 @contextlib.contextmanager
 def first_storage(ceph, tmp_path, image):
-    """A volume under write-back, and the process that has its image."""
+    """A volume under write-back, and the storage process that owns its image."""
     with storage_elsewhere(ceph, tmp_path, image, "8M", engines=2) as (cluster, first):
         until(lambda: cluster.status()["volumes"], 30, "the volume is there")
         cluster.policy("write-back")
@@ -48,7 +48,7 @@ def first_storage(ceph, tmp_path, image):
 
 @contextlib.contextmanager
 def dirty_beside_a_paused_process(ceph, tmp_path, nbd, image):
-    """Engines hold a write of "1" that the image does not have: the process that serves it is paused."""
+    """Cache engines hold a write of "1" that is not in the image, because the storage process is paused."""
     with first_storage(ceph, tmp_path, image) as (cluster, first), RawNbd(nbd(cluster.target, "disk").socket) as client:
         until(lambda: client.command(WRITE, 0, BLOCK, b"0" * BLOCK)[0] == 0, 30, "a write")
         pause(first.process)
@@ -70,7 +70,7 @@ def test_a_volume_goes_on_with_the_storage_process_that_took_its_image_from_the_
                 until(lambda: takeovers(cluster) == 1, 30, "the other one serves it")
                 number = writer.number
                 until(lambda: writer.number > number + Writer.BLOCKS, 30, "the load goes on")
-                # And back, as a service that is restarted.
+                # Then back to the first process, which is restarted as a service would be.
                 first.kill()
                 first.start()
                 until(lambda: takeovers(cluster) == 2, 30, "the first one serves it")
@@ -89,7 +89,7 @@ def test_a_volume_goes_on_with_the_storage_process_that_took_its_image_from_the_
 
 
 def fail_start(ceph, tmp_path, cluster, image) -> str:
-    """A start that takes the image and cannot make the file of its second volume. Returns what it logs."""
+    """Starts a process that takes the image but cannot create the file of its second volume. Returns its log."""
     volumes = {"disk": ceph.backend(image, steal="true"), "more": f"aio:{tmp_path}/more.img,size=1G,create"}
     (tmp_path / "failing").mkdir()
     failing = Target(cluster._address("rs3"), volumes, tmp_path / "failing", "--role", "rs", "--join", cluster.join)
@@ -99,7 +99,7 @@ def fail_start(ceph, tmp_path, cluster, image) -> str:
     return failing.log.read_text()
 
 
-# Dies when it has the image open.
+# Kills the process when it has the image open.
 LOOKS = r"""
 #include <signal.h>
 #include <stddef.h>
@@ -113,7 +113,7 @@ int rbd_lock_get_owners(void* image, int* mode, char** owners, size_t* count)
 
 
 def look_and_die(ceph, tmp_path, cluster, image) -> None:
-    """A start that is killed when it has the image open, and has taken nothing. Ceph lists its watch for 30 s."""
+    """Starts a process that is killed when it has the image open but not the lock. Ceph lists its watch for 30 s."""
     (tmp_path / "killed").mkdir()
     killed = Target(cluster._address("rs3"), {"disk": ceph.backend(image, steal="true")}, tmp_path / "killed", "--role", "rs", "--join", cluster.join)
     shim = build_shim(tmp_path / "killed", LOOKS)
@@ -123,7 +123,7 @@ def look_and_die(ceph, tmp_path, cluster, image) -> None:
 
 
 def stop_unused(ceph, tmp_path, cluster, image) -> None:
-    """A storage process that is stopped while the target has no time for it."""
+    """Starts and stops a storage process while the target is paused, so that the target never uses it."""
     pause(cluster.target.process)
     with second_storage(ceph, tmp_path, cluster, image) as second:
         assert second.stop() == 0
@@ -156,7 +156,7 @@ def test_a_storage_process_waits_for_dead_clients_of_all_its_images_before_it_ta
     image, more = ceph.create_image("8M"), ceph.create_image("8M")
     with first_storage(ceph, tmp_path, image) as (cluster, first), Writer(nbd(cluster.target, "disk").socket) as writer:
         with bench(ceph, more, tmp_path / "bench"):
-            pass  # killed: Ceph counts it as alive for 30 s
+            pass  # the process was killed, and Ceph counts it as alive for 30 s
         volumes = {"disk": ceph.backend(image, steal="true"), "more": ceph.backend(more)}
         (tmp_path / "second").mkdir()
         second = Target(cluster._address("rs2"), volumes, tmp_path / "second", "--role", "rs", "--join", cluster.join)
@@ -178,7 +178,7 @@ def test_a_storage_process_waits_for_dead_clients_of_all_its_images_before_it_ta
             second.kill()
 
 
-# Waits between the breaking of a lock and the taking of it until the file SHIM_GO exists.
+# After it has broken a lock, waits until the file SHIM_GO exists before it takes the lock.
 BETWEEN = r"""
 #include <dlfcn.h>
 #include <fcntl.h>
