@@ -239,14 +239,15 @@ Status Daemon::create_service() {
     if (cached) cache_->add_remote_storage(options);
     if (cached) cache_->follow_deletions(options);
     if (uncached_ != nullptr) uncached_->follow_deletions(options);
-    volumes_ = std::make_unique<volume::VolumeSet>(reactors, std::move(options));
-    if (uncached_ != nullptr) volumes_->table(0).add_observer(*uncached_);
-    std::shared_ptr<volume::ReservationBook> reservations;
+    auto reservations = std::make_shared<volume::ReservationBook>();
     if (state_ != nullptr) {
         auto book = volume::ReservationBook::open(state_);
         if (!book) return book.status();
         reservations = std::move(*book);
     }
+    options.forgotten = [reservations](uint64_t wwid) { reservations->forget(wwid); };
+    volumes_ = std::make_unique<volume::VolumeSet>(reactors, std::move(options));
+    if (uncached_ != nullptr) volumes_->table(0).add_observer(*uncached_);
     auto service = block::Service::create(reactors, *volumes_, fabrics,
                                           {.limits = {.caps = cached ? kCapsWithCache : WSS_CAP_ALL},
                                            .epoch_base = epoch_base(),

@@ -109,8 +109,13 @@ void VolumeSet::Removal::run(VolumeSet& set, const std::string& name, Done done)
     {
         std::lock_guard lock(set.m_);
         set.unopened_.erase(name);
-        set.known_.erase(name);
+        // Initiators may have it still: of a volume whose reopening failed, for instance.
+        if (auto known = set.known_.find(name); known != set.known_.end()) {
+            set.former_luns_.push_back(known->second.identity.lun);
+            set.known_.erase(known);
+        }
     }
+    if (set.options_.forgotten) set.options_.forgotten(wwid);
     auto recorded = [&set, gone = wwid, done = std::move(done)] {
         set.end_deletion(gone);
         done(Status::ok());

@@ -50,6 +50,7 @@ class VolumeState : public testing::Test {
                 .open = open_,
                 .write = [this](const auto& to, const auto& volumes) { return write_(to, volumes); },
                 .deleted = deleted,
+                .forgotten = [this](uint64_t wwid) { forgotten_.push_back(wwid); },
                 .wait = wait_});
         set_->table(0).add_observer(holder_);
         thread_ = std::thread([this] { reactor_.run(); });
@@ -90,7 +91,7 @@ class VolumeState : public testing::Test {
     LettingGo holder_;
     VolumeSet::Open open_ = io::open_backend;
     VolumeSet::Write write_ = write_state_file;
-    std::vector<uint64_t> deleted_;
+    std::vector<uint64_t> deleted_, forgotten_;
     bool has_cache_ = true;          // an observer that is notified of deletions
     bool records_deletions_ = true;  // false: the test completes one of them through `later_`
     std::promise<std::function<void()>> later_;

@@ -98,6 +98,18 @@ TEST_F(VolumeState, a_deletion_is_stable_before_anything_goes_and_a_start_in_bet
     EXPECT_TRUE(create("a")) << "its name is free";
 }
 
+TEST_F(VolumeState, a_deletion_of_a_volume_that_is_not_open_forgets_it_and_keeps_its_lun_from_the_next) {
+    const Identity before = set_->find("a")->identity;
+    stop();
+    std::filesystem::remove(folder_.file("a"));
+    start();
+    ASSERT_TRUE(set_->find("a")->closed);
+    EXPECT_TRUE(set_->remove("a"));
+    EXPECT_EQ(forgotten_, std::vector<uint64_t>{before.wwid});
+    ASSERT_TRUE(create("b"));
+    EXPECT_NE(set_->find("b")->identity.lun, before.lun);
+}
+
 // Holds a volume until release().
 class HeldVolume {
   public:
