@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "lib/io/rbd/options.h"
 
@@ -58,10 +59,20 @@ std::string_view path_of(std::string_view storage) {
     return {};
 }
 
-bool may_take_storage(std::string_view specification) {
+static std::optional<RbdOptions> rbd_options(std::string_view specification) {
     const std::string_view storage = without_filters(specification).storage;
-    if (!storage.starts_with(kRbd)) return false;
+    if (!storage.starts_with(kRbd)) return std::nullopt;
     auto options = parse_rbd_options(storage.substr(kRbd.size()));
+    return options ? std::optional(*options) : std::nullopt;
+}
+
+bool has_owner(std::string_view specification) {
+    const auto options = rbd_options(specification);
+    return options && options->is_head();
+}
+
+bool may_take_storage(std::string_view specification) {
+    const auto options = rbd_options(specification);
     return options && options->steal;
 }
 
@@ -69,8 +80,7 @@ StorageName storage_name(std::string_view specification) {
     const std::string_view storage = without_filters(specification).storage;
     if (const std::string_view path = path_of(storage); !path.empty()) return file_name(path);
     if (storage.starts_with("rs:")) return {std::string(storage), {}};
-    if (!storage.starts_with(kRbd)) return {};
-    auto options = parse_rbd_options(storage.substr(kRbd.size()));
+    const auto options = rbd_options(storage);
     if (!options) return {};
     return {"rbd:" + options->name() + (options->conf.empty() ? "" : "?conf=" + options->conf), {}};
 }

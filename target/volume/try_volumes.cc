@@ -8,9 +8,9 @@
 
 namespace wss::volume {
 
-static bool may_take_any(const std::vector<VolumeOptions>& volumes) {
+static bool any_has_owner(const std::vector<VolumeOptions>& volumes) {
     return std::any_of(volumes.begin(), volumes.end(),
-                       [](const auto& one) { return io::may_take_storage(one.backend); });
+                       [](const auto& one) { return io::has_owner(one.backend); });
 }
 
 static Status try_volume(const VolumeOptions& volume, bool keeps_taken) {
@@ -24,7 +24,7 @@ Status try_volumes(const std::vector<VolumeOptions>& volumes, const std::vector<
                    bool keeps_taken) {
     // A single volume takes no storage before it is known that it can be opened.
     if (volumes.size() + others.size() < 2) return Status::ok();
-    if (!may_take_any(volumes) && !may_take_any(others)) return Status::ok();
+    if (!any_has_owner(volumes) && !any_has_owner(others)) return Status::ok();
     for (const VolumeOptions& volume : volumes) WSS_TRY(try_volume(volume, keeps_taken));
     return Status::ok();
 }

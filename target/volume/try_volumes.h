@@ -9,7 +9,7 @@ namespace wss::volume {
 
 // Checks the existing storage of `volumes` before a start that may take storage from another owner. A start
 // fails when one of `volumes` cannot be opened; without this check it could have taken the storage of earlier
-// ones from live owners for nothing by then. The check also waits for dead clients of that storage: an owner
+// ones from their owners for nothing by then. The check also waits for dead clients of that storage: an owner
 // is shut out only when nothing delays the rest of the start. Storage on another node (rs:) is not checked.
 // `others` are opened by the same start, which does not fail with them. `keeps_taken`: see OpenOptions.
 Status try_volumes(const std::vector<VolumeOptions>& volumes, const std::vector<VolumeOptions>& others = {},
