@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Storage processes that take an image from one another, with dirty data in cache engines. Long; `make check-ceph` runs them."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
@@ -178,53 +180,148 @@ def test_a_storage_process_waits_for_dead_clients_of_all_its_images_before_it_ta
             second.kill()
 
 
-# After it has broken a lock, waits until the file SHIM_GO exists before it takes the lock.
-BETWEEN = r"""
+# Stops a start at SHIM_AT, the first such call, until the file SHIM_GO exists:
+#   watchers  it reads the image's watchers, just before it breaks the lock
+#   owners    it reads the lock's owner, just after it has broken the lock
+#   acquire   it takes the lock that it has broken
+STEPS = r"""
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-static int broken;
+static int listed, broken;
+static void* of(const char* library, const char* name) { return dlsym(dlopen(library, RTLD_NOW), name); }
+static void step(const char* name)
+{
+    static int stopped;
+    if (stopped || strcmp(name, getenv("SHIM_AT")) != 0) return;
+    stopped = 1;
+    close(open(getenv("SHIM_WAITS"), O_CREAT | O_WRONLY, 0600));
+    for (int i = 0; i < 400 && access(getenv("SHIM_GO"), F_OK) != 0; i++) usleep(50000);
+}
+long rados_list_lockers(void* io, const char* object, const char* name, int* exclusive, char* tag, size_t* tag_size, char* clients, size_t* clients_size,
+                        char* cookies, size_t* cookies_size, char* addresses, size_t* addresses_size)
+{
+    long (*real)(void*, const char*, const char*, int*, char*, size_t*, char*, size_t*, char*, size_t*, char*, size_t*) =
+        of("librados.so.2", "rados_list_lockers");
+    listed = 1;
+    return real(io, object, name, exclusive, tag, tag_size, clients, clients_size, cookies, cookies_size, addresses, addresses_size);
+}
 int rados_break_lock(void* io, const char* object, const char* name, const char* client, const char* cookie)
 {
-    int (*real)(void*, const char*, const char*, const char*, const char*) = dlsym(dlopen("librados.so.2", RTLD_NOW), "rados_break_lock");
+    int (*real)(void*, const char*, const char*, const char*, const char*) = of("librados.so.2", "rados_break_lock");
     broken = 1;
     return real(io, object, name, client, cookie);
 }
+int rbd_watchers_list(void* image, void* watchers, size_t* count)
+{
+    int (*real)(void*, void*, size_t*) = of("librbd.so.1", "rbd_watchers_list");
+    if (listed && !broken) step("watchers");
+    return real(image, watchers, count);
+}
+int rbd_lock_get_owners(void* image, int* mode, char** owners, size_t* count)
+{
+    int (*real)(void*, int*, char**, size_t*) = of("librbd.so.1", "rbd_lock_get_owners");
+    if (broken) step("owners");
+    return real(image, mode, owners, count);
+}
 int rbd_lock_acquire(void* image, int mode)
 {
-    int (*real)(void*, int) = dlsym(dlopen("librbd.so.1", RTLD_NOW), "rbd_lock_acquire");
-    if (broken) {
-        close(open(getenv("SHIM_WAITS"), O_CREAT | O_WRONLY, 0600));
-        for (int i = 0; i < 400 && access(getenv("SHIM_GO"), F_OK) != 0; i++) usleep(50000);
-    }
+    int (*real)(void*, int) = of("librbd.so.1", "rbd_lock_acquire");
+    if (broken) step("acquire");
     return real(image, mode);
 }
 """
 
 
+class StoppedStart:
+    """The start of a storage process that takes an image, and stops at a step. It continues after go_on()."""
+
+    def __init__(self, ceph, tmp_path, cluster, image, step: str, **options):
+        folder = tmp_path / "stopped"
+        folder.mkdir()
+        self.waits, self._go = folder / "waits", folder / "go"
+        self.process = Target(cluster._address("rs4"), {"disk": ceph.backend(image, steal="true", **options)}, folder, "--role", "rs", "--join", cluster.join)
+        self.process.start_seconds = 50
+        shim = build_shim(folder, STEPS)
+        self.process.command = ["env", f"LD_PRELOAD={shim}", f"SHIM_AT={step}", f"SHIM_WAITS={self.waits}", f"SHIM_GO={self._go}", *self.process.command]
+        self._thread = threading.Thread(target=self._start)
+
+    def _start(self) -> None:
+        with contextlib.suppress(AssertionError):  # it may fail
+            self.process.start()
+
+    def __enter__(self) -> StoppedStart:
+        self._thread.start()
+        until(self.waits.exists, 20, "the start stops")
+        return self
+
+    def go_on(self) -> None:
+        self._go.touch()
+
+    def wait(self) -> None:
+        """Until it is ready, or has failed."""
+        self._thread.join(60)
+
+    def __exit__(self, *_) -> None:
+        self.go_on()
+        self.wait()
+        self.process.kill()
+
+
 def test_a_volume_is_lost_when_a_program_had_its_image_while_another_storage_process_took_it(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
-    shim = build_shim(tmp_path, BETWEEN)
-    with dirty_beside_a_paused_process(ceph, tmp_path, nbd, image) as (cluster, first, _):
-        (tmp_path / "second").mkdir()
-        second = Target(cluster._address("rs2"), {"disk": ceph.backend(image, steal="true")}, tmp_path / "second", "--role", "rs", "--join", cluster.join)
-        second.command = ["env", f"LD_PRELOAD={shim}", f"SHIM_WAITS={tmp_path}/waits", f"SHIM_GO={tmp_path}/go", *second.command]
-        starter = threading.Thread(target=second.start)
-        starter.start()
-        try:
-            until((tmp_path / "waits").exists, 20, "the lock is broken")
-            ceph.rbd("bench", "--io-type", "write", "--io-size", "4K", "--io-threads", "1", "--io-total", "4K", image)
-            (tmp_path / "go").touch()
-            starter.join(20)
+    with (
+        dirty_beside_a_paused_process(ceph, tmp_path, nbd, image) as (cluster, first, _),
+        StoppedStart(ceph, tmp_path, cluster, image, "acquire") as start,
+    ):
+        ceph.rbd("bench", "--io-type", "write", "--io-size", "4K", "--io-threads", "1", "--io-total", "4K", image)
+        start.go_on()
+        start.wait()
+        first.process.send_signal(signal.SIGCONT)
+        until(lambda: volume(cluster)["trouble"].startswith("blocklisted"), 90, "it is lost")
+        assert cluster.dirty() > 0, "nothing goes over what the program wrote"
+
+
+def header_osd(ceph, image) -> int:
+    about = json.loads(ceph.rbd("info", "--format", "json", image))
+    return ceph.acting(f"rbd_header.{about['id']}")[0]
+
+
+@pytest.mark.parametrize("step", ["watchers", "owners"])
+def test_a_volume_goes_on_when_ceph_is_silent_while_another_storage_process_breaks_the_lock(ceph, tmp_path, nbd, step):
+    image = ceph.create_image("8M")
+    with dirty_beside_a_paused_process(ceph, tmp_path, nbd, image) as (cluster, first, client):
+        with StoppedStart(ceph, tmp_path, cluster, image, step, osd_timeout=5, open_timeout=60) as start:
+            ceph.hang(header_osd(ceph, image))
+            start.go_on()
+            time.sleep(8)
+            ceph.go_on()
+            start.wait()
+            with second_storage(ceph, tmp_path, cluster, image):
+                first.process.send_signal(signal.SIGCONT)
+                until(lambda: cluster.dirty() == 0, 60, "what engines hold is destaged")
+                assert volume(cluster)["trouble"] == ""
+                until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 10, "a flush")
+                assert client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK)
+
+
+def test_a_volume_goes_on_after_a_start_that_was_stopped_when_it_had_broken_the_lock(ceph, tmp_path, nbd):
+    image = ceph.create_image("8M")
+    with dirty_beside_a_paused_process(ceph, tmp_path, nbd, image) as (cluster, first, client):
+        with StoppedStart(ceph, tmp_path, cluster, image, "owners") as start:
+            start.process.process.send_signal(signal.SIGTERM)
+            time.sleep(4)  # longer than an opening without a lock is waited for
+            start.go_on()
+            start.wait()
+        with second_storage(ceph, tmp_path, cluster, image):
             first.process.send_signal(signal.SIGCONT)
-            until(lambda: volume(cluster)["trouble"].startswith("blocklisted"), 90, "it is lost")
-            assert cluster.dirty() > 0, "nothing goes over what the program wrote"
-        finally:
-            (tmp_path / "go").touch()
-            starter.join(20)
-            second.kill()
+            until(lambda: cluster.dirty() == 0, 60, "what engines hold is destaged")
+            assert volume(cluster)["trouble"] == ""
+            assert client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK)
 
 
 def test_a_volume_is_lost_when_a_program_had_its_image_between_two_storage_processes(ceph, tmp_path, nbd):

@@ -341,6 +341,7 @@ void FakeCeph::let_others_lock(uint64_t client) {
 }
 
 void FakeCeph::lock_broken() {
+    if (holds_broken_locks_.load()) hold(Kind::kLock);
     std::lock_guard lock(watches_lock_);
     if (other_locker_ == 0) return;
     for (const auto& [id, notified] : lock_watches_) notified(other_locker_);

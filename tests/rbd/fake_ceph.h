@@ -45,6 +45,7 @@ enum class Kind : uint8_t {
     kMonitors,  // commands to monitors
     kResize,
     kSettings,  // a read of the image's settings
+    kWatchers,  // a read of the image's watchers
     kCount,
 };
 
@@ -78,6 +79,8 @@ class FakeCeph {
     void hold(Kind kind);
     // Holds all looks at the header of the image with this id.
     void hold_looks_at(const std::string& image);
+    // Holds calls for the lock as soon as a lock is broken.
+    void hold_broken_locks() { holds_broken_locks_.store(true); }
     // Carries out blocking calls of a kind, but holds their return.
     void hold_returns(Kind kind);
     // Ends all holds. Held operations are answered in the order in which they were taken.
@@ -239,6 +242,7 @@ class FakeCeph {
     std::map<uint64_t, Watch> watches_;  // guarded by watches_lock_
     std::map<uint64_t, std::function<void(uint64_t client)>> lock_watches_;  // guarded by watches_lock_
     uint64_t other_locker_ = 0;  // guarded by watches_lock_; 0: none
+    std::atomic<bool> holds_broken_locks_{false};
 };
 
 }  // namespace wss::test

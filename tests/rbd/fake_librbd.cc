@@ -177,8 +177,8 @@ int rbd_lock_get_owners(rbd_image_t handle, rbd_lock_mode_t*, char** owners, siz
 void rbd_lock_get_owners_cleanup(char** owners, size_t count) {
     for (size_t i = 0; i < count; ++i) std::free(owners[i]);
 }
-int rbd_watchers_list(rbd_image_t, rbd_image_watcher_t* watchers, size_t* count) {
-    return ceph().with([=] {
+int rbd_watchers_list(rbd_image_t handle, rbd_image_watcher_t* watchers, size_t* count) {
+    return ceph().call(Kind::kWatchers, image_of(handle)->client, [=] {
         std::vector<uint64_t> all = ceph().alive();
         const auto& dead = ceph().state.dead_watchers;
         all.insert(all.end(), dead.begin(), dead.end());

@@ -175,6 +175,39 @@ TEST_F(Chain, goes_on_over_an_opening_that_was_given_up_when_it_had_the_lock) {
     EXPECT_EXIT(give_up(), testing::ExitedWithCode(3), "Its lock is kept");
 }
 
+// A broken lock that nobody takes could be another client's for a time, without a trace.
+TEST_F(Chain, goes_on_over_an_opening_that_was_given_up_when_it_had_broken_the_lock) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    const auto give_up = [this] {
+        keeps_taken_ = true;
+        ceph_.hold_broken_locks();
+        std::thread time([this] {
+            wait_for([this] { return ceph_.is_blocklisted(kDead) && ceph_.lock_owner() == 0; });
+            io::rbd::program_ends.store(true);
+            std::this_thread::sleep_for(
+                std::chrono::seconds(4));  // longer than for an opening without a lock
+            ceph_.release();
+        });
+        try {
+            open("steal=true&close_timeout=20");
+        } catch (const std::runtime_error&) {
+            time.join();
+            std::exit(ceph_.lock_owner() != 0 ? 3 : 4);
+        }
+        std::exit(5);
+    };
+    EXPECT_EXIT(give_up(), testing::ExitedWithCode(3), "Its lock is kept");
+}
+
+TEST_F(Chain, goes_on_after_an_opening_that_could_not_read_who_has_the_image_open) {
+    ceph_.refuse(Kind::kWatchers, ETIMEDOUT);
+    EXPECT_FALSE(open_other("steal=true"));
+    EXPECT_EQ(ceph_.lock_owner(), kDead) << "nothing is taken";
+    ceph_.refuse(Kind::kWatchers, 0);
+    open("steal=true");
+    EXPECT_EQ(backend_->succession(), (io::Succession{.chain = kOfDead.chain, .place = kOfDead.place + 1}));
+}
+
 TEST_F(Chain, goes_on_over_a_process_that_ended_before_it_was_used) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     const auto end = [this](bool used) {

@@ -80,9 +80,11 @@ Result<std::shared_ptr<Client>> Client::begin(const RbdOptions& options, const O
         const bool locks = client->may_have_lock_.load();
         client.reset();
         // If the process ends while this client has the lock, the next opening of the image waits 30 s for a
-        // dead client. An opening by another storage process also waits if only the image is open.
+        // dead client. An opening by another storage process also waits if only the image is open, and has no
+        // chain to follow if a lock is broken and not taken. A storage process ends with a failed opening.
         const uint32_t wait = locks ? options.close_timeout : how.keeps_taken ? kWatchSeconds : 0;
-        if (wait > 0 && program_ends.load() && !call.wait_until(in_seconds(wait)) && locks)
+        const bool ends = program_ends.load() || how.keeps_taken;
+        if (wait > 0 && ends && !call.wait_until(in_seconds(wait)) && locks)
             log::warning(
                 "{}: Ceph does not answer; the exclusive lock may be left behind after {} s (close_timeout)",
                 name, options.close_timeout);

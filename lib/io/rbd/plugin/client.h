@@ -195,6 +195,7 @@ class Client {
     Status refuse_live(const std::string& owner) const;
     Status uses_it(const std::string& owner) const;
     Result<uint64_t> shut_out(const std::string& owner);
+    Result<uint64_t> take_from(const std::string& owner);
     Status note_succession(uint64_t former);
     Status shut_itself_out();
     Status blocklist(const std::string& address, const std::string& failure_text);
@@ -210,7 +211,7 @@ class Client {
     Result<std::string> lock_owner() const;
     Result<std::vector<Watcher>> watchers() const;
     Result<std::optional<Watcher>> watcher_of(const std::string& address) const;
-    bool is_open_elsewhere(uint64_t besides) const;
+    Result<bool> is_open_elsewhere(uint64_t besides) const;
     bool answers(uint64_t id) const;
     std::vector<uint64_t> answering() const;
 
@@ -295,8 +296,8 @@ class Client {
 
     // How the opening ended. The thread that opens the image and the caller, which may give up, race to set
     // it. A caller that gives up sets opening_ and then reads may_have_lock_. The opening thread sets
-    // may_have_lock_ and then reads opening_, before it takes the lock. So a lock that is taken later is
-    // always noticed.
+    // may_have_lock_ and then reads opening_, before it breaks or takes the lock. So a lock that is taken later
+    // is always noticed.
     enum class Opening : uint8_t { kGoesOn, kDone, kGivenUp };
     bool decide(Opening how) noexcept;
     std::atomic<Opening> opening_{Opening::kGoesOn};

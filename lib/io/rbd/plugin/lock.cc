@@ -23,6 +23,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <utility>
 
 #include "lib/base/log.h"
 #include "lib/io/rbd/plugin/client.h"
@@ -144,8 +145,11 @@ Status Client::wait_to_end(const std::string& owner) const {
 // this client. Such a client watches the header from before it has the lock. If it has closed the image
 // again, it has notified lock_watch_.
 Status Client::note_succession(uint64_t former) {
-    const bool follows =
-        former != 0 && !is_open_elsewhere(former) && lock_watch_ && !lock_watch_->saw_another();
+    bool follows = former != 0 && lock_watch_ && !lock_watch_->saw_another();
+    if (follows) {
+        auto others = is_open_elsewhere(former);
+        follows = others && !*others;
+    }
     lock_watch_.reset();
     if (read_only_) return Status::ok();
     auto noted = note_holder(image_, rados_get_instance_id(cluster_), follows ? former : 0);
@@ -154,9 +158,9 @@ Status Client::note_succession(uint64_t former) {
     return Status::ok();
 }
 
-bool Client::is_open_elsewhere(uint64_t besides) const {
+Result<bool> Client::is_open_elsewhere(uint64_t besides) const {
     const auto all = watchers();
-    if (!all) return true;
+    if (!all) return all.status();
     const uint64_t self = rados_get_instance_id(cluster_);
     return std::any_of(all->begin(), all->end(),
                        [=](const Watcher& one) { return one.client != self && one.client != besides; });
@@ -164,12 +168,16 @@ bool Client::is_open_elsewhere(uint64_t besides) const {
 
 Status Client::wait_until_dead(const std::string& owner) const {
     const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve;
+    bool waits = false;
     for (uint32_t without = 0;;) {
         auto watcher = watcher_of(owner);
         if (!watcher) return watcher.status();
         without = *watcher ? 0 : without + 1;
         if (without == kLooksWithoutWatch) return Status::ok();
         if (*watcher && (answers((*watcher)->client) || SystemClock().now() > limit)) return uses_it(owner);
+        if (*watcher && !std::exchange(waits, true))
+            log::info("rbd:{}: waiting until Ceph counts the client at {}, which does not answer, as dead",
+                      options_.name(), owner);
         WSS_TRY(check_wanted());
         std::this_thread::sleep_for(kLookAgain);
     }
@@ -370,21 +378,32 @@ Result<uint64_t> Client::shut_out(const std::string& owner) {
         return wanted;
     }
     if (!known) return known;
+    return take_from(owner);
+}
+
+// Breaks the lock of an owner that is blocklisted. Nothing is taken if it fails before that: the next opening
+// of a storage process still follows in the chain.
+Result<uint64_t> Client::take_from(const std::string& owner) {
+    const std::string failure_text = fmt::format("cannot break the lock of the client at {}", owner);
     Locker locker;
     int result = -find_locker(owner, locker);
-    const uint64_t former = result == 0 ? client_number(locker.client) : 0;
-    if (former != 0) lock_watch_.emplace(cluster_, pool_, header_, former);
-    const bool alone = former != 0 && !is_open_elsewhere(former);
+    uint64_t former = 0;
+    if (result == 0 && (former = client_number(locker.client)) != 0) {
+        lock_watch_.emplace(cluster_, pool_, header_, former);
+        if (int error = lock_watch_->error(); error != 0) return refusal(error, failure_text);
+        auto others = is_open_elsewhere(former);
+        if (!others) return others.status().within(failure_text);
+        if (*others) former = 0;
+    }
+    // An answer that comes late counts, because the command cannot be recalled: a lock that is broken is taken.
+    WSS_TRY(end_limit());
+    may_have_lock_.store(true);
+    WSS_TRY(check_wanted());
     if (result == 0) result = -break_lock(locker);
-    if (result == ENOENT)
-        log::warning("rbd:{}: the former owner at {} is blocklisted; it had given the lock up meanwhile",
-                     options_.name(), owner);
-    else if (result != 0)
-        return refusal(result, fmt::format("cannot break the lock of the client at {}", owner));
-    else
-        log::warning("rbd:{}: the former owner at {} is blocklisted, and its lock is broken", options_.name(),
-                     owner);
-    return result == 0 && alone ? former : 0;
+    if (result != 0 && result != ENOENT) return refusal(result, failure_text);
+    log::warning("rbd:{}: the former owner at {} is blocklisted{}", options_.name(), owner,
+                 result == 0 ? ", and its lock is broken" : "; it had given the lock up meanwhile");
+    return result == 0 ? former : 0;
 }
 
 // Blocklists this client, which lost the lock while Ceph still serves it. Its operations in flight, also

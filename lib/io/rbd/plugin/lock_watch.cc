@@ -11,12 +11,11 @@ LockWatch::LockWatch(rados_t cluster, rados_ioctx_t pool, std::string header, ui
       header_(std::move(header)),
       self_(rados_get_instance_id(cluster)),
       former_(former) {
-    watches_ = rados_watch2(pool_, header_.c_str(), &cookie_, notified, broken, this) == 0;
-    if (!watches_) saw_another_.store(true);
+    error_ = -rados_watch2(pool_, header_.c_str(), &cookie_, notified, broken, this);
 }
 
 LockWatch::~LockWatch() {
-    if (!watches_) return;
+    if (error_ != 0) return;
     rados_unwatch2(pool_, cookie_);
     rados_watch_flush(cluster_);  // after this no callback runs
 }
@@ -24,7 +23,7 @@ LockWatch::~LockWatch() {
 // One OSD sends the notifications of a header and the reply to the client that takes its lock, in order. So
 // when that reply is here, librados has received all earlier notifications.
 bool LockWatch::saw_another() {
-    if (watches_ && rados_watch_check(pool_, cookie_) < 0) return true;
+    if (error_ != 0 || rados_watch_check(pool_, cookie_) < 0) return true;
     rados_watch_flush(cluster_);
     return saw_another_.load();
 }

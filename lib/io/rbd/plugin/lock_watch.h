@@ -25,6 +25,8 @@ class LockWatch {
     LockWatch(const LockWatch&) = delete;
     LockWatch& operator=(const LockWatch&) = delete;
 
+    // The errno of the attempt to watch; 0: it watches.
+    int error() const noexcept { return error_; }
     // True: another client sent a notification, or a notification may have been missed.
     bool saw_another();
 
@@ -37,7 +39,7 @@ class LockWatch {
     const std::string header_;
     const uint64_t self_, former_;
     uint64_t cookie_ = 0;
-    bool watches_ = false;
+    int error_ = 0;
     std::atomic<bool> saw_another_{false};
 };
 
