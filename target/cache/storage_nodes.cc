@@ -179,6 +179,12 @@ Status StorageNodes::may_reopen(const CachedVolume& volume) {
         return failure(
             Code::kRefused,
             "volume {}: no process with its real storage (--role rs) is here; start it, then reopen", name);
+    if (best.kind == Offer::Kind::kLost && volume.remote->is_taken())
+        return failure(
+            Code::kRefused,
+            "volume {}: the process at {} has lost its real storage ({}), and no other one is here; wait for "
+            "the process that took it, or start one, then reopen",
+            name, best.engine->peer(), reason(*best.reported));
     if (best.kind == Offer::Kind::kLost)
         return failure(
             Code::kRefused,
