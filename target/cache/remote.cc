@@ -93,7 +93,8 @@ EngineLink* RemoteQueue::storage() const noexcept {
     return state_->is_lost() ? nullptr : nodes_.link(index_, incarnation_);
 }
 
-void RemoteQueue::attach(const EngineLink& engine, const wire::CacheVolume& volume) {
+void RemoteQueue::attach(const EngineLink& engine, const wire::CacheVolume& volume,
+                         const io::Succession& succession) {
     index_ = engine.index();
     incarnation_ = engine.identity().incarnation;
     number_ = volume.number;
@@ -108,7 +109,8 @@ void RemoteQueue::attach(const EngineLink& engine, const wire::CacheVolume& volu
     taken_ = {};
     last_.reset();
     refuses_ = false;
-    served_by_ = engine.identity().identity;
+    server_.identity = engine.identity().identity;
+    server_.succession = succession;
     note_process(engine);
 }
 
@@ -117,18 +119,20 @@ void RemoteQueue::note_process(const EngineLink& engine) {
     process_ = engine.identity().identity;
 }
 
-void RemoteQueue::note_away() noexcept {
-    if (away_since_ == kNever) away_since_ = reactor_.now();
+void RemoteQueue::note_away(bool awaits_last) noexcept {
+    if (away_since_ != kNever) return;
+    away_since_ = reactor_.now();
+    if (awaits_last && server_.identity != 0 && !last_) last_ = Wait{.looked = away_since_, .waited = {}};
 }
 
 bool RemoteQueue::accepts_refusal_of(const EngineLink& engine) const noexcept {
-    return served_by_ == 0 || served_by_ == engine.identity().identity ||
+    return server_.identity == 0 || server_.identity == engine.identity().identity ||
            reactor_.now() - away_since_ >= kAwayMax;
 }
 
 void RemoteQueue::remember(uint64_t owner, uint64_t process, io::Succession taken) {
     owner_ = owner;
-    served_by_ = process;
+    server_.identity = process;
     if (process != 0) last_ = Wait{.looked = reactor_.now(), .waited = {}};
     if (taken.chain != 0) note_taken(taken, "its process reported it before the target was restarted");
 }

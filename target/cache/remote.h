@@ -49,12 +49,14 @@ class RemoteQueue final : public io::Queue {
     // The state that the RS reports, as that of a local backend.
     RemoteState& state() noexcept { return *state_; }
     // The volume is served by `volume` of this RS from now on.
-    void attach(const EngineLink& engine, const wire::CacheVolume& volume);
+    void attach(const EngineLink& engine, const wire::CacheVolume& volume, const io::Succession& succession);
+    // Place of the RS that served the volume last in the chain of owners; no chain: unknown.
+    const io::Succession& succession() const noexcept { return server_.succession; }
     // This RS has the volume, whether it serves it or does not fit. If another process had the volume before,
     // others may have had the storage in between (StorageNodes::changes()).
     void note_process(const EngineLink& engine);
-    // No RS serves the volume, until attach().
-    void note_away() noexcept;
+    // No RS serves the volume, until attach(). `awaits_last`: see awaits_last().
+    void note_away(bool awaits_last) noexcept;
     // Whether a volume of this RS that does not fit lets commands fail at once. If another process served the
     // volume last, it may have the storage and be back soon: then only after kAwayMax.
     bool accepts_refusal_of(const EngineLink& engine) const noexcept;
@@ -75,7 +77,7 @@ class RemoteQueue final : public io::Queue {
     uint64_t owner() const noexcept { return owner_; }
     void note_owner(uint64_t owner) noexcept { owner_ = owner; }
     // Identity of the RS that served the volume last, also before a restart of the target; 0: unknown.
-    uint64_t served_by() const noexcept { return served_by_; }
+    uint64_t served_by() const noexcept { return server_.identity; }
     // State from before the restart of the target. `taken`: as taken_from(); the wait begins now.
     void remember(uint64_t owner, uint64_t process, io::Succession taken);
     // Whether served_by() may still join and report that it has lost the storage. Called once each tick, as
@@ -129,8 +131,11 @@ class RemoteQueue final : public io::Queue {
     cache::EngineIndex index_;
     uint32_t incarnation_ = 0, number_ = 0;
     uint64_t boot_ = 0;
-    uint64_t process_ = 0;    // identity of the RS that had the volume last
-    uint64_t served_by_ = 0;  // identity of the RS that served it last
+    uint64_t process_ = 0;  // identity of the RS that had the volume last
+    struct {
+        uint64_t identity = 0;
+        io::Succession succession;
+    } server_;  // the RS that served it last
     uint64_t owner_ = 0;
     // Wait for a process that may still join.
     struct Wait {

@@ -61,7 +61,8 @@ void StorageNodes::over(const EngineLink& engine) {
         return true;
     });
     for (CachedVolume& volume : volumes_.open())
-        if (volume.remote != nullptr && volume.remote->storage() == nullptr)
+        if (volume.remote != nullptr && volume.remote->storage() == nullptr && !volume.remote->is_taken() &&
+            volume.remote->answers_for_it(engine.index()))
             volume.remote->state().refuse({.why = "waits for its real storage, which is away"});
 }
 
@@ -83,6 +84,10 @@ struct StorageNodes::Offer {
     const wire::CacheVolume* volume = nullptr;
     const wire::CacheVolumeState* reported = nullptr;  // nullptr: the RS reports no states
     uint64_t bytes() const noexcept { return reported != nullptr ? reported->bytes : volume->bytes; }
+    io::Succession succession() const noexcept {
+        return reported != nullptr ? succession_of(*reported) : io::Succession{};
+    }
+    bool follows(const Offer& other) const noexcept { return succession().follows(other.succession()); }
     uint64_t owner() const noexcept { return reported != nullptr ? reported->owner : 0; }
 };
 
@@ -140,7 +145,8 @@ StorageNodes::Offer StorageNodes::best_offer(const CachedVolume& volume) noexcep
     Offer best;
     for (EngineLink& engine : engines_.all()) {
         if (!engine.is_ready() || !engine.is_storage()) continue;
-        if (Offer offer = offer_of(engine, volume); offer.kind < best.kind) best = offer;
+        const Offer offer = offer_of(engine, volume);
+        if (offer.kind < best.kind || (offer.kind == best.kind && offer.follows(best))) best = offer;
     }
     return best;
 }
@@ -159,12 +165,14 @@ StorageNodes::Offer StorageNodes::last_offer(const CachedVolume& volume) noexcep
 void StorageNodes::attach(CachedVolume& volume) {
     if (volume.remote == nullptr || volume.remote->state().is_lost()) return;
     if (volume.remote->storage() != nullptr) return;
-    volume.remote->note_away();
+    volume.remote->note_away(holds_writes(volume));
     if (volume.remote->is_taken()) return await_successor(volume);
     Offer best = best_offer(volume);
     const Offer last = last_offer(volume);
-    if (last.kind == Offer::Kind::kLost) best = last;
-    if (last.kind == Offer::Kind::kNone && volume.remote->awaits_last()) return;
+    const bool follows = best.follows(last) || best.succession().follows(volume.remote->succession());
+    if (last.kind == Offer::Kind::kLost || (last.kind == best.kind && !follows)) best = last;
+    const bool is_silent = last.kind == Offer::Kind::kNone || last.kind == Offer::Kind::kUnseen;
+    if (is_silent && !follows && volume.remote->awaits_last()) return;
     const bool fails =
         (best.kind == Offer::Kind::kAnothers && holds_writes(volume)) ||
         (best.kind == Offer::Kind::kDoesNotFit && volume.remote->accepts_refusal_of(*best.engine));
@@ -292,7 +300,7 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
     const uint64_t before = changes_;
     if (offer.kind == Offer::Kind::kFits) {
         volume.remote->note_owner(offer.owner());
-        volume.remote->attach(*offer.engine, *offer.volume);
+        volume.remote->attach(*offer.engine, *offer.volume, offer.succession());
         const bool reports = offer.reported != nullptr;
         state.report(offer.bytes(), reports && offer.reported->suspended,
                      reports ? offer.reported->text : std::string());
