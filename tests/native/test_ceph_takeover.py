@@ -337,3 +337,55 @@ def test_a_volume_is_lost_when_a_program_had_its_image_between_two_storage_proce
             until(lambda: "waits for" not in volume(cluster)["trouble"], 90, "it is lost")
             time.sleep(2)
             assert cluster.dirty() > 0, "nothing goes over what the program wrote"
+
+
+def alone(tmp_path, volumes: dict[str, str]) -> Target:
+    """A storage process whose target does not run."""
+    tmp_path.mkdir(exist_ok=True)
+    storage = Target("tcp://127.0.0.1:0", volumes, tmp_path, "--role", "rs", "--join", "tcp://127.0.0.1:1")
+    storage.start_seconds = 60
+    return storage
+
+
+def kill_in_look(ceph, tmp_path, image) -> None:
+    tmp_path.mkdir()
+    shim = build_shim(tmp_path, LOOKS)
+    killed = alone(tmp_path, {"disk": ceph.backend(image, steal="true")})
+    done = subprocess.run(killed.command, env=os.environ | {"LD_PRELOAD": str(shim)}, capture_output=True, timeout=60)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def test_a_start_whose_time_is_short_takes_an_image_although_a_dead_client_is_listed(ceph, tmp_path):
+    image = ceph.create_image("8M")
+    with alone(tmp_path / "a", {"disk": ceph.backend(image)}):
+        kill_in_look(ceph, tmp_path / "killed", image)
+        with alone(tmp_path / "b", {"disk": ceph.backend(image, steal="true", open_timeout=18)}) as second:
+            assert "waiting until Ceph ends the watch" in second.log.read_text()
+
+
+def test_a_start_that_is_stopped_while_it_waits_for_a_dead_client_closes_the_image(ceph, tmp_path):
+    image = ceph.create_image("8M")
+    with alone(tmp_path / "a", {"disk": ceph.backend(image)}):
+        kill_in_look(ceph, tmp_path / "killed", image)
+        second = alone(tmp_path / "b", {"disk": ceph.backend(image, steal="true")})
+        with second.log.open("wb") as log, subprocess.Popen(second.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL) as process:
+            until(lambda: "waiting until Ceph ends the watch" in second.log.read_text(), 20, "it waits")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+        assert ceph.rbd("status", image).count("watcher=") == 2, "of the first process and of the killed start"
+
+
+def test_a_storage_process_of_a_clone_and_its_parent_succeeds_another_one(ceph, tmp_path):
+    parent, child = ceph.create_image("8M"), "rbd/child"
+    ceph.rbd("snap", "create", f"{parent}@s")
+    ceph.rbd("snap", "protect", f"{parent}@s")
+    ceph.rbd("clone", f"{parent}@s", child)
+
+    def marks() -> list[str]:
+        return [ceph.rbd("image-meta", "get", image, "wss_holder").split() for image in (child, parent)]
+
+    with alone(tmp_path / "a", {"child": ceph.backend(child), "parent": ceph.backend(parent)}):
+        before = marks()
+        with alone(tmp_path / "b", {"child": ceph.backend(child, steal="true"), "parent": ceph.backend(parent, steal="true")}):
+            after = marks()
+    assert [(chain, int(place, 16)) for chain, place, *_ in after] == [(chain, int(place, 16) + 1) for chain, place, *_ in before]

@@ -35,16 +35,31 @@ void leave_at_exit() {
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> RbdBackend::open(const std::string& rest, const OpenOptions& options) {
+// The options of an opening that is possible, as far as they alone show.
+static Result<RbdOptions> options_to_open(const std::string& rest, const OpenOptions& options) {
     auto parsed = parse_rbd_options(rest);
     if (!parsed) return parsed.status();
-    leave_at_exit();
     if (options.create)
         return failure(Code::kUnsupported,
                        "rbd:{}: images are made by rbd create, not by a volume's 'create'", parsed->name());
     if (!parsed->is_head() && !options.read_only)
         return failure(Code::kInvalid, "rbd:{}: a snapshot is read-only: give the volume 'ro'",
                        parsed->name());
+    return parsed;
+}
+
+// True if the image need not grow. An error if it must and cannot.
+static Result<bool> fits(const std::string& name, uint64_t bytes, const OpenOptions& options) {
+    if (options.any_size || options.size <= bytes) return true;
+    if (options.grow && !options.read_only) return false;
+    return failure(Code::kIo, "rbd:{} has only {}, {} are wanted: rbd resize makes it longer", name,
+                   readable_size(bytes), readable_size(options.size));
+}
+
+Result<std::unique_ptr<Backend>> RbdBackend::open(const std::string& rest, const OpenOptions& options) {
+    auto parsed = options_to_open(rest, options);
+    if (!parsed) return parsed.status();
+    leave_at_exit();
     // Only the operator's command steals back a lost image. Otherwise two targets with steal=true in their
     // specifications would take it from each other for ever.
     parsed->steal = (parsed->steal && !options.any_size) || options.steal;
@@ -56,10 +71,11 @@ Result<std::unique_ptr<Backend>> RbdBackend::open(const std::string& rest, const
 }
 
 Status RbdBackend::check(const std::string& rest, const OpenOptions& options) {
-    auto parsed = parse_rbd_options(rest);
+    auto parsed = options_to_open(rest, options);
     if (!parsed) return parsed.status();
     leave_at_exit();
-    return Client::check(*parsed, options);
+    auto bytes = Client::check(*parsed, options);
+    return bytes ? fits(parsed->name(), *bytes, options).status() : bytes.status();
 }
 
 void RbdBackend::begin_close() noexcept {
@@ -74,11 +90,9 @@ RbdBackend::~RbdBackend() {
 }
 
 Status RbdBackend::fit(const OpenOptions& options) {
-    if (options.any_size || options.size <= client_->size()) return Status::ok();
-    if (!options.grow || options.read_only)
-        return failure(Code::kIo, "{} has only {}, {} are wanted: rbd resize makes it longer", describe(),
-                       readable_size(client_->size()), readable_size(options.size));
-    return resize(options.size);
+    const auto fitting = fits(client_->options().name(), client_->size(), options);
+    if (!fitting) return fitting.status();
+    return *fitting ? Status::ok() : resize(options.size);
 }
 
 Limits RbdBackend::limits() const noexcept {

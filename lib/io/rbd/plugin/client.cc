@@ -15,7 +15,7 @@ namespace wss::io::rbd {
 namespace {
 
 constexpr uint32_t kBlock = 512;
-constexpr uint32_t kWatchSeconds = 3;            // an ending program waits so long for the end of its watch
+constexpr uint32_t kWatchSeconds = 6;            // an ending program waits so long for the end of its watch
 constexpr uint64_t kObjectMapMax = 256'000'000;  // objects (MAX_OBJECT_MAP_OBJECT_COUNT of Ceph)
 
 }  // namespace
@@ -44,12 +44,15 @@ Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, const Op
     return begin(options, how, &Client::start);
 }
 
-Status Client::check(const RbdOptions& options, const OpenOptions& how) {
+Result<uint64_t> Client::check(const RbdOptions& options, const OpenOptions& how) {
     auto client = begin(options, how, &Client::look_for_owner);
     if (!client) return client.status();
+    uint64_t bytes = 0;
+    const int result = rbd_get_size((*client)->image_, &bytes);
     Closing closing = begin_close(*client);
     end_close(closing);
-    return Status::ok();
+    if (result < 0) return refusal(-result, "cannot read the size of the image");
+    return bytes;
 }
 
 Result<std::shared_ptr<Client>> Client::begin(const RbdOptions& options, const OpenOptions& how,
@@ -224,7 +227,7 @@ void Client::end(const std::shared_ptr<Client>& client) {
 // True if the lock must be kept at the end: the image was taken from another client and not used, so that the
 // next holder can continue the chain.
 bool Client::stays_taken() const noexcept {
-    if (!keeps_taken_ || succession().place <= 1) return false;
+    if (!keeps_taken_ || lost() || succession().place <= 1) return false;
     for (const Calls* calls = calls_.load(); calls != nullptr; calls = calls->next)
         if (calls->used.load()) return false;
     return true;
@@ -330,6 +333,7 @@ Status Client::connect() {
         const int known = read_setting(cluster_, "mon_host", hosts);
         return refused_connection(options_, -result, known < 0 || !hosts.empty());
     }
+    own_.add(rados_get_instance_id(cluster_));
     const int opened = -rados_ioctx_create(cluster_, options_.pool.c_str(), &pool_);
     if (opened == 0) {
         // A full pool then rejects writes at once (ENOSPC) and accepts discards. By default both wait for

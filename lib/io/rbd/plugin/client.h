@@ -46,6 +46,7 @@
 #include "lib/io/rbd/plugin/claim.h"
 #include "lib/io/rbd/plugin/lock_watch.h"
 #include "lib/io/rbd/plugin/look.h"
+#include "lib/io/rbd/plugin/own_clients.h"
 #include "lib/io/rbd/plugin/parents.h"
 #include "lib/io/rbd/plugin/questions.h"
 #include "lib/io/rbd/throttles.h"
@@ -74,7 +75,8 @@ class Client {
     // Bounded by open_timeout. Uses only `read_only`, `owner` and `keeps_taken` of `how`.
     static Result<std::shared_ptr<Client>> open(const RbdOptions& options, const OpenOptions& how);
     // As io::check_backend(), bounded by open_timeout and close_timeout.
-    static Status check(const RbdOptions& options, const OpenOptions& how);
+    // Returns the size of the image.
+    static Result<uint64_t> check(const RbdOptions& options, const OpenOptions& how);
     // All requests must be done. Bounded by close_timeout from begin_close() on; then the client is
     // abandoned.
     struct Closing {
@@ -286,6 +288,7 @@ class Client {
     std::optional<LockWatch> lock_watch_;  // from before a lock is broken until this client has it
     rados_t cluster_ = nullptr;
     std::shared_ptr<void> connection_;  // cluster_; the last reference shuts it down
+    OwnClients own_;                    // from connect() on
     rados_ioctx_t pool_ = nullptr;
     rados_ioctx_t data_pool_ = nullptr;  // nullptr: pool_
     rbd_image_t image_ = nullptr;
@@ -296,8 +299,8 @@ class Client {
 
     // How the opening ended. The thread that opens the image and the caller, which may give up, race to set
     // it. A caller that gives up sets opening_ and then reads may_have_lock_. The opening thread sets
-    // may_have_lock_ and then reads opening_, before it breaks or takes the lock. So a lock that is taken later
-    // is always noticed.
+    // may_have_lock_ and then reads opening_, before it breaks or takes the lock. So a lock that is taken
+    // later is always noticed.
     enum class Opening : uint8_t { kGoesOn, kDone, kGivenUp };
     bool decide(Opening how) noexcept;
     std::atomic<Opening> opening_{Opening::kGoesOn};

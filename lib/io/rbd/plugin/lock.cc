@@ -41,6 +41,7 @@ constexpr auto kLookAgain = std::chrono::seconds(1);
 // connection has no watch while it renews it.
 constexpr uint32_t kLooksWithoutWatch = 2;
 constexpr Nanoseconds kReserve = from_s(5);  // of open_timeout, for what follows the wait for a dead owner
+constexpr Nanoseconds kLookMax = from_ms(kNoticeMs + 2000);  // one turn of a wait, with its pause
 constexpr Nanoseconds kCommandReserve = from_s(1);
 constexpr const char* kCommandLimit = "rados_mon_op_timeout";
 constexpr const char* kOperationLimit = "rados_osd_op_timeout";
@@ -125,7 +126,7 @@ Result<uint64_t> Client::end_former_owner(const std::string& owner) {
         auto watcher = watcher_of(owner);
         if (watcher && *watcher)
             log::warning(
-                "rbd:{}: the client at {} has the image and may be alive: it is shut out (steal=true)",
+                "rbd:{}: the client at {} has the image and may be alive: shutting it out (steal=true)",
                 options_.name(), owner);
     }
     // A client without a watch may be alive and have closed the image. It must not be blocklisted, because it
@@ -161,9 +162,9 @@ Status Client::note_succession(uint64_t former) {
 Result<bool> Client::is_open_elsewhere(uint64_t besides) const {
     const auto all = watchers();
     if (!all) return all.status();
-    const uint64_t self = rados_get_instance_id(cluster_);
-    return std::any_of(all->begin(), all->end(),
-                       [=](const Watcher& one) { return one.client != self && one.client != besides; });
+    return std::any_of(all->begin(), all->end(), [=](const Watcher& one) {
+        return one.client != besides && !OwnClients::contains(one.client);
+    });
 }
 
 Status Client::wait_until_dead(const std::string& owner) const {
@@ -187,7 +188,7 @@ Status Client::wait_until_dead(const std::string& owner) const {
 // for osd_client_watch_timeout. It could have had the lock between `owner` and this client, so that this
 // client could not continue the chain of `owner`.
 Status Client::wait_for_dead_watches(const std::string& owner) const {
-    const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve;
+    const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve - kLookMax;
     for (bool waits = false; SystemClock().now() < limit; waits = true) {
         auto others = watchers();
         if (!others) return others.status();
@@ -395,7 +396,7 @@ Result<uint64_t> Client::take_from(const std::string& owner) {
         if (!others) return others.status().within(failure_text);
         if (*others) former = 0;
     }
-    // An answer that comes late counts, because the command cannot be recalled: a lock that is broken is taken.
+    // An answer that comes late counts, because the command cannot be recalled.
     WSS_TRY(end_limit());
     may_have_lock_.store(true);
     WSS_TRY(check_wanted());
