@@ -2,6 +2,7 @@
 #include "target/control/config.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "kernel/uapi/wss_srp.h"
@@ -249,11 +250,16 @@ static Status check_kv_secrets(const TargetConfig& config) {
 }
 
 Status check_volumes(const std::vector<VolumeOptions>& volumes) {
-    std::set<std::string_view> names, storage;
+    std::set<std::string_view> names;
+    std::map<std::string, bool> storage;  // by name: whether a volume may take it from a live owner
     for (const VolumeOptions& volume : volumes) {
         if (!names.insert(volume.name).second)
             return failure(Code::kInvalid, "volume {} is given twice", volume.name);
-        if (io::may_take_storage(volume.backend) && !storage.insert(volume.backend).second)
+        const bool steals = io::may_take_storage(volume.backend);
+        const std::string stored = io::storage_name(volume.backend).name;
+        auto [same, added] = storage.try_emplace(stored, steals);
+        same->second |= steals;
+        if (!stored.empty() && !added && same->second)
             return failure(Code::kInvalid, "volume {}: {} is the storage of another volume", volume.name,
                            volume.backend);
         const uint32_t block = std::max<uint32_t>(volume.block_size, 512);

@@ -15,8 +15,10 @@ static bool any_has_owner(const std::vector<VolumeOptions>& volumes) {
 
 static Status try_volume(const VolumeOptions& volume, bool keeps_taken) {
     if (volume.backend.starts_with("rs:")) return Status::ok();
-    return io::check_backend(volume.backend,
-                             {.size = volume.size, .create = volume.create, .keeps_taken = keeps_taken})
+    return io::check_backend(volume.backend, {.size = volume.size,
+                                              .create = volume.create,
+                                              .read_only = volume.read_only,
+                                              .keeps_taken = keeps_taken})
         .within("volume " + volume.name);
 }
 

@@ -80,8 +80,8 @@ class VolumeSet {
         // Called when a volume that is not open was deleted: nothing of it may be kept. Runs on the caller's
         // thread; `recorded` is called on any thread when the deletion is on stable storage. May be empty.
         std::function<void(uint64_t wwid, std::function<void()> recorded)> deleted;
-        // A volume that is not open was deleted, with its persistent reservations. On the caller's thread. May
-        // be empty.
+        // A volume that is not open was deleted, with its persistent reservations. On the caller's thread.
+        // May be empty.
         std::function<void(uint64_t wwid)> forgotten;
         // Called before a command deletes anything of a volume, on the caller's thread. May be empty.
         std::function<void(Deletion deletion)> before_deletion;

@@ -8,6 +8,17 @@
 
 namespace wss::volume {
 
+// The declared volumes, as the state file knows them.
+static std::vector<VolumeOptions> as_opened(std::vector<VolumeOptions> declared, const auto& known_volumes) {
+    for (VolumeOptions& volume : declared) {
+        auto known = known_volumes.find(volume.name);
+        if (known == known_volumes.end()) continue;
+        if (known->second.resized != 0) volume.size = known->second.resized;
+        if (!known->second.unmade) volume.create = false;
+    }
+    return declared;
+}
+
 Status VolumeSet::restore(const std::vector<VolumeOptions>& declared) {
     if (options_.state == nullptr) return try_volumes(declared);
     auto stored = read_state_file(*options_.state);
@@ -52,7 +63,7 @@ Status VolumeSet::restore(const std::vector<VolumeOptions>& declared) {
     std::vector<VolumeOptions> of_run_time;
     for (const StoredVolume& volume : *stored)
         if (!volume.options.declared) of_run_time.push_back(volume.options);
-    WSS_TRY(try_volumes(declared, of_run_time));
+    WSS_TRY(try_volumes(as_opened(declared, known_), of_run_time));
     for (const StoredVolume& volume : *stored) {
         if (volume.options.declared) continue;
         const std::string& name = volume.options.name;

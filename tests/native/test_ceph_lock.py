@@ -320,15 +320,18 @@ def with_shim(target, shim, **environment):
 
 
 @pytest.mark.parametrize("role", ["block", "rs"])
-@pytest.mark.parametrize("wrong", ["missing", "used", "locked", "aio", "ram"])
+@pytest.mark.parametrize("wrong", ["missing", "used", "locked", "aio", "ram", "snapshot", "twice", "create", "larger"])
 def test_a_start_that_fails_at_a_later_volume_takes_no_image(ceph, tmp_path, nbd, role, wrong):
     image, locked = ceph.create_image("8M"), ceph.create_image("8M")
     ceph.rbd("lock", "add", locked, "mine")
     with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first, RawNbd(nbd(first, "disk").socket) as client:
         used = ceph.create_image("8M")
         ask(first.control, "volume.create", name="used", backend=ceph.backend(used))
+        free = ceph.create_image("8M")
+        ceph.rbd("snap", "create", f"{free}@s")
         last = {"missing": ceph.backend("rbd/nobodys"), "used": ceph.backend(used), "locked": ceph.backend(locked, steal="true"),
-                "aio": f"aio:{tmp_path}/nothing/disk,size=1M,create", "ram": "ram:1000"}[wrong]
+                "aio": f"aio:{tmp_path}/nothing/disk,size=1M,create", "ram": "ram:1000", "snapshot": ceph.backend(f"{free}@s"),
+                "twice": ceph.backend(image, id="admin"), "create": ceph.backend(free) + ",create", "larger": ceph.backend(free) + ",size=16M,ro"}[wrong]
         words = ["--role", "rs", "--join", "tcp://127.0.0.1:1"] if role == "rs" else []
         done = run(TARGET, "--listen", "tcp://127.0.0.1:0", "--control", "", *words, "--volume", f"a={ceph.backend(image, steal='true')}",
                    "--volume", f"b={last}", check=False, timeout=60)
