@@ -54,7 +54,7 @@ bool Index::enter_beside(Line& line, LineOp& op) {
 }
 
 bool Index::resume(LineOp& op) {
-    WSS_ASSERT(op.granted_, "it was let in before");
+    WSS_ASSERT(op.granted_, "the operation was granted before");
     return op.line_->readmit(op);
 }
 
@@ -203,7 +203,7 @@ Placed Index::begin_copy(Line& line) {
 void Index::end_copy(Line& line, Slot second, bool made) {
     if (!line.copying_ || line.holders_[1] != second) return;
     WSS_ASSERT(!made || !(line.dirty_.empty() || line.clearing_),
-               "whoever clears the copies does not know of this one");
+               "clearing the copies would miss the new one");
     line.copying_ = false;
     made ? set_single(line, false) : remove_holder(line, 1, Replacement::Reason::kForgotten);
 }

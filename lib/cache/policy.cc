@@ -78,7 +78,7 @@ std::string_view to_string(Policy policy) {
 Result<Policy> parse_policy(std::string_view text) {
     for (const Name& name : kNames)
         if (text == name.name || text == name.brief) return name.policy;
-    return failure(Code::kInvalid, "'{}' is no cache policy{}", text,
+    return failure(Code::kInvalid, "unknown cache policy '{}'{}", text,
                    suggestion(text, {kNames[0].name, kNames[1].name, kNames[2].name, kNames[3].name}));
 }
 

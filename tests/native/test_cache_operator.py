@@ -211,7 +211,7 @@ def test_an_engine_that_is_stopped_while_storage_is_away_reports_the_lines_that_
             leaving.process.send_signal(signal.SIGTERM)
             until(lambda: "3 lines with acknowledged writes" in leaving.log.read_text(), 10, "what it waits for is logged")
             assert leaving.process.wait(30) == 1
-            assert "up to 3 lines with acknowledged writes end with this cache engine" in leaving.log.read_text()
+            assert "up to 3 lines with acknowledged writes are removed with this cache engine" in leaving.log.read_text()
             assert client.command(READ, 0, 64 * KIB) == (0, b"\xe1" * 64 * KIB), "the other engine has a copy"
 
 

@@ -137,7 +137,7 @@ void Engine::client_requested(size_t net, std::unique_ptr<fabric::ConnectRequest
             log::warning("{}: refused: {}", request->peer(),
                          !formed  ? "not a cache client"
                          : !right ? "no valid token"
-                                  : "its token was used, or there is no room");
+                                  : "token already used, or client limit reached");
         return request->reject({});
     }
     Grant& grant = *found->second;
@@ -185,8 +185,7 @@ void Engine::leave(Nanoseconds limit, std::function<void(Status)> done) {
     if (const Unsaved left = unsaved(); left.lines > 0)
         log::info(
             "waiting up to {} s until {} lines with acknowledged writes are in real storage: {}; wssctl "
-            "cache "
-            "status of the target shows what keeps them",
+            "cache status of the target shows what delays them",
             seconds(limit), left.lines, left.of);
 }
 
@@ -210,15 +209,12 @@ void Engine::leave_anyway() noexcept {
     if (left.lines > 0)
         status = failure(
             Code::kTimedOut,
-            "up to {} lines with acknowledged writes end with this cache engine, because {} did not write "
-            "them "
-            "to real storage within {} s (leave_seconds): those of which no other engine has a copy are "
-            "lost; "
-            "wssctl cache status of the target shows how much that is, and what kept its storage from taking "
-            "them",
+            "up to {} lines with acknowledged writes are removed with this cache engine, because {} did not "
+            "write them to real storage within {} s (leave_seconds): lines without a copy in another engine "
+            "are lost; wssctl cache status of the target shows how many, and the error of its storage",
             left.lines, left.of, seconds(leave_max_));
     else
-        log::warning("{} did not let go of this cache in time; leaving anyway: nothing in it is dirty",
+        log::warning("{} did not release this cache engine in time; leaving anyway: it has no dirty lines",
                      left.of);
     std::exchange(left_, nullptr)(std::move(status));
 }

@@ -37,7 +37,7 @@ bool Engine::SeLink::record(RecordLink&, const wire::Record& record) noexcept {
         case RecordType::kGoodbye:
             said_goodbye_ = true;
             storage_ = 0;  // the SE needs none of the contents any more
-            link_->close(Status(Code::kClosed, "the storage engine let it go"));
+            link_->close(Status(Code::kClosed, "released by the storage engine"));
             return true;
         default:
             return false;

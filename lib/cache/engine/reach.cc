@@ -71,7 +71,7 @@ Result<std::unique_ptr<Engine::Reach>> Engine::Reach::create(SeLink& link, const
 }
 
 Engine::Reach::~Reach() {
-    WSS_ASSERT(channels_.empty(), "connections are over before their memory goes");
+    WSS_ASSERT(channels_.empty(), "connections are closed before their memory is freed");
 }
 
 void Engine::Reach::introduce(RecordLink& link) noexcept {

@@ -44,7 +44,7 @@ Status RecordLink::prepare(fabric::Fabric& fabric) {
 }
 
 RecordLink::~RecordLink() {
-    WSS_ASSERT(is_over(), "a link is over before it dies");
+    WSS_ASSERT(is_over(), "a link is closed before its destruction");
 }
 
 fabric::ConnectionOptions RecordLink::connection_options() const {
@@ -79,7 +79,7 @@ Status RecordLink::accept(fabric::ConnectRequest& request, fabric::Poller& polle
     connection_ = std::move(*connection);
     state_ = State::kConnecting;
     if (!post_all_receives()) {
-        close(Status(Code::kInternal, "the receives of a cache link were not taken"));
+        close(Status(Code::kInternal, "cannot post the receives of a cache link"));
         return Status::ok();
     }
     // From here on the connection ends only by on_closed() or on_refused().
@@ -101,10 +101,10 @@ void RecordLink::on_established(fabric::Connection&, std::span<const std::byte> 
     // The accepting side, where `data` is empty, posted its receives in accept().
     const bool connecting_side = !data.empty();
     if (connecting_side && !post_all_receives())
-        return close(Status(Code::kInternal, "the receives of a cache link were not taken"));
+        return close(Status(Code::kInternal, "cannot post the receives of a cache link"));
     state_ = State::kUp;
     if (!owner_.link_up(*this, data))
-        close(Status(Code::kInvalid, "the peer does not speak the cache's protocol"));
+        close(Status(Code::kInvalid, "the peer's handshake is not valid for the cache protocol"));
 }
 
 // The peer's rejection may contain a text.
@@ -153,11 +153,11 @@ void RecordLink::spill_one_more() noexcept {
     if (spill_.size() < options_.spill_max) return spill_.push_back({std::make_unique<Block>(), 0});
     // Nothing of it will be sent, so the next record may overwrite it.
     spill_.back().bytes = 0;
-    close(Status(Code::kExhausted, "the peer does not receive what it is sent"));
+    close(Status(Code::kExhausted, "the peer does not receive: too many messages are queued"));
 }
 
 void RecordLink::wrote(size_t bytes, bool urgent) noexcept {
-    WSS_ASSERT(bytes > 0, "a record fits the room that was given for it");
+    WSS_ASSERT(bytes > 0, "a record fits its buffer");
     (open_ != kNone ? open_bytes_ : spill_.back().bytes) += bytes;
     urgent_ = urgent_ || urgent;
 }
@@ -178,7 +178,7 @@ void RecordLink::send(uint32_t buffer, size_t bytes) noexcept {
     if (work.signalled) unsignalled_ = 0;
     sent_.push_back(buffer);
     if (connection_->post({&work, 1}) == Code::kOk) return;
-    close(Status(Code::kInternal, "the fabric did not take a cache message"));
+    close(Status(Code::kInternal, "cannot post a cache message"));
 }
 
 void RecordLink::refill_from_spill() noexcept {
@@ -196,7 +196,7 @@ bool RecordLink::post(fabric::WorkRequest work) noexcept {
     if (state_ != State::kUp) return false;
     work.signalled = true;
     if (connection_->post({&work, 1}) == Code::kOk) return true;
-    close(Status(Code::kInternal, "the fabric did not take a cache operation"));
+    close(Status(Code::kInternal, "cannot post a cache operation"));
     return false;
 }
 
@@ -241,13 +241,13 @@ void RecordLink::received(uint32_t buffer, uint32_t length) noexcept {
     while (!message.empty() && state_ == State::kUp) {
         wire::Record record;
         if (wire::next_record(message, record) != wire::ParseError::kNone || !owner_.record(*this, record))
-            return close(Status(Code::kInvalid, "the peer broke the cache's protocol"));
+            return close(Status(Code::kInvalid, "protocol violation by the peer"));
     }
     if (state_ != State::kUp) return;
     fabric::Segment segment{receive_buffer(buffer), wire::kCacheMessageMax, receives_->lkey()};
     fabric::Receive receive{cookie_of(buffer, kReceiveTag), {&segment, 1}};
     if (connection_->post_receives({&receive, 1}) != Code::kOk)
-        close(Status(Code::kInternal, "a receive of a cache link was not taken"));
+        close(Status(Code::kInternal, "cannot post a receive of a cache link"));
 }
 
 }  // namespace wss::cache

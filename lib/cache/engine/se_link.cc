@@ -83,7 +83,7 @@ bool Engine::SeLink::link_up(RecordLink&, std::span<const std::byte> data) noexc
     if (wire::is_cache_prove(data)) return begin_proving(data);
     if (!engine_.options_.secret.name.empty())
         return refuse(
-            "the target does not authenticate: it is not the one that was meant, or was started without "
+            "the target does not authenticate: it is not the intended target, or was started without "
             "--cache-secrets");
     return welcomed(data);
 }
@@ -111,8 +111,8 @@ bool Engine::SeLink::welcomed(std::span<const std::byte> data) noexcept {
                       welcome.incarnation == incarnation_;
     if (const uint64_t dirty = keep ? 0 : dirty_lines(); dirty > 0)
         log::warning(
-            "{}: the {} dirty lines that this engine holds are destroyed: the target counts others, or has "
-            "an older state",
+            "{}: destroying the {} dirty lines of this engine: the target has another incarnation of it on "
+            "record, or an older state file",
             address_.to_string(), dirty);
     if (!keep) cut(welcome);
     operations_ = std::vector<Operation>(welcome.operations);
@@ -128,7 +128,7 @@ bool Engine::SeLink::welcomed(std::span<const std::byte> data) noexcept {
         log::info("{}: joined as its real storage", address_.to_string());
     else
         log::info("{}: joined, {} lines of {} KiB{}", address_.to_string(), slots_, line_bytes_ >> 10,
-                  keep ? "; what they hold is kept" : "");
+                  keep ? "; contents kept" : "");
     introduce(keep, welcome);
     silent_for_ = 0;
     heard_ = link_->messages_received();
@@ -186,7 +186,7 @@ bool Engine::SeLink::take_result(const wire::Record& record) noexcept {
     if (!equal_in_constant_time(result.proof,
                                 transcript_->proof(own.secret, wire::AuthTranscript::Prover::kTarget)))
         return refuse("the target could not prove that it knows the secret of '" + own.name +
-                      "': it is not the one that was meant, or someone changes messages on the way");
+                      "': it is not the intended target, or messages are modified in transit");
     proof_ = Proof::kTheirs;
     transcript_.reset();
     return true;
