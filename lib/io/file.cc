@@ -225,8 +225,7 @@ Status File::prepare_size(uint64_t wanted, bool grow) {
         WSS_TRY(set_length(wanted));
     }
     size_.store(std::max(wanted, *current), std::memory_order_release);
-    if (size() == 0)
-        return failure(Code::kInvalid, "{} is empty: give the size that the volume shall have", path_);
+    if (size() == 0) return failure(Code::kInvalid, "{} is empty: specify the size of the volume", path_);
     return Status::ok();
 }
 

@@ -129,10 +129,10 @@ Opened open_backend(const std::string& specification, const OpenOptions& options
         if (specification.starts_with(kind.prefix))
             return kind.open(specification.substr(kind.prefix.size()), options);
     if (specification.starts_with('/')) return AioBackend::open(specification, options);
-    return failure(Code::kInvalid,
-                   "'{}' is no backend: write aio:PATH, uring:PATH, pool:PATH, spawn:PATH, ram:SIZE or "
-                   "rbd:POOL/IMAGE",
-                   specification);
+    return failure(
+        Code::kInvalid,
+        "unknown backend '{}': write aio:PATH, uring:PATH, pool:PATH, spawn:PATH, ram:SIZE or rbd:POOL/IMAGE",
+        specification);
 }
 
 Status check_backend(const std::string& specification, const OpenOptions& options) {

@@ -30,7 +30,7 @@ Status check_owner(const std::string& path, uid_t owner) {
         return failure(Code::kPermission, "{} belongs to user {}, not to root or to the program's owner ({})",
                        path, info.st_uid, owner);
     if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        return failure(Code::kPermission, "others than its owner can write {} (chmod go-w {})", path, path);
+        return failure(Code::kPermission, "{} is writable by group or others (chmod go-w {})", path, path);
     return Status::ok();
 }
 
@@ -53,7 +53,7 @@ Result<const Plugin*> load(const std::string& name, const std::string& needs) {
     }
     auto entry = reinterpret_cast<PluginEntry>(dlsym(library, kPluginEntry));
     if (entry == nullptr)
-        return failure(Code::kUnsupported, "{} is no plug-in: it has no {}", *path, kPluginEntry);
+        return failure(Code::kUnsupported, "{} is not a plug-in: symbol {} is missing", *path, kPluginEntry);
     const Plugin* plugin = entry();
     WSS_TRY(check_plugin(*path, *plugin));
     log::info("loaded {}", *path);

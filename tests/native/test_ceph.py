@@ -266,7 +266,7 @@ def test_requests_that_wait_for_the_limits_of_an_image_succeed_and_the_limits_ar
     throttled, later = (ceph.create_image("8M") for _ in range(2))
     ceph.rbd("config", "image", "set", throttled, "rbd_qos_iops_limit", "1")
     with start_target(ceph, tmp_path, ceph.backend(throttled, osd_timeout=5)) as target:
-        assert "requests back for the limits of the image, its pool or ceph.conf: rbd_qos_iops_limit = 1." in target.log.read_text()
+        assert "requests to enforce limits of the image, its pool or ceph.conf: rbd_qos_iops_limit = 1." in target.log.read_text()
         ask(target.control, "volume.create", name="later", backend=ceph.backend(later, osd_timeout=5))
         ceph.rbd("config", "image", "set", later, "rbd_qos_write_iops_limit", "1")
         answers = []

@@ -194,7 +194,7 @@ def test_a_write_that_timed_out_does_not_come_after_the_lock_was_taken_away(ceph
         remove_the_lock_alone(ceph, image)
         until(lambda: "was taken away" in volume(target)["trouble"], 15, "it is lost")
         with start_target(ceph, tmp_path / "next", ceph.backend(image, steal="true")) as second, RawNbd(nbd(second, "disk").socket) as client:
-            until(lambda: "which gives up the image, is blocklisted" in target.log.read_text(), 15, "the first is shut out")
+            until(lambda: "gives up the image and is blocklisted" in target.log.read_text(), 15, "the first is shut out")
             check_that_nothing_comes_late(client, at, way)
 
 

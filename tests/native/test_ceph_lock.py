@@ -91,7 +91,7 @@ def test_an_image_that_is_resized_to_nothing_is_lost_and_reopened_when_it_has_a_
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
             assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
             ceph.rbd("resize", "--no-progress", "--allow-shrink", "--size", "0", image)
-            until(lambda: "resized to nothing" in volume(cluster)["trouble"], 10, "the reason is shown")
+            until(lambda: "resized to 0 bytes" in volume(cluster)["trouble"], 10, "the reason is shown")
             until(lambda: client.command(READ, 0, BLOCK)[0] != 0, 5, "reads fail")
         # The error must not be "uses it": the target's own former client is no other owner.
         until(lambda: "the image is empty" in refusal_of_reopening(cluster), 15, "the refusal has the reason")

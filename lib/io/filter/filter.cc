@@ -33,7 +33,7 @@ Status set_errno(FilterRule& rule, std::string_view value) {
     auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), rule.error);
     if (error == std::errc() && end == value.data() + value.size() && rule.error > 0 && rule.error < 4096)
         return Status::ok();
-    return failure(Code::kInvalid, "filter: '{}' is no errno (for example EIO, ENOSPC or 5)", value);
+    return failure(Code::kInvalid, "filter: unknown errno '{}' (for example EIO, ENOSPC or 5)", value);
 }
 
 Status set_op(FilterRule& rule, std::string_view value) {

@@ -155,7 +155,8 @@ Result<RbdOptions> parse_rbd_options(std::string_view text) {
         WSS_TRY(set_option(text.substr(0, next), options, seen));
     }
     if (options.steal && !options.is_head())
-        return failure(Code::kInvalid, "rbd:{}: steal= is for the exclusive lock, which a snapshot has not",
+        return failure(Code::kInvalid,
+                       "rbd:{}: steal= needs the exclusive lock, which a snapshot does not have",
                        options.name());
     return options;
 }

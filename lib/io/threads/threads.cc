@@ -32,7 +32,7 @@ struct Errand {
     File* file;
     Worker::Inbox* inbox;
 };
-static_assert(sizeof(Errand) <= sizeof(Request::scratch), "a request carries its errand");
+static_assert(sizeof(Errand) <= sizeof(Request::scratch), "a request has room for its task");
 
 void* one_request(void* argument) noexcept {
     Request& request = *static_cast<Request*>(argument);

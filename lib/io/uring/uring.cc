@@ -24,7 +24,7 @@ struct Slot {
     uint64_t progress = 0;
     uint8_t retries = 0;
 };
-static_assert(sizeof(Slot) <= sizeof(Request::scratch), "a request carries its progress");
+static_assert(sizeof(Slot) <= sizeof(Request::scratch), "a request has room for its progress");
 
 Slot& slot_of(Request& request) noexcept {
     return *std::launder(reinterpret_cast<Slot*>(request.scratch));

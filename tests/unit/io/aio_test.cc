@@ -32,7 +32,7 @@ TEST(Aio, what_cannot_be_opened_is_named_with_its_reason) {
     EXPECT_NE(status.to_string().find(missing), std::string::npos) << status.to_string();
     EXPECT_EQ(open_error("aio:" + folder.path(), {.read_only = true}).code(), Code::kInvalid);
     EXPECT_EQ(open_error("aio:/dev/null").code(), Code::kInvalid);
-    EXPECT_NE(open_error("aio:" + folder.file("empty"), {.create = true}).text().find("give the size"),
+    EXPECT_NE(open_error("aio:" + folder.file("empty"), {.create = true}).text().find("specify the size"),
               std::string::npos);
     EXPECT_EQ(open_error("aio:").code(), Code::kInvalid);
     EXPECT_EQ(open_error("nonsense").code(), Code::kInvalid);

@@ -70,7 +70,7 @@ TEST(RbdOptions, each_wrong_word_is_named) {
         {"rbd/i?osd_timeout=5s", "1 to 3600"},
         {"rbd/i?osd_timeout=99999999999", "1 to 3600"},
         {"rbd/i?away_timeout=4", "5 to 3600"},
-        {"rbd/i@s?steal=1", "a snapshot has not"},
+        {"rbd/i@s?steal=1", "a snapshot does not have"},
     };
     for (const auto& [text, word] : wrong)
         EXPECT_NE(error_of(text).find(word), std::string::npos) << text << ": " << error_of(text);

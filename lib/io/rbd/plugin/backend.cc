@@ -135,7 +135,7 @@ Status RbdBackend::bounded(std::function<Status()> call) const {
     WSS_TRY(begun.start(std::move(call)).within(describe()));
     if (auto done = begun.wait_while_program_runs(in_seconds(limit), [this] { return client_->lost(); }))
         return *done;
-    if (client_->lost()) return failure(Code::kClosed, "{}: it was lost meanwhile", describe());
+    if (client_->lost()) return failure(Code::kClosed, "{}: the image was lost meanwhile", describe());
     return abandoned(fmt::format("Ceph has not answered within {} s (resize_timeout): see ceph -s", limit))
         .within(describe());
 }

@@ -212,8 +212,8 @@ bool Client::decide(Opening how) noexcept {
 void Client::end(const std::shared_ptr<Client>& client) {
     if (!client->stays_taken()) return client->stop();
     log::warning(
-        "rbd:{}: the image was taken from another client and not used. Its lock is kept, and is that of "
-        "a dead client when this process has ended",
+        "rbd:{}: the image was taken from another client and not used. Its lock is kept; after this process "
+        "ends, it is a dead client's lock",
         client->options_.name());
     client->end_keeper();
     client->claim_.release();
@@ -541,8 +541,8 @@ void Client::lose(Loss loss) noexcept {
     Loss none = Loss::kNone;
     if (!loss_.compare_exchange_strong(none, loss, std::memory_order_acq_rel)) return;
     log::error(
-        "rbd:{}: {}. All requests fail from now on; wssctl volume reopen makes a new client when the "
-        "image is to be used here again",
+        "rbd:{}: {}. All requests fail from now on; wssctl volume reopen opens the image again with a new "
+        "client",
         options_.name(), trouble());
     sizes_.lose();
     // A client that may still have the lock releases it before its claim.

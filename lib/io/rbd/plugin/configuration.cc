@@ -176,15 +176,15 @@ static bool is_at_least(std::string_view value, uint64_t least) {
 // Why a setting of the image or its pool is rejected; empty: it is allowed.
 static std::string_view danger_of(std::string_view name, std::string_view value) {
     if (name == "rbd_cache" && !is_false(value))
-        return "librbd would acknowledge writes that Ceph may refuse later, and tell nobody";
+        return "librbd would acknowledge writes that Ceph may refuse later, without reporting an error";
     if (name == "rbd_persistent_cache_mode" && value != "disabled")
         return "acknowledged writes would be lost with this machine";
     const bool blocklists = name != "rbd_blocklist_on_break_lock" || is_true(value);
     const bool for_long =
         name != "rbd_blocklist_expire_seconds" || value == "0" || is_at_least(value, kBlocklistSeconds);
-    if (!blocklists || !for_long) return "a former owner that is only stopped could write when it is woken";
+    if (!blocklists || !for_long) return "a former owner that is only suspended could write after it resumes";
     if (name == "rbd_disable_zero_copy_writes" && !is_true(value))
-        return "a write that is given up after osd_timeout could be carried out with other bytes";
+        return "a write that failed after osd_timeout could still be carried out, with other bytes";
     return {};
 }
 
@@ -220,18 +220,18 @@ Status Client::check_settings() {
     if (status && options_.is_head() && options_.away_timeout > kAwaySecondsMax)
         log::warning(
             "rbd:{}: away_timeout={}: with osd_client_watch_timeout = 30 s, which OSDs have by default, "
-            "another client can take the image before this one knows: at most {} s are safe",
+            "another client can take the image before this one detects it: at most {} s are safe",
             options_.name(), options_.away_timeout, kAwaySecondsMax);
     if (status && throttles_.any())
         log::warning(
-            "rbd:{}: librbd keeps requests back for the limits of the image, its pool or ceph.conf: {}. That "
+            "rbd:{}: librbd delays requests to enforce limits of the image, its pool or ceph.conf: {}. That "
             "may take longer than osd_timeout",
             options_.name(), throttles_.text());
     // librbd's cache (writearound) drops the error of a write that ends before the next flush is submitted.
     if (status && options_.cache)
         log::warning(
-            "rbd:{}: cache=true has no effect: librbd's cache may report a failed write to nobody, so that "
-            "the volume is opened without it",
+            "rbd:{}: cache=true has no effect: librbd's cache may not report a failed write, so the volume "
+            "is opened without it",
             options_.name());
     return status;
 }

@@ -205,7 +205,7 @@ std::string Client::trouble() const {
                        "not opened again before that";
             return "its exclusive lock was taken away: another client can write the image";
         case Loss::kEmptied:
-            return "the image was resized to nothing";
+            return "the image was resized to 0 bytes";
         case Loss::kNone:
             break;
     }

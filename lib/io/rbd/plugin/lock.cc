@@ -65,7 +65,7 @@ Status Client::check_features() {
         return refusal(-result, "cannot read the features of the image");
     if ((features & RBD_FEATURE_EXCLUSIVE_LOCK) == 0)
         return failure(Code::kUnsupported,
-                       "the image has no exclusive lock, so that nothing would keep two targets apart: rbd "
+                       "the image has no exclusive lock, so two targets could write it at the same time: rbd "
                        "feature enable {} exclusive-lock",
                        options_.name());
     found_map_ = (features & RBD_FEATURE_OBJECT_MAP) != 0;
@@ -102,7 +102,7 @@ Status Client::take_lock() {
         if (result != EROFS && result != EBUSY && result != EAGAIN)
             return refusal(result, "cannot take the exclusive lock");
     }
-    return failure(Code::kBusy, "its exclusive lock changes hands all the time");
+    return failure(Code::kBusy, "the owner of its exclusive lock keeps changing: try again");
 }
 
 // Operations that begin from here on have no time limit.
@@ -247,7 +247,7 @@ Result<std::string> Client::lock_owner() const {
                        "it is locked by rbd lock add, or by another program in that way: see rbd lock ls {}",
                        options_.name());
     if (result == EINVAL) WSS_TRY(check_primary());
-    if (result != 0) return refusal(result, "cannot read who has the exclusive lock");
+    if (result != 0) return refusal(result, "cannot read the owner of the exclusive lock");
     std::string owner(count == 0 ? "" : owners[0]);
     rbd_lock_get_owners_cleanup(owners, count);
     return owner;
@@ -261,7 +261,7 @@ Result<std::vector<Client::Watcher>> Client::watchers() const {
         found.resize(count);
         result = rbd_watchers_list(image_, found.data(), &count);
     }
-    if (result < 0) return refusal(-result, "cannot read who uses the image");
+    if (result < 0) return refusal(-result, "cannot read the clients that have the image open");
     std::vector<Watcher> all;
     for (size_t i = 0; i < count; ++i) all.push_back({static_cast<uint64_t>(found[i].id), found[i].addr});
     rbd_watchers_list_cleanup(found.data(), count);
@@ -403,7 +403,7 @@ Result<uint64_t> Client::take_from(const std::string& owner) {
     if (result == 0) result = -break_lock(locker);
     if (result != 0 && result != ENOENT) return refusal(result, failure_text);
     log::warning("rbd:{}: the former owner at {} is blocklisted{}", options_.name(), owner,
-                 result == 0 ? ", and its lock is broken" : "; it had given the lock up meanwhile");
+                 result == 0 ? ", and its lock is broken" : "; it had already released the lock");
     return result == 0 ? former : 0;
 }
 
@@ -418,7 +418,7 @@ Status Client::shut_itself_out() {
     const std::string self(addresses);
     rados_buffer_free(addresses);
     WSS_TRY(blocklist(self, kFailure));
-    log::warning("rbd:{}: the client at {}, which gives up the image, is blocklisted", options_.name(), self);
+    log::warning("rbd:{}: this client ({}) gives up the image and is blocklisted", options_.name(), self);
     return Status::ok();
 }
 

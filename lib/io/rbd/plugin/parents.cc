@@ -29,8 +29,8 @@ Result<std::optional<ParentSpec>> parent_of(rbd_image_t image, bool is_parent) {
     if (found >= 0) found = rbd_get_parent(image, &parent, &snapshot);
     if (found == -ENOENT && is_migrating(image))
         return failure(Code::kUnsupported,
-                       "{} is being migrated, and a part of its data is elsewhere: rbd migration execute "
-                       "comes first, or rbd migration abort if cache engines have dirty lines of it",
+                       "{} is being migrated, and a part of its data is elsewhere: run rbd migration execute "
+                       "first, or rbd migration abort if cache engines have dirty lines of it",
                        is_parent ? "what the image was cloned from" : "the image");
     if (found < 0) return refusal(-found, "cannot read what the image was cloned from");
     ParentSpec spec{.pool = parent.pool_id,

@@ -32,7 +32,7 @@ struct Slot {
     int error = 0;
     bool again = false;  // must be read again: zeroes may stand for missing data
 };
-static_assert(sizeof(Slot) <= sizeof(Request::scratch), "a request carries its way through librbd");
+static_assert(sizeof(Slot) <= sizeof(Request::scratch), "a request has room for its librbd state");
 
 Slot& slot_of(Request& request) noexcept {
     return *std::launder(reinterpret_cast<Slot*>(request.scratch));
