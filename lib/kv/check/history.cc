@@ -147,7 +147,7 @@ Result<History> parse_history(std::string_view text, const std::string& name) {
         if (!parse_line(line, operation)) {
             history.is_partial = text.empty() && !ends && is_cut_off(line);
             if (history.is_partial) break;
-            return failure(Code::kInvalid, "{}:{}: '{}' is no r(key,value,session,txn) and no w(…)", name,
+            return failure(Code::kInvalid, "{}:{}: '{}' is neither r(key,value,session,txn) nor w(…)", name,
                            number, line.substr(0, 80));
         }
         history.operations.push_back(operation);

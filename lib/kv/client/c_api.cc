@@ -38,7 +38,7 @@ Status options_of(const wss_kv_options* given, Options& options) {
     wss_kv_options all{};
     if (given != nullptr) std::memcpy(&all, given, std::min(given->size, sizeof all));
     if (all.algorithm > WSS_KV_NONE || all.rings > 1 || all.one_sided > 1 || all.threads > kThreadsMax)
-        return Status(Code::kInvalid, "an option has a value that it cannot have");
+        return Status(Code::kInvalid, "invalid option value");
     options.algorithm = static_cast<Algorithm>(all.algorithm);
     if (all.rings != 0) options.transport = Transport::kRing;
     if (all.one_sided != 0) options.one_sided = OneSided::kOn;

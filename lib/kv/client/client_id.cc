@@ -24,7 +24,7 @@ bool ClientId::greeted(Link& link, Nanoseconds now) noexcept {
     // Two partitions have each leased an id at the same time.
     link.tell(wire::KvKind::kGoodbye, 0, wire::KvDecision{});
     link.options().client_id = clock_.client();
-    link.reconnect("one id is enough");
+    link.reconnect("the client already has an id");
     return false;
 }
 

@@ -13,7 +13,7 @@ Status take_number(const GetAll::Item& item, int64_t& number) {
     const char* end = item.value.data() + item.value.size();
     const auto parsed = std::from_chars(item.value.data(), end, number);
     if (parsed.ec == std::errc() && parsed.ptr == end) return Status::ok();
-    return failure(Code::kInvalid, "the value of '{}' is no number of 64 bits", item.key);
+    return failure(Code::kInvalid, "the value of '{}' is not a 64-bit number", item.key);
 }
 
 // Reads the key and fills in the write.
@@ -28,7 +28,8 @@ Status prepare(AnyClient& client, Increment& increment, PutAll& put) {
     WSS_TRY(take_number(item, number));
     increment.overflow = __builtin_add_overflow(number, increment.delta, &increment.value);
     if (increment.overflow)
-        return failure(Code::kExhausted, "{} and {} are more than a counter holds", number, increment.delta);
+        return failure(Code::kExhausted, "{} plus {} is outside of a counter's range", number,
+                       increment.delta);
     put.expect_unchanged(get);
     put.items.push_back({increment.key, std::to_string(increment.value), false});
     put.ttl_ms = increment.ttl_ms;
@@ -53,7 +54,7 @@ void run_with(AnyClient& client, Increment& increment) {
         // A key that expires in between is absent in the next attempt.
         again = put.failed_condition || put.is_over;
         if (!again || clock.now() < end) continue;
-        increment.status = Status(Code::kTimedOut, "others wrote the counter again and again");
+        increment.status = Status(Code::kTimedOut, "other clients kept changing the counter");
         return;
     }
 }

@@ -103,7 +103,7 @@ void GetJob::start_transaction() noexcept {
             GetJob& job = *static_cast<GetJob*>(self);
             job.locked_ = true;
             if (result == LockResult::kGranted) return job.round_one();
-            job.restart("a lock was not to be had");
+            job.restart("could not obtain a lock");
         },
         this);
 }
@@ -206,7 +206,8 @@ void GetJob::refused(const Ask& ask, wire::KvStatus status, wire::Bytes message)
     failed_ = true;
     if (status == wire::KvStatus::kLockConflict) ++session_.statistics().lock_conflicts;
     if (status == wire::KvStatus::kWrongPartition)
-        failure_ = "the partitions disagree about who holds a key: check the addresses and their order";
+        failure_ =
+            "the partitions disagree about which partition holds a key: check the addresses and their order";
     else if (status == wire::KvStatus::kNoMemory)
         failure_ = "a partition has no room for more locks";
     if (status != wire::KvStatus::kMalformed && status != wire::KvStatus::kUnsupported) return;
@@ -275,7 +276,8 @@ void GetJob::restart(const char* why) noexcept {
     if (failure_ != nullptr && base_->retries >= kFailuresMax)
         return end(Status(Code::kUnavailable, failure_));
     if (++base_->retries > kRestartsMax)
-        return end(Status(Code::kUnavailable, why != nullptr ? why : "begun anew too often"));
+        return end(
+            Status(Code::kUnavailable, why != nullptr ? why : "the transaction was restarted too often"));
     bool locking = owner_ != 0;
     int64_t spread = kLockBackoff_us << std::min(base_->retries, 7u);
     wake_in(locking ? from_us(static_cast<int64_t>(session_.random().below(static_cast<uint64_t>(spread))))

@@ -26,7 +26,8 @@ const std::byte* OneSidedReads::now(Link& link, fabric::RemoteAddress from, uint
 }
 
 OneSidedReads::Ended OneSidedReads::end(uint64_t cookie) noexcept {
-    WSS_ASSERT(cookie < readings_.size() && readings_[cookie].chunk != Landing::kNone, "a read ends once");
+    WSS_ASSERT(cookie < readings_.size() && readings_[cookie].chunk != Landing::kNone,
+               "a read completes once");
     const Reading reading = std::exchange(readings_[cookie], {});
     free_.push_back(static_cast<uint32_t>(cookie));
     if (reading.job == nullptr) landing_.give_back(reading.chunk);

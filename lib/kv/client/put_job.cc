@@ -37,9 +37,9 @@ Status status_of(wire::KvStatus status) {
                           "a partition cannot write its log, and refuses writes until it is restarted: its "
                           "program's log says why");
         case wire::KvStatus::kWrongPartition:
-            return Status(
-                Code::kInvalid,
-                "the partitions disagree about who holds a key: check the addresses and their order");
+            return Status(Code::kInvalid,
+                          "the partitions disagree about which partition holds a key: check the addresses "
+                          "and their order");
         case wire::KvStatus::kLockConflict:
             return Status(Code::kUnavailable, std::string(kLockedOut));
         case wire::KvStatus::kNotLeased:
@@ -176,7 +176,7 @@ bool PutJob::know_conditions() {
     for (size_t p = 0; p < part_count_ && !request_->conditions.empty(); ++p) {
         Link& link = session_.link(parts_[p]->partition);
         if (link.facts().knows_conditions) continue;
-        end(failure(Code::kUnsupported, "{} runs a version that knows no conditions: update it",
+        end(failure(Code::kUnsupported, "{} runs a version that does not support conditions: update it",
                     link.name()));
         return false;
     }
@@ -423,7 +423,7 @@ Status PutJob::why_refused(const Part& part, wire::KvStatus status, Timestamp na
     if (status == wire::KvStatus::kTooFarAhead)
         return session_.too_far_ahead(part.partition, request_->timestamp, named);
     if (status == wire::KvStatus::kTooOld)
-        return Status(Code::kUnavailable, "later writes of the same keys were in the way again and again");
+        return Status(Code::kUnavailable, "later writes of the same keys conflicted repeatedly");
     return status_of(status);
 }
 
@@ -432,7 +432,7 @@ void PutJob::commit_answered(Part& part, wire::KvStatus status) noexcept {
     if (status == wire::KvStatus::kCommitted || status == wire::KvStatus::kOk) {
         committed_ = true;
     } else if (status == wire::KvStatus::kUnknown) {
-        failure_ = Status(Code::kUnavailable, "a partition has forgotten what it prepared: it has lost data");
+        failure_ = Status(Code::kUnavailable, "a partition no longer has a prepared write: it has lost data");
     } else {
         part.refused = again_ = status == wire::KvStatus::kAborted;
         failure_ = status_of(status);
@@ -464,7 +464,8 @@ void PutJob::phase_over() noexcept {
             return;
         case Phase::kPreparing:
             if (request_->fault.die_after_prepare)
-                return request_->outcome_unknown = true, end(Status(Code::kClosed, "the client dies here"));
+                return request_->outcome_unknown = true,
+                       end(Status(Code::kClosed, "injected fault: the client stops after its prepare"));
             if (!failure_) return prepare_failed();
             if (one_message()) return end(Status::ok());
             return enter(Phase::kCommitting);
@@ -500,7 +501,7 @@ void PutJob::abort_over() noexcept {
 void PutJob::end_unknown() noexcept {
     request_->outcome_unknown = true;
     if (request_->failed_condition)
-        failure_ = Status(Code::kUnavailable, "a partition has forgotten whether it carried out the write");
+        failure_ = Status(Code::kUnavailable, "a partition no longer has the outcome of the write");
     if (committed_ && refused_parts() > 0)
         failure_ = Status(Code::kInternal, "one partition has committed what another one has aborted");
     end(failure_);
@@ -518,7 +519,7 @@ void PutJob::restart() noexcept {
     if (++base_->retries > restarts_max())
         return end(!failure_           ? failure_
                    : locks_.was_full() ? Status(Code::kExhausted, "a partition has no room for more locks")
-                                       : Status(Code::kRefused, "the locks were not to be had"));
+                                       : Status(Code::kRefused, "could not obtain the locks"));
     waits_to_start_ = true;
     const uint32_t doublings = is_locked_out_ ? kLockedOutDoublings : kRestartDoublings;
     uint64_t spread = uint64_t{kLockBackoff_us} << std::min(base_->retries, doublings);

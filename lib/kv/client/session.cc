@@ -40,8 +40,8 @@ void Session::start(std::function<void(const Status&)> ready) {
         return started(failure(Code::kInvalid, "{} partitions: give between 1 and {} addresses",
                                options_.partitions.size(), kPartitionsMax));
     if (options_.session_order && options_.algorithm != Algorithm::kRampFast)
-        return started(
-            Status(Code::kInvalid, "session order needs RAMP-Fast: others do not name a version's keys"));
+        return started(Status(
+            Code::kInvalid, "session order needs RAMP-Fast: other algorithms do not list a version's keys"));
     if (options_.session_order) floors_ = std::make_unique<Floors>(kFloors);
     if (options_.one_sided != OneSided::kOff)
         if (Status status = reads_.landing().open(lane_.fabric()); !status) return started(status);

@@ -60,7 +60,7 @@ Status SimpleJob::check() noexcept {
             scan.rows.clear();
             if (!parse_cursor(scan.cursor, partition_, after_) || partition_ >= session_.partitions() ||
                 scan.limit == 0 || scan.prefix.size() > kKeyMax || after_.size() > kKeyMax)
-                return Status(Code::kInvalid, "this cursor or limit is not one of a scan");
+                return Status(Code::kInvalid, "invalid cursor or limit of a scan");
             return Status::ok();
         }
         case Request::Kind::kInfo:
@@ -181,7 +181,7 @@ void SimpleJob::put_if_answered(const wire::KvHeader& header, wire::Bytes messag
 void SimpleJob::abort_answered(wire::KvStatus status) noexcept {
     if (status == wire::KvStatus::kAborted) return put_if_refused();
     static_cast<PutIf&>(*request_).outcome_unknown = true;
-    end(Status(Code::kUnavailable, "the partition has forgotten whether it carried out the conditional put"));
+    end(Status(Code::kUnavailable, "the partition no longer has the outcome of the conditional put"));
 }
 
 // The partition holds nothing of this attempt and never will, except after kIo.
@@ -191,7 +191,7 @@ void SimpleJob::put_if_refused() noexcept {
         case wire::KvStatus::kConditionFailed:
             put.timestamp = in_the_way_;
             return end(Status(Code::kRefused, "the condition does not hold"));
-        case wire::KvStatus::kLockConflict:  // an undecided write stands in the way
+        case wire::KvStatus::kLockConflict:  // the key has an undecided write
         case wire::KvStatus::kTooOld:
         case wire::KvStatus::kTooFarAhead:
         case wire::KvStatus::kNotLeased:
@@ -222,8 +222,8 @@ Status SimpleJob::why_refused() const {
     if (refusal_ == wire::KvStatus::kTooFarAhead)
         return session_.too_far_ahead(partition_, static_cast<PutIf&>(*request_).timestamp, in_the_way_);
     if (refusal_ == wire::KvStatus::kTooOld)
-        return Status(Code::kUnavailable, "later writes of the same key were in the way again and again");
-    return Status(Code::kUnavailable, "an undecided write stands in the way");
+        return Status(Code::kUnavailable, "later writes of the same key conflicted repeatedly");
+    return Status(Code::kUnavailable, "the key has an undecided write");
 }
 
 void SimpleJob::scan_answered(const wire::KvHeader& header, wire::Bytes message) noexcept {

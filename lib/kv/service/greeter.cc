@@ -70,7 +70,7 @@ void Greeter::hello(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
     // The reply must still be sent as a message.
     peer.flush_now();
     if (!peer.channel()->use_ring(hello_.ring, hello_.nonce))
-        peer.channel()->close("the peer offers no ring of ours");
+        peer.channel()->close("the peer offers no valid ring");
 }
 
 // The index follows the arena in the same region.

@@ -86,7 +86,8 @@ void Partition::refuse_write(Peer& peer, const wire::KvHeader& request, wire::Kv
                              Timestamp refused) const {
     // When the client reconnects, its id is refused.
     if (peer.lease != nullptr && LeaseTable::is_spent(*peer.lease, lease_clock()))
-        return peer.channel()->close("an earlier client of this id has used the timestamps that come now");
+        return peer.channel()->close(
+            "an earlier client of this id has used the timestamps that would come next");
     Timestamp named = store_->floor();
     if (status == wire::KvStatus::kTooOld)
         named = std::max(named, LeaseTable::former_until(*peer.lease, refused));

@@ -175,7 +175,7 @@ void Service::message_arrived(Peer& peer, wire::Bytes message) noexcept {
     wire::KvHeader header;
     if (!wire::parse_header(message, header) || header.is_reply) {
         ++counters.malformed;
-        return peer.channel()->close("the peer sent what is no request");
+        return peer.channel()->close("the peer sent a malformed request");
     }
     if (!peer.greeted && header.kind != wire::KvKind::kHello)
         return peer.channel()->close("the peer did not greet");

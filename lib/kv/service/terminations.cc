@@ -155,9 +155,9 @@ void Terminations::over(Termination& job) {
 void Terminations::guessed(Timestamp timestamp) {
     ++partition_.counters().terminated_guess;
     log::warning(
-        "key-value partition {}: transaction {} was aborted without knowing what became of it elsewhere: it "
-        "was "
-        "prepared here for longer than the others remember; its keys may have to be written again",
+        "key-value partition {}: transaction {} was aborted although its outcome on the other partitions is "
+        "unknown: it was prepared here for longer than the others keep outcomes; its keys may have to be "
+        "written again",
         partition_.options().partition, timestamp.value);
 }
 

@@ -128,7 +128,7 @@ void Writes::prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes messa
         return partition_.refuse(peer, header, wire::KvStatus::kMalformed, "malformed prepare");
     if (!are_distinct_partitions())
         return partition_.refuse(peer, header, wire::KvStatus::kMalformed,
-                                 "a participant that is no partition or repeats");
+                                 "a participant is not a partition, or is listed twice");
     const bool committing = (header.flags & wire::kKvPrepareCommit) != 0;
     const bool unlocking = (header.flags & wire::kKvPrepareUnlock) != 0;
     // The locks at the other participants may have ended; their part would be missing.

@@ -217,11 +217,10 @@ Status RocksLog::refuse_durable_data(const rocksdb::Options& options) const {
     std::unique_ptr<rocksdb::DB> owner(database);
     std::string there;
     if (!database->Get({}, kSchemaRow, &there).ok() || there == schema()) return Status::ok();
-    return failure(
-        Code::kInvalid,
-        "{} holds durable data; to use it for values that do not fit in memory would throw that away: "
-        "name another directory, or remove it",
-        options_.path);
+    return failure(Code::kInvalid,
+                   "{} holds durable data; using it for values that do not fit in memory would destroy that "
+                   "data: name another directory, or remove it",
+                   options_.path);
 }
 
 std::string RocksLog::schema() const {
@@ -235,7 +234,7 @@ Status RocksLog::check_schema() {
     if (found.IsNotFound()) {
         std::unique_ptr<rocksdb::Iterator> any(database_->NewIterator({}));
         any->SeekToFirst();
-        if (any->Valid()) return failure(Code::kInvalid, "{} is not key-value data of ours", options_.path);
+        if (any->Valid()) return failure(Code::kInvalid, "{} is not key-value data of WSS", options_.path);
         rocksdb::WriteOptions sync;
         sync.sync = true;
         return status_of(database_->Put(sync, kSchemaRow, mine), "writing to " + options_.path);

@@ -66,7 +66,7 @@ Result<bool> Snapshot::turn(Clock& clock) {
     }
     if (progress_ != before || !progressed_at_) progressed_at_ = began;
     if (began - *progressed_at_ < kProgressLimit) return false;
-    return Status(Code::kTimedOut, is_waiting() ? "an undecided transaction stands in the way of the snapshot"
+    return Status(Code::kTimedOut, is_waiting() ? "the snapshot waits for an undecided transaction"
                                                 : "the disk accepts or returns no data of the snapshot");
 }
 
@@ -76,7 +76,7 @@ Status Snapshot::copy(size_t keys) {
     std::vector<std::pair<std::string, Timestamp>> cold;
     const Scanned scanned = store_.scan("", cursor_, at_, [&](const Found& found) {
         if (found.presence == Presence::kGone) {
-            lost_ = "what a key was at the snapshot's time had been replaced and collected before it began";
+            lost_ = "a version that the snapshot needs was replaced and collected before the snapshot began";
             return false;
         }
         if (keys == 0 || cold.size() == kFetchesMax) return false;

@@ -44,7 +44,7 @@ fabric::ConnectionOptions connection_options() {
 Channel::Channel(Lane& lane, ChannelHandler& handler) : lane_(lane), handler_(&handler) {}
 
 Channel::~Channel() {
-    WSS_ASSERT(over_ || connection_ == nullptr, "a channel dies after its connection");
+    WSS_ASSERT(over_ || connection_ == nullptr, "a channel is destroyed after its connection");
     unlink();
 }
 
@@ -201,7 +201,7 @@ void Channel::frame_arrived(uint32_t index, uint32_t length) noexcept {
 void Channel::take(wire::Bytes bytes) noexcept {
     while (!bytes.empty() && !closing_) {
         const wire::Bytes message = in_.next(bytes);
-        if (in_.is_malformed()) return close("the peer sent what is no message");
+        if (in_.is_malformed()) return close("the peer sent a malformed message");
         if (message.empty()) return;
         handler_->on_message(*this, message);
         in_.release();
@@ -366,7 +366,7 @@ void Channel::signal_arrived(uint32_t index, uint32_t length) noexcept {
         ring_.peer_asleep = true;
         if (position < ring_.written() && !mutated(Mutation::kLostWakeUp)) ring_bell();
     } else if (!closing_) {
-        close("the peer sent no signal of ours");
+        close("the peer sent an unknown signal");
     }
 }
 
@@ -386,7 +386,7 @@ size_t Channel::poll_ring() noexcept {
     for (; count < 16 && !closing_; ++count) {
         if (backlog() > kBacklogMax || (announced && ring_.heard == 0)) break;
         wire::Bytes body = ring_.peek();
-        if (ring_.claims_nonsense()) close("the peer's ring holds what is no frame");
+        if (ring_.claims_nonsense()) close("the peer's ring holds a malformed frame");
         if (announced && body.empty()) close("the peer announced a frame that is not there");
         if (body.empty()) break;
         ring_.heard -= announced;

@@ -105,7 +105,7 @@ Status Link::accept_greeting(const wire::KvHelloReply& hello) noexcept {
                        options_.address.to_string(), hello.partition, options_.partition);
     if (hello.partitions == 0 || hello.partitions > kPartitionsMax || hello.partition >= hello.partitions ||
         hello.client_id > kClientIdMax || hello.ticks > kTicksMax / 2)
-        return Status(Code::kInvalid, "the partition's greeting makes no sense");
+        return Status(Code::kInvalid, "invalid values in the partition's greeting");
     facts_ = {.client_id = hello.client_id,
               .partition = hello.partition,
               .partitions = hello.partitions,
@@ -165,7 +165,7 @@ void Link::on_message(Channel& channel, wire::Bytes message) noexcept {
     wire::KvHeader header;
     ++heard_;
     if (!wire::parse_header(message, header) || !header.is_reply)
-        return channel.close("the partition sent what is no reply");
+        return channel.close("the partition sent a malformed reply");
     if (!ready_) {
         if (header.kind != wire::KvKind::kHello) return channel.close("the partition did not greet");
         return greeted(channel, header, message);
