@@ -18,7 +18,7 @@ struct Options {
 void describe(CLI::App& app, Options& options) {
     daemon::EngineConfig& config = options.given;
     app.description(
-        "Lends this machine's memory to storage engines as a cache. Clients of theirs get their data from "
+        "Lends this machine's memory to storage engines as a cache. Their clients read and write cached data "
         "here.\n\n"
         "  wss-cache --join tcp://storage1:5556 --listen tcp://10.0.0.7:5557 --memory 8G\n");
     app.add_option("--config", options.config, "TOML file; an option given here replaces the file's value")
@@ -37,8 +37,8 @@ void describe(CLI::App& app, Options& options) {
         ->type_name("URI");
     app.add_option("--memory", options.memory, "How much to lend (default: 1G)")->type_name("SIZE");
     app.add_option("--secret-file", config.secret_file,
-                   "File with this engine's NAME:SECRET line (mode 600): proves it to storage engines with "
-                   "--cache-secrets, and joins no others")
+                   "File with this engine's NAME:SECRET line (mode 600): authenticates it to storage engines "
+                   "with --cache-secrets; it does not join others")
         ->type_name("FILE");
     daemon::describe_tls(app, config.tls);
     app.add_option("--control", config.control, "Socket for wssctl (default: none)")->type_name("SOCKET");

@@ -21,10 +21,9 @@ struct KvWords {
 };
 
 void describe_kv(CLI::App& app, KvWords& kv) {
-    app.add_option(
-           "--role", kv.role,
-           "kv: what --listen says is where the key-value store's clients connect; rs: the real storage of "
-           "another target, see --join")
+    app.add_option("--role", kv.role,
+                   "kv: clients of the key-value store connect to --listen; rs: the real storage of another "
+                   "target, see --join")
         ->check(CLI::IsMember({"kv", "block", "rs"}));
     app.add_option("--kv-listen", kv.listen, "Where clients of the key-value store connect; repeatable")
         ->type_name("URI");
@@ -40,15 +39,14 @@ void describe_kv(CLI::App& app, KvWords& kv) {
                    "Memory for keys and values (default: 256M); a sixteenth more is for the index of slots")
         ->type_name("SIZE");
     app.add_option("--kv-index-memory", kv.index_memory,
-                   "Memory for what finds keys, beside --kv-memory (default: no limit)")
+                   "Memory for the key index, beside --kv-memory (default: no limit)")
         ->type_name("SIZE");
     app.add_option("--kv-durability", kv.durability, "memory, async or sync (default: memory)");
     app.add_option("--kv-directory", kv.directory, "Where the log is, and values that do not fit in memory")
         ->type_name("DIR");
-    app.add_option(
-           "--kv-secrets", kv.secrets,
-           "File of NAME:SECRET lines, one for each client (mode 600): the keys that tls:// addresses of the "
-           "key-value store take")
+    app.add_option("--kv-secrets", kv.secrets,
+                   "File of NAME:SECRET lines, one for each client (mode 600): keys for tls:// addresses of "
+                   "the key-value store")
         ->type_name("FILE");
     app.add_option("--kv-window-ms", kv.window_ms, "How long superseded versions are kept (default: 5000)");
     app.add_option(
@@ -111,8 +109,8 @@ void describe_rs(CLI::App& app, Options& options) {
                    "With --role rs: addresses that clients receive instead of --listen, in the same order")
         ->type_name("URI");
     app.add_option("--secret-file", options.secret_file,
-                   "With --role rs or kv: file with our NAME:SECRET line (mode 600), for a target with "
-                   "--cache-secrets or partitions with --kv-secrets")
+                   "With --role rs or kv: file with this process's NAME:SECRET line (mode 600), for a target "
+                   "with --cache-secrets or partitions with --kv-secrets")
         ->type_name("FILE");
 }
 
@@ -127,11 +125,11 @@ void describe_cache(CLI::App& app, Options& options) {
         ->type_name("FILE");
     app.add_flag(
         "--cache-auth-off", options.cache_auth_off,
-        "Let whoever reaches --cache-listen join; without --cache-secrets it is so anyway, and warned of");
+        "Let any peer that reaches --cache-listen join; the default without --cache-secrets, with a warning");
     app.add_option("--cache-line", options.cache_line, "Line of the cache, 4K to 256K (default: 64K)")
         ->type_name("SIZE");
     app.add_option("--cache-read-ahead", options.cache_read_ahead,
-                   "How far ahead of a sequential reader lines are brought, 0 to 64M (default: 2M)")
+                   "How far ahead of a sequential reader lines are read, 0 to 64M (default: 2M)")
         ->type_name("SIZE");
     app.add_option(
            "--cache-policy", options.cache_policy,
@@ -163,14 +161,13 @@ void describe(CLI::App& app, Options& options) {
            "on another node (--role rs); "
            "repeatable")
         ->type_name("VOLUME");
-    app.add_option(
-           "--access", options.access,
-           "VOLUME:INITIATOR=rw|ro|none, who may use a volume; INITIATOR * is all others; without any, "
-           "everyone may; repeatable")
+    app.add_option("--access", options.access,
+                   "VOLUME:INITIATOR=rw|ro|none, access of an initiator to a volume; INITIATOR * is all "
+                   "others; without any, everyone may; repeatable")
         ->type_name("RULE");
     app.add_option("--config", options.config, "TOML file; options given here come on top of it")
         ->type_name("FILE");
-    app.add_option("--state", options.state, "Where volumes made at run time are remembered")
+    app.add_option("--state", options.state, "State file: keeps volumes that are created at run time")
         ->type_name("FILE");
     app.add_option("--secrets", options.secrets,
                    "File of NAME:SECRET lines, one for each initiator (mode 600; wssctl secret makes them); "
@@ -178,7 +175,7 @@ void describe(CLI::App& app, Options& options) {
         ->type_name("FILE");
     app.add_flag(
         "--auth-off", options.auth_off,
-        "Serve whoever reaches a listening address; without --secrets it is so anyway, and warned of");
+        "Serve any peer that reaches a listening address; the default without --secrets, with a warning");
     daemon::describe_tls(app, options.tls);
     describe_kv(app, options.kv);
     describe_rs(app, options);

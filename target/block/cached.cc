@@ -15,8 +15,8 @@ namespace wss::block {
 
 using Kind = scsi::Action::Kind;
 
-static_assert(kTransferMax <= se::kCommandBytesMax, "a work of the cache has room for a command");
-static_assert(se::Client::kLazyMax <= kSpareReceives / 2, "who reads has a slot for its next command");
+static_assert(kTransferMax <= se::kCommandBytesMax, "a cache operation is large enough for a command");
+static_assert(se::Client::kLazyMax <= kSpareReceives / 2, "a reader has a slot for its next command");
 
 static Request& request_of(se::Work& work) {
     return *static_cast<Request*>(work.cookie);

@@ -228,7 +228,7 @@ void Channel::completion_failed(const fabric::Completion& completion) noexcept {
     if (may_log(*record_))
         log::warning("{}: the channel failed: {}{}", record_->peer, fabric::to_string(completion.status),
                      completion.status == fabric::CompletionStatus::kRemoteAccess
-                         ? " (a command named memory that the initiator does not share with us)"
+                         ? " (a command referred to memory that the initiator has not registered)"
                          : "");
     close(fabric::to_string(completion.status));
 }

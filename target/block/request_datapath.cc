@@ -340,7 +340,7 @@ void Channel::hold_lifted(Request& request) noexcept {
 
 void Channel::lock_granted(uint16_t slot, uint64_t lock_id) noexcept {
     Request& request = requests_[slot];
-    WSS_ASSERT(request.state == State::kLocking, "a lock is granted to who waits for it");
+    WSS_ASSERT(request.state == State::kLocking, "a lock is granted to a request that waits for it");
     --busy_;
     request.locked = true;
     request.lock_id = lock_id;

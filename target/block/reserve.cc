@@ -63,7 +63,8 @@ void Channel::reserve(Request& request) noexcept {
 
 void Channel::reserved(const ReserveJob& job) noexcept {
     Request& request = requests_[job.slot];
-    WSS_ASSERT(request.state == State::kReserving, "a reservation is reported to who waits for it");
+    WSS_ASSERT(request.state == State::kReserving,
+               "a reservation is reported to a request that waits for it");
     --busy_;
     // The volume was deleted meanwhile, so this change came after forget().
     if (request.unit->removed && !request.unit->open->reopening())

@@ -208,7 +208,7 @@ void SessionTable::fence(Session& session, Pending pending) {
                {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "a newer login of the same initiator took its place"});
     pending.deadline = reactor_.now() + options_.fence_timeout;
     session.successor = std::move(pending);
-    close_channels(session, "the initiator logged in anew", false);
+    close_channels(session, "the initiator logged in again", false);
     set_timer();
 }
 
@@ -393,7 +393,7 @@ void SessionTable::check_channels(Session& session, Nanoseconds now) {
     for (const auto& record : session.channels) {
         if (int64_t since_ns = record->draining_since_ns;
             since_ns != 0 && now.count - since_ns >= options_.drain_timeout.count)
-            close_soon(record, "its end was not taken note of");
+            close_soon(record, "the channel did not drain in time");
         if (int64_t since_ns = record->sending_since_ns.load(std::memory_order_relaxed);
             since_ns != 0 && now.count - since_ns >= options_.take_timeout.count) {
             record->sending_since_ns = 0;

@@ -112,7 +112,7 @@ Request& Throttle::last_of_longest() noexcept {
         longest = &flow;
         last = candidate;
     });
-    WSS_ASSERT(last != nullptr, "some flow has what waits");
+    WSS_ASSERT(last != nullptr, "a flow has the waiting request");
     return *last;
 }
 

@@ -21,11 +21,12 @@ bool AbsentVolumes::had_another_owner(const volume::Volume& volume) const {
 
 Status AbsentVolumes::may_open(const volume::Volume& volume) const {
     if (members_.now().storage_lost.contains(volume.wwid()) || had_another_owner(volume))
-        return failure(Code::kRefused,
-                       "the storage of volume {} was taken by another owner, or deleted, while cache engines "
-                       "held writes that it did not have: it is another one, or others may have written it "
-                       "since; give these writes up (wssctl cache give-up {}), then wssctl volume reopen {}",
-                       volume.name(), volume.name(), volume.name());
+        return failure(
+            Code::kRefused,
+            "the storage of volume {} was taken by another owner, or deleted, while cache engines held "
+            "writes that it did not have: it may be different storage, or another owner may have written it "
+            "since; give these writes up (wssctl cache give-up {}), then wssctl volume reopen {}",
+            volume.name(), volume.name(), volume.name());
     if (const DirtyVolume* other = other_by_storage(members_.now().dirty, volume))
         return refused_for(volume, *other);
     auto known = members_.now().dirty.find(volume.wwid());
@@ -90,7 +91,7 @@ Status AbsentVolumes::all_home(const std::string& name) const {
     if (left.empty()) return Status::ok();
     return failure(Code::kRefused,
                    "cache engines hold acknowledged writes of volumes that are not open, which storage does "
-                   "not have: {}. They come home when the volumes are open (wssctl volume reopen)",
+                   "not have: {}. They are destaged when the volumes are open (wssctl volume reopen)",
                    fmt::join(left, ", "));
 }
 
@@ -107,12 +108,11 @@ Status AbsentVolumes::may_delete(const volume::Deletion& deletion, bool recoveri
     const uint64_t lines = kept == volumes_.absent().end() ? 0 : index_.dirty_lines(kept->second);
     const bool lost = members_.now().lost.any_of(deletion.wwid);
     if (lines == 0 && !lost) return Status::ok();
-    return failure(
-        Code::kRefused,
-        "volume {} is not deleted: it is not open, and cache engines hold {} lines of acknowledged "
-        "writes that its storage does not have{}. Open it (wssctl volume reopen {}), so that they "
-        "come home, or destroy them: wssctl volume delete {} --give-up-dirty",
-        name, lines, lost ? "; others are lost with engines that are away" : "", name, name);
+    return failure(Code::kRefused,
+                   "volume {} is not deleted: it is not open, and cache engines hold {} lines of "
+                   "acknowledged writes that its storage does not have{}. Open it (wssctl volume reopen {}), "
+                   "so that they are destaged, or destroy them: wssctl volume delete {} --give-up-dirty",
+                   name, lines, lost ? "; others are lost with engines that are away" : "", name, name);
 }
 
 Result<uint64_t> AbsentVolumes::to_give_up(const std::string& which) const {
@@ -130,9 +130,8 @@ Result<uint64_t> AbsentVolumes::to_give_up(const std::string& which) const {
     if (closed.empty() && is_open)
         return failure(
             Code::kNotFound,
-            "nothing of volume {} is lost: it is open, and what cache engines keep for it goes home; "
-            "while that waits for another owner of its storage, wssctl volume reopen {} "
-            "--give-up-dirty drops it",
+            "nothing of volume {} is lost: it is open, and what cache engines keep for it is destaged; while "
+            "that waits for another owner of its storage, wssctl volume reopen {} --give-up-dirty drops it",
             which, which);
     if (closed.empty())
         return failure(Code::kNotFound, "nothing of volume {} is lost, and cache engines keep nothing for it",
@@ -141,8 +140,7 @@ Result<uint64_t> AbsentVolumes::to_give_up(const std::string& which) const {
     for (uint64_t wwid : closed) wwids += (wwids.empty() ? "" : ", ") + volume::wwid_text(wwid);
     return failure(
         Code::kInvalid,
-        "{}{} volume{} that cache engines keep lines of {} named {}: give the WWID of the one that "
-        "is meant: {}",
+        "{}{} volume{} that cache engines keep lines of {} named {}: give the WWID of the intended one: {}",
         is_open ? "nothing of the open volume is lost; " : "", closed.size(), closed.size() == 1 ? "" : "s",
         closed.size() == 1 ? "was also" : "were", which, wwids);
 }
@@ -150,9 +148,8 @@ Result<uint64_t> AbsentVolumes::to_give_up(const std::string& which) const {
 void AbsentVolumes::give_up(uint64_t wwid) {
     auto lines = volumes_.absent().find(wwid);
     log::warning(
-        "volume {} ({}), which is not open: {} dirty lines in cache engines{} are destroyed, by the "
-        "operator's "
-        "word",
+        "volume {} ({}), which is not open: {} dirty lines in cache engines{} are destroyed, on the "
+        "operator's command",
         members_.now().dirty.at(wwid).name, volume::wwid_text(wwid),
         lines == volumes_.absent().end() ? 0 : index_.dirty_lines(lines->second),
         members_.now().lost.any_of(wwid) ? " and what was lost of it" : "");

@@ -138,7 +138,7 @@ const char* Admission::judge_join(const EngineLink::Applicant& applicant,
     // A new connection of the same engine: the old one is dead. The engine connects again after it was
     // closed.
     EngineLink* const former = engines_.find(join.engine);
-    if (former != nullptr) former->close(Status(Code::kUnavailable, "the engine joined anew"));
+    if (former != nullptr) former->close(Status(Code::kUnavailable, "the engine joined again"));
     if (former != nullptr || engines_.retires(join.engine))
         return "its former connection is still being closed";
     const EngineIndex index = engines_.free_index();
@@ -148,7 +148,7 @@ const char* Admission::judge_join(const EngineLink::Applicant& applicant,
     const bool ours = join.storage == members_.now().storage;
     const bool was_away = members_.is_away(join.engine, join.incarnation);
     if (recovery_.waiting() && was_away)
-        return "it holds what was lost before the restart: other engines come first";
+        return "it holds lines that were lost before the restart: it can join after the recovery";
     const bool returned = !recovery_.waiting() && ours && was_away;
     auto member = members_.awaited().find(join.engine);
     const bool keep = returned || (recovery_.waiting() && ours && member != members_.awaited().end() &&

@@ -19,7 +19,7 @@ void Deletions::prepare(volume::Deletion deletion) {
     if (deletion.give_up_dirty) {
         if (uses_.members.now().dirty.contains(deletion.wwid))
             log::warning(
-                "volume {} is deleted by the operator's word, also if only cache engines have some of its "
+                "volume {} is deleted on the operator's command, even if only cache engines have some of its "
                 "acknowledged writes",
                 deletion.name);
         return deletion.answer(Status::ok(), {});

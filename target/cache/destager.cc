@@ -530,13 +530,13 @@ void Destager::salvage() noexcept {
                 any_job([](const Job& job) { return job.begun && job.phase == Job::Phase::kFetch; });
             if (queue.has_due() || fetches) continue;
             uses_.losses.ask_again(engine);
-            engine.close(Status(Code::kUnavailable, "more was lost: it sends again what it has"));
+            engine.close(Status(Code::kUnavailable, "more lines were lost: it must send its headers again"));
             continue;
         }
         if (!queue.empty() || any_job([](const Job&) { return true; })) continue;
         log::info("cache engine {:016x} has returned the lost lines", engine.identity().identity);
         uses_.losses.gave_back(engine);
-        engine.close(Status(Code::kUnavailable, "all it had was brought home; it joins anew"));
+        engine.close(Status(Code::kUnavailable, "all its lines were destaged; it joins again"));
     }
 }
 

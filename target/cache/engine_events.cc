@@ -13,7 +13,7 @@ void EngineEvents::engine_item(EngineLink& engine, const wire::CacheHeader& item
 void EngineEvents::engine_ready(EngineLink& engine) noexcept {
     const auto& identity = engine.identity();
     if (identity.returned) {
-        log::info("cache engine {:016x} ({}) is back with what was lost", identity.identity, engine.peer());
+        log::info("cache engine {:016x} ({}) returned with lost lines", identity.identity, engine.peer());
         return uses_.destager.engine_returned(engine);
     }
     if (engine.is_storage()) {
@@ -74,7 +74,7 @@ void EngineEvents::engine_over(EngineLink& engine, const Status& why) noexcept {
 
 void EngineEvents::engine_wants_to_leave(EngineLink& engine) noexcept {
     if (!uses_.index.has_engine(engine.index())) return;
-    log::info("cache engine {:016x} wants to leave: bringing its dirty lines home",
+    log::info("cache engine {:016x} requests to leave: destaging its dirty lines",
               engine.identity().identity);
     uses_.index.drain_engine(engine.index());
     for (CachedVolume& volume : uses_.volumes.open()) volume.planner->want(uses_.index.flush_mark());

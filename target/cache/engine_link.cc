@@ -246,8 +246,8 @@ bool EngineLink::take_item(const wire::Record& record) noexcept {
     if (ready_ || wire::parse_header(record, item) != ParseError::kNone) return false;
     if (item.slot < next_item_ || item.slot >= slots_max_)
         return violates(
-            fmt::format("the cache engine's inventory has slot {} where one of {} to {} must come", item.slot,
-                        next_item_, slots_max_));
+            fmt::format("the cache engine's inventory has slot {} where one of {} to {} is expected",
+                        item.slot, next_item_, slots_max_));
     next_item_ = uint64_t{item.slot} + 1;
     owner_.engine_item(*this, item);
     return true;

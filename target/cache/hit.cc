@@ -29,7 +29,7 @@ bool Reads::hit(Work& work) noexcept {
     line.op.access = cache::Access::kShared;
     line.op.pieces = line.touched;
     const bool granted = lines_.enter(*entry, line.op, work);
-    WSS_ASSERT(granted, "who reads waits for who changes only");
+    WSS_ASSERT(granted, "a reader waits for writers only");
     index_.touch(*entry, line.touched);
 
     ++volume.counters.short_hits;

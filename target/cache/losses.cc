@@ -214,7 +214,7 @@ bool Losses::drop(uint64_t wwid) {
 
 void Losses::give_up(CachedVolume& volume) {
     const uint64_t wwid = volume.open->volume().wwid();
-    log::warning("volume {} ({}): {} KiB of acknowledged data are given up, by the operator's word",
+    log::warning("volume {} ({}): {} KiB of acknowledged data are given up, on the operator's command",
                  volume.open->volume().name(), volume::wwid_text(wwid),
                  lost_bytes(volume.open->volume()) / 1024);
     // A client must get an error, as acknowledged data is not stable.

@@ -147,7 +147,7 @@ Status refused_for(const volume::Volume& volume, const DirtyVolume& other) {
     return failure(Code::kRefused,
                    "volume {}: cache engines may hold acknowledged writes of volume {}, which has the same "
                    "storage, that this does not have: serve it by that name, with --cache-listen, until they "
-                   "are home (wssctl cache status), or give them up there (wssctl cache give-up {})",
+                   "are destaged (wssctl cache status), or give them up there (wssctl cache give-up {})",
                    volume.name(), other.name, other.name);
 }
 
@@ -228,8 +228,8 @@ class FileStore final : public MembershipStore {
         // Engines that join a cache without a membership erase what they hold.
         if (text && text->empty())
             return failure(Code::kInvalid,
-                           "{}{} is damaged: it is empty; repair it, or move it away, which gives up what "
-                           "cache engines alone hold",
+                           "{}{} is damaged: it is empty; repair it, or move it away, which gives up data "
+                           "that only cache engines hold",
                            state_->path(), kSuffix);
         return text;
     }

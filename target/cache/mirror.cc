@@ -240,7 +240,7 @@ void Mirror::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
 void Mirror::settle(Job& job) noexcept {
     EngineLink* const second = engine_of(job, 1);
     if (!job.failed && job.line->copying()) {
-        WSS_ASSERT(job.line->dirty() == job.pieces, "L3: nobody changes what is being copied");
+        WSS_ASSERT(job.line->dirty() == job.pieces, "L3: no operation changes a line that is being copied");
         index_.end_copy(*job.line, job.slots[1], true);
         return over(job);
     }

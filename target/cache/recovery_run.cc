@@ -193,7 +193,7 @@ void RecoveryRun::finish() {
 
 void RecoveryRun::forget_awaited() {
     if (!waiting()) return;
-    log::warning("recovery ends without the cache engines that are not here, by the operator's word");
+    log::warning("recovery ends without the cache engines that are away, on the operator's command");
     forgotten_ = true;
     check();
 }

@@ -99,8 +99,7 @@ void RemoteQueue::attach(const EngineLink& engine, const wire::CacheVolume& volu
     incarnation_ = engine.identity().incarnation;
     number_ = volume.number;
     if (boot_ != 0 && volume.boot != 0 && boot_ != volume.boot && writes_ != flushed_) {
-        log::error("volume {}: the machine of its real storage was started anew; the next flushes fail",
-                   name_);
+        log::error("volume {}: the machine of its real storage was restarted; the next flushes fail", name_);
         last_loss_ = nodes_.note_loss();
         flushed_ = writes_;
     }

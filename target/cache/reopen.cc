@@ -67,7 +67,7 @@ void VolumeControl::record_dropping(CachedVolume& volume,
     const volume::Volume& open = volume.open->volume();
     const std::string unsaved = unsaved_data(volume);
     if (!unsaved.empty())
-        log::warning("volume {}: {} are given up, by the operator's word", open.name(), unsaved);
+        log::warning("volume {}: {} are given up, on the operator's command", open.name(), unsaved);
     // A flush must report that acknowledged data is not stable. All of this is saved at once: a start with
     // only a part of it would destage lines.
     if (!unsaved.empty() || has_unflushed(volume)) uses_.members.edit().given_up.insert(open.wwid());

@@ -49,8 +49,8 @@ void Shutdown::check() {
     if (uses_.life.state() == Life::State::kStopped) return;
     const Nanoseconds now = reactor_.clock().now();
     if (!uses_.life.leaving() && now >= until_)
-        leave_engines(failure(Code::kTimedOut,
-                              "dirty lines could not be brought home in time; they stay in the engines"));
+        leave_engines(
+            failure(Code::kTimedOut, "dirty lines could not be destaged in time; they stay in the engines"));
     if (!uses_.life.leaving() || !uses_.engines.empty() || !uses_.admission.empty()) return;
     const bool unsaved = uses_.members.pending();
     if (unsaved && now < until_) return;
@@ -59,10 +59,9 @@ void Shutdown::check() {
     Status saved;
     if (unsaved && behind_ && last_ == LastSave::kYes)
         saved = failure(Code::kIo,
-                        "the cache's membership could not be saved ({}): the next start knows an older one, "
-                        "and brings dirty lines home that were given up since, or whose storage another "
-                        "owner has written since. Make room, and look at such volumes before "
-                        "that start",
+                        "the cache's membership could not be saved ({}): the next start uses an older one, "
+                        "and destages dirty lines that were given up since, or whose storage another owner "
+                        "has written since. Make room, and check such volumes before that start",
                         uses_.members.trouble() ? "it takes too long" : uses_.members.trouble().to_string());
     done_(home_, std::move(saved));
 }

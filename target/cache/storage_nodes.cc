@@ -285,13 +285,12 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
     if (offer.kind == Offer::Kind::kLost) return note_lost(volume, offer);
     if (offer.kind == Offer::Kind::kAnothers) return await_owner(volume, offer);
     if (offer.kind == Offer::Kind::kOtherVolumes)
-        return refuse(
-            volume,
-            {.why = fmt::format("cache engines may hold writes of volume {}, which has the same real "
-                                "storage: serve it by that name until they are home, or wssctl "
-                                "cache give-up {}",
-                                other_volume_of(volume, offer)->name, other_volume_of(volume, offer)->name),
-             .suspends = true});
+        return refuse(volume,
+                      {.why = fmt::format(
+                           "cache engines may hold writes of volume {}, which has the same real storage: "
+                           "serve it by that name until they are destaged, or wssctl cache give-up {}",
+                           other_volume_of(volume, offer)->name, other_volume_of(volume, offer)->name),
+                       .suspends = true});
     if (offer.kind == Offer::Kind::kUnseen)
         return refuse(volume, {.why = fmt::format("waits for its real storage: the process at {} has had no "
                                                   "answer whether it still has it",

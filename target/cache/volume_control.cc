@@ -138,7 +138,7 @@ Status VolumeControl::check_stable(const cache::PolicySettings& settings) const 
     if (settings.policy != Policy::kBack || uses_.members.is_stable() || settings.unsafe) return Status::ok();
     return failure(Code::kRefused,
                    "write-back needs a state file (--state), so that dirty lines are found after a restart; "
-                   "or ask for 'unsafe'");
+                   "or use 'unsafe'");
 }
 
 void VolumeControl::set_policy(const std::string& name, const cache::PolicySettings& settings,
@@ -160,19 +160,19 @@ void VolumeControl::set_policy(const std::string& name, const cache::PolicySetti
         note_dirty(*volume, may_write_back(*volume));
         thaw(*volume);
         uses_.members.record([name, settings, done](const Status& status) {
-            done(status.within(fmt::format(
-                "the policy of volume {} is {} now, and the next start does not know it yet: writes wait "
-                "until it is recorded, which the target goes on trying",
-                name, cache::to_string(settings.policy))));
+            done(
+                status.within(fmt::format("the policy of volume {} is {} now, but is not yet recorded for "
+                                          "the next start: writes wait until it is; the target keeps trying",
+                                          name, cache::to_string(settings.policy))));
         });
     };
     auto frozen_now = [this, volume, settings, done, change = std::move(change)](int error) {
         if (error != 0 || volume->removed()) {
             const bool removed = volume->removed();
             thaw(*volume);
-            return done(
-                removed ? failure(Code::kNotFound, "the volume is gone")
-                        : Status::from_errno(error, "dirty lines cannot be brought home; the policy stays"));
+            return done(removed ? failure(Code::kNotFound, "the volume is gone")
+                                : Status::from_errno(
+                                      error, "dirty lines cannot be destaged; the policy is unchanged"));
         }
         if (!cache::forgets_lines(volume->settings.policy, settings.policy)) return change();
         uses_.lines.drop(volume->number, 0, UINT64_MAX, change);
@@ -180,7 +180,7 @@ void VolumeControl::set_policy(const std::string& name, const cache::PolicySetti
     };
     uses_.members.probe(*volume, [this, name, volume, done = std::move(done),
                                   frozen_now = std::move(frozen_now)](const Status& status) mutable {
-        if (!status) return done(status.within(fmt::format("the policy of volume {} stays", name)));
+        if (!status) return done(status.within(fmt::format("the policy of volume {} is unchanged", name)));
         if (!freeze(*volume, 0, 0, std::move(frozen_now), Asker::kOperator))
             done(failure(Code::kNotFound, "the volume is gone"));
     });
@@ -368,7 +368,7 @@ void VolumeControl::bring_home(CachedVolume& volume, std::function<void(Status)>
             error,
             dirty > 0 ? fmt::format("volume {}: {} dirty lines are left in the cache", name, dirty)
             : lost ? fmt::format("volume {}: acknowledged writes are lost with engines that are away", name)
-                   : fmt::format("volume {}: its lines are not brought home", name)));
+                   : fmt::format("volume {}: its lines are not destaged", name)));
     };
     uses_.destager.flush(volume, std::move(flushed), Asker::kOperator);
 }
@@ -396,8 +396,8 @@ Status VolumeControl::recovering() const {
     if (missing.empty()) return failure(Code::kBusy, "dirty lines are being recovered; try again");
     return failure(
         Code::kBusy,
-        "dirty lines are being recovered, which waits for the engines {:016x}; try again when they "
-        "are back. If one of them will not come back, wssctl cache forget goes on without it",
+        "dirty lines are being recovered, which waits for the engines {:016x}; try again when they are back. "
+        "If one of them will not come back, wssctl cache forget continues without it",
         fmt::join(missing, ", "));
 }
 
@@ -417,10 +417,10 @@ void VolumeControl::record_given_up(const std::string& which, uint64_t wwid,
                                     std::function<void(Result<uint64_t>)> done) {
     uses_.members.record([which, wwid, done = std::move(done)](const Status& status) {
         if (status) return done(wwid);
-        done(status.within(fmt::format(
-            "the writes of volume {} are given up, and the next start does not know it yet: new writes wait "
-            "until it is recorded, which the target goes on trying",
-            which)));
+        done(status.within(
+            fmt::format("the writes of volume {} are given up, but this is not yet recorded for the next "
+                        "start: new writes wait until it is; the target keeps trying",
+                        which)));
     });
 }
 

@@ -30,7 +30,7 @@ Status check_block_size(uint64_t bytes) {
 Status check_role_name(const std::string& role) {
     static const std::vector<std::string_view> kRoles{"block", "kv", "rs"};
     if (std::find(kRoles.begin(), kRoles.end(), role) != kRoles.end()) return Status::ok();
-    return Status(Code::kInvalid, fmt::format("'{}' is no role{}", role, suggestion(role, kRoles)));
+    return Status(Code::kInvalid, fmt::format("unknown role '{}'{}", role, suggestion(role, kRoles)));
 }
 
 void describe_volume(ConfigSchema& row, VolumeOptions& volume) {
@@ -155,7 +155,7 @@ bool admits_by_certificate(const fabric::tls::Files& files, std::span<const std:
 Status check_log_level(const std::string& level) {
     static const std::vector<std::string_view> kLevels{"debug", "info", "warning", "error", "off"};
     if (std::find(kLevels.begin(), kLevels.end(), level) != kLevels.end()) return Status::ok();
-    return Status(Code::kInvalid, fmt::format("'{}' is no log level{}", level, suggestion(level, kLevels)));
+    return Status(Code::kInvalid, fmt::format("unknown log level '{}'{}", level, suggestion(level, kLevels)));
 }
 
 Status check_role(const TargetConfig& config) {
@@ -207,8 +207,8 @@ static Status check_cache_secrets(const TargetConfig& config) {
     if (!config.cache_listen.empty() && !config.secrets.empty() && open)
         return failure(
             Code::kInvalid,
-            "initiators must authenticate and cache engines need not, who could read and change what "
-            "they write: use --cache-secrets FILE, or --cache-auth-off if that is intended");
+            "initiators must authenticate but cache engines need not, and could read and change what "
+            "initiators write: use --cache-secrets FILE, or --cache-auth-off if that is intended");
     return Status::ok();
 }
 

@@ -56,7 +56,7 @@ Result<json> Methods::call(const std::string& name, const json& params) const {
 void add_basic_methods(Methods& methods, const Program& program) {
     json about = {{"program", program.name}, {"version", program.version}, {"pid", getpid()}};
     if (!program.role.empty()) about["role"] = program.role;
-    methods.add("ping", "answers with program, role, version, pid and how long it has been running",
+    methods.add("ping", "program, role, version, pid and uptime",
                 [about, begin = SystemClock().now()](const json&) -> Result<json> {
                     json answer = about;
                     answer["uptime_ms"] = (SystemClock().now() - begin).count / 1'000'000;

@@ -172,21 +172,19 @@ void add_volume_methods(Methods& methods, VolumeSet& volumes) {
         [&](const json& params) { return create(volumes, params); });
     methods.add_change("volume.resize", "name, size: makes it larger or smaller",
                        [&](const json& params) { return resize(volumes, params); });
-    methods.add_change(
-        "volume.reopen",
-        "name, [steal], [give_up_dirty]: opens its storage anew after another owner took it, or when it "
-        "could not be opened",
-        [&](const json& params) { return reopen(volumes, params); });
+    methods.add_change("volume.reopen",
+                       "name, [steal], [give_up_dirty]: reopens its storage after another owner took it, or "
+                       "when it could not be opened",
+                       [&](const json& params) { return reopen(volumes, params); });
     methods.add_change("volume.delete",
                        "name, [give_up_dirty]: stops serving it; the backing file stays. Refused if cache "
                        "engines hold acknowledged writes that the file cannot get",
                        [&](const json& params) { return remove(volumes, params); });
-    methods.add_change(
-        "volume.set",
-        "name, [read_only], [iops], [bandwidth]: changes what can be changed while it is served; limits "
-        "are per second, 0 or \"none\" is no limit",
-        [&](const json& params) { return set(volumes, params); });
-    methods.add_change("volume.access", "name, [access]: who may read and write; [] is everyone",
+    methods.add_change("volume.set",
+                       "name, [read_only], [iops], [bandwidth]: changes settings while the volume is served; "
+                       "limits are per second, 0 or \"none\" is no limit",
+                       [&](const json& params) { return set(volumes, params); });
+    methods.add_change("volume.access", "name, [access]: replaces the access list; [] permits everyone",
                        [&](const json& params) { return access(volumes, params); });
     methods.add("volume.list", "all volumes, in order of LUN", [&](const json& params) -> Result<json> {
         WSS_TRY(Params(params).finish());

@@ -162,17 +162,17 @@ void CachePart::add_methods(control::Methods& methods) {
         auto answer = status(json::object());
         return answer ? *answer : json{{"error", answer.status().to_string()}};
     });
-    methods.add_change("cache.policy", "volume, policy, [unsafe]: how the volume is cached from now on",
+    methods.add_change("cache.policy", "volume, policy, [unsafe]: sets the volume's cache policy",
                        [this](const json& params) { return set_policy(reactor_, *cache_, params); });
     methods.add_change(
-        "cache.drain", "[volume]: brings dirty lines home", [this](const json& params) -> Result<json> {
+        "cache.drain", "[volume]: destages dirty lines", [this](const json& params) -> Result<json> {
             std::string volume;
             WSS_TRY(control::Params(params).text("volume", volume).finish());
             return change(reactor_, kDrainAnswers,
                           [this, volume](Take take) { cache_->drain(volume, std::move(take)); });
         });
     methods.add_change(
-        "cache.remove", "engine: brings its dirty lines home and lets it go",
+        "cache.remove", "engine: destages its dirty lines and releases it",
         [this](const json& params) -> Result<json> {
             uint64_t engine = 0;
             WSS_TRY(control::Params(params).size("engine", engine, control::Params::kRequired).finish());
@@ -193,22 +193,21 @@ void CachePart::add_methods(control::Methods& methods) {
                 kRecordAnswers);
             if (!given_up)
                 return failure(Code::kTimedOut,
-                               "that the writes of volume {} are given up was not recorded within {} s: the "
-                               "state file's disk, or the reactor, does not answer",
+                               "giving up the writes of volume {} was not recorded within {} s: the state "
+                               "file's disk, or the reactor, does not answer",
                                volume, kRecordAnswers.count());
             if (!*given_up) return given_up->status();
             return json{{"volume", volume}, {"wwid", volume::wwid_text(**given_up)}};
         });
-    methods.add_change(
-        "cache.forget",
-        "stops waiting for engines that were there before the restart; what only they have is lost",
-        [this](const json& params) -> Result<json> {
-            WSS_TRY(control::Params(params).finish());
-            return change(reactor_, kReactorAnswers, [this](Take take) {
-                cache_->forget_awaited();
-                take(Status::ok());
-            });
-        });
+    methods.add_change("cache.forget",
+                       "stops waiting for engines from before the restart; data that only they have is lost",
+                       [this](const json& params) -> Result<json> {
+                           WSS_TRY(control::Params(params).finish());
+                           return change(reactor_, kReactorAnswers, [this](Take take) {
+                               cache_->forget_awaited();
+                               take(Status::ok());
+                           });
+                       });
 }
 
 }  // namespace wss::daemon

@@ -152,7 +152,8 @@ Status CachePart::stop(uint32_t seconds, se::LastSave last) {
     });
     if (future.wait_for(std::chrono::nanoseconds((from_s(seconds) + kFarewellMax).count)) !=
         std::future_status::ready)
-        return failure(Code::kTimedOut, "cache engines could not be left; ending without them");
+        return failure(Code::kTimedOut,
+                       "connections to cache engines did not close in time; ending without them");
     return future.get();
 }
 

@@ -151,9 +151,8 @@ void Daemon::warn_if_open() const {
         config_.kv.secrets.empty() && !control::admits_by_certificate(config_.tls, config_.kv.listen);
     if (secrets_ != nullptr && !config_.kv.listen.empty() && kv_open)
         log::warning(
-            "THE KEY-VALUE STORE DOES NOT AUTHENTICATE: --secrets does not cover --kv-listen; whoever "
-            "reaches "
-            "it may read and write its keys");
+            "THE KEY-VALUE STORE DOES NOT AUTHENTICATE: --secrets does not cover --kv-listen; any peer that "
+            "reaches it may read and write its keys");
     if (cache_ != nullptr) cache_->warn_if_open(config_);
     if (secrets_ != nullptr)
         return log::info("authentication is on: {} initiator{} known", secrets_->names(),
@@ -225,7 +224,7 @@ Status Daemon::create_service() {
         cache_ = std::move(*cache);
     } else {
         auto uncached = UncachedStart::look(state_, *reactors_[0]);
-        if (!uncached) return uncached.status().within("the state of the cache that this target had");
+        if (!uncached) return uncached.status().within("the state file of the target's former cache");
         uncached_ = std::move(*uncached);
     }
     std::vector<fabric::Fabric*> fabrics;
@@ -302,9 +301,8 @@ Status Daemon::listen() {
         bound_.push_back(*bound);
         if (wanted_[i].scheme == fabric::Scheme::kRdma && fabric::is_loopback(wanted_[i].host))
             log::warning(
-                "{}: nobody can reach this over most RDMA devices, this machine neither: listen on the "
-                "address of "
-                "an RDMA interface (rdma link), or on tcp:// or shm://",
+                "{}: not reachable over most RDMA devices, not even from this machine: listen on the address "
+                "of an RDMA interface (rdma link), or on tcp:// or shm://",
                 wanted_[i].to_string());
     }
     if (cache_ != nullptr) return cache_->listen();

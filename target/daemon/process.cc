@@ -227,8 +227,8 @@ int serve(const Program& program, const sigset_t& signals) {
 
 void describe_tls(CLI::App& app, fabric::tls::Files& files) {
     app.add_option("--tls-cert", files.certificate,
-                   "Certificate of this machine (PEM, with its chain), shown to clients of tls:// addresses "
-                   "that have no secret here")
+                   "Certificate of this machine (PEM, with its chain), presented to clients of tls:// "
+                   "addresses that have no secret here")
         ->type_name("FILE");
     app.add_option("--tls-key", files.key, "Private key of --tls-cert (PEM)")->type_name("FILE");
     app.add_option("--tls-ca", files.authorities,
@@ -236,8 +236,8 @@ void describe_tls(CLI::App& app, fabric::tls::Files& files) {
                    "connects to")
         ->type_name("FILE");
     app.add_option("--tls-client-ca", files.client_authorities,
-                   "Authorities (PEM) of clients: who has neither a known secret nor a certificate that they "
-                   "signed is refused on tls:// addresses")
+                   "Authorities (PEM) of clients: a client with neither a known secret nor a certificate "
+                   "signed by them is refused on tls:// addresses")
         ->type_name("FILE");
 }
 

@@ -139,11 +139,12 @@ void add_auth_methods(control::Methods& methods, block::Service& service, const 
 }
 
 void add_session_methods(control::Methods& methods, block::Service& service) {
-    methods.add("session.list", "who is connected, with counters",
+    methods.add("session.list", "sessions of initiators, with counters",
                 [&service](const json& params) { return list_sessions(service, params); });
     methods.add_change("session.end", "logs an initiator out, by its name or port id",
                        [&service](const json& params) { return end_session(service, params); });
-    methods.add("block.latency", "how long reads and writes took: how many below 2^i microseconds",
+    methods.add("block.latency",
+                "histograms of the latency of reads and writes, in buckets of 2^i microseconds",
                 [&service](const json& params) { return latency(service, params); });
     methods.add_statistics("block", [&service] { return statistics(service); });
     methods.add_statistics("sessions", [&service] { return session_statistics(service); });

@@ -69,7 +69,7 @@ Samples session_samples(block::Service& service) {
                    static_cast<double>(use->channels)});
     auto refused = [&out](const char* limit, uint64_t count) {
         out.push_back({"wss_logins_refused_total",
-                       "logins for which there was no place, by the limit that they met",
+                       "logins refused by a limit, by that limit",
                        Sample::Kind::kCounter,
                        {{"limit", limit}},
                        static_cast<double>(count)});
@@ -96,17 +96,18 @@ Samples volume_samples(volume::VolumeSet& volumes) {
         auto sample = [&](const char* name, const char* help, Sample::Kind kind, double value) {
             out.push_back({name, help, kind, {{"volume", info.name}}, value});
         };
-        sample("wss_volume_delayed_seconds_total", "how long, added up", Sample::Kind::kCounter,
+        sample("wss_volume_delayed_seconds_total", "sum of their waiting times", Sample::Kind::kCounter,
                static_cast<double>(t.delayed_ns) / 1e9);
         sample("wss_volume_limit_iops", "operations per second that the volume is limited to; 0: no limit",
                Sample::Kind::kGauge, static_cast<double>(info.limits.iops));
         sample("wss_volume_limit_bytes_per_second", "bytes per second that it is limited to; 0: no limit",
                Sample::Kind::kGauge, static_cast<double>(info.limits.bandwidth));
-        out.push_back({"wss_volume_storage_trouble",
-                       "1 while requests wait for real storage that does not answer, or it has shut us out",
-                       Sample::Kind::kGauge,
-                       {{"volume", info.name}},
-                       info.trouble.empty() ? 0.0 : 1.0});
+        out.push_back(
+            {"wss_volume_storage_trouble",
+             "1 while requests wait for real storage that does not answer, or another owner has taken it",
+             Sample::Kind::kGauge,
+             {{"volume", info.name}},
+             info.trouble.empty() ? 0.0 : 1.0});
     }
     return out;
 }
@@ -136,7 +137,7 @@ void add_cached_volume(Samples& out, const se::CachedVolumeInfo& volume) {
             c.upkeep_direct_bytes);
     counter(out, "wss_cache_upkeep_through_target_bytes_total",
             "bytes filled and destaged by way of the target", name, c.upkeep_through_us_bytes);
-    counter(out, "wss_cache_destaged_bytes_total", "dirty bytes brought home", name, c.destaged_bytes);
+    counter(out, "wss_cache_destaged_bytes_total", "dirty bytes destaged", name, c.destaged_bytes);
     counter(out, "wss_cache_destage_errors_total", "times that real storage did not take dirty data", name,
             c.destage_errors);
     out.push_back({"wss_cache_dirty_lines",
@@ -145,7 +146,7 @@ void add_cached_volume(Samples& out, const se::CachedVolumeInfo& volume) {
                    {{"volume", name}},
                    static_cast<double>(volume.dirty_lines)});
     out.push_back({"wss_cache_single_lines",
-                   "of these, lines that have one copy and shall have two: lost with one more engine",
+                   "of these, lines that have one copy and should have two: lost with one more engine",
                    Sample::Kind::kGauge,
                    {{"volume", name}},
                    static_cast<double>(volume.single_lines)});
@@ -187,7 +188,7 @@ Samples cache_samples(CachePart& cache) {
     gauge("wss_cache_lines", "lines that the engines have room for",
           static_cast<double>(info->capacity_lines));
     gauge("wss_cache_used_lines", "lines in use", static_cast<double>(info->index.lines));
-    gauge("wss_cache_recovering", "1 while engines with dirty lines are waited for",
+    gauge("wss_cache_recovering", "1 while the cache waits for engines with dirty lines",
           info->recovering ? 1 : 0);
     gauge("wss_cache_unsaved", "1 while writes wait because the state of the cache cannot be saved",
           info->trouble.empty() ? 0 : 1);

@@ -19,12 +19,11 @@ Status UncachedStart::may_open(const volume::Volume& volume) {
     if (const se::DirtyVolume* other = se::other_by_storage(dirty_, volume))
         return se::refused_for(volume, *other);
     if (!dirty_.contains(volume.wwid())) return Status::ok();
-    return failure(
-        Code::kRefused,
-        "volume {}: cache engines may hold acknowledged writes that its storage does not have, and "
-        "this target was started without a cache: start it with --cache-listen, so that they come "
-        "home, or give them up there (wssctl cache give-up {})",
-        volume.name(), volume.name());
+    return failure(Code::kRefused,
+                   "volume {}: cache engines may hold acknowledged writes that its storage does not have, "
+                   "and this target was started without a cache: start it with --cache-listen, so that they "
+                   "are destaged, or give them up there (wssctl cache give-up {})",
+                   volume.name(), volume.name());
 }
 
 void UncachedStart::follow_deletions(volume::VolumeSet::Options& options) const {

@@ -44,7 +44,7 @@ Status check_engine_config(const EngineConfig& config) {
         if (anywhere && (i >= config.advertise.size() || config.advertise[i].empty()))
             return failure(
                 Code::kInvalid,
-                "--listen {}: clients cannot connect to that; say by --advertise URI where they can",
+                "--listen {}: clients cannot connect to that; give their address with --advertise URI",
                 address->to_string());
     }
     return Status::ok();

@@ -215,7 +215,7 @@ void EngineDaemon::add_methods() {
                     WSS_TRY(control::Params(params).finish());
                     return status();
                 });
-    methods.add_change("engine.join", "joins again the storage engines that let it go",
+    methods.add_change("engine.join", "joins again the storage engines that released it",
                        [this](const json& params) -> Result<json> {
                            WSS_TRY(control::Params(params).finish());
                            reactor_.post([this] { engine_->join_again(); });
@@ -243,14 +243,14 @@ void EngineDaemon::add_metrics() {
         add("wss_engine_from_storage_bytes_total", "bytes read from storage engines", c->from_storage_bytes);
         add("wss_engine_moves_total", "operations of storage engines", c->moves);
         add("wss_engine_failed_moves_total", "operations that failed", c->failed_moves);
-        add("wss_engine_clients_accepted_total", "clients that showed a valid token", c->clients_accepted);
-        add("wss_engine_clients_refused_total", "clients that did not", c->clients_refused);
+        add("wss_engine_clients_accepted_total", "clients with a valid token", c->clients_accepted);
+        add("wss_engine_clients_refused_total", "clients without a valid token", c->clients_refused);
         add("wss_engine_wipes_total", "lines of deleted volumes wiped", c->wipes);
         add("wss_engine_storage_read_bytes_total", "bytes read from its volumes (--role rs)",
             c->storage_read_bytes);
         add("wss_engine_storage_write_bytes_total", "bytes written to its volumes (--role rs)",
             c->storage_write_bytes);
-        add("wss_engine_storage_errors_total", "operations that its volumes refused (--role rs)",
+        add("wss_engine_storage_errors_total", "failed operations of its volumes (--role rs)",
             c->storage_errors);
         return out;
     });
@@ -271,7 +271,7 @@ Status EngineDaemon::stop(const Step& next) {
         engine_->leave(from_s(config_.leave_seconds),
                        [left](Status status) { left->set_value(std::move(status)); });
     });
-    Status home = failure(Code::kTimedOut, "the storage engines could not be left; ending without that");
+    Status home = failure(Code::kTimedOut, "leaving the storage engines timed out; ending without that");
     if (left_future.wait_for(std::chrono::nanoseconds(leave.count)) == std::future_status::ready)
         home = left_future.get();
     if (!home && !first) log::error("{}", first.to_string());

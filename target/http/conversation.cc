@@ -136,7 +136,7 @@ class Conversation final : private httplib::Server {
             const Answer answer = error_answer(Status(
                 Code::kInvalid, response.status == 413
                                     ? fmt::format("a body may have at most {} bytes", kBodyMax)
-                                    : std::string("this is no HTTP request, or a part of it is too long")));
+                                    : std::string("malformed HTTP request, or a part of it is too long")));
             response.set_content(answer.body, answer.type);
             return HandlerResponse::Handled;
         }));
@@ -205,8 +205,8 @@ class Conversation final : private httplib::Server {
         if (terms_.only_local && request.has_header("Host") &&
             !names_this_machine(request.get_header_value("Host")))
             return error_answer(Status(Code::kPermission,
-                                       "this port serves programs of this machine: ask for localhost or its "
-                                       "number, not for another name"));
+                                       "this port serves programs of this machine: request localhost or its "
+                                       "address, not another name"));
         if (terms_.only_health && !Site::is_health(request.path))
             return error_answer(Status(Code::kExhausted, "too many clients are connected: try again later"));
         if (!reads && request.method != "POST") {
@@ -221,7 +221,7 @@ class Conversation final : private httplib::Server {
         // The library accepts chunks that end in the wrong place.
         if (request.has_header("Transfer-Encoding")) {
             Answer answer = error_answer(
-                Status(Code::kInvalid, "a body in chunks is not taken: send its Content-Length"));
+                Status(Code::kInvalid, "chunked bodies are not supported: send a Content-Length"));
             answer.status = 411;
             return answer;
         }

@@ -45,7 +45,7 @@ class SingleHeaders {
             single.seen = true;
         }
         if (equal(name, "Content-Length") && (value.empty() || !std::ranges::all_of(value, is_digit)))
-            return failure(Code::kInvalid, "Content-Length is no number");
+            return failure(Code::kInvalid, "Content-Length is not a number");
         return Status::ok();
     }
 

@@ -42,8 +42,8 @@ Result<fabric::SocketAddress> resolve(const std::string& address) {
     const bool only_port = address.find_first_not_of("0123456789") == std::string::npos;
     auto parsed = fabric::Address::parse((only_port ? "tcp://127.0.0.1:" : "tcp://") + address, 0);
     if (!parsed || address.empty() || (parsed->port == 0 && !address.ends_with("0")))
-        return failure(Code::kInvalid, "'{}' is no address: write HOST:PORT, or PORT for this machine alone",
-                       address);
+        return failure(Code::kInvalid,
+                       "invalid address '{}': write HOST:PORT, or PORT for this machine alone", address);
     auto all = fabric::resolve(*parsed);
     if (!all) return all.status();
     return all->front();

@@ -61,7 +61,7 @@ Result<json> parse_parameters(const std::string& body) {
     };
     json parameters = json::parse(body, parse_limit, false);
     if (too_deep) return failure(Code::kInvalid, "parameters may nest at most {} levels deep", kNestingMax);
-    if (!parameters.is_object()) return failure(Code::kInvalid, "the body is no JSON object");
+    if (!parameters.is_object()) return failure(Code::kInvalid, "the body is not a JSON object");
     return parameters;
 }
 

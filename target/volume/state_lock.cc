@@ -59,7 +59,7 @@ Status StateLock::keep() const {
         return again.status().within(fmt::format("{} was removed while this process used it", beside));
     log::error(
         "{} was removed while this process used it; it is made again. Another wss-target that ran with this "
-        "state file meanwhile may have changed the files beside it: they now have what this one knows",
+        "state file meanwhile may have changed the files beside it: this process has overwritten them",
         beside);
     file_ = std::move(*again);
     return Status::ok();

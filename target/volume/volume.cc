@@ -23,8 +23,8 @@ Status check_name(std::string_view name) {
     if (fine) return Status::ok();
     return failure(
         Code::kInvalid,
-        "'{}' is no volume name: 1 to {} of A-Z a-z 0-9 . _ -, beginning with a letter, digit or _", name,
-        kNameMax);
+        "invalid volume name '{}': use 1 to {} of A-Z a-z 0-9 . _ -, beginning with a letter, digit or _",
+        name, kNameMax);
 }
 
 std::string wwid_text(uint64_t wwid) {

@@ -193,7 +193,7 @@ class Shrink {
     Shrink(uint64_t bytes, std::function<void(Status)> ended) : bytes_(bytes), ended_(std::move(ended)) {}
     ~Shrink() {
         ended_(done_ ? Status::ok()
-                     : Status(Code::kClosed, "what lies beyond the new end could not be dropped"));
+                     : Status(Code::kClosed, "data beyond the new end could not be discarded"));
     }
     Shrink(const Shrink&) = delete;
     Shrink& operator=(const Shrink&) = delete;

@@ -116,7 +116,7 @@ Status VolumeSet::LostVolume::hand_over_to(Record& made) {
     std::lock_guard lock(set_.m_);
     auto live = set_.find_live(name_);
     if (!live) return live.status();
-    if (*live != record_) return failure(Code::kBusy, "volume {} was made anew meanwhile", name_);
+    if (*live != record_) return failure(Code::kBusy, "volume {} was replaced meanwhile", name_);
     record_->state = Record::State::kRemoving;
     record_->reopening = true;
     made.access = record_->access;

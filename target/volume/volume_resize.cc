@@ -85,7 +85,7 @@ Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint6
         change.cut_from = size;
     if (change.cut_from != 0 && change.grows())
         return failure(Code::kRefused,
-                       "volume {}: a shrink to {} is not over, and what lay beyond that would return: wssctl "
+                       "volume {}: a shrink to {} is not over, and data beyond that would return: wssctl "
                        "volume resize {} {} cuts its storage first",
                        name, readable_size(size), name, size);
     return change;
@@ -143,7 +143,7 @@ Status VolumeSet::end_shrink(const Resize& change) {
         Status cut = backend.resize(change.shrink_to);
         if (!cut && cut.code() != Code::kTimedOut && cut.code() != Code::kBusy)
             return failure(cut.code(),
-                           "{}; what lies beyond the end is not served any more, and its storage is cut when "
+                           "{}; data beyond the new end is no longer served, and its storage is cut when "
                            "this is repeated",
                            cut.text());
         WSS_TRY(cut);
@@ -155,8 +155,8 @@ Status VolumeSet::end_shrink(const Resize& change) {
     Status saved = save();
     if (!saved && change.follows)
         log::warning(
-            "{}: volume {} has {} now, as its storage; a start before the next change is saved does not "
-            "know that, and may refuse the volume as larger than its storage",
+            "{}: volume {} has {} now, as its storage; a start before the next saved change uses the former "
+            "size, and may refuse the volume as larger than its storage",
             saved.to_string(), change.name, readable_size(change.shrink_to));
     else if (!saved)
         log::warning("{}: the shrink of volume {} is over, and stays recorded as one that is not",
@@ -298,10 +298,9 @@ Status VolumeSet::Resize::end_later(VolumeSet& set, const std::shared_ptr<Begun>
                        what, ended.to_string(), change.name, change.bytes);
     });
     if (begun) return failure(late.code(), "{}, continuing in the background", late.text());
-    return failure(
-        late.code(),
-        "{} ({}): what lies beyond the end is not served any more; repeat wssctl volume resize {} {}",
-        late.text(), begun.to_string(), name, bytes);
+    return failure(late.code(),
+                   "{} ({}): data beyond the new end is no longer served; repeat wssctl volume resize {} {}",
+                   late.text(), begun.to_string(), name, bytes);
 }
 
 // The target ended during a shrink. Its storage may have been cut since, and others may use space that they
@@ -312,12 +311,12 @@ void VolumeSet::Record::check_cut(const io::Backend& backend) {
     if (!io::is_same_ownership(cut_ownership, backend.ownership()))
         log::warning(
             "volume {}: another owner has had its storage since a shrink from {} to {} began: it is not cut, "
-            "and what lies beyond the end is not served",
+            "and data beyond the end is not served",
             options.name, readable_size(cut_from), readable_size(options.size));
     else if (backend.limits().size == cut_from)
         return log::warning(
-            "volume {}: its storage has {}: a shrink to {} was not over when the target ended; what lies "
-            "beyond the end is not served; wssctl volume resize {} {} cuts the storage",
+            "volume {}: its storage has {}: a shrink to {} was not over when the target ended; data beyond "
+            "the end is not served; wssctl volume resize {} {} cuts the storage",
             options.name, readable_size(cut_from), readable_size(options.size), options.name, options.size);
     cut_from = 0;
     cut_ownership.clear();
@@ -339,7 +338,9 @@ bool VolumeSet::storage_lost(const std::string& name, const Volume* volume, uint
         found->second->volume->lose(bytes);
         if (found->second->state == Record::State::kLive) live = found->second->volume;
     }
-    log::error("volume {}: its storage is lost, or another owner's; it refuses everybody from now on", name);
+    log::error(
+        "volume {}: its storage is lost, or another owner's; all commands are refused until it is reopened",
+        name);
     if (live != nullptr) {
         // The storage must not be cut any more: others write it. Engines drop their data beyond the end.
         std::lock_guard changing(change_m_);

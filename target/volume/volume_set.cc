@@ -155,7 +155,8 @@ Result<VolumeSet::RecordPtr> VolumeSet::find_live(const std::string& name) const
     }
     if (found->second->reopening)
         return failure(Code::kBusy,
-                       "volume {} is being reopened, and commands of before are not over; try again", name);
+                       "volume {} is being reopened, and earlier commands are still in flight; try again",
+                       name);
     switch (found->second->state) {
         case Record::State::kOpening:
             return failure(Code::kBusy, "volume {} is being created", name);
@@ -552,8 +553,8 @@ Status VolumeSet::create(const VolumeOptions& options) {
     }
     if (saved) return saved;
     if (stays) {
-        log::warning("{}: volume {} is as it was when it was written last at the next start",
-                     saved.to_string(), options.name);
+        log::warning("{}: the next start restores volume {} as it was last saved", saved.to_string(),
+                     options.name);
         return Status::ok();
     }
     // Remove it, because the next start would not find it in the file.

@@ -48,7 +48,7 @@ def test_a_place_that_cannot_be_written_keeps_its_data_dirty_and_fails_the_flush
         status = until(lambda: (s := cluster.status())["volumes"][0]["error"] and s["dirty_lines"] == 1 and s,
                        what="the operator is told, and one line is left")
         assert status["volumes"][0]["counters"]["destage_errors"] > 0
-        with pytest.raises(ControlError, match="cannot be brought home"):
+        with pytest.raises(ControlError, match="cannot be destaged"):
             cluster.policy("write-through")
         assert cluster.status()["volumes"][0]["policy"] == "write-back"
         metrics = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()

@@ -62,7 +62,7 @@ def test_volumes_live_from_create_to_delete(socket, tmp_path):
     (("volume", "create", "first", "ram:1M"), "there is a volume first already"),
     (("volume", "create", "x", "floppy:1"), "unknown backend 'floppy:1'"),
     (("volume", "create", "x", "aio:/nonexistent/x"), "/nonexistent/x"),
-    (("volume", "create", "a/b", "ram:1M"), "is no volume name"),
+    (("volume", "create", "a/b", "ram:1M"), "invalid volume name"),
     (("volume", "resize", "first", "1X"), "'1X' is no size"),
     (("volume", "delete", "nobody"), "there is no volume nobody"),
 ])

@@ -108,7 +108,7 @@ TARGETS = [
     (f"--listen rdma://10.87.0.1:5556 --volume v=aio:{RUN}", f"cannot open {RUN}: Is a directory", FAILED),
     (f"--listen rdma://10.87.0.1:5556 --volume v=aio:{RUN}/empty", f"{RUN}/empty is empty: give the size", FAILED),
     ("--listen rdma://10.87.0.1:5556 --volume v=floppy:1", "unknown backend 'floppy:1'", FAILED),
-    ("--listen rdma://10.87.0.1:5556 --volume 'a b=ram:1M'", "'a b' is no volume name", USAGE),
+    ("--listen rdma://10.87.0.1:5556 --volume 'a b=ram:1M'", "invalid volume name 'a b'", USAGE),
     ("--listen rdma://10.87.0.1:5556 --volume v=ram:1T", "larger than this machine's memory", FAILED),
     (f"--config {RUN}/missing.toml", f"cannot read {RUN}/missing.toml", USAGE),
 ]

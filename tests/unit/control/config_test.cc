@@ -29,9 +29,9 @@ std::string parse_error(const std::string& text) {
 
 TEST(TargetConfig, wrong_values_are_refused_where_they_stand) {
     EXPECT_EQ(parse_error("log_level = 'warn'"),
-              "wss.toml:1: log_level: 'warn' is no log level; known: debug, info, warning, error, off");
+              "wss.toml:1: log_level: unknown log level 'warn'; known: debug, info, warning, error, off");
     EXPECT_EQ(parse_error("[[volume]]\nname = 'a b'\nbackend = 'ram:1M'")
-                  .rfind("wss.toml:2: volume[0].name: 'a b' is no volume name", 0),
+                  .rfind("wss.toml:2: volume[0].name: invalid volume name 'a b'", 0),
               0u);
     EXPECT_EQ(parse_error("[[volume]]\nname = 'a'"), "wss.toml:1: volume[0].backend: is missing");
     EXPECT_EQ(parse_error("[[volume]]\nname = 'a'\nbackend='ram:1M'\nblock_size = 1024")
@@ -78,7 +78,7 @@ TEST(TargetConfig, the_role_and_what_belongs_to_it_come_from_the_file) {
     EXPECT_EQ(config.advertise, std::vector<std::string>{"tcp://b:5555"});
     EXPECT_EQ(config.secret_file, "/s");
     EXPECT_TRUE(check_role(config));
-    EXPECT_NE(parse_error("role = 'sr'").find("'sr' is no role"), std::string::npos);
+    EXPECT_NE(parse_error("role = 'sr'").find("unknown role 'sr'"), std::string::npos);
 }
 
 TEST(TargetConfig, what_belongs_to_another_role_is_refused) {

@@ -43,7 +43,7 @@ TEST(EngineConfig, wrong_values_and_unknown_keys_are_refused_where_they_stand) {
     };
     EXPECT_EQ(error("\nleave_seconds = 0"), "c.toml:2: leave_seconds: must be a number from 1 to 3600");
     EXPECT_EQ(error("log_level = 'warn'"),
-              "c.toml:1: log_level: 'warn' is no log level; known: debug, info, warning, error, off");
+              "c.toml:1: log_level: unknown log level 'warn'; known: debug, info, warning, error, off");
     EXPECT_EQ(error("memroy = '1G'").rfind("c.toml:1: memroy: unknown key", 0), 0u);
 }
 

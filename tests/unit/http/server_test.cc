@@ -109,8 +109,8 @@ TEST_F(HttpSite, wrong_parameters_get_an_error_and_the_conversation_continues) {
         EXPECT_EQ(reply.status, 400) << body.substr(0, 99);
         return reply.message();
     };
-    EXPECT_EQ(message("create", "hello"), "the body is no JSON object");
-    EXPECT_EQ(message("create", "[1]"), "the body is no JSON object");
+    EXPECT_EQ(message("create", "hello"), "the body is not a JSON object");
+    EXPECT_EQ(message("create", "[1]"), "the body is not a JSON object");
     EXPECT_EQ(message("create", ""), "name is missing");
     EXPECT_EQ(message("create", R"({"name": "x"})"), "backend is missing");
     EXPECT_EQ(message("create", R"({"name": 1, "backend": "ram:1M"})"), "name must be a text");
