@@ -147,7 +147,7 @@ def test_a_secret_is_replaced_while_its_session_goes_on(tmp_path, keys, scheme):
 def test_wssctl_says_that_authentication_is_off(tmp_path):
     control = tmp_path / "control.sock"
     with Target("tcp://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--control", str(control)):
-        assert "WHOEVER REACHES THE TARGET MAY USE IT" in run(WSSCTL, "--control", str(control), "auth", "show").stdout
+        assert "ANY PEER THAT REACHES THE TARGET MAY USE IT" in run(WSSCTL, "--control", str(control), "auth", "show").stdout
 
 
 def test_no_secret_is_in_a_command_line(guarded, keys, tmp_path):

@@ -65,7 +65,7 @@ Result<std::vector<double>> parse_percentiles(const std::string& text) {
     for (const std::string& word : CLI::detail::split(text, ',')) {
         double value = 0;
         if (!CLI::detail::lexical_cast(word, value) || value <= 0 || value > 100)
-            return failure(Code::kInvalid, "'{}' is no percentile: 50,95,99.9", word);
+            return failure(Code::kInvalid, "invalid percentile '{}': write for example 50,95,99.9", word);
         percentiles.push_back(value);
     }
     return percentiles;
@@ -358,7 +358,7 @@ void add_bench(CLI::App& app, Context& context) {
     command->add_flag("--status", arguments->status,
                       "A line every status.interval seconds, to standard error");
     CLI::Option* verify = command->add_flag("--verify", arguments->verify,
-                                            "Judge isolation while running (exit status 6: broken)");
+                                            "Check isolation while running (exit status 6: violated)");
     command
         ->add_option("--history", arguments->history,
                      "Write what every session did, for 'kvctl check' and other checkers")

@@ -138,7 +138,7 @@ std::string base64(std::string_view bytes) {
 }
 
 Result<std::string> from_base64(std::string_view text) {
-    Status bad(Code::kInvalid, "this is no base64");
+    Status bad(Code::kInvalid, "this is not base64");
     if (text.size() % 4 != 0) return bad;
     std::string out;
     for (size_t i = 0; i < text.size(); i += 4) {

@@ -114,7 +114,7 @@ void add_snapshot(CLI::App& app, Context& context) {
 void add_check(CLI::App& app, Context& context) {
     auto path = std::make_shared<std::string>();
     CLI::App* command = app.add_subcommand(
-        "check", "Judge a history that 'bench --history' wrote (exit status 6: not Read Atomic)");
+        "check", "Check a history that 'bench --history' wrote (exit status 6: not Read Atomic)");
     command->add_option("file", *path)->required();
     auto conditions = std::make_shared<bool>(false);
     command->add_flag("--conditions", *conditions,

@@ -20,8 +20,7 @@ std::vector<Json> ask_all(Context& context) {
         if (!context.run(request)) return {};
         Json info = Json::parse(request.json, nullptr, false);
         if (!info.is_object()) {
-            context.fail_with(kFailed,
-                              fmt::format("partition {} answered with something that is no JSON", i));
+            context.fail_with(kFailed, fmt::format("the answer of partition {} is not JSON", i));
             return {};
         }
         all.push_back(std::move(info));

@@ -45,14 +45,15 @@ void add_global_options(CLI::App& app, Context& context) {
         ->delimiter(',')
         ->envname("KVCTL_TARGET")
         ->type_name("URI,...");
-    app.add_option("--secret-file", context.secret_file,
-                   "File with our line NAME:SECRET (mode 600), for tls:// partitions with --kv-secrets")
+    app.add_option(
+           "--secret-file", context.secret_file,
+           "File with the client's line NAME:SECRET (mode 600), for tls:// partitions with --kv-secrets")
         ->type_name("FILE");
     app.add_option("--tls-ca", context.options.tls.authorities,
                    "Authorities (PEM) that sign the certificates of tls:// partitions")
         ->type_name("FILE");
     app.add_option("--tls-cert", context.options.tls.certificate,
-                   "Our certificate (PEM), for partitions that want one")
+                   "Client certificate (PEM), for partitions that require one")
         ->type_name("FILE");
     app.add_option("--tls-key", context.options.tls.key, "Private key of --tls-cert (PEM)")
         ->type_name("FILE");
@@ -72,7 +73,7 @@ void add_global_options(CLI::App& app, Context& context) {
         ->check(CLI::Range(0u, kv::kAddressCacheMax))
         ->type_name("KEYS");
     app.add_flag("--session-order", context.options.session_order,
-                 "What was read is never read older again by the same session (ramp-fast)");
+                 "A session never reads an older version of a key than before (ramp-fast)");
     app.add_option("--timeout", context.timeout_seconds, "Of a request, in seconds")
         ->capture_default_str()
         ->check(CLI::Range(1, 3600));

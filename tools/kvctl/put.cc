@@ -130,8 +130,8 @@ void add_put_all(CLI::App& app, Context& context) {
     command
         ->add_option("--if", arguments->conditions,
                      "KEY=TIMESTAMP or KEY=absent: only if the key's latest version is that one (get-all "
-                     "--json tells it), or there is none; may be given several times, also for keys that are "
-                     "not written (exit status 5: one does not hold, nothing was written)")
+                     "--json prints it), or there is none; may be given several times, also for keys that "
+                     "are not written (exit status 5: one does not hold, nothing was written)")
         ->allow_extra_args(false);
     command->add_option("--ttl", arguments->ttl_ms,
                         "Milliseconds after which all of them are gone together; 0: never");

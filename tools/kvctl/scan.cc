@@ -93,7 +93,7 @@ struct ImportedRow {
 // Parses one row of an export.
 Result<ImportedRow> parse_row(const std::string& line) {
     Json row = Json::parse(line, nullptr, false);
-    if (!row.is_object()) return Status(Code::kInvalid, "this is no JSON object");
+    if (!row.is_object()) return Status(Code::kInvalid, "this is not a JSON object");
     auto key = get_bytes(row, "key"), value = get_bytes(row, "value");
     if (!key) return key.status();
     if (!value) return value.status();

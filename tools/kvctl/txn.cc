@@ -29,7 +29,7 @@ struct Transaction {
 Status take_keys(const Json& line, const char* name, std::vector<std::string>& keys) {
     auto list = line.find(name);
     if (list == line.end()) return Status::ok();
-    if (!list->is_array()) return failure(Code::kInvalid, "'{}' is no list of keys", name);
+    if (!list->is_array()) return failure(Code::kInvalid, "'{}' is not a list of keys", name);
     for (const Json& key : *list) {
         if (key.is_string()) {
             keys.push_back(key.get<std::string>());
@@ -37,7 +37,7 @@ Status take_keys(const Json& line, const char* name, std::vector<std::string>& k
         }
         auto bytes = key.is_object()
                          ? get_bytes(key, "key")
-                         : Result<std::string>(failure(Code::kInvalid, "'{}' is no list of keys", name));
+                         : Result<std::string>(failure(Code::kInvalid, "'{}' is not a list of keys", name));
         if (!bytes) return bytes.status();
         keys.push_back(*bytes);
     }
@@ -49,7 +49,7 @@ Status take_puts(const Json& line, std::vector<kv::PutAll::Item>& items) {
     if (puts == line.end()) return Status::ok();
     if (puts->is_object()) {
         for (const auto& [key, value] : puts->items()) {
-            if (!value.is_string()) return failure(Code::kInvalid, "the value of '{}' is no text", key);
+            if (!value.is_string()) return failure(Code::kInvalid, "the value of '{}' is not a string", key);
             items.push_back({key, value.get<std::string>(), false});
         }
         return Status::ok();
@@ -57,7 +57,7 @@ Status take_puts(const Json& line, std::vector<kv::PutAll::Item>& items) {
     if (!puts->is_array())
         return Status(Code::kInvalid, "'put' is neither {key: value} nor a list of {\"key\", \"value\"}");
     for (const Json& row : *puts) {
-        if (!row.is_object()) return Status(Code::kInvalid, "'put' is no list of {\"key\", \"value\"}");
+        if (!row.is_object()) return Status(Code::kInvalid, "'put' is not a list of {\"key\", \"value\"}");
         auto key = get_bytes(row, "key"), value = get_bytes(row, "value");
         if (!key) return key.status();
         if (!value) return value.status();
@@ -107,7 +107,7 @@ Status check(const Transaction& txn) {
 
 Result<Transaction> parse(const std::string& text) {
     Json line = Json::parse(text, nullptr, false);
-    if (!line.is_object()) return Status(Code::kInvalid, "this is no JSON object");
+    if (!line.is_object()) return Status(Code::kInvalid, "this is not a JSON object");
     for (const auto& [name, value] : line.items())
         if (name != "get" && name != "put" && name != "del" && name != "if" && name != "ttl_ms")
             return failure(Code::kInvalid, "'{}' is none of get, put, del, if, ttl_ms", name);
@@ -120,7 +120,7 @@ Result<Transaction> parse(const std::string& text) {
     for (std::string& key : deleted) txn.writes.push_back({std::move(key), "", true});
     if (auto ttl = line.find("ttl_ms"); ttl != line.end()) {
         if (!ttl->is_number_unsigned())
-            return Status(Code::kInvalid, "'ttl_ms' is no number of milliseconds");
+            return Status(Code::kInvalid, "'ttl_ms' is not a number of milliseconds");
         txn.ttl_ms = ttl->get<uint64_t>();
     }
     WSS_TRY(check(txn));
@@ -236,7 +236,7 @@ void add_txn(CLI::App& app, Context& context) {
         "version of a is that one and b is absent\n"
         "To write what depends on what was read: get, then put if the timestamps are still those; from the "
         "start again if not (exit status 5).\n"
-        "Bytes that are no text: {\"put\": [{\"key_base64\": \"AA==\", \"value_base64\": \"/w==\"}]}");
+        "Bytes that are not text: {\"put\": [{\"key_base64\": \"AA==\", \"value_base64\": \"/w==\"}]}");
     command->callback([&context, words, file] { txn(context, *words, *file); });
 }
 

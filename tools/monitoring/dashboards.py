@@ -248,7 +248,7 @@ KV_DASHBOARD = Dashboard("wss-kv", "WSS / Key-value store", "Requests, transacti
         Panel("Use of kv_memory", "Keys, values and versions. With a durability that has a disk, values are left to it when memory is full; otherwise writes are refused.", [
             (f"wss_kv_arena_used_bytes{{{PARTITION}}} / wss_kv_arena_bytes{{{PARTITION}}}", "{{partition}}")],
             "percentunit", 8, steps=((None, "green"), (0.9, "orange")), line=True, most=1),
-        Panel("Index memory", "What finds keys, beside kv_memory; kv_index_memory limits it.", [
+        Panel("Index memory", "The key index, beside kv_memory; kv_index_memory limits it.", [
             (f"sum by (partition) (wss_kv_heap_used_bytes{{{PARTITION}}} + wss_kv_index_used_bytes{{{PARTITION}}})", "{{partition}}")], "bytes", 8),
         Panel("Values on disk", "Per second: left to the disk only, and fetched from it for a read. Many fetches: kv_memory is smaller than what is read.", [
             (f"sum(rate(wss_kv_evicted_values_total{{{PARTITION}}}{RATE}))", "left to the disk"),

@@ -76,8 +76,7 @@ void add_echo(CLI::App& app, Context& context) {
         ->delimiter(',')
         ->check(CLI::IsMember({"on", "off"}))
         ->capture_default_str();
-    command
-        ->add_option("--target", arguments.target, "A running wssbench echo-server (default: one of our own)")
+    command->add_option("--target", arguments.target, "A running wssbench echo-server (default: starts one)")
         ->type_name("URI");
     command->callback([&context] { echo(context, arguments); });
 }

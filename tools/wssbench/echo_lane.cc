@@ -84,7 +84,7 @@ void EchoLane::Link::close() noexcept {
 
 void EchoLane::Link::on_established(fabric::Connection&, std::span<const std::byte> offered) noexcept {
     if (offered.size() < sizeof offer_)
-        return lane_.failed(Status(Code::kInvalid, "this is no wssbench echo-server"));
+        return lane_.failed(Status(Code::kInvalid, "this is not a wssbench echo-server"));
     std::memcpy(&offer_, offered.data(), sizeof offer_);
     inline_max_ = connection_->limits().inline_max;
     for (uint32_t slot = 0; slot < lane_.options_.depth; ++slot)

@@ -75,7 +75,7 @@ void add_local(CLI::App& app, Context& context) {
         ->capture_default_str();
     command->add_flag("--sequential", arguments.sequential, "One after the other instead of at random");
     command->add_option("--path", arguments.path,
-                        "File or device to use; writes destroy what is in it (default: a file of our own)");
+                        "File or device to use; writes destroy its contents (default: a temporary file)");
     command->add_option("--file-size", arguments.file_size, "Bytes of it that are used")
         ->capture_default_str();
     command->callback([&context] { local(context, arguments); });

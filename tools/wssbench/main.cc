@@ -22,7 +22,7 @@ void describe_settings(CLI::App& app, Settings& settings) {
     app.add_option("--repeats", settings.repeats, "Of each point, in turns; the median counts")
         ->capture_default_str()
         ->check(CLI::Range(1u, 100u));
-    app.add_flag("--quick", settings.quick, "Short measurements, once: a look, not a result");
+    app.add_flag("--quick", settings.quick, "Short measurements, once: for a first look, not for results");
     app.add_flag("!--no-pin", settings.pin, "Leave threads where the kernel puts them");
     app.add_flag("--no-progress", settings.no_progress, "Nothing on standard error but failures");
     app.add_option("--directory", settings.directory, "Where files are made (default: /var/tmp)")
@@ -65,7 +65,7 @@ int run(int argc, char** argv) {
         "Examples:\n"
         "  wssbench echo --connections 1,2,4          the network alone\n"
         "  wssbench remote --method static,dynamic --size 512 --quick\n"
-        "  wssbench cache-sim                        hit ratios on three traces, ours and others\n"
+        "  wssbench cache-sim                        hit ratios on five generated traces\n"
         "Exit status: 0 done, 1 failed or interrupted, 2 wrong usage");
     if (print_completions(app, argc, argv)) return 0;
     processors();  // read before any thread is pinned

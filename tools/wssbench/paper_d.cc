@@ -139,7 +139,7 @@ Result<Sample> measure_mr(const std::string& uri, uint32_t bytes, const Window& 
 void mr(Context& context, const Arguments& arguments) {
     Figure figure{.name = "mr",
                   .paper = "D fig 11",
-                  .title = "Registering (MLock) and forgetting (MUnlock) memory, by size",
+                  .title = "Registering (MLock) and deregistering (MUnlock) memory, by size",
                   .unit = "registrations/s",
                   .x = "region",
                   .series = {"fabric"}};
@@ -207,7 +207,7 @@ void add_paper_d(CLI::App& app, Context& context) {
     static Arguments of_burst{.sizes = {"1K", "2K", "4K"}};
     static Arguments of_mr{.sizes = {"4K", "64K", "512K", "1M"}};
     static Arguments of_scsi{.sizes = {"512", "4K", "64K", "256K"}};
-    const char* echo_server = "A running wssbench echo-server (default: one of our own)";
+    const char* echo_server = "A running wssbench echo-server (default: starts one)";
     CLI::App* command = add(app, context, "net", "Ping-pong and RDMA by size (D figs 8-10)", of_net, net);
     command->add_option("--depth", of_net.depths, "RDMAs in flight")
         ->delimiter(',')
@@ -225,7 +225,7 @@ void add_paper_d(CLI::App& app, Context& context) {
         add(app, context, "scsi", "User-level SCSI latency by size and buffer (D fig 14)", of_scsi, scsi);
     command
         ->add_option("--target", of_scsi.target,
-                     "A running wss-target with a volume `bench` (default: one of our own)")
+                     "A running wss-target with a volume `bench` (default: starts one)")
         ->type_name("URI");
 }
 

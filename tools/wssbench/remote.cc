@@ -285,12 +285,12 @@ void describe(CLI::App& command, Arguments& arguments) {
     command.add_option("--reactors", arguments.reactors, "Threads of the target that poll")
         ->capture_default_str();
     command.add_flag("--no-bounds", arguments.no_bounds, "Without local I/O and echo");
-    command.add_option("--target", arguments.target, "A running wss-target (default: one of our own)")
+    command.add_option("--target", arguments.target, "A running wss-target (default: starts one)")
         ->type_name("URI");
-    command.add_option("--volume", arguments.volume, "Its volume; writes destroy what is in it")
+    command.add_option("--volume", arguments.volume, "Its volume; writes destroy its contents")
         ->capture_default_str();
     command.add_option("--path", arguments.path,
-                       "File or device to use; writes destroy what is in it (default: files of our own)");
+                       "File or device to use; writes destroy its contents (default: temporary files)");
     command.add_option("--file-size", arguments.file_size, "Bytes of it that are used")
         ->capture_default_str();
 }

@@ -138,7 +138,7 @@ void add_replay(CLI::App& app, Context& context) {
                      "Write the (first) trace to FILE instead, in TRACE's format")
         ->type_name("FILE");
     command->add_option("--path", arguments.path,
-                        "File or device to use; writes destroy what is in it (default: files of our own)");
+                        "File or device to use; writes destroy its contents (default: temporary files)");
     command->add_option("--file-size", arguments.file_size, "Bytes of it that are used")
         ->capture_default_str();
     command->callback([&context] { replay(context, arguments); });

@@ -26,7 +26,7 @@ void add_secret(CLI::App& app, Context& context) {
         "Add the same line to the file of the target (--secrets) and to the initiator's own.\n"
         "To replace a secret, let the target's file have both lines for a while: add the new one,\n"
         "`wssctl auth reload`, give it to the initiator, which uses it from its next login on, then\n"
-        "remove the former one and reload again. `wssctl session list` says which one is in use.");
+        "remove the former one and reload again. `wssctl session list` shows which one is in use.");
     command->callback([&context] { make_secret(context, name); });
 }
 
@@ -35,7 +35,7 @@ static void print_authentication(Context& context, const Result<Json>& answer) {
     if (context.json) return context.print(*answer);
     const std::string state = answer->value("authentication", "?");
     std::printf("authentication: %s%s\n", state.c_str(),
-                state == "off" ? "; WHOEVER REACHES THE TARGET MAY USE IT" : "");
+                state == "off" ? "; ANY PEER THAT REACHES THE TARGET MAY USE IT" : "");
     if (answer->contains("initiators"))
         std::printf("initiators known: %u\n", answer->value("initiators", 0u));
     if (answer->value("sessions_ended", 0u) > 0)
@@ -50,7 +50,7 @@ void add_auth(CLI::App& app, Context& context) {
     });
     auth->add_subcommand(
             "reload",
-            "Have the target read its file of secrets again; sessions whose secret is gone or changed end")
+            "Read the target's file of secrets again. Ends sessions whose secret is gone or changed")
         ->callback([&context] {
             print_authentication(context, request_change(context, "auth.reload", Json::object()));
         });

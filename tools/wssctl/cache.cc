@@ -83,9 +83,8 @@ void print_recovery(const Json& status) {
 void print_trouble(const Json& status) {
     const std::string trouble = status.value("trouble", "");
     if (!trouble.empty())
-        std::printf(
-            "writes wait: the cache cannot save what it has to remember over a restart (--state): %s\n",
-            trouble.c_str());
+        std::printf("writes wait: the cache cannot save its state for the next start (--state): %s\n",
+                    trouble.c_str());
 }
 
 void print_lost(const Json& status) {
@@ -126,7 +125,7 @@ void print_absent(const Json& status) {
             "are given up (wssctl cache give-up %s)\n",
             name.c_str(), text(volume, "wwid").c_str(),
             static_cast<unsigned long long>(number(volume, "dirty_lines")),
-            volume.value("lost", false) ? ", and more is lost," : "", name.c_str());
+            volume.value("lost", false) ? ", and others are lost," : "", name.c_str());
     }
 }
 
@@ -187,28 +186,28 @@ void add_cache(CLI::App& app, Context& context) {
         simple(context, "cache.policy",
                {{"volume", arguments.volume}, {"policy", arguments.policy}, {"unsafe", arguments.unsafe}});
     });
-    CLI::App* drain =
-        cache->add_subcommand("drain", "Brings dirty lines home and returns when they are in storage");
-    drain->add_option("volume", arguments.volume, "Name of the volume; all without it");
+    CLI::App* drain = cache->add_subcommand("drain", "Destage dirty lines. Returns when all are in storage");
+    drain->add_option("volume", arguments.volume, "Name of the volume (default: all)");
     drain->callback([&context] {
         simple(context, "cache.drain",
                arguments.volume.empty() ? Json::object() : Json{{"volume", arguments.volume}});
     });
-    CLI::App* remove = cache->add_subcommand("remove", "Brings an engine's dirty lines home and lets it go");
+    CLI::App* remove =
+        cache->add_subcommand("remove", "Destage an engine's dirty lines and release the engine");
     remove->add_option("engine", arguments.engine, "Its number in `wssctl cache status`")->required();
     remove->callback([&context] { simple(context, "cache.remove", {{"engine", arguments.engine}}); });
     CLI::App* add = cache->add_subcommand(
-        "add", "Has a wss-cache (by its --control) join again the storage engines that let it go");
+        "add", "Join again the storage engines that released a wss-cache (by its --control)");
     add->callback([&context] { simple(context, "engine.join", Json::object()); });
-    CLI::App* give_up = cache->add_subcommand("give-up",
-                                              "Gives up acknowledged writes that only engines which are away "
-                                              "have, or that are of a volume which is "
-                                              "not open: reads show older data, and one flush fails");
+    CLI::App* give_up = cache->add_subcommand(
+        "give-up",
+        "Give up acknowledged writes that only engines which are away have, or that are of a volume which is "
+        "not open: reads show older data, and one flush fails");
     give_up->add_option("volume", arguments.volume, "Name of the volume, or its WWID (naa.3...)")->required();
     give_up->callback([&context] { simple(context, "cache.give_up", {{"volume", arguments.volume}}); });
     cache
         ->add_subcommand("forget",
-                         "After a restart: stops waiting for engines that hold dirty lines. Volumes that may "
+                         "After a restart: stop waiting for engines that hold dirty lines. Volumes that may "
                          "have lost writes by that fail until they are given up (give-up)")
         ->callback([&context] { simple(context, "cache.forget", Json::object()); });
 }

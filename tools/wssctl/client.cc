@@ -97,9 +97,10 @@ Result<std::string> receive_all(const Socket& socket, uint32_t timeout_seconds) 
         int count = left_ms <= 0 ? 0 : poll(&ready, 1, static_cast<int>(left_ms));
         if (count < 0 && errno == EINTR) continue;
         if (count <= 0)
-            return failure(Code::kTimedOut,
-                           "no answer within {} s (--timeout); the target may still be at it",
-                           timeout_seconds);
+            return failure(
+                Code::kTimedOut,
+                "no answer within {} s (--timeout); the target may still be processing the request",
+                timeout_seconds);
         char chunk[65536];
         ssize_t got = recv(socket.fd(), chunk, sizeof chunk, 0);
         if (got <= 0) return text;
@@ -118,7 +119,7 @@ Result<Json> parse_answer(const std::string& text) {
         answer =
             Json::parse(text.begin() + static_cast<ptrdiff_t>(end + kEnd.size()), text.end(), nullptr, false);
     if (!answer.is_structured())
-        return Status(Code::kInvalid, "the answer is no JSON over HTTP: not a wss-target?");
+        return Status(Code::kInvalid, "the answer is not JSON over HTTP: not a wss-target?");
     if (text.substr(kVersion.size()).starts_with("200")) return answer;
     const Json error = answer.is_object() ? answer.value("error", Json()) : Json();
     return Status(Code::kRefused, error.is_object()

@@ -42,7 +42,7 @@ Findings check_kernel(const Host& host, const Question&) {
         return {{"kernel", Level::kSkipped, "the kernel's release cannot be read",
                  "Run it where /proc is mounted."}};
     if (is_tried(release)) return {{"kernel", Level::kOk, release, ""}};
-    return {{"kernel", Level::kWarning, release + ": the driver was not tried on it",
+    return {{"kernel", Level::kWarning, release + ": the driver was not tested on it",
              "Boot a kernel 6.1, 6.12 or 7.3 for the driver, or use libwss or nbdkit, which need none."}};
 }
 
@@ -65,10 +65,9 @@ Findings check_module(const Host& host, const Question&) {
             return {{"module", Level::kWarning, "installed for " + release + ", not loaded",
                      "Load it: modprobe wss, or systemctl start wss-maps."}};
         if (!is_tried(release))
-            return {
-                {"module", Level::kWarning, "there is none for kernel " + release + ": no /dev/wssN here",
-                 "Boot a kernel that it was tried on (check kernel), for which wss-dkms compiles it; libwss "
-                 "and nbdkit need no driver."}};
+            return {{"module", Level::kWarning, "there is none for kernel " + release + ": no /dev/wssN here",
+                     "Boot a kernel that it was tested on (check kernel), for which wss-dkms compiles it; "
+                     "libwss and nbdkit need no driver."}};
         return {{"module", Level::kWarning, "not installed for kernel " + release + ": no /dev/wssN here",
                  fmt::format("Install it: apt install wss-dkms linux-headers-{}; storage nodes and users of "
                              "libwss or nbdkit need no driver.",
@@ -109,8 +108,8 @@ static Finding check_socket(const std::string& path) {
         return {"control", Level::kSkipped, path + ": this user may not open it",
                 "Run wssctl as root, or as the user that the service runs as."};
     if (errno == EAGAIN)
-        return {"control", Level::kWarning, path + ": the program has no time to answer",
-                "See what it does: journalctl -u 'wss-*' -n 50."};
+        return {"control", Level::kWarning, path + ": the program does not accept connections",
+                "See its log: journalctl -u 'wss-*' -n 50."};
     return {"control", Level::kFailed, fmt::format("{}: {}", path, std::strerror(errno)),
             "The program behind it has ended: see systemctl status 'wss-*' and start it again, or remove the "
             "file."};
@@ -174,7 +173,7 @@ Findings check_huge_pages(const Host& host, const Question&) {
         return {{"huge pages", Level::kOk, "transparent huge pages: " + *mode, ""}};
     return {{"huge pages", Level::kWarning,
              "transparent huge pages are off: large memories cost more TLB misses",
-             "Let programs ask for them: echo madvise >/sys/kernel/mm/transparent_hugepage/enabled."}};
+             "Let programs request them: echo madvise >/sys/kernel/mm/transparent_hugepage/enabled."}};
 }
 
 }  // namespace wss::wssctl

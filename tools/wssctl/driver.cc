@@ -62,7 +62,7 @@ Status check_loaded(const Context& context) {
     std::error_code error;
     if (std::filesystem::exists(class_folder(context), error)) return Status::ok();
     return Status(Code::kUnavailable,
-                  "module not loaded: modprobe wss; if it is not installed, wssctl doctor says how");
+                  "module not loaded: modprobe wss; if it is not installed, see wssctl doctor");
 }
 
 std::vector<Disk> list_disks(const Context& context) {

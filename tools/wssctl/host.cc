@@ -16,7 +16,8 @@ Result<fabric::Address> parse_host(const std::string& text) {
 void describe(CLI::App& command, Credentials& credentials) {
     command
         .add_option("--secret-file", credentials.secret_file,
-                    "File with the line NAME:SECRET that targets have of us (wssctl secret; mode 600)")
+                    "File with the NAME:SECRET line of this machine, as in the target's --secrets (wssctl "
+                    "secret; mode 600)")
         ->type_name("FILE");
     command
         .add_option("--tls-ca", credentials.tls.authorities,
@@ -24,7 +25,7 @@ void describe(CLI::App& command, Credentials& credentials) {
         ->type_name("FILE");
     command
         .add_option("--tls-cert", credentials.tls.certificate,
-                    "Our certificate (PEM), for targets that want one")
+                    "Client certificate (PEM), for targets that require one")
         ->type_name("FILE");
     command.add_option("--tls-key", credentials.tls.key, "Private key of --tls-cert (PEM)")
         ->type_name("FILE");

@@ -67,7 +67,8 @@ void add_map(CLI::App& app, Context& context) {
     command->add_option("VOLUME", arguments.volume, "its name, lun:N or naa.HEX")->required();
     command
         ->add_option("--secret-file", arguments.secret_file,
-                     "file with the line NAME:SECRET that the target has of us (wssctl secret; mode 600)")
+                     "file with the NAME:SECRET line of this machine, as in the target's --secrets (wssctl "
+                     "secret; mode 600)")
         ->type_name("FILE");
     command->add_option("OPTION", arguments.options,
                         "key=value for the driver: cat /sys/class/wss/map lists them");

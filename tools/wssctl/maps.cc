@@ -212,11 +212,10 @@ Status late(const Driver& driver, const Context& context, const Arguments& argum
                        disk->state, seconds);
     const std::string why = work.why_pending.empty() ? "" : " (" + work.why_pending + ")";
     if (driver.is_without(work.line.mapping))
-        return failure(
-            Code::kRefused,
-            "the driver has stopped trying{}; the kernel log has the reason (dmesg). Run wssctl maps "
-            "up again when it is mended",
-            why);
+        return failure(Code::kRefused,
+                       "the driver has stopped trying{}; the kernel log has the reason (dmesg). Run wssctl "
+                       "maps up again when the fault is repaired",
+                       why);
     return failure(Code::kTimedOut, "no disk after {} s{}; the driver continues to try", seconds, why);
 }
 

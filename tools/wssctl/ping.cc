@@ -8,7 +8,7 @@
 namespace wss::wssctl {
 
 void add_ping(CLI::App& app, Context& context) {
-    app.add_subcommand("ping", "Is the target alive?")->callback([&context] {
+    app.add_subcommand("ping", "Check whether the target responds")->callback([&context] {
         Nanoseconds before = SystemClock().now();
         auto answer = ask(context, "ping");
         int64_t microseconds = (SystemClock().now() - before).count / 1000;

@@ -44,7 +44,7 @@ static void print_sessions(const Json& sessions) {
 void add_session(CLI::App& app, Context& context) {
     CLI::App* session = app.add_subcommand("session", "Initiators connected to the target: list, end");
     session->require_subcommand(1);
-    CLI::App* list = session->add_subcommand("list", "Who is connected");
+    CLI::App* list = session->add_subcommand("list", "List the sessions of initiators");
     list->footer(
         "AUTH names the secret of a session that logged in with the second of two that its name has.\n"
         "One that no session uses can be removed from the file without ending any.");

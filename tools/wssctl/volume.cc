@@ -101,10 +101,9 @@ void add_resize(CLI::App& volume, Context& context, Arguments& arguments) {
 }
 
 void add_reopen(CLI::App& volume, Context& context, Arguments& arguments) {
-    CLI::App* command = volume.add_subcommand(
-        "reopen",
-        "Serve a volume again whose storage another owner took, or that could not be opened, as volume list "
-        "says");
+    CLI::App* command = volume.add_subcommand("reopen",
+                                              "Serve a volume again whose storage another owner took, or "
+                                              "that could not be opened (see volume list)");
     command->add_option("NAME", arguments.name)->required();
     command->add_flag(
         "--steal", arguments.steal,
@@ -159,8 +158,7 @@ void print_access(const Json& volume) {
 }
 
 void add_access(CLI::App& volume, Context& context, Arguments& arguments) {
-    CLI::App* command =
-        volume.add_subcommand("access", "Show, or replace, the list of who may use a volume, and how");
+    CLI::App* command = volume.add_subcommand("access", "Show or replace the access list of a volume");
     command->add_option("NAME", arguments.name)->required();
     CLI::Option* rules =
         command->add_option("RULE", arguments.access,

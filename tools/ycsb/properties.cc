@@ -117,7 +117,7 @@ Status Properties::read_file(const std::string& path) {
     file.read(text.data(), static_cast<std::streamsize>(text.size()));
     text.resize(static_cast<size_t>(file.gcount()));
     if (text.size() > kFileMax)
-        return failure(Code::kInvalid, "{}: larger than {} bytes: no property file", path, kFileMax);
+        return failure(Code::kInvalid, "{}: larger than {} bytes: not a property file", path, kFileMax);
     return read_text(text, path);
 }
 
