@@ -318,7 +318,7 @@ def test_a_cluster_of_all_roles_runs_from_files(start, tmp_path):
 @pytest.mark.parametrize("program, text, said", [
     ("wss-cache", 'memroy = "1G"', "memroy: unknown key"),
     ("wss-cache", "leave_seconds = 0", "leave_seconds: must be a number from 1 to 3600"),
-    ("wss-target", 'role = "sr"', "role: 'sr' is no role"),
+    ("wss-target", 'role = "sr"', "role: unknown role 'sr'"),
     ("wss-target", 'secret_file = "/x"\nlisten = "tcp://127.0.0.1:0"', "--secret-file is not for --role block"),
 ])
 def test_a_file_with_a_mistake_starts_nothing(tmp_path, program, text, said):
