@@ -40,7 +40,7 @@ class RemoteQueue final : public io::Queue {
     // minute until Ceph considers the former client dead.
     static constexpr Nanoseconds kTakenMax = from_s(60);
     // Time for the process that served the volume before the target was restarted to join again.
-    static constexpr Nanoseconds kLastMax = from_s(3);
+    static constexpr Nanoseconds kLastMax = from_s(4);
 
     static Result<std::unique_ptr<io::Queue>> create(StorageNodes& nodes, reactor::Reactor& reactor,
                                                      std::string name, std::shared_ptr<RemoteState> state);
