@@ -2,11 +2,36 @@
 // The only file that uses libsystemd.
 #include "target/daemon/service_manager.h"
 
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <systemd/sd-daemon.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+
+#include "lib/base/file.h"
 
 namespace wss::daemon {
 
-// A report that cannot be delivered is no reason to stop, so the results of sd_notify() are ignored.
+// As sd_notify(), which waits for ever while the manager does not read: the stop of a target would, too. A
+// report that cannot be delivered within a second is dropped.
+static void notify(const std::string& report) {
+    const char* const path = std::getenv("NOTIFY_SOCKET");
+    sockaddr_un manager{.sun_family = AF_UNIX, .sun_path = {}};
+    const size_t length = path == nullptr ? 0 : std::strlen(path);
+    if (length < 2 || length >= sizeof manager.sun_path || (path[0] != '/' && path[0] != '@')) return;
+    std::memcpy(manager.sun_path, path, length);
+    if (path[0] == '@') manager.sun_path[0] = '\0';  // an abstract name
+    const Descriptor sender(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const timeval limit{.tv_sec = 1, .tv_usec = 0};
+    if (!sender || ::setsockopt(sender.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0) return;
+    (void)::sendto(sender.get(), report.data(), report.size(), MSG_NOSIGNAL,
+                   reinterpret_cast<const sockaddr*>(&manager),
+                   static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length));
+}
 
 ServiceManager::ServiceManager() {
     uint64_t microseconds = 0;
@@ -15,26 +40,24 @@ ServiceManager::ServiceManager() {
 }
 
 void ServiceManager::ready(const std::string& status) const {
-    sd_notifyf(0, "READY=1\nSTATUS=%s", status.c_str());
+    notify("READY=1\nSTATUS=" + status);
 }
 
 void ServiceManager::reloading() const {
     // By this time the manager recognizes the READY=1 that ends this reload.
-    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld",
-               static_cast<long long>(SystemClock().now().count / 1000));
+    notify(fmt::format("RELOADING=1\nMONOTONIC_USEC={}", SystemClock().now().count / 1000));
 }
 
 void ServiceManager::stopping() const {
-    sd_notify(0, "STOPPING=1");
+    notify("STOPPING=1");
 }
 
 void ServiceManager::goes_on(const char* where, const std::string& what, Nanoseconds at_most) const {
-    sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%lld\nSTATUS=%s: %s", static_cast<long long>(at_most.count / 1000),
-               where, what.c_str());
+    notify(fmt::format("EXTEND_TIMEOUT_USEC={}\nSTATUS={}: {}", at_most.count / 1000, where, what));
 }
 
 void ServiceManager::alive(const std::string& status) const {
-    sd_notifyf(0, "WATCHDOG=1\nSTATUS=%s", status.c_str());
+    notify("WATCHDOG=1\nSTATUS=" + status);
 }
 
 }  // namespace wss::daemon

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from .cache_cluster import until
 from .ports import free_port
 from .programs import BUILD, PLUGIN, START_SECONDS, STOP_SECONDS, Target, run
 
@@ -207,6 +208,16 @@ def test_sighup_ends_no_daemon_that_has_nothing_to_reload(manager, start, words)
     for _ in range(3):
         process.send_signal(signal.SIGHUP)
     wait_for_text(process.log, "nothing to reload")
+    stop(process)
+
+
+def test_a_service_manager_that_reads_nothing_delays_no_stop(manager, start):
+    """The queue of its socket is full after ten reports or so."""
+    process = start("wss-target", *TARGET, NOTIFY_SOCKET=manager.path)
+    ready(process)
+    for number in range(1, 8):
+        process.send_signal(signal.SIGHUP)
+        until(lambda number=number: process.log.read_text().count("nothing to reload") == number, 10, "a reload")
     stop(process)
 
 
