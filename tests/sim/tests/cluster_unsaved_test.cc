@@ -60,7 +60,8 @@ TEST_F(ClusterUnsaved, a_policy_that_the_next_start_would_not_know_is_refused) {
     membership_.full = true;
     const Status refused = try_policy("a", Policy::kThrough);
     EXPECT_FALSE(refused);
-    EXPECT_NE(refused.text().find("the policy of volume a is unchanged"), std::string::npos) << refused.text();
+    EXPECT_NE(refused.text().find("the policy of volume a is unchanged"), std::string::npos)
+        << refused.text();
     EXPECT_EQ(target_->cache().info().volumes.at(1).settings.policy, Policy::kBack);
     EXPECT_EQ(run(a_, Operation::kWrite, kLines * kLine), Outcome::kOk)
         << "nothing waits for what was refused";
