@@ -51,6 +51,7 @@ def test_driver_follows_units_that_change_places_before_it_sends_again(vm: Vm, t
 
 
 def test_driver_registers_a_key_with_a_volume_whose_lun_another_unit_has(vm: Vm, target: StockTarget) -> None:
+    vm.run("mkdir -p /etc/target/pr /var/target/pr")  # where LIO stores registrations
     with loaded(vm) as driver:
         device, _ = (driver.map(target, f"lun:{number}", f"{target.login} reconnect_delay=1 keepalive_tmo=off") for number in range(len(UNITS)))
         target.exchange(0, 1)
