@@ -118,12 +118,11 @@ void RemoteQueue::note_process(const EngineLink& engine) {
     process_ = engine.identity().identity;
 }
 
-void RemoteQueue::note_away(bool awaits_last) noexcept {
+void RemoteQueue::note_away() noexcept {
     if (away_since_ != kNever) return;
     away_since_ = reactor_.now();
     // Only storage with a chain of owners may have been taken from the last RS.
-    if (awaits_last && server_.succession.chain != 0 && !last_)
-        last_ = Wait{.looked = away_since_, .waited = {}};
+    if (server_.succession.chain != 0 && !last_) last_ = Wait{.looked = away_since_, .waited = {}};
 }
 
 bool RemoteQueue::accepts_refusal_of(const EngineLink& engine) const noexcept {

@@ -55,8 +55,8 @@ class RemoteQueue final : public io::Queue {
     // This RS has the volume, whether it serves it or does not fit. If another process had the volume before,
     // others may have had the storage in between (StorageNodes::changes()).
     void note_process(const EngineLink& engine);
-    // No RS serves the volume, until attach(). `awaits_last`: see awaits_last().
-    void note_away(bool awaits_last) noexcept;
+    // No RS serves the volume, until attach().
+    void note_away() noexcept;
     // Whether a volume of this RS that does not fit lets commands fail at once. If another process served the
     // volume last, it may have the storage and be back soon: then only after kAwayMax.
     bool accepts_refusal_of(const EngineLink& engine) const noexcept;

@@ -76,8 +76,8 @@ static io::Succession succession_of(const wire::CacheVolumeState& state) {
 
 struct StorageNodes::Offer {
     // In order of preference. kOtherVolumes: engines may hold writes of another volume with the same storage.
-    // kAnothers: the storage has another owner. kUnseen: the process may have lost the volume without
-    // noticing. The last two only while engines may hold writes.
+    // kAnothers: the storage has another owner. These two only while engines may hold writes. kUnseen: the
+    // process has lost the volume, or may have lost it, without noticing.
     enum class Kind : uint8_t { kFits, kUnseen, kDoesNotFit, kAnothers, kOtherVolumes, kLost, kNone };
     Kind kind = Kind::kNone;
     EngineLink* engine = nullptr;
@@ -134,8 +134,10 @@ StorageNodes::Offer StorageNodes::offer_of(EngineLink& engine, const CachedVolum
         offer.kind = Kind::kAnothers;
     else if (!fits)
         offer.kind = Kind::kDoesNotFit;
+    else if (suspended || volume.remote->succession().follows(offer.succession()))
+        offer.kind = Kind::kUnseen;
     else
-        offer.kind = holds && suspended ? Kind::kUnseen : Kind::kFits;
+        offer.kind = Kind::kFits;
     return offer;
 }
 
@@ -146,7 +148,9 @@ StorageNodes::Offer StorageNodes::best_offer(const CachedVolume& volume) noexcep
     for (EngineLink& engine : engines_.all()) {
         if (!engine.is_ready() || !engine.is_storage()) continue;
         const Offer offer = offer_of(engine, volume);
-        if (offer.kind < best.kind || (offer.kind == best.kind && offer.follows(best))) best = offer;
+        const bool succeeds = offer.succession().follows(volume.remote->succession());
+        if (offer.kind < best.kind || (offer.kind == best.kind && (succeeds || offer.follows(best))))
+            best = offer;
     }
     return best;
 }
@@ -165,14 +169,15 @@ StorageNodes::Offer StorageNodes::last_offer(const CachedVolume& volume) noexcep
 void StorageNodes::attach(CachedVolume& volume) {
     if (volume.remote == nullptr || volume.remote->state().is_lost()) return;
     if (volume.remote->storage() != nullptr) return;
-    volume.remote->note_away(holds_writes(volume));
+    volume.remote->note_away();
     if (volume.remote->is_taken()) return await_successor(volume);
     Offer best = best_offer(volume);
     const Offer last = last_offer(volume);
     const bool follows = best.follows(last) || best.succession().follows(volume.remote->succession());
     if (last.kind == Offer::Kind::kLost || (last.kind == best.kind && !follows)) best = last;
     const bool is_silent = last.kind == Offer::Kind::kNone || last.kind == Offer::Kind::kUnseen;
-    if (is_silent && !follows && volume.remote->awaits_last()) return;
+    const bool awaits_last = volume.remote->awaits_last();
+    if (is_silent && !follows && awaits_last && may_hold_writes(volume)) return;
     const bool fails =
         (best.kind == Offer::Kind::kAnothers && holds_writes(volume)) ||
         (best.kind == Offer::Kind::kDoesNotFit && volume.remote->accepts_refusal_of(*best.engine));
