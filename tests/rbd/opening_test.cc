@@ -82,6 +82,15 @@ TEST_F(Chain, ends_when_another_one_may_have_had_the_lock_for_a_moment) {
     expect_first();
 }
 
+TEST_F(Chain, ends_when_the_other_one_has_the_number_of_an_own_client_in_another_cluster) {
+    constexpr uint64_t kOther = 2;
+    io::rbd::OwnClients of_another_cluster;
+    of_another_cluster.add("another cluster", kOther);
+    ceph_.add_watcher(kOther);
+    open();
+    expect_first();
+}
+
 // The other client opens the image after the first list of watchers, and closes it before the second.
 TEST_F(Chain, ends_when_another_one_had_the_lock_between_two_looks) {
     ceph_.let_others_lock(2);
@@ -271,6 +280,12 @@ TEST_F(Opening, that_is_tried_is_refused_by_an_owner_that_is_back_after_such_a_w
     });
     EXPECT_EQ(check().code(), Code::kBusy);
     time.join();
+}
+
+TEST_F(Opening, that_is_tried_does_not_wait_for_the_size_outside_of_its_limit) {
+    ceph_.hold(Kind::kSize);
+    EXPECT_TRUE(check());
+    ceph_.release();
 }
 
 TEST_F(Opening, that_is_tried_fails_for_what_would_end_it_later) {

@@ -47,11 +47,9 @@ Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, const Op
 Result<uint64_t> Client::check(const RbdOptions& options, const OpenOptions& how) {
     auto client = begin(options, how, &Client::look_for_owner);
     if (!client) return client.status();
-    uint64_t bytes = 0;
-    const int result = rbd_get_size((*client)->image_, &bytes);
+    const uint64_t bytes = (*client)->found_bytes_;
     Closing closing = begin_close(*client);
     end_close(closing);
-    if (result < 0) return refusal(-result, "cannot read the size of the image");
     return bytes;
 }
 
@@ -333,7 +331,10 @@ Status Client::connect() {
         const int known = read_setting(cluster_, "mon_host", hosts);
         return refused_connection(options_, -result, known < 0 || !hosts.empty());
     }
-    own_.add(rados_get_instance_id(cluster_));
+    char cluster[64] = {};
+    if (int known = rados_cluster_fsid(cluster_, cluster, sizeof cluster); known < 0)
+        return refusal(-known, "cannot read the id of the cluster");
+    own_.add(cluster, rados_get_instance_id(cluster_));
     const int opened = -rados_ioctx_create(cluster_, options_.pool.c_str(), &pool_);
     if (opened == 0) {
         // A full pool then rejects writes at once (ENOSPC) and accepts discards. By default both wait for
@@ -429,6 +430,7 @@ Status Client::identify() {
     if (int result = rbd_stat(image_, &info, sizeof info); result < 0)
         return refusal(-result, "cannot read the properties of the image");
     WSS_TRY(check_size(info.size));
+    found_bytes_ = info.size;
     object_bytes_ = info.obj_size;
     piece_bytes_ = info.obj_size;
     if (int result = rbd_get_stripe_unit(image_, &piece_bytes_); result < 0)

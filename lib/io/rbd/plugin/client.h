@@ -294,6 +294,7 @@ class Client {
     rbd_image_t image_ = nullptr;
     uint64_t watch_ = 0;
     uint64_t object_bytes_ = 0, piece_bytes_ = 0;
+    uint64_t found_bytes_ = 0;          // size of the image before the lock was taken
     std::string header_;                // name of the header object
     std::array<char, 8> look_input_{};  // id of the snapshot, encoded
 

@@ -162,8 +162,8 @@ Status Client::note_succession(uint64_t former) {
 Result<bool> Client::is_open_elsewhere(uint64_t besides) const {
     const auto all = watchers();
     if (!all) return all.status();
-    return std::any_of(all->begin(), all->end(), [=](const Watcher& one) {
-        return one.client != besides && !OwnClients::contains(one.client);
+    return std::any_of(all->begin(), all->end(), [=, this](const Watcher& one) {
+        return one.client != besides && !own_.contains(one.client);
     });
 }
 

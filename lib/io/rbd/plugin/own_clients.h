@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OwnClients: the clients of this process, by their numbers at Ceph.
+// OwnClients: the clients of this process, by cluster and by their numbers there.
 //
 // A client of a clone watches the header of each of its parents. If this process serves the parent, too, that
 // watch is not one of another program: a process opens each image once (claim.h), so that only the client of
@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <mutex>
 #include <set>
+#include <string>
+#include <utility>
 
 namespace wss::io::rbd {
 
@@ -21,31 +23,34 @@ class OwnClients {
     ~OwnClients() {
         if (client_ == 0) return;
         std::lock_guard lock(all().m);
-        all().clients.erase(client_);
+        all().clients.erase({cluster_, client_});
     }
     OwnClients(const OwnClients&) = delete;
     OwnClients& operator=(const OwnClients&) = delete;
 
     // Once.
-    void add(uint64_t client) {
-        std::lock_guard lock(all().m);
-        all().clients.insert(client);
+    void add(std::string cluster, uint64_t client) {
+        cluster_ = std::move(cluster);
         client_ = client;
-    }
-    static bool contains(uint64_t client) {
         std::lock_guard lock(all().m);
-        return all().clients.contains(client);
+        all().clients.insert({cluster_, client_});
+    }
+    // Of the same cluster.
+    bool contains(uint64_t client) const {
+        std::lock_guard lock(all().m);
+        return all().clients.contains({cluster_, client});
     }
 
   private:
     struct All {
         std::mutex m;
-        std::set<uint64_t> clients;
+        std::set<std::pair<std::string, uint64_t>> clients;
     };
     static All& all() {
         static All* const one = new All;  // outlives abandoned clients
         return *one;
     }
+    std::string cluster_;
     uint64_t client_ = 0;
 };
 
