@@ -71,11 +71,6 @@ bool has_owner(std::string_view specification) {
     return options && options->is_head();
 }
 
-bool may_take_storage(std::string_view specification) {
-    const auto options = rbd_options(specification);
-    return options && options->steal;
-}
-
 StorageName storage_name(std::string_view specification) {
     const std::string_view storage = without_filters(specification).storage;
     if (const std::string_view path = path_of(storage); !path.empty()) return file_name(path);

@@ -17,10 +17,9 @@ Unfiltered without_filters(std::string_view specification);
 // The path of a file or device; empty if the storage is neither. `storage` has no filters.
 std::string_view path_of(std::string_view storage);
 
-// True if the storage has one owner at a time. Opening takes it from a dead owner.
+// True if the storage has one owner at a time. Opening takes it from a dead owner, and with steal=true also
+// from a live one.
 bool has_owner(std::string_view specification);
-// True if opening may take the storage from a live owner, too, which then loses it (steal=true).
-bool may_take_storage(std::string_view specification);
 
 // The identity of a storage, independent of the way to it.
 struct StorageName {

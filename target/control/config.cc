@@ -2,7 +2,6 @@
 #include "target/control/config.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "kernel/uapi/wss_srp.h"
@@ -251,15 +250,12 @@ static Status check_kv_secrets(const TargetConfig& config) {
 
 Status check_volumes(const std::vector<VolumeOptions>& volumes) {
     std::set<std::string_view> names;
-    std::map<std::string, bool> storage;  // by name: whether a volume may take it from a live owner
+    std::set<std::string> storage;
     for (const VolumeOptions& volume : volumes) {
         if (!names.insert(volume.name).second)
             return failure(Code::kInvalid, "volume {} is given twice", volume.name);
-        const bool steals = io::may_take_storage(volume.backend);
-        const std::string stored = io::storage_name(volume.backend).name;
-        auto [same, added] = storage.try_emplace(stored, steals);
-        same->second |= steals;
-        if (!stored.empty() && !added && same->second)
+        // The first of them would take it from a dead owner, and the second would end the start.
+        if (io::has_owner(volume.backend) && !storage.insert(io::storage_name(volume.backend).name).second)
             return failure(Code::kInvalid, "volume {}: {} is the storage of another volume", volume.name,
                            volume.backend);
         const uint32_t block = std::max<uint32_t>(volume.block_size, 512);

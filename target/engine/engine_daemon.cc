@@ -104,7 +104,7 @@ static std::string owner_of(const fabric::Address& target) {
 
 Status EngineDaemon::open_volumes(cache::Engine::Options& options, const Step& next) {
     next("looking for the volumes", kOpeningMax);
-    WSS_TRY(volume::try_volumes(config_.volumes, {}, true));
+    WSS_TRY(volume::try_volumes(config_.volumes, {}, {.keeps_taken = true, .have_size = {}}));
     for (const volume::VolumeOptions& volume : config_.volumes) {
         next("opening " + volume.backend, kOpeningMax);
         auto backend = io::open_backend(volume.backend, {.size = volume.size,

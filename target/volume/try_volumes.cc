@@ -13,21 +13,22 @@ static bool any_has_owner(const std::vector<VolumeOptions>& volumes) {
                        [](const auto& one) { return io::has_owner(one.backend); });
 }
 
-static Status try_volume(const VolumeOptions& volume, bool keeps_taken) {
+static Status try_volume(const VolumeOptions& volume, const TryOptions& how) {
     if (volume.backend.starts_with("rs:")) return Status::ok();
     return io::check_backend(volume.backend, {.size = volume.size,
                                               .create = volume.create,
                                               .read_only = volume.read_only,
-                                              .keeps_taken = keeps_taken})
+                                              .grow = !how.have_size.contains(volume.name),
+                                              .keeps_taken = how.keeps_taken})
         .within("volume " + volume.name);
 }
 
 Status try_volumes(const std::vector<VolumeOptions>& volumes, const std::vector<VolumeOptions>& others,
-                   bool keeps_taken) {
+                   const TryOptions& how) {
     // A single volume takes no storage before it is known that it can be opened.
     if (volumes.size() + others.size() < 2) return Status::ok();
     if (!any_has_owner(volumes) && !any_has_owner(others)) return Status::ok();
-    for (const VolumeOptions& volume : volumes) WSS_TRY(try_volume(volume, keeps_taken));
+    for (const VolumeOptions& volume : volumes) WSS_TRY(try_volume(volume, how));
     return Status::ok();
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "target/volume/options.h"
@@ -11,8 +13,12 @@ namespace wss::volume {
 // fails when one of `volumes` cannot be opened; without this check it could have taken the storage of earlier
 // ones from their owners for nothing by then. The check also waits for dead clients of that storage: an owner
 // is shut out only when nothing delays the rest of the start. Storage on another node (rs:) is not checked.
-// `others` are opened by the same start, which does not fail with them. `keeps_taken`: see OpenOptions.
+// `others` are opened by the same start, which does not fail with them.
+struct TryOptions {
+    bool keeps_taken = false;         // see OpenOptions
+    std::set<std::string> have_size;  // names of volumes whose storage must have their size already
+};
 Status try_volumes(const std::vector<VolumeOptions>& volumes, const std::vector<VolumeOptions>& others = {},
-                   bool keeps_taken = false);
+                   const TryOptions& how = {});
 
 }  // namespace wss::volume

@@ -9,11 +9,15 @@
 namespace wss::volume {
 
 // The declared volumes, as the state file knows them.
-static std::vector<VolumeOptions> as_opened(std::vector<VolumeOptions> declared, const auto& known_volumes) {
+static std::vector<VolumeOptions> as_opened(std::vector<VolumeOptions> declared, const auto& known_volumes,
+                                            TryOptions& how) {
     for (VolumeOptions& volume : declared) {
         auto known = known_volumes.find(volume.name);
         if (known == known_volumes.end()) continue;
-        if (known->second.resized != 0) volume.size = known->second.resized;
+        if (known->second.resized != 0) {
+            volume.size = known->second.resized;
+            how.have_size.insert(volume.name);
+        }
         if (!known->second.unmade) volume.create = false;
     }
     return declared;
@@ -63,7 +67,8 @@ Status VolumeSet::restore(const std::vector<VolumeOptions>& declared) {
     std::vector<VolumeOptions> of_run_time;
     for (const StoredVolume& volume : *stored)
         if (!volume.options.declared) of_run_time.push_back(volume.options);
-    WSS_TRY(try_volumes(as_opened(declared, known_), of_run_time));
+    TryOptions how;
+    WSS_TRY(try_volumes(as_opened(declared, known_, how), of_run_time, how));
     for (const StoredVolume& volume : *stored) {
         if (volume.options.declared) continue;
         const std::string& name = volume.options.name;

@@ -340,6 +340,20 @@ def test_a_start_that_fails_at_a_later_volume_takes_no_image(ceph, tmp_path, nbd
         assert volume(first)["trouble"] == ""
 
 
+def test_a_start_whose_later_image_became_smaller_takes_no_image(ceph, tmp_path, nbd):
+    image, small = ceph.create_image("8M"), ceph.create_image("16M")
+    state = tmp_path / "state.json"
+    with start_target(ceph, tmp_path / "b", ceph.backend(small), "--state", str(state)) as second:
+        ceph.rbd("resize", "--size", "24M", small)
+        until(lambda: volume(second)["size"] == 24 << 20, 10, "it follows")
+    ceph.rbd("resize", "--size", "8M", "--allow-shrink", small)
+    with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first, RawNbd(nbd(first, "disk").socket) as client:
+        done = run(TARGET, "--listen", "tcp://127.0.0.1:0", "--control", "", "--state", state, "--volume", f"a={ceph.backend(image, steal='true')}",
+                   "--volume", f"disk={ceph.backend(small)}", check=False, timeout=60)
+        assert done.returncode == 1 and "has only 8.00 MiB" in done.stdout + done.stderr, done.stdout + done.stderr
+        assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0, "the first has its image"
+
+
 def fail_to_steal(ceph, target, image, why) -> None:
     with pytest.raises(ControlError, match=why):
         ask(target.control, "volume.create", name="thief", backend=ceph.backend(image, steal="true", open_timeout=4))

@@ -58,6 +58,10 @@ TEST(TargetConfig, volumes_that_cannot_all_be_served_are_refused_before_one_is_o
     const std::string image = "rbd:rbd/a?steal=true";
     EXPECT_EQ(check_volumes({{.name = "a", .backend = image}, {.name = "b", .backend = image}}).text(),
               "volume b: rbd:rbd/a?steal=true is the storage of another volume");
+    EXPECT_FALSE(
+        check_volumes({{.name = "a", .backend = "rbd:rbd/a"}, {.name = "b", .backend = "rbd:rbd/a?id=x"}}));
+    EXPECT_TRUE(
+        check_volumes({{.name = "a", .backend = "rbd:rbd/a@s"}, {.name = "b", .backend = "rbd:rbd/a@s"}}));
     EXPECT_EQ(check_volumes({{.name = "a", .backend = image, .size = 1000}}).text(),
               "volume a: size 1000 is no multiple of its block size 512");
     EXPECT_EQ(check_volumes({{.name = "a", .backend = image, .size = 512, .block_size = 4096}}).text(),

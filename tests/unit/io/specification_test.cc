@@ -11,16 +11,13 @@
 namespace wss::io::test {
 namespace {
 
-TEST(Specification, says_whether_its_storage_may_be_taken_from_somebody) {
-    EXPECT_TRUE(may_take_storage("rbd:pool/image?steal=true"));
-    EXPECT_TRUE(may_take_storage("delay:read=1ms:error:every=9:rbd:pool/image?osd_timeout=5&steal=true"));
-    EXPECT_FALSE(may_take_storage("rbd:pool/image"));
+TEST(Specification, shows_whether_its_storage_has_one_owner) {
     EXPECT_TRUE(has_owner("rbd:pool/image"));
+    EXPECT_TRUE(has_owner("delay:read=1ms:error:every=9:rbd:pool/image?osd_timeout=5&steal=true"));
     EXPECT_FALSE(has_owner("rbd:pool/image@snapshot"));
     EXPECT_FALSE(has_owner("rs:disk"));
-    EXPECT_FALSE(may_take_storage("rbd:pool/image?steal=false"));
-    EXPECT_FALSE(may_take_storage("aio:/tmp/rbd:x?steal=true"));
-    EXPECT_FALSE(may_take_storage("ram:1M"));
+    EXPECT_FALSE(has_owner("aio:/tmp/rbd:x?steal=true"));
+    EXPECT_FALSE(has_owner("ram:1M"));
 }
 
 TEST(Specification, names_its_storage_the_same_however_that_is_reached) {
