@@ -282,12 +282,6 @@ TEST_F(Opening, that_is_tried_is_refused_by_an_owner_that_is_back_after_such_a_w
     time.join();
 }
 
-TEST_F(Opening, that_is_tried_does_not_wait_for_the_size_outside_of_its_limit) {
-    ceph_.hold(Kind::kSize);
-    EXPECT_TRUE(check());
-    ceph_.release();
-}
-
 TEST_F(Opening, that_is_tried_fails_for_what_would_end_it_later) {
     ceph_.resize(0);
     EXPECT_EQ(check().code(), Code::kInvalid);

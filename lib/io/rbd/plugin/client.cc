@@ -145,7 +145,7 @@ Status Client::look_for_owner() {
     auto owner = lock_owner();
     if (!owner || owner->empty()) return owner.status();
     if (!options_.steal) WSS_TRY(refuse_live(*owner));
-    return wait_to_end(*owner);
+    return wait_to_end(*owner, 1);  // the opening looks once more
 }
 
 Status Client::start() {

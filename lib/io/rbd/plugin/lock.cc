@@ -121,7 +121,7 @@ Status Client::check_wanted() const {
 // Returns the number of the former owner if its lock was broken and no other client had the image open; 0:
 // that is not known.
 Result<uint64_t> Client::end_former_owner(const std::string& owner) {
-    WSS_TRY(wait_to_end(owner));
+    WSS_TRY(wait_to_end(owner, kLooksWithoutWatch));
     if (options_.steal) {
         auto watcher = watcher_of(owner);
         if (watcher && *watcher)
@@ -136,10 +136,11 @@ Result<uint64_t> Client::end_former_owner(const std::string& owner) {
     return *now == owner ? shut_out(owner) : 0;
 }
 
-Status Client::wait_to_end(const std::string& owner) const {
+// `looks`: so many in succession must find no watch of the owner.
+Status Client::wait_to_end(const std::string& owner, uint32_t looks) const {
     // First, because an owner that was away may be back when these watches end.
     if (keeps_taken_) WSS_TRY(wait_for_dead_watches(owner));
-    return options_.steal ? Status::ok() : wait_until_dead(owner);
+    return options_.steal ? Status::ok() : wait_until_dead(owner, looks);
 }
 
 // A client that opened the image for writing and waited for the lock could have had it between `former` and
@@ -167,14 +168,14 @@ Result<bool> Client::is_open_elsewhere(uint64_t besides) const {
     });
 }
 
-Status Client::wait_until_dead(const std::string& owner) const {
+Status Client::wait_until_dead(const std::string& owner, uint32_t looks) const {
     const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve;
     bool waits = false;
     for (uint32_t without = 0;;) {
         auto watcher = watcher_of(owner);
         if (!watcher) return watcher.status();
         without = *watcher ? 0 : without + 1;
-        if (without == kLooksWithoutWatch) return Status::ok();
+        if (without == looks) return Status::ok();
         if (*watcher && (answers((*watcher)->client) || SystemClock().now() > limit)) return uses_it(owner);
         if (*watcher && !std::exchange(waits, true))
             log::info("rbd:{}: waiting until Ceph counts the client at {}, which does not answer, as dead",
