@@ -40,6 +40,7 @@ enum class Kind : uint8_t {
     kTake,      // librbd takes any of the above: if refused, it does not call back; never held
     kLook,      // one read of size, lock and flags of the header
     kSize,      // a read of the size alone
+    kHeader,    // a read of the size by librbd, which may read the header again
     kMark,      // set_flags on the header
     kLock,      // acquire, release or break the lock of the image
     kMonitors,  // commands to monitors

@@ -81,9 +81,9 @@ int rbd_stat(rbd_image_t, rbd_image_info_t* info, size_t) {
     info->obj_size = ceph().layout().object;
     return 0;
 }
-int rbd_get_size(rbd_image_t, uint64_t* size) {
+int rbd_get_size(rbd_image_t handle, uint64_t* size) {
     *size = ceph().size();
-    return 0;
+    return ceph().call(Kind::kHeader, image_of(handle)->client, [] { return 0; });
 }
 int rbd_get_stripe_unit(rbd_image_t, uint64_t* bytes) {
     *bytes = ceph().layout().stripe_unit;

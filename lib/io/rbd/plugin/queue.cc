@@ -328,13 +328,6 @@ void RbdQueue::judge_hole(const Call& call, int& error) noexcept {
     }
 }
 
-// While others shrink the image, which may take minutes, librbd already uses the new size, and the header
-// still has the old one.
-bool RbdQueue::is_beyond_end(const Call& call) const noexcept {
-    uint64_t bytes = 0;
-    return rbd_get_size(client_->image(), &bytes) == 0 && call.offset + call.length > bytes;
-}
-
 // For a call that has landed, or that librbd has not taken.
 void RbdQueue::complete(Call& call) noexcept {
     Request* request = call.request;
@@ -354,7 +347,9 @@ void RbdQueue::complete(Call& call) noexcept {
         std::memcpy(request->data + at, call.memory, good);
         if (good < call.length) error = EIO;  // the image became smaller
     }
-    if (!call.reads && error == EINVAL && is_beyond_end(call)) error = EFBIG;
+    // While others shrink the image, which may take minutes, librbd already uses the new size, and the header
+    // still has the old one. rbd_get_size() may read the header, which would block the reactor.
+    if (!call.reads && error == EINVAL) error = EFBIG;
     calls_.give_back(call);
     part_over(*request, error, at + good / kBlock * kBlock);
 }

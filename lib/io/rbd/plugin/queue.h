@@ -42,7 +42,6 @@ class RbdQueue final : public Queue {
     bool is_late(const Request& request) const noexcept;
     void give_up(Call& call) noexcept;
     bool reads_hole(const Call& call) const noexcept;
-    bool is_beyond_end(const Call& call) const noexcept;
     void judge_hole(const Call& call, int& error) noexcept;
     void complete(Call& call) noexcept;
     void part_over(Request& request, int error, uint64_t good) noexcept;
