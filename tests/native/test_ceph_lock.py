@@ -450,6 +450,35 @@ def test_two_spellings_of_one_image_in_one_target_do_not_take_it_from_each_other
         until(lambda: creates(target, ceph.backend(image, steal="true")), 20, "it is given up with its volume")
 
 
+@pytest.mark.parametrize("first", ["configuration", "state file"])
+def test_a_start_goes_on_beside_a_second_volume_of_one_image(ceph, tmp_path, nbd, first):
+    image = ceph.create_image("8M")
+    elsewhere = tmp_path / "elsewhere.conf"  # the check of a configuration compares paths
+    elsewhere.symlink_to(ceph.conf)
+    one, other = ceph.backend(image, steal="true"), ceph.backend(image, steal="true", conf=elsewhere)
+    more = ["--state", str(tmp_path / "state.json")]
+    if first == "state file":
+        with start_target(ceph, tmp_path, "ram:8M", *more) as target:
+            ask(target.control, "volume.create", name="one", backend=one)
+    else:
+        more += ["--volume", f"one={one}"]
+    with start_target(ceph, tmp_path, "ram:8M", *more, "--volume", f"other={other}") as target:
+        states = {entry["name"]: (entry["state"], entry["trouble"]) for entry in ask(target.control, "volume.list")}
+        assert states["one"] == ("live", "") and states["other"][0] == "closed" and "one image is one volume" in states["other"][1], states
+        with RawNbd(nbd(target, "one").socket) as client:
+            assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
+        ask(target.control, "volume.delete", name="one")
+        until(lambda: reopens(target, "other"), 20, "it is given up with its volume")
+
+
+def reopens(target, name: str) -> bool:
+    try:
+        ask(target.control, "volume.reopen", name=name)
+    except ControlError:
+        return False
+    return True
+
+
 def creates(target, backend: str) -> bool:
     try:
         ask(target.control, "volume.create", name="again", backend=backend)

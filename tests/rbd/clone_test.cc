@@ -111,7 +111,7 @@ TEST_F(Clone, with_another_parent_gives_up_the_lock_and_is_not_lost) {
     look();
     EXPECT_FALSE(backend_->lost());
     EXPECT_NE(backend_->trouble().find("was replaced"), std::string::npos) << backend_->trouble();
-    EXPECT_EQ(open_other().status().code(), Code::kBusy) << "what engines hold of it is this volume's";
+    EXPECT_EQ(open_other().status().code(), Code::kRefused) << "what engines hold of it is this volume's";
 }
 
 TEST_F(Clone, with_another_parent_and_a_silent_call_shuts_itself_out_and_is_not_lost) {

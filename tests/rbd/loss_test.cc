@@ -107,7 +107,7 @@ TEST_F(Loss, keeps_the_image_for_its_client_until_that_is_shut_out) {
     ceph_.set_lock_owner(0);
     auto other = open_other();
     ASSERT_FALSE(other);
-    EXPECT_EQ(other.status().code(), Code::kBusy);
+    EXPECT_EQ(other.status().code(), Code::kRefused);
     EXPECT_FALSE(ceph_.is_blocklisted(client()));
     ceph_.refuse(Kind::kMonitors, 0);
     ASSERT_TRUE(is_shut_out());
@@ -127,7 +127,7 @@ TEST_F(Loss, keeps_the_image_for_a_closed_client_that_could_not_be_shut_out) {
     ASSERT_TRUE(is_lost());
     close();
     ceph_.set_lock_owner(0);
-    EXPECT_EQ(open_other().status().code(), Code::kBusy);
+    EXPECT_EQ(open_other().status().code(), Code::kRefused);
     ceph_.release();
     EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
     auto next = open_other();

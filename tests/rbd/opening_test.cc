@@ -22,7 +22,7 @@ TEST_F(Opening, takes_the_lock) {
 
 TEST_F(Opening, of_an_image_that_this_program_has_is_refused) {
     open();
-    EXPECT_EQ(open_other("steal=true").status().code(), Code::kBusy);
+    EXPECT_EQ(open_other("steal=true").status().code(), Code::kRefused);
     EXPECT_FALSE(ceph_.is_blocklisted(client()));
 }
 
@@ -280,6 +280,12 @@ TEST_F(Opening, that_is_tried_is_refused_by_an_owner_that_is_back_after_such_a_w
     });
     EXPECT_EQ(check().code(), Code::kBusy);
     time.join();
+}
+
+// The check has a time limit, and what it reads after that has none.
+TEST_F(Opening, that_is_tried_reads_the_header_only_to_open_the_image) {
+    ceph_.hold(Kind::kHeader);
+    EXPECT_TRUE(check());
 }
 
 TEST_F(Opening, that_is_tried_fails_for_what_would_end_it_later) {

@@ -28,7 +28,7 @@ Status Claim::take(const std::string& image, const std::string& name) {
     std::lock_guard lock(table().m);
     const auto [there, added] = table().images.try_emplace(image, Claimed{this, name});
     if (added) return Status::ok();
-    return failure(Code::kBusy,
+    return failure(Code::kRefused,
                    "this program has the image open already, as {}: one image is one volume (wssctl volume "
                    "list); a volume that was removed or lost gives it up within seconds",
                    there->second.name);

@@ -20,7 +20,7 @@ class Claim {
     Claim& operator=(const Claim&) = delete;
 
     // May be called once. `image` identifies the image, however it is specified. `name` appears in the error
-    // of the next client that claims it.
+    // of the next client that claims it, kRefused: a start continues without that client's volume.
     Status take(const std::string& image, const std::string& name);
     // Does not block.
     void release() noexcept;
