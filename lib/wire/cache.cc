@@ -3,15 +3,21 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
+#include "lib/wire/cache_fields.h"
 #include "lib/wire/srp_bytes.h"
 #include "lib/wire/text.h"
 
 namespace wss::wire {
 
+using detail::Is;
 using detail::load;
+using detail::Reader;
+using detail::Size;
 using detail::store;
 using detail::swap;
+using detail::Writer;
 
 bool same_token(const CacheToken& a, const CacheToken& b) noexcept {
     // Volatile, so that the compiler cannot stop at the first difference.
@@ -25,10 +31,45 @@ bool same_token(const CacheToken& a, const CacheToken& b) noexcept {
 
 namespace {
 
-constexpr size_t kJoinBytes = 48;
+template <typename Fields>
+size_t size_of(Fields&& fields) {
+    Size size;
+    fields(size);
+    return size.bytes();
+}
+
+// {magic, version, kind, flags, 0}, then the fields.
+constexpr size_t kConnectHead = 8;
 constexpr size_t kWelcomeBytes = 32;
 constexpr uint8_t kWelcomeKeep = 1, kWelcomeStates = 2, kWelcomeOwners = 4, kWelcomeChains = 16;
 constexpr uint32_t kJoinStorage = 1;
+
+void fields(auto& io, Is<CacheJoin> auto& join) {
+    io.u64(join.engine);
+    io.u64(join.memory);
+    io.u32(join.incarnation);
+    io.bit32(kJoinStorage, join.is_storage);
+    io.u64(join.storage);
+    io.zeroes(8);
+}
+
+void fields(auto& io, Is<CacheWelcome> auto& welcome) {
+    io.bit(kWelcomeKeep, welcome.keep);
+    io.bit(kWelcomeStates, welcome.states);
+    io.bit(kWelcomeOwners, welcome.owners);
+    io.bit(kWelcomeChains, welcome.chains);
+    io.u64(welcome.storage);
+    io.u32(welcome.incarnation);
+    io.u32(welcome.line_bytes);
+    io.u32(welcome.operations);
+    io.zeroes(4);
+}
+
+// As wss_cache_login; also the body of a kGrant.
+void fields(auto& io, Is<CacheLogin> auto& login) {
+    io.u64(login.handle);
+    io.raw(login.token);
+}
 
 ParseError check_head(Bytes data, size_t bytes, uint8_t kind) {
     if (data.size() < bytes) return ParseError::kTooShort;
@@ -44,41 +85,39 @@ void put_connect_head(MutableBytes out, size_t bytes, uint8_t kind) {
     put8(out.data() + 5, kind);
 }
 
+template <typename Message>
+size_t encode_connect(uint8_t kind, const Message& message, MutableBytes out) {
+    const size_t bytes = kConnectHead + size_of([&](auto& io) { fields(io, message); });
+    if (out.size() < bytes) return 0;
+    put_connect_head(out, bytes, kind);
+    Writer io(out.data() + kConnectHead);
+    fields(io, message);
+    put8(out.data() + 6, io.flags());
+    return bytes;
+}
+
+// The data may be longer: RDMA/CM pads it.
+template <typename Message>
+ParseError parse_connect(uint8_t kind, Bytes data, Message& out) {
+    if (auto error = check_head(data, kConnectHead, kind); error != ParseError::kNone) return error;
+    Reader io(data.subspan(kConnectHead), get8(data.data() + 6));
+    fields(io, out);
+    return io.good() ? ParseError::kNone : ParseError::kTooShort;
+}
+
 }  // namespace
 
 ParseError parse_cache_join(Bytes data, CacheJoin& out) {
-    if (auto error = check_head(data, kJoinBytes, WSS_CACHE_LOGIN_JOIN); error != ParseError::kNone)
-        return error;
-    out = {.engine = get64(data.data() + 8),
-           .memory = get64(data.data() + 16),
-           .incarnation = get32(data.data() + 24),
-           .storage = get64(data.data() + 32),
-           .is_storage = (get32(data.data() + 28) & kJoinStorage) != 0};
+    if (auto error = parse_connect(WSS_CACHE_LOGIN_JOIN, data, out); error != ParseError::kNone) return error;
     return out.engine == 0 ? ParseError::kContradiction : ParseError::kNone;
 }
 
 size_t encode_cache_join(const CacheJoin& join, MutableBytes out) {
-    if (out.size() < kJoinBytes) return 0;
-    put_connect_head(out, kJoinBytes, WSS_CACHE_LOGIN_JOIN);
-    put64(out.data() + 8, join.engine);
-    put64(out.data() + 16, join.memory);
-    put32(out.data() + 24, join.incarnation);
-    put32(out.data() + 28, join.is_storage ? kJoinStorage : 0);
-    put64(out.data() + 32, join.storage);
-    return kJoinBytes;
+    return encode_connect(WSS_CACHE_LOGIN_JOIN, join, out);
 }
 
 ParseError parse_cache_welcome(Bytes data, CacheWelcome& out) {
-    if (auto error = check_head(data, kWelcomeBytes, WSS_CACHE_LOGIN_JOIN); error != ParseError::kNone)
-        return error;
-    out = {.storage = get64(data.data() + 8),
-           .incarnation = get32(data.data() + 16),
-           .line_bytes = get32(data.data() + 20),
-           .operations = get32(data.data() + 24),
-           .keep = (get8(data.data() + 6) & kWelcomeKeep) != 0,
-           .states = (get8(data.data() + 6) & kWelcomeStates) != 0,
-           .owners = (get8(data.data() + 6) & kWelcomeOwners) != 0,
-           .chains = (get8(data.data() + 6) & kWelcomeChains) != 0};
+    if (auto error = parse_connect(WSS_CACHE_LOGIN_JOIN, data, out); error != ParseError::kNone) return error;
     const bool whole_pages = out.line_bytes >= 4096 && (out.line_bytes & (out.line_bytes - 1)) == 0;
     const bool fits = out.line_bytes <= 256 * 1024 && out.operations > 0;
     return whole_pages && fits && out.operations <= kCacheOperationsMax ? ParseError::kNone
@@ -86,16 +125,7 @@ ParseError parse_cache_welcome(Bytes data, CacheWelcome& out) {
 }
 
 size_t encode_cache_welcome(const CacheWelcome& welcome, MutableBytes out) {
-    if (out.size() < kWelcomeBytes) return 0;
-    put_connect_head(out, kWelcomeBytes, WSS_CACHE_LOGIN_JOIN);
-    put8(out.data() + 6,
-         static_cast<uint8_t>((welcome.keep ? kWelcomeKeep : 0) | (welcome.states ? kWelcomeStates : 0) |
-                              (welcome.owners ? kWelcomeOwners : 0) | (welcome.chains ? kWelcomeChains : 0)));
-    put64(out.data() + 8, welcome.storage);
-    put32(out.data() + 16, welcome.incarnation);
-    put32(out.data() + 20, welcome.line_bytes);
-    put32(out.data() + 24, welcome.operations);
-    return kWelcomeBytes;
+    return encode_connect(WSS_CACHE_LOGIN_JOIN, welcome, out);
 }
 
 bool is_cache_prove(Bytes data) {
@@ -114,45 +144,113 @@ std::array<std::byte, 56> padded_for_proof(Bytes data) {
     return padded;
 }
 
+static ParseError check_login(const CacheLogin& login) {
+    return login.handle == kStorageHandle ? ParseError::kContradiction : ParseError::kNone;
+}
+
 ParseError parse_cache_login(Bytes data, CacheLogin& out) {
-    wss_cache_login raw;
-    if (auto error = check_head(data, sizeof raw, WSS_CACHE_LOGIN_CLIENT); error != ParseError::kNone)
-        return error;
-    if (!load(data, raw)) return ParseError::kTooShort;
-    out.handle = swap(uint64_t{raw.handle});
-    std::memcpy(out.token.data(), raw.token, out.token.size());
-    return out.handle == kStorageHandle ? ParseError::kContradiction : ParseError::kNone;
+    auto error = parse_connect(WSS_CACHE_LOGIN_CLIENT, data, out);
+    return error != ParseError::kNone ? error : check_login(out);
 }
 
 size_t encode_cache_login(const CacheLogin& login, MutableBytes out) {
-    wss_cache_login raw{};
-    raw.magic = swap(uint32_t{WSS_CACHE_MAGIC});
-    raw.version = WSS_CACHE_VERSION;
-    raw.kind = WSS_CACHE_LOGIN_CLIENT;
-    raw.handle = swap(login.handle);
-    std::memcpy(raw.token, login.token.data(), login.token.size());
-    return store(raw, out);
+    return encode_connect(WSS_CACHE_LOGIN_CLIENT, login, out);
 }
 
 // ---- Records ---------------------------------------------------------------------------------------------
 
 namespace {
 
-constexpr size_t kMoveBytes = 48;  // without the header
 constexpr uint8_t kToPeer = 1, kImmediate = 2, kHasHeader = 4, kAtomic = 8, kLazy = 16;
-constexpr size_t kHandleBytes = 8, kGrantBytes = 8 + WSS_CACHE_TOKEN_BYTES;
-constexpr size_t kSlotBytes = 8;
-constexpr size_t kStorageBytes = 64;
 constexpr uint8_t kStorageOpMask = 7, kStorageFua = 8, kStorageImmediate = 16, kStorageCopy = 32,
                   kStorageBay = 64;
-constexpr uint64_t kPage = 4096;
-constexpr size_t kBaysBytes = 24;
-constexpr size_t kVolumeBytes = 24;
-constexpr size_t kVolumeNameMax = 64;  // including a zero behind the last character
-constexpr size_t kVolumeStateBytes = 16;
 constexpr uint8_t kVolumeSuspended = 1, kVolumeOwner = 2, kVolumeChain = 8;
-constexpr size_t kVolumeOwnerBytes = 8, kVolumeChainBytes = 16;  // before the text, in this order
+constexpr uint64_t kPage = 4096;
+constexpr size_t kVolumeNameMax = 64;  // including a zero behind the last character
 constexpr uint32_t kErrnoMax = 4095;
+
+void fields(auto& io, Is<CacheMove> auto& move) {
+    io.bit(kToPeer, move.to_peer);
+    io.bit(kImmediate, move.immediate);
+    io.bit(kHasHeader, move.has_header);
+    io.bit(kAtomic, move.atomic);
+    io.bit(kLazy, move.lazy);
+    io.u64(move.handle);
+    io.u32(move.slot);
+    io.u32(move.offset);
+    io.u32(move.length);
+    io.u32(move.immediate_value);
+    io.u64(move.remote.address);
+    io.u32(move.remote.rkey);
+    io.zeroes(12);
+    if (move.has_header) io.raw(move.header);
+}
+
+void fields(auto& io, Is<CacheStorage> auto& storage) {
+    io.low_bits(kStorageOpMask, storage.op);
+    io.bit(kStorageFua, storage.fua);
+    io.bit(kStorageImmediate, storage.immediate);
+    io.bit(kStorageCopy, storage.has_copy);
+    io.bit(kStorageBay, storage.in_bay);
+    io.u64(storage.handle);
+    io.u64(storage.offset);
+    io.u64(storage.length);
+    io.u32(storage.volume);
+    io.u32(storage.immediate_value);
+    io.u64(storage.remote.address);
+    io.u64(storage.in_bay ? storage.bay : storage.copy.address);
+    io.u32(storage.remote.rkey);
+    io.u32(storage.copy.rkey);
+    io.zeroes(8);
+}
+
+void fields(auto& io, Is<CacheVolume> auto& volume) {
+    io.u64(volume.bytes);
+    io.u64(volume.boot);
+    io.u32(volume.number);
+    io.u32(volume.logical_block);
+    io.text(volume.name, kVolumeNameMax);
+}
+
+void fields(auto& io, Is<CacheVolumeState> auto& state) {
+    io.bit(kVolumeSuspended, state.suspended);
+    io.u32(state.number);
+    io.u32(state.error);
+    io.u64(state.bytes);
+    if (io.has(kVolumeOwner, state.owner != 0)) io.u64(state.owner);
+    if (io.has(kVolumeChain, state.chain != 0)) {
+        io.u64(state.chain);
+        io.u64(state.place);
+    }
+    io.text(state.text, CacheVolumeState::kTextMax);
+}
+
+void fields(auto& io, Is<CacheBays> auto& bays) {
+    io.u64(bays.address);
+    io.u64(bays.bytes);
+    io.u32(bays.rkey);
+    io.zeroes(4);
+}
+
+void fields(auto& io, Is<CacheHeader> auto& header) {
+    io.u32(header.slot);
+    io.zeroes(4);
+    io.raw(header.header);
+}
+
+// A slot or an errno.
+void fields(auto& io, Is<uint32_t> auto& number) {
+    io.u32(number);
+    io.zeroes(4);
+}
+
+void fields(auto& io, Is<uint64_t> auto& handle) {
+    io.u64(handle);
+}
+
+void fields(auto& io, Is<std::string> auto& text) {
+    io.text(text, WSS_CACHE_URI_MAX);
+}
 
 std::byte* put_head(RecordType type, uint8_t flags, uint32_t id, size_t body, MutableBytes out) {
     const size_t length = kRecordHead + body;
@@ -163,6 +261,24 @@ std::byte* put_head(RecordType type, uint8_t flags, uint32_t id, size_t body, Mu
     put16(out.data() + 2, static_cast<uint16_t>(length));
     put32(out.data() + 4, id);
     return out.data() + kRecordHead;
+}
+
+template <typename Message>
+size_t put_record(RecordType type, uint32_t id, const Message& message, MutableBytes out) {
+    const size_t body = size_of([&](auto& io) { fields(io, message); });
+    std::byte* at = put_head(type, 0, id, body, out);
+    if (at == nullptr) return 0;
+    Writer io(at);
+    fields(io, message);
+    put8(out.data() + 1, io.flags());
+    return kRecordHead + body;
+}
+
+template <typename Message>
+ParseError parse_record(const Record& record, Message& out) {
+    Reader io(record.body, record.flags);
+    fields(io, out);
+    return io.finish() ? ParseError::kNone : ParseError::kOutOfBounds;
 }
 
 }  // namespace
@@ -180,40 +296,13 @@ ParseError next_record(Bytes& message, Record& out) {
 }
 
 size_t put_move(uint32_t id, const CacheMove& move, MutableBytes out) {
-    const size_t body = kMoveBytes + (move.has_header ? kCacheHeaderBytes : 0);
-    const uint8_t flags = static_cast<uint8_t>(
-        (move.to_peer ? kToPeer : 0) | (move.immediate ? kImmediate : 0) |
-        (move.has_header ? kHasHeader : 0) | (move.atomic ? kAtomic : 0) | (move.lazy ? kLazy : 0));
-    std::byte* at = put_head(RecordType::kMove, flags, id, body, out);
-    if (at == nullptr) return 0;
-    put64(at, move.handle);
-    put32(at + 8, move.slot);
-    put32(at + 12, move.offset);
-    put32(at + 16, move.length);
-    put32(at + 20, move.immediate_value);
-    put64(at + 24, move.remote.address);
-    put32(at + 32, move.remote.rkey);
-    if (move.has_header) std::memcpy(at + kMoveBytes, move.header.data(), kCacheHeaderBytes);
-    return kRecordHead + body;
+    return put_record(RecordType::kMove, id, move, out);
 }
 
 ParseError parse_move(const Record& record, CacheMove& out) {
     if (record.type != RecordType::kMove) return ParseError::kOpcode;
-    out.to_peer = record.flags & kToPeer;
-    out.immediate = record.flags & kImmediate;
-    out.has_header = record.flags & kHasHeader;
-    out.atomic = record.flags & kAtomic;
-    out.lazy = record.flags & kLazy;
-    if (record.body.size() != kMoveBytes + (out.has_header ? kCacheHeaderBytes : 0))
-        return ParseError::kOutOfBounds;
-    const std::byte* at = record.body.data();
-    out.handle = get64(at);
-    out.slot = get32(at + 8);
-    out.offset = get32(at + 12);
-    out.length = get32(at + 16);
-    out.immediate_value = get32(at + 20);
-    out.remote = {get64(at + 24), get32(at + 32), out.length};
-    if (out.has_header) std::memcpy(out.header.data(), at + kMoveBytes, kCacheHeaderBytes);
+    if (auto error = parse_record(record, out); error != ParseError::kNone) return error;
+    out.remote.length = out.length;
     if (out.length == 0) return ParseError::kContradiction;
     if (out.to_peer ? out.has_header || out.atomic : out.immediate) return ParseError::kContradiction;
     if (out.lazy && !out.immediate) return ParseError::kContradiction;
@@ -222,22 +311,7 @@ ParseError parse_move(const Record& record, CacheMove& out) {
 }
 
 size_t put_storage(uint32_t id, const CacheStorage& storage, MutableBytes out) {
-    const uint8_t flags =
-        static_cast<uint8_t>(static_cast<uint8_t>(storage.op) | (storage.fua ? kStorageFua : 0) |
-                             (storage.immediate ? kStorageImmediate : 0) |
-                             (storage.has_copy ? kStorageCopy : 0) | (storage.in_bay ? kStorageBay : 0));
-    std::byte* at = put_head(RecordType::kStorage, flags, id, kStorageBytes, out);
-    if (at == nullptr) return 0;
-    put64(at, storage.handle);
-    put64(at + 8, storage.offset);
-    put64(at + 16, storage.length);
-    put32(at + 24, storage.volume);
-    put32(at + 28, storage.immediate_value);
-    put64(at + 32, storage.remote.address);
-    put64(at + 40, storage.in_bay ? storage.bay : storage.copy.address);
-    put32(at + 48, storage.remote.rkey);
-    put32(at + 52, storage.copy.rkey);
-    return kRecordHead + kStorageBytes;
+    return put_record(RecordType::kStorage, id, storage, out);
 }
 
 // A read has at most one destination besides the staging buffer; a write takes its data from the buffer only.
@@ -250,130 +324,54 @@ static bool fits_bay(const CacheStorage& storage) {
 
 ParseError parse_storage(const Record& record, CacheStorage& out) {
     if (record.type != RecordType::kStorage) return ParseError::kOpcode;
-    if (record.body.size() != kStorageBytes) return ParseError::kOutOfBounds;
-    const std::byte* at = record.body.data();
-    const uint8_t op = record.flags & kStorageOpMask;
-    if (op > static_cast<uint8_t>(CacheStorage::Op::kWriteZeroes)) return ParseError::kOpcode;
-    out.op = static_cast<CacheStorage::Op>(op);
-    out.fua = record.flags & kStorageFua;
-    out.immediate = record.flags & kStorageImmediate;
-    out.has_copy = record.flags & kStorageCopy;
-    out.in_bay = record.flags & kStorageBay;
-    out.handle = get64(at);
-    out.offset = get64(at + 8);
-    out.length = get64(at + 16);
-    out.volume = get32(at + 24);
-    out.immediate_value = get32(at + 28);
+    out = {};
+    if (auto error = parse_record(record, out); error != ParseError::kNone) return error;
+    if (out.op > CacheStorage::Op::kWriteZeroes) return ParseError::kOpcode;
     const auto length = static_cast<uint32_t>(out.moves() ? out.length : 0);
-    out.remote = {get64(at + 32), get32(at + 48), length};
-    out.copy = {get64(at + 40), get32(at + 52), length};
-    out.bay = out.in_bay ? out.copy.address : 0;
+    out.remote.length = out.copy.length = length;
     if (out.op != CacheStorage::Op::kRead && (out.immediate || out.has_copy))
         return ParseError::kContradiction;
     if (!fits_bay(out)) return ParseError::kContradiction;
     if (out.moves() && (out.length == 0 || out.length > kStorageTransferMax)) return ParseError::kOutOfBounds;
-    if (out.remote.address > UINT64_MAX - length || out.copy.address > UINT64_MAX - length)
-        return ParseError::kAddressWraps;
-    return ParseError::kNone;
+    const uint64_t last = UINT64_MAX - length;
+    const bool wraps = out.remote.address > last || out.copy.address > last || out.bay > last;
+    return wraps ? ParseError::kAddressWraps : ParseError::kNone;
 }
 
 size_t put_volume(const CacheVolume& volume, MutableBytes out) {
     if (volume.name.size() >= kVolumeNameMax) return 0;
-    const size_t body = kVolumeBytes + (volume.name.size() + 7) / 8 * 8;
-    std::byte* at = put_head(RecordType::kVolume, 0, 0, body, out);
-    if (at == nullptr) return 0;
-    put64(at, volume.bytes);
-    put64(at + 8, volume.boot);
-    put32(at + 16, volume.number);
-    put32(at + 20, volume.logical_block);
-    std::memcpy(at + kVolumeBytes, volume.name.data(), volume.name.size());
-    return kRecordHead + body;
+    return put_record(RecordType::kVolume, 0, volume, out);
 }
 
 ParseError parse_volume(const Record& record, CacheVolume& out) {
-    const Bytes body = record.body;
-    if (body.size() < kVolumeBytes || body.size() > kVolumeBytes + kVolumeNameMax)
-        return ParseError::kOutOfBounds;
-    out = {.bytes = get64(body.data()),
-           .boot = get64(body.data() + 8),
-           .number = get32(body.data() + 16),
-           .logical_block = get32(body.data() + 20),
-           .name = {}};
-    std::array<char, kVolumeNameMax + 1> text{};
-    std::string_view raw{reinterpret_cast<const char*>(body.data()) + kVolumeBytes,
-                         body.size() - kVolumeBytes};
-    out.name.assign(text.data(), copy_printable(raw, {text.data(), text.size() - 1}));
+    if (auto error = parse_record(record, out); error != ParseError::kNone) return error;
     const bool named = !out.name.empty() && out.name.size() < kVolumeNameMax;  // as put_volume() writes it
     // The block size will be used as a divisor.
     const bool can_be = named && out.bytes != 0 && std::has_single_bit(out.logical_block);
     return can_be ? ParseError::kNone : ParseError::kContradiction;
 }
 
-static size_t fixed_bytes(bool has_owner, bool has_chain) {
-    return kVolumeStateBytes + (has_owner ? kVolumeOwnerBytes : 0) + (has_chain ? kVolumeChainBytes : 0);
-}
-
 size_t put_volume_state(const CacheVolumeState& state, MutableBytes out) {
-    const size_t length = std::min(state.text.size(), CacheVolumeState::kTextMax);
-    const bool owned = state.owner != 0, chained = state.chain != 0;
-    const size_t fixed = fixed_bytes(owned, chained);
-    const size_t body = fixed + (length + 7) / 8 * 8;
-    const auto flags = static_cast<uint8_t>((state.suspended ? kVolumeSuspended : 0) |
-                                            (owned ? kVolumeOwner : 0) | (chained ? kVolumeChain : 0));
-    std::byte* at = put_head(RecordType::kVolumeState, flags, 0, body, out);
-    if (at == nullptr) return 0;
-    put32(at, state.number);
-    put32(at + 4, state.error);
-    put64(at + 8, state.bytes);
-    if (owned) put64(at + kVolumeStateBytes, state.owner);
-    if (chained) {
-        std::byte* const succession = at + fixed - kVolumeChainBytes;
-        put64(succession, state.chain);
-        put64(succession + 8, state.place);
-    }
-    std::memcpy(at + fixed, state.text.data(), length);
-    return kRecordHead + body;
+    return put_record(RecordType::kVolumeState, 0, state, out);
 }
 
 ParseError parse_volume_state(const Record& record, CacheVolumeState& out) {
-    const Bytes body = record.body;
     if (record.type != RecordType::kVolumeState) return ParseError::kOpcode;
+    out = {};
+    if (auto error = parse_record(record, out); error != ParseError::kNone) return error;
     const bool owned = (record.flags & kVolumeOwner) != 0, chained = (record.flags & kVolumeChain) != 0;
-    const size_t fixed = fixed_bytes(owned, chained);
-    if (body.size() < fixed || body.size() > fixed + CacheVolumeState::kTextMax)
-        return ParseError::kOutOfBounds;
-    const std::byte* const succession = body.data() + fixed - kVolumeChainBytes;
-    out = {.number = get32(body.data()),
-           .error = get32(body.data() + 4),
-           .bytes = get64(body.data() + 8),
-           .suspended = (record.flags & kVolumeSuspended) != 0,
-           .owner = owned ? get64(body.data() + kVolumeStateBytes) : 0,
-           .chain = chained ? get64(succession) : 0,
-           .place = chained ? get64(succession + 8) : 0,
-           .text = {}};
-    std::array<char, CacheVolumeState::kTextMax + 1> text{};
-    const std::string_view raw{reinterpret_cast<const char*>(body.data()) + fixed, body.size() - fixed};
-    out.text.assign(text.data(), copy_printable(raw, text));
     const bool can_be = out.error <= kErrnoMax && (out.bytes != 0 || out.error != 0) &&
                         owned == (out.owner != 0) && chained == (out.chain != 0);
     return can_be ? ParseError::kNone : ParseError::kContradiction;
 }
 
 size_t put_bays(const CacheBays& bays, MutableBytes out) {
-    std::byte* at = put_head(RecordType::kBays, 0, 0, kBaysBytes, out);
-    if (at == nullptr) return 0;
-    put64(at, bays.address);
-    put64(at + 8, bays.bytes);
-    put32(at + 16, bays.rkey);
-    return kRecordHead + kBaysBytes;
+    return put_record(RecordType::kBays, 0, bays, out);
 }
 
 ParseError parse_bays(const Record& record, CacheBays& out) {
     if (record.type != RecordType::kBays) return ParseError::kOpcode;
-    if (record.body.size() != kBaysBytes) return ParseError::kOutOfBounds;
-    out = {.address = get64(record.body.data()),
-           .bytes = get64(record.body.data() + 8),
-           .rkey = get32(record.body.data() + 16)};
+    if (auto error = parse_record(record, out); error != ParseError::kNone) return error;
     if (out.bytes == 0) return ParseError::kContradiction;
     return out.address > UINT64_MAX - out.bytes ? ParseError::kAddressWraps : ParseError::kNone;
 }
@@ -385,72 +383,45 @@ size_t put_engine(const CacheEngineNotice& notice, MutableBytes out) {
 }
 
 size_t put_failed(uint32_t id, uint32_t error, MutableBytes out) {
-    std::byte* at = put_head(RecordType::kFailed, 0, id, kSlotBytes, out);
-    if (at == nullptr) return 0;
-    put32(at, error);
-    return kRecordHead + kSlotBytes;
+    return put_record(RecordType::kFailed, id, error, out);
 }
 
 ParseError parse_failed(const Record& record, uint32_t& error) {
-    if (record.body.size() != kSlotBytes) return ParseError::kOutOfBounds;
-    error = get32(record.body.data());
+    if (auto malformed = parse_record(record, error); malformed != ParseError::kNone) return malformed;
     return error == 0 || error > kErrnoMax ? ParseError::kContradiction : ParseError::kNone;
 }
 
 size_t put_header(RecordType type, uint32_t id, const CacheHeader& header, MutableBytes out) {
-    std::byte* at = put_head(type, 0, id, kSlotBytes + kCacheHeaderBytes, out);
-    if (at == nullptr) return 0;
-    put32(at, header.slot);
-    std::memcpy(at + kSlotBytes, header.header.data(), kCacheHeaderBytes);
-    return kRecordHead + kSlotBytes + kCacheHeaderBytes;
+    return put_record(type, id, header, out);
 }
 
 ParseError parse_header(const Record& record, CacheHeader& out) {
-    if (record.body.size() != kSlotBytes + kCacheHeaderBytes) return ParseError::kOutOfBounds;
-    out.slot = get32(record.body.data());
-    std::memcpy(out.header.data(), record.body.data() + kSlotBytes, kCacheHeaderBytes);
-    return ParseError::kNone;
+    return parse_record(record, out);
 }
 
 size_t put_slot(RecordType type, uint32_t id, uint32_t slot, MutableBytes out) {
-    std::byte* at = put_head(type, 0, id, kSlotBytes, out);
-    if (at == nullptr) return 0;
-    put32(at, slot);
-    return kRecordHead + kSlotBytes;
+    return put_record(type, id, slot, out);
 }
 
 ParseError parse_slot(const Record& record, uint32_t& out) {
-    if (record.body.size() != kSlotBytes) return ParseError::kOutOfBounds;
-    out = get32(record.body.data());
-    return ParseError::kNone;
+    return parse_record(record, out);
 }
 
 size_t put_grant(const CacheLogin& login, MutableBytes out) {
-    std::byte* at = put_head(RecordType::kGrant, 0, 0, kGrantBytes, out);
-    if (at == nullptr) return 0;
-    put64(at, login.handle);
-    std::memcpy(at + 8, login.token.data(), login.token.size());
-    return kRecordHead + kGrantBytes;
+    return put_record(RecordType::kGrant, 0, login, out);
 }
 
 ParseError parse_grant(const Record& record, CacheLogin& out) {
-    if (record.body.size() != kGrantBytes) return ParseError::kOutOfBounds;
-    out.handle = get64(record.body.data());
-    std::memcpy(out.token.data(), record.body.data() + 8, out.token.size());
-    return out.handle == kStorageHandle ? ParseError::kContradiction : ParseError::kNone;
+    auto error = parse_record(record, out);
+    return error != ParseError::kNone ? error : check_login(out);
 }
 
 size_t put_handle(RecordType type, uint64_t handle, MutableBytes out) {
-    std::byte* at = put_head(type, 0, 0, kHandleBytes, out);
-    if (at == nullptr) return 0;
-    put64(at, handle);
-    return kRecordHead + kHandleBytes;
+    return put_record(type, 0, handle, out);
 }
 
 ParseError parse_handle(const Record& record, uint64_t& out) {
-    if (record.body.size() != kHandleBytes) return ParseError::kOutOfBounds;
-    out = get64(record.body.data());
-    return ParseError::kNone;
+    return parse_record(record, out);
 }
 
 size_t put_plain(RecordType type, uint8_t flags, uint32_t id, MutableBytes out) {
@@ -459,11 +430,7 @@ size_t put_plain(RecordType type, uint8_t flags, uint32_t id, MutableBytes out) 
 
 size_t put_text(RecordType type, std::string_view text, MutableBytes out) {
     if (text.size() >= WSS_CACHE_URI_MAX) return 0;
-    const size_t body = (text.size() + 7) / 8 * 8;
-    std::byte* at = put_head(type, 0, 0, body, out);
-    if (at == nullptr) return 0;
-    std::memcpy(at, text.data(), text.size());
-    return kRecordHead + body;
+    return put_bytes(type, std::as_bytes(std::span(text)), out);
 }
 
 size_t put_bytes(RecordType type, Bytes bytes, MutableBytes out) {
@@ -475,11 +442,8 @@ size_t put_bytes(RecordType type, Bytes bytes, MutableBytes out) {
 }
 
 ParseError parse_text(const Record& record, std::string& out) {
-    if (record.body.size() > WSS_CACHE_URI_MAX) return ParseError::kOutOfBounds;
-    std::array<char, WSS_CACHE_URI_MAX> text{};
-    std::string_view raw{reinterpret_cast<const char*>(record.body.data()), record.body.size()};
-    out.assign(text.data(), copy_printable(raw, {text.data(), text.size() - 1}));
-    return ParseError::kNone;
+    if (auto error = parse_record(record, out); error != ParseError::kNone) return error;
+    return out.size() < WSS_CACHE_URI_MAX ? ParseError::kNone : ParseError::kContradiction;
 }
 
 // ---- SE → initiator --------------------------------------------------------------------------------------

@@ -2,6 +2,9 @@
 #include "lib/wire/kv.h"
 
 #include <cstring>
+#include <vector>
+
+#include "lib/wire/fields.h"
 
 namespace wss::wire {
 
@@ -18,13 +21,18 @@ std::string_view to_string(KvStatus status) {
 
 namespace {
 
-constexpr uint32_t kRingAnnounced = 1u << 31, kRingLikewise = 1u << 30;  // in a ring's length
+using detail::Is;
+
+// Each message is described once, by its fields(io, body). KvWriter and KvReader have the same methods. The
+// reader checks values against the limits.
 
 // Between calls the buffer is a little longer than the written data: growing for each field would cost more
 // than writing the fields.
-class Writer {
+class KvWriter {
   public:
-    Writer(const KvHeader& header, KvBuffer& out) : out_(out), start_(out.size()), end_(out.size()) {
+    static constexpr bool kReads = false;
+    KvWriter(const KvHeader& header, KvBuffer& out)
+        : out_(out), start_(out.size()), end_(out.size()), flags_(header.flags) {
         u8(kKvVersion);
         u8(static_cast<uint8_t>(static_cast<uint8_t>(header.kind) | (header.is_reply ? kKvReply : 0)));
         u8(static_cast<uint8_t>(header.status));
@@ -33,18 +41,31 @@ class Writer {
         u32(header.epoch);
         u32(0);
     }
-    ~Writer() {
+    ~KvWriter() {
         out_.resize(end_);
         put32(out_.data() + start_ + 12, static_cast<uint32_t>(end_ - start_));
     }
-    Writer(const Writer&) = delete;
-    Writer& operator=(const Writer&) = delete;
+    KvWriter(const KvWriter&) = delete;
+    KvWriter& operator=(const KvWriter&) = delete;
 
-    void u8(uint8_t value) { put8(grow(1), value); }
-    void u16(size_t value) { put16(grow(2), static_cast<uint16_t>(value)); }
-    void u32(size_t value) { put32(grow(4), static_cast<uint32_t>(value)); }
+    void u16(uint16_t value) { put16(grow(2), value); }
+    void u32(uint32_t value) { put32(grow(4), value); }
     void u64(uint64_t value) { put64(grow(8), value); }
-    void bytes(Bytes data) {
+    void flag(bool value) { u8(value); }
+    template <typename Enum>
+    void choice(Enum value, Enum) {
+        u8(static_cast<uint8_t>(value));
+    }
+    void zero() { u8(0); }
+    size_t size16(const auto& of) {
+        u16(static_cast<uint16_t>(of.size()));
+        return of.size();
+    }
+    size_t size32(const auto& of) {
+        u32(static_cast<uint32_t>(of.size()));
+        return of.size();
+    }
+    void bytes(Bytes data, size_t, size_t) {
         if (data.size() <= kSlack) {
             if (!data.empty()) std::memcpy(grow(data.size()), data.data(), data.size());
             return;
@@ -53,22 +74,23 @@ class Writer {
         out_.append(data);
         end_ = out_.size();
     }
-    void text(std::string_view data) { bytes(std::as_bytes(std::span(data.data(), data.size()))); }
-    void ring(const KvRing& ring) {
-        u64(ring.address);
-        u32(ring.rkey);
-        u32(ring.bytes | (ring.announced ? kRingAnnounced : 0) | (ring.likewise ? kRingLikewise : 0));
+    void text(std::string_view data, size_t size, size_t limit) {
+        bytes(std::as_bytes(std::span(data.data(), data.size())), size, limit);
     }
-    void index(const KvIndex& index) {
-        u16(index.layout);
-        u32(index.rkey);
-        u64(index.address);
-        u64(index.bytes);
-        u32(index.groups);
+    void key(std::string_view key, size_t size) { text(key, size, kKvKeyMax); }
+    template <typename Item, typename Each>
+    void each(const std::vector<Item>& all, size_t, size_t, size_t, Each&& fields_of) {
+        for (const Item& one : all) fields_of(one);
     }
+    void require(bool) {}
+    template <typename Value>
+    void reset(const Value&) {}
+    bool goes_on(bool more) const { return more; }
+    uint8_t flags() const { return flags_; }
 
   private:
     static constexpr size_t kSlack = 128;
+    void u8(uint8_t value) { put8(grow(1), value); }
     std::byte* grow(size_t count) {
         if (out_.size() - end_ < count) out_.resize(end_ + count + kSlack);
         end_ += count;
@@ -77,107 +99,253 @@ class Writer {
     KvBuffer& out_;
     const size_t start_;
     size_t end_;
+    const uint8_t flags_;
 };
 
-// Reads until something does not fit; from then on all values are zero and good() is false.
-class Reader {
+class KvReader : public detail::FieldReader {
   public:
-    explicit Reader(Bytes message)
-        : at_(message.data()),
-          end_(message.data() + message.size()),
-          good_(message.size() >= kKvHeaderBytes) {
-        if (good_) at_ += kKvHeaderBytes;
+    static constexpr bool kReads = true;
+    // REQUIRES a header at the beginning of the message.
+    explicit KvReader(Bytes message)
+        : FieldReader(message.subspan(kKvHeaderBytes)), flags_(get8(message.data() + 3)) {}
+    void flag(bool& value) {
+        const uint8_t found = u8();
+        require(found <= 1);
+        value = found == 1;
     }
-    uint8_t u8() { return take(1) ? get8(at_ - 1) : 0; }
-    uint16_t u16() { return take(2) ? get16(at_ - 2) : 0; }
-    uint32_t u32() { return take(4) ? get32(at_ - 4) : 0; }
-    uint64_t u64() { return take(8) ? get64(at_ - 8) : 0; }
-    Bytes bytes(size_t count, size_t limit) {
-        require(count <= limit);
-        return take(count) ? Bytes(at_ - count, count) : Bytes();
+    template <typename Enum>
+    void choice(Enum& value, Enum most) {
+        const uint8_t found = u8();
+        require(found <= static_cast<uint8_t>(most));
+        value = static_cast<Enum>(found);
     }
-    std::string_view text(size_t count, size_t limit) {
-        Bytes found = bytes(count, limit);
-        return {reinterpret_cast<const char*>(found.data()), found.size()};
+    void zero() { require(u8() == 0); }
+    // A length or a count. What it counts is read later.
+    size_t size16(const auto&) {
+        uint16_t size = 0;
+        u16(size);
+        return size;
     }
-    // A count of objects of at least `least` bytes each. It is limited by the bytes of the message, so that a
+    size_t size32(const auto&) {
+        uint32_t size = 0;
+        u32(size);
+        return size;
+    }
+    void bytes(Bytes& data, size_t size, size_t limit) {
+        require(size <= limit);
+        const std::byte* at = take(size);
+        data = at != nullptr ? Bytes(at, size) : Bytes();
+    }
+    void text(std::string_view& data, size_t size, size_t limit) {
+        Bytes found;
+        bytes(found, size, limit);
+        data = {reinterpret_cast<const char*>(found.data()), found.size()};
+    }
+    void key(std::string_view& key, size_t size) {
+        require(size > 0);
+        text(key, size, kKvKeyMax);
+    }
+    // Items of at least `least` bytes each. Their number is limited by the bytes of the message, so that a
     // peer cannot make us reserve memory for data that it does not send.
-    size_t count(size_t claimed, size_t limit, size_t least) {
-        require(claimed <= limit && claimed * least <= static_cast<size_t>(end_ - at_));
-        return good_ ? claimed : 0;
+    template <typename Item, typename Each>
+    void each(std::vector<Item>& all, size_t count, size_t limit, size_t least, Each&& fields_of) {
+        all.clear();
+        require(count <= limit && count * least <= left());
+        for (size_t i = 0; i < count && good(); ++i) fields_of(all.emplace_back());
     }
-    KvRing ring() {
-        KvRing ring;
-        ring.address = u64();
-        ring.rkey = u32();
-        const uint32_t word = u32();
-        ring.bytes = word & ~(kRingAnnounced | kRingLikewise);
-        ring.announced = (word & kRingAnnounced) != 0;
-        ring.likewise = (word & kRingLikewise) != 0;
-        return ring;
+    template <typename Value>
+    void reset(Value& value) {
+        value = Value{};
     }
-    KvIndex index() {
-        KvIndex index;
-        index.layout = u16();
-        index.rkey = u32();
-        index.address = u64();
-        index.bytes = u64();
-        index.groups = u32();
-        require(index.layout != 0);
-        return index;
-    }
-    void require(bool holds) { good_ = good_ && holds; }
-    bool flag(uint8_t value) {
-        require(value <= 1);
-        return value == 1;
-    }
-    bool good() const { return good_; }
-    bool finish() const { return good_ && at_ == end_; }
+    bool goes_on(bool) const { return good() && left() > 0; }
+    uint8_t flags() const { return flags_; }
 
   private:
-    bool take(size_t count) {
-        require(static_cast<size_t>(end_ - at_) >= count);
-        if (good_) at_ += count;
-        return good_;
+    uint8_t u8() {
+        const std::byte* at = take(1);
+        return at != nullptr ? get8(at) : uint8_t{0};
     }
-    const std::byte* at_;
-    const std::byte* const end_;
-    bool good_;
+    const uint8_t flags_;
 };
 
-std::string_view key_of(Reader& reader, size_t length) {
-    reader.require(length > 0);
-    return reader.text(length, kKvKeyMax);
-}
+// The bodies. In these functions Body is a constant type for a writer.
 
+constexpr uint32_t kRingAnnounced = 1u << 31, kRingLikewise = 1u << 30;  // in a ring's length
+constexpr uint16_t kRowExpires = 1;                                      // flag of a scan's row
+// Bytes of an item, a condition, a row and a key of a lock that are always there.
 constexpr size_t kGetItemLeast = 12 + 1;
 constexpr size_t kGetReplyItemLeast = 40;
 constexpr size_t kPrepareItemLeast = 16 + 1;
 constexpr size_t kConditionLeast = 10 + 1;
-constexpr uint16_t kRowExpires = 1;  // flag of a scan's row
 constexpr size_t kScanRowLeast = 16 + 1;
+constexpr size_t kLockKeyLeast = 2 + 1;
 
-void write_item(Writer& writer, const KvPrepare::Item& item) {
-    writer.u16(item.key.size());
-    writer.u8(item.is_deleted);
-    writer.u8(0);
-    writer.u32(item.value.size());
-    writer.u64(item.expires);
-    writer.text(item.key);
-    writer.bytes(item.value);
+void ring_fields(auto& io, auto& ring) {
+    io.u64(ring.address);
+    io.u32(ring.rkey);
+    uint32_t word = ring.bytes | (ring.announced ? kRingAnnounced : 0) | (ring.likewise ? kRingLikewise : 0);
+    io.u32(word);
+    if constexpr (std::decay_t<decltype(io)>::kReads) {
+        ring.bytes = word & ~(kRingAnnounced | kRingLikewise);
+        ring.announced = (word & kRingAnnounced) != 0;
+        ring.likewise = (word & kRingLikewise) != 0;
+    }
 }
 
-KvPrepare::Item read_item(Reader& reader) {
-    KvPrepare::Item item;
-    size_t key = reader.u16();
-    item.is_deleted = reader.flag(reader.u8());
-    reader.require(reader.u8() == 0);
-    size_t value = reader.u32();
-    item.expires = reader.u64();
-    item.key = key_of(reader, key);
-    item.value = reader.bytes(value, kKvValueMax);
-    reader.require(!item.is_deleted || value == 0);
-    return item;
+void index_fields(auto& io, auto& index) {
+    io.u16(index.layout);
+    io.u32(index.rkey);
+    io.u64(index.address);
+    io.u64(index.bytes);
+    io.u32(index.groups);
+    io.require(index.layout != 0);
+}
+
+void item_fields(auto& io, auto& item) {
+    const size_t key = io.size16(item.key);
+    io.flag(item.is_deleted);
+    io.zero();
+    const size_t value = io.size32(item.value);
+    io.u64(item.expires);
+    io.key(item.key, key);
+    io.bytes(item.value, value, kKvValueMax);
+    io.require(!item.is_deleted || value == 0);
+}
+
+void fields(auto& io, Is<KvHello> auto& body) {
+    io.u64(body.nonce);
+    io.u32(body.client_id);
+    io.u32(body.partition);
+    ring_fields(io, body.ring);
+}
+
+void fields(auto& io, Is<KvHelloReply> auto& body) {
+    io.u32(body.client_id);
+    io.u32(body.partition);
+    io.u32(body.partitions);
+    io.u32(body.window_ms);
+    io.u64(body.incarnation);
+    io.u64(body.ticks);
+    io.u64(body.arena_address);
+    io.u64(body.arena_bytes);
+    io.u64(body.arena_epoch);
+    io.u32(body.arena_rkey);
+    ring_fields(io, body.ring);
+    io.text(body.map, io.size32(body.map), kKvParticipantsMax * 256);
+    // The message ends here if the partition has no index or the client did not request it.
+    if (io.goes_on(body.index.layout != 0))
+        index_fields(io, body.index);
+    else
+        io.reset(body.index);
+}
+
+void fields(auto& io, Is<KvGet> auto& body) {
+    io.u64(body.owner);
+    const size_t items = io.size16(body.items), among = io.size16(body.among);
+    io.each(body.items, items, kKvItemsMax, kGetItemLeast, [&io](auto& item) {
+        const size_t key = io.size16(item.key);
+        io.choice(item.select, KvSelect::kAmong);
+        io.zero();
+        io.u64(item.timestamp);
+        io.key(item.key, key);
+    });
+    io.each(body.among, among, kKvTimestampsMax, sizeof(uint64_t), [&io](auto& time) { io.u64(time); });
+}
+
+void fields(auto& io, Is<KvGetReply> auto& body) {
+    const size_t items = io.size16(body.items);
+    io.each(body.items, items, kKvItemsMax, kGetReplyItemLeast, [&io](auto& item) {
+        io.choice(item.found, KvFound::kGone);
+        io.flag(item.is_deleted);
+        const size_t metadata = io.size16(item.metadata), value = io.size32(item.value);
+        io.u64(item.timestamp);
+        io.u64(item.expires);
+        io.u64(item.slot);
+        io.u32(item.slot_bytes);
+        io.u32(item.slot_incarnation);
+        io.bytes(item.metadata, metadata, kKvMetadataMax);
+        io.bytes(item.value, value, kKvValueMax);
+    });
+}
+
+void fields(auto& io, Is<KvPrepare> auto& body) {
+    io.u64(body.timestamp);
+    io.u64(body.owner);
+    const size_t participants = io.size16(body.participants), metadata = io.size16(body.metadata);
+    const size_t items = io.size16(body.items);
+    io.each(body.participants, participants, kKvParticipantsMax, sizeof(uint16_t),
+            [&io](auto& partition) { io.u16(partition); });
+    io.bytes(body.metadata, metadata, kKvMetadataMax);
+    io.each(body.items, items, kKvItemsMax, kPrepareItemLeast, [&io](auto& item) { item_fields(io, item); });
+    const bool may_fail = (io.flags() & kKvPrepareIf) != 0;
+    const size_t conditions = may_fail ? io.size16(body.conditions) : 0;
+    if (!may_fail)
+        io.reset(body.conditions);
+    else
+        io.each(body.conditions, conditions, kKvItemsMax, kConditionLeast, [&io](auto& condition) {
+            const size_t key = io.size16(condition.key);
+            io.u64(condition.expected);
+            io.key(condition.key, key);
+        });
+    io.require(body.timestamp != 0);
+    io.require(!body.items.empty() || !body.conditions.empty());
+}
+
+void fields(auto& io, Is<KvFailedCondition> auto& body) {
+    io.u64(body.timestamp);
+    io.u32(body.index);
+}
+
+void fields(auto& io, Is<KvPutIf> auto& body) {
+    io.u64(body.timestamp);
+    io.u64(body.expected);
+    item_fields(io, body.item);
+    io.require(body.timestamp != 0);
+}
+
+void fields(auto& io, Is<KvDecision> auto& body) {
+    io.u64(body.timestamp);
+}
+
+void fields(auto& io, Is<KvScan> auto& body) {
+    const size_t prefix = io.size16(body.prefix), cursor = io.size16(body.cursor);
+    io.u32(body.limit);
+    io.flag(body.with_values);
+    io.text(body.prefix, prefix, kKvKeyMax);
+    io.text(body.cursor, cursor, kKvKeyMax);
+    io.require(body.limit > 0 && body.limit <= kKvScanMax);
+}
+
+void fields(auto& io, Is<KvScanReply> auto& body) {
+    const size_t rows = io.size16(body.rows), cursor = io.size16(body.cursor);
+    io.text(body.cursor, cursor, kKvKeyMax);
+    io.each(body.rows, rows, kKvScanMax, kScanRowLeast, [&io](auto& row) {
+        const size_t key = io.size16(row.key);
+        uint16_t flags = row.expires != 0 ? kRowExpires : 0;
+        io.u16(flags);
+        io.require((flags & ~kRowExpires) == 0);
+        const size_t value = io.size32(row.value);
+        io.u64(row.timestamp);
+        if ((flags & kRowExpires) != 0) {
+            io.u64(row.expires);
+            io.require(row.expires != 0);
+        }
+        io.key(row.key, key);
+        io.bytes(row.value, value, kKvValueMax);
+    });
+}
+
+void fields(auto& io, Is<KvLock> auto& body) {
+    io.u64(body.owner);
+    io.flag(body.exclusive);
+    io.flag(body.wait);
+    const size_t keys = io.size16(body.keys);
+    io.each(body.keys, keys, kKvItemsMax, kLockKeyLeast, [&io](auto& key) { io.key(key, io.size16(key)); });
+}
+
+void fields(auto& io, Is<KvText> auto& body) {
+    io.u64(body.timestamp);
+    io.text(body.text, io.size32(body.text), kKvMessageMax);
 }
 
 }  // namespace
@@ -202,328 +370,43 @@ bool parse_header(Bytes message, KvHeader& header) {
     return true;
 }
 
-void encode(const KvHeader& header, const KvHello& body, KvBuffer& out) {
-    Writer writer(header, out);
-    writer.u64(body.nonce);
-    writer.u32(body.client_id);
-    writer.u32(body.partition);
-    writer.ring(body.ring);
+template <KvBody Body>
+void encode(const KvHeader& header, const Body& body, KvBuffer& out) {
+    KvWriter io(header, out);
+    fields(io, body);
 }
 
-bool parse(Bytes message, KvHello& body) {
-    Reader reader(message);
-    body.nonce = reader.u64();
-    body.client_id = reader.u32();
-    body.partition = reader.u32();
-    body.ring = reader.ring();
-    return reader.finish();
+template <KvBody Body>
+bool parse(Bytes message, Body& body) {
+    if (message.size() < kKvHeaderBytes) return false;
+    KvReader io(message);
+    fields(io, body);
+    return io.finish();
 }
 
-void encode(const KvHeader& header, const KvHelloReply& body, KvBuffer& out) {
-    Writer writer(header, out);
-    writer.u32(body.client_id);
-    writer.u32(body.partition);
-    writer.u32(body.partitions);
-    writer.u32(body.window_ms);
-    writer.u64(body.incarnation);
-    writer.u64(body.ticks);
-    writer.u64(body.arena_address);
-    writer.u64(body.arena_bytes);
-    writer.u64(body.arena_epoch);
-    writer.u32(body.arena_rkey);
-    writer.ring(body.ring);
-    writer.u32(body.map.size());
-    writer.text(body.map);
-    if (body.index.layout != 0) writer.index(body.index);
-}
-
-bool parse(Bytes message, KvHelloReply& body) {
-    Reader reader(message);
-    body.client_id = reader.u32();
-    body.partition = reader.u32();
-    body.partitions = reader.u32();
-    body.window_ms = reader.u32();
-    body.incarnation = reader.u64();
-    body.ticks = reader.u64();
-    body.arena_address = reader.u64();
-    body.arena_bytes = reader.u64();
-    body.arena_epoch = reader.u64();
-    body.arena_rkey = reader.u32();
-    body.ring = reader.ring();
-    size_t map = reader.u32();
-    body.map = reader.text(map, kKvParticipantsMax * 256);
-    // The message ends here if the partition has no index or the client did not request it.
-    body.index = reader.finish() ? KvIndex{} : reader.index();
-    return reader.finish();
-}
-
-void encode(const KvHeader& header, const KvGet& body, KvBuffer& out) {
-    Writer writer(header, out);
-    writer.u64(body.owner);
-    writer.u16(body.items.size());
-    writer.u16(body.among.size());
-    for (const KvGet::Item& item : body.items) {
-        writer.u16(item.key.size());
-        writer.u8(static_cast<uint8_t>(item.select));
-        writer.u8(0);
-        writer.u64(item.timestamp);
-        writer.text(item.key);
-    }
-    for (uint64_t timestamp : body.among) writer.u64(timestamp);
-}
-
-bool parse(Bytes message, KvGet& body) {
-    Reader reader(message);
-    body.items.clear();
-    body.among.clear();
-    body.owner = reader.u64();
-    size_t items = reader.u16(), among = reader.u16();
-    items = reader.count(items, kKvItemsMax, kGetItemLeast);
-    for (size_t i = 0; i < items && reader.good(); ++i) {
-        KvGet::Item& item = body.items.emplace_back();
-        size_t key = reader.u16();
-        uint8_t select = reader.u8();
-        reader.require(select <= 2 && reader.u8() == 0);
-        item.select = static_cast<KvSelect>(select);
-        item.timestamp = reader.u64();
-        item.key = key_of(reader, key);
-    }
-    among = reader.count(among, kKvTimestampsMax, 8);
-    for (size_t i = 0; i < among; ++i) body.among.push_back(reader.u64());
-    return reader.finish();
-}
-
-void encode(const KvHeader& header, const KvGetReply& body, KvBuffer& out) {
-    Writer writer(header, out);
-    writer.u16(body.items.size());
-    for (const KvGetReply::Item& item : body.items) {
-        writer.u8(static_cast<uint8_t>(item.found));
-        writer.u8(item.is_deleted);
-        writer.u16(item.metadata.size());
-        writer.u32(item.value.size());
-        writer.u64(item.timestamp);
-        writer.u64(item.expires);
-        writer.u64(item.slot);
-        writer.u32(item.slot_bytes);
-        writer.u32(item.slot_incarnation);
-        writer.bytes(item.metadata);
-        writer.bytes(item.value);
-    }
-}
-
-bool parse(Bytes message, KvGetReply& body) {
-    Reader reader(message);
-    body.items.clear();
-    size_t items = reader.u16();
-    items = reader.count(items, kKvItemsMax, kGetReplyItemLeast);
-    for (size_t i = 0; i < items && reader.good(); ++i) {
-        KvGetReply::Item& item = body.items.emplace_back();
-        uint8_t found = reader.u8();
-        reader.require(found <= 3);
-        item.found = static_cast<KvFound>(found);
-        item.is_deleted = reader.flag(reader.u8());
-        size_t metadata = reader.u16(), value = reader.u32();
-        item.timestamp = reader.u64();
-        item.expires = reader.u64();
-        item.slot = reader.u64();
-        item.slot_bytes = reader.u32();
-        item.slot_incarnation = reader.u32();
-        item.metadata = reader.bytes(metadata, kKvMetadataMax);
-        item.value = reader.bytes(value, kKvValueMax);
-    }
-    return reader.finish();
-}
-
-void encode(const KvHeader& header, const KvPrepare& body, KvBuffer& out) {
-    Writer writer(header, out);
-    writer.u64(body.timestamp);
-    writer.u64(body.owner);
-    writer.u16(body.participants.size());
-    writer.u16(body.metadata.size());
-    writer.u16(body.items.size());
-    for (uint16_t partition : body.participants) writer.u16(partition);
-    writer.bytes(body.metadata);
-    for (const KvPrepare::Item& item : body.items) write_item(writer, item);
-    if ((header.flags & kKvPrepareIf) == 0) return;
-    writer.u16(body.conditions.size());
-    for (const KvPrepare::Condition& condition : body.conditions) {
-        writer.u16(condition.key.size());
-        writer.u64(condition.expected);
-        writer.text(condition.key);
-    }
-}
-
-static void read_conditions(Reader& reader, KvPrepare& body) {
-    size_t conditions = reader.u16();
-    conditions = reader.count(conditions, kKvItemsMax, kConditionLeast);
-    for (size_t i = 0; i < conditions && reader.good(); ++i) {
-        KvPrepare::Condition& condition = body.conditions.emplace_back();
-        size_t key = reader.u16();
-        condition.expected = reader.u64();
-        condition.key = key_of(reader, key);
-    }
-}
-
-bool parse(Bytes message, KvPrepare& body) {
-    Reader reader(message);
-    body.participants.clear();
-    body.items.clear();
-    body.conditions.clear();
-    body.timestamp = reader.u64();
-    body.owner = reader.u64();
-    size_t participants = reader.u16(), metadata = reader.u16(), items = reader.u16();
-    participants = reader.count(participants, kKvParticipantsMax, 2);
-    for (size_t i = 0; i < participants; ++i) body.participants.push_back(reader.u16());
-    body.metadata = reader.bytes(metadata, kKvMetadataMax);
-    items = reader.count(items, kKvItemsMax, kPrepareItemLeast);
-    reader.require(body.timestamp != 0);
-    for (size_t i = 0; i < items && reader.good(); ++i) body.items.push_back(read_item(reader));
-    if (reader.good() && (get8(message.data() + 3) & kKvPrepareIf) != 0) read_conditions(reader, body);
-    reader.require(!body.items.empty() || !body.conditions.empty());
-    return reader.finish();
-}
-
-void encode(const KvHeader& header, const KvFailedCondition& body, KvBuffer& out) {
-    Writer writer(header, out);
-    writer.u64(body.timestamp);
-    writer.u32(body.index);
-}
-
-bool parse(Bytes message, KvFailedCondition& body) {
-    Reader reader(message);
-    body.timestamp = reader.u64();
-    body.index = reader.u32();
-    return reader.finish();
-}
-
-void encode(const KvHeader& header, const KvPutIf& body, KvBuffer& out) {
-    Writer writer(header, out);
-    writer.u64(body.timestamp);
-    writer.u64(body.expected);
-    write_item(writer, body.item);
-}
-
-bool parse(Bytes message, KvPutIf& body) {
-    Reader reader(message);
-    body.timestamp = reader.u64();
-    body.expected = reader.u64();
-    body.item = read_item(reader);
-    reader.require(body.timestamp != 0);
-    return reader.finish();
-}
-
-void encode(const KvHeader& header, const KvDecision& body, KvBuffer& out) {
-    Writer writer(header, out);
-    writer.u64(body.timestamp);
-}
-
-bool parse(Bytes message, KvDecision& body) {
-    Reader reader(message);
-    body.timestamp = reader.u64();
-    return reader.finish();
-}
-
-void encode(const KvHeader& header, const KvScan& body, KvBuffer& out) {
-    Writer writer(header, out);
-    writer.u16(body.prefix.size());
-    writer.u16(body.cursor.size());
-    writer.u32(body.limit);
-    writer.u8(body.with_values);
-    writer.text(body.prefix);
-    writer.text(body.cursor);
-}
-
-bool parse(Bytes message, KvScan& body) {
-    Reader reader(message);
-    size_t prefix = reader.u16(), cursor = reader.u16();
-    body.limit = reader.u32();
-    body.with_values = reader.flag(reader.u8());
-    body.prefix = reader.text(prefix, kKvKeyMax);
-    body.cursor = reader.text(cursor, kKvKeyMax);
-    reader.require(body.limit > 0 && body.limit <= kKvScanMax);
-    return reader.finish();
-}
-
-void encode(const KvHeader& header, const KvScanReply& body, KvBuffer& out) {
-    Writer writer(header, out);
-    writer.u16(body.rows.size());
-    writer.u16(body.cursor.size());
-    writer.text(body.cursor);
-    for (const KvScanReply::Row& row : body.rows) {
-        writer.u16(row.key.size());
-        writer.u16(row.expires != 0 ? kRowExpires : 0);
-        writer.u32(row.value.size());
-        writer.u64(row.timestamp);
-        if (row.expires != 0) writer.u64(row.expires);
-        writer.text(row.key);
-        writer.bytes(row.value);
-    }
-}
-
-bool parse(Bytes message, KvScanReply& body) {
-    Reader reader(message);
-    body.rows.clear();
-    size_t rows = reader.u16(), cursor = reader.u16();
-    body.cursor = reader.text(cursor, kKvKeyMax);
-    rows = reader.count(rows, kKvScanMax, kScanRowLeast);
-    for (size_t i = 0; i < rows && reader.good(); ++i) {
-        KvScanReply::Row& row = body.rows.emplace_back();
-        size_t key = reader.u16();
-        const uint16_t flags = reader.u16();
-        reader.require((flags & ~kRowExpires) == 0);
-        size_t value = reader.u32();
-        row.timestamp = reader.u64();
-        row.expires = 0;
-        if ((flags & kRowExpires) != 0) {
-            row.expires = reader.u64();
-            reader.require(row.expires != 0);
-        }
-        row.key = key_of(reader, key);
-        row.value = reader.bytes(value, kKvValueMax);
-    }
-    return reader.finish();
-}
-
-void encode(const KvHeader& header, const KvLock& body, KvBuffer& out) {
-    Writer writer(header, out);
-    writer.u64(body.owner);
-    writer.u8(body.exclusive);
-    writer.u8(body.wait);
-    writer.u16(body.keys.size());
-    for (std::string_view key : body.keys) {
-        writer.u16(key.size());
-        writer.text(key);
-    }
-}
-
-bool parse(Bytes message, KvLock& body) {
-    Reader reader(message);
-    body.keys.clear();
-    body.owner = reader.u64();
-    body.exclusive = reader.flag(reader.u8());
-    body.wait = reader.flag(reader.u8());
-    size_t keys = reader.u16();
-    keys = reader.count(keys, kKvItemsMax, 3);
-    for (size_t i = 0; i < keys && reader.good(); ++i) {
-        size_t length = reader.u16();
-        body.keys.push_back(key_of(reader, length));
-    }
-    return reader.finish();
-}
-
-void encode(const KvHeader& header, const KvText& body, KvBuffer& out) {
-    Writer writer(header, out);
-    writer.u64(body.timestamp);
-    writer.u32(body.text.size());
-    writer.text(body.text);
-}
-
-bool parse(Bytes message, KvText& body) {
-    Reader reader(message);
-    body.timestamp = reader.u64();
-    size_t length = reader.u32();
-    body.text = reader.text(length, kKvMessageMax);
-    return reader.finish();
-}
+template void encode(const KvHeader&, const KvHello&, KvBuffer&);
+template bool parse(Bytes, KvHello&);
+template void encode(const KvHeader&, const KvHelloReply&, KvBuffer&);
+template bool parse(Bytes, KvHelloReply&);
+template void encode(const KvHeader&, const KvGet&, KvBuffer&);
+template bool parse(Bytes, KvGet&);
+template void encode(const KvHeader&, const KvGetReply&, KvBuffer&);
+template bool parse(Bytes, KvGetReply&);
+template void encode(const KvHeader&, const KvPrepare&, KvBuffer&);
+template bool parse(Bytes, KvPrepare&);
+template void encode(const KvHeader&, const KvFailedCondition&, KvBuffer&);
+template bool parse(Bytes, KvFailedCondition&);
+template void encode(const KvHeader&, const KvPutIf&, KvBuffer&);
+template bool parse(Bytes, KvPutIf&);
+template void encode(const KvHeader&, const KvDecision&, KvBuffer&);
+template bool parse(Bytes, KvDecision&);
+template void encode(const KvHeader&, const KvScan&, KvBuffer&);
+template bool parse(Bytes, KvScan&);
+template void encode(const KvHeader&, const KvScanReply&, KvBuffer&);
+template bool parse(Bytes, KvScanReply&);
+template void encode(const KvHeader&, const KvLock&, KvBuffer&);
+template bool parse(Bytes, KvLock&);
+template void encode(const KvHeader&, const KvText&, KvBuffer&);
+template bool parse(Bytes, KvText&);
 
 }  // namespace wss::wire

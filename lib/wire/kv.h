@@ -9,6 +9,7 @@
 // Thread-safety: none needed; values.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -232,35 +233,23 @@ struct KvText {  // reply of info and of errors; request of snapshot
     uint64_t timestamp = 0;
 };
 
-// Each appends a message to `out`, which keeps its capacity, and fills in the header's length field.
-void encode(const KvHeader& header, const KvHello& body, KvBuffer& out);
-void encode(const KvHeader& header, const KvHelloReply& body, KvBuffer& out);
-void encode(const KvHeader& header, const KvGet& body, KvBuffer& out);
-void encode(const KvHeader& header, const KvGetReply& body, KvBuffer& out);
-void encode(const KvHeader& header, const KvPrepare& body, KvBuffer& out);
-void encode(const KvHeader& header, const KvFailedCondition& body, KvBuffer& out);
-void encode(const KvHeader& header, const KvPutIf& body, KvBuffer& out);
-void encode(const KvHeader& header, const KvDecision& body, KvBuffer& out);
-void encode(const KvHeader& header, const KvScan& body, KvBuffer& out);
-void encode(const KvHeader& header, const KvScanReply& body, KvBuffer& out);
-void encode(const KvHeader& header, const KvLock& body, KvBuffer& out);
-void encode(const KvHeader& header, const KvText& body, KvBuffer& out);
+template <typename Body>
+concept KvBody = (std::same_as<Body, KvHello> || std::same_as<Body, KvHelloReply> ||
+                  std::same_as<Body, KvGet> || std::same_as<Body, KvGetReply> ||
+                  std::same_as<Body, KvPrepare> || std::same_as<Body, KvFailedCondition> ||
+                  std::same_as<Body, KvPutIf> || std::same_as<Body, KvDecision> ||
+                  std::same_as<Body, KvScan> || std::same_as<Body, KvScanReply> ||
+                  std::same_as<Body, KvLock> || std::same_as<Body, KvText>);
 
-// Returns false when the message is malformed. `message` is the whole message.
+// Appends a message to `out`, which keeps its capacity, and fills in the header's length field.
+template <KvBody Body>
+void encode(const KvHeader& header, const Body& body, KvBuffer& out);
+
+// Both return false when the message is malformed. `message` is the whole message.
 [[nodiscard]] bool parse_header(Bytes message, KvHeader& header);
-// Each parses the body behind a parsed header. The body of a prepare depends on the header's flags.
-[[nodiscard]] bool parse(Bytes message, KvHello& body);
-[[nodiscard]] bool parse(Bytes message, KvHelloReply& body);
-[[nodiscard]] bool parse(Bytes message, KvGet& body);
-[[nodiscard]] bool parse(Bytes message, KvGetReply& body);
-[[nodiscard]] bool parse(Bytes message, KvPrepare& body);
-[[nodiscard]] bool parse(Bytes message, KvFailedCondition& body);
-[[nodiscard]] bool parse(Bytes message, KvPutIf& body);
-[[nodiscard]] bool parse(Bytes message, KvDecision& body);
-[[nodiscard]] bool parse(Bytes message, KvScan& body);
-[[nodiscard]] bool parse(Bytes message, KvScanReply& body);
-[[nodiscard]] bool parse(Bytes message, KvLock& body);
-[[nodiscard]] bool parse(Bytes message, KvText& body);
+// Parses the body behind a parsed header. The body of a prepare depends on the header's flags.
+template <KvBody Body>
+[[nodiscard]] bool parse(Bytes message, Body& body);
 
 // The length in a header, from the first kKvHeaderBytes of a message; 0 if they are malformed.
 uint32_t message_length(Bytes header);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversion between a message's bytes and its struct in kernel/uapi/wss_srp.h. For the srp_*.cc files only.
+// Conversion between a message's bytes and its struct in kernel/uapi/wss_srp.h. For srp_*.cc and cache.cc only.
 #pragma once
 
 #include <cstring>
