@@ -123,7 +123,7 @@ static int wss_map_volume(struct wss_session *sess, const char *spec, struct wss
 		 vol->disk->disk_name, vol->limits.blocks, vol->limits.block_bytes,
 		 vol->limits.read_only ? ", read-only" : "");
 	if (!id.wwid[0])
-		wss_warn(sess, "/dev/%s: logical unit %s has no identifier (NAA, EUI-64, T10, serial number): the driver knows it by its LUN only",
+		wss_warn(sess, "/dev/%s: logical unit %s has no identifier (NAA, EUI-64, T10, serial number): the driver identifies it by its LUN only",
 			 vol->disk->disk_name, id.name);
 	/* From here on another caller may unmap the volume, which frees it. */
 	vol->added = true;
@@ -430,7 +430,7 @@ int wss_map(struct wss_options *opts, struct wss_error *err)
 	if (ret && opts->retry && wss_worth_retrying(ret)) {
 		ret = wss_pending_add(opts, &why);
 		if (ret)
-			wss_fail(&why, ret, "it cannot be tried again either: %s", wss_reason(ret));
+			wss_fail(&why, ret, "it cannot be retried in the background either: %s", wss_reason(ret));
 	}
 	if (ret) {
 		wss_fail(err, ret, "cannot map volume '%s' of target %s: %s", opts->volume,

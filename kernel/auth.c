@@ -216,7 +216,7 @@ static int wss_auth_wait(struct wss_chan *chan, struct wss_error *err)
 		return 0;
 	if (left)
 		return wss_fail(err, -ECONNRESET, "the connection broke during authentication");
-	return wss_fail(err, -ETIMEDOUT, "the target did not go on with the authentication");
+	return wss_fail(err, -ETIMEDOUT, "the target did not continue the authentication");
 }
 
 static int wss_auth_say(struct wss_chan *chan, const void *message, u32 bytes, u8 awaited,
@@ -224,7 +224,7 @@ static int wss_auth_say(struct wss_chan *chan, const void *message, u32 bytes, u
 {
 	WRITE_ONCE(chan->auth.awaited, awaited);
 	if (wss_send_reply(chan, message, bytes))
-		return wss_fail(err, -EIO, "a message of the authentication could not be sent");
+		return wss_fail(err, -EIO, "cannot send an authentication message");
 	return wss_auth_wait(chan, err);
 }
 
@@ -253,7 +253,7 @@ static int wss_auth_judge(struct wss_chan *chan, struct crypto_shash *hash, stru
 		return wss_fail(err, ret, "the target's proof cannot be computed");
 	if (crypto_memneq(proof, result->proof, sizeof(proof)))
 		return wss_fail(err, -EACCES,
-				"the target could not prove that it knows the secret of '%s': it is not the one that was meant, or someone changes messages on the way",
+				"the target could not prove that it knows the secret of '%s': it is another target, or messages are modified in transit",
 				chan->sess->opts.initiator);
 	return 0;
 }
@@ -271,7 +271,7 @@ static int wss_auth_converse(struct wss_chan *chan, struct crypto_shash *hash,
 		return ret;
 	ret = wss_auth_proof(hash, &chan->auth, WSS_AUTH_LABEL_INITIATOR, message.proof);
 	if (ret)
-		return wss_fail(err, ret, "our proof cannot be computed");
+		return wss_fail(err, ret, "the initiator's proof cannot be computed");
 	ret = wss_auth_say(chan, &message, sizeof(message), WSS_SRP_AUTH_RESULT, err);
 	return ret ?: wss_auth_judge(chan, hash, err);
 }
@@ -294,7 +294,7 @@ int wss_auth_channel(struct wss_chan *chan, struct wss_error *err)
 		return 0;
 	if (!chan->auth.granted)
 		return wss_fail(err, -EACCES,
-				"the target does not authenticate, so it may be anyone; map without a secret if that is meant");
+				"the target does not authenticate, so its identity is unproven; map without a secret if that is intended");
 	hash = wss_auth_hash(sess, err);
 	if (IS_ERR(hash))
 		return PTR_ERR(hash);

@@ -383,7 +383,7 @@ void wss_recv_cache_engine(struct wss_chan *chan, const struct wss_srp_cache_eng
 {
 	if (!(chan->caps & WSS_CAP_CACHE) || bytes < sizeof(*msg) ||
 	    be16_to_cpu(msg->index) >= WSS_CACHE_ENGINES_MAX) {
-		wss_chan_protocol_error(chan, "news of a cache engine that make no sense");
+		wss_chan_protocol_error(chan, "invalid CACHE_ENGINE message");
 		return;
 	}
 	spin_lock_bh(&chan->engine_lock);
@@ -414,7 +414,7 @@ void wss_recv_do_again(struct wss_chan *chan, const struct wss_srp_do_again *msg
 	struct wss_slot *slot;
 
 	if (!(chan->caps & WSS_CAP_CACHE) || bytes < sizeof(*msg) || index >= nr_slots) {
-		wss_chan_protocol_error(chan, "a command to be done again that does not exist");
+		wss_chan_protocol_error(chan, "invalid RETRY, or RETRY for no command");
 		return;
 	}
 	slot = &chan->slots[index];

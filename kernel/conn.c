@@ -265,7 +265,7 @@ static int wss_on_addr_resolved(struct wss_chan *chan)
 	ret = rdma_resolve_route(chan->cm_id, WSS_CM_TIMEOUT_MS);
 	if (ret) {
 		wss_fail(&chan->connect_error, ret,
-			 "no RDMA route leads there (%s): use an address of the RDMA network",
+			 "no RDMA route to it (%s): use an address of the RDMA network",
 			 wss_reason(ret));
 		return wss_connect_failed(chan, ret);
 	}
@@ -327,13 +327,13 @@ static const char *wss_reject_reason(u32 reason)
 	case WSS_SRP_REJ_INSUFFICIENT_RESOURCES:
 		return "the target has no resources left";
 	case WSS_SRP_REJ_REQ_IT_IU_LENGTH_TOO_LARGE:
-		return "the target takes no command of that length";
+		return "the target accepts no commands of that length";
 	case WSS_SRP_REJ_UNABLE_ASSOCIATE_CHANNEL:
-		return "the target does not know the port (id_ext=, ioc_guid=)";
+		return "the target has no such port (id_ext=, ioc_guid=)";
 	case WSS_SRP_REJ_UNSUPPORTED_DESCRIPTOR_FMT:
-		return "the target takes no direct descriptors";
+		return "the target does not support direct descriptors";
 	case WSS_SRP_REJ_MULTI_CHANNEL_UNSUPPORTED:
-		return "the target has one channel only";
+		return "the target supports one channel only";
 	case WSS_SRP_REJ_CHANNEL_LIMIT_REACHED:
 		return "the target has no channel left";
 	default:
@@ -367,7 +367,7 @@ static int wss_on_route_resolved(struct wss_chan *chan)
 
 	if (wss_fault(reject) || (wss_force_channels && chan->index >= wss_force_channels)) {
 		wss_stat_inc(chan->sess, faults);
-		wss_fail(&chan->connect_error, 0, "login rejected: %s (a fault made to order)",
+		wss_fail(&chan->connect_error, 0, "login rejected: %s (injected fault)",
 			 wss_reject_reason(WSS_SRP_REJ_CHANNEL_LIMIT_REACHED));
 		return wss_connect_failed(chan, -EACCES);
 	}
@@ -432,7 +432,7 @@ static int wss_on_established(struct wss_chan *chan, const struct rdma_conn_para
 		trace_wss_login(chan);
 	else
 		wss_fail(&chan->connect_error, ret,
-			 "the peer accepted but did not answer as an SRP target: is it one?");
+			 "the peer accepted without a valid SRP login response: check that it is an SRP target");
 	return wss_connect_failed(chan, ret);
 }
 
@@ -455,7 +455,7 @@ static int wss_on_rejected(struct wss_chan *chan, struct rdma_cm_event *event)
 	text_len = min_t(int, len - offsetof(struct wss_srp_login_rej, text), WSS_SRP_REJ_TEXT_MAX);
 	text_len = strnlen(rej->text, text_len);
 	wss_fail(&chan->connect_error, 0, "login rejected: %s%s%*pE",
-		 wss_reject_reason(chan->reject_reason), text_len ? "; it says: " : "", text_len,
+		 wss_reject_reason(chan->reject_reason), text_len ? "; message: " : "", text_len,
 		 rej->text);
 	return wss_connect_failed(chan, -EACCES);
 }
@@ -493,7 +493,7 @@ static int wss_on_cm_event(struct wss_chan *chan, struct rdma_cm_event *event)
 					     wss_target_closed :
 					     rdma_event_msg(event->event));
 		if (!chan->connect_done) {
-			wss_fail(&chan->connect_error, 0, "the connection went while it was made: %s",
+			wss_fail(&chan->connect_error, 0, "connection lost during setup: %s",
 				 rdma_event_msg(event->event));
 			return wss_connect_failed(chan, -ECONNRESET);
 		}
@@ -595,7 +595,7 @@ static int wss_chan_start(struct wss_chan *chan)
 				WSS_CM_TIMEOUT_MS);
 	if (ret)
 		wss_fail(&chan->connect_error, ret,
-			 "no RDMA device leads there (%s): check the address and `rdma link`",
+			 "no RDMA device has a route to it (%s): check the address and `rdma link`",
 			 wss_reason(ret));
 	return ret;
 }
@@ -700,7 +700,7 @@ static int wss_check_epoch(struct wss_session *sess, struct wss_error *err)
 	}
 	if (epoch && (epoch == sess->epoch || wss_fault(stale)))
 		return wss_fail(err, -EPROTO,
-				"the target did not end our old session (epoch %llu)", epoch);
+				"the target did not end the previous session (epoch %llu)", epoch);
 	sess->epoch = epoch;
 	if (sess->boot_id && sess->chans[0].boot_id && sess->boot_id != sess->chans[0].boot_id)
 		sess->cache_lost = true;
@@ -805,7 +805,7 @@ int wss_chans_start(struct wss_session *sess, struct wss_error *err)
 	sess->up_default = 1 + wss_count_up(sess, 1, sess->nr_default, &why);
 	sess->up_polled = wss_count_up(sess, sess->nr_default, sess->nr_queues, &why);
 	if (wss_nr_chans(sess) < sess->nr_queues)
-		wss_warn(sess, "goes on with %u of %u channels: %s", wss_nr_chans(sess), sess->nr_queues,
+		wss_warn(sess, "continuing with %u of %u channels: %s", wss_nr_chans(sess), sess->nr_queues,
 			 why.text);
 	ret = wss_check_epoch(sess, err);
 	if (!ret)

@@ -322,7 +322,7 @@ static int wss_search_units(struct wss_session *sess, struct wss_search *search,
 		int error = wss_identify(sess, luns + 8 * i, id, &search->why);
 
 		if (search->gives_way && atomic_read(&sess->doubts) != doubts)
-			ret = wss_fail(err, -EAGAIN, "the target reported other units while they were searched");
+			ret = wss_fail(err, -EAGAIN, "the target's units changed during the search");
 		else if (!error && wss_search_fits(search, id))
 			ret = 0;
 		else if (!error)
@@ -361,7 +361,7 @@ int wss_find_volume(struct wss_session *sess, const char *spec, struct wss_lun_i
 	if (search.unknown)
 		return wss_fail(err, ret, "unknown volume '%s'; the target's volumes cannot be identified: %s",
 				spec, search.why.text);
-	return wss_fail(err, ret, "unknown volume '%s'; the target shows no volume to us", spec);
+	return wss_fail(err, ret, "unknown volume '%s'; the target reports no volume for this initiator", spec);
 }
 
 /**

@@ -22,10 +22,10 @@ static const struct {
 	{ EEXIST, "it exists already" },
 	{ EXDEV, "it belongs to another RDMA device than the session's first channel" },
 	{ ENODEV, "no such device" },
-	{ EINVAL, "the device takes no such parameters" },
+	{ EINVAL, "the device does not accept these parameters" },
 	{ ENOSPC, "no room" },
 	{ EPROTO, "a protocol error" },
-	{ EOPNOTSUPP, "the device cannot do it" },
+	{ EOPNOTSUPP, "the device does not support it" },
 	{ EADDRNOTAVAIL, "no device has such an address" },
 	{ ENETDOWN, "the network is down" },
 	{ ENETUNREACH, "no route to the network" },
@@ -51,7 +51,7 @@ const char *wss_reason(int error)
 		if (wss_reasons[i].value == abs(error))
 			return wss_reasons[i].text;
 	}
-	return "for a reason unknown";
+	return "unknown error";
 }
 
 /**
@@ -72,7 +72,7 @@ const char *wss_logout_reason(const struct wss_srp_t_logout *logout, u32 bytes)
 	case WSS_SRP_LOGOUT_NOT_AGREED:
 		return "the target refused a message that was not agreed on";
 	case WSS_SRP_LOGOUT_NOT_AUTHENTICATED:
-		return "the target refused what was no authentication";
+		return "the target refused a message sent before authentication";
 	default:
 		return "the target logged out";
 	}

@@ -15,7 +15,7 @@ static atomic_t wss_times[WSS_FAULT_KINDS];
 
 unsigned int wss_force_delay_ms = 500;
 module_param_named(force_delay_ms, wss_force_delay_ms, uint, 0644);
-MODULE_PARM_DESC(force_delay_ms, "how late a late answer is (500)");
+MODULE_PARM_DESC(force_delay_ms, "milliseconds of force_delay, force_poll and force_event (500)");
 
 unsigned int wss_force_sense = 0x020b0000;
 module_param_named(force_sense, wss_force_sense, uint, 0644);
@@ -23,23 +23,23 @@ MODULE_PARM_DESC(force_sense, "SAM status, sense key, ASC and ASCQ of force_erro
 
 unsigned int wss_force_channels;
 module_param_named(force_channels, wss_force_channels, uint, 0644);
-MODULE_PARM_DESC(force_channels, "as if the target had no more channels than this; 0: as many as it has");
+MODULE_PARM_DESC(force_channels, "simulate a target that accepts at most this many channels; 0: no limit");
 
 unsigned int wss_force_credits;
 module_param_named(force_credits, wss_force_credits, uint, 0644);
-MODULE_PARM_DESC(force_credits, "as if the target granted no more credits to a channel than this; 0: as many as it does");
+MODULE_PARM_DESC(force_credits, "simulate a target that grants at most this many credits to a channel; 0: no limit");
 
 bool wss_force_no_inline;
 module_param_named(force_no_inline, wss_force_no_inline, bool, 0644);
-MODULE_PARM_DESC(force_no_inline, "commands are not sent inline, as if the device could not");
+MODULE_PARM_DESC(force_no_inline, "simulate a device that cannot send commands inline");
 
 unsigned int wss_force_mapping;
 module_param_named(force_mapping, wss_force_mapping, uint, 0644);
-MODULE_PARM_DESC(force_mapping, "as if the RDMA device could map no more bytes at once; 0: as many as it can");
+MODULE_PARM_DESC(force_mapping, "simulate an RDMA device that maps at most this many bytes at once; 0: no limit");
 
 unsigned int wss_force_segments;
 module_param_named(force_segments, wss_force_segments, uint, 0644);
-MODULE_PARM_DESC(force_segments, "as if the RDMA device's regions took no more segments; 0: as many as they do");
+MODULE_PARM_DESC(force_segments, "simulate an RDMA device whose regions have at most this many segments; 0: no limit");
 
 #if defined(CONFIG_FAULT_INJECTION) && defined(CONFIG_FAULT_INJECTION_DEBUG_FS)
 #define WSS_FAULT_ATTR(name, help) [WSS_FAULT_##name] = FAULT_ATTR_INITIALIZER,

@@ -26,8 +26,8 @@
 	X(incomplete, "a LOCAL_INV or an immediate SEND never completes")                   \
 	X(delay, "an answer is late by force_delay_ms")                                 \
 	X(reject, "the target refuses a channel")                                           \
-	X(tamper, "a command is damaged on its way: the target refuses it and us")          \
-	X(stale, "the peer shows an epoch that it has shown before: the login is refused")  \
+	X(tamper, "a command is damaged on its way: the target rejects it and ends the connection")   \
+	X(stale, "the peer sends the epoch of an earlier login: the login is refused")      \
 	X(poll, "a poll of a completion queue is interrupted, for force_delay_ms")          \
 	X(event, "an event of the connection manager is late by force_delay_ms")
 

@@ -33,11 +33,11 @@ static const struct {
 	X(id_ext, "first half of the target port id, 16 hex digits (0)")                       \
 	X(ioc_guid, "second half of the target port id, 16 hex digits (0)")                    \
 	X(max_imm, "largest write sent along with its command, in bytes (16384)")              \
-	X(keepalive_tmo, "seconds in which a dead target is noticed, or off (5)")                \
-	X(retry, "on: go on in the background when the target is not there (off)")             \
+	X(keepalive_tmo, "seconds until a dead target is detected, or off (5)")                \
+	X(retry, "on: keep trying in the background while the target is unreachable (off)")    \
 	X(initiator, "name to authenticate as; its secret is the logon key wss:NAME (none)")    \
 	X(caps, "protocol extensions to request, a bit mask (all)")                            \
-	X(mlockv, "off: a region for each piece of 4 KiB, to measure what one for all is worth (on)") \
+	X(mlockv, "off: one region per 4 KiB segment, for comparison (on)")                    \
 	X(invalidate, "strict or lazy: when memory regions are invalidated (strict)")
 
 #define WSS_DEFINE_PARAM(name, help)     \

@@ -137,9 +137,9 @@ static const struct wss_option wss_option_table[] = {
 	{ "dev_loss_tmo", wss_parse_secs, WSS_AT(dev_loss_tmo), 0, 0,
 	  "seconds after which a lost target is given up, or off (600)" },
 	{ "keepalive_tmo", wss_parse_secs, WSS_AT(keepalive_tmo), 0, 0,
-	  "seconds in which a dead target is noticed, or off (5)" },
+	  "seconds until a dead target is detected, or off (5)" },
 	{ "retry", wss_parse_switch, WSS_AT(retry), 0, 0,
-	  "on: go on in the background when the target is not there (off)" },
+	  "on: keep trying in the background while the target is unreachable (off)" },
 	{ "id_ext", wss_parse_id, WSS_AT(id_ext), 0, 0,
 	  "first half of the target port id, 16 hex digits (0)" },
 	{ "ioc_guid", wss_parse_id, WSS_AT(ioc_guid), 0, 0,
@@ -151,9 +151,9 @@ static const struct wss_option wss_option_table[] = {
 	{ "initiator", wss_parse_initiator, 0, 0, 0,
 	  "name to authenticate as; its secret is the logon key wss:NAME (none)" },
 	{ "mlockv", wss_parse_switch, WSS_AT(mlockv), 0, 0,
-	  "off: a region for each piece of 4 KiB, to measure what one for all is worth (on)" },
+	  "off: one region per 4 KiB segment, for comparison (on)" },
 	{ "invalidate", wss_parse_invalidate, 0, 0, 0,
-	  "strict: a region dies before its request ends; lazy: when it is used again (strict)" },
+	  "strict: a region is invalidated before its request ends; lazy: when it is reused (strict)" },
 };
 
 /**

@@ -47,7 +47,7 @@ static void wss_session_awake(struct wss_session *sess)
 {
 	switch (READ_ONCE(sess->state)) {
 	case WSS_LIVE:
-		wss_info(sess, "awake: looking whether the target is still there");
+		wss_info(sess, "resumed: checking the connection");
 		mod_delayed_work(wss_wq(keepalive), &sess->keepalive_work, 0);
 		break;
 	case WSS_RECOVERING:

@@ -161,13 +161,13 @@ static void wss_recv_done(struct wss_chan *chan, const struct wss_srp_done *msg,
 	if (unlikely(!(chan->caps & WSS_CAP_BATCHED_COMPLETION) || !count || msg->reserved[0] ||
 		     msg->reserved[1] || wc->byte_len < sizeof(*msg) + count * sizeof(*tags) ||
 		     wc->wc_flags & IB_WC_WITH_INVALIDATE)) {
-		wss_chan_protocol_error(chan, "list of completions that makes no sense");
+		wss_chan_protocol_error(chan, "invalid batched completion");
 		return;
 	}
 	wss_give_credits(chan, be32_to_cpu(msg->req_lim_delta));
 	for (i = 0; i < count; i++) {
 		if (unlikely(!wss_take_good(chan, be16_to_cpu(tags[i]), iob))) {
-			wss_chan_protocol_error(chan, "completion of no command in a list");
+			wss_chan_protocol_error(chan, "batched completion of no command");
 			break;
 		}
 	}

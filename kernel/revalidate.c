@@ -196,7 +196,7 @@ static bool wss_volume_follow_limits(struct wss_volume *vol, const struct wss_li
 	if (ret == -EBUSY)
 		goto busy;
 	if (ret)
-		wss_warn_rl(vol->sess, "/dev/%s: the target's new limits make no sense (error %d): the old ones stay",
+		wss_warn_rl(vol->sess, "/dev/%s: invalid new limits from the target (error %d): keeping the old ones",
 			    vol->disk->disk_name, ret);
 	if (wss_features(vol) == features || wss_change_cache(vol->disk->queue, wss_features(vol)))
 		return true;
@@ -275,7 +275,7 @@ static int wss_volume_apply(struct wss_volume *vol, const struct wss_look *look,
 	if (READ_ONCE(vol->removing))
 		wss_volume_kill(vol); /* its removal waits for its requests */
 	else if (ret == -ESTALE)
-		wss_volume_lost(vol, "was made anew on the target, and what was in it is gone");
+		wss_volume_lost(vol, "was recreated on the target; its old contents are lost");
 	else
 		wss_volume_is_absent(vol, ret == -ENXIO || ret == -ENODEV, jiffies, why);
 	return 0;
@@ -461,7 +461,7 @@ static int wss_walk(struct wss_session *sess, enum wss_state state, bool all, st
 	lockdep_assert_held(&sess->look_mutex);
 	while (!ret && READ_ONCE(sess->state) == state && !READ_ONCE(sess->broken)) {
 		if (state == WSS_RECOVERING && wss_dev_loss_passed(sess)) {
-			ret = wss_fail(err, -ETIMEDOUT, "dev_loss_tmo has passed before all volumes were looked at");
+			ret = wss_fail(err, -ETIMEDOUT, "dev_loss_tmo has passed before all volumes were revalidated");
 			break;
 		}
 		vol = wss_next_volume(sess, all);
@@ -581,7 +581,7 @@ void wss_rescan_work(struct work_struct *work)
 	}
 	/* After a new login recovery has revalidated all volumes. */
 	if (ret && atomic_read(&sess->logins) == login)
-		wss_session_error(sess, "what changed on the target could not be found out");
+		wss_session_error(sess, "revalidation of the volumes failed");
 	else if (again != ULONG_MAX && READ_ONCE(sess->state) == WSS_LIVE)
 		queue_delayed_work(wss_wq(admin), &sess->rescan_work, again);
 }

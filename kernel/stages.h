@@ -18,10 +18,10 @@ struct wss_slot;
 #define WSS_STAGES(X)                                                            \
 	X(block, "in the block layer, until the driver received the request")   \
 	X(map, "command built, pages mapped for DMA and made one region")        \
-	X(post, "work requests handed to the device")                            \
-	X(remote, "on the wire and with the target, until the answer was taken") \
+	X(post, "work requests posted to the device")                            \
+	X(remote, "on the wire and in the target, until the response was received") \
 	X(finish, "region invalidated, pages unmapped, request ended")           \
-	X(total, "all of it")
+	X(total, "the whole request")
 
 #define WSS_STAGE_ENUM(name, help) WSS_STAGE_##name,
 enum wss_stage { WSS_STAGES(WSS_STAGE_ENUM) WSS_STAGE_COUNT };

@@ -15,7 +15,7 @@ struct wss_session;
  * their order.
  */
 #define WSS_COUNTERS(X)                                                             \
-	X(requests, "requests handed to the target")                                \
+	X(requests, "requests sent to the target")                                  \
 	X(errors, "requests that ended with an error")                              \
 	X(retries, "requests sent again")                                           \
 	X(regions_registered, "memory regions registered")                          \
@@ -24,11 +24,11 @@ struct wss_session;
 	X(dma_unmaps, "scatterlists unmapped")                                      \
 	X(immediate_writes, "requests whose data was sent with the command")            \
 	X(fused_completions, "requests completed by an RDMA WRITE WITH IMMEDIATE")  \
-	X(batched_completions, "requests completed by a message for several")       \
+	X(batched_completions, "requests completed by a batched completion")        \
 	X(engines_connected, "connections made to cache engines")                   \
 	X(engine_completions, "reads completed by cache engines")                   \
 	X(engine_bytes, "bytes that cache engines wrote")                           \
-	X(engine_retries, "commands done again because an engine was lost")         \
+	X(engine_retries, "commands sent again because a cache engine was lost")    \
 	X(remote_invalidations, "regions that the target invalidated")              \
 	X(local_invalidations, "regions that the driver invalidated")               \
 	X(doorbells, "lists of work requests posted")                               \

@@ -115,9 +115,9 @@ static blk_status_t wss_map_failed(struct wss_slot *slot, struct request *rq, in
 
 	if (may_pass && wss_retry_busy(rq))
 		return BLK_STS_RESOURCE;
-	wss_warn_rl(slot->chan->sess, "/dev/%s: %u bytes in %u pieces cannot be mapped for %s (error %d%s): the request fails",
+	wss_warn_rl(slot->chan->sess, "/dev/%s: %u bytes in %u segments cannot be mapped for %s (error %d%s): the request fails",
 		    rq->q->disk->disk_name, blk_rq_payload_bytes(rq), slot->nents,
-		    dev_name(&slot->chan->ibdev->dev), ret, may_pass ? ", since long" : "");
+		    dev_name(&slot->chan->ibdev->dev), ret, may_pass ? ", for too long" : "");
 	return BLK_STS_IOERR;
 }
 

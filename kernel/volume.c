@@ -217,7 +217,7 @@ static int wss_volume_list(struct wss_volume *vol, int changes, struct wss_error
 	if (atomic_read(&sess->changes) == changes)
 		list_add_tail(&vol->node, &sess->volumes);
 	else
-		ret = wss_fail(err, -EAGAIN, "the target changed while the volume was looked for");
+		ret = wss_fail(err, -EAGAIN, "the target's volumes changed during the search");
 	spin_unlock_irq(&sess->lock);
 	mutex_unlock(&sess->mutex);
 	return ret;
@@ -493,7 +493,7 @@ void wss_volumes_lose_cache(struct wss_session *sess)
 	list_for_each_entry(vol, &sess->volumes, node) {
 		if (!xchg(&vol->unflushed, false))
 			continue;
-		wss_warn(sess, "/dev/%s: the target's machine was started anew; writes that were not flushed may be lost, the next flush fails",
+		wss_warn(sess, "/dev/%s: the target, or a storage machine behind it, restarted; unflushed writes may be lost; the next flush fails",
 			 vol->disk->disk_name);
 		WRITE_ONCE(vol->lost, true);
 	}

@@ -120,4 +120,4 @@ def test_memory_that_the_target_made_anew_is_not_taken_for_the_old_volume(vm: Vm
         wait_until(lambda: vm.run("cat /sys/block/wss0/wss/state").stdout.strip() == "dead", "the disk is dead", 60)
         assert run_fio(vm, device, "--rw=read --bs=4k --size=4k").error != 0
         vm.sync_klog()
-        assert "was made anew on the target, and what was in it is gone" in vm.klog.text(mark)
+        assert "was recreated on the target; its old contents are lost" in vm.klog.text(mark)

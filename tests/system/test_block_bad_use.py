@@ -31,7 +31,7 @@ def test_without_the_module_every_driver_command_says_how_to_get_it(vm: Vm) -> N
 MAPS = [
     # no listener; no route; no host with this address; not an RDMA address
     ("10.87.0.1:5599 v", "10.87.0.1:5599: connection refused (invalid service ID): does a target listen there?"),
-    ("10.99.0.1:5555 v", "10.99.0.1:5555: no RDMA device leads there"),
+    ("10.99.0.1:5555 v", "10.99.0.1:5555: no RDMA device has a route to it"),
     ("10.87.0.77:5555 v", "10.87.0.77:5555: cannot reach it over RDMA"),
     ("127.0.0.1:5555 v", "use an address of the RDMA network"),
     ("10.87.0.1:5555 " + "x" * 200, "too long"),

@@ -12,7 +12,7 @@ def read(rig: Rig, device: str) -> str:
     return rig.dd(f"if={device} of=/dev/null bs=64k count=1 iflag=direct", check=False, timeout=40).stderr
 
 
-@pytest.mark.parametrize("fault,words", [("force_unmappable", "(error -121)"), ("force_map", "(error -12, since long)")])
+@pytest.mark.parametrize("fault,words", [("force_unmappable", "(error -121)"), ("force_map", "(error -12, for too long)")])
 def test_driver_fails_requests_whose_data_cannot_be_mapped(rig: Rig, fault: str, words: str) -> None:
     device = rig.map("a", "keepalive_tmo=off")
     rig.io_timeout(device, 500)

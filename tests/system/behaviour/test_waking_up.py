@@ -9,7 +9,7 @@ def test_waking_up(rig: Rig) -> None:
     device = rig.map("a")
     mark = rig.vm.klog.mark()
     rig.vm.run("echo freezer > /sys/power/pm_test && echo mem > /sys/power/state", 60)
-    wait_until(lambda: "awake: looking whether the target is still there" in rig.said(mark), "it looks", 20)
+    wait_until(lambda: "resumed: checking the connection" in rig.said(mark), "it looks", 20)
     rig.wait_live()
     rig.verify(device)
     rig.assert_no_error()
