@@ -10,11 +10,11 @@ std::string_view to_string(CompletionStatus status) {
         case CompletionStatus::kFlushed:
             return "flushed: the connection closed first";
         case CompletionStatus::kRemoteAccess:
-            return "the peer's memory may not be accessed so";
+            return "remote access denied (key, range or permission)";
         case CompletionStatus::kLocalAccess:
             return "a local segment is not registered memory";
         case CompletionStatus::kLength:
-            return "the message is longer than the receive";
+            return "the message is longer than the receive buffer";
         case CompletionStatus::kPeerLost:
             return "the peer does not answer";
         case CompletionStatus::kOther:

@@ -243,7 +243,7 @@ def test_files_for_tls_that_are_of_no_use_are_named_and_nothing_is_dialled(tmp_p
     unusable.write_text("no certificate")
     for words, said, advice in ((["--tls-ca", unusable], f"--tls-ca {unusable}", "Name PEM files"),
                                 (["--tls-ca", tmp_path / "missing"], f"--tls-ca {tmp_path}/missing", "Name PEM files"),
-                                ([], "nothing to know the other end", "Give --secret-file")):
+                                ([], "cannot verify the other end", "Give --secret-file")):
         findings = doctor("tls://127.0.0.1:1", *words, status=1)
         result, text = only(findings, "tls")
         assert result == "failed" and said in text and advice in text and "wss-target runs" not in text, text

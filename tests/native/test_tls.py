@@ -163,8 +163,8 @@ def test_a_wrong_secret_does_not_get_as_far_as_a_login_and_is_counted(alice, tmp
     wrong, port = secret_file(tmp_path / "wrong", "alice:this-is-not-the-secret-of-alice"), free_port()
     with Target("tls://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--secrets", str(alice), "--http", str(port)) as target:
         done = run_under_nbdkit("true", f"target={target.address}", "volume=disk", f"secret-file={wrong}")
-        assert done.returncode != 0 and "TLS handshake failed: there 'alice' is not known, or has another secret" in done.stderr, done.stderr
-        until(lambda: "'alice' is not known here, or has another secret" in target.log.read_text(), what="the line in the log")
+        assert done.returncode != 0 and "TLS handshake failed: the peer rejected 'alice': unknown name or wrong secret" in done.stderr, done.stderr
+        until(lambda: "unknown name 'alice' or wrong secret" in target.log.read_text(), what="the line in the log")
         assert "audit:" not in target.log.read_text()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as metrics:
             assert re.search(r"^wss_tls_handshakes_failed_total [1-9]", metrics.read().decode(), re.M)

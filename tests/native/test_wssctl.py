@@ -222,4 +222,4 @@ def test_discover_logs_in_to_tls_targets_by_certificates_and_by_secrets(tmp_path
         assert "reached as tls://" in wssctl("--timeout", "2", "discover", plain, status=NOT_REACHABLE).stderr
     with Target("tls://127.0.0.1:0", {"b": "ram:8M"}, tmp_path, "--secrets", str(mine)) as target:
         assert [volume["name"] for volume in answer("discover", target.address, "--secret-file", mine)] == ["b"]
-        assert "another secret" in wssctl("discover", target.address, "--secret-file", other, status=FAILED).stderr
+        assert "wrong secret" in wssctl("discover", target.address, "--secret-file", other, status=FAILED).stderr

@@ -54,7 +54,7 @@ Result<Mapping> map_shared(int fd, size_t bytes, bool writable) {
     bool fixed = seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && fstatfs(fd, &system) == 0 &&
                  system.f_type != HUGETLBFS_MAGIC;
     if (!fixed || fstat(fd, &status) != 0 || static_cast<uint64_t>(status.st_size) < bytes)
-        return failure(Code::kInvalid, "the peer's shared memory is not what it should be");
+        return failure(Code::kInvalid, "the peer's shared memory is too small or not sealed");
     Mapping mapping = map(fd, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ);
     if (!mapping) return Status::from_errno(errno, "cannot map the peer's shared memory");
     return mapping;

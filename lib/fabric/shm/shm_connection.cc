@@ -86,7 +86,8 @@ void ShmConnection::hear_greeting() noexcept {
     ssize_t got = hear(socket_.get(), greeting);
     if (got == -EAGAIN) return;
     if (got == 0 || got == -ECONNRESET)
-        return refuse_connect(failure(Code::kRefused, "{} hung up without an answer", peer_), {});
+        return refuse_connect(failure(Code::kRefused, "{} closed the connection without an answer", peer_),
+                              {});
     if (got < 0)
         return refuse_connect(failure(Code::kInvalid, "{} does not answer as a WSS endpoint", peer_), {});
     greeted(greeting);
@@ -145,15 +146,15 @@ Status ShmConnection::accept(std::span<const std::byte> data) {
     if (data.size() > stream::kHelloDataMax)
         return failure(Code::kInvalid, "{} bytes of private data; an accept takes {}", data.size(),
                        stream::kHelloDataMax);
-    if (state() >= State::kClosing) return failure(Code::kClosed, "{} has gone", peer_);
+    if (state() >= State::kClosing) return failure(Code::kClosed, "{}: the connection is closed", peer_);
     if (phase_ != Phase::kDeciding) return failure(Code::kInvalid, "{} was accepted already", peer_);
     Hello answer = hello(HelloKind::kAccept);
     answer.set_data(data);
     std::array descriptors{domain_->validity_fd()};
     if (say(socket_.get(), answer, descriptors) != 0) {
         phase_ = Phase::kGreeting;  // no reject is sent any more
-        fail(failure(Code::kUnavailable, "{} hung up before it was accepted", peer_));
-        return failure(Code::kClosed, "{} has gone", peer_);
+        fail(failure(Code::kUnavailable, "{} closed the connection before it was accepted", peer_));
+        return failure(Code::kClosed, "{}: the connection is closed", peer_);
     }
     stream(std::move(visitor_validity_), peer_read_depth_, {});
     return Status::ok();
@@ -170,7 +171,7 @@ void ShmConnection::on_ready(uint32_t epoll_events) noexcept {
             return hear_greeting();
         case Phase::kDeciding:
             if (epoll_events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-                fail(failure(Code::kUnavailable, "{} hung up before it was accepted", peer_));
+                fail(failure(Code::kUnavailable, "{} closed the connection before it was accepted", peer_));
             return;
         case Phase::kStreaming:
             drain_socket();
@@ -196,7 +197,7 @@ void ShmConnection::drain_socket() noexcept {
         std::memcpy(&stash_.emplace(), bytes.data(), bytes.size());
         stashed_memory_ = std::move(message.descriptors[0]);
     }
-    fail(failure(Code::kInvalid, "{} broke the protocol: it floods the socket", peer_));
+    fail(failure(Code::kInvalid, "{} broke the protocol: too many messages on the socket", peer_));
 }
 
 void ShmConnection::wake_peer() noexcept {

@@ -77,8 +77,8 @@ Result<Peer> check_peer(int socket) {
         return Status::from_errno(errno, "cannot identify the peer's process");
     if (credentials.uid != geteuid() && credentials.uid != 0)
         return failure(Code::kPermission,
-                       "the peer is user {}; only user {} and root may share memory with us", credentials.uid,
-                       geteuid());
+                       "the peer is user {}; only user {} and root may share memory with this process",
+                       credentials.uid, geteuid());
     return Peer{.pid = credentials.pid, .uid = credentials.uid};
 }
 

@@ -106,7 +106,7 @@ void accept_connection(const EndpointPtr& end, std::vector<std::byte> data) {
                           [end, from, data = std::move(data)] { accept_arrives(end, from, data); });
     world.schedule_in(end->options.connect_timeout, [end] {
         if (end->lives() && end->state == SimState::kCreated)
-            break_endpoint(end, Status(Code::kTimedOut, "the peer did not take up the connection"), nullptr,
+            break_endpoint(end, Status(Code::kTimedOut, "the peer did not accept the connection"), nullptr,
                            CompletionStatus::kFlushed);
     });
 }

@@ -67,7 +67,7 @@ Result<std::unique_ptr<Region>> SimFabric::allocate(size_t bytes, Access access)
     // mmap() returns zeroed memory without touching it, which matters in runs with many short-lived targets.
     void* memory =
         mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    WSS_ASSERT(memory != MAP_FAILED, "the simulation runs in memory that is there");
+    WSS_ASSERT(memory != MAP_FAILED, "the simulation has enough memory");
     std::span<std::byte> bytes_mapped(static_cast<std::byte*>(memory), bytes);
     return std::unique_ptr<Region>(std::make_unique<SimRegion>(*this, bytes_mapped, access, rounded));
 }

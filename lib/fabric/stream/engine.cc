@@ -170,7 +170,7 @@ void Engine::refuse_connect(Status why, std::span<const std::byte> data) noexcep
 void Engine::close() noexcept {
     if (state_ >= State::kClosing) return;
     orderly_ = true;
-    fail(failure(Code::kClosed, "{}: closed by us", peer_));
+    fail(failure(Code::kClosed, "{}: closed by this side", peer_));
 }
 
 void Engine::fail(Status why, CompletionStatus cause) noexcept {

@@ -139,7 +139,7 @@ void Engine::consume(std::span<const std::byte> bytes) noexcept {
 void Engine::begin_frame() noexcept {
     header_have_ = 0;
     Frame frame;
-    if (!decode(header_, frame)) return violation("a frame that is none of ours");
+    if (!decode(header_, frame)) return violation("a malformed frame");
     if (!take_counts(frame)) return violation("counts of more than was sent, or decreasing counts");
     sink_ = Sink{.kind = payload_bytes(frame) > 0 ? SinkKind::kDiscard : SinkKind::kNone, .frame = frame};
     switch (frame.type) {
@@ -206,8 +206,8 @@ void Engine::begin_message(const Frame& frame) noexcept {
     poller_.push({.cookie = receive.cookie, .kind = CompletionKind::kReceive, .status = status});
     bool too_long = status == CompletionStatus::kLength;
     refuse(executed_, too_long ? CompletionStatus::kLength : CompletionStatus::kOther,
-           too_long ? failure(Code::kInvalid, "{}: a message of {} bytes met a receive of {}", peer_,
-                              frame.length, receive.capacity)
+           too_long ? failure(Code::kInvalid, "{}: a message of {} bytes exceeds the receive buffer of {}",
+                              peer_, frame.length, receive.capacity)
                     : failure(Code::kInvalid, "a posted receive is not in the region that its lkey names"));
     receives_.pop();
     ++messages_taken_;
@@ -308,7 +308,7 @@ void Engine::take_refusal(const Frame& frame) noexcept {
         if (entry.number != frame.immediate || entry.wait == Wait::kNothing || is_done(entry)) continue;
         cause_position_ = position;
         Code code = status == CompletionStatus::kRemoteAccess ? Code::kPermission : Code::kInvalid;
-        return fail(failure(code, "{} refused a request of ours", peer_), status);
+        return fail(failure(code, "{} refused a request", peer_), status);
     }
     violation("a refusal of a request that is not outstanding");
 }

@@ -93,7 +93,7 @@ void Arrival::on_ready(uint32_t) noexcept {
     if (!made) {
         static log::SourceLimiter limiter(1);
         if (limiter.allow(source_))
-            log::warning("{}: {}: {}; hung up", listener_.address().to_string(), from_,
+            log::warning("{}: {}: {}; connection closed", listener_.address().to_string(), from_,
                          made.status().to_string());
         return;
     }

@@ -144,7 +144,7 @@ void TcpConnection::greet() noexcept {
     phase_ = Phase::kGreeting;
     poller_.set_deadline(*this, connect_by_);
     if (!stream_.say(hello_))
-        return refuse_connect(failure(Code::kUnavailable, "{} hung up at once", peer_), {});
+        return refuse_connect(failure(Code::kUnavailable, "{} closed the connection at once", peer_), {});
     hear_greeting();
 }
 
@@ -166,7 +166,8 @@ void TcpConnection::hear_greeting() noexcept {
         if (got == -EAGAIN) return;
         if (got < 0) return refuse_connect(explain_silence(static_cast<int>(-got)), {});
         if (got == 0)
-            return refuse_connect(failure(Code::kRefused, "{} hung up without an answer", peer_), {});
+            return refuse_connect(
+                failure(Code::kRefused, "{} closed the connection without an answer", peer_), {});
         greeting_have_ += static_cast<size_t>(got);
         if (stream_.session() == nullptr && begins_tls(greeting_[0]))
             return refuse_connect(failure(Code::kRefused, "{} speaks TLS: it is reached as tls://", peer_),
@@ -223,14 +224,14 @@ Status TcpConnection::accept(std::span<const std::byte> data) {
     if (data.size() > stream::kHelloDataMax)
         return failure(Code::kInvalid, "{} bytes of private data; an accept takes {}", data.size(),
                        stream::kHelloDataMax);
-    if (state() >= State::kClosing) return failure(Code::kClosed, "{} has gone", peer_);
+    if (state() >= State::kClosing) return failure(Code::kClosed, "{}: the connection is closed", peer_);
     if (phase_ != Phase::kDeciding) return failure(Code::kInvalid, "{} was accepted already", peer_);
     Hello answer = hello(HelloKind::kAccept);
     answer.set_data(data);
     phase_ = Phase::kStreaming;
     if (!stream_.say(answer)) {
-        fail(failure(Code::kUnavailable, "{} hung up before it was accepted", peer_));
-        return failure(Code::kClosed, "{} has gone", peer_);
+        fail(failure(Code::kUnavailable, "{} closed the connection before it was accepted", peer_));
+        return failure(Code::kClosed, "{}: the connection is closed", peer_);
     }
     establish(peer_read_depth_, {});
     return Status::ok();
@@ -252,7 +253,7 @@ void TcpConnection::on_ready(uint32_t epoll_events) noexcept {
         case Phase::kDeciding:
             // Before it is accepted, the peer can only hang up.
             if (epoll_events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-                fail(failure(Code::kUnavailable, "{} hung up before it was accepted", peer_));
+                fail(failure(Code::kUnavailable, "{} closed the connection before it was accepted", peer_));
             return;
         case Phase::kStreaming:
             if (epoll_events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) hung_up_ = readable_ = true;

@@ -239,7 +239,7 @@ TcpArrival::Heard TcpArrival::hear() noexcept {
 Result<std::unique_ptr<ConnectRequest>> TcpArrival::request() {
     if (!session_ && begins_tls(greeting_[0])) {
         send_wrong_protocol(socket_.get());
-        return failure(Code::kInvalid, "speaks TLS, and this address does not: it is reached as tcp://");
+        return failure(Code::kInvalid, "speaks TLS, but this address does not: it is reached as tcp://");
     }
     Hello hello;
     if (stream::decode(greeting_, hello) != HelloFault::kNone || hello.kind != HelloKind::kConnect)

@@ -28,7 +28,7 @@ std::string last_error() {
     const unsigned long error = ERR_peek_last_error();
     const char* reason = error == 0 ? nullptr : ERR_reason_error_string(error);
     ERR_clear_error();
-    return reason == nullptr ? "the reason is not known" : reason;
+    return reason == nullptr ? "unknown reason" : reason;
 }
 
 // --- pre-shared keys ---
@@ -161,7 +161,8 @@ SSL* Context::begin(End end) const {
 Result<Context::Loaded> Context::set_up(End end) const {
     Loaded made(SSL_CTX_new(end == End::kConnecting ? TLS_client_method() : TLS_server_method()));
     if (made == nullptr || !restrict(made.get()))
-        return failure(Code::kUnsupported, "libssl cannot do TLS 1.3 as it is needed: {}", last_error());
+        return failure(Code::kUnsupported, "libssl does not support the required settings of TLS 1.3: {}",
+                       last_error());
     SSL_CTX_set_app_data(made.get(), const_cast<Context*>(this));
     WSS_TRY(end == End::kConnecting ? set_up_client(made.get()) : set_up_server(made.get()));
     return made;
@@ -221,14 +222,14 @@ Status Context::can_connect() const {
     if (credentials_.identity || !credentials_.files.authorities.empty()) return Status::ok();
     return failure(
         Code::kInvalid,
-        "nothing to know the other end of tls:// by: give a secret (its pre-shared key), or --tls-ca FILE");
+        "cannot verify the other end of tls://: give a secret (its pre-shared key), or --tls-ca FILE");
 }
 
 Status Context::can_listen() const {
     if (credentials_.known != nullptr || !credentials_.files.certificate.empty()) return Status::ok();
     return failure(
         Code::kInvalid,
-        "nothing to show to clients of tls://: give secrets (pre-shared keys), or --tls-cert and --tls-key");
+        "no credentials for clients of tls://: give secrets (pre-shared keys), or --tls-cert and --tls-key");
 }
 
 }  // namespace wss::fabric::tls

@@ -99,7 +99,7 @@ Status Session::set_host(const std::string& host) {
     const bool set =
         numeric ? X509_VERIFY_PARAM_set1_ip_asc(rules, host.c_str()) == 1
                 : SSL_set1_host(ssl_, host.c_str()) == 1 && SSL_set_tlsext_host_name(ssl_, host.c_str()) == 1;
-    return set ? Status::ok() : wss::failure(Code::kInvalid, "{}: no certificate can be of this host", host);
+    return set ? Status::ok() : wss::failure(Code::kInvalid, "{}: a certificate cannot name this host", host);
 }
 
 // --- the handshake ---
@@ -135,13 +135,13 @@ Status Session::explain_reason(int reason) const {
     const bool connecting = SSL_is_server(ssl_) == 0;
     const std::string& own = context_->credentials().identity ? context_->credentials().identity->name : "";
     if (reason == SSL_R_BINDER_DOES_NOT_VERIFY)
-        return wss::failure(Code::kPermission,
-                            "the TLS handshake failed: '{}' is not known here, or has another secret",
+        return wss::failure(Code::kPermission, "the TLS handshake failed: unknown name '{}' or wrong secret",
                             claimed_name_);
     if (connecting && !own.empty() &&
         (reason == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER || reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE))
         return wss::failure(Code::kPermission,
-                            "the TLS handshake failed: there '{}' is not known, or has another secret", own);
+                            "the TLS handshake failed: the peer rejected '{}': unknown name or wrong secret",
+                            own);
     return wss::failure(Code::kPermission, "the TLS handshake failed: {}", last_error());
 }
 
@@ -152,13 +152,13 @@ Status Session::explain(int error) const {
     if (last == 0 && error == SSL_ERROR_SYSCALL && saved != 0)
         return Status::from_errno(saved, "the TLS handshake failed");
     if (last == 0 || error == SSL_ERROR_ZERO_RETURN || reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)
-        return wss::failure(Code::kUnavailable, "hung up during the TLS handshake");
+        return wss::failure(Code::kUnavailable, "closed the connection during the TLS handshake");
     if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) return explain_certificate();
     if (reason == SSL_R_TLSV1_ALERT_PROTOCOL_VERSION)
         return wss::failure(Code::kRefused, "does not speak TLS 1.3; without TLS it is reached as tcp://");
     if (peer_is_plain_)
         return wss::failure(Code::kInvalid,
-                            "does not speak TLS, and this address does: it is reached as tls://");
+                            "does not speak TLS, but this address requires it: it is reached as tls://");
     return explain_reason(reason);
 }
 

@@ -201,7 +201,7 @@ Status VerbsConnection::dial() noexcept {
             set_deadline(now + share);
             return Status::ok();
         }
-        why = Status::from_errno(errno, fmt::format("{}: no RDMA device leads there", what_));
+        why = Status::from_errno(errno, fmt::format("{}: no RDMA device has a route to it", what_));
     }
     return why;
 }
@@ -214,7 +214,7 @@ void VerbsConnection::try_next(Status why) noexcept {
 void VerbsConnection::on_address_resolved() noexcept {
     if (id_->verbs != poller_.device().context())
         return try_next(failure(Code::kInvalid,
-                                "{}: the way there is through device {}, this fabric is of {}", what_,
+                                "{}: reachable only through device {}, but this fabric uses {}", what_,
                                 ibv_get_device_name(id_->verbs->device), poller_.device().name()));
     state_ = State::kResolvingRoute;
     if (rdma_resolve_route(id_.get(), to_timeout_ms(options_.connect_timeout)) != 0)

@@ -90,9 +90,9 @@ void VerbsConnection::on_deadline() noexcept {
 void VerbsConnection::check_taking() noexcept {
     const bool waits = static_cast<int32_t>(send_awaited_ - send_done_) > 0;
     if (take_watch_.is_stuck(waits, send_done_))
-        return begin_close(failure(
-            Code::kUnavailable, "{}: the peer took nothing of what was sent for {} s (it posts no receives)",
-            what_, kTakeTick.count / from_s(1).count));
+        return begin_close(failure(Code::kUnavailable,
+                                   "{}: the peer accepted no data for {} s (it posts no receives)", what_,
+                                   kTakeTick.count / from_s(1).count));
     set_deadline(SystemClock().now() + kTakeTick);
 }
 
@@ -111,7 +111,7 @@ void VerbsConnection::take_cause(CompletionStatus status, const ibv_wc& done) no
 // The device refused a valid work request, so nothing about this queue pair is reliable: do not even wait for
 // it to flush.
 void VerbsConnection::broken(int error) noexcept {
-    begin_close(Status::from_errno(error, what_ + ": the device does not take work requests"));
+    begin_close(Status::from_errno(error, what_ + ": the device does not accept work requests"));
     if (state_ == State::kClosing && !drained()) set_deadline(SystemClock().now());
 }
 

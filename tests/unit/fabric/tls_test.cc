@@ -161,11 +161,11 @@ TEST_F(Tls, each_connection_has_a_binding_of_its_own) {
 TEST_F(Tls, a_wrong_secret_and_an_unknown_name_fail_alike) {
     listen(knows({named("host1", kSecret)}));
     ASSERT_NO_FATAL_FAILURE(connect(is("host1", "not the secret of host1")));
-    expect_refused("TLS handshake failed: there 'host1' is not known, or has another secret");
+    expect_refused("TLS handshake failed: the peer rejected 'host1': unknown name or wrong secret");
     heard = {};
     client.reset();
     ASSERT_NO_FATAL_FAILURE(connect(is("host2", kSecret)));
-    expect_refused("TLS handshake failed: there 'host2' is not known, or has another secret");
+    expect_refused("TLS handshake failed: the peer rejected 'host2': unknown name or wrong secret");
 }
 
 TEST_F(Tls, a_replaced_key_is_refused_and_the_new_one_connects) {
