@@ -115,15 +115,17 @@ Status Channel::take_login(std::span<const std::byte> data) {
     constexpr uint32_t kLeastIu =
         sizeof(wss_srp_cmd) + sizeof(wss_srp_indirect_buf) + kDescriptorsMax * sizeof(wss_srp_direct_buf);
     if (login_.max_it_iu < kLeastIu)
-        return failure(Code::kUnsupported, "{}: the target takes messages of {} bytes only; {} are needed",
+        return failure(Code::kUnsupported,
+                       "{}: the target accepts messages of at most {} bytes; {} are needed",
                        options_.address.to_string(), login_.max_it_iu, kLeastIu);
     credits_ = std::min(login_.credits, kQueueDepthMax);
     if (!login_.extended) login_.caps = 0;
     if (!options_.identity.secret.empty() && (login_.caps & WSS_CAP_AUTHENTICATE) == 0)
-        return failure(Code::kPermission,
-                       "{}: the target does not authenticate, so it may be anyone; connect without a secret "
-                       "if that is meant",
-                       options_.address.to_string());
+        return failure(
+            Code::kPermission,
+            "{}: the target does not authenticate, so its identity is unproven; connect without a secret "
+            "if that is intended",
+            options_.address.to_string());
     if ((login_.caps & WSS_CAP_KEEPALIVE) != 0) keepalive_ = from_ms(login_.keepalive_ms);
     uint32_t iu = std::min(login_.max_it_iu, iu_bytes_);
     if (login_.immediate && iu > WSS_SRP_IMM_DATA_OFFSET)

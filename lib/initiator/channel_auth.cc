@@ -31,9 +31,10 @@ void Channel::auth_message(wire::Bytes bytes) noexcept {
         case WSS_SRP_AUTH_RESULT:
             return take_result(bytes);
         case WSS_SRP_T_LOGOUT:
-            return close(Status(Code::kUnavailable, "the target logged us out before we were admitted"));
+            return close(
+                Status(Code::kUnavailable, "the target closed the session before authentication completed"));
         default:
-            return violation("something else than its authentication");
+            return violation("a message other than authentication");
     }
 }
 
@@ -53,7 +54,7 @@ void Channel::take_challenge(wire::Bytes bytes) {
 void Channel::take_result(wire::Bytes bytes) {
     wire::AuthResult result;
     if (wire::parse_auth_result(bytes, result) != wire::ParseError::kNone)
-        return violation("a malformed result of the authentication");
+        return violation("a malformed authentication result");
     if (!result.granted)
         return close(failure(Code::kRefused, "{}: the target refused the login: {}",
                              options_.address.to_string(), result.text));
@@ -63,8 +64,8 @@ void Channel::take_result(wire::Bytes bytes) {
         equal_in_constant_time(result.proof, transcript_.proof(options_.identity.secret, Prover::kTarget));
     if (!proven)
         return close(failure(Code::kPermission,
-                             "{}: the target could not prove that it knows the secret of '{}': it is not the "
-                             "one that was meant, or someone changes messages on the way",
+                             "{}: the target could not prove that it knows the secret of '{}': it is another "
+                             "target, or messages are modified in transit",
                              options_.address.to_string(), options_.identity.name));
     set_up();
 }

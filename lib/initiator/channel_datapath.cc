@@ -91,7 +91,7 @@ void Channel::flush() noexcept {
         return;
     }
     // kClosed: on_closed() will give the reason. Any other code is a miscount of ours (C4).
-    if (code != Code::kClosed) close(Status(Code::kInternal, "the fabric did not take a command"));
+    if (code != Code::kClosed) close(Status(Code::kInternal, "cannot post a command"));
 }
 
 void Channel::on_completions(fabric::Connection&, std::span<const fabric::Completion> completions) noexcept {
@@ -160,10 +160,10 @@ void Channel::message(wire::Bytes bytes) noexcept {
             if (bad(wire::parse_notify(bytes, notify))) return violation("a malformed notification");
             return owner_.notified(notify);
         case WSS_SRP_CACHE_ENGINE:
-            if (bad(wire::parse_cache_engine(bytes, engine))) return violation("malformed news of an engine");
+            if (bad(wire::parse_cache_engine(bytes, engine))) return violation("a malformed CACHE_ENGINE");
             return engine_named(engine);
         case WSS_SRP_DO_AGAIN:
-            if (bad(wire::parse_do_again(bytes, again))) return violation("a malformed word to do again");
+            if (bad(wire::parse_do_again(bytes, again))) return violation("a malformed RETRY");
             return do_again(again);
         case WSS_SRP_CRED_REQ:
             if (bad(wire::parse_credit_request(bytes, credit_request)))
@@ -206,9 +206,9 @@ void Channel::fused(uint32_t immediate) noexcept {
 void Channel::several_done(wire::Bytes message) noexcept {
     wire::Done done;
     if ((login_.caps & WSS_CAP_BATCHED_COMPLETION) == 0)
-        return violation("completions in one message, which was not agreed on");
+        return violation("a batched completion, which was not agreed on");
     if (wire::parse_done(message, done) != wire::ParseError::kNone)
-        return violation("a malformed message of completions");
+        return violation("a malformed batched completion");
     add_credits(done.credits);
     // The owner may close the channel during any of these calls.
     for (size_t i = 0; i < done.count() && talking(); ++i) answered(find(done.tag(i), kFusedMask), {});
@@ -230,7 +230,7 @@ void Channel::add_credits(uint32_t credits) noexcept {
 
 void Channel::answer_target(uint8_t opcode, uint64_t tag) noexcept {
     // SRP allows the target one unanswered request, so it cannot fill our slots without breaking that rule.
-    if (!send_short(opcode, tag)) violation("more requests than answers are due");
+    if (!send_short(opcode, tag)) violation("too many unanswered requests");
     flush();
 }
 
@@ -263,8 +263,7 @@ void Channel::flush_receives() noexcept {
     }
     Code code = connection_->post_receives({receives.data(), reposted_});
     reposted_ = 0;
-    if (code != Code::kOk && code != Code::kClosed)
-        close(Status(Code::kInternal, "the fabric did not take a receive"));
+    if (code != Code::kOk && code != Code::kClosed) close(Status(Code::kInternal, "cannot post a receive"));
 }
 
 void Channel::violation(const char* what) noexcept {

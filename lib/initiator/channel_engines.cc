@@ -14,7 +14,7 @@
 namespace wss::initiator {
 
 void Channel::engine_named(const wire::CacheEngineNotice& notice) noexcept {
-    if ((login_.caps & WSS_CAP_CACHE) == 0) return violation("news of a cache engine, unasked");
+    if ((login_.caps & WSS_CAP_CACHE) == 0) return violation("CACHE_ENGINE without the capability");
     retire_engine(notice.index);
     if (!notice.added || engines_.size() >= kEnginesMax) return;
     std::unique_ptr<EngineLink> link(new EngineLink(*this, notice.index));
@@ -56,7 +56,7 @@ bool Channel::part_arrived(EngineLink&, uint32_t immediate, uint32_t bytes) noex
 }
 
 void Channel::do_again(const wire::DoAgain& again) noexcept {
-    if ((login_.caps & WSS_CAP_CACHE) == 0) return violation("a command to be done again, unasked");
+    if ((login_.caps & WSS_CAP_CACHE) == 0) return violation("RETRY without the capability");
     retire_engine(again.engine);
     Command* command = find(again.tag, ~uint64_t{0});
     if (command == nullptr) return;  // the engine had answered

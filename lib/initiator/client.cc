@@ -253,7 +253,7 @@ Status Client::register_memory(std::span<std::byte> memory) {
 }
 
 Status Client::release_memory(const std::byte* memory) {
-    Result<std::unique_ptr<fabric::Region>> region = Status(Code::kInternal, "not looked at");
+    Result<std::unique_ptr<fabric::Region>> region = Status(Code::kInternal, "not registered");
     on_reactor([&] { region = session_->memory().regions().remove(memory); });
     return region.status();
 }

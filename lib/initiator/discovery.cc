@@ -81,7 +81,7 @@ void Discovery::answered() {
 Status Discovery::failed(const char* what) const {
     Code code = request_.outcome == Outcome::kTimedOut ? Code::kTimedOut : Code::kUnavailable;
     if (request_.outcome == Outcome::kOk)
-        return failure(Code::kInvalid, "the target's answer to {} for logical unit {} makes no sense", what,
+        return failure(Code::kInvalid, "the target's answer to {} for logical unit {} is malformed", what,
                        request_.lun);
     return failure(code, "{} for logical unit {}: {}", what, request_.lun, describe(request_));
 }

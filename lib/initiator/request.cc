@@ -55,7 +55,7 @@ constexpr Words kWords[] = {
     {Outcome::kTimedOut, ETIMEDOUT, "no answer in time"},
     {Outcome::kConnectionLost, ENOTCONN, "the connection to the target is lost"},
     {Outcome::kWritesLost, EIO,
-     "the target's machine was started anew; what was written and not flushed before may be lost"},
+     "the target, or a storage machine behind it, restarted; unflushed writes may be lost"},
     {Outcome::kVolumeGone, ENODEV, "the volume does not exist any more"},
     {Outcome::kClosed, ESHUTDOWN, "the session is closed"},
 };

@@ -172,7 +172,7 @@ bool Session::issue(Request& request, Channel& channel) noexcept {
     if (!channel.send(command, words)) {
         memory_->release(command.payload);
         channel.put_back(command);
-        lose(Status(Code::kInternal, "a command could not be expressed"));
+        lose(Status(Code::kInternal, "a command could not be encoded"));
         return false;
     }
     ++request.outstanding_;

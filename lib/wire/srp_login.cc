@@ -147,7 +147,7 @@ std::string_view reject_reason_text(uint32_t reason) {
         case WSS_SRP_REJ_CHANNEL_LIMIT_REACHED:
             return "the channel limit is reached";
         default:
-            return "for a reason that SRP does not name";
+            return "unknown reason code";
     }
 }
 

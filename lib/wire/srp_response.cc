@@ -257,7 +257,7 @@ std::string_view logout_reason(uint32_t reason) {
         case WSS_SRP_LOGOUT_NOT_AGREED:
             return "a message that was not agreed on";
         case WSS_SRP_LOGOUT_NOT_AUTHENTICATED:
-            return "something else than its authentication";
+            return "a message other than authentication";
         default:
             return "no reason given";
     }

@@ -260,14 +260,14 @@ int plugin_zero(void* handle, uint32_t count, uint64_t offset, uint32_t flags) {
 constexpr char kHelp[] =
     "target=URI                  (required) rdma://HOST:PORT, tcp://HOST:PORT, tls://HOST:PORT or "
     "shm:///PATH\n"
-    "volume=NAME                 the volume; without it the NBD export name chooses\n"
-    "secret-file=FILE            with the line NAME:SECRET that the target has of us (mode 600)\n"
+    "volume=NAME                 the volume (default: the NBD export name)\n"
+    "secret-file=FILE            this client's NAME:SECRET line, as in the target's --secrets (mode 600)\n"
     "tls-ca=FILE                 authorities of the target's certificate (tls://; PEM)\n"
-    "tls-cert=FILE tls-key=FILE  our certificate, for a target that wants one\n"
+    "tls-cert=FILE tls-key=FILE  client certificate, for a target that requires one\n"
     "channels=N                  connections to the target (1)\n"
     "depth=N                     commands on the wire of each (128)\n"
     "connect-timeout=SECONDS     (5)\n"
-    "request-timeout=SECONDS     of one request, whatever happens meanwhile (30)\n"
+    "request-timeout=SECONDS     of one request, including reconnects (30)\n"
     "reconnect-timeout=SECONDS   how long requests wait for a lost target (15)";
 
 nbdkit_plugin make_plugin() {
