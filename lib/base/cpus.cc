@@ -40,7 +40,7 @@ Result<std::vector<int>> parse_cpus(std::string_view text) {
     for (;;) {
         int first, last;
         if (!take_range(text, first, last))
-            return failure(Code::kInvalid, "'{}' is no list of processors: write one like 2,4-7", whole);
+            return failure(Code::kInvalid, "'{}' is not a list of processors: write one like 2,4-7", whole);
         for (int cpu = first; cpu <= last; ++cpu) {
             if (cpu >= CPU_SETSIZE || !CPU_ISSET(static_cast<size_t>(cpu), &allowed))
                 return failure(Code::kInvalid, "this process may not use processor {}", cpu);
@@ -50,7 +50,7 @@ Result<std::vector<int>> parse_cpus(std::string_view text) {
         }
         if (text.empty()) return cpus;
         if (text[0] != ',')
-            return failure(Code::kInvalid, "'{}' is no list of processors: write one like 2,4-7", whole);
+            return failure(Code::kInvalid, "'{}' is not a list of processors: write one like 2,4-7", whole);
         text.remove_prefix(1);
     }
 }

@@ -51,7 +51,7 @@ Status keep_owner(const Descriptor& file, const std::string& beside, const std::
     if (lstat(path.c_str(), &old) != 0 || !S_ISREG(old.st_mode)) return Status::ok();
     if (fchown(file.get(), old.st_uid, old.st_gid) != 0) return Status::ok();
     if (fchmod(file.get(), old.st_mode & 07777) != 0)
-        return file_error(beside, "give it the mode of the former");
+        return file_error(beside, "give it the mode of the old file");
     return Status::ok();
 }
 

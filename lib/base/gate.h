@@ -41,7 +41,7 @@ class Gate {
         }
         // Returns another holder, also when the gate is closed. REQUIRES that this one is not empty.
         Holder share() const noexcept {
-            WSS_ASSERT(gate_ != nullptr, "only a holder can let others in");
+            WSS_ASSERT(gate_ != nullptr, "share() has a holder that is not empty");
             ++gate_->count_;
             return Holder(gate_);
         }
@@ -55,7 +55,7 @@ class Gate {
     Gate() = default;
     Gate(const Gate&) = delete;
     Gate& operator=(const Gate&) = delete;
-    ~Gate() { WSS_ASSERT(count_ == 0, "everybody has left a gate before it dies"); }
+    ~Gate() { WSS_ASSERT(count_ == 0, "a gate has no holder when it is destroyed"); }
 
     [[nodiscard]] Holder enter() noexcept {
         if (closed_) return {};

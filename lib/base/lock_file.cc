@@ -19,7 +19,8 @@ static Status cannot_open_lock_file(const std::string& file, int error) {
     const bool is_foreign = stands && (error == EACCES || error == ELOOP);
     return Status::from_errno(
         error, fmt::format("{}: cannot open this lock{}", file,
-                           is_foreign ? ", which is not ours: remove it" : advice_on_write(error)));
+                           is_foreign ? ", which belongs to another user or is a link: remove it"
+                                      : advice_on_write(error)));
 }
 
 Result<Descriptor> open_lock_file(const std::string& file) {
@@ -28,7 +29,7 @@ Result<Descriptor> open_lock_file(const std::string& file) {
     struct stat info {};
     if (fstat(lock.get(), &info) != 0)
         return Status::from_errno(errno, fmt::format("{}: cannot read the owner of the lock", file));
-    if (!S_ISREG(info.st_mode)) return failure(Code::kExists, "{}: this is no file: remove it", file);
+    if (!S_ISREG(info.st_mode)) return failure(Code::kExists, "{}: not a regular file: remove it", file);
     if (info.st_uid != geteuid())
         return failure(Code::kPermission,
                        "{}: this lock belongs to user {}, not {}: run as that user, or remove it", file,

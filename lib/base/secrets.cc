@@ -31,7 +31,7 @@ Status check_file(const std::string& path, const struct stat& facts) {
                        facts.st_uid);
     if ((facts.st_mode & 077) != 0)
         return failure(Code::kPermission,
-                       "{}: mode {:04o} lets others at the secrets in it; make new ones and chmod 600", path,
+                       "{}: mode {:04o} lets others access its secrets; make new ones and chmod 600", path,
                        facts.st_mode & 07777u);
     if (facts.st_size > kFileMax)
         return failure(Code::kInvalid, "{}: larger than {} bytes: not a file of secrets", path, kFileMax);
@@ -58,7 +58,7 @@ Status parse_line(std::string_view line, const std::string& path, size_t number,
     if (colon == std::string_view::npos)
         return failure(Code::kInvalid, "{}:{}: not of the form NAME:SECRET", path, number);
     if (Status named = check_initiator_name(line.substr(0, colon)); !named)
-        return failure(Code::kInvalid, "{}:{}: what stands before ':' is no name: {}", path, number,
+        return failure(Code::kInvalid, "{}:{}: invalid name before ':'; a name has {}", path, number,
                        "1 to 63 of A-Z a-z 0-9 . _ -");
     std::string_view secret = line.substr(colon + 1);
     if (secret.size() < kSecretMin || secret.size() > kSecretMax || !is_printable(secret))
@@ -78,10 +78,11 @@ Status check_initiator_name(std::string_view name) {
     if (!name.empty() && name.size() <= kInitiatorNameMax && name[0] != '.' && name[0] != '-' &&
         std::all_of(name.begin(), name.end(), allowed))
         return Status::ok();
-    return failure(Code::kInvalid,
-                   "'{}' is no initiator's name: 1 to {} of A-Z a-z 0-9 . _ -, beginning with a letter, "
-                   "digit or _",
-                   name, kInitiatorNameMax);
+    return failure(
+        Code::kInvalid,
+        "'{}' is not a valid initiator name: 1 to {} of A-Z a-z 0-9 . _ -, beginning with a letter, "
+        "digit or _",
+        name, kInitiatorNameMax);
 }
 
 Result<std::vector<NamedSecret>> parse_secrets(std::string_view text, const std::string& path) {
@@ -125,8 +126,8 @@ Result<NamedSecret> read_own_secret(const std::string& path) {
     if (!all) return all.status();
     if (all->size() != 1)
         return failure(Code::kInvalid,
-                       "{}: {} secrets; an initiator's file has one line, its own: the target's file is not "
-                       "for others",
+                       "{}: {} secrets; an initiator's file has one line, its own: do not copy the target's "
+                       "file to initiators",
                        path, all->size());
     return std::move((*all)[0]);
 }

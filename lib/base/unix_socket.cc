@@ -76,7 +76,8 @@ static Status probe(const std::string& path, const sockaddr_un& address, int typ
 static Status remove_stale(const std::string& path, const sockaddr_un& address, int type) {
     struct stat info {};
     if (lstat(path.c_str(), &info) != 0) return Status::ok();
-    if (!S_ISSOCK(info.st_mode)) return failure(Code::kExists, "{}: there is a file that is no socket", path);
+    if (!S_ISSOCK(info.st_mode))
+        return failure(Code::kExists, "{}: this file exists and is not a socket", path);
     const Status found = probe(path, address, type);
     if (found.sys_errno() != ECONNREFUSED) return found;
     return unlink(path.c_str()) == 0 ? Status::ok() : Status::from_errno(errno, path);

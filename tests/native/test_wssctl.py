@@ -63,7 +63,7 @@ def test_volumes_live_from_create_to_delete(socket, tmp_path):
     (("volume", "create", "x", "floppy:1"), "unknown backend 'floppy:1'"),
     (("volume", "create", "x", "aio:/nonexistent/x"), "/nonexistent/x"),
     (("volume", "create", "a/b", "ram:1M"), "invalid volume name"),
-    (("volume", "resize", "first", "1X"), "'1X' is no size"),
+    (("volume", "resize", "first", "1X"), "'1X' is not a size"),
     (("volume", "delete", "nobody"), "there is no volume nobody"),
 ])
 def test_what_the_target_refuses_is_said_with_exit_1(socket, words, said):

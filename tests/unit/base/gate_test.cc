@@ -77,7 +77,7 @@ TEST(GateDeathTest, asserts_that_nobody_is_inside_when_it_dies) {
             Gate::Holder holder = gate->enter();
             gate.reset();
         },
-        "everybody has left");
+        "a gate has no holder");
 }
 
 TEST(GateDeathTest, is_closed_once) {
