@@ -11,15 +11,13 @@ namespace wss::cache {
 namespace {
 
 constexpr uint64_t kSendTag = 1, kReceiveTag = 2;
-constexpr uint32_t kNone = UINT32_MAX;
-// A send completion costs as much as a message, so only some sends are signalled.
-constexpr uint32_t kSignalEvery = 16;
 
 // The size of RDMA/CM's private data in a rejection.
 constexpr size_t kReasonMax = 148;
 
-constexpr uint64_t cookie_of(uint32_t buffer, uint64_t tag) {
-    return uint64_t{buffer} << 2 | tag;
+// `number`: of a receive buffer, or of sends so far.
+constexpr uint64_t cookie_of(uint64_t number, uint64_t tag) {
+    return number << 2 | tag;
 }
 
 }  // namespace
@@ -32,15 +30,8 @@ Result<std::unique_ptr<RecordLink>> RecordLink::create(fabric::Fabric& fabric, c
 }
 
 Status RecordLink::prepare(fabric::Fabric& fabric) {
-    const size_t bytes = size_t{options_.messages} * wire::kCacheMessageMax;
-    auto sends = fabric.allocate(bytes, fabric::Access::kLocal);
-    if (!sends) return sends.status().within("send buffers of a cache link");
-    sends_ = std::move(*sends);
-    auto receives = fabric.allocate(bytes, fabric::Access::kLocal);
-    if (!receives) return receives.status().within("receive buffers of a cache link");
-    receives_ = std::move(*receives);
-    for (uint32_t i = 0; i < options_.messages; ++i) free_sends_.push_back(i);
-    return Status::ok();
+    WSS_TRY(sends_.open(fabric).within("send buffers of a cache link"));
+    return receives_.open(fabric).within("receive buffers of a cache link");
 }
 
 RecordLink::~RecordLink() {
@@ -49,8 +40,8 @@ RecordLink::~RecordLink() {
 
 fabric::ConnectionOptions RecordLink::connection_options() const {
     fabric::ConnectionOptions options;
-    options.send_depth = options_.operations + options_.messages;
-    options.receive_depth = options_.messages;
+    options.send_depth = options_.operations + kMessages;
+    options.receive_depth = kMessages;
     options.send_segments = 1;
     options.inline_bytes = 0;
     options.connect_timeout = options_.connect_timeout;
@@ -78,7 +69,7 @@ Status RecordLink::accept(fabric::ConnectRequest& request, fabric::Poller& polle
     }
     connection_ = std::move(*connection);
     state_ = State::kConnecting;
-    if (!post_all_receives()) {
+    if (!post_receives(kMessages)) {
         close(Status(Code::kInternal, "cannot post the receives of a cache link"));
         return Status::ok();
     }
@@ -87,20 +78,16 @@ Status RecordLink::accept(fabric::ConnectRequest& request, fabric::Poller& polle
     return Status::ok();
 }
 
-bool RecordLink::post_all_receives() noexcept {
-    for (uint32_t i = 0; i < options_.messages; ++i) {
-        fabric::Segment segment{receive_buffer(i), wire::kCacheMessageMax, receives_->lkey()};
-        fabric::Receive receive{cookie_of(i, kReceiveTag), {&segment, 1}};
-        if (connection_->post_receives({&receive, 1}) != Code::kOk) return false;
-    }
-    return true;
+bool RecordLink::post_receives(uint32_t count) noexcept {
+    auto cookie = [](uint32_t index) { return cookie_of(index, kReceiveTag); };
+    return connection_->post_receives(receives_.take(count, cookie)) == Code::kOk;
 }
 
 void RecordLink::on_established(fabric::Connection&, std::span<const std::byte> data) noexcept {
     if (state_ != State::kConnecting) return;
     // The accepting side, where `data` is empty, posted its receives in accept().
     const bool connecting_side = !data.empty();
-    if (connecting_side && !post_all_receives())
+    if (connecting_side && !post_receives(kMessages))
         return close(Status(Code::kInternal, "cannot post the receives of a cache link"));
     state_ = State::kUp;
     if (!owner_.link_up(*this, data))
@@ -137,13 +124,12 @@ void RecordLink::close(Status why) noexcept {
 // ---- Out -------------------------------------------------------------------------------------------------
 
 wire::MutableBytes RecordLink::room() noexcept {
-    if (open_ != kNone && wire::kCacheMessageMax - open_bytes_ < kRecordMax) seal();
-    if (open_ == kNone && spill_.empty() && !free_sends_.empty()) {
-        open_ = free_sends_.back();
-        free_sends_.pop_back();
+    if (open_ && wire::kCacheMessageMax - open_bytes_ < kRecordMax) seal();
+    if (!open_ && spill_.empty() && sends_.has_room()) {
+        open_ = true;
         open_bytes_ = 0;
     }
-    if (open_ != kNone) return {send_buffer(open_) + open_bytes_, wire::kCacheMessageMax - open_bytes_};
+    if (open_) return {sends_.next() + open_bytes_, wire::kCacheMessageMax - open_bytes_};
     if (spill_.empty() || wire::kCacheMessageMax - spill_.back().bytes < kRecordMax) spill_one_more();
     Spilled& last = spill_.back();
     return {last.block->data() + last.bytes, last.block->size() - last.bytes};
@@ -158,36 +144,31 @@ void RecordLink::spill_one_more() noexcept {
 
 void RecordLink::wrote(size_t bytes, bool urgent) noexcept {
     WSS_ASSERT(bytes > 0, "a record fits its buffer");
-    (open_ != kNone ? open_bytes_ : spill_.back().bytes) += bytes;
+    (open_ ? open_bytes_ : spill_.back().bytes) += bytes;
     urgent_ = urgent_ || urgent;
 }
 
 void RecordLink::seal() noexcept {
-    const uint32_t buffer = std::exchange(open_, kNone);
-    if (buffer == kNone) return;
+    if (!std::exchange(open_, false)) return;
     urgent_ = false;
-    if (open_bytes_ == 0 || state_ != State::kUp) return free_sends_.push_back(buffer);
-    send(buffer, open_bytes_);
+    if (open_bytes_ > 0 && state_ == State::kUp) send(open_bytes_);
 }
 
-void RecordLink::send(uint32_t buffer, size_t bytes) noexcept {
-    fabric::Segment segment{send_buffer(buffer), static_cast<uint32_t>(bytes), sends_->lkey()};
-    fabric::WorkRequest work{
-        .op = fabric::Op::kSend, .cookie = cookie_of(buffer, kSendTag), .segments = {&segment, 1}};
-    work.signalled = ++unsignalled_ == kSignalEvery;
-    if (work.signalled) unsignalled_ = 0;
-    sent_.push_back(buffer);
+void RecordLink::send(size_t bytes) noexcept {
+    const fabric::Segment segment = sends_.post(static_cast<uint32_t>(bytes));
+    fabric::WorkRequest work{.op = fabric::Op::kSend,
+                             .signalled = sends_.is_signalled(),
+                             .cookie = cookie_of(sends_.posted(), kSendTag),
+                             .segments = {&segment, 1}};
     if (connection_->post({&work, 1}) == Code::kOk) return;
     close(Status(Code::kInternal, "cannot post a cache message"));
 }
 
 void RecordLink::refill_from_spill() noexcept {
-    while (state_ == State::kUp && !spill_.empty() && !free_sends_.empty()) {
-        const uint32_t buffer = free_sends_.back();
-        free_sends_.pop_back();
+    while (state_ == State::kUp && !spill_.empty() && sends_.has_room()) {
         const Spilled& oldest = spill_.front();
-        std::memcpy(send_buffer(buffer), oldest.block->data(), oldest.bytes);
-        send(buffer, oldest.bytes);
+        std::memcpy(sends_.next(), oldest.block->data(), oldest.bytes);
+        send(oldest.bytes);
         spill_.pop_front();
     }
 }
@@ -203,7 +184,7 @@ bool RecordLink::post(fabric::WorkRequest work) noexcept {
 size_t RecordLink::flush() noexcept {
     // Records for a closing link are never sent. They do not count as activity, or the reactor would never
     // sleep.
-    if (state_ != State::kUp || open_ == kNone || open_bytes_ == 0 || !urgent_) return 0;
+    if (state_ != State::kUp || !open_ || open_bytes_ == 0 || !urgent_) return 0;
     seal();
     return 1;
 }
@@ -214,20 +195,14 @@ void RecordLink::on_completions(fabric::Connection&,
                                 std::span<const fabric::Completion> completions) noexcept {
     for (const fabric::Completion& completion : completions) {
         const bool good = completion.status == fabric::CompletionStatus::kOk;
-        const auto buffer = static_cast<uint32_t>(completion.cookie >> 2);
+        const uint64_t number = completion.cookie >> 2;
         switch (completion.cookie & kCookieMask) {
             case kSendTag:
-                // When the connection fails, unsignalled sends complete too.
-                while (!sent_.empty()) {
-                    const uint32_t over = sent_.front();
-                    sent_.pop_front();
-                    free_sends_.push_back(over);
-                    if (over == buffer) break;
-                }
+                sends_.done(number);
                 refill_from_spill();
                 break;
             case kReceiveTag:
-                if (good && state_ == State::kUp) received(buffer, completion.length);
+                if (good && state_ == State::kUp) received(static_cast<uint32_t>(number), completion.length);
                 break;
             default:
                 owner_.operation_over(*this, completion.cookie, good);
@@ -237,17 +212,15 @@ void RecordLink::on_completions(fabric::Connection&,
 
 void RecordLink::received(uint32_t buffer, uint32_t length) noexcept {
     ++messages_received_;
-    wire::Bytes message{receive_buffer(buffer), length};
+    wire::Bytes message{receives_.buffer(buffer), length};
     while (!message.empty() && state_ == State::kUp) {
         wire::Record record;
         if (wire::next_record(message, record) != wire::ParseError::kNone || !owner_.record(*this, record))
             return close(Status(Code::kInvalid, "protocol violation by the peer"));
     }
     if (state_ != State::kUp) return;
-    fabric::Segment segment{receive_buffer(buffer), wire::kCacheMessageMax, receives_->lkey()};
-    fabric::Receive receive{cookie_of(buffer, kReceiveTag), {&segment, 1}};
-    if (connection_->post_receives({&receive, 1}) != Code::kOk)
-        close(Status(Code::kInternal, "cannot post a receive of a cache link"));
+    receives_.give_back(buffer);
+    if (!post_receives(1)) close(Status(Code::kInternal, "cannot post a receive of a cache link"));
 }
 
 }  // namespace wss::cache

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "lib/fabric/fabric.h"
+#include "lib/fabric/message_buffers.h"
 #include "lib/wire/cache.h"
 
 namespace wss::cache {
@@ -43,7 +44,6 @@ class RecordLink final : public fabric::ConnectionHandler {
   public:
     struct Options {
         uint32_t operations = 1024;  // maximum number of outstanding one-sided operations
-        uint32_t messages = 128;     // number of send buffers, and of receives
         // Messages that may wait for a send buffer: more than the operations and clients of a link can cause.
         uint32_t spill_max = 4096;
         Nanoseconds connect_timeout = from_s(2);
@@ -84,36 +84,29 @@ class RecordLink final : public fabric::ConnectionHandler {
   private:
     enum class State : uint8_t { kIdle, kConnecting, kUp, kClosing, kOver };
     using Block = std::array<std::byte, wire::kCacheMessageMax>;
+    static constexpr uint32_t kMessages = 128;  // send buffers, and receives
 
     RecordLink(const Options& options, RecordLinkOwner& owner) : options_(options), owner_(owner) {}
     Status prepare(fabric::Fabric& fabric);
     fabric::ConnectionOptions connection_options() const;
-    bool post_all_receives() noexcept;
+    bool post_receives(uint32_t count) noexcept;
     void seal() noexcept;
-    void send(uint32_t buffer, size_t bytes) noexcept;
+    void send(size_t bytes) noexcept;
     void spill_one_more() noexcept;
     void refill_from_spill() noexcept;
     void received(uint32_t buffer, uint32_t length) noexcept;
     void over(const Status& why) noexcept;
-    std::byte* send_buffer(uint32_t index) const noexcept {
-        return sends_->bytes().data() + size_t{index} * wire::kCacheMessageMax;
-    }
-    std::byte* receive_buffer(uint32_t index) const noexcept {
-        return receives_->bytes().data() + size_t{index} * wire::kCacheMessageMax;
-    }
 
     // Immutable.
     const Options options_;
     RecordLinkOwner& owner_;
-    std::unique_ptr<fabric::Region> sends_, receives_;
 
+    fabric::SendBuffers<wire::kCacheMessageMax, kMessages, 16> sends_;
+    fabric::ReceiveBuffers<wire::kCacheMessageMax, kMessages> receives_;
     std::unique_ptr<fabric::Connection> connection_;
     State state_ = State::kIdle;
     Status why_;
-    std::vector<uint32_t> free_sends_;
-    std::deque<uint32_t> sent_;   // buffers in flight, oldest first
-    uint32_t unsignalled_ = 0;    // sends since the last signalled one; its completion covers all before it
-    uint32_t open_ = UINT32_MAX;  // the buffer being filled; UINT32_MAX: none
+    bool open_ = false;  // the next send buffer is being filled
     size_t open_bytes_ = 0;
     bool urgent_ = false;  // an urgent record is in it
     struct Spilled {

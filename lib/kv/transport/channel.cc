@@ -184,12 +184,13 @@ void Channel::on_completions(fabric::Connection&, std::span<const fabric::Comple
 
 void Channel::post_receives(uint32_t count) noexcept {
     if (closing_) return;
-    if (connection_->post_receives(receives_.take(count, kOfReceive)) != Code::kOk)
+    if (connection_->post_receives(
+            receives_.take(count, [](uint32_t index) { return kOfReceive | index; })) != Code::kOk)
         close("receives could not be posted");
 }
 
 void Channel::frame_arrived(uint32_t index, uint32_t length) noexcept {
-    if (!closing_) take({receives_.frame(index), length});
+    if (!closing_) take({receives_.buffer(index), length});
     receives_.give_back(index);
     // Do not read from a peer that does not take its replies.
     if (backlog() > kBacklogMax)
@@ -355,7 +356,7 @@ bool Channel::send_signal(RingSignal signal) noexcept {
 }
 
 void Channel::signal_arrived(uint32_t index, uint32_t length) noexcept {
-    const std::byte* frame = receives_.frame(index);
+    const std::byte* frame = receives_.buffer(index);
     const auto signal = length == 9 ? static_cast<RingSignal>(wire::get8(frame)) : RingSignal{};
     const uint64_t position = length == 9 ? wire::get64(frame + 1) : 0;
     receives_.give_back(index);

@@ -26,14 +26,17 @@
 
 #include "lib/base/list.h"
 #include "lib/fabric/fabric.h"
+#include "lib/fabric/message_buffers.h"
 #include "lib/kv/transport/assembler.h"
-#include "lib/kv/transport/frames.h"
 #include "lib/kv/transport/outbox.h"
 #include "lib/kv/transport/ring.h"
 #include "lib/wire/kv.h"
 
 namespace wss::kv {
 
+constexpr uint32_t kFrameBytes = 16 * 1024;
+constexpr uint32_t kSendFrames = 16;
+constexpr uint32_t kReceiveFrames = 16;
 // Fits the replies of several get_alls of maximal size. A larger backlog means that the peer requests more
 // than it reads.
 constexpr size_t kBacklogMax = 64u << 20;
@@ -136,8 +139,8 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
 
     Lane& lane_;
     ChannelHandler* handler_;
-    SendFrames frames_;
-    ReceiveFrames receives_;
+    fabric::SendBuffers<kFrameBytes, kSendFrames, 8> frames_;
+    fabric::ReceiveBuffers<kFrameBytes, kReceiveFrames> receives_;
     std::unique_ptr<fabric::Connection> connection_;
     bool up_ = false, closing_ = false, over_ = false;
     std::string why_;
