@@ -109,7 +109,8 @@ struct wss_session {
 	struct wss_device *wdev;	/* the RDMA device while connected (device.c) */
 	struct list_head wdev_node;	/* in wdev->sessions */
 	struct ib_pd *pd;
-	struct wss_chan *chans;
+	struct wss_chan *chans;		/* array of @nr_queues, as old as the session: no lock. Taken up and down
+					 * under @admin_mutex, with all queues quiesced. */
 	struct wss_queue *queues;
 	u32 nr_queues;			/* number of hardware queues, and maximum of channels */
 	u32 nr_default;			/* of which are not polled */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of backends. A new backend adds a row.
+// The table of backends. A new backend adds a row; one of files or devices also one in specification.cc.
 #include <unistd.h>
 
 #include <cerrno>
