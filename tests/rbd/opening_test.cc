@@ -269,6 +269,25 @@ TEST_F(Opening, that_is_tried_waits_for_the_watches_of_dead_clients) {
     EXPECT_EQ(ceph_.lock_owner(), kDead);
 }
 
+// A process that served a clone and its parent has died. The client of the clone watches the parent.
+TEST_F(Opening, that_is_tried_does_not_wait_for_an_owner_that_the_start_shuts_out_before) {
+    constexpr uint64_t kOfClone = 7;  // known until the program ends, so no other test uses it
+    keeps_taken_ = true;
+    ceph_.set_lock_owner(kOfClone);
+    EXPECT_TRUE(check("steal=true"));
+    ceph_.set_lock_owner(kDead);
+    ceph_.add_dead_watcher(kOfClone);
+    std::atomic<bool> over = false;
+    std::thread time([&] {
+        std::this_thread::sleep_for(std::chrono::seconds(2));
+        over = true;
+        ceph_.remove_dead_watchers();
+    });
+    EXPECT_TRUE(check("steal=true"));
+    EXPECT_FALSE(over);
+    time.join();
+}
+
 TEST_F(Opening, that_is_tried_is_refused_by_an_owner_that_is_back_after_such_a_wait) {
     keeps_taken_ = true;
     ceph_.set_lock_owner(kDead);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/io/rbd/plugin/client.h"
+#include "lib/io/rbd/plugin/former_owners.h"
 
 #include <cerrno>
 #include <system_error>
@@ -145,7 +146,9 @@ Status Client::look_for_owner() {
     auto owner = lock_owner();
     if (!owner || owner->empty()) return owner.status();
     if (!options_.steal) WSS_TRY(refuse_live(*owner));
-    return wait_to_end(*owner, 1);  // the opening looks once more
+    WSS_TRY(wait_to_end(*owner, Step::kCheck));
+    if (options_.steal) FormerOwners::add(own_.cluster(), *owner);
+    return Status::ok();
 }
 
 Status Client::start() {

@@ -191,9 +191,10 @@ class Client {
     Status check_wanted() const;
     Status check_primary() const;
     Result<uint64_t> end_former_owner(const std::string& owner);
-    Status wait_to_end(const std::string& owner, uint32_t looks) const;
+    enum class Step : uint8_t { kCheck, kOpening };
+    Status wait_to_end(const std::string& owner, Step step) const;
     Status wait_until_dead(const std::string& owner, uint32_t looks) const;
-    Status wait_for_dead_watches(const std::string& owner) const;
+    Status wait_for_dead_watches(const std::string& owner, Step step) const;
     Status refuse_live(const std::string& owner) const;
     Status uses_it(const std::string& owner) const;
     Result<uint64_t> shut_out(const std::string& owner);

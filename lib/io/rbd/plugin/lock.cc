@@ -27,6 +27,7 @@
 
 #include "lib/base/log.h"
 #include "lib/io/rbd/plugin/client.h"
+#include "lib/io/rbd/plugin/former_owners.h"
 #include "lib/io/rbd/plugin/ownership.h"
 #include "lib/io/rbd/plugin/refusal.h"
 
@@ -121,7 +122,7 @@ Status Client::check_wanted() const {
 // Returns the number of the former owner if its lock was broken and no other client had the image open; 0:
 // that is not known.
 Result<uint64_t> Client::end_former_owner(const std::string& owner) {
-    WSS_TRY(wait_to_end(owner, kLooksWithoutWatch));
+    WSS_TRY(wait_to_end(owner, Step::kOpening));
     if (options_.steal) {
         auto watcher = watcher_of(owner);
         if (watcher && *watcher)
@@ -136,11 +137,12 @@ Result<uint64_t> Client::end_former_owner(const std::string& owner) {
     return *now == owner ? shut_out(owner) : 0;
 }
 
-// `looks`: so many in succession must find no watch of the owner.
-Status Client::wait_to_end(const std::string& owner, uint32_t looks) const {
+// The check looks once, as the opening looks more often.
+Status Client::wait_to_end(const std::string& owner, Step step) const {
     // First, because an owner that was away may be back when these watches end.
-    if (keeps_taken_) WSS_TRY(wait_for_dead_watches(owner));
-    return options_.steal ? Status::ok() : wait_until_dead(owner, looks);
+    if (keeps_taken_) WSS_TRY(wait_for_dead_watches(owner, step));
+    if (options_.steal) return Status::ok();
+    return wait_until_dead(owner, step == Step::kCheck ? 1 : kLooksWithoutWatch);
 }
 
 // A client that opened the image for writing and waited for the lock could have had it between `former` and
@@ -168,6 +170,7 @@ Result<bool> Client::is_open_elsewhere(uint64_t besides) const {
     });
 }
 
+// `looks`: so many in succession must find no watch of the owner.
 Status Client::wait_until_dead(const std::string& owner, uint32_t looks) const {
     const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve;
     bool waits = false;
@@ -188,14 +191,16 @@ Status Client::wait_until_dead(const std::string& owner, uint32_t looks) const {
 // Waits until no dead client is listed as a watcher. A client that ended without closing the image is listed
 // for osd_client_watch_timeout. It could have had the lock between `owner` and this client, so that this
 // client could not continue the chain of `owner`.
-Status Client::wait_for_dead_watches(const std::string& owner) const {
+Status Client::wait_for_dead_watches(const std::string& owner, Step step) const {
     const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve - kLookMax;
     for (bool waits = false; SystemClock().now() < limit; waits = true) {
         auto others = watchers();
         if (!others) return others.status();
         const uint64_t self = rados_get_instance_id(cluster_);
-        std::erase_if(*others,
-                      [&](const Watcher& one) { return one.client == self || one.address == owner; });
+        std::erase_if(*others, [&](const Watcher& one) {
+            return one.client == self || one.address == owner ||
+                   (step == Step::kCheck && FormerOwners::contains(own_.cluster(), one.address));
+        });
         if (others->empty()) break;
         const std::vector<uint64_t> alive = answering();
         const auto dead = std::find_if(others->begin(), others->end(), [&](const Watcher& one) {

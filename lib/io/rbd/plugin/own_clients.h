@@ -35,6 +35,7 @@ class OwnClients {
         std::lock_guard lock(all().m);
         all().clients.insert({cluster_, client_});
     }
+    const std::string& cluster() const { return cluster_; }
     // Of the same cluster.
     bool contains(uint64_t client) const {
         std::lock_guard lock(all().m);
