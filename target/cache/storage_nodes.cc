@@ -9,6 +9,7 @@
 namespace wss::se {
 
 using cache::EngineIndex;
+using Offer = StorageOffer;
 
 // Real storage with staging buffers, from ready() to over().
 struct StorageNodes::Reached final : ClientSink {
@@ -39,8 +40,8 @@ StorageNodes::StorageNodes(Nets& nets, EngineSet& engines, Clients& clients, cac
       clients_(clients),
       index_(index),
       volumes_(volumes),
-      members_(members),
-      turn_(turn) {}
+      turn_(turn),
+      offers_(engines, index, members) {}
 
 StorageNodes::~StorageNodes() = default;
 
@@ -48,7 +49,10 @@ StorageNodes::~StorageNodes() = default;
 
 void StorageNodes::ready(EngineLink& engine) {
     log::info("real storage at {} joined with {} volumes", engine.peer(), engine.volumes().size());
-    for (CachedVolume& volume : volumes_.open()) attach(volume);
+    for (CachedVolume& volume : volumes_.open()) {
+        note_successor(volume, engine);
+        attach(volume);
+    }
     clients_.introduce(engine);
     open_bays(engine);
     turn_.want();
@@ -70,116 +74,26 @@ static std::string reason(const wire::CacheVolumeState& state) {
     return state.text.empty() ? "its real storage is lost to another owner" : state.text;
 }
 
-static io::Succession succession_of(const wire::CacheVolumeState& state) {
-    return {.chain = state.chain, .place = state.place};
-}
-
-struct StorageNodes::Offer {
-    // In order of preference. kOtherVolumes: engines may hold writes of another volume with the same storage.
-    // kAnothers: the storage has another owner. These two only while engines may hold writes. kUnseen: the
-    // process has lost the volume, or may have lost it, without noticing.
-    enum class Kind : uint8_t { kFits, kUnseen, kDoesNotFit, kAnothers, kOtherVolumes, kLost, kNone };
-    Kind kind = Kind::kNone;
-    EngineLink* engine = nullptr;
-    const wire::CacheVolume* volume = nullptr;
-    const wire::CacheVolumeState* reported = nullptr;  // nullptr: the RS reports no states
-    uint64_t bytes() const noexcept { return reported != nullptr ? reported->bytes : volume->bytes; }
-    io::Succession succession() const noexcept {
-        return reported != nullptr ? succession_of(*reported) : io::Succession{};
-    }
-    bool follows(const Offer& other) const noexcept { return succession().follows(other.succession()); }
-    uint64_t owner() const noexcept { return reported != nullptr ? reported->owner : 0; }
-};
-
-// True if the owner differs from the one that had the storage when engines took data that the storage lacks.
-// All processes that may take each other's place are one owner.
-bool StorageNodes::is_of_another(const CachedVolume& volume, const Offer& offer) noexcept {
-    const uint64_t known = volume.remote->owner();
-    return known != 0 && known != offer.owner();
-}
-
-const DirtyVolume* StorageNodes::other_volume_of(const CachedVolume& volume,
-                                                 const Offer& offer) const noexcept {
-    for (const auto& [wwid, known] : members_.now().dirty)
-        if (wwid != volume.wwid && known.owner != 0 && known.owner == offer.owner()) return &known;
-    return nullptr;
-}
-
-// True if engines hold, or have lost, data that the storage lacks.
-bool StorageNodes::holds_writes(const CachedVolume& volume) const noexcept {
-    return index_.dirty_lines(volume.number) > 0 || members_.now().lost.any_of(volume.wwid);
-}
-
-bool StorageNodes::may_hold_writes(const CachedVolume& volume) const noexcept {
-    return holds_writes(volume) || !members_.awaited().empty();
-}
-
-StorageNodes::Offer StorageNodes::offer_of(EngineLink& engine, const CachedVolume& volume) const noexcept {
-    using Kind = Offer::Kind;
-    const auto& all = engine.volumes();
-    auto found = std::find_if(all.begin(), all.end(), [&](const wire::CacheVolume& one) {
-        return one.name == volume.remote->name();
-    });
-    if (found == all.end()) return {};
-    Offer offer{Kind::kLost, &engine, &*found, engine.state_of(found->number)};
-    if (offer.reported != nullptr && offer.reported->error != 0) return offer;
-    const volume::Volume& here = volume.open->volume();
-    const bool fits = offer.bytes() >= here.size() && here.block_size() % found->logical_block == 0;
-    const bool suspended = offer.reported != nullptr && offer.reported->suspended;
-    const bool holds = may_hold_writes(volume);
-    // Checked before the size, so that no volume is resized to the size of the wrong storage.
-    if (other_volume_of(volume, offer) != nullptr)
-        offer.kind = Kind::kOtherVolumes;
-    else if (holds && is_of_another(volume, offer))
-        offer.kind = Kind::kAnothers;
-    else if (!fits)
-        offer.kind = Kind::kDoesNotFit;
-    else if (suspended || volume.remote->succession().follows(offer.succession()))
-        offer.kind = Kind::kUnseen;
-    else
-        offer.kind = Kind::kFits;
-    return offer;
-}
-
-// Several storage processes may have a volume of this name, for example one that resumed after another took
-// its image.
-StorageNodes::Offer StorageNodes::best_offer(const CachedVolume& volume) noexcept {
-    Offer best;
-    for (EngineLink& engine : engines_.all()) {
-        if (!engine.is_ready() || !engine.is_storage()) continue;
-        const Offer offer = offer_of(engine, volume);
-        const bool succeeds = offer.succession().follows(volume.remote->succession());
-        if (offer.kind < best.kind || (offer.kind == best.kind && (succeeds || offer.follows(best))))
-            best = offer;
-    }
-    return best;
-}
-
-// The offer of the process that served the volume last.
-StorageNodes::Offer StorageNodes::last_offer(const CachedVolume& volume) noexcept {
-    for (EngineLink& engine : engines_.all()) {
-        const bool is_last = engine.identity().identity == volume.remote->served_by();
-        if (is_last && engine.is_ready() && engine.is_storage()) return offer_of(engine, volume);
-    }
-    return {};
-}
-
-// The process that serves the volume keeps it, whatever others offer or report. If it reports a loss, that
-// precedes the offers of others: they may have taken the storage from a third party.
+// The process that serves the volume keeps it, unless another one took the storage from it. If it reports a
+// loss, that precedes the offers of others: they may have taken the storage from a third party.
 void StorageNodes::attach(CachedVolume& volume) {
     if (volume.remote == nullptr || volume.remote->state().is_lost()) return;
     if (volume.remote->storage() != nullptr) return;
     volume.remote->note_away();
     if (volume.remote->is_taken()) return await_successor(volume);
-    Offer best = best_offer(volume);
-    const Offer last = last_offer(volume);
+    Offer best = offers_.best(volume);
+    const Offer last = offers_.last(volume);
     const bool follows = best.follows(last) || best.succession().follows(volume.remote->succession());
-    if (last.kind == Offer::Kind::kLost || (last.kind == best.kind && !follows)) best = last;
+    const bool is_here = last.kind <= Offer::Kind::kDoesNotFit || last.kind == best.kind;
+    if (last.kind == Offer::Kind::kLost || (is_here && !follows)) best = last;
     const bool is_silent = last.kind == Offer::Kind::kNone || last.kind == Offer::Kind::kUnseen;
     const bool awaits_last = volume.remote->awaits_last();
-    if (is_silent && !follows && awaits_last && may_hold_writes(volume)) return;
+    if (is_silent && !follows && awaits_last && offers_.may_hold_writes(volume)) {
+        if (last.kind == Offer::Kind::kUnseen) use(volume, last);
+        return;
+    }
     const bool fails =
-        (best.kind == Offer::Kind::kAnothers && holds_writes(volume)) ||
+        (best.kind == Offer::Kind::kAnothers && offers_.holds_writes(volume)) ||
         (best.kind == Offer::Kind::kDoesNotFit && volume.remote->accepts_refusal_of(*best.engine));
     volume.remote->refuse(fails);
     if (best.kind != Offer::Kind::kNone) use(volume, best);
@@ -187,11 +101,17 @@ void StorageNodes::attach(CachedVolume& volume) {
 
 Status StorageNodes::may_reopen(const CachedVolume& volume) {
     const std::string& name = volume.open->volume().name();
-    const Offer best = best_offer(volume);
+    const Offer best = offers_.best(volume);
     if (best.kind == Offer::Kind::kNone)
         return failure(
             Code::kRefused,
             "volume {}: no process with its real storage (--role rs) is here; start it, then reopen", name);
+    if (best.kind == Offer::Kind::kFormer)
+        return failure(
+            Code::kRefused,
+            "volume {}: another process took its real storage from the one at {}, and is not here; "
+            "start it, or restart that one, then reopen",
+            name, best.engine->peer());
     if (best.kind == Offer::Kind::kLost && volume.remote->is_taken())
         return failure(
             Code::kRefused,
@@ -214,27 +134,22 @@ void StorageNodes::note_taken(CachedVolume& volume, const wire::CacheVolumeState
     const uint64_t owner = volume.remote->owner();
     if (reported.chain == 0 || owner == 0 || reported.owner != owner)
         return volume.remote->state().lose(reason(reported));
-    volume.remote->note_taken(succession_of(reported), reason(reported));
+    volume.remote->note_taken({.chain = reported.chain, .place = reported.place}, reason(reported));
     await_successor(volume);
 }
 
-bool StorageNodes::succeeds(const CachedVolume& volume, const Offer& offer) const noexcept {
-    return offer.kind < Offer::Kind::kLost && offer.reported != nullptr &&
-           succession_of(*offer.reported).follows(volume.remote->taken_from()) &&
-           !is_of_another(volume, offer);
+// A process that was paused, or is cut off from its storage, does not report that another one took it.
+void StorageNodes::note_successor(CachedVolume& volume, EngineLink& engine) {
+    if (volume.remote == nullptr || volume.remote->storage() == nullptr) return;
+    const Offer offer = offers_.of(engine, volume);
+    const io::Succession served = volume.remote->succession();
+    if (offer.kind >= Offer::Kind::kFormer || !offer.succession().follows(served)) return;
+    if (offers_.is_of_another(volume, offer)) return;
+    volume.remote->note_taken(served, fmt::format("the process at {} took it", engine.peer()));
 }
 
 void StorageNodes::await_successor(CachedVolume& volume) {
-    Offer best;
-    for (EngineLink& engine : engines_.all()) {
-        if (!engine.is_ready() || !engine.is_storage()) continue;
-        const Offer offer = offer_of(engine, volume);
-        if (!succeeds(volume, offer)) continue;
-        // The last one in the chain has the storage.
-        const bool later =
-            best.kind == offer.kind && succession_of(*offer.reported).follows(succession_of(*best.reported));
-        if (later || offer.kind < best.kind) best = offer;
-    }
+    const Offer best = offers_.successor(volume);
     if (best.kind != Offer::Kind::kNone) {
         volume.remote->note_successor();
         if (best.kind == Offer::Kind::kFits)
@@ -247,7 +162,7 @@ void StorageNodes::await_successor(CachedVolume& volume) {
                                        "served it, and has lost it ({})",
                                        volume.remote->taken_why()),
                     .suspends = true,
-                    .may_give_up = may_hold_writes(volume)});
+                    .may_give_up = offers_.may_hold_writes(volume)});
 }
 
 // The report of a process that lost the volume and keeps running says nothing about the process that has it
@@ -257,13 +172,13 @@ void StorageNodes::note_lost(CachedVolume& volume, const Offer& offer) {
         return note_taken(volume, *offer.reported);
     refuse(volume, {.why = fmt::format("waits for its real storage: the process at {} has lost it ({})",
                                        offer.engine->peer(), reason(*offer.reported)),
-                    .may_give_up = may_hold_writes(volume)});
+                    .may_give_up = offers_.may_hold_writes(volume)});
 }
 
 // Data in engines must not be destaged over the writes of another owner. The process of the known owner may
 // still join, if this one was started by mistake.
 void StorageNodes::await_owner(const CachedVolume& volume, const Offer& offer) {
-    if (!holds_writes(volume))
+    if (!offers_.holds_writes(volume))
         return refuse(volume,
                       {.why = fmt::format("waits for cache engines, which may hold writes for another "
                                           "owner of its real storage than that at {}",
@@ -290,15 +205,21 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
     if (offer.kind == Offer::Kind::kLost) return note_lost(volume, offer);
     if (offer.kind == Offer::Kind::kAnothers) return await_owner(volume, offer);
     if (offer.kind == Offer::Kind::kOtherVolumes)
-        return refuse(volume,
-                      {.why = fmt::format(
-                           "cache engines may hold writes of volume {}, which has the same real storage: "
-                           "serve it by that name until they are destaged, or wssctl cache give-up {}",
-                           other_volume_of(volume, offer)->name, other_volume_of(volume, offer)->name),
-                       .suspends = true});
+        return refuse(
+            volume,
+            {.why = fmt::format(
+                 "cache engines may hold writes of volume {}, which has the same real storage: "
+                 "serve it by that name until they are destaged, or wssctl cache give-up {}",
+                 offers_.other_volume_of(volume, offer)->name, offers_.other_volume_of(volume, offer)->name),
+             .suspends = true});
     if (offer.kind == Offer::Kind::kUnseen)
         return refuse(volume, {.why = fmt::format("waits for its real storage: the process at {} has had no "
                                                   "answer whether it still has it",
+                                                  offer.engine->peer()),
+                               .suspends = true});
+    if (offer.kind == Offer::Kind::kFormer)
+        return refuse(volume, {.why = fmt::format("waits for its real storage: another process took it from "
+                                                  "the one at {}",
                                                   offer.engine->peer()),
                                .suspends = true});
     const uint64_t before = changes_;
@@ -317,7 +238,8 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
         if (offer.bytes() < here.size() && here.block_size() % offer.volume->logical_block == 0)
             why += fmt::format("; wssctl volume resize {} {} serves what is left, if it is the right storage",
                                here.name(), offer.bytes() / here.block_size() * here.block_size());
-        refuse(volume, {.why = std::move(why), .offered = offer.bytes()});
+        // Writes must not be acknowledged: it may be the wrong storage.
+        refuse(volume, {.why = std::move(why), .offered = offer.bytes(), .suspends = true});
     }
     if (changes_ != before) forget_clean(volume);
 }

@@ -19,6 +19,7 @@
 #include "target/cache/engine_set.h"
 #include "target/cache/members.h"
 #include "target/cache/nets.h"
+#include "target/cache/storage_offers.h"
 #include "target/cache/turn.h"
 
 namespace wss::se {
@@ -81,21 +82,13 @@ class StorageNodes {
 
   private:
     struct Reached;
-    struct Offer;  // a volume that an RS has
-    static bool is_of_another(const CachedVolume& volume, const Offer& offer) noexcept;
-    const DirtyVolume* other_volume_of(const CachedVolume& volume, const Offer& offer) const noexcept;
-    bool holds_writes(const CachedVolume& volume) const noexcept;
-    bool may_hold_writes(const CachedVolume& volume) const noexcept;
-    Offer offer_of(EngineLink& engine, const CachedVolume& volume) const noexcept;
-    Offer best_offer(const CachedVolume& volume) noexcept;
-    Offer last_offer(const CachedVolume& volume) noexcept;
-    void note_lost(CachedVolume& volume, const Offer& offer);
+    void note_lost(CachedVolume& volume, const StorageOffer& offer);
     void note_taken(CachedVolume& volume, const wire::CacheVolumeState& reported);
+    void note_successor(CachedVolume& volume, EngineLink& engine);
     void await_successor(CachedVolume& volume);
-    bool succeeds(const CachedVolume& volume, const Offer& offer) const noexcept;
-    void await_owner(const CachedVolume& volume, const Offer& offer);
+    void await_owner(const CachedVolume& volume, const StorageOffer& offer);
     static void refuse(const CachedVolume& volume, RemoteState::Refusal refusal);
-    void use(CachedVolume& volume, const Offer& offer);
+    void use(CachedVolume& volume, const StorageOffer& offer);
     void forget_clean(const CachedVolume& volume) noexcept;
     void open_bays(EngineLink& storage);
     Reached* reached_by(cache::EngineIndex storage, uint32_t incarnation) noexcept;
@@ -105,8 +98,8 @@ class StorageNodes {
     Clients& clients_;
     cache::Index& index_;
     CachedVolumes& volumes_;
-    const Members& members_;
     Turn& turn_;
+    StorageOffers offers_;
     std::vector<std::unique_ptr<Reached>> reached_;  // real storage with staging buffers: one, or none
     uint64_t losses_ = 0, changes_ = 0;
     bool may_join_ = false;

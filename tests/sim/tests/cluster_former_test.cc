@@ -152,16 +152,16 @@ class CutOff : public TwoProcesses {
         ASSERT_EQ(run(0, Operation::kFlush), Outcome::kOk);
         ASSERT_TRUE(until([&] { return dirty() == 0; }));
     }
-    void end_first() {
+    void end_first(size_t left = 1) {
         storage_node_.crash();
         bury(std::move(storage_));
-        ASSERT_TRUE(await(1));
+        ASSERT_TRUE(await(left));
     }
-    void start_first(io::Succession succession) {
+    void start_first(io::Succession succession, size_t all = 2) {
         disk_.succeed(succession);
         storage_node_.restart();
         start_storage();
-        ASSERT_TRUE(await(2));
+        ASSERT_TRUE(await(all));
         world_.run_for(from_s(2));
     }
     void expect_served() {
@@ -213,6 +213,164 @@ TEST_F(CutOff, a_former_process_that_does_not_know_it_yet_gets_no_writes) {
     start_first({.chain = 9, .place = 1});
     expect_served();
     EXPECT_EQ(other_disk_.writes(), 0u);
+}
+
+TEST_F(CutOff, a_process_that_does_not_know_that_it_lost_its_disk_is_replaced_by_the_one_that_took_it) {
+    disk_.succeed({.chain = 7, .place = 1});
+    other_disk_.succeed({.chain = 7, .place = 2});
+    start_engines(2);
+    reconnect_first();
+    disk_.refuse(true);
+    start_other_storage_alone();
+    ASSERT_TRUE(await(2));
+    world_.run_for(from_s(1));
+    EXPECT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+    EXPECT_GT(other_disk_.writes(), 0u);
+}
+
+TEST_F(TwoProcesses,
+       the_last_one_that_is_cut_off_from_its_disk_lets_a_target_that_starts_again_serve_nothing) {
+    crash_target_with_dirty_lines();
+    disk_.refuse(false);
+    disk_.suspend(true);
+    restart_target();
+    ASSERT_TRUE(await(1));
+    ASSERT_TRUE(until([&] { return dirty() > 0; })) << "what it finds";
+    EXPECT_EQ(run(0, Operation::kRead, 8), Outcome::kMediumError);
+    EXPECT_EQ(run(1, Operation::kWrite, 8), Outcome::kMediumError);
+    disk_.suspend(false);
+    EXPECT_TRUE(until([&] { return dirty() == 0; }));
+}
+
+// The disk of the last process became smaller while the process was away. The other process had the disk
+// before, and does not know that it lost it.
+class SmallerWhileAway : public CutOff {
+  protected:
+    static constexpr uint64_t kLeft = kSectors / 2 * io::SimDisk::kSector;
+
+    void serve_beside_former() {
+        start_engines(2);
+        reconnect_first();
+        other_disk_.refuse(true);
+        start_other_storage_alone();
+        ASSERT_TRUE(await(2));
+        ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+        ASSERT_EQ(run(0, Operation::kFlush), Outcome::kOk);
+    }
+    void shrink_while_away() {
+        const size_t count = connected();
+        world_.cut(node_, storage_node_);
+        ASSERT_TRUE(await(count - 1));
+        disk_.shrink(kLeft);
+        world_.run_for(from_s(1));
+        world_.heal_all();
+        ASSERT_TRUE(await(count));
+        world_.run_for(from_s(6));
+    }
+    void expect_served_after_a_resize() {
+        const std::string trouble = target_->volumes().list().at(0).trouble;
+        EXPECT_NE(trouble.find("serves what is left"), std::string::npos) << trouble;
+        std::optional<Status> resized;
+        target_->resize_volume("disk", kLeft, [&](const Status& status) { resized = status; });
+        ASSERT_TRUE(until([&] { return resized.has_value(); }));
+        EXPECT_TRUE(*resized) << resized->to_string();
+        world_.run_for(from_s(1));
+        EXPECT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+        EXPECT_EQ(run(0, Operation::kFlush), Outcome::kOk);
+        EXPECT_EQ(other_disk_.writes(), 0u);
+    }
+};
+
+TEST_F(SmallerWhileAway, a_former_process_that_is_cut_off_does_not_keep_the_volume_from_a_resize) {
+    serve_beside_former();
+    other_disk_.suspend(true);
+    shrink_while_away();
+    expect_served_after_a_resize();
+}
+
+TEST_F(SmallerWhileAway, a_former_process_is_not_used_by_a_target_that_starts_again) {
+    serve_beside_former();
+    node_.crash();
+    disk_.shrink(kLeft);
+    restart_target();
+    ASSERT_TRUE(await(2));
+    world_.run_for(from_s(6));
+    expect_served_after_a_resize();
+    EXPECT_EQ(other_->engine().counters().storage_errors, 0u);
+}
+
+TEST_F(SmallerWhileAway, a_former_process_does_not_replace_the_last_one_whose_chain_is_another) {
+    serve_beside_former();
+    world_.cut(node_, *other_node_);
+    ASSERT_TRUE(await(1));
+    end_first(0);
+    start_first({.chain = 9, .place = 1}, 1);
+    set_policy(cache::Policy::kBack);
+    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+    world_.cut(node_, storage_node_);
+    ASSERT_TRUE(await(0));
+    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk) << "by the engines";
+    disk_.shrink(kLeft);
+    world_.run_for(from_s(1));
+    world_.heal_all();
+    ASSERT_TRUE(await(2));
+    world_.run_for(from_s(1));
+    other_disk_.take_away();
+    world_.run_for(se::RemoteQueue::kTakenMax + from_s(5));
+    expect_served_after_a_resize();
+}
+
+TEST_F(SmallerWhileAway, engines_acknowledge_no_write_meanwhile) {
+    start_engines(2);
+    set_policy(cache::Policy::kBack);
+    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+    ASSERT_EQ(run(0, Operation::kFlush), Outcome::kOk);
+    shrink_while_away();
+    EXPECT_EQ(run(0, Operation::kWrite, 8), Outcome::kMediumError);
+    EXPECT_EQ(run(1, Operation::kRead, 8), Outcome::kMediumError);
+    EXPECT_EQ(dirty(), 0u);
+    expect_served_after_a_resize();
+}
+
+// Two processes took the disk one after the other. Both are connected when the connection of the last one
+// ends without a report. The first of the two does not know yet that it lost the disk.
+class TwoSuccessors : public TwoProcesses {
+  protected:
+    void end_last(io::SimDisk& first, io::SimDisk& second) {
+        disk_.succeed({.chain = 7, .place = 1});
+        first.succeed({.chain = 7, .place = 2});
+        second.succeed({.chain = 7, .place = 3});
+        third_disk_.be_same_as(disk_);
+        start_engines(2);
+        reconnect_first();
+        storage_node_.crash();
+        bury(std::move(storage_));
+        ASSERT_TRUE(await(0));
+        first.refuse(true);
+        start_other_storage_alone();
+        ASSERT_TRUE(await(1));
+        third_ = std::make_unique<ClusterEngine>(world_.add_node("third storage"), network_, storage_memory_,
+                                                 "target", &third_disk_, &network_);
+        ASSERT_TRUE(third_->start());
+        ASSERT_TRUE(await(2));
+        world_.run_for(from_s(1));
+        EXPECT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+        EXPECT_GT(second.writes(), 0u);
+    }
+    void TearDown() override {
+        TwoProcesses::TearDown();
+        bury(std::move(third_));
+    }
+    io::SimDisk third_disk_{world_, kSectors* io::SimDisk::kSector, no_faults_};
+    std::unique_ptr<ClusterEngine> third_;
+};
+
+TEST_F(TwoSuccessors, the_later_one_is_used_if_it_joins_first) {
+    end_last(third_disk_, other_disk_);
+}
+
+TEST_F(TwoSuccessors, the_later_one_is_used_if_it_joins_last) {
+    end_last(other_disk_, third_disk_);
 }
 
 }  // namespace
