@@ -2,6 +2,7 @@
 #include "target/cache/commands.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/cache/header.h"
 #include "target/cache/remote.h"
@@ -254,13 +255,13 @@ Transfer& Commands::next_transfer(Work& work, LineWork& line, Slot slot, Transfe
 }
 
 void Commands::note_failed(Work& work, const Transfer& transfer) noexcept {
-    work.transfer_failed = true;
+    const bool is_first = !std::exchange(work.transfer_failed, true);
     for (uint32_t i = 0; i < work.line_count; ++i)
         for (uint32_t t = 0; t < work.lines[i].transfers_used; ++t) {
             if (&work.lines[i].transfers[t] != &transfer) continue;
             const uint32_t engine = work.lines[i].slots[t].engine.value;
-            const bool first = work.failed_engine == WSS_CACHE_ENGINES_MAX;
-            work.failed_engine = first || work.failed_engine == engine ? engine : WSS_CACHE_ENGINES_MAX;
+            // Once two engines have failed, all count, however many transfers fail afterwards.
+            work.failed_engine = is_first || work.failed_engine == engine ? engine : WSS_CACHE_ENGINES_MAX;
             // Only the engine can make a move to or from the target's own memory fail.
             EngineLink* failed = engines_.link(work.lines[i].slots[t].engine);
             if (failed != nullptr && transfer.move.handle == wire::kStorageHandle)
