@@ -307,6 +307,22 @@ TEST_P(Conformance, a_segment_that_its_lkey_does_not_cover_fails_here_and_closes
     EXPECT_EQ(server_.heard.status(9), CompletionStatus::kFlushed);
 }
 
+TEST_P(Conformance, requests_posted_with_one_that_its_lkey_does_not_cover_complete) {
+    ASSERT_NO_FATAL_FAILURE(connect());
+    ASSERT_EQ(server_.receive(9, 0, 64), Code::kOk);
+    Segment good = client_.segment(0, 8), past = client_.segment(kArenaBytes - 4, 8);
+    WorkRequest requests[] = {{.op = Op::kWrite, .cookie = 1, .segments = {&good, 1}},
+                              {.op = Op::kSend, .cookie = 2, .segments = {&past, 1}},
+                              {.op = Op::kSend, .cookie = 3, .segments = {&good, 1}}};
+    requests[0].remote = server_.remote(0);
+    ASSERT_EQ(client_.connection->post(requests), Code::kOk);
+    ASSERT_TRUE(wait([&] { return both_closed(); }));
+    EXPECT_EQ(client_.heard.count(1), 1u);
+    EXPECT_EQ(client_.heard.status(2), CompletionStatus::kLocalAccess);
+    EXPECT_EQ(client_.heard.status(3), CompletionStatus::kFlushed);
+    EXPECT_EQ(server_.heard.status(9), CompletionStatus::kFlushed);
+}
+
 TEST_P(Conformance, a_message_longer_than_its_receive_fails_on_both_sides_and_writes_nothing_past_it) {
     ASSERT_NO_FATAL_FAILURE(connect());
     std::memset(client_.at(0), 0x44, 64);

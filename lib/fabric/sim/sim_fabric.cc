@@ -273,19 +273,22 @@ Code SimConnection::post(std::span<const WorkRequest> requests) noexcept {
     for (const WorkRequest& request : requests)
         if (!acceptable(request, fabric.caps(), limits_)) return Code::kInvalid;
     if (end.sends.size() + requests.size() > end.options.send_depth) return Code::kExhausted;
+    bool failed = false;  // requests after the failed one are not executed, only flushed (F5)
     for (const WorkRequest& request : requests) {
         auto operation = make_operation(request, fabric.world().now());
         end.sends.push_back(operation);
+        if (failed) continue;
         bool local = request.inlined || std::all_of(request.segments.begin(), request.segments.end(),
                                                     [&](const Segment& s) { return fabric.local_ok(s); });
-        if (!local) {
-            fabric.world().schedule_in({0}, [end = endpoint_, operation] {
-                break_connection(end, Status(Code::kInvalid, "a local segment is not registered"),
-                                 operation.get(), CompletionStatus::kLocalAccess);
-            });
-            return Code::kOk;
+        if (local) {
+            end.wire.push_back(operation);
+            continue;
         }
-        end.wire.push_back(operation);
+        failed = true;
+        fabric.world().schedule_in({0}, [end = endpoint_, operation] {
+            break_connection(end, Status(Code::kInvalid, "a local segment is not registered"),
+                             operation.get(), CompletionStatus::kLocalAccess);
+        });
     }
     start_transmission(endpoint_);
     return Code::kOk;
