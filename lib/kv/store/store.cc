@@ -135,7 +135,7 @@ std::vector<Overdue> Store::overdue(Nanoseconds age, size_t limit) const {
     };
     // Ends when it has enough, or at the first transaction that is too young.
     (void)parts_->deferred.find_if([&](Decision& decision) {
-        if (all.size() >= (limit + 1) / 2) return true;
+        if (all.size() >= limit - limit / 2) return true;
         add(decision);
         return false;
     });

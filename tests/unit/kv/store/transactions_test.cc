@@ -152,6 +152,15 @@ TEST(KvTransactions, OverdueListsOldPreparedTransactionsWithTheirParticipants) {
     EXPECT_TRUE(bench.store->overdue(from_s(1), 10).empty());
 }
 
+TEST(KvTransactions, OverdueWithoutALimitListsDeferredTransactionsToo) {
+    Bench bench;
+    EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kOk);
+    EXPECT_EQ(bench.prepare(30, {{"y", "1"}}), Answer::kOk);
+    bench.store->defer({20});
+    EXPECT_EQ(bench.store->overdue({0}, SIZE_MAX).size(), 2u);
+    EXPECT_EQ(bench.store->overdue({0}, 1).size(), 1u);
+}
+
 TEST(KvTransactions, MalformedTransactionsAreRefusedAndLeaveNothing) {
     Bench bench;
     const std::string long_key(kKeyMax + 1, 'k');
