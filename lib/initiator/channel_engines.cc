@@ -34,7 +34,8 @@ void Channel::retire_engine(uint32_t index) noexcept {
         link->close();
         retired_.push_back(std::move(link));
     }
-    std::erase(engines_, nullptr);
+    // Links that ended by themselves would count as connected.
+    std::erase_if(engines_, [](const auto& link) { return link == nullptr || link->is_over(); });
     std::erase_if(retired_, [](const auto& link) { return link->is_over(); });
 }
 

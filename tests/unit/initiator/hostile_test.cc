@@ -488,5 +488,41 @@ TEST_F(HostileTest, random_bytes_never_hurt) {
     }
 }
 
+// A target with cache engines that refuse every connection.
+struct RefusingEngines : HostileTest, fabric::ListenHandler {
+    RefusingEngines() {
+        target.login.caps |= WSS_CAP_CACHE;
+        bench.others = [this] {
+            target.step();
+            poller->poll();
+        };
+    }
+    ~RefusingEngines() override {
+        bench.others = [this] { target.step(); };
+    }
+    void on_connect_request(std::unique_ptr<fabric::ConnectRequest>) noexcept override { ++refused; }
+    void name_engine(uint16_t index) {
+        wire::CacheEngineNotice notice{.index = index, .handle = 1};
+        ASSERT_TRUE(notice.set_uri(listener->address().to_string()));
+        std::array<byte, 256> message;
+        target.send({message.data(), wire::encode_cache_engine(notice, message)});
+    }
+
+    const fabric::Address any{.scheme = fabric::Scheme::kTcp, .host = "127.0.0.1", .port = 0};
+    std::unique_ptr<fabric::Fabric> fabric = *fabric::open(any);
+    std::unique_ptr<fabric::Poller> poller = *fabric->create_poller();
+    std::unique_ptr<fabric::Listener> listener = *poller->listen(any, *this);
+    uint16_t refused = 0;
+};
+
+TEST_F(RefusingEngines, leave_their_places_to_others) {
+    open([](FakeTarget& fake, const wire::Command& command) { fake.be_a_disk(command); });
+    for (uint16_t index = 0; index < WSS_CACHE_ENGINES_MAX; ++index) {
+        name_engine(index);
+        ASSERT_TRUE(bench.until([&] { return refused == index + 1; })) << index;
+        for (int i = 0; i < 100; ++i) bench.reactor().step();  // until the session has noticed
+    }
+}
+
 }  // namespace
 }  // namespace wss::initiator::testing
