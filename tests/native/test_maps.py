@@ -260,6 +260,29 @@ def test_down_does_not_guess_about_maps_that_are_not_shown(driver, tmp_path):
     assert "the driver cannot show all maps that wait" in done.stderr
 
 
+def test_unmap_all_ends_more_waiting_maps_than_a_page_shows(driver):
+    volumes = [driver.add("disk30"), driver.add("disk31")]
+    driver.waiting = [f"pending{n} {TARGET} disk{n} tries=7 {'no answer within 10 s; ' * 14}\n" for n in range(30)]
+    driver.show_page()
+    run(WSSCTL, "--sysfs", driver.root, "unmap", "--all")
+    deadline = time.monotonic() + 10
+    while driver.waiting or driver.volumes():
+        assert time.monotonic() < deadline, (driver.waiting, driver.volumes())
+        time.sleep(0.01)
+    assert set(driver.unmaps) == {*volumes, *(f"pending{n}" for n in range(30))}
+
+
+def test_list_reports_that_there_may_be_more_waiting_maps(driver):
+    driver.waiting = [f"pending{n} {TARGET} disk{n} tries=7 {'no answer within 10 s; ' * 14}\n" for n in range(30)]
+    driver.show_page()
+    for words in ((), ("--json",)):
+        done = run(WSSCTL, "--sysfs", driver.root, "list", *words)
+        assert "more maps may be pending" in done.stderr and "disk29" not in done.stdout
+    driver.waiting = driver.waiting[:3]
+    driver.show_page()
+    assert not run(WSSCTL, "--sysfs", driver.root, "list").stderr
+
+
 def test_a_file_without_an_end_is_refused(driver, tmp_path):
     done = run("bash", "-c", f"ulimit -v 4000000; exec {WSSCTL} maps --file /dev/zero check", check=False)
     assert done.returncode == USAGE and "/dev/zero: more than 1048576 bytes" in done.stderr

@@ -22,6 +22,9 @@ static Json to_json(const Context& context, const Disk& disk) {
 
 static void list(Context& context) {
     if (Status loaded = check_loaded(context); !loaded) return context.fail(loaded);
+    // Read first: a map that is no longer pending then is a disk.
+    bool is_cut = false;
+    const std::vector<Pending> pendings = list_pending(context, &is_cut);
     Json all = Json::array();
     Table table({"DEVICE", "VOLUME", "SIZE", "MODE", "STATE", "SESSION", "TARGET", "WWID"});
     for (const Disk& disk : list_disks(context)) {
@@ -29,7 +32,7 @@ static void list(Context& context) {
         table.add({context.dev + "/" + disk.device, disk.volume, readable_size(disk.size),
                    disk.read_only ? "ro" : "rw", disk.state, disk.session, disk.target, disk.wwid});
     }
-    for (const Pending& pending : list_pending(context)) {
+    for (const Pending& pending : pendings) {
         all.push_back({{"device", pending.name},
                        {"volume", pending.volume},
                        {"state", "pending"},
@@ -37,6 +40,7 @@ static void list(Context& context) {
                        {"last_error", pending.error}});
         table.add({pending.name, pending.volume, "", "", "pending", "", pending.target, pending.error});
     }
+    if (is_cut) std::fprintf(stderr, "wssctl: %s\n", kMorePending.data());
     if (context.json) return context.print(all);
     if (table.empty())
         std::printf("no devices; make one: wssctl map TARGET VOLUME\n");

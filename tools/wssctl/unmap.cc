@@ -13,34 +13,44 @@ struct Arguments {
     bool force = false, all = false;
 };
 
-Status unmap_one(const Context& context, const std::string& device, bool force) {
-    Status done = write_control(context, "unmap", device + (force ? " force" : ""));
-    return done ? done : done.within("cannot unmap " + device);
+// Unmaps the device and adds it to `done`, or reports the failure.
+bool unmap_one(Context& context, const std::string& device, bool force, Json& done) {
+    const Status status = write_control(context, "unmap", device + (force ? " force" : ""));
+    if (status)
+        done.push_back(device);
+    else
+        context.fail(status.within("cannot unmap " + device));
+    return status.is_ok();
 }
 
-void unmap(Context& context, Arguments arguments) {
-    std::vector<std::string> devices;
-    if (arguments.all) {
-        for (const Disk& disk : list_disks(context)) devices.push_back(disk.device);
-        for (const Pending& pending : list_pending(context)) devices.push_back(pending.name);
-    } else {
-        devices.push_back(arguments.device.starts_with("/dev/") ? arguments.device.substr(5)
-                                                                : arguments.device);
+// The driver shows at most one page of the pending maps. The others appear as those on the page end. Disks
+// are last: a pending map may become one at any time.
+void unmap_all(Context& context, bool force, Json& done) {
+    for (bool is_cut = true; is_cut;) {
+        bool is_any_gone = false;
+        for (const Pending& pending : list_pending(context, &is_cut))
+            is_any_gone = unmap_one(context, pending.name, force, done) || is_any_gone;
+        if (!is_cut || is_any_gone) continue;
+        context.fail(Status(Code::kRefused, std::string(kMorePending) + "; they are not unmapped"));
+        break;
     }
-    for (const std::string& device : devices)
-        if (Status word = check_word(device); !word) {
-            context.fail(word);
-            context.exit = kUsage;
-            return;
-        }
+    for (const Disk& disk : list_disks(context)) unmap_one(context, disk.device, force, done);
+}
+
+void unmap(Context& context, const Arguments& arguments) {
+    const std::string device =
+        arguments.device.starts_with("/dev/") ? arguments.device.substr(5) : arguments.device;
+    if (Status word = check_word(device); !arguments.all && !word) {
+        context.fail(word);
+        context.exit = kUsage;
+        return;
+    }
     if (Status loaded = check_loaded(context); !loaded) return context.fail(loaded);
     Json done = Json::array();
-    for (const std::string& device : devices) {
-        if (Status status = unmap_one(context, device, arguments.force); !status)
-            context.fail(status);
-        else
-            done.push_back(device);
-    }
+    if (arguments.all)
+        unmap_all(context, arguments.force, done);
+    else
+        unmap_one(context, device, arguments.force, done);
     if (context.json) context.print({{"unmapped", done}});
 }
 
