@@ -60,11 +60,12 @@ static void wss_engine_put(struct wss_engine *engine)
 		complete(&engine->drained);
 }
 
-static int wss_engine_post_recv(struct wss_engine *engine)
+/* @use: of the connection; engine->use may be that of the next one already */
+static int wss_engine_post_recv(struct wss_engine *engine, u32 use)
 {
 	u32 entry = engine - engine->chan->engines;
 	struct ib_recv_wr wr = {
-		.wr_id = WSS_WR_ID(WSS_WR_ENGINE, engine->use << WSS_ENGINE_USE_SHIFT | entry),
+		.wr_id = WSS_WR_ID(WSS_WR_ENGINE, use << WSS_ENGINE_USE_SHIFT | entry),
 	};
 	int ret;
 
@@ -112,7 +113,7 @@ static int wss_engine_connect(struct wss_engine *engine)
 		return ret;
 	engine->qp = engine->cm_id->qp;
 	for (i = 0; i < WSS_ENGINE_RECVS; i++) {
-		ret = wss_engine_post_recv(engine);
+		ret = wss_engine_post_recv(engine, engine->use);
 		if (ret)
 			return ret;
 	}
@@ -177,6 +178,12 @@ static void wss_engine_quiesce(struct wss_engine *engine)
 	wss_engine_put(engine);
 }
 
+/* From here on, completions of the present connection are ignored, unless a poller has begun one. */
+static void wss_engine_renew(struct wss_engine *engine)
+{
+	WRITE_ONCE(engine->use, (engine->use + 1) & WSS_ENGINE_USE_MASK);
+}
+
 static void wss_engine_drain(struct wss_engine *engine, unsigned long deadline)
 {
 	unsigned long now = jiffies;
@@ -185,9 +192,11 @@ static void wss_engine_drain(struct wss_engine *engine, unsigned long deadline)
 	if (wait_for_completion_timeout(&engine->drained, left))
 		return;
 	/*
-	 * A queue pair that does not flush is destroyed nevertheless; its commands time out. A
-	 * poller that saw it open runs in softirq.
+	 * A queue pair that does not flush is destroyed nevertheless; its commands time out. No
+	 * poller may use the entry for it afterwards: the entry may have another connection then,
+	 * with another count. Pollers run in softirq, or hold a spinlock.
 	 */
+	wss_engine_renew(engine);
 	synchronize_rcu();
 }
 
@@ -277,7 +286,7 @@ static void wss_engine_start(struct wss_chan *chan, const struct wss_srp_cache_e
 		return;
 	engine->chan = chan;
 	engine->index = be16_to_cpu(news->index);
-	engine->use = (engine->use + 1) & WSS_ENGINE_USE_MASK;
+	wss_engine_renew(engine);
 	atomic_set(&engine->posted, 1);
 	init_completion(&engine->drained);
 	engine->login = (struct wss_cache_login){
@@ -463,18 +472,19 @@ static bool wss_engine_part(struct wss_chan *chan, const struct ib_wc *wc, struc
 void wss_engine_completion(struct wss_chan *chan, const struct ib_wc *wc, struct io_comp_batch *iob)
 {
 	u32 id = (u32)wc->wr_id;
+	u32 use = id >> WSS_ENGINE_USE_SHIFT;
 	struct wss_engine *engine = &chan->engines[id & ((1 << WSS_ENGINE_USE_SHIFT) - 1)];
 	bool good;
 
-	/* The connection was destroyed before it had flushed. */
-	if (unlikely(READ_ONCE(engine->use) != id >> WSS_ENGINE_USE_SHIFT))
+	/* The connection did not flush in time (wss_engine_drain()). */
+	if (unlikely(READ_ONCE(engine->use) != use))
 		return;
 	good = wc->status == IB_WC_SUCCESS && wss_engine_part(chan, wc, iob);
 	/*
 	 * Post the next receive before wss_engine_put(), so that the count does not reach zero
 	 * while the connection is open.
 	 */
-	if (good && wss_engine_is_open(engine) && wss_engine_post_recv(engine))
+	if (good && wss_engine_is_open(engine) && wss_engine_post_recv(engine, use))
 		good = false;
 	if (!good)
 		wss_engine_failed(engine);
