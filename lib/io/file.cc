@@ -17,6 +17,7 @@
 #include <fstream>
 
 #include "lib/base/errno.h"
+#include "lib/base/folder.h"
 #include "lib/base/log.h"
 #include "lib/base/size.h"
 
@@ -66,17 +67,6 @@ std::string queue_attribute(uint64_t device, const char* name) {
     return {};
 }
 
-Status sync_directory(const std::string& path) {
-    std::filesystem::path folder = std::filesystem::path(path).parent_path();
-    int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return Status::from_errno(errno, fmt::format("cannot open the folder of {}", path));
-    int result = fsync(fd);
-    int error = errno;
-    close(fd);
-    return result == 0 ? Status::ok()
-                       : Status::from_errno(error, fmt::format("cannot sync the folder of {}", path));
-}
-
 }  // namespace
 
 int volume_errno(int error) noexcept {
@@ -98,7 +88,7 @@ Result<std::unique_ptr<File>> File::open(const std::string& path, const OpenOpti
     WSS_TRY(file->lock());
     WSS_TRY(file->measure());
     WSS_TRY(file->prepare_size(options.size, options.grow));
-    if (plan.flags & O_CREAT) WSS_TRY(sync_directory(path));
+    if (plan.flags & O_CREAT) WSS_TRY(sync_folder_of(path));
     if (!options.read_only) file->probe_discard();
     return file;
 }

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/kv/kv_part.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <future>
 
+#include "lib/base/folder.h"
 #include "lib/base/log.h"
 #include "lib/fabric/open.h"
 #include "lib/fabric/resolve.h"
@@ -75,8 +73,7 @@ Status KvPart::open_log(Part& part, kv::store::Options& store) {
     store.window = from_ms(options_.window_ms);
     store.window_floor = std::min(store.window_floor, store.window);
     if (options_.directory.empty()) return Status::ok();
-    if (options_.partitions > 1 && ::mkdir(options_.directory.c_str(), 0755) != 0 && errno != EEXIST)
-        return Status::from_errno(errno, options_.directory);
+    if (options_.partitions > 1) WSS_TRY(make_folder(options_.directory).within("key-value data"));
     kv::store::RocksOptions rocks;
     rocks.path = directory(part.number);
     rocks.identity = identity(part.number);

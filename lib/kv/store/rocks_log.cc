@@ -9,7 +9,6 @@
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdarg>
@@ -18,6 +17,7 @@
 #include <map>
 
 #include "lib/base/errno.h"
+#include "lib/base/folder.h"
 #include "lib/base/log.h"
 #include "lib/wire/endian.h"
 
@@ -73,12 +73,6 @@ Status status_of(const rocksdb::Status& status, std::string_view what) {
     if (status.ok()) return Status::ok();
     return failure(code_of(status), "{}: {}{}", what, status.ToString(),
                    status.IsNoSpace() ? advice_on_write(ENOSPC) : "");
-}
-
-// RocksDB logs a warning if the folder is missing, and DestroyDB() may fail then.
-Status make_folder(const std::string& path, std::string_view what) {
-    if (mkdir(path.c_str(), 0755) == 0 || errno == EEXIST) return Status::ok();
-    return Status::from_errno(errno, fmt::format("{}: cannot make it{}", what, advice_on_write(errno)));
 }
 
 class OldDecisions final : public rocksdb::CompactionFilter {
@@ -195,11 +189,13 @@ Status RocksLog::open_database() {
     table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
     options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
     const std::string what = "opening the key-value data in " + options_.path;
-    WSS_TRY(make_folder(options_.path, what));
+    // RocksDB logs a warning if the folder is missing, and DestroyDB() may fail then. It does not sync the
+    // entry of the folder.
+    WSS_TRY(make_folder(options_.path).within("key-value data"));
     if (options_.fresh) {
         WSS_TRY(refuse_durable_data(options));
         WSS_TRY(status_of(rocksdb::DestroyDB(options_.path, options), what));
-        WSS_TRY(make_folder(options_.path, what));
+        WSS_TRY(make_folder(options_.path).within("key-value data"));
     }
     rocksdb::DB* database = nullptr;
     WSS_TRY(status_of(rocksdb::DB::Open(options, options_.path, &database), what));

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "lib/base/folder.h"
 #include "lib/kv/store/slot_format.h"
 
 namespace wss::kv::store {
@@ -17,6 +18,17 @@ std::string partial(const std::string& directory) {
     return directory + ".partial";
 }
 
+// Creates the folder of `directory` and its missing parents.
+Status make_parents(const std::filesystem::path& directory) {
+    std::vector<std::filesystem::path> missing;
+    std::error_code error;
+    for (auto at = directory.parent_path(); !at.empty() && !std::filesystem::exists(at, error);
+         at = at.parent_path())
+        missing.push_back(at);
+    for (; !missing.empty(); missing.pop_back()) WSS_TRY(make_folder(missing.back().string()));
+    return Status::ok();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Snapshot>> Snapshot::begin(Store& store, Timestamp at, const std::string& directory,
@@ -24,7 +36,7 @@ Result<std::unique_ptr<Snapshot>> Snapshot::begin(Store& store, Timestamp at, co
     std::error_code error;
     if (std::filesystem::exists(directory, error))
         return failure(Code::kExists, "{} exists already; a snapshot is a new directory", directory);
-    std::filesystem::create_directories(std::filesystem::path(directory).parent_path(), error);
+    WSS_TRY(make_parents(directory));
     std::filesystem::remove_all(partial(directory), error);  // left by a crash
     Result<std::unique_ptr<RocksLog>> log =
         RocksLog::open({.path = partial(directory), .identity = identity, .sync = false});
@@ -138,6 +150,7 @@ Status Snapshot::finish() {
     std::filesystem::rename(partial(directory_), directory_, error);
     if (error)
         return Status::from_errno(error.value(), "renaming " + partial(directory_) + " to " + directory_);
+    WSS_TRY(sync_folder_of(directory_));
     done_ = true;
     return Status::ok();
 }
