@@ -17,8 +17,8 @@
  * once.
  *
  * Order: a response that is on its way when the driver sends the abort must be processed before the
- * command is reclaimed. Otherwise it would arrive as a response to no command. Messages and their
- * completions stay in order on one channel only. So each channel gets a request of its own.
+ * command is reclaimed. Otherwise it would arrive as a response to an unknown command. Messages and
+ * their completions stay in order on one channel only. So each channel gets a request of its own.
  *
  * LUNs: units may get other LUNs meanwhile. An abort or a reset then reaches the unit that has the
  * LUN now, and its success means nothing for a command that the previous unit executes. So the
@@ -304,7 +304,7 @@ static bool wss_reset_channels(struct wss_session *sess, const struct wss_victim
 	for (i = 0; i < wss_nr_chans(sess); i++) {
 		struct wss_chan *chan = wss_up_chan(sess, i);
 		/*
-		 * Keep-alives go on, unlike the disk's queue: the next one may be sent after the
+		 * Keep-alives continue, unlike the disk's queue: the next one may be sent after the
 		 * reset.
 		 */
 		u64 ping_tag = smp_load_acquire(&wss_control_slot(chan, WSS_SLOT_PING)->live);

@@ -163,8 +163,8 @@ static inline bool wss_lock_limits(struct request_queue *q, struct queue_limits 
 }
 
 /**
- * wss_change_cache - change the kind of write cache, while requests go on; false: another user is
- * changing the limits
+ * wss_change_cache - change the kind of write cache, while requests continue; false: another user
+ * is changing the limits
  */
 static inline bool wss_change_cache(struct request_queue *q, blk_features_t features)
 {
@@ -182,8 +182,8 @@ static inline bool wss_change_cache(struct request_queue *q, blk_features_t feat
 /**
  * wss_change_limits - apply new limits of the target; those of the device stay
  *
- * Requests go on: some that were split for the old limits may still come. The queue is not frozen,
- * because a freeze does not end while requests wait for the target. Return: 0; -EBUSY: another user
+ * Requests continue: some that were split for the old limits may still arrive. The queue is not
+ * frozen, because a freeze does not end while requests wait for the target. Return: 0; -EBUSY: another user
  * is changing the limits; or another -errno.
  */
 static inline int wss_change_limits(struct request_queue *q, const struct queue_limits *to)

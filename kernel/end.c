@@ -308,8 +308,8 @@ bool wss_slot_reclaim(struct wss_slot *slot, u64 tag)
 
 /*
  * Puts a lost request back to its queue. It fails instead if it was lost too often and for too
- * long, because it may be what breaks the connections. One of these alone is no sign of that: the
- * target may be away for long, and the network may break many connections in a short time.
+ * long, because it may be what breaks the connections. One of these alone is not a sign of that:
+ * the target may be away for long, and the network may break many connections in a short time.
  */
 static void wss_requeue_lost(struct request *rq)
 {

@@ -64,13 +64,13 @@ const char *wss_logout_reason(const struct wss_srp_t_logout *logout, u32 bytes)
 {
 	switch (bytes < sizeof(*logout) ? 0 : be32_to_cpu(logout->reason)) {
 	case WSS_SRP_LOGOUT_UNKNOWN_MESSAGE:
-		return "the target refused a message of unknown kind: damaged on its way?";
+		return "the target refused a message of unknown type: damaged on its way?";
 	case WSS_SRP_LOGOUT_MALFORMED:
 		return "the target refused a malformed message: damaged on its way?";
 	case WSS_SRP_LOGOUT_BEYOND_CREDITS:
 		return "the target refused a command beyond its credits";
 	case WSS_SRP_LOGOUT_NOT_AGREED:
-		return "the target refused a message that was not agreed on";
+		return "the target refused a message that was not negotiated";
 	case WSS_SRP_LOGOUT_NOT_AUTHENTICATED:
 		return "the target refused a message sent before authentication";
 	default:

@@ -109,7 +109,7 @@ static_assert((WSS_MAX_CHANNELS + WSS_MAX_CHANNELS / 2) * WSS_MAX_DEPTH + WSS_CO
 #define WSS_COMPLETION_TIMEOUT_MS 1000
 /*
  * A connection that is lost within this time after its login (or within keepalive_tmo, if that is
- * shorter) does not restart the timers: they go on counting from the loss before it.
+ * shorter) does not restart the timers: they keep counting from the loss before it.
  */
 #define WSS_STEADY_S 5
 /* Maximum of aborts of a command; after each it is sent again. */

@@ -18,8 +18,8 @@
  *
  * A connection that is lost repeatedly right after its login must not restart the timers each time.
  * Otherwise a request that breaks each connection would be sent without end. After a connection
- * shorter than wss_steady_time() the timers go on from the loss before it. A request that was lost
- * with many connections fails (end.c).
+ * shorter than wss_steady_time() the timers keep counting from the loss before it. A request that
+ * was lost with many connections fails (end.c).
  */
 #include <linux/sched/mm.h>
 
@@ -289,7 +289,7 @@ static void wss_back_to_life(struct wss_session *sess)
 {
 	wss_session_unquiesce(sess);
 	wss_stat_inc(sess, reconnects);
-	wss_info(sess, "connected again with %u channels", wss_nr_chans(sess));
+	wss_info(sess, "reconnected with %u channels", wss_nr_chans(sess));
 	/*
 	 * Looks for absent volumes; revalidates all, if the target has reported a change meanwhile.
 	 */

@@ -140,12 +140,12 @@ static void wss_recv_fused(struct wss_chan *chan, const struct ib_wc *wc, struct
 	u32 index = (imm >> WSS_FUSED_TAG_SHIFT) & WSS_FUSED_TAG_MASK;
 
 	if (unlikely(!(chan->caps & WSS_CAP_FUSED_COMPLETION) || (imm & WSS_FUSED_RESERVED_MASK))) {
-		wss_chan_protocol_error(chan, "fused completion that was not agreed on");
+		wss_chan_protocol_error(chan, "fused completion that was not negotiated");
 		return;
 	}
 	wss_give_credits(chan, (imm >> WSS_FUSED_CREDIT_SHIFT) & WSS_FUSED_CREDIT_MASK);
 	if (unlikely(!wss_take_good(chan, index, iob))) {
-		wss_chan_protocol_error(chan, "fused completion of no command");
+		wss_chan_protocol_error(chan, "fused completion for an unknown command");
 		return;
 	}
 	wss_stat_inc(chan->sess, fused_completions);
@@ -167,7 +167,7 @@ static void wss_recv_done(struct wss_chan *chan, const struct wss_srp_done *msg,
 	wss_give_credits(chan, be32_to_cpu(msg->req_lim_delta));
 	for (i = 0; i < count; i++) {
 		if (unlikely(!wss_take_good(chan, be16_to_cpu(tags[i]), iob))) {
-			wss_chan_protocol_error(chan, "batched completion of no command");
+			wss_chan_protocol_error(chan, "batched completion for an unknown command");
 			break;
 		}
 	}
@@ -236,7 +236,7 @@ static void wss_recv_rsp(struct wss_chan *chan, const struct wss_srp_rsp *rsp,
 		slot = wss_take_slot(chan, tag & WSS_FUSED_TAG_MASK, tag);
 	}
 	if (unlikely(!slot)) {
-		wss_chan_protocol_error(chan, "response to no command");
+		wss_chan_protocol_error(chan, "response to an unknown command");
 		return;
 	}
 	if (unlikely(!wss_remote_invalidated(slot, wc) ||
@@ -356,7 +356,7 @@ static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes,
 		return;
 	case WSS_SRP_NOTIFY:
 		if (!(chan->caps & WSS_CAP_NOTIFY)) {
-			wss_chan_protocol_error(chan, "NOTIFY was not agreed on");
+			wss_chan_protocol_error(chan, "NOTIFY was not negotiated");
 			return;
 		}
 		wss_session_changed(chan->sess);
@@ -375,7 +375,7 @@ static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes,
 		wss_session_logged_out(chan->sess, wss_logout_reason(data, bytes));
 		return;
 	default:
-		wss_chan_protocol_error(chan, "message of unknown kind");
+		wss_chan_protocol_error(chan, "message of unknown type");
 	}
 }
 
@@ -396,7 +396,7 @@ void wss_recv_message(struct wss_chan *chan, const struct ib_wc *wc, struct io_c
 		ib_dma_sync_single_for_cpu(chan->ibdev, recv->iu.dma, WSS_SRP_MAX_TI_IU_LEN,
 					   DMA_FROM_DEVICE);
 		if (unlikely(wc->byte_len < 1 || wc->byte_len > WSS_SRP_MAX_TI_IU_LEN))
-			wss_chan_protocol_error(chan, "message of impossible length");
+			wss_chan_protocol_error(chan, "message of invalid length");
 		else if (likely(data[0] == WSS_SRP_RSP))
 			wss_recv_rsp(chan, recv->iu.data, wc, iob);
 		else if (likely(data[0] == WSS_SRP_DONE))

@@ -101,7 +101,7 @@ static void wss_volume_is_absent(struct wss_volume *vol, bool known, unsigned lo
 	wss_volume_set_state(vol, WSS_VOLUME_ABSENT);
 	if (wait)
 		wss_volume_quiesce(vol);
-	wss_warn_rl(sess, "/dev/%s: volume '%s' is absent (%s); its I/O %s until it is there again", vol->disk->disk_name,
+	wss_warn_rl(sess, "/dev/%s: volume '%s' is absent (%s); its I/O %s until it returns", vol->disk->disk_name,
 		    vol->id.name, why->text, wait ? "waits" : "fails");
 }
 
@@ -116,7 +116,7 @@ static bool wss_volume_is_present(struct wss_volume *vol, int doubts)
 	if (!wss_volume_confirm(vol, doubts))
 		return false;
 	if (before == WSS_VOLUME_ABSENT)
-		wss_info(vol->sess, "/dev/%s: volume '%s' is there again", vol->disk->disk_name, vol->id.name);
+		wss_info(vol->sess, "/dev/%s: volume '%s' has returned", vol->disk->disk_name, vol->id.name);
 	/* If the session is not live, recovery does this later. */
 	if (before == WSS_VOLUME_PRESENT || READ_ONCE(vol->sess->state) != WSS_LIVE)
 		return true;
@@ -159,7 +159,7 @@ static int wss_volume_find_again(struct wss_volume *vol, u8 lun[8], struct wss_e
 		return ret;
 	/* Without an identifier the unit cannot be recognized at another LUN. */
 	if (!vol->id.wwid[0])
-		return wss_fail(err, -ENXIO, "the target has another unit, or none, at its LUN");
+		return wss_fail(err, -ENXIO, "the target has a different unit, or none, at its LUN");
 	ret = wss_find_unit(vol->sess, &vol->id, READ_ONCE(vol->state) == WSS_VOLUME_ABSENT, &id, err);
 	if (!ret)
 		memcpy(lun, id.lun, sizeof(id.lun));
@@ -394,7 +394,7 @@ static unsigned long wss_volume_expire(struct wss_volume *vol)
 		return delay;
 	if (wss_volume_waits(vol))
 		return min(delay, absent < tmo ? tmo - absent : 1);
-	wss_warn_rl(sess, "/dev/%s: volume '%s' has been absent for %d s; its I/O fails until it is there again",
+	wss_warn_rl(sess, "/dev/%s: volume '%s' has been absent for %d s; its I/O fails until it returns",
 		    vol->disk->disk_name, vol->id.name, sess->opts.fast_io_fail_tmo);
 	wss_volume_unquiesce(vol);
 	return delay;
@@ -588,7 +588,7 @@ void wss_rescan_work(struct work_struct *work)
 
 /**
  * wss_session_changed - process a report of a change that leaves LUNs as they are
- * @sess: its volumes are revalidated, while their requests go on
+ * @sess: its volumes are revalidated, while their requests continue
  *
  * Context: any.
  */

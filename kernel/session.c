@@ -181,7 +181,7 @@ int wss_session_connect(struct wss_session *sess, struct wss_error *err)
 	if (!ret)
 		ret = device_add(&sess->dev);
 	if (ret)
-		return wss_fail(err, ret, "the session cannot appear in sysfs: %s", wss_reason(ret));
+		return wss_fail(err, ret, "cannot add the session to sysfs: %s", wss_reason(ret));
 	wss_stages_show(sess);
 	spin_lock_irq(&sess->lock);
 	/* No loss precedes this login. */

@@ -100,7 +100,7 @@ enum wss_mapping {
  *	The context that changes it to 0 (response, abort, failed post) decides how the request
  *	ends
  * @pending: outstanding events before the request may end: the return of the post, the response,
- *	and the completion of an immediate SEND. The context that changes it to 0 goes on with
+ *	and the completion of an immediate SEND. The context that changes it to 0 continues with
  *	the end
  * @rq: the request, NULL when the slot is free or holds a control command; see I3
  * @tag: wire tag of the present or last command

@@ -400,7 +400,7 @@ WSS_SRP_ASSERT_SIZE(wss_srp_notify, 16, "as large as the other short messages");
 #define WSS_AUTH_PROOF_BYTES 32
 /* A name has 1 to 63 characters and is zero-padded: A-Z a-z 0-9 . _ -, not starting with . or -. */
 #define WSS_AUTH_NAME_BYTES 64
-/* From one exchange, an eavesdropper could find shorter secrets by trial. */
+/* An eavesdropper could brute-force shorter secrets from one exchange. */
 #define WSS_AUTH_SECRET_MIN 16
 #define WSS_AUTH_SECRET_MAX 256
 /* The HMAC's input begins with one of these labels, zero-padded to 16 bytes. */

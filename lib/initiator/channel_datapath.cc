@@ -180,7 +180,7 @@ void Channel::message(wire::Bytes bytes) noexcept {
             return close(failure(Code::kUnavailable, "the target ended the connection: {}",
                                  wire::logout_reason(logout.reason)));
         default:
-            return violation("a message of unknown kind");
+            return violation("a message of unknown type");
     }
 }
 
@@ -195,7 +195,7 @@ Command* Channel::find(uint64_t tag, uint64_t mask) noexcept {
 void Channel::fused(uint32_t immediate) noexcept {
     wire::FusedCompletion completion;
     if ((login_.caps & WSS_CAP_FUSED_COMPLETION) == 0)
-        return violation("a fused completion, which was not agreed on");
+        return violation("a fused completion, which was not negotiated");
     if (wire::unpack_fused(immediate, completion) != wire::ParseError::kNone)
         return violation("a malformed fused completion");
     wire::Response good;
@@ -206,7 +206,7 @@ void Channel::fused(uint32_t immediate) noexcept {
 void Channel::several_done(wire::Bytes message) noexcept {
     wire::Done done;
     if ((login_.caps & WSS_CAP_BATCHED_COMPLETION) == 0)
-        return violation("a batched completion, which was not agreed on");
+        return violation("a batched completion, which was not negotiated");
     if (wire::parse_done(message, done) != wire::ParseError::kNone)
         return violation("a malformed batched completion");
     add_credits(done.credits);

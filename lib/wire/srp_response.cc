@@ -59,7 +59,7 @@ std::string_view to_string(ParseError error) {
         case ParseError::kOpcode:
             return "unexpected opcode";
         case ParseError::kFormat:
-            return "data buffer or login format unknown or not agreed on";
+            return "data buffer or login format unknown or not negotiated";
         case ParseError::kOutOfBounds:
             return "descriptors or data reach beyond the message";
         case ParseError::kDescriptors:
@@ -249,13 +249,13 @@ size_t encode_target_logout(const TargetLogout& logout, MutableBytes out) {
 std::string_view logout_reason(uint32_t reason) {
     switch (reason) {
         case WSS_SRP_LOGOUT_UNKNOWN_MESSAGE:
-            return "a message of an unknown kind";
+            return "a message of an unknown type";
         case WSS_SRP_LOGOUT_MALFORMED:
             return "a malformed message";
         case WSS_SRP_LOGOUT_BEYOND_CREDITS:
             return "a command beyond its credits";
         case WSS_SRP_LOGOUT_NOT_AGREED:
-            return "a message that was not agreed on";
+            return "a message that was not negotiated";
         case WSS_SRP_LOGOUT_NOT_AUTHENTICATED:
             return "a message other than authentication";
         default:

@@ -11,9 +11,9 @@ def test_tampered_commands_are_refused(rig: Rig) -> None:
     before = rig.target.counters()["violations"]
     rig.set("force_tamper", 1)
     wait_until(lambda: rig.target.counters()["violations"] > before, "the target refuses the command", 30)
-    rig.target.process.wait_for("closing the channel, the peer broke the protocol: a message of an unknown kind", 30)
+    rig.target.process.wait_for("closing the channel, the peer broke the protocol: a message of an unknown type", 30)
     # All messages of the new connection are damaged as well, so nothing gets through.
-    wait_until(lambda: "refused a message of unknown kind" in rig.last_error(), "the driver says why", 30)
+    wait_until(lambda: "refused a message of unknown type" in rig.last_error(), "the driver says why", 30)
     rig.set("force_tamper", 0)
     rig.wait_live()
     rig.end_verified(load)
