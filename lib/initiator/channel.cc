@@ -44,7 +44,7 @@ Status Channel::prepare(fabric::Fabric& fabric) {
 }
 
 Channel::~Channel() {
-    WSS_ASSERT(state_ == State::kIdle || state_ == State::kOver, "a channel is over before it dies");
+    WSS_ASSERT(state_ == State::kIdle || state_ == State::kOver, "a channel is over before it is destroyed");
     while (free_.pop_front() != nullptr) {
     }
 }

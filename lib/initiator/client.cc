@@ -118,7 +118,7 @@ Status Client::wait_until_ready() {
 
 void Client::on_ready(Session&) noexcept {
     std::lock_guard lock(m_);
-    if (phase_ == Phase::kReady) log::info("{}: connected again", address_.to_string());
+    if (phase_ == Phase::kReady) log::info("{}: reconnected", address_.to_string());
     phase_ = Phase::kReady;
     changed_.notify_all();
 }

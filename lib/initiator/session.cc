@@ -78,7 +78,8 @@ Session::Session(reactor::Reactor& reactor, fabric::Fabric& fabric, fabric::Poll
 }
 
 Session::~Session() {
-    WSS_ASSERT(state_ == State::kIdle || state_ == State::kClosed, "a session is closed before it dies");
+    WSS_ASSERT(state_ == State::kIdle || state_ == State::kClosed,
+               "a session is closed before it is destroyed");
     reactor_.remove(*this);
     reactor_.cancel(reconnect_timer_);
     reactor_.cancel(tick_timer_);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the codecs of the cache (cache_fields.h) and of the key-value store (kv.cc) share. Each message has one
-// function fields(io, message) for both directions: `io` is a writer and the message constant, or `io` is a
-// reader that sets the fields.
+// What the codecs of the cache (cache_fields.h) and of the key-value store (kv.cc) share. Each message has
+// one function fields(io, message) for both directions: `io` is a writer and the message constant, or `io` is
+// a reader that sets the fields.
 #pragma once
 
 #include <concepts>

@@ -33,7 +33,7 @@ enum class ParseError : uint8_t {
     kNone = 0,
     kTooShort,       // fewer bytes than the message's fixed part
     kOpcode,         // another message than the parser's
-    kFormat,         // a data buffer or login format that is unknown or was not agreed on
+    kFormat,         // a data buffer or login format that is unknown or was not negotiated
     kOutOfBounds,    // descriptors, immediate data, sense or response data reach beyond the message
     kDescriptors,    // descriptor count or table length contradict each other, or a descriptor is empty
     kTotal,          // the descriptors' sum is not the total length
@@ -167,7 +167,7 @@ struct Command {
     DataBuffer in;               // target to initiator
     Bytes immediate;             // the data of out.kind == kImmediate
 };
-// `imm_data_offset`: from the login; 0: immediate data was not agreed on.
+// `imm_data_offset`: from the login; 0: immediate data was not negotiated.
 ParseError parse_command(Bytes message, uint16_t imm_data_offset, Command& out);
 
 // A command of an initiator. At most one direction and one kind of data:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversion between a message's bytes and its struct in kernel/uapi/wss_srp.h. For srp_*.cc and cache.cc only.
+// Conversion between a message's bytes and its struct in kernel/uapi/wss_srp.h. For srp_*.cc and cache.cc
+// only.
 #pragma once
 
 #include <cstring>

@@ -135,7 +135,7 @@ std::string_view reject_reason_text(uint32_t reason) {
         case WSS_SRP_REJ_UNABLE_TO_ESTABLISH:
             return "unable to establish the channel";
         case WSS_SRP_REJ_INSUFFICIENT_RESOURCES:
-            return "the target has not enough resources";
+            return "the target does not have enough resources";
         case WSS_SRP_REJ_REQ_IT_IU_LENGTH_TOO_LARGE:
             return "the requested messages are too large";
         case WSS_SRP_REJ_UNABLE_ASSOCIATE_CHANNEL:

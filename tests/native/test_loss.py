@@ -64,7 +64,7 @@ def test_io_waits_for_a_target_that_is_restarted(listen, nbd, tmp_path):
         fio(server.uri, dict(rw="write", bs="64k", size="8m", offset="0", iodepth=8, verify="crc32c", verify_only=1))
     finally:
         target.kill()
-    assert "connected again" in server.log.read_text()
+    assert "reconnected" in server.log.read_text()
 
 
 def test_a_target_that_stops_ends_a_client_that_is_connected(listen, nbd, tmp_path):
