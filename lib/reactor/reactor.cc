@@ -14,7 +14,7 @@
 namespace wss::reactor {
 
 Timer::~Timer() {
-    WSS_ASSERT(!is_set(), "a timer is cancelled before it dies");
+    WSS_ASSERT(!is_set(), "a timer is cancelled before it is destroyed");
 }
 
 Nanoseconds Reactor::default_spin() noexcept {

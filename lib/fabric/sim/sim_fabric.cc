@@ -53,7 +53,7 @@ SimFabric::SimFabric(sim::Node& node, const SimNetwork& network) : node_(node), 
 }
 
 SimFabric::~SimFabric() {
-    WSS_ASSERT(registrations_.empty(), "regions die before their fabric");
+    WSS_ASSERT(registrations_.empty(), "regions are destroyed before their fabric");
 }
 
 Result<std::unique_ptr<Poller>> SimFabric::create_poller() {
@@ -118,7 +118,7 @@ Nanoseconds SimFabric::delay() {
 SimPoller::~SimPoller() {
     for (const EndpointPtr& end : endpoints_) {
         WSS_ASSERT(!end->lives() || end->state == SimState::kClosed,
-                   "connections close before their poller dies");
+                   "connections close before their poller is destroyed");
         end->poller = nullptr;
     }
 }
@@ -232,7 +232,7 @@ SimConnection::SimConnection(EndpointPtr endpoint) : endpoint_(std::move(endpoin
 
 SimConnection::~SimConnection() {
     WSS_ASSERT(!endpoint_->lives() || endpoint_->state == SimState::kClosed,
-               "F5: a connection dies after on_closed");
+               "F5: a connection is destroyed after on_closed");
 }
 
 static uint32_t length_of(std::span<const Segment> segments) {
