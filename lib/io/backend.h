@@ -108,7 +108,7 @@ class Backend {
     // All requests must be done, and only the destructor may follow.
     virtual void begin_close() noexcept {}
     // The whole storage as directly accessible memory: the target then moves data directly between it and the
-    // client. Empty: the storage is no memory. Valid until resize() or the destruction of the Backend.
+    // client. Empty: the storage is not memory. Valid until resize() or the destruction of the Backend.
     virtual std::span<std::byte> memory() noexcept { return {}; }
     virtual std::string describe() const = 0;  // "aio:/dev/nvme0n1"
 };
@@ -118,7 +118,7 @@ struct OpenOptions {
     bool create = false;
     bool read_only = false;
     bool grow = true;       // false: a file shorter than `size` has lost data, which is an error
-    bool any_size = false;  // `size` is from before others took the storage: another size is no error
+    bool any_size = false;  // `size` is from before others took the storage: a different size is allowed
     bool steal = false;     // shut out a live owner, where storage has one owner at a time
     std::string owner;      // identifies the opener across restarts; empty: a new owner
     // The process ends when this backend is closed. A backend that took the storage from another holder does

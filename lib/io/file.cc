@@ -196,8 +196,8 @@ Status File::prepare_size(uint64_t wanted, bool grow) {
     auto current = current_size();
     if (!current) return current.status();
     if (wanted % limits_.logical_block != 0)
-        return failure(Code::kInvalid, "{}: size {} is no multiple of its block of {} bytes", path_, wanted,
-                       limits_.logical_block);
+        return failure(Code::kInvalid, "{}: size {} is not a multiple of its block of {} bytes", path_,
+                       wanted, limits_.logical_block);
     if (wanted > *current) {
         if (block_device_)
             return failure(Code::kNoSpace, "{} has only {}, less than the {} wanted", path_,
@@ -221,7 +221,7 @@ Status File::prepare_size(uint64_t wanted, bool grow) {
 
 Status File::resize(uint64_t bytes) {
     if (bytes == 0 || bytes % limits_.logical_block != 0)
-        return failure(Code::kInvalid, "{}: size {} is no multiple of its block of {} bytes, or 0", path_,
+        return failure(Code::kInvalid, "{}: size {} is not a multiple of its block of {} bytes, or 0", path_,
                        bytes, limits_.logical_block);
     if (read_only_) return failure(Code::kPermission, "{} is opened read-only", path_);
     if (block_device_) {

@@ -143,7 +143,7 @@ def test_what_cannot_be_opened_is_explained(ceph, tmp_path):
              (ceph.backend(image, id="nobody"), "client.nobody"),
              (ceph.backend(image, keyring=nowhere), "has no key of it"),
              (ceph.backend(image, keyring=tmp_path), "is a directory"),
-             (ceph.backend(image, keyring=text), "is no keyring"),
+             (ceph.backend(image, keyring=text), "is not a keyring"),
              (ceph.backend(image, conf=tmp_path), "is a directory"),
              (ceph.backend(image, conf=text), f"the syntax of {text} is wrong"),
              (ceph.backend(f"{moving}-moved"), "rbd migration execute"),

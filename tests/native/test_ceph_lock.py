@@ -76,7 +76,7 @@ def test_a_target_that_cannot_shut_out_its_own_client_says_so_and_ends_in_order(
             assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
         remove_the_lock_alone(ceph, image)
         until(lambda: "cannot be blocklisted" in volume(target)["trouble"], 20, "the reason is shown")
-        assert "this client cannot be blocklisted, and could go on to write" in target.log.read_text()
+        assert "this client cannot be blocklisted, and could continue to write" in target.log.read_text()
         if end == "delete":
             ask(target.control, "volume.delete", name="disk")
             assert ask(target.control, "volume.list") == []
@@ -370,7 +370,7 @@ def test_a_client_is_not_shut_out_by_a_monitor_that_is_silent_during_the_opening
             before = thread_count(second)
             try:
                 fail_to_steal(ceph, second, image, "no monitor answered")
-                until(lambda: thread_count(second) < before + 10, 10, "its client ends before the monitor goes on")
+                until(lambda: thread_count(second) < before + 10, 10, "its client ends before the monitor resumes")
             finally:
                 ceph.go_on()
             address = json.loads(ceph.rbd("lock", "ls", "--format", "json", image))[0]["address"]
@@ -393,7 +393,7 @@ def test_monitors_that_fall_silent_after_they_blocklisted_an_owner_end_the_openi
                     ask(second.control, "volume.create", name="thief", backend=backend)
             finally:
                 ceph.go_on()
-            until(lambda: thread_count(second) == before, 20, "the client ends when the monitors go on")
+            until(lambda: thread_count(second) == before, 20, "the client ends when the monitors resume")
             assert ceph.rbd("lock", "ls", "--format", "json", image) == lock
 
 

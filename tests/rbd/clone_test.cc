@@ -352,7 +352,7 @@ TEST_F(Clone, whose_lock_has_no_holder_for_a_moment_is_not_lost) {
         ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) > looks; }));
     }
     ceph_.set_lock_owner(client());
-    if (SystemClock().now() - began > from_ms(800)) GTEST_SKIP() << "it was no moment";
+    if (SystemClock().now() - began > from_ms(800)) GTEST_SKIP() << "the lock had no holder for too long";
     look();
     EXPECT_FALSE(backend_->lost());
     ceph_.set_lock_owner(0);

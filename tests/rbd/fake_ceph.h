@@ -118,7 +118,7 @@ class FakeCeph {
     uint64_t size() const;
     void delete_pool();
     // Makes `image` (kImage, or the parent of an earlier call) a clone of a snapshot of `parent`. "": `image`
-    // is no clone any more.
+    // is not a clone any more.
     void clone(const std::string& image, const std::string& parent);
     void remove(const std::string& parent);
     // Called each time before the image is opened.

@@ -102,7 +102,7 @@ AioQueue::AioQueue(AioBackend& backend, io_context* context, uint32_t depth, int
     : backend_(backend), context_(context), depth_(depth), event_fd_(event_fd), inbox_(event_fd) {}
 
 AioQueue::~AioQueue() {
-    WSS_ASSERT(in_flight_ == 0, "a queue dies only when its requests are done");
+    WSS_ASSERT(in_flight_ == 0, "a queue is destroyed only when its requests are done");
     io_destroy(context_);
     close(event_fd_);
     if (bounce_memory_ != nullptr) munmap(bounce_memory_, kBounceBytes * kBounceCount);

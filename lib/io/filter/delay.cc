@@ -14,7 +14,7 @@ class DelayQueue final : public WrapperQueue {
           reactor_(reactor),
           timer_(&DelayQueue::due, this) {}
     ~DelayQueue() override {
-        WSS_ASSERT(held_count_ == 0, "a queue dies only when its requests are done");
+        WSS_ASSERT(held_count_ == 0, "a queue is destroyed only when its requests are done");
         reactor_.cancel(timer_);
     }
 

@@ -29,7 +29,9 @@ uint64_t round_up(uint64_t value, uint64_t unit) {
 class RamQueue final : public Queue {
   public:
     explicit RamQueue(RamBackend& backend) : backend_(backend) {}
-    ~RamQueue() override { WSS_ASSERT(in_flight_ == 0, "a queue dies only when its requests are done"); }
+    ~RamQueue() override {
+        WSS_ASSERT(in_flight_ == 0, "a queue is destroyed only when its requests are done");
+    }
 
     void submit(Request& request) noexcept override {
         request.done_bytes = 0;

@@ -30,8 +30,8 @@ Status check_setting_to_connect(std::string_view name, std::string_view value, s
 // Whether the setting of an image delays its requests inside librbd, where osd_timeout does not apply.
 bool is_throttle(std::string_view name, std::string_view value);
 
-// Fails when `path` exists and is no regular file, or is too large for a configuration or a keyring. librados
-// would wait for ever for the end of a FIFO, and reads a device as an empty file.
+// Fails when `path` exists and is not a regular file, or is too large for a configuration or a keyring.
+// librados would wait for ever for the end of a FIFO, and reads a device as an empty file.
 Status check_ceph_file(std::string_view what, const std::string& path);
 
 // The same for a list of paths, up to the first file that can be opened: librados reads only that one.

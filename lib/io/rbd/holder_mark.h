@@ -2,7 +2,7 @@
 // HolderMark: the record that a client writes to the metadata of an image when it takes the lock. Its form is
 // "CHAIN PLACE CLIENT", three hexadecimal numbers. See plugin/ownership.h.
 //
-// Anybody with write access to the image can change its metadata: a text of another form counts as no mark.
+// Anybody with write access to the image can change its metadata: a text of another form is not a mark.
 // Parsed without librbd, so that it can be tested without a cluster.
 #pragma once
 

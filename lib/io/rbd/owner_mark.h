@@ -2,7 +2,7 @@
 // OwnerMark: the record that an owner writes to the metadata of an image: "NAME NUMBER", two hexadecimal
 // numbers. See plugin/ownership.h.
 //
-// Anybody with write access to the image can change its metadata: a text of another form counts as no mark.
+// Anybody with write access to the image can change its metadata: a text of another form is not a mark.
 // Parsed without librbd, so that it can be tested without a cluster.
 #pragma once
 

@@ -24,7 +24,7 @@ void Throttles::read(const Settings& settings, Nanoseconds now) {
     for (const auto& [name, value] : settings) {
         if (!is_throttle(name, value)) continue;
         text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", name, value);
-        uint64_t limit = 1;  // used if the value is no number
+        uint64_t limit = 1;  // used if the value is not a number
         std::from_chars(value.data(), value.data() + value.size(), limit);
         note(name.find("iops") != std::string::npos ? requests : bytes, limit);
     }

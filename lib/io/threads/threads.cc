@@ -77,7 +77,7 @@ ThreadsQueue::ThreadsQueue(ThreadsBackend& backend, int event_fd)
     : backend_(backend), event_fd_(event_fd), inbox_(event_fd) {}
 
 ThreadsQueue::~ThreadsQueue() {
-    WSS_ASSERT(in_flight_ == 0, "a queue dies only when its requests are done");
+    WSS_ASSERT(in_flight_ == 0, "a queue is destroyed only when its requests are done");
     close(event_fd_);
 }
 

@@ -61,7 +61,7 @@ UringQueue::UringQueue(UringBackend& backend, std::unique_ptr<io_uring> ring, in
     : backend_(backend), ring_(std::move(ring)), event_fd_(event_fd), inbox_(event_fd) {}
 
 UringQueue::~UringQueue() {
-    WSS_ASSERT(in_flight_ == 0, "a queue dies only when its requests are done");
+    WSS_ASSERT(in_flight_ == 0, "a queue is destroyed only when its requests are done");
     io_uring_queue_exit(ring_.get());
     close(event_fd_);
 }

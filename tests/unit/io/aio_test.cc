@@ -37,7 +37,7 @@ TEST(Aio, what_cannot_be_opened_is_named_with_its_reason) {
     EXPECT_EQ(open_error("aio:").code(), Code::kInvalid);
     EXPECT_EQ(open_error("nonsense").code(), Code::kInvalid);
     EXPECT_EQ(open_error("ram:").code(), Code::kInvalid);
-    EXPECT_EQ(open_error("ram:1000").code(), Code::kInvalid) << "no multiple of 512";
+    EXPECT_EQ(open_error("ram:1000").code(), Code::kInvalid) << "not a multiple of 512";
     EXPECT_EQ(open_error("ram:4000000G").code(), Code::kExhausted);
     EXPECT_EQ(open_error("aio:" + folder.file("odd"), {.size = 1000, .create = true}).code(), Code::kInvalid);
 }

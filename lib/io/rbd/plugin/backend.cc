@@ -115,7 +115,7 @@ Result<std::unique_ptr<Queue>> RbdBackend::open_queue(reactor::Reactor& reactor)
 
 Status RbdBackend::resize(uint64_t bytes) {
     if (bytes == 0 || bytes % kBlock != 0)
-        return failure(Code::kInvalid, "{}: size {} is no multiple of its block of {} bytes, or 0",
+        return failure(Code::kInvalid, "{}: size {} is not a multiple of its block of {} bytes, or 0",
                        describe(), bytes, kBlock);
     if (client_->read_only()) return failure(Code::kPermission, "{} is opened read-only", describe());
     // During a resize size() is only an upper bound.

@@ -303,7 +303,7 @@ static Status refused_connection(const RbdOptions& options, int error, bool name
                        options.user, options.user);
     if (error == EIO || error == EISDIR)
         return failure(Code::kInvalid,
-                       "the keyring of client.{} is no keyring (ceph auth get client.{} prints one)",
+                       "the keyring of client.{} is not a keyring (ceph auth get client.{} prints one)",
                        options.user, options.user);
     if (error == ENOENT && !names_monitor)
         return failure(

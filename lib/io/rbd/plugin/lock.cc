@@ -376,7 +376,8 @@ Result<uint64_t> Client::shut_out(const std::string& owner) {
     // Logged before, because the process may end while it waits for the answer.
     log::warning("rbd:{}: the client at {} is being blocklisted", options_.name(), owner);
     WSS_TRY(blocklist(
-        owner, fmt::format("the former owner at {} cannot be blocklisted, and could go on to write", owner)));
+        owner,
+        fmt::format("the former owner at {} cannot be blocklisted, and could continue to write", owner)));
     Status known = wait_for_blocklist(
         fmt::format("the former owner at {} is blocklisted, but its lock is not broken", owner));
     if (Status wanted = check_wanted(); !wanted) {
@@ -416,7 +417,7 @@ Result<uint64_t> Client::take_from(const std::string& owner) {
 // Blocklists this client, which lost the lock while Ceph still serves it. Its operations in flight, also
 // those for other clients, could overwrite data of the next owner, which finds no former owner to shut out.
 Status Client::shut_itself_out() {
-    constexpr const char* kFailure = "this client cannot be blocklisted, and could go on to write";
+    constexpr const char* kFailure = "this client cannot be blocklisted, and could continue to write";
     // One second more, so that mon_timeout whole seconds are left at the first command.
     commands_until_ = SystemClock().now() + from_s(options_.mon_timeout + 1) + kCommandReserve;
     char* addresses = nullptr;

@@ -63,8 +63,8 @@ int Client::mark_map() const {
     return rados_exec(pool_, header_.c_str(), "rbd", kSetFlags, kMarking.data(), kMarking.size(), nullptr, 0);
 }
 
-// Checks whether Ceph permits changes of the image. Blocks. A full cluster is no error, because it accepts
-// changes that free space.
+// Checks whether Ceph permits changes of the image. Blocks. A full cluster is not an error, because it
+// accepts changes that free space.
 Status Client::check_changes() const {
     if (unusable()) return failure(Code::kClosed, "rbd:{}: {}", options_.name(), trouble());
     const int result =
@@ -148,7 +148,8 @@ void Client::settle_doubts() {
 void Client::note_mark(int error) noexcept {
     if (mark_error_.exchange(error) == error) return;
     if (error == 0)
-        log::info("rbd:{}: the object map of the image is marked as invalid: changes go on", options_.name());
+        log::info("rbd:{}: the object map of the image is marked as invalid: changes continue",
+                  options_.name());
     else
         log::error("rbd:{}: {}", options_.name(), unmarked(error));
 }

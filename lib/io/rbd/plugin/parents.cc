@@ -19,7 +19,7 @@ bool is_migrating(rbd_image_t image) {
     return rbd_get_features(image, &features) >= 0 && (features & RBD_FEATURE_MIGRATING) != 0;
 }
 
-// The parent as librbd knows it. Nothing: the image is no clone, or no data is read from the parent.
+// The parent as librbd knows it. Nothing: the image is not a clone, or no data is read from the parent.
 Result<std::optional<ParentSpec>> parent_of(rbd_image_t image, bool is_parent) {
     uint64_t overlap = 0;
     int found = rbd_get_overlap(image, &overlap);

@@ -48,7 +48,7 @@ class Parents {
     Parents(HeaderWatches& watches, std::function<void()> wake) : watches_(watches), wake_(std::move(wake)) {}
 
     // Finds the parents. Blocks, and opens each of them for a moment. May be called once. An image that is
-    // opened afterwards knows no older parents.
+    // opened afterwards has no older parents.
     Status find(rados_t cluster, rbd_image_t image);
     // Fails unless the image, which was opened after find(), has the same parents.
     Status confirm(rados_t cluster, rbd_image_t image) const;
@@ -62,7 +62,7 @@ class Parents {
     bool any() const noexcept { return any_.load(std::memory_order_acquire); }
     // Such a look should begin now. `began`: begin of the last one.
     bool wants_look(Nanoseconds began) const noexcept { return any() && noted_.count != 0 && began < noted_; }
-    // Takes the result of a look at the image that began at `began`. `is_head`: the image is no snapshot.
+    // Takes the result of a look at the image that began at `began`. `is_head`: the image is not a snapshot.
     // librbd does not notice that a snapshot was flattened. False: the result cannot be read.
     bool image_is(const Look& look, Nanoseconds began, bool is_head);
     // Takes the results of looks and begins new ones, without waiting. Looks that are not answered within

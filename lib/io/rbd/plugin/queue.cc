@@ -87,7 +87,7 @@ RbdQueue::RbdQueue(std::shared_ptr<Client> client, reactor::Reactor& reactor, Ca
     : client_(std::move(client)), reactor_(reactor), calls_(calls), tick_([](void*) noexcept {}, nullptr) {}
 
 RbdQueue::~RbdQueue() {
-    WSS_ASSERT(in_flight_ == 0, "a queue dies only when its requests are done");
+    WSS_ASSERT(in_flight_ == 0, "a queue is destroyed only when its requests are done");
     reactor_.cancel(tick_);
     // Late calls. The keeper takes those that land from now on.
     for (; landed_ != nullptr; landed_ = landed_->next) client_->late_calls().remove(*landed_);
