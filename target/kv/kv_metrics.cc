@@ -80,7 +80,7 @@ constexpr Row kRows[] = {
      kGauge},
     {"memory", "refused_memory", "wss_kv_refused_memory_total", "writes refused because memory was full",
      kCounter},
-    {"memory", "evicted", "wss_kv_evicted_values_total", "values that were left to the disk", kCounter},
+    {"memory", "evicted", "wss_kv_evicted_values_total", "values evicted to disk only", kCounter},
     {"memory", "fetched", "wss_kv_fetched_values_total", "values fetched from disk", kCounter},
     {"memory", "log_failures", "wss_kv_log_failures_total", "writes of the log that failed", kCounter},
     {"latency", "slow", "wss_kv_slow_requests_total", "requests that took longer than the slow log's limit",

@@ -28,7 +28,7 @@
 // Memory is bounded: the last Options::remember writes of each session, and a table of Options::keys keys.
 // Forgotten writes are not checked but counted (Report::unjudged).
 //
-// Thread-safety: Checker all methods; a Session belongs to one thread and dies before its Checker.
+// Thread-safety: Checker all methods; a Session belongs to one thread and is destroyed before its Checker.
 #pragma once
 
 #include <array>
@@ -98,7 +98,7 @@ struct Report {
 
 struct CheckerOptions {
     bool atomic =
-        true;  // false: the mode promises no atomicity; fractured reads are counted, but are no violation
+        true;  // false: the mode promises no atomicity; fractured reads are counted, but are not a violation
     uint32_t remember = 1 << 18;  // writes of each session
     uint32_t keys = 1 << 20;
     uint32_t run = 0;  // 0: a random one

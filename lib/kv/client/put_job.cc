@@ -28,7 +28,8 @@ bool is_locking(Algorithm algorithm) {
 Status status_of(wire::KvStatus status) {
     switch (status) {
         case wire::KvStatus::kNoMemory:
-            return Status(Code::kExhausted, "a partition's memory is full: writes are refused, reads go on");
+            return Status(Code::kExhausted,
+                          "a partition's memory is full: writes are refused, reads continue");
         case wire::KvStatus::kAborted:
             return Status(Code::kRefused,
                           "the transaction was ended by a partition that waited too long for it");

@@ -26,7 +26,7 @@ bool ConnectionPlaces::take(Peer& peer, const std::string& source, Nanoseconds n
         return false;
     }
     for (Stranger& each : strangers_)
-        if (each.place == taken.evicted) close(each, "too many connections did not greet");
+        if (each.place == taken.evicted) close(each, "too many connections without a greeting");
     strangers_.push_back({&peer, taken.place, now});
     sources_of_.emplace(&peer, source);
     counts_.add(source);
@@ -67,7 +67,7 @@ void ConnectionPlaces::close(Stranger& stranger, const char* why) {
 void ConnectionPlaces::tick(Nanoseconds now) {
     for (Stranger& each : strangers_) {
         if (now - each.since < kGreetWithin) return;
-        close(each, "the peer did not greet in time");
+        close(each, "the peer sent no greeting in time");
     }
 }
 

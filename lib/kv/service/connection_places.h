@@ -36,7 +36,7 @@ class ConnectionPlaces {
     bool take(Peer& peer, const std::string& source, Nanoseconds now);
     void greeted(Peer& peer);
     void left(Peer& peer);  // its connection has ended, or was never accepted
-    // Closes connections that did not greet in time.
+    // Closes connections that sent no greeting in time.
     void tick(Nanoseconds now);
     const Counters& counters() const { return counters_; }
 

@@ -7,8 +7,8 @@
 // few fetches at a time; waiting peers take turns. A peer that needs one value waits for one value of each
 // other peer, and for the fetches already at the disk.
 //
-// Thread-safety: none; belongs to the partition's reactor. Ownership: a Hold returns its share when it dies,
-// which is before its DiskShare dies; the DiskShare dies before the store.
+// Thread-safety: none; belongs to the partition's reactor. Ownership: a Hold returns its share when it is
+// destroyed, which is before its DiskShare; the DiskShare is destroyed before the store.
 #pragma once
 
 #include <array>

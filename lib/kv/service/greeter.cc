@@ -26,7 +26,7 @@ std::string Greeter::why_no_lease(wire::KvStatus status) const {
                 "s",
                 options.partition, options.lease.count / 1'000'000'000);
         default:
-            return "this is no client id";
+            return "invalid client id";
     }
 }
 

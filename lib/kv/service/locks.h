@@ -2,7 +2,7 @@
 // Locks: handles lock and unlock messages (two-phase locking).
 //
 // Thread-safety: none; belongs to the partition's reactor. Ownership: removes its waits from the store's lock
-// table when it dies, so it must die before the store.
+// table when it is destroyed, which must be before the store.
 #pragma once
 
 #include <span>

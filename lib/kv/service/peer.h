@@ -2,7 +2,7 @@
 // Peer: a connection of a partition's server. Owed: a pending reply to a peer.
 //
 // A reply may become due long after its connection has ended. A peer lists its pending replies and clears
-// their pointers to itself when it dies. So no pointer dangles, and neither side has to search.
+// their pointers to itself when it is destroyed. So no pointer dangles, and neither side has to search.
 //
 // Thread-safety: none; belongs to the lane's reactor.
 #pragma once

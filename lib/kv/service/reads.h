@@ -2,8 +2,8 @@
 // Reads: handles gets. If all values are in memory, the reply is sent at once. If some are on disk,
 // everything is copied, the missing values are fetched, and the reply follows.
 //
-// Thread-safety: none; belongs to the partition's reactor. Ownership: dies just before the store. The store
-// calls it back from poll() only, and Service destroys both without a turn of the reactor in between.
+// Thread-safety: none; belongs to the partition's reactor. Ownership: destroyed just before the store. The
+// store calls it back from poll() only, and Service destroys both without a turn of the reactor in between.
 #pragma once
 
 #include <memory>

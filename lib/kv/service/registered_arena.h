@@ -2,7 +2,7 @@
 // RegisteredArena: the memory of a partition's store, the arena followed by the index, registered with every
 // fabric that clients use.
 //
-// Thread-safety: none. Ownership: owns memory and registrations; dies after the store.
+// Thread-safety: none. Ownership: owns memory and registrations; destroyed after the store.
 #pragma once
 
 #include <memory>

@@ -2,8 +2,8 @@
 // Scans: handles scans. A reply is a page of keys in order, with their values if requested. Values that are
 // on disk only are fetched before the page is sent.
 //
-// Thread-safety: none; belongs to the partition's reactor. Ownership: dies just before the store. The store
-// calls it back from poll() only, and Service destroys both without a turn of the reactor in between.
+// Thread-safety: none; belongs to the partition's reactor. Ownership: destroyed just before the store. The
+// store calls it back from poll() only, and Service destroys both without a turn of the reactor in between.
 #pragma once
 
 #include <memory>

@@ -178,7 +178,7 @@ void Service::message_arrived(Peer& peer, wire::Bytes message) noexcept {
         return peer.channel()->close("the peer sent a malformed request");
     }
     if (!peer.greeted && header.kind != wire::KvKind::kHello)
-        return peer.channel()->close("the peer did not greet");
+        return peer.channel()->close("the peer sent no greeting");
     const wire::KvStatus status = admit(partition_, peer, header);
     if (status != wire::KvStatus::kOk) return partition_.answer(peer, header, status);
     dispatch(peer, header, message);

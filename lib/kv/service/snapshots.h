@@ -3,7 +3,7 @@
 // directory of that name below the one that its operator configured; a client must not choose where a
 // partition writes. One at a time.
 //
-// Thread-safety: none; belongs to the partition's reactor. Ownership: dies before the store.
+// Thread-safety: none; belongs to the partition's reactor. Ownership: destroyed before the store.
 #pragma once
 
 #include <memory>

@@ -2,7 +2,7 @@
 // Writes: handles prepares, decisions and conditional puts.
 //
 // Thread-safety: none; belongs to the partition's reactor. Ownership: withdraws its continuations from the
-// store when it dies, so it must die before the store.
+// store when it is destroyed, which must be before the store.
 #pragma once
 
 #include <span>

@@ -15,7 +15,7 @@
 //
 // Why this is safe. Nothing here depends on the order in which a READ sees memory, nor on its being atomic:
 //  V1  The header carries a 64-bit checksum of itself, seeded with the arena's epoch. A mix of two headers, a
-//      header of an earlier run of the server, or bytes that are no header: kTorn, except with probability
+//      header of an earlier run of the server, or bytes that are not a header: kTorn, except with probability
 //      2^-64. Slots live in type-stable pages, so a stale address always leads to a slot header, never to a
 //      value crafted like one.
 //  V2  The header carries the key's fingerprint and the slot's incarnation. A slot that was freed and now

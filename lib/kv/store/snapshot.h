@@ -7,7 +7,7 @@
 // A snapshot is a directory in the format of the log (rocks_log.h), so a server can start from a copy of it.
 // It has another name until it is complete and on stable storage.
 //
-// Thread-safety: none; belongs to the store's thread, and dies before the store.
+// Thread-safety: none; belongs to the store's thread, and is destroyed before the store.
 #pragma once
 
 #include <memory>

@@ -47,7 +47,7 @@ void Link::on_timer(void* self) noexcept {
     if (link.ready_)
         link.ping();
     else if (Channel* channel = link.ChannelOwner::channel())
-        channel->close("the partition did not greet in time");
+        channel->close("the partition sent no greeting in time");
     else
         link.start();
 }
@@ -167,7 +167,7 @@ void Link::on_message(Channel& channel, wire::Bytes message) noexcept {
     if (!wire::parse_header(message, header) || !header.is_reply)
         return channel.close("the partition sent a malformed reply");
     if (!ready_) {
-        if (header.kind != wire::KvKind::kHello) return channel.close("the partition did not greet");
+        if (header.kind != wire::KvKind::kHello) return channel.close("the partition sent no greeting");
         return greeted(channel, header, message);
     }
     uint32_t slot = header.id & kSlotMask;

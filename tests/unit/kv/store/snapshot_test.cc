@@ -114,7 +114,7 @@ TEST(KvSnapshotFile, DoesNotWaitForALockLongerThanItsLease) {
     ASSERT_TRUE(complete(*state.snapshot, state.bench));
 }
 
-// A later lock of the same owner, for example a repeated request, is no reason to wait.
+// A later lock of the same owner, for example a repeated request, does not delay the snapshot.
 TEST(KvSnapshotFile, DoesNotWaitForALockThatIsRenewed) {
     LockedBelow state;
     EXPECT_EQ(state.bench.store->locks().lock({.key = "x", .owner = 1, .mode = LockMode::kExclusive}, {}),

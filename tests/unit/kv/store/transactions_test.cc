@@ -513,7 +513,7 @@ TEST(KvTransactions, VersionsThatNoOtherPartitionTellsOfAreKeptForMillisecondsOn
     bench.pass(from_ms(19));
     EXPECT_EQ(presence(20), Presence::kExact);
     bench.pass(from_ms(2));
-    EXPECT_EQ(presence(20), Presence::kNewer) << "who asks for it goes on with the one after it";
+    EXPECT_EQ(presence(20), Presence::kNewer) << "a reader that requests it continues with the next version";
     EXPECT_EQ(presence(10), Presence::kExact) << "another partition may tell a reader of it";
     EXPECT_EQ(presence(30), Presence::kExact) << "the latest stays";
     bench.pass(from_s(6));
