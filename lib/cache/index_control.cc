@@ -13,7 +13,7 @@ Index::Index(const IndexOptions& options) : geometry_(options.geometry) {
 
 Index::~Index() {
     // The owners of operations have left. Lists link only objects of this index.
-    WSS_ASSERT(counters_.operations == 0, "every operation leaves before the index dies");
+    WSS_ASSERT(counters_.operations == 0, "every operation leaves before the index is destroyed");
     for (auto& volume : volumes_) volume.reset();
 }
 

@@ -58,7 +58,7 @@ class Destager::Runs {
 
 //   kFetch: the primary writes the dirty sub-blocks to `buffer` or `bay` → kStore: to real storage →
 //   kClear: headers
-// A lost line is destaged in the same way, from a slot of an engine that is no member, without kClear.
+// A lost line is destaged in the same way, from a slot of an engine that is not a member, without kClear.
 struct Destager::Job : LineUser {
     enum class Phase : uint8_t { kFetch, kStore, kClear };
 

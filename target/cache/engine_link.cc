@@ -76,7 +76,7 @@ bool EngineLink::prove(const wire::Record& record) noexcept {
             log::warning("{}: cache engine '{}' refused: {}", link_->peer(), auth_->name(), auth_->finding());
         // The engine disconnects when it has received this; otherwise the time limit ends the link.
         length = auth_->result(
-            fmt::format("the target knows no cache engine '{}' with this secret", auth_->name()), answer);
+            fmt::format("the target has no cache engine '{}' with this secret", auth_->name()), answer);
     }
     std::string refusal;
     if (verdict == Verdict::kProven) refusal = owner_.engine_limit(*this);

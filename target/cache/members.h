@@ -76,9 +76,9 @@ class Members {
 
     // Some of now() is not on stable storage.
     bool pending() const noexcept { return state_ != State::kStable && state_ != State::kProbing; }
-    // Whether a write of the volume must wait for the save. Copies in engines that missed a write, or that
-    // were given up, undo that write after a restart only if they claim dirty data of a volume that the
-    // membership found by the restart records as dirty.
+    // Whether a write of the volume must wait for the save. After a restart, a stale or given-up copy in an
+    // engine can undo that write, but only if the copy claims to be dirty, and if the membership that the
+    // restart loads records the volume as dirty.
     bool delays(const CachedVolume& volume) const noexcept {
         return pending() && (volume.may_be_dirty || found_.dirty.contains(volume.wwid));
     }
@@ -107,13 +107,13 @@ class Members {
         recorders_.clear();
     }
     // True if a restart may find this engine as a member: the engine must keep its contents until another
-    // text is saved.
+    // membership is saved.
     bool counts_when_saved(uint64_t identity, uint32_t incarnation) const noexcept {
         return found_.engines.contains({identity, incarnation});
     }
 
-    // Lost lines (WWID, number) that were destaged since, but are still recorded as lost in the text that is
-    // saved or being saved.
+    // Lost lines (WWID, number) that were destaged since, but are still recorded as lost in the
+    // membership that is saved or being saved.
     void came_home(uint64_t wwid, uint64_t line) { came_home_.insert({wwid, line}); }
     bool is_home_unsaved(uint64_t wwid, uint64_t line) const { return came_home_.contains({wwid, line}); }
     bool any_home_unsaved() const noexcept { return !came_home_.empty(); }

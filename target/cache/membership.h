@@ -50,7 +50,7 @@ struct Membership {
     bool degraded = false;
     std::map<uint64_t, uint32_t> engines;  // identity → incarnation
     // Dirty data of which all copies are in engines that are away, and those of these engines that may return
-    // it. They are no members: their other contents do not count.
+    // it. They are not members: their other contents do not count.
     cache::LostPieces lost;
     std::map<uint64_t, uint32_t> away;  // identity → incarnation
     // Upper bound of the generations of copies in engines that are away.

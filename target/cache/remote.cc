@@ -86,7 +86,7 @@ Result<std::unique_ptr<io::Queue>> RemoteQueue::create(StorageNodes& nodes, reac
 }
 
 RemoteQueue::~RemoteQueue() {
-    WSS_ASSERT(in_flight_ == 0, "a queue dies only when its requests are done");
+    WSS_ASSERT(in_flight_ == 0, "a queue is destroyed only when its requests are done");
 }
 
 EngineLink* RemoteQueue::storage() const noexcept {

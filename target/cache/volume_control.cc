@@ -119,7 +119,7 @@ void VolumeControl::cut_lines(CachedVolume& volume, const std::shared_ptr<volume
     });
 }
 
-// It must be stable that engines lost meanwhile are no members.
+// It must be stable that engines lost meanwhile are not members.
 void VolumeControl::lines_cut(CachedVolume& volume, const std::shared_ptr<volume::Shrink>& shrink) {
     if (volume.removed()) return;
     const volume::Volume& open = volume.open->volume();
@@ -241,7 +241,7 @@ void VolumeControl::begin_write_back() {
 }
 
 // A volume that was under write-back before the restart, and is not now, is clean when its recovered lines
-// are destaged. It must be stable that an engine lost meanwhile is no member.
+// are destaged. It must be stable that an engine lost meanwhile is not a member.
 void VolumeControl::note_clean_volumes() {
     if (uses_.recovery.holding() || uses_.members.pending()) return;
     for (CachedVolume& volume : uses_.volumes.open()) {

@@ -238,7 +238,7 @@ def test_dirty_data_of_engines_that_hang_is_not_read_from_old_storage_and_comes_
         finally:
             for engine in cluster.engines:
                 engine.go_on()
-        until(lambda: cluster.status()["volumes"][0]["lost_bytes"] == 0, 60, "the data is home")
+        until(lambda: cluster.status()["volumes"][0]["lost_bytes"] == 0, 60, "the data is destaged")
         disk.holds(0xd1, 0, 128 * KIB)
         disk.holds(0xd2, 128 * KIB, 64 * KIB)
         disk.holds(0xd1, 192 * KIB, 64 * KIB)

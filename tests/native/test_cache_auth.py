@@ -57,8 +57,8 @@ def test_engines_with_the_right_secret_join_serve_and_come_back(kind, tmp_path, 
 
 
 @pytest.mark.parametrize("line, why", [
-    ("one:this-is-not-the-secret-of-one", "the target knows no cache engine 'one' with this secret"),
-    ("three:this-is-a-secret-of-nobody", "the target knows no cache engine 'three' with this secret"),
+    ("one:this-is-not-the-secret-of-one", "the target has no cache engine 'one' with this secret"),
+    ("three:this-is-a-secret-of-nobody", "the target has no cache engine 'three' with this secret"),
     (None, "the target accepts only cache engines that authenticate: use --secret-file"),
 ])
 def test_an_engine_with_a_wrong_secret_or_none_is_refused_with_the_reason(kind, tmp_path, keys, line, why):
@@ -93,13 +93,13 @@ def test_a_reload_replaces_the_secrets_of_engines_and_leaves_those_that_joined(k
         first = give(cluster.add_engine("first", start=False), secret_file(tmp_path / "one", keys["one"])).start()
         cluster.wait_for_engines(1, 60)
         second = give(cluster.add_engine("second", start=False), secret_file(tmp_path / "two", keys["two"])).start()
-        until(lambda: "knows no cache engine 'two'" in said(second), 30, "the refusal")
+        until(lambda: "has no cache engine 'two'" in said(second), 30, "the refusal")
         secret_file(book, keys["two"])
         cluster.target.process.send_signal(signal.SIGHUP)
         cluster.wait_for_engines(2, 60)
         first.kill()
         first.start()
-        until(lambda: "knows no cache engine 'one'" in said(first), 30, "the refusal of what was replaced")
+        until(lambda: "has no cache engine 'one'" in said(first), 30, "the refusal of what was replaced")
         secret_file(book, "no secret")
         cluster.target.process.send_signal(signal.SIGHUP)
         until(lambda: "continuing with what was loaded before" in cluster.target.log.read_text(), what="the reload that fails")

@@ -195,7 +195,7 @@ def test_storage_that_is_away_is_an_error_in_bounded_time_and_used_again_when_it
             storage.start()
             wait_for_storage(cluster)
             assert client.command(READ, 4 * KIB, 4 * KIB) == (0, b"\x11" * 4 * KIB)
-            assert client.command(FLUSH, 0, 0)[0] == 0, "the machine went on, nothing of its cache is lost"
+            assert client.command(FLUSH, 0, 0)[0] == 0, "the machine kept running, nothing of its cache is lost"
 
 
 def test_an_error_of_storage_ends_a_command_at_the_first_try(kind, tmp_path, nbd):

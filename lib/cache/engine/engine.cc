@@ -55,7 +55,7 @@ Engine::Engine(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
 }
 
 Engine::~Engine() {
-    WSS_ASSERT(clients_.empty(), "stop() has ended before the engine dies");
+    WSS_ASSERT(clients_.empty(), "stop() ends before the engine is destroyed");
     reactor_.cancel(leave_timer_);
     reactor_.remove(*this);
     links_.clear();

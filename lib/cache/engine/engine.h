@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engine: a cache engine (CE). It lends memory to storage engines (SE) and moves data between that memory and
-// clients, as the SE commands. It knows no volumes, makes no decisions and keeps no map: a slot is a number,
-// a header is 64 bytes that the SE wrote. It reads headers only to count the dirty lines that would be lost
-// with it.
+// clients, as the SE commands. It has no notion of volumes, makes no decisions and keeps no map: a slot is a
+// number, a header is 64 bytes that the SE wrote. It reads headers only to count the dirty lines that would
+// be lost with it.
 //
 //   arena       one mapping, registered once with every fabric, for local access only: peers reach it only by
 //               messages to this engine. Each SE has an equal part of it, cut into slots of its line size.

@@ -280,7 +280,7 @@ void Engine::Storage::io_done(io::Request& io) noexcept {
     storage.end(job, CacheStatus::kOk, 0);
 }
 
-// The copy first: its RDMA is no answer to a client, and posting to the client may end the job at once.
+// The copy first: its RDMA is not an answer to a client, and posting to the client may end the job at once.
 void Engine::Storage::push(Job& job) noexcept {
     if (job.what.in_bay && job.what.handle == wire::kStorageHandle) return end(job, CacheStatus::kOk, 0);
     job.moving = 1 + (job.what.has_copy ? 1 : 0);

@@ -146,8 +146,8 @@ TEST(CacheIndex, a_reader_passing_a_line_that_was_brought_ahead_of_it_does_not_m
         touch({1, used_twice}, piece(3));
     }
     EXPECT_NE(bench.index.find(hot), nullptr);
-    EXPECT_NE(bench.index.find(read_again), nullptr) << "what is used after the passage counts";
-    EXPECT_EQ(bench.index.find(passed), nullptr) << "sixteen reads of one passage are no reason to stay";
+    EXPECT_NE(bench.index.find(read_again), nullptr) << "reads after the sequential pass count";
+    EXPECT_EQ(bench.index.find(passed), nullptr) << "sixteen sequential reads do not keep a line";
 }
 
 TEST(CacheIndex, dirty_lines_are_in_two_engines_until_they_are_clean) {
