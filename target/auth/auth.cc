@@ -90,7 +90,7 @@ size_t Authenticator::result(std::string_view why, wire::MutableBytes answer) co
 }
 
 std::string Authenticator::refusal() const {
-    return fmt::format("the target knows no initiator '{}' with this secret", start_.name);
+    return fmt::format("the target has no initiator '{}' with this secret", start_.name);
 }
 
 }  // namespace wss::auth

@@ -33,7 +33,7 @@ BufferPool::BufferPool(std::unique_ptr<fabric::Region> region)
 }
 
 BufferPool::~BufferPool() {
-    WSS_ASSERT(free_pages_ == pages_.size(), "every buffer is back before the pool dies");
+    WSS_ASSERT(free_pages_ == pages_.size(), "every buffer is returned before the pool is destroyed");
 }
 
 uint32_t BufferPool::order_of(size_t bytes) noexcept {

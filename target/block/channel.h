@@ -248,7 +248,7 @@ class Channel final : public fabric::ConnectionHandler,
     void send_ready(Request& request, size_t length) noexcept;
 
     // task_management.cc
-    // Prepares the answer of a request that is no command: only its slot is used.
+    // Prepares the answer of a request that is not a command: only its slot is used.
     void begin_answer(Request& request) noexcept;
     void start_task_management(Request& request) noexcept;
     void abort(Request& victim, AbortJob& job) noexcept;

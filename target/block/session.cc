@@ -27,7 +27,7 @@ SessionTable::SessionTable(Service& service, reactor::Reactor& reactor, Options 
 
 SessionTable::~SessionTable() {
     reactor_.cancel(timer_);
-    WSS_ASSERT(is_empty(), "stop() has ended before the service dies");
+    WSS_ASSERT(is_empty(), "stop() ends before the service is destroyed");
 }
 
 // ---- Logging in ------------------------------------------------------------------------------------------

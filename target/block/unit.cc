@@ -29,7 +29,7 @@ static scsi::Device describe(const volume::Volume& volume) {
 UnitTable::~UnitTable() {
     for (Unit* unit : by_lun_) {
         if (unit == nullptr) continue;
-        WSS_ASSERT(unit->users == 0, "no command is in flight when the tables die");
+        WSS_ASSERT(unit->users == 0, "no command is in flight when the tables are destroyed");
         delete unit;
     }
 }

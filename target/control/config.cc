@@ -87,7 +87,7 @@ void describe(ConfigSchema& schema, TargetConfig& config) {
                   [&config](ConfigSchema& row) { describe_volume(row, config.volumes.emplace_back()); });
 }
 
-// Applies an option behind the backend. False: `word` is no option and belongs to the backend.
+// Applies an option behind the backend. False: `word` is not an option and belongs to the backend.
 Result<bool> apply_word(std::string_view word, VolumeOptions& volume) {
     if (word == "ro") return volume.read_only = true;
     if (word == "create") return volume.create = true;
@@ -227,7 +227,7 @@ static Status check_cache(const TargetConfig& config) {
         return failure(Code::kInvalid, "a target with a cache has one reactor, not {}", config.reactors);
     const uint64_t line = config.cache_line;
     if (line < 4096 || line > 256 * 1024 || (line & (line - 1)) != 0)
-        return failure(Code::kInvalid, "cache_line: {} is no power of two from 4K to 256K", line);
+        return failure(Code::kInvalid, "cache_line: {} is not a power of two from 4K to 256K", line);
     if (config.cache_read_ahead > kReadAheadMax)
         return failure(Code::kInvalid, "cache_read_ahead: {} is more than 64M", config.cache_read_ahead);
     auto policy = cache::parse_policy(config.cache_policy);
@@ -260,7 +260,7 @@ Status check_volumes(const std::vector<VolumeOptions>& volumes) {
                            volume.backend);
         const uint32_t block = std::max<uint32_t>(volume.block_size, 512);
         if (volume.size % block != 0)
-            return failure(Code::kInvalid, "volume {}: size {} is no multiple of its block size {}",
+            return failure(Code::kInvalid, "volume {}: size {} is not a multiple of its block size {}",
                            volume.name, volume.size, block);
     }
     return Status::ok();

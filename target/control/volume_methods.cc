@@ -182,7 +182,7 @@ void add_volume_methods(Methods& methods, VolumeSet& volumes) {
                        [&](const json& params) { return remove(volumes, params); });
     methods.add_change("volume.set",
                        "name, [read_only], [iops], [bandwidth]: changes settings while the volume is served; "
-                       "limits are per second, 0 or \"none\" is no limit",
+                       "limits are per second, 0 or \"none\" removes one",
                        [&](const json& params) { return set(volumes, params); });
     methods.add_change("volume.access", "name, [access]: replaces the access list; [] permits everyone",
                        [&](const json& params) { return access(volumes, params); });

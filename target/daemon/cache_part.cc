@@ -118,7 +118,7 @@ Status CachePart::reload_secrets(const control::TargetConfig& config) {
     auto set = ask_reactor<bool>([&](auto take) {
         reactor_.post([cache = cache_.get(), book = std::move(*book), count, take]() mutable {
             cache->admission().set_secrets(std::move(book));
-            log::info("secrets of cache engines read again: {} are known; engines that have joined stay",
+            log::info("secrets of cache engines reloaded: {} are known; engines that have joined stay",
                       count);
             take(true);
         });

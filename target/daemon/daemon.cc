@@ -390,8 +390,8 @@ Status Daemon::stop_service() {
     if (future.wait_for(std::chrono::seconds(config_.drain_seconds)) != std::future_status::ready)
         return failure(
             Code::kTimedOut,
-            "commands have no answer after {} s, because storage or the state file takes no writes; "
-            "ending without them",
+            "commands are unanswered after {} s, because storage or the state file does not accept writes; "
+            "exiting without them",
             config_.drain_seconds);
     return Status::ok();
 }
@@ -416,8 +416,8 @@ Status Daemon::reload() {
     const bool cache = cache_ != nullptr && !config_.cache_secrets.empty();
     if (!block && !kv && !cache && config_.tls.empty()) {
         log::info(
-            "nothing to reload: a running target reads only its secrets and its files for TLS again, and "
-            "has none of them");
+            "nothing to reload: a running target reloads only secrets and TLS files, and was started "
+            "without them");
         return Status::ok();
     }
     const Status files = reload_tls_files();

@@ -152,7 +152,7 @@ void Attendant::reload() {
     reload_failure_ = status ? "" : status.to_string();
     if (!status)
         log::error("reload: {}; {}", reload_failure_,
-                   status.code() == Code::kTimedOut ? "it may take effect yet"
+                   status.code() == Code::kTimedOut ? "it may still take effect"
                                                     : "continuing with what was loaded before");
     ready();
 }
@@ -227,24 +227,24 @@ int serve(const Program& program, const sigset_t& signals) {
 
 void describe_tls(CLI::App& app, fabric::tls::Files& files) {
     app.add_option("--tls-cert", files.certificate,
-                   "Certificate of this machine (PEM, with its chain), presented to clients of tls:// "
-                   "addresses that have no secret here")
+                   "Certificate of this machine (PEM, with its chain), presented at tls:// addresses to "
+                   "clients that have no secret here")
         ->type_name("FILE");
     app.add_option("--tls-key", files.key, "Private key of --tls-cert (PEM)")->type_name("FILE");
     app.add_option("--tls-ca", files.authorities,
-                   "Authorities (PEM) that sign the certificates of the tls:// addresses that this process "
-                   "connects to")
+                   "CA certificates (PEM) that sign the certificates of the tls:// addresses that this "
+                   "process connects to")
         ->type_name("FILE");
     app.add_option("--tls-client-ca", files.client_authorities,
-                   "Authorities (PEM) of clients: a client with neither a known secret nor a certificate "
-                   "signed by them is refused on tls:// addresses")
+                   "CA certificates (PEM) for clients: a client with neither a known secret nor a "
+                   "certificate signed by them is refused on tls:// addresses")
         ->type_name("FILE");
 }
 
 Status reload_tls_files() {
     auto reloaded = fabric::tls::Context::reload_all();
     if (!reloaded) return reloaded.status();
-    if (*reloaded > 0) log::info("files for TLS read again; connections that exist are not affected");
+    if (*reloaded > 0) log::info("TLS files reloaded; existing connections are not affected");
     return Status::ok();
 }
 

@@ -112,11 +112,11 @@ Result<ReloadedSecrets> reload_secrets(block::Service& service, const control::T
     // Once posted the change takes effect, even after a timeout here; the log has the time.
     auto ended = ask_reactor<size_t>([&](auto take) {
         service.set_secrets(std::move(*book), [count, take](size_t sessions) {
-            log::info("secrets read again: {} initiators are known; {} sessions ended", count, sessions);
+            log::info("secrets reloaded: {} initiators are known; {} sessions ended", count, sessions);
             take(sessions);
         });
     });
-    if (!ended) return ended.status().within("the secrets are read, and not confirmed to be in use");
+    if (!ended) return ended.status().within("the secrets were read, but are not confirmed to be in use");
     return ReloadedSecrets{count, *ended};
 }
 
@@ -127,15 +127,14 @@ void add_auth_methods(control::Methods& methods, block::Service& service, const 
                     WSS_TRY(control::Params(params).finish());
                     return json{{"authentication", config.secrets.empty() ? "off" : "on"}};
                 });
-    methods.add_change("auth.reload", "reads the file of secrets again",
-                       [&](const json& params) -> Result<json> {
-                           WSS_TRY(control::Params(params).finish());
-                           auto done = reload_secrets(service, config, known);
-                           if (!done) return done.status();
-                           return json{{"authentication", "on"},
-                                       {"initiators", done->initiators},
-                                       {"sessions_ended", done->sessions_ended}};
-                       });
+    methods.add_change("auth.reload", "reloads the file of secrets", [&](const json& params) -> Result<json> {
+        WSS_TRY(control::Params(params).finish());
+        auto done = reload_secrets(service, config, known);
+        if (!done) return done.status();
+        return json{{"authentication", "on"},
+                    {"initiators", done->initiators},
+                    {"sessions_ended", done->sessions_ended}};
+    });
 }
 
 void add_session_methods(control::Methods& methods, block::Service& service) {

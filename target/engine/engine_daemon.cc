@@ -295,7 +295,8 @@ EngineDaemon::~EngineDaemon() {
 
 Status EngineDaemon::reload() {
     if (!config_.tls.empty()) return reload_tls_files();
-    log::info("nothing to reload: a running cache engine reads only its files for TLS again, and has none");
+    log::info(
+        "nothing to reload: a running cache engine reloads only TLS files, and was started without them");
     return Status::ok();
 }
 

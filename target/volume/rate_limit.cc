@@ -32,7 +32,7 @@ Result<uint64_t> parse_iops(std::string_view text) {
                        text);
     if (error != std::errc() || end != text.data() + text.size())
         return failure(Code::kInvalid,
-                       "'{}' is no limit: write operations per second, for example 500, or none", text);
+                       "'{}' is not a limit: write operations per second, for example 500, or none", text);
     return number;
 }
 

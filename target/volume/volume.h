@@ -119,7 +119,7 @@ class Volume {
     bool shrinking_ = false;
     bool takes_all_ = false;  // covers all of its storage, whose size is not known yet
     io::Limits limits_;
-    std::unique_ptr<Extension> extension_;  // dies before the backend
+    std::unique_ptr<Extension> extension_;  // destroyed before the backend
     // Atomic: written by the control thread, read by all.
     std::atomic<uint64_t> size_;
     // The size at which the volume was made a part of its storage; 0: it covers all of it.

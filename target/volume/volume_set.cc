@@ -279,8 +279,8 @@ static Status fit_size(VolumeOptions& options, const io::Limits& limits) {
             "volume {}: its backend reads and writes blocks of {} bytes, so that {} is too small; use 4096",
             options.name, limits.logical_block, options.block_size);
     if (options.size % options.block_size != 0)
-        return failure(Code::kInvalid, "volume {}: size {} is no multiple of its block size {}", options.name,
-                       options.size, options.block_size);
+        return failure(Code::kInvalid, "volume {}: size {} is not a multiple of its block size {}",
+                       options.name, options.size, options.block_size);
     if (options.size == 0) options.size = limits.size / options.block_size * options.block_size;
     if (options.size == 0 || options.size > limits.size)
         return failure(Code::kInvalid, "volume {}: the backend has {}, {} are wanted", options.name,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // VolumeSet: the volumes of a target, seen from the control plane.
 //
-// Creates, resizes and removes volumes while I/O goes on, keeps each reactor's VolumeTable up to date by
+// Creates, resizes and removes volumes while I/O continues, keeps each reactor's VolumeTable up to date by
 // tasks posted to it, and remembers identities (LUN, WWID) and run-time volumes in a state file.
 //
 // Each change has two forms. The *_async form returns at once and calls `done` exactly once: on the thread of

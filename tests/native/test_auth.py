@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logins with right, wrong, missing and badly kept secrets, over every fabric that needs no hardware."""
+"""Logins with right, wrong, missing and badly protected secrets, over every fabric that needs no hardware."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ def secret_file(path, *lines, mode=0o600):
 
 
 def fresh(name):
-    """Makes a line like an operator."""
+    """Makes a line of the file as an operator would."""
     return run(WSSCTL, "secret", name).stdout.strip()
 
 
@@ -52,8 +52,8 @@ def test_who_has_the_secret_gets_in_and_io_works(guarded, keys, tmp_path):
 
 
 @pytest.mark.parametrize("line, said", [
-    ("alice:this-is-not-the-secret-of-alice", "the target knows no initiator 'alice' with this secret"),
-    ("mallory:this-is-a-secret-of-nobody", "the target knows no initiator 'mallory' with this secret"),
+    ("alice:this-is-not-the-secret-of-alice", "the target has no initiator 'alice' with this secret"),
+    ("mallory:this-is-a-secret-of-nobody", "the target has no initiator 'mallory' with this secret"),
 ])
 def test_a_wrong_secret_is_refused_with_the_reason_and_the_target_goes_on(guarded, keys, tmp_path, line, said):
     status, text, seconds = attempt(guarded, f"secret-file={secret_file(tmp_path / 'wrong', line)}")

@@ -154,7 +154,7 @@ def test_a_program_whose_addresses_exclude_each_other_takes_no_storage(tmp_path,
     (["--listen", "tcp://127.0.0.1:0", "--volume", "v=nosuch:1M"], 1, "nosuch"),
     (["--listen", "tcp://127.0.0.1:0", "--volume", "v=ram:lots"], 1, "lots"),
     (["--listen", "ftp://127.0.0.1:0", "--volume", "v=ram:1M"], 2, "unknown scheme"),
-    (["--listen", "tcp://127.0.0.1:0", "--volume", "v=aio:/nonexistent/file,size=1000"], 2, "no multiple of its block size"),
+    (["--listen", "tcp://127.0.0.1:0", "--volume", "v=aio:/nonexistent/file,size=1000"], 2, "not a multiple of its block size"),
     (["--role", "rs", "--join", "tcp://127.0.0.1:1", "--listen", "tcp://127.0.0.1:0"]
      + [word for number in range(1025) for word in ("--volume", f"v{number}=ram:1M")], 2, "1025 volumes are more than the 1024"),
 ], ids=lambda value: None if isinstance(value, list) else str(value))

@@ -191,7 +191,7 @@ def test_sighup_reads_the_secrets_again(manager, start, tmp_path):
     process.send_signal(signal.SIGHUP)
     assert re.search(r"^MONOTONIC_USEC=\d+$", manager.wait_for("RELOADING=1"), re.M)
     manager.wait_for("READY=1")
-    wait_for_text(process.log, "secrets read again: 2 initiators are known")
+    wait_for_text(process.log, "secrets reloaded: 2 initiators are known")
     book.write_text("no line of secrets\n")
     process.send_signal(signal.SIGHUP)
     manager.wait_for("RELOADING=1")
@@ -477,10 +477,10 @@ def test_a_reload_that_is_not_confirmed_is_no_reload_that_failed(manager, start,
     with held(process, "reactor-0"):
         process.send_signal(signal.SIGHUP)
         manager.wait_for("RELOADING=1")
-        assert "; the last reload failed: the secrets are read" in manager.wait_for("READY=1")
+        assert "; the last reload failed: the secrets were read" in manager.wait_for("READY=1")
     text = process.log.read_text()
-    assert "it may take effect yet" in text and "continuing with what was loaded before" not in text, text
-    wait_for_text(process.log, "secrets read again: 1 initiators are known")
+    assert "it may still take effect" in text and "continuing with what was loaded before" not in text, text
+    wait_for_text(process.log, "secrets reloaded: 1 initiators are known")
     process.send_signal(signal.SIGHUP)
     manager.wait_for("RELOADING=1")
     assert "failed" not in manager.wait_for("READY=1")

@@ -205,7 +205,7 @@ def test_a_reload_replaces_the_certificate_and_a_broken_file_replaces_nothing(au
         assert done.returncode != 0 and "IP address mismatch" in done.stderr, done.stderr
         authority.issue("target")
         target.process.send_signal(signal.SIGHUP)
-        until(lambda: "files for TLS read again" in target.log.read_text(), what="the reload")
+        until(lambda: "TLS files reloaded" in target.log.read_text(), what="the reload")
         certificate.write_text("broken")
         target.process.send_signal(signal.SIGHUP)
         until(lambda: "continuing with what was loaded before" in target.log.read_text(), what="the reload that fails")

@@ -52,15 +52,15 @@ def test_who_has_no_secret_or_a_wrong_one_is_refused_with_the_reason(vm: Vm) -> 
         readable = keep(vm, "readable", ALICE, mode="644")
         to = f"wssctl map {target.address} disk"
         refused(vm, to, "requires authentication")
-        refused(vm, f"{to} --secret-file {wrong}", "the target knows no initiator 'alice' with this secret")
-        refused(vm, f"{to} --secret-file {unknown}", "the target knows no initiator 'mallory' with this secret")
+        refused(vm, f"{to} --secret-file {wrong}", "the target has no initiator 'alice' with this secret")
+        refused(vm, f"{to} --secret-file {unknown}", "the target has no initiator 'mallory' with this secret")
         refused(vm, f"{to} --secret-file {readable}", "mode 0644 lets others")
         refused(vm, f"{to} initiator=carol", "there is no key `logon` `wss:carol`")
         assert "with this secret" in vm.run(f"{to} --secret-file {wrong}; cat /sys/class/wss/last_error", check=False).stdout
         assert target.counters()["refused_logins"] >= 2
         mine = keep(vm, "alice", ALICE)
         device = driver.map(target, "disk", f"--secret-file {mine}")
-        assert run_fio(vm, device, "--rw=randrw --bs=4k --size=2m --verify=crc32c").error == 0, "the target goes on"
+        assert run_fio(vm, device, "--rw=randrw --bs=4k --size=2m --verify=crc32c").error == 0, "the target keeps serving"
 
 
 def test_a_target_that_does_not_authenticate_is_refused_by_who_has_a_secret(vm: Vm) -> None:
@@ -104,9 +104,9 @@ def test_an_access_list_decides_what_the_driver_sees_and_may_write(vm: Vm) -> No
         target.wssctl("volume access fixed bob=rw")
         wait_until(lambda: vm.run("cat /sys/block/wss1/wss/state").stdout.strip() == "absent", "it is gone", 30)
         assert run_fio(vm, "/dev/wss1", "--rw=read --bs=4k --size=4k").error != 0, "an error, not a hang"
-        assert run_fio(vm, "/dev/wss0", "--rw=randrw --bs=4k --size=1m --verify=crc32c").error == 0, "others go on"
+        assert run_fio(vm, "/dev/wss0", "--rw=randrw --bs=4k --size=1m --verify=crc32c").error == 0, "others continue"
         target.wssctl("volume access fixed alice=rw")
-        wait_until(lambda: vm.run("cat /sys/block/wss1/wss/state").stdout.strip() == "live", "it is there again", 60)
+        wait_until(lambda: vm.run("cat /sys/block/wss1/wss/state").stdout.strip() == "live", "the disk is live again", 60)
         assert run_fio(vm, "/dev/wss1", "--rw=read --bs=4k --size=4k").error == 0
 
 

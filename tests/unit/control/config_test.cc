@@ -46,14 +46,14 @@ TEST(TargetConfig, rules_between_values_are_checked_after_options_were_applied) 
     config.listen = {"tcp://a:1", "tcp://a:1"};
     EXPECT_FALSE(check_target_config(config));
     config.listen = {"tcp://a:1"};
-    EXPECT_TRUE(check_target_config(config)) << "volumes can come by the control socket";
+    EXPECT_TRUE(check_target_config(config)) << "volumes can be added over the control socket";
     config.control.clear();
     EXPECT_FALSE(check_target_config(config));
     config.volumes = {{.name = "a"}, {.name = "a"}};
     EXPECT_FALSE(check_target_config(config));
 }
 
-// Opening an image may take it from another program, and would do so for nothing.
+// Opening an image may take it from another program, although the start then fails.
 TEST(TargetConfig, volumes_that_cannot_all_be_served_are_refused_before_one_is_opened) {
     const std::string image = "rbd:rbd/a?steal=true";
     EXPECT_EQ(check_volumes({{.name = "a", .backend = image}, {.name = "b", .backend = image}}).text(),
@@ -63,9 +63,9 @@ TEST(TargetConfig, volumes_that_cannot_all_be_served_are_refused_before_one_is_o
     EXPECT_TRUE(
         check_volumes({{.name = "a", .backend = "rbd:rbd/a@s"}, {.name = "b", .backend = "rbd:rbd/a@s"}}));
     EXPECT_EQ(check_volumes({{.name = "a", .backend = image, .size = 1000}}).text(),
-              "volume a: size 1000 is no multiple of its block size 512");
+              "volume a: size 1000 is not a multiple of its block size 512");
     EXPECT_EQ(check_volumes({{.name = "a", .backend = image, .size = 512, .block_size = 4096}}).text(),
-              "volume a: size 512 is no multiple of its block size 4096");
+              "volume a: size 512 is not a multiple of its block size 4096");
     EXPECT_FALSE(check_volumes({{.name = "a", .backend = image}, {.name = "a", .backend = "ram:1M"}}));
     EXPECT_TRUE(
         check_volumes({{.name = "a", .backend = image, .size = 512}, {.name = "b", .backend = "ram:1M"}}));
@@ -93,7 +93,7 @@ TEST(TargetConfig, what_belongs_to_another_role_is_refused) {
     storage.role = "rs";
     storage.volumes = {{.name = "a", .access = {"host1=rw"}}};
     EXPECT_EQ(check_role(storage).to_string(), "--access is not for --role rs")
-        << "a list in the file counts as little as an option";
+        << "a list in the file is ignored like an option";
 }
 
 TEST(TargetConfig, what_a_key_value_store_does_not_honour_is_refused) {

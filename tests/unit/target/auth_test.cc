@@ -52,7 +52,7 @@ TEST_F(Authentication, a_wrong_secret_is_refused_in_words_and_the_connection_end
     Prove liar(world, 1);
     auto result = liar.run("alice", kBob);
     EXPECT_FALSE(result.granted);
-    EXPECT_EQ(result.text, "the target knows no initiator 'alice' with this secret");
+    EXPECT_EQ(result.text, "the target has no initiator 'alice' with this secret");
     EXPECT_TRUE(equal_in_constant_time(result.proof, Digest{})) << "a liar gets nothing to guess by";
     EXPECT_TRUE(liar.ends());
     EXPECT_EQ(world.service().sessions().count(), 0u);
@@ -63,7 +63,7 @@ TEST_F(Authentication, an_unknown_name_looks_like_a_wrong_secret) {
     Prove liar(world, 1);
     auto result = liar.run("nobody", kBob);
     EXPECT_FALSE(result.granted);
-    EXPECT_EQ(result.text, "the target knows no initiator 'nobody' with this secret");
+    EXPECT_EQ(result.text, "the target has no initiator 'nobody' with this secret");
 }
 
 TEST_F(Authentication, who_wishes_no_authentication_is_refused_at_login) {

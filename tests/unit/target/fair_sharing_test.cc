@@ -257,7 +257,7 @@ TEST(SlowInitiator, an_initiator_that_takes_nothing_delays_no_other_of_its_volum
         EXPECT_EQ(world.read(other, 0, 0, 2048, 0, 1 << 20).response.status, wire::kGood);
     EXPECT_LT((clock.now() - began).count, kTakeTimeout.count / 2) << "the sleeper was not ended for that";
     EXPECT_EQ(world.service().sessions().count(), 2u);
-    ASSERT_TRUE(side.until([&] { return sleeper.credits() == kCreditsDefault; })) << "it goes on";
+    ASSERT_TRUE(side.until([&] { return sleeper.credits() == kCreditsDefault; })) << "it continues";
 }
 
 TEST(SlowInitiator, an_initiator_that_is_idle_is_not_disconnected) {

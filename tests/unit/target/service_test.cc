@@ -40,7 +40,7 @@ TEST_P(BlockService, a_stock_initiator_gets_credits_and_immediate_data) {
     EXPECT_EQ(client->login().credits, kCreditsDefault);
     EXPECT_EQ(client->login().max_it_iu, uint32_t{WSS_SRP_MAX_IT_IU_LEN});
     EXPECT_TRUE(client->login().immediate);
-    EXPECT_FALSE(client->login().extended) << "a stock initiator asked for nothing of ours";
+    EXPECT_FALSE(client->login().extended) << "a stock initiator requests no extension";
     EXPECT_EQ(client->login().session_epoch, 0u);
 }
 

@@ -83,7 +83,7 @@ class RawClient final : public fabric::ConnectionHandler {
     bool answered(uint64_t tag) const { return answers_.contains(tag); }
     Answer take(uint64_t tag);
     void close() { connection_->close(); }
-    // The client reuses tags on purpose: two responses for a tag are no error then.
+    // The client reuses tags on purpose: two responses for a tag are not an error then.
     bool repeats_tags = false;
     // Other messages of the target, oldest first.
     std::vector<std::vector<byte>> others;
