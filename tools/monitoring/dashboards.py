@@ -68,13 +68,13 @@ TARGET_DASHBOARD = Dashboard("wss-target", "WSS / Target", "Volumes, latency, se
     ("volume", "Volume", 'label_values(wss_volume_reads_total{instance=~"$instance"}, volume)'),
 ], [
     [
-        stat("Targets", "Targets that answer Prometheus. Fewer than there should be: alert WssDown.", f"count(wss_sessions{{{TARGET}}})",
+        stat("Targets", "Targets that Prometheus can scrape. If some are missing, see alert WssDown.", f"count(wss_sessions{{{TARGET}}})",
              steps=((None, "red"), (1, "green"))),
         stat("Volumes in trouble", "Volumes whose requests wait for storage. wssctl volume list has the reason; Documentation/ceph.md, Errors.",
              f"sum(wss_volume_storage_trouble{{{VOLUME}}})"),
-        stat("Storage errors", "Operations that real storage has failed in the time shown. Kernel log of the target, smartctl, ceph -s.",
+        stat("Storage errors", "Failed operations of real storage in the time range shown. See the target's kernel log, smartctl, ceph -s.",
              f"sum(increase(wss_volume_errors_total{{{VOLUME}}}[$__range]))"),
-        stat("Logins refused", "In the time shown: no place, or not authenticated. The graph below has the reasons.",
+        stat("Logins refused", "In the time range shown: a limit was reached, or authentication failed. The graph below has the reasons.",
              f"sum(increase(wss_logins_refused_total{{{TARGET}}}[$__range])) + "
              f"sum(increase(wss_block_refused_logins_total{{{TARGET}}}[$__range]))",
              steps=((None, "green"), (0.000001, "orange"))),
@@ -82,7 +82,7 @@ TARGET_DASHBOARD = Dashboard("wss-target", "WSS / Target", "Volumes, latency, se
         stat("Channels", "Of 4096 that a target can have.", f"max(wss_channels{{{TARGET}}})", steps=((None, "green"), (3686, "orange"), (4096, "red"))),
     ],
     [
-        Panel("Throughput", "Bytes that clients read and write. Those that cache engines move count.", [
+        Panel("Throughput", "Bytes that clients read and write, including those that cache engines transfer.", [
             per_second("wss_volume_read_bytes_total", VOLUME, "volume", "{{volume}} read"),
             per_second("wss_volume_written_bytes_total", VOLUME, "volume", "{{volume}} written")], "Bps"),
         Panel("Operations", "Of clients, per second.", [
@@ -91,42 +91,42 @@ TARGET_DASHBOARD = Dashboard("wss-target", "WSS / Target", "Volumes, latency, se
             per_second("wss_volume_flushes_total", VOLUME, "volume", "{{volume}} flush")], "iops"),
     ],
     [
-        latency("Latency of reads", "From the arrival of a command to its answer, without the network, of all volumes. Buckets are powers of two: "
-                "a value is between the half and the whole of what is shown. Hits of the cache are in it.",
+        latency("Latency of reads", "From the arrival of a command to its response, without the network, over all volumes. Buckets are powers of two, "
+                "so the true value is between half of the value shown and that value. Cache hits are included.",
                 "wss_block_request_seconds", f'{TARGET}, operation="read"'),
-        latency("Latency of writes", "From the arrival of a command to its answer, of all volumes. High here and high at the disk: storage is slow. "
-                "High here alone: limits of the volume, or the target has too little processor time.",
+        latency("Latency of writes", "From the arrival of a command to its response, over all volumes. If the disk's latency is also high, storage is slow. "
+                "If it is not, the volume is at its limits, or the target has too little CPU time.",
                 "wss_block_request_seconds", f'{TARGET}, operation="write"'),
     ],
     [
-        Panel("Use of the limit of operations", "Share of wssctl volume set --iops that clients use. At 100 % commands wait. Volumes without a limit are not here.", [
+        Panel("Use of the IOPS limit", "Share of wssctl volume set --iops that clients use. At 100 %, commands wait. Volumes without a limit are not shown.", [
             (f"sum by (volume) (rate(wss_volume_reads_total{{{VOLUME}}}{RATE}) + rate(wss_volume_writes_total{{{VOLUME}}}{RATE})) / "
              f"sum by (volume) (wss_volume_limit_iops{{{VOLUME}}} > 0)", "{{volume}}")],
             "percentunit", 8, steps=((None, "green"), (0.95, "orange")), line=True),
-        Panel("Use of the limit of bandwidth", "Share of wssctl volume set --bandwidth that clients use.", [
+        Panel("Use of the bandwidth limit", "Share of wssctl volume set --bandwidth that clients use.", [
             (f"sum by (volume) (rate(wss_volume_read_bytes_total{{{VOLUME}}}{RATE}) + rate(wss_volume_written_bytes_total{{{VOLUME}}}{RATE})) / "
              f"sum by (volume) (wss_volume_limit_bytes_per_second{{{VOLUME}}} > 0)", "{{volume}}")],
             "percentunit", 8, steps=((None, "green"), (0.95, "orange")), line=True),
-        Panel("Delay by the limits", "Time that commands wait for the limits of their volume, per second: 2 s are two commands that wait all the time.", [
+        Panel("Delay by the limits", "Time per second that commands wait because of their volume's limits. 2 s means that two commands are waiting at all times.", [
             per_second("wss_volume_delayed_seconds_total", VOLUME, "volume", "{{volume}}")], "s", 8),
     ],
     [
-        Panel("Errors", "Operations per second. Storage: it failed. Aborted: clients got no answer in time. Illegal: a client sends what is not permitted, "
-              "for example a write to a read-only volume. Violations: a peer breaks the protocol, and its connection ends.", [
+        Panel("Errors", "Operations per second. Storage: real storage failed. Aborted: clients received no response in time. Illegal: a client sent a command that "
+              "is not permitted, for example a write to a read-only volume. Violations: a peer broke the protocol and was disconnected.", [
                   per_second("wss_volume_errors_total", VOLUME, "volume", "{{volume}} storage"),
                   per_second("wss_block_aborted_total", TARGET, "instance", "{{instance}} aborted"),
                   per_second("wss_block_illegal_requests_total", TARGET, "instance", "{{instance}} illegal"),
                   per_second("wss_block_violations_total", TARGET, "instance", "{{instance}} violations")], "ops"),
-        Panel("Refused logins by reason", "A limit: sessions and channels above. Not authenticated: a wrong secret; the log has address and name "
-              "(audit: authentication failed). TLS: certificates and keys.", [
+        Panel("Refused logins by reason", "Limit: see Sessions and Channels above. Not authenticated: wrong secret; the log has address and name "
+              "(audit: authentication failed). TLS: wrong certificate or key.", [
                   (f"sum by (limit) (rate(wss_logins_refused_total{{{TARGET}}}{RATE}))", "limit {{limit}}"),
                   (f"sum(rate(wss_block_refused_logins_total{{{TARGET}}}{RATE}))", "not authenticated"),
                   (f"sum(rate(wss_tls_handshakes_failed_total{{{TARGET}}}{RATE}))", "TLS")], "ops"),
     ],
     [
-        Panel("Sessions and channels", "Of initiators. A drop to zero: the network, or the target was restarted.", [
+        Panel("Sessions and channels", "Of initiators. A drop to zero means that the network failed or the target was restarted.", [
             (f"wss_sessions{{{TARGET}}}", "{{instance}} sessions"), (f"wss_channels{{{TARGET}}}", "{{instance}} channels")]),
-        Panel("Commands that wait for a buffer", "Per second. All the time: clients have more and larger commands outstanding than the target has buffers for.", [
+        Panel("Commands that wait for a buffer", "Per second. If this never stops, the outstanding commands of clients need more buffers than the target has.", [
             per_second("wss_block_waited_for_buffer_total", TARGET, "instance", "{{instance}}")], "ops"),
     ],
 ])  # fmt: skip
@@ -137,67 +137,67 @@ CACHE_DASHBOARD = Dashboard("wss-cache", "WSS / Cache", "Hits, dirty data and ca
     ("engine", "Engine", "label_values(wss_engine_moves_total, instance)"),
 ], [
     [
-        stat("Engines", "Cache engines that have joined. Fewer than there should be: wssctl cache status.", f"sum(wss_cache_engines{{{TARGET}}})",
+        stat("Engines", "Cache engines that have joined. If some are missing, see wssctl cache status.", f"sum(wss_cache_engines{{{TARGET}}})",
              steps=((None, "red"), (1, "orange"), (2, "green"))),
-        stat("Waiting for engines", "Targets that wait after a restart for engines with dirty lines; their commands wait too. Start the engines that "
-             "wssctl cache status names.", f"sum(wss_cache_recovering{{{TARGET}}})"),
-        stat("Lost", "Acknowledged bytes that only engines which are away hold. Start them. Documentation/cache.md, When every copy of a dirty line is away.",
+        stat("Waiting for engines", "Restarted targets that wait for engines with dirty lines. Their commands wait too. Start the engines that "
+             "wssctl cache status lists.", f"sum(wss_cache_recovering{{{TARGET}}})"),
+        stat("Lost", "Acknowledged bytes that only engines that are away hold. Start these engines. See Documentation/cache.md, When every copy of a dirty line is away.",
              f"sum(wss_cache_lost_bytes{{{VOLUME}}})", "bytes"),
-        stat("Dirty lines with one copy", "The loss of one more engine loses them. Storage does not take them, and no engine has room.",
+        stat("Dirty lines with one copy", "The loss of one more engine loses them. Destaging them fails, and no engine has room for a second copy.",
              f"sum(wss_cache_single_lines{{{VOLUME}}})"),
-        stat("Oldest dirty data", "How long it has waited for storage. The target writes it after 5 s: much more is storage that is too slow, or fails.",
+        stat("Oldest dirty data", "How long it has waited to be destaged. The target destages it after 5 s. A much higher value means that storage is too slow or fails.",
              f"max(wss_cache_oldest_dirty_seconds{{{VOLUME}}})", "s", ((None, "green"), (20, "orange"), (60, "red"))),
-        stat("Storage failing", "Volumes whose storage does not take dirty data. wssctl cache status has the error.",
+        stat("Storage failing", "Volumes to whose storage destaging fails. wssctl cache status has the error.",
              f"sum(wss_cache_storage_failing{{{VOLUME}}})"),
     ],
     [
-        Panel("Hit ratio", "Share of reads of which every byte was in an engine. Low for a long time: the working set is larger than the cache, or read once.", [
+        Panel("Hit ratio", "Share of reads for which every byte was in an engine. If it stays low, the working set is larger than the cache, or data is read only once.", [
             (f"sum by (volume) (rate(wss_cache_read_hits_total{{{VOLUME}}}{RATE})) / sum by (volume) (rate(wss_cache_reads_total{{{VOLUME}}}{RATE}))",
              "{{volume}}")], "percentunit", most=1),
-        Panel("Bytes by way", "Between engines and clients directly, across the target, and to and from real storage (destaging and fills included). "
-              "The cache relieves the target by the first two and storage by what is missing in the last two.", [
+        Panel("Bytes by path", "Directly between engines and clients, through the target, and to and from real storage (including destaging and fills). "
+              "The first two are the load that the cache takes off the target. Compare them with the last two for real storage.", [
                   (f"sum(rate(wss_cache_engine_read_bytes_total{{{VOLUME}}}{RATE}))", "engines to clients"),
                   (f"sum(rate(wss_cache_engine_write_bytes_total{{{VOLUME}}}{RATE}))", "clients to engines"),
-                  (f"sum(rate(wss_cache_through_target_bytes_total{{{VOLUME}}}{RATE}))", "across the target"),
+                  (f"sum(rate(wss_cache_through_target_bytes_total{{{VOLUME}}}{RATE}))", "through the target"),
                   (f"sum(rate(wss_cache_storage_read_bytes_total{{{VOLUME}}}{RATE}))", "from storage"),
                   (f"sum(rate(wss_cache_storage_write_bytes_total{{{VOLUME}}}{RATE}))", "to storage")], "Bps"),
     ],
     [
-        Panel("Engines over time", "That have joined. Each drop is a loss, a stop or wssctl cache remove.", [(f"wss_cache_engines{{{TARGET}}}", "{{instance}}")], width=8),
-        Panel("Use of the cache", "In use: normally close to 100 %, engines drop what was not used for long. Dirty: storage is written to from 40 % on, whatever the "
-              "age; near 50 % writes become as slow as storage.", [
+        Panel("Engines over time", "Engines that have joined. Each drop is a loss, a stop or wssctl cache remove.", [(f"wss_cache_engines{{{TARGET}}}", "{{instance}}")], width=8),
+        Panel("Use of the cache", "In use: normally close to 100 %, because engines evict only lines that have not been used for long. Dirty: from 40 % on, the target destages "
+              "lines of any age; near 50 %, writes become as slow as storage.", [
                   (f"wss_cache_used_lines{{{TARGET}}} / wss_cache_lines{{{TARGET}}}", "{{instance}} in use"),
                   (f"sum by (instance) (wss_cache_dirty_lines{{{TARGET}}}) / on (instance) wss_cache_lines{{{TARGET}}}", "{{instance}} dirty")],
               "percentunit", 8, steps=((None, "green"), (0.45, "orange")), most=1),
-        Panel("Dirty lines", "Lines newer than real storage; those with one copy are lost with one more engine.", [
+        Panel("Dirty lines", "Lines newer than real storage. Those with one copy are lost if their engine is lost.", [
             (f"sum by (volume) (wss_cache_dirty_lines{{{VOLUME}}})", "{{volume}}"),
             (f"sum by (volume) (wss_cache_single_lines{{{VOLUME}}})", "{{volume}} one copy")], width=8),
     ],
     [
-        Panel("Age of the oldest dirty data", "5 s is normal. Growing: storage is too slow for the writes, or fails.", [
+        Panel("Age of the oldest dirty data", "5 s is normal. If it grows, storage is too slow for the writes, or fails.", [
             (f"max by (volume) (wss_cache_oldest_dirty_seconds{{{VOLUME}}})", "{{volume}}")],
             "s", 8, steps=((None, "green"), (20, "orange"), (60, "red")), line=True),
-        Panel("Destaging", "Dirty bytes that storage has taken per second.", [
+        Panel("Destaging", "Dirty bytes written to storage per second.", [
             per_second("wss_cache_destaged_bytes_total", VOLUME, "volume", "{{volume}}")], "Bps", 8),
-        Panel("Failed destaging", "Attempts per second that storage failed. The data stays dirty and is tried again.", [
+        Panel("Failed destaging", "Failed attempts per second. The data stays dirty, and the target retries.", [
             per_second("wss_cache_destage_errors_total", VOLUME, "volume", "{{volume}}")], "ops", 8, steps=RED_ABOVE_0),
     ],
     [
-        Panel("Fills and read-ahead", "Bytes that engines took after misses, and bytes read from storage before a read requested them. Much read-ahead with few hits: "
+        Panel("Fills and read-ahead", "Bytes stored in engines after misses, and bytes read from storage before a read requested them. If read-ahead is high and hits are few, "
               "lower --cache-read-ahead.", [
                   (f"sum(rate(wss_cache_fill_bytes_total{{{VOLUME}}}{RATE}))", "fills"),
                   (f"sum(rate(wss_cache_read_ahead_bytes_total{{{VOLUME}}}{RATE}))", "read-ahead")], "Bps", 8),
-        Panel("Lost bytes", "Acknowledged bytes that only engines which are away hold.", [
+        Panel("Lost bytes", "Acknowledged bytes that only engines that are away hold.", [
             (f"sum by (volume) (wss_cache_lost_bytes{{{VOLUME}}})", "{{volume}}")], "bytes", 8, steps=RED_ABOVE_0),
         Panel("Commands that wait for lost bytes", "They wait for --cache-grace (15 s) for engines to return, then fail.", [
             (f"sum by (volume) (wss_cache_waiting_commands{{{VOLUME}}})", "{{volume}}")], width=8, steps=RED_ABOVE_0),
     ],
     [
-        Panel("Engines: bytes with clients", "RDMA of each engine with clients. Very different engines: clients reach some of them only.", [
+        Panel("Engines: client traffic", "RDMA traffic between each engine and clients. If engines differ widely, clients can reach only some of them.", [
             per_second("wss_engine_to_client_bytes_total", ENGINE, "instance", "{{instance}} to clients"),
             per_second("wss_engine_from_client_bytes_total", ENGINE, "instance", "{{instance}} from clients")], "Bps"),
-        Panel("Engines: failures", "Per second. Failed moves: clients or storage were lost in the middle. Refused clients: no valid token. Storage: a wss-target --role rs "
-              "whose disks fail.", [
+        Panel("Engines: failures", "Per second. Failed moves: a client or storage was lost during the transfer. Refused clients: no valid token. Storage: the disks of a "
+              "wss-target --role rs fail.", [
                   per_second("wss_engine_failed_moves_total", ENGINE, "instance", "{{instance}} failed moves"),
                   per_second("wss_engine_clients_refused_total", ENGINE, "instance", "{{instance}} refused clients"),
                   per_second("wss_engine_storage_errors_total", ENGINE, "instance", "{{instance}} storage")], "ops"),
@@ -212,21 +212,21 @@ KV_DASHBOARD = Dashboard("wss-kv", "WSS / Key-value store", "Requests, transacti
         stat("Partitions not ready", "They serve no clients. /readyz has the reason.", f"count(wss_kv_ready{{{PARTITION}}}) - sum(wss_kv_ready{{{PARTITION}}})"),
         stat("Keys", "Of all partitions shown.", f"sum(wss_kv_keys{{{PARTITION}}})", steps=((None, "green"),)),
         stat("Connections", "Of clients and partitions.", f"sum(wss_kv_connections{{{PARTITION}}})", steps=((None, "green"),)),
-        stat("Client ids leased", "Of the fullest partition. At 100 % no new client can start with it.",
+        stat("Client ids leased", "Of the fullest partition. At 100 %, no new client can connect to it.",
              f"max(wss_kv_client_ids_leased{{{PARTITION}}} / wss_kv_client_ids{{{PARTITION}}})", "percentunit",
              ((None, "green"), (0.9, "orange"), (0.99, "red"))),
-        stat("Transactions waiting", "For a partition that cannot be reached: start it.", f"sum(wss_kv_terminations_waiting{{{PARTITION}}})"),
-        stat("Log failures", "In the time shown. The disk of kv_directory is full or fails.", f"sum(increase(wss_kv_log_failures_total{{{PARTITION}}}[$__range]))"),
+        stat("Transactions waiting", "They wait for an unreachable partition: start it.", f"sum(wss_kv_terminations_waiting{{{PARTITION}}})"),
+        stat("Log failures", "In the time range shown. The disk of kv_directory is full or fails.", f"sum(increase(wss_kv_log_failures_total{{{PARTITION}}}[$__range]))"),
     ],
     [
-        Panel("Requests", "Per second, by kind. A transaction of several partitions counts with each.", [
+        Panel("Requests", "Per second, by type. A transaction on several partitions counts once on each.", [
             (f"sum(rate(wss_kv_{name}_total{{{PARTITION}}}{RATE}))", legend) for name, legend in (
                 ("gets", "gets"), ("prepares", "prepares and puts"), ("commits", "commits"), ("conditional_puts", "conditional puts"), ("scans", "pages of scans"),
                 ("locks", "locks"))], "reqps"),
-        latency("Latency", "Time of requests in the server. Reads without the server are not in it.", "wss_kv_request_seconds", PARTITION),
+        latency("Latency", "Time of requests in the server. One-sided reads are not included.", "wss_kv_request_seconds", PARTITION),
     ],
     [
-        Panel("Keys read by way", "Without the server (one-sided), by message, and again by timestamp (RAMP's second round: a write was under way).", [
+        Panel("Keys read by path", "Without the server (one-sided), by message, and again by timestamp (RAMP's second round: a write was in progress).", [
             (f"sum(rate(wss_kv_one_sided_keys_total{{{PARTITION}}}{RATE}))", "one-sided"),
             (f"sum(rate(wss_kv_get_keys_total{{{PARTITION}}}{RATE}))", "by message"),
             (f"sum(rate(wss_kv_second_round_keys_total{{{PARTITION}}}{RATE}))", "second round")], "ops"),
@@ -239,27 +239,27 @@ KV_DASHBOARD = Dashboard("wss-kv", "WSS / Key-value store", "Requests, transacti
                   (f"sum(rate(wss_kv_aborts_total{{{PARTITION}}}{RATE}))", "aborted"),
                   (f"sum by (outcome) (rate(wss_kv_terminations_total{{{PARTITION}}}{RATE}))", "decided: {{outcome}}"),
                   (f"sum(rate(wss_kv_slow_requests_total{{{PARTITION}}}{RATE}))", "slow requests")], "ops"),
-        Panel("Undecided transactions", "Prepared, and those of silent clients that wait for a partition that cannot be reached. Growing: clients end in the middle, or a "
+        Panel("Undecided transactions", "Prepared transactions, and those of silent clients that wait for an unreachable partition. If they grow, clients exit during transactions, or a "
               "partition is down.", [
                   (f"sum by (partition) (wss_kv_prepared{{{PARTITION}}})", "{{partition}} prepared"),
                   (f"sum by (partition) (wss_kv_terminations_waiting{{{PARTITION}}})", "{{partition}} waiting")]),
     ],
     [
-        Panel("Use of kv_memory", "Keys, values and versions. With a durability that has a disk, values are left to it when memory is full; otherwise writes are refused.", [
+        Panel("Use of kv_memory", "Keys, values and versions. When memory is full, a partition with a disk evicts values to it. Without a disk, it refuses writes.", [
             (f"wss_kv_arena_used_bytes{{{PARTITION}}} / wss_kv_arena_bytes{{{PARTITION}}}", "{{partition}}")],
             "percentunit", 8, steps=((None, "green"), (0.9, "orange")), line=True, most=1),
-        Panel("Index memory", "The key index, beside kv_memory; kv_index_memory limits it.", [
+        Panel("Index memory", "The key index, which is not part of kv_memory. kv_index_memory limits it.", [
             (f"sum by (partition) (wss_kv_heap_used_bytes{{{PARTITION}}} + wss_kv_index_used_bytes{{{PARTITION}}})", "{{partition}}")], "bytes", 8),
-        Panel("Values on disk", "Per second: left to the disk only, and fetched from it for a read. Many fetches: kv_memory is smaller than what is read.", [
-            (f"sum(rate(wss_kv_evicted_values_total{{{PARTITION}}}{RATE}))", "left to the disk"),
+        Panel("Values on disk", "Per second: values evicted to disk, and values fetched from it for reads. If fetches are many, the working set is larger than kv_memory.", [
+            (f"sum(rate(wss_kv_evicted_values_total{{{PARTITION}}}{RATE}))", "evicted"),
             (f"sum(rate(wss_kv_fetched_values_total{{{PARTITION}}}{RATE}))", "fetched")], "ops", 8),
     ],
     [
-        Panel("Refused and postponed", "Per second. memory: it is full. disk: too many reads wait for it. backlog: a client does not read its replies. locks: too many. "
+        Panel("Refused and postponed", "Per second. memory: it is full. disk: too many reads wait for it. backlog: a client does not read its replies. locks: too many locks. "
               "other: the client received the reason.", [
                   (f"sum(rate(wss_kv_refused_{name}total{{{PARTITION}}}{RATE}))", legend) for name, legend in (
                       ("memory_", "memory"), ("cold_", "disk"), ("backlog_", "backlog"), ("locks_", "locks"), ("", "other"))], "reqps"),
-        Panel("Delay of collection", "How long the oldest superseded version has been due. Growing: old versions fill the memory.", [
+        Panel("Delay of collection", "How long collection of the oldest superseded version is overdue. If it grows, old versions fill the memory.", [
             (f"max by (partition) (wss_kv_gc_lag_seconds{{{PARTITION}}})", "{{partition}}")], "s", steps=((None, "green"), (60, "orange")), line=True),
     ],
 ])  # fmt: skip
@@ -268,19 +268,19 @@ CLIENTS_DASHBOARD = Dashboard("wss-clients", "WSS / Clients", "The driver on cli
     ("instance", "Client", "label_values(wss_driver_pending_maps, instance)"),
 ], [
     [
-        stat("Clients", "Machines with the driver.", f"count(wss_driver_pending_maps{{{CLIENT}}})", steps=((None, "green"),), width=6),
-        stat("Sessions not live", "Requests to these targets wait, then fail. wssctl list on the client; is the target up?",
+        stat("Clients", "Machines that run the driver.", f"count(wss_driver_pending_maps{{{CLIENT}}})", steps=((None, "green"),), width=6),
+        stat("Sessions not live", "Requests to these targets wait, then fail. See wssctl list on the client. Is the target up?",
              f"count(wss_driver_session_live{{{CLIENT}}}) - sum(wss_driver_session_live{{{CLIENT}}})", width=6),
-        stat("Disks not live", "Their session is not, or their target does not have the volume. wssctl list on the client.",
+        stat("Disks not live", "Their session is not live, or their target does not have the volume. See wssctl list on the client.",
              f"count(wss_driver_disk_live{{{CLIENT}}}) - sum(wss_driver_disk_live{{{CLIENT}}})", width=6),
         stat("Pending disks", "Mapped with retry=on, and the target was never reached. wssctl list has the reason.",
              f"sum(wss_driver_pending_maps{{{CLIENT}}})", steps=((None, "green"), (1, "orange")), width=6),
     ],
     [
-        Panel("Throughput", "Of the disks of the driver, as node_exporter reports it.", [
+        Panel("Throughput", "Of the driver's disks, as node_exporter reports it.", [
             (f'rate(node_disk_read_bytes_total{{{CLIENT}, device=~"wss.*"}}{RATE})', "{{instance}} {{device}} read"),
             (f'rate(node_disk_written_bytes_total{{{CLIENT}, device=~"wss.*"}}{RATE})', "{{instance}} {{device}} written")], "Bps"),
-        Panel("Mean latency", "As programs on the client see it: with the network, and with what waits in the block layer. Compare with the target's latency.", [
+        Panel("Mean latency", "As programs on the client see it, including the network and queueing in the block layer. Compare with the target's latency.", [
             (f'rate(node_disk_{kind}_time_seconds_total{{{CLIENT}, device=~"wss.*"}}{RATE}) / rate(node_disk_{count}_completed_total{{{CLIENT}, device=~"wss.*"}}{RATE})',
              f"{{{{instance}}}} {{{{device}}}} {kind}") for kind, count in (("read", "reads"), ("write", "writes"))], "s"),
     ],
@@ -288,7 +288,7 @@ CLIENTS_DASHBOARD = Dashboard("wss-clients", "WSS / Clients", "The driver on cli
         Panel("Requests", "Sent to targets, per second, and those that cache engines completed.", [
             per_second("wss_driver_requests_total", CLIENT, "instance, target", "{{instance}} to {{target}}"),
             per_second("wss_driver_engine_completions_total", CLIENT, "instance, target", "{{instance}} by engines")], "reqps"),
-        Panel("Failures", "Per second. Errors: programs received I/O errors. Timeouts: no answer in time. Retries: sent again after a loss. Reconnects: the session was lost. "
+        Panel("Failures", "Per second. Errors: programs received I/O errors. Timeouts: no response in time. Retries: sent again after a loss. Reconnects: the session was lost. "
               "Protocol errors: report them.", [
                   per_second(f"wss_driver_{name}_total", CLIENT, "instance, target", f"{{{{instance}}}} to {{{{target}}}} {legend}") for name, legend in (
                       ("errors", "errors"), ("timeouts", "timeouts"), ("retries", "retries"), ("reconnects", "reconnects"),
@@ -370,7 +370,7 @@ def main() -> int:
         if not check:
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:
-            print(f"{path.name} is not what dashboards.py makes: run tools/monitoring/dashboards.py", file=sys.stderr)
+            print(f"{path.name} is out of date: run tools/monitoring/dashboards.py", file=sys.stderr)
             stale = 1
     return stale
 
