@@ -243,7 +243,7 @@ def test_the_shell_runs_lines_and_goes_on_after_errors(store):
     lines = b"put sh:a 'one two'\nget sh:a\n# a comment\nnonsense\nget sh:nothing\nput-all \"sh:b=x y\" sh:c=2\nget sh:b\nexit\nget sh:never\n"
     output = subprocess.run(store.command("shell"), input=lines, capture_output=True, timeout=60)
     assert output.stdout == b"one two\nx y\n"
-    assert b"'nonsense' is no command" in output.stderr and b"'sh:nothing' is not there" in output.stderr
+    assert b"unknown command 'nonsense'" in output.stderr and b"'sh:nothing' is not there" in output.stderr
 
 
 def test_the_shell_completes_commands_and_remembers_lines_on_a_terminal(store, tmp_path):

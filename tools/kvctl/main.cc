@@ -50,7 +50,7 @@ void add_global_options(CLI::App& app, Context& context) {
            "File with the client's line NAME:SECRET (mode 600), for tls:// partitions with --kv-secrets")
         ->type_name("FILE");
     app.add_option("--tls-ca", context.options.tls.authorities,
-                   "Authorities (PEM) that sign the certificates of tls:// partitions")
+                   "CA certificates (PEM) that sign the certificates of tls:// partitions")
         ->type_name("FILE");
     app.add_option("--tls-cert", context.options.tls.certificate,
                    "Client certificate (PEM), for partitions that require one")
@@ -142,7 +142,7 @@ std::string hint_at_word(const CLI::App& app) {
         names.clear();
         for (const CLI::App* level : {deepest, &app}) add_options_of(*level, names);
     }
-    return fmt::format("'{}' is no {}{}", rest[0], option ? "option" : "command",
+    return fmt::format("unknown {} '{}'{}", option ? "option" : "command", rest[0],
                        suggestion(rest[0], {names.begin(), names.end()}));
 }
 

@@ -114,14 +114,16 @@ void add_cache_sim(CLI::App& app, Context& context) {
         ->type_name("FILE");
     command
         ->add_option("--cache-percent", arguments.cache_percent,
-                     "Cache, in percent of the lines that the trace uses")
+                     "Cache size, as a percentage of the lines that the trace uses")
         ->capture_default_str()
         ->check(CLI::Range(0.1, 100.0));
     command->add_option("--line-size", arguments.line_size, "Line size, 4K to 256K")->capture_default_str();
     command->add_option("--lines", arguments.trace.lines, "Lines of the generated traces' volumes")
         ->capture_default_str()
         ->check(CLI::Range(100, 10000000));
-    command->add_option("--accesses", arguments.trace.accesses, "Accesses of the generated traces, about")
+    command
+        ->add_option("--accesses", arguments.trace.accesses,
+                     "Approximate number of accesses of the generated traces")
         ->capture_default_str()
         ->check(CLI::Range(1000, 100000000));
     command->add_option("--seed", arguments.trace.seed, "Seed of the generated traces")

@@ -21,7 +21,7 @@ void describe(CLI::App& command, Credentials& credentials) {
         ->type_name("FILE");
     command
         .add_option("--tls-ca", credentials.tls.authorities,
-                    "Authorities (PEM) of the certificates of tls:// targets")
+                    "CA certificates (PEM) for the certificates of tls:// targets")
         ->type_name("FILE");
     command
         .add_option("--tls-cert", credentials.tls.certificate,

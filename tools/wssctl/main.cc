@@ -85,7 +85,7 @@ static std::string hint_at_word(const CLI::App& app) {
         names.clear();
         for (const CLI::App* level : {deepest, &app}) add_options_of(*level, names);
     }
-    return fmt::format("'{}' is no {}{}", rest[0], option ? "option" : "command",
+    return fmt::format("unknown {} '{}'{}", option ? "option" : "command", rest[0],
                        suggestion(rest[0], {names.begin(), names.end()}));
 }
 

@@ -14,7 +14,7 @@ struct Mapping {
         addresses;  // numeric addresses of `target`, in the driver's form; set by resolve()
 };
 
-// kInvalid if the target is no address, or if the driver would split a word.
+// kInvalid if the target is not an address, or if the driver would split a word.
 Status check(const Mapping& mapping);
 // Looks up the target's host, for at most `timeout`.
 Status resolve(Mapping& mapping, Nanoseconds timeout);

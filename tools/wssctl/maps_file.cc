@@ -37,8 +37,7 @@ static Result<std::string> read_text(const std::string& path) {
     if (file.bad()) return Status::from_errno(errno != 0 ? errno : EIO, "cannot read " + path);
     text.resize(static_cast<size_t>(file.gcount()));
     if (text.size() > kBytesMax)
-        return failure(Code::kInvalid, "{}: more than {} bytes, which is no list of volumes", path,
-                       kBytesMax);
+        return failure(Code::kInvalid, "{}: more than {} bytes: not a list of volumes", path, kBytesMax);
     return text;
 }
 

@@ -90,7 +90,7 @@ Status unescape(std::string_view& line, std::string_view stop, std::string& out)
 }
 
 Status bad_value(const std::string& key, const std::string& value, std::string_view wanted) {
-    return failure(Code::kInvalid, "property {}: '{}' is no {}", key, value, wanted);
+    return failure(Code::kInvalid, "property {}: '{}' is not a {}", key, value, wanted);
 }
 
 }  // namespace
@@ -158,7 +158,7 @@ Result<double> Properties::real(const std::string& key, double otherwise) const 
 Result<bool> Properties::flag(const std::string& key, bool otherwise) const {
     if (!has(key)) return otherwise;
     std::string value = text(key, "");
-    if (value != "true" && value != "false") return bad_value(key, value, "'true' or 'false'");
+    if (value != "true" && value != "false") return bad_value(key, value, "boolean: true or false");
     return value == "true";
 }
 
