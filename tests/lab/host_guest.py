@@ -80,7 +80,7 @@ class HostGuest(Guest):
                 continue  # records were overwritten; the next read returns the oldest remaining one
 
     def close(self) -> None:
-        """Ends started processes that still run, as no machine would end with them."""
+        """Ends started processes that still run: there is no VM whose end would end them."""
         for process in self._processes:
             process.kill()
         os.close(self._kmsg)

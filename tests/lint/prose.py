@@ -31,7 +31,7 @@ def subject_fault(subject: str) -> str | None:
         return "not of the form 'area: verb …'"
     verb = match.group(2)
     if verb in NO_VERBS or INFLECTED.search(verb) and verb not in UNINFLECTED:
-        return f"'{verb}' is no imperative"
+        return f"'{verb}' is not an imperative"
     return None
 
 

@@ -217,7 +217,7 @@ def test_silent_osds_lose_nothing_under_each_policy(ceph, tmp_path, nbd, policy)
                 ceph.go_on()
             ceph.wait_for_osds(3)
             number = writer.number
-            until(lambda: writer.number > number + 2 * Writer.BLOCKS, 120, "the load goes on")
+            until(lambda: writer.number > number + 2 * Writer.BLOCKS, 120, "the load continues")
             writer.stopping.set()
             writer.thread.join(150)
             check_in_storage(cluster, client, writer)

@@ -294,7 +294,7 @@ def test_a_destaging_that_timed_out_does_not_undo_what_was_flushed_after_a_resta
         cluster.target.start()
         cluster.wait_for_engines(2, 60)
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
-            until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 60, "the line is home")
+            until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 60, "the line is destaged")
             assert client.command(WRITE, at, BLOCK, b"3" * BLOCK)[0] == 0
             assert client.command(FLUSH, 0, 0)[0] == 0
             way.heal()

@@ -62,7 +62,7 @@ def test_a_live_owner_that_gives_way_to_whoever_asks_is_not_robbed_without_steal
         said = refusal(ceph, tmp_path / "a", ceph.backend(image) + more)
         assert "the client at 127.0.0.1:0/" in said and "steal=true" in said
         lines = len(output.read_text().splitlines())
-        until(lambda: len(output.read_text().splitlines()) > lines + 2, 15, "the owner goes on to write")
+        until(lambda: len(output.read_text().splitlines()) > lines + 2, 15, "the owner continues to write")
         assert process.poll() is None
 
 

@@ -71,13 +71,13 @@ def test_a_volume_goes_on_with_the_storage_process_that_took_its_image_from_the_
             with second_storage(ceph, tmp_path, cluster, image):
                 until(lambda: takeovers(cluster) == 1, 30, "the other one serves it")
                 number = writer.number
-                until(lambda: writer.number > number + Writer.BLOCKS, 30, "the load goes on")
+                until(lambda: writer.number > number + Writer.BLOCKS, 30, "the load continues")
                 # Then back to the first process, which is restarted as a service would be.
                 first.kill()
                 first.start()
                 until(lambda: takeovers(cluster) == 2, 30, "the first one serves it")
                 number = writer.number
-                until(lambda: writer.number > number + Writer.BLOCKS, 30, "the load goes on")
+                until(lambda: writer.number > number + Writer.BLOCKS, 30, "the load continues")
         assert writer.errors == 0
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
             writer.check(client)
@@ -170,10 +170,10 @@ def test_a_storage_process_waits_for_dead_clients_of_all_its_images_before_it_ta
             time.sleep(5)
             assert "blocklisted" not in second.log.read_text(), "the first one has its image while the other waits"
             number = writer.number
-            until(lambda: writer.number > number + Writer.BLOCKS, 10, "the load goes on")
+            until(lambda: writer.number > number + Writer.BLOCKS, 10, "the load continues")
             until(lambda: takeovers(cluster) == 1, 50, "the second one serves it")
             number = writer.number
-            until(lambda: writer.number > number + Writer.BLOCKS, 30, "the load goes on")
+            until(lambda: writer.number > number + Writer.BLOCKS, 30, "the load continues")
             assert writer.errors == 0
         finally:
             starter.join(60)

@@ -101,7 +101,7 @@ def test_fsynced_files_survive_a_power_cut_of_the_target(pair: Lab, kind: str) -
         target = start_target(server)
         reached = acknowledged(writer, first)
         # The writer continues, or a flush reports that earlier writes may be lost: then the file system stops.
-        wait_until(lambda: acknowledged(writer, first) >= reached + 3 or not writer.running, "the writer goes on, or is told", 240)
+        wait_until(lambda: acknowledged(writer, first) >= reached + 3 or not writer.running, "the writer continues, or receives an error", 240)
         if not writer.running:
             assert "the target, or a storage machine behind it, restarted" in client.klog.text(mark), writer.stderr
             told += 1

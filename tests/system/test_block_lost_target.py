@@ -183,7 +183,7 @@ def test_a_link_that_is_cut_for_seconds_costs_no_request(pair: Lab, seconds: int
         # By the machine's clock, without any traffic.
         client.run(["sleep", str(seconds)])
         pair.restore_link(server)
-        wait_until(lambda: driver.counters()["requests"] > before + 300 or not load.running, "requests go on", 90)
+        wait_until(lambda: driver.counters()["requests"] > before + 300 or not load.running, "requests continue", 90)
         assert_verified(end_of(load, 120))
         assert driver.counters()["errors"] == 0
         driver.assert_nothing_leaks()

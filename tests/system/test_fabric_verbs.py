@@ -8,7 +8,7 @@ from tests.lab.vm import Vm
 
 PROGRAM = "$BUILD/conformance_tests"
 
-# Soft RoCE of kernel 6.1 differs from a device here, which is no fault of WSS: a WRITE or READ completes before its poster
+# Soft RoCE of kernel 6.1 differs from a device here, which is not a fault of WSS: a WRITE or READ completes before its poster
 # checks, so a region cannot be revoked during it; and a READ whose region is removed in the middle is never answered.
 NOT_ON_SOFT_ROCE = (
     "*F4_a_region_revoked_under_writes_is_not_touched_again*",

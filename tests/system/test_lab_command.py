@@ -129,7 +129,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def lives(pid: int) -> bool:
-    """Returns whether the process exists and is no zombie."""
+    """Returns whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections of lying peers: the attack of tests/hostile, and noise that is no message at all."""
+"""Connections of lying peers: the attack of tests/hostile, and noise that is not a message at all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def hostile_action(attack: Path, addresses: list[str]) -> Action:
         except subprocess.TimeoutExpired:
             raise Problem(f"hostile connections to {address} did not end within {limits.COMMAND:.0f} s") from None
         strangers.join(limits.COMMAND)
-        # The target may be killed meanwhile, so a failed connection is no finding.
+        # The target may be killed meanwhile, so a failed connection is not a finding.
         if done.returncode not in (0, 1):
             raise Problem(f"wss-attack {address}: exit status {done.returncode}\n{done.stderr}")
         counts = json.loads(done.stdout) if done.stdout else {}

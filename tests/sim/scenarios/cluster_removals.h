@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ClusterRemovals creates and removes volumes beside the main volume of the scenario "cluster". Each has a
-// client of its own. It is removed while commands, freezes, flushes and destages are in flight. The next
-// volume may get the number that the removed one had in the target.
+// client of its own. A volume is removed while commands, freezes, flushes and destages are in flight. The
+// next volume may get the number that the removed one had in the target.
 //
 // Every command and every removal must end in time, and a volume must return only data that was written to
 // it.

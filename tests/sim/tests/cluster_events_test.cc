@@ -392,7 +392,7 @@ TEST_F(ClusterEvents, a_target_whose_state_cannot_be_saved_ends_in_its_time) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     membership_.full = true;
     stop_target(from_s(60));
-    EXPECT_TRUE(target_->cache_stopped()) << "what was dirty is home";
+    EXPECT_TRUE(target_->cache_stopped()) << "dirty data is destaged";
     target_.reset();
     membership_.full = false;
     start_target();
@@ -540,7 +540,7 @@ TEST_F(ClusterEvents, a_dirty_line_that_a_slow_read_holds_does_not_keep_others_f
     ASSERT_TRUE(client_->begin(Operation::kFlush, 0, 1));
     world_.run_for(from_s(1));
     EXPECT_EQ(client_->under_way(), 2u) << "the flush waits for the line that the read holds";
-    EXPECT_EQ(dirty(), 1u) << "the other one is home";
+    EXPECT_EQ(dirty(), 1u) << "the other one is destaged";
     ASSERT_TRUE(until([&] { return client_->under_way() == 0; }));
     EXPECT_EQ(dirty(), 0u);
     EXPECT_EQ(shared_.failed, 0u);

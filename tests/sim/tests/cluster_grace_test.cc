@@ -135,7 +135,7 @@ TEST_F(ClusterGrace, other_lines_and_other_volumes_go_on) {
     begin(Operation::kRead, kDirty * kLine, kLine);
     ASSERT_TRUE(until([&] { return a_.client->under_way() == 6; }, from_s(1)));
     begin(Operation::kWrite, kLine, kLine);
-    ASSERT_TRUE(until([&] { return a_.client->under_way() == 6; }, from_s(1))) << "it asks for nothing";
+    ASSERT_TRUE(until([&] { return a_.client->under_way() == 6; }, from_s(1))) << "it needs no lost data";
     EXPECT_EQ(a_.shared.failed, 0u);
     world_.heal_all();
     ASSERT_TRUE(all_ended(from_s(6)));

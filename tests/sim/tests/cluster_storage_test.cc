@@ -85,7 +85,7 @@ TEST_F(StorageElsewhere, dirty_lines_are_not_brought_home_over_what_another_owne
     expect_waiting();
 }
 
-// The loss is detected right before the stop. An owner that is no target leaves no trace for the next
+// The loss is detected right before the stop. An owner that is not a target leaves no trace for the next
 // process.
 TEST_F(StorageElsewhere, dirty_lines_are_not_brought_home_when_its_disk_is_lost_right_before_a_stop) {
     start_engines(2);
@@ -150,7 +150,7 @@ TEST_F(StorageElsewhere, a_target_that_starts_again_believes_the_process_that_ha
     EXPECT_FALSE(se::Membership::parse(membership_.text)->storage_lost.empty());
 }
 
-// The process may have taken the disk from another owner that is no target and that left no trace.
+// The process may have taken the disk from another owner that is not a target and that left no trace.
 TEST_F(StorageElsewhere, a_process_that_joins_after_the_word_of_the_last_one_brings_nothing_home) {
     crash_target_with_dirty_lines();
     disk_.take_away();

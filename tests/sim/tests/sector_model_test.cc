@@ -74,7 +74,7 @@ TEST(SectorModel, a_write_that_storage_had_done_before_it_crashed_may_be_acknowl
         EXPECT_EQ(read(model, 0).empty(), !fua);
         model.change_begins(0, 1, 6);
         model.change_acknowledged(0, 1, 6, false, false);
-        EXPECT_NE(read(model, 0), "") << "the next write knows of no crash";
+        EXPECT_NE(read(model, 0), "") << "the crash does not affect the next write";
     }
 }
 

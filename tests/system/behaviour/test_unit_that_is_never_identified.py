@@ -21,7 +21,7 @@ def test_driver_fails_requests_when_the_target_reports_other_units_at_every_look
     assert end.status != 0, "the read has reached a unit that may be another one"
     assert state() == "absent"
     rig.set("force_refuse", 0)
-    wait_until(lambda: state() == "live", "the volume is there again", 90)
+    wait_until(lambda: state() == "live", "the volume has returned", 90)
     rig.verify(device)
     assert rig.counters()["reconnects"] == 0, rig.counters()
     rig.target.wssctl("volume resize b 32M")

@@ -201,7 +201,7 @@ TEST_F(HostileTcp, what_closed_connections_still_send_is_discarded_a_mebibyte_a_
         all_begun_before_one_ended |= least > 0 && longest < each;
         EXPECT_TRUE(left == 0 || !poller->arm()) << "nothing new is reported about what is left";
         return left == 0;
-    })) << "it goes on where it stopped";
+    })) << "it continues where it stopped";
     EXPECT_LE(most, kTurnMax) << "of " << queued << " bytes in one turn";
     EXPECT_TRUE(all_begun_before_one_ended);
 }

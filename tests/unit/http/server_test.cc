@@ -191,7 +191,7 @@ TEST_F(HttpSite, a_port_of_this_machine_refuses_requests_for_another_host) {
     EXPECT_EQ(Client(path()).get(kPing, "wss").status, 200) << "no browser reaches the control socket";
     Client old(port());
     old.send_text("GET /livez HTTP/1.0\r\n\r\n");
-    EXPECT_EQ(old.receive().status, 200) << "what names no host is no browser";
+    EXPECT_EQ(old.receive().status, 200) << "a request without a host is not from a browser";
 }
 
 TEST_F(HttpSite, a_port_of_a_mapped_address_of_this_machine_refuses_requests_for_another_host) {
@@ -324,7 +324,7 @@ TEST_F(HttpSite, nesting_is_refused_whatever_the_texts_of_the_body_hold) {
               "parameters may nest at most 32 levels deep");
     EXPECT_EQ(client.post("/api/v1/volume/delete", "{\"name\":\"" + std::string(1000, '[') + "\"}").status,
               404)
-        << "brackets in texts are no nesting";
+        << "brackets in strings do not nest";
 }
 
 TEST_F(HttpSite, what_is_too_long_is_refused_and_its_client_closed) {

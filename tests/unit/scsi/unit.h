@@ -60,7 +60,7 @@ struct Unit {
     }
 };
 
-// Returns "05/24/00 @1.4": key, code and the field pointer. Returns "" for an action that is no failure.
+// Returns "05/24/00 @1.4": key, code and the field pointer. Returns "" for an action that is not a failure.
 inline std::string sense_of(const Action& action) {
     if (action.kind != Kind::kFail) return "";
     if (action.status != wire::kCheckCondition) return "status without sense";
