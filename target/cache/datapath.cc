@@ -50,7 +50,6 @@ void Datapath::begin(Work& work) noexcept {
 void Datapath::admit(Work& work) noexcept {
     work.volume->gate.begin();
     work.changes = nodes_.changes();
-    work.by_storage = work.by_storage || work.volume->suspended;
     work.state = Work::State::kEntering;
     commands_.name_lines(work);
     go_on(work);
@@ -76,6 +75,8 @@ void Datapath::run(Work& work) noexcept {
                                     .error = ENOSPC,
                                     .io_op = work.is_write ? io::Op::kWrite : io::Op::kRead,
                                     .offset = work.offset});
+    // Not before: the command may have waited for its lines.
+    work.by_storage = work.by_storage || work.volume->suspended;
     work.is_write ? writes_.run(work) : reads_.run(work);
 }
 

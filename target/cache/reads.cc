@@ -98,8 +98,8 @@ void Reads::gather(Work& work) noexcept {
     for (uint32_t i = 0; i < work.line_count; ++i) {
         LineWork& line = work.lines[i];
         // An engine was lost during the wait for the buffer: no copy is left, or one that has only the dirty
-        // sub-blocks.
-        if (!line.line->valid().contains(line.touched)) {
+        // sub-blocks. Or the volume was suspended.
+        if (!line.line->valid().contains(line.touched) || work.volume->suspended) {
             work.transfer_failed = true;
             break;
         }

@@ -74,8 +74,9 @@ void Writes::run(Work& work) noexcept {
 
 void Writes::start(Work& work) noexcept {
     if (!commands_.resume(work, [](Work& resumed) noexcept { resumed.path.writes->start(resumed); })) return;
-    // Plans again: lines may have changed during the wait for the buffer.
+    // Plans again: lines, or the storage, may have changed during the wait for the buffer.
     if (refuse_lost(work)) return;
+    work.by_storage = work.by_storage || work.volume->suspended;
     bool storage = false, fua = false;
     const bool from_client = work.buffer == nullptr;
     for (uint32_t i = 0; i < work.line_count; ++i) {
