@@ -108,9 +108,25 @@ void RemoteQueue::attach(const EngineLink& engine, const wire::CacheVolume& volu
     taken_ = {};
     last_.reset();
     refuses_ = false;
+    note_former(succession);
     server_.identity = engine.identity().identity;
     server_.succession = succession;
     note_process(engine);
+}
+
+// A new chain begins when the former process had released the storage. Processes of the former chain that are
+// cut off from the storage do not know that.
+void RemoteQueue::note_former(const io::Succession& next) {
+    const io::Succession& last = server_.succession;
+    if (last.chain == 0 || last.chain == next.chain) return;
+    if (former_.size() == kFormerMax) former_.erase(former_.begin());
+    former_.push_back(last);
+}
+
+bool RemoteQueue::is_former(const io::Succession& place) const noexcept {
+    if (server_.succession.follows(place)) return true;
+    return std::any_of(former_.begin(), former_.end(),
+                       [&](const io::Succession& last) { return last == place || last.follows(place); });
 }
 
 void RemoteQueue::note_process(const EngineLink& engine) {

@@ -52,6 +52,9 @@ class RemoteQueue final : public io::Queue {
     void attach(const EngineLink& engine, const wire::CacheVolume& volume, const io::Succession& succession);
     // Place of the RS that served the volume last in the chain of owners; no chain: unknown.
     const io::Succession& succession() const noexcept { return server_.succession; }
+    // True if an RS in this place had the storage before the one that served the volume last, as far as that
+    // is known: it is forgotten at a restart of the target.
+    bool is_former(const io::Succession& place) const noexcept;
     // This RS has the volume, whether it serves it or does not fit. If another process had the volume before,
     // others may have had the storage in between (StorageNodes::changes()).
     void note_process(const EngineLink& engine);
@@ -111,6 +114,7 @@ class RemoteQueue final : public io::Queue {
     };
     RemoteQueue(StorageNodes& nodes, reactor::Reactor& reactor, std::string name,
                 std::shared_ptr<RemoteState> state);
+    void note_former(const io::Succession& next);
     void start(Job& job, EngineLink& storage) noexcept;
     void over(Job& job, wire::CacheStatus status) noexcept;
     void finish(io::Request& request, int error) noexcept;
@@ -136,6 +140,8 @@ class RemoteQueue final : public io::Queue {
         uint64_t identity = 0;
         io::Succession succession;
     } server_;  // the RS that served it last
+    static constexpr size_t kFormerMax = 16;
+    std::vector<io::Succession> former_;  // the last ones of former chains, the latest at the end
     uint64_t owner_ = 0;
     // Wait for a process that may still join.
     struct Wait {

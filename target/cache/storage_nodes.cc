@@ -145,6 +145,10 @@ void StorageNodes::note_successor(CachedVolume& volume, EngineLink& engine) {
     const io::Succession served = volume.remote->succession();
     if (offer.kind >= Offer::Kind::kFormer || !offer.succession().follows(served)) return;
     if (offers_.is_of_another(volume, offer)) return;
+    Status why = failure(Code::kClosed, "the process at {} took the real storage of volume {}", engine.peer(),
+                         volume.open->volume().name());
+    // Requests that wait there are repeated.
+    volume.remote->storage()->close(std::move(why));
     volume.remote->note_taken(served, fmt::format("the process at {} took it", engine.peer()));
 }
 
@@ -220,8 +224,7 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
     if (offer.kind == Offer::Kind::kFormer)
         return refuse(volume, {.why = fmt::format("waits for its real storage: another process took it from "
                                                   "the one at {}",
-                                                  offer.engine->peer()),
-                               .suspends = true});
+                                                  offer.engine->peer())});
     const uint64_t before = changes_;
     if (offer.kind == Offer::Kind::kFits) {
         volume.remote->note_owner(offer.owner());

@@ -40,7 +40,7 @@ static StorageOffer reported_by(EngineLink& engine, const CachedVolume& volume) 
 
 // True if a process that is here, or was here, took the storage from this one.
 bool StorageOffers::is_former(const CachedVolume& volume, const StorageOffer& offer) const noexcept {
-    if (volume.remote->succession().follows(offer.succession())) return true;
+    if (volume.remote->is_former(offer.succession())) return true;
     for (EngineLink& engine : engines_.all()) {
         const StorageOffer other = reported_by(engine, volume);
         if (other.engine != nullptr && other.follows(offer)) return true;

@@ -242,6 +242,69 @@ TEST_F(TwoProcesses,
     EXPECT_TRUE(until([&] { return dirty() == 0; }));
 }
 
+// The last process was stopped and started again, which began a new chain.
+TEST_F(CutOff, a_former_process_of_the_chain_before_does_not_replace_one_that_is_disconnected) {
+    serve();
+    end_first();
+    start_first({.chain = 9, .place = 1});
+    set_policy(cache::Policy::kBack);
+    disk_.refuse(true);
+    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+    ASSERT_GT(dirty(), 0u);
+    other_disk_.suspend(false);
+    world_.cut(node_, storage_node_);
+    ASSERT_TRUE(await(1));
+    world_.run_for(from_s(6));
+    disk_.refuse(false);
+    world_.heal_all();
+    ASSERT_TRUE(await(2));
+    world_.run_for(from_s(1));
+    expect_served();
+    EXPECT_EQ(other_->engine().counters().storage_errors, 0u);
+}
+
+TEST_F(CutOff, a_former_process_does_not_keep_engines_from_serving_while_the_last_one_is_away) {
+    serve();
+    fill_all();
+    end_first();
+    world_.run_for(from_s(6));
+    EXPECT_EQ(run(0, Operation::kRead, 8), Outcome::kOk);
+}
+
+TEST_F(CutOff, requests_at_a_process_that_is_replaced_are_repeated) {
+    disk_.succeed({.chain = 7, .place = 1});
+    other_disk_.succeed({.chain = 7, .place = 2});
+    start_engines(2);
+    reconnect_first();
+    faults_.silent_end = UINT64_MAX;
+    ASSERT_TRUE(clients_[0]->begin(Operation::kWrite, 0, 128));
+    world_.run_for(from_s(1));
+    start_other_storage_alone();
+    ASSERT_TRUE(until([&] { return clients_[0]->under_way() == 0; }));
+    EXPECT_EQ(clients_[0]->last_outcome(), Outcome::kOk);
+    EXPECT_GT(other_disk_.writes(), 0u);
+}
+
+// The first write is being destaged to a disk that does not answer.
+TEST_F(TwoProcesses, a_write_that_has_waited_is_not_acknowledged_by_engines_of_a_disk_that_is_cut_off) {
+    start_engines(2);
+    set_policy(cache::Policy::kBack);
+    faults_.silent = from_s(8);
+    faults_.silent_end = UINT64_MAX;
+    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+    ASSERT_TRUE(clients_[0]->begin(Operation::kFlush, 0, 0));
+    world_.run_for(from_s(1));
+    ASSERT_TRUE(clients_[1]->begin(Operation::kWrite, 0, 128));
+    world_.run_for(from_s(2));
+    ASSERT_EQ(clients_[1]->under_way(), 1u);
+    disk_.suspend(true);
+    world_.run_for(from_s(2));
+    faults_.silent_end = 0;
+    disk_.refuse(true);
+    EXPECT_TRUE(world_.run_until([&] { return clients_[1]->under_way() == 0; }, from_s(120)));
+    EXPECT_NE(clients_[1]->last_outcome(), Outcome::kOk);
+}
+
 // The disk of the last process became smaller while the process was away. The other process had the disk
 // before, and does not know that it lost it.
 class SmallerWhileAway : public CutOff {

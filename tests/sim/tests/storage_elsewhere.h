@@ -196,8 +196,9 @@ class StorageElsewhere : public ::testing::Test {
     World world_{1};
     Node& node_ = world_.add_node("target");
     Node& storage_node_ = world_.add_node("storage");
+    io::SimDiskFaults faults_{};  // of disk_
     const io::SimDiskFaults no_faults_{};
-    io::SimDisk disk_{world_, kSectors* io::SimDisk::kSector, no_faults_};
+    io::SimDisk disk_{world_, kSectors* io::SimDisk::kSector, faults_};
     io::SimDisk other_disk_{world_, kSectors* io::SimDisk::kSector, no_faults_};
     io::SimDisk smaller_{world_, kSectors / 2 * io::SimDisk::kSector, no_faults_};
     BlockShared shared_{kSectors};
