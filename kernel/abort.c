@@ -8,8 +8,8 @@
  *     -> the connection is given up, and recovery sends everything again (recovery.c)
  *
  * The driver takes the next step when the target rejects the present one, or does not respond for
- * WSS_TMF_TIMEOUT_MS. If the target has executed it, it will neither answer the command nor touch
- * its memory any more (T10 SRP 6.7, and the target's Q3). The driver then ends the command and
+ * WSS_TMF_TIMEOUT_MS. A target that has executed it will neither answer the command nor access
+ * its memory afterwards (T10 SRP 6.7, and the target's Q3). The driver then ends the command and
  * sends it again, at most WSS_MAX_ABORTS times.
  *
  * A request that was answered may still wait for the machine's own RDMA device: for an invalidation
@@ -339,7 +339,7 @@ static bool wss_reset_unit(struct wss_session *sess, const struct wss_victim *vi
 	return ok;
 }
 
-/* True: the target executes none of these commands any more. */
+/* True: the target no longer executes any of these commands. */
 static bool wss_end_victims(struct wss_session *sess, const struct wss_victims *victims)
 {
 	unsigned int i;

@@ -34,7 +34,7 @@
  * @opts: options of the map; holds a reference to the network namespace
  * @work: the next attempt
  * @sess: the session that an attempt uses at present; under wss_map_mutex
- * @gone: removed: no attempt connects or maps any more; written under wss_map_mutex
+ * @gone: removed: no further attempt connects or maps; written under wss_map_mutex
  * @tries: number of attempts
  * @put_off: number of consecutive last attempts that ended with -EBUSY; used by the work only
  * @err: why the last attempt failed; written by the work under wss_map_mutex
@@ -177,7 +177,7 @@ static void wss_session_leave(struct wss_session *sess, struct wss_pending *pend
 	if (unused)
 		list_del_init(&sess->node);
 	mutex_unlock(&wss_map_mutex);
-	/* No other map can find it any more. */
+	/* Other maps can no longer find it. */
 	if (unused)
 		wss_session_destroy(sess);
 }
@@ -525,7 +525,7 @@ int wss_unmap(const char *name, bool force, struct wss_error *err)
 }
 
 /**
- * wss_close_maps - let no map begin any more, pending ones included
+ * wss_close_maps - prevent all maps from beginning, pending ones included
  *
  * Maps that connect are cut short; others are not waited for. Context: sleeps, bounded.
  */
@@ -540,7 +540,7 @@ void wss_close_maps(void)
 	mutex_unlock(&wss_map_mutex);
 }
 
-/* Lets no map begin any more, and waits for the end of those in progress. */
+/* Prevents further maps from beginning, and waits for the end of those in progress. */
 static void wss_end_maps(void)
 {
 	struct wss_pending *pending;

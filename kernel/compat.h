@@ -280,7 +280,7 @@ static inline struct request_queue *wss_alloc_queue(struct blk_mq_tag_set *set)
 #endif
 
 /**
- * wss_forbid - let the block layer not send an operation any more, because the target rejects it
+ * wss_forbid - stop the block layer from sending an operation that the target rejects
  *
  * Context: any.
  */

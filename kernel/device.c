@@ -39,7 +39,7 @@ int wss_device_get(struct wss_session *sess, struct ib_device *ibdev)
 
 /**
  * wss_device_put - mirror of wss_device_get()
- * @sess: the session; it owns nothing on its device any more. The device may be removed right after
+ * @sess: the session; it no longer owns anything on its device. The device may be removed right after
  *	this call
  */
 void wss_device_put(struct wss_session *sess)
@@ -118,7 +118,7 @@ int wss_devices_init(void)
 	return ib_register_client(&wss_ib_client);
 }
 
-/** wss_devices_exit - mirror of wss_devices_init(); no session exists any more */
+/** wss_devices_exit - mirror of wss_devices_init(); all sessions are gone */
 void wss_devices_exit(void)
 {
 	ib_unregister_client(&wss_ib_client);

@@ -291,7 +291,7 @@ void wss_invalidated(struct wss_chan *chan, struct wss_slot *last, struct io_com
 }
 
 /**
- * wss_slot_reclaim - end a command that the target will not answer any more
+ * wss_slot_reclaim - end a command that the target will no longer answer
  * @slot: its command was aborted
  * @tag: of that command; a command that was answered, and another use of the slot, are not touched
  * Return: true if this call ended it.

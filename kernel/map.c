@@ -105,7 +105,7 @@ int wss_mlockv(struct wss_slot *slot)
  * wss_munlockv - unmap a slot's segments
  * @slot: what wss_mlockv() or wss_map_immediate() mapped
  *
- * The caller has ensured that the peer cannot reach them any more (I2), except in lazy mode.
+ * The caller has ensured that the peer can no longer reach them (I2), except in lazy mode.
  */
 void wss_munlockv(struct wss_slot *slot)
 {

@@ -76,7 +76,7 @@ unsigned long wss_steady_time(const struct wss_session *sess)
 }
 
 /**
- * wss_session_error - report that the connection cannot be used any more
+ * wss_session_error - report that the connection can no longer be used
  * @sess: the session
  * @why: constant string for log and sysfs
  *
@@ -209,7 +209,7 @@ static void wss_tear_down(struct wss_session *sess)
 {
 	wss_session_quiesce(sess);
 	/*
-	 * No submitter uses the channels any more: one that starts now stops at wss_admit(). The
+	 * Submitters no longer use the channels: one that starts now stops at wss_admit(). The
 	 * queues need not stay quiesced, and must not where requests fail already.
 	 */
 	if (READ_ONCE(sess->fail_fast))

@@ -20,7 +20,7 @@ static void wss_give_credits(struct wss_chan *chan, s32 delta)
 }
 
 /*
- * Takes the slot of a live tag: no other context ends this command any more (I3). NULL: no slot has
+ * Takes the slot of a live tag: no other context can end this command (I3). NULL: no slot has
  * this tag.
  */
 static struct wss_slot *wss_take_slot(struct wss_chan *chan, u32 index, u64 tag)

@@ -29,8 +29,8 @@
 #include "wss.h"
 
 /*
- * The next search for an absent unit comes after a quarter of its time of absence, at the latest
- * after this.
+ * The next search for an absent unit comes after a quarter of its time of absence, but no later
+ * than after this.
  */
 #define WSS_ABSENT_DELAY_MAX (60 * HZ)
 /* A unit is examined again when the target reports changed units meanwhile, at most so often. */

@@ -118,7 +118,7 @@ struct wss_session *wss_session_alloc(const struct wss_options *opts)
 
 /**
  * wss_session_stop - end a session's connection and all its work
- * @sess: the session; its requests fail from now on, and the target executes none of them any more
+ * @sess: the session; its requests fail from now on, and the target no longer executes them
  *
  * If the session is live, the driver sends SRP_I_LOGOUT, so that the target does not take the end
  * for a failure.

@@ -5,11 +5,11 @@
  * Each phase undoes one part of the set-up (conn.c). It is complete for all channels before the
  * next phase begins:
  *
- *   quiesce     events of the connection manager do nothing any more
+ *   quiesce     events of the connection manager no longer have an effect
  *   engines     connections to cache engines are closed, while completions are still processed
  *   disconnect  the peer is notified; the queue pair goes to the error state
  *   drain       two markers have completed, behind all other work requests
- *   unpoll      no context polls or arms the completion queue any more
+ *   unpoll      no context polls or arms the completion queue from here on
  *   cancel      work items that events and pollers queued
  *   destroy     queue pair, completion queue, connection identifier
  *   free        requests go back to their queues; then slots, regions, message buffers

@@ -429,7 +429,7 @@ static bool wss_volumes_dead(struct wss_session *sess)
 }
 
 /**
- * wss_volume_force - make the removal of a volume wait for no request any more
+ * wss_volume_force - stop the removal of a volume from waiting for requests
  * @vol: claimed
  *
  * Context: sess->mutex held.
