@@ -19,7 +19,7 @@ class DirtyLines {
     uint64_t count() const { return count_; }
     // The number of these lines that may have only one copy left (Index::mark_single()).
     uint64_t single() const { return single_; }
-    // True if nothing that was written() before the mark (Index::flush_mark()) is dirty any more.
+    // True if nothing that was written() before the mark (Index::flush_mark()) is still dirty.
     bool flushed(uint64_t mark);
     // The time since which the oldest dirty data has been dirty, whether it is being destaged or not; kNever
     // if there is none. While lines are deferred it may be earlier than that.

@@ -132,7 +132,7 @@ class Index {
     bool enter(Line& line, LineOp& op);
     // Enters shared, on all sub-blocks, at once and ahead of the waiting operations. False if an exclusive
     // operation is granted and not resting (L3), if the line is clearing(), or if another operation has
-    // entered beside.
+    // already entered with enter_beside().
     bool enter_beside(Line& line, LineOp& op);
     // Ends a rest (L3). True if the operation may run now. Otherwise a later leave() returns it among
     // Granted; the wait takes as long as engines do.
@@ -160,7 +160,7 @@ class Index {
     bool place_at(Line& line, Slot slot, uint64_t generation = 0);
     // The engine that has the line or is the first to be tried by place(line, 1).
     EngineIndex first_choice(const Line& line) const;
-    // Drops one copy. Its slot is free at once, so its header must have no dirty bits any more (H3).
+    // Drops one copy. Its slot is free at once, so its header must no longer have dirty bits (H3).
     void drop_copy(Line& line, EngineIndex engine);
 
     // --- dirty lines with one copy left
@@ -168,8 +168,8 @@ class Index {
     // real storage or copied. No effect on a clean line.
     void mark_single(Line& line);
     // Adds a second holder to a dirty line that has one. It has no data yet and does not count: if the first
-    // holder is lost now, the dirty data is lost. Only for an operation that has entered beside others; it
-    // must call end_copy() before it leaves.
+    // holder is lost now, the dirty data is lost. Only for an operation that has entered with enter_beside();
+    // it must call end_copy() before it leaves.
     Placed begin_copy(Line& line);
     // Ends the copy in this slot. `made`: it has all data that is dirty now. No effect if a holder has been
     // lost since begin_copy().
@@ -216,7 +216,7 @@ class Index {
 
     // --- dirty lines of a volume, oldest first
     // For flushes: when dirty(volume).flushed(mark) is true, nothing that was written() before flush_mark()
-    // returned the mark is dirty any more.
+    // returned the mark is still dirty.
     uint64_t flush_mark() const { return dirty_sequence_; }
     // An empty list for an unknown volume. Valid until remove_volume().
     DirtyLines& dirty(uint32_t volume);

@@ -74,7 +74,7 @@ class LostPieces {
     // The byte of the line up to which in_copy() restores; it lies in the last of these sub-blocks. kNoEnd:
     // no limit.
     uint32_t end_of(uint64_t volume, uint64_t line, Pieces pieces) const noexcept;
-    // The sub-blocks were overwritten or destaged and are not lost any more. True if any of them was.
+    // The sub-blocks were overwritten or destaged and are no longer lost. True if any of them was.
     bool found(uint64_t volume, uint64_t line, Pieces pieces);
     // The volume now ends in this line, after `bytes` of it (0: before the line). True if a recorded loss
     // changes.

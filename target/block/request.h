@@ -133,7 +133,7 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     std::byte* data = nullptr;
     uint32_t data_lkey = 0;
     bool data_is_volume = false;  // the memory of a RAM volume: outlives the request
-    uint32_t buffer_bytes = 0;    // size of the I/O buffer at `data`; 0: `data` is no I/O buffer
+    uint32_t buffer_bytes = 0;    // size of the I/O buffer at `data`; 0: `data` is not an I/O buffer
     std::byte* admin = nullptr;   // block of the admin pool: a descriptor table or a long answer
     uint32_t admin_bytes = 0;
     uint32_t wanted_bytes = 0;  // kWaiting: size of the buffer that it waits for
@@ -152,7 +152,7 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     // The answer.
     uint8_t status = 0;
     uint8_t task_status = 0;
-    uint16_t ready_bytes = 0;  // length of a complete answer in the slot that is no SRP_RSP; 0: none
+    uint16_t ready_bytes = 0;  // length of a complete answer in the slot that is not an SRP_RSP; 0: none
     bool has_sense = false;
     bool answer_waits = false;  // the answer was not inlined: the slot is in use until it completes
     uint32_t in_given = 0;      // bytes of data-in, whether they fit in the initiator's buffer or not

@@ -5,7 +5,7 @@
 // no notifications, a unit attention. From an initiator with read-only access it ends only its own commands.
 // PREEMPT AND ABORT ends the commands of the preempted initiators, as their own CLEAR TASK SET would.
 //
-// A request is answered when no command that it concerns can have an effect any more, by a storage or an RDMA
+// A request is answered when no command that it concerns can still have an effect, by a storage or an RDMA
 // operation. Commands that are already answered (kSending) are not aborted, but the request waits for them.
 // Requests that concern the same command are answered together (AbortJob).
 #include "target/block/channel.h"

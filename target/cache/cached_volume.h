@@ -46,8 +46,8 @@ struct CachedVolume {
     // State of its storage (io::Backend), read at each tick: others may have written to it. Meanwhile engines
     // answer no reads, and no write is acknowledged by engines alone.
     bool suspended = false;
-    // Its contents are being dropped (reopen.cc), some lines each turn. Nothing is destaged any more, as that
-    // would overwrite data of another owner.
+    // Its contents are being dropped (reopen.cc), some lines each turn. Nothing is destaged meanwhile, as
+    // that would overwrite data of another owner.
     bool given_up = false;
     VolumeGate gate;
     uint32_t works = 0;  // commands that are not released

@@ -63,7 +63,7 @@ class Commands {
     // Ends a command that has not begun; refuse(): because its volume is being removed.
     void end_unbegun(Work& work, const Ending& ending) noexcept;
     void refuse(Work& work) noexcept;
-    // The cache's part is over: the command refers to no lines, engines or storage any more. After the owner
+    // The cache's part is over: the command no longer refers to lines, engines or storage. After the owner
     // was notified, part_over() follows.
     void finish_part(Work& work) noexcept;
     void part_over(Work& work) noexcept;

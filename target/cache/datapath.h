@@ -43,7 +43,7 @@ class Datapath final : public WorkSource {
     void buffer_failed(Work& work) noexcept;
     // Called by the owner after `ended` or `answered`.
     void release(Work& work) noexcept override { commands_.release(work); }
-    // As buffer_failed(), by an owner that is destroyed: it is not notified of this command any more.
+    // As buffer_failed(), by an owner that is destroyed: it is no longer notified of this command.
     void abandon(Work& work) noexcept;
     // Waits for the volume's abandoned writes.
     void fence_abandoned(const CachedVolume& volume, const Fence& fence) {

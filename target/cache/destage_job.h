@@ -16,7 +16,7 @@ namespace wss::se {
 // Neighbouring lines that are stored with one write. Their jobs have adjacent numbers, and so adjacent
 // buffers. All lines are fetched. Then the dirty data that continues without a gap from one line into the
 // next is one request to storage. A job leaves the run and continues alone if it waits for its line, if
-// nothing of its line is dirty any more, or if it waits for its engine longer than kPatience, because writers
+// its line is no longer dirty, or if it waits for its engine longer than kPatience, because writers
 // of the other lines wait for the run.
 class Destager::Runs {
   public:

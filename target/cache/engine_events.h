@@ -50,7 +50,7 @@ class EngineEvents final : public EngineLinkOwner {
 
     // Operator's command: as if the engine had requested to leave.
     Status remove_engine(uint32_t index);
-    // At each tick: releases engines that want to leave and hold nothing dirty any more.
+    // At each tick: releases engines that want to leave and no longer hold dirty lines.
     void tick();
 
   private:

@@ -65,7 +65,7 @@ class EngineSet {
     // Flushes completions of all engines.
     void hurry() noexcept;
 
-    // At the end of the cache: nothing is reported any more.
+    // At the end of the cache: nothing is reported from here on.
     void clear() noexcept;
 
   private:

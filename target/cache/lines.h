@@ -64,7 +64,7 @@ class Lines {
     void turn() {
         if (!walks_.empty()) go_on();
     }
-    // At the end of the cache: ends all walks, whose functions are not called any more.
+    // At the end of the cache: ends all walks, whose functions are no longer called.
     void forget_walks() noexcept;
 
   private:

@@ -241,7 +241,7 @@ void Losses::cut(uint64_t wwid, uint64_t last, uint32_t bytes) {
     members_.save();
 }
 
-// Engines that are away have no lost data any more, unless data that is dirty now gets lost.
+// Engines that are away no longer have lost data, unless data that is dirty now gets lost.
 void Losses::clear_away_if_none() {
     if (!none()) return;
     for (const auto& [identity, incarnation] : members_.now().away) remember(identity, incarnation);

@@ -47,11 +47,11 @@ class Losses {
     // Records an engine that is away. Its copies may be as new as the present ones, and count if those are
     // lost.
     void remember(uint64_t identity, uint32_t incarnation);
-    // The engine has returned its lost lines and joins anew. Until then it still has its other contents.
+    // The engine has returned its lost lines and joins again. Until then it still has its other contents.
     void gave_back(const EngineLink& engine);
     // More was lost meanwhile: the engine must join again and send all its headers.
     void ask_again(const EngineLink& engine);
-    // joined(): the engine has erased its contents. none_dirty(): nothing is dirty any more.
+    // joined(): the engine has erased its contents. none_dirty(): no line is dirty now.
     void joined(uint64_t identity) { departed_.erase(identity); }
     void none_dirty() noexcept { departed_.clear(); }
     // The outcome of a command that needs lost data; see Ending::Kind::kAwait.

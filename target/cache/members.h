@@ -3,7 +3,7 @@
 //
 //   kStable ─save()─▶ kChanged ─turn()─▶ kSaving ─saved─▶ kStable: waiting tasks run
 //                      ▲     ▲              │ save()
-//                      │     └──saved── kSavingOld    what is being saved is not the latest any more
+//                      │     └──saved── kSavingOld    what is being saved is no longer the latest
 //                   retry()
 //                      └── kUnsaved ◀─failed─ either
 //
@@ -132,7 +132,7 @@ class Members {
     void write(const std::string& text);
     void saved(const Status& status);
     struct Recorder {
-        const CachedVolume* volume;  // nullptr: of no volume
+        const CachedVolume* volume;  // nullptr: not of a volume
         Gate::Holder place;
         std::function<void(const Status&)> done;
     };

@@ -18,7 +18,7 @@ class Postponed {
     void add(CachedVolume& volume, std::function<void()> task) {
         tasks_.push_back({&volume, volume.gate.enter(), std::move(task)});
     }
-    // On behalf of no volume.
+    // Not on behalf of a volume.
     void add(std::function<void()> task) { tasks_.push_back({nullptr, {}, std::move(task)}); }
     // All, or those of one volume. A task may postpone another.
     void run(const CachedVolume* of);

@@ -220,7 +220,7 @@ void RecoveryRun::begin_erase(const cache::Recovery::Loser& loser) {
     erase.transfer.move.slot = loser.slot.number;
     erase.transfer.context = &erase;
     erase.transfer.done = [](Transfer& transfer, wire::CacheStatus) noexcept {
-        // An engine that fails this is disconnected and no member any more.
+        // An engine that fails this is disconnected and is no longer a member.
         auto& over = *static_cast<SlotErase*>(transfer.context);
         over.run->free_erases_.push_back(&over);
         over.run->turn_.want();

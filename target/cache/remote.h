@@ -60,7 +60,7 @@ class RemoteQueue final : public io::Queue {
     void note_process(const EngineLink& engine);
     // No RS serves the volume, until attach().
     void note_away() noexcept;
-    // Whether a volume of this RS that does not fit lets commands fail at once. If another process served the
+    // Whether commands fail at once if a volume of this RS does not fit. If another process served the
     // volume last, it may have the storage and be back soon: then only after kAwayMax.
     bool accepts_refusal_of(const EngineLink& engine) const noexcept;
     // The RS that served the volume last has lost the storage; `from` is its place in the chain of owners.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// VolumeControl::reopen(): a volume is reopened after its storage had another owner. Lines in engines do not
-// match the storage any more and are wiped. Acknowledged data that only engines have is given up only by the
+// VolumeControl::reopen(): a volume is reopened after its storage had another owner. Lines in engines no
+// longer match the storage and are wiped. Acknowledged data that only engines have is given up only by the
 // operator's command.
 //
 // The volume must have no users when this begins, so that no new commands arrive.
@@ -72,7 +72,7 @@ void VolumeControl::record_dropping(CachedVolume& volume,
     // only a part of it would destage lines.
     if (!unsaved.empty() || has_unflushed(volume)) uses_.members.edit().given_up.insert(open.wwid());
     uses_.losses.drop(open.wwid());
-    // Nothing becomes dirty any more. The reopened volume takes its policy from the membership.
+    // No line becomes dirty from here on. The reopened volume takes its policy from the membership.
     volume.settings.policy = cache::Policy::kThrough;
     note_dirty(volume, false);
     uses_.members.save();

@@ -169,7 +169,7 @@ void StorageNodes::await_successor(CachedVolume& volume) {
                     .may_give_up = offers_.may_hold_writes(volume)});
 }
 
-// The report of a process that lost the volume and keeps running says nothing about the process that has it
+// The report of a process that lost the volume and keeps running does not apply to the process that has it
 // now.
 void StorageNodes::note_lost(CachedVolume& volume, const Offer& offer) {
     if (volume.remote->served_by() == offer.engine->identity().identity)

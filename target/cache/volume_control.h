@@ -44,7 +44,7 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     void grew(CachedVolume& volume);
     // When `shrink` is done, no line beyond the new end is valid, in engines or after a restart.
     void shrink(CachedVolume& volume, std::shared_ptr<volume::Shrink> shrink);
-    // No command begins any more. Waiting commands end with ENXIO, active ones end normally. The lines are
+    // No further command begins. Waiting commands end with ENXIO, active ones end normally. The lines are
     // wiped. `open` is held until it is on stable storage that nothing of the volume counts, and is not used
     // after it is released. The volume is freed, and its number reused, when no user is left in its gate.
     void remove(CachedVolume& volume);

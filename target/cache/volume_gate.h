@@ -5,7 +5,7 @@
 //   command   enter() … begin() … end()      active between begin() and end(); while the volume is frozen it
 //                                            waits (hold_back()) for the last thaw()
 //   freeze    freeze() … when_quiet() … thaw()
-//   removal   close(); freed when the gate reports that nothing refers to the volume any more
+//   removal   close(); freed when the gate reports that nothing refers to the volume
 //
 // Every command, freeze, flush, postponed task, destage job, erased line and read-ahead has a place in the
 // gate (lib/base/gate.h) as long as it refers to the volume. So does the block service's unit.

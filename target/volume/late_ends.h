@@ -2,7 +2,7 @@
 // LateEnds: background tasks that finish commands whose caller has timed out. Each has its own thread.
 //
 // A task waits for the completion that did not come in time, then finishes the command. It may use its owner:
-// stop() requests all tasks to stop and returns when none runs any more.
+// stop() requests all tasks to stop and returns when none is running.
 //
 // Thread-safety: all methods may be called from any thread. The caller of stop() must hold nothing that a
 // task waits for, such as a lock.

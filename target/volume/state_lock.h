@@ -7,7 +7,7 @@
 //
 // Removing that file (with the whole folder, say) removes the lock: another process could lock the file that
 // it creates. Each write checks for this. If no other process holds the new lock, this process takes it;
-// otherwise it writes nothing any more.
+// otherwise it no longer writes anything.
 //
 // Thread-safety: all methods may be called from any thread.
 #pragma once

@@ -10,7 +10,7 @@
 //
 // Life of an OpenVolume on its reactor:
 //   published   find() returns it; observers are notified of kAdded
-//   closing     find() does not return it any more; observers are notified of kRemoved and release it soon
+//   closing     find() no longer returns it; observers are notified of kRemoved and release it soon
 //   gone        users() reached 0 and its queue is idle: queue destroyed. After the last reactor has done
 //               this, the backend is closed.
 //
@@ -105,7 +105,7 @@ class Volume {
 
   private:
     friend class VolumeSet;
-    // How much of its storage the volume covered when it lost it. The backend may not report that any more.
+    // How much of its storage the volume covered when it lost it. The backend may no longer report that.
     enum class Loss : uint8_t { kNone, kOfPart, kOfAll };
     // `bytes`: the last known size of its storage. Only the first call counts.
     void lose(uint64_t bytes);
@@ -288,7 +288,7 @@ class Observer : public ListNode<> {
     virtual void volume_shrinks(OpenVolume&, std::shared_ptr<Shrink> shrink) noexcept { shrink->done(); }
     // Called after kReadOnly and kAccess. An observer keeps the fence while it has fenced writes in flight.
     virtual void volume_fences(OpenVolume&, std::shared_ptr<WriteFence>) noexcept {}
-    // The volume admits no commands any more; those that were admitted before may be in flight.
+    // The volume no longer admits commands; those that were admitted before may be in flight.
     virtual void volume_reopens(OpenVolume&, std::shared_ptr<Reopening> reopening) noexcept {
         reopening->end(Status::ok());
     }

@@ -29,7 +29,7 @@ struct VolumeSet::Record {
     std::shared_ptr<Volume> volume;
     uint64_t storage_bytes = 0;  // its size when `volume` was made
     std::vector<std::unique_ptr<OpenVolume>> opens;
-    // At a start: forgets a cut that this target must not make any more.
+    // At a start: forgets a cut that this target must no longer make.
     void check_cut(const io::Backend& backend);
     State state = State::kOpening;      // guarded by m_
     bool reopening = false;             // is replaced by, or replaces, one of its name; guarded by m_

@@ -342,7 +342,7 @@ bool VolumeSet::storage_lost(const std::string& name, const Volume* volume, uint
         "volume {}: its storage is lost, or another owner's; all commands are refused until it is reopened",
         name);
     if (live != nullptr) {
-        // The storage must not be cut any more: others write it. Engines drop their data beyond the end.
+        // The storage must no longer be cut: others write it. Engines drop their data beyond the end.
         std::lock_guard changing(change_m_);
         remember(*live, [](Known& known) { known.forget_cut(); });
         save_again();

@@ -123,7 +123,7 @@ class VolumeSet {
         bool give_up_dirty = false;  // lose acknowledged data that is not in storage
     };
     Status reopen(const std::string& name, const ReopenOptions& how);
-    // Both return when no write that they forbid can take effect any more. If storage does not complete such
+    // Both return when no write that they forbid can still take effect. If storage does not complete such
     // writes within Options::wait, the change stays, and the error has the number of outstanding writes.
     Status set_read_only(const std::string& name, bool read_only);
     // Replaces the list.

@@ -159,7 +159,7 @@ Status VolumeSet::save() {
 }
 
 // Saves after a change was taken back, because its failed save may have reached the file. Also logs the
-// failure of saves that cannot be refused any more.
+// failure of saves that can no longer be refused.
 void VolumeSet::save_again() {
     if (Status saved = save(); !saved) log::error("{}", saved.to_string());
 }
@@ -252,8 +252,8 @@ class VolumeSet::SettingTurn {
     bool is_ours_ = false;
 };
 
-// Saves a change, then makes it, and takes it back if either fails. A timeout is no such failure. Other
-// volumes can be changed while it waits.
+// Saves a change, then makes it, and takes it back if either fails. A timeout does not count as a failure.
+// Other volumes can be changed while it waits.
 template <typename Value>
 Status VolumeSet::save_and_do(const std::string& name, Value Known::*field, const Value& value,
                               const std::function<void(Done)>& start, const WritesLeft& left) {

@@ -107,8 +107,8 @@ class Engine final : public reactor::Source {
     Status start();
     // Rejoins the storage engines that have dismissed this engine.
     void join_again();
-    // Asks each SE to drain this engine, and ends when all have said goodbye or after the time `limit`. Calls
-    // `done` once; a failure reports how many lines that may not be in real storage are lost with this
+    // Requests each SE to drain this engine, and ends when all have sent GOODBYE or after the time `limit`.
+    // Calls `done` once; a failure reports how many lines that may not be in real storage are lost with this
     // engine.
     void leave(Nanoseconds limit, std::function<void(Status)> done);
     // Closes all connections and then calls `done`. After that the engine may be destroyed.
@@ -143,7 +143,7 @@ class Engine final : public reactor::Source {
     void check_stopped() noexcept;
     void check_left() noexcept;
     void leave_anyway() noexcept;
-    // The state of the SEs that have not said goodbye.
+    // The state of the SEs that have not sent GOODBYE.
     struct Unsaved {
         uint64_t lines = 0;  // with acknowledged writes not in real storage at the SE's last message
         std::string of;      // the names of these SEs

@@ -36,7 +36,7 @@ bool Engine::SeLink::record(RecordLink&, const wire::Record& record) noexcept {
             return true;
         case RecordType::kGoodbye:
             said_goodbye_ = true;
-            storage_ = 0;  // the SE needs none of the contents any more
+            storage_ = 0;  // the SE no longer needs the contents
             link_->close(Status(Code::kClosed, "released by the storage engine"));
             return true;
         default:

@@ -83,7 +83,7 @@ class Engine::SeLink final : public RecordLinkOwner {
     bool is_over() const noexcept { return link_ == nullptr || link_->is_over(); }
     // No command of an SE is in progress.
     bool is_quiet() const noexcept;
-    // The SE needs nothing of this engine any more.
+    // The SE no longer needs this engine.
     bool has_left() const noexcept { return said_goodbye_ || storage_ == 0; }
     EngineStorageInfo info() const;
     // The dirty lines on record at the SE's last message. An SE that is away may have destaged some since.

@@ -7,8 +7,8 @@
 // Rules
 //  RE1  Only these connections reach the staging buffers: they are registered with a separate fabric
 //       (protection domain) that has no listener.
-//  RE2  Each kEngine that adds an engine is answered by one kEngineGone, when that engine cannot access the
-//       staging buffers any more. Until then the SE reuses no staging buffer that the engine may still
+//  RE2  Each kEngine that adds an engine is answered by one kEngineGone, when that engine can no longer
+//       access the staging buffers. Until then the SE reuses no staging buffer that the engine may still
 //       access.
 //  RE3  When the link to the SE ends, all connections are closed, and the RS joins again only after that. So
 //       no engine writes to the staging buffers of the next session, with a new SE or with the same one.

@@ -101,7 +101,7 @@ bool Engine::SeLink::welcomed(std::span<const std::byte> data) noexcept {
     wire::CacheWelcome welcome;
     if (wire::parse_cache_welcome(data, welcome) != wire::ParseError::kNone)
         return refuse("the process that listens there is not a storage engine");
-    // An SE can decide only about its own contents that they are not needed any more.
+    // An SE can release only its own contents.
     if (storage_ != 0 && welcome.storage != storage_ && dirty_lines() > 0)
         return refuse(
             fmt::format("this engine holds {} dirty lines of another target: start that target (its --state, "

@@ -95,7 +95,7 @@ void Engine::Storage::introduce(RecordLink& link, const wire::CacheWelcome& welc
         // Ignore a shrink from before the join: the SE would drop data that was written after it.
         volume.lowest->store(UINT64_MAX);
         volume.reported = state_of(number);
-        // A lost volume may have no size any more; its state reports the loss.
+        // A lost volume may no longer have a size; its state reports the loss.
         link.wrote(wire::put_volume({.bytes = std::max<uint64_t>(limits.size, limits.logical_block),
                                      .boot = outlasts_machine(*volume.backend) ? 0 : engine_.options_.boot,
                                      .number = number,
