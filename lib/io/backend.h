@@ -90,7 +90,7 @@ class Backend {
     virtual void watch_size(SizeChanged) {}
     // Why requests wait or fail, as a text for the operator; empty: there is no problem.
     virtual std::string trouble() const { return {}; }
-    // Another owner has taken the storage. This is permanent: copies of its contents are not valid any more.
+    // Another owner has taken the storage. This is permanent: copies of its contents are no longer valid.
     virtual bool lost() const noexcept { return false; }
     // For storage that waits for the operator's decision because another owner has it: the backend is lost()
     // from now on, and the caller notifies the users of the volume. False: it is not in that state.

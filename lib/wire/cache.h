@@ -87,7 +87,7 @@ enum class RecordType : uint8_t {
     kGrant,    // CacheLogin: this client may connect
     kRevoke,   // CacheHandle: this client may no longer connect
     kPing,     // answered by kPong
-    kGoodbye,  // the CE may leave: nothing of it is needed any more
+    kGoodbye,  // the CE may leave: its contents are no longer needed
     // SE → CE, in a join with authentication: a message of lib/wire/auth.h, or an encoded CacheWelcome
     kAuthChallenge,
     kAuthResult,

@@ -15,7 +15,7 @@ namespace wss::wire::detail {
 template <typename Message, typename Kind>
 concept Is = std::same_as<std::remove_const_t<Message>, Kind>;
 
-// Reads until the bytes end too early; from then on all values are zero. finish() tells whether all fitted.
+// Reads until the bytes end too early; from then on all values are zero. finish() returns whether all fitted.
 class FieldReader {
   public:
     explicit FieldReader(Bytes bytes) : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}

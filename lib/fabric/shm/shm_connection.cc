@@ -152,7 +152,7 @@ Status ShmConnection::accept(std::span<const std::byte> data) {
     answer.set_data(data);
     std::array descriptors{domain_->validity_fd()};
     if (say(socket_.get(), answer, descriptors) != 0) {
-        phase_ = Phase::kGreeting;  // no reject is sent any more
+        phase_ = Phase::kGreeting;  // no reject is sent from here on
         fail(failure(Code::kUnavailable, "{} closed the connection before it was accepted", peer_));
         return failure(Code::kClosed, "{}: the connection is closed", peer_);
     }

@@ -92,7 +92,7 @@ class Calls {
     bool has_free() const noexcept { return free_ != nullptr; }
     Call& take() noexcept;  // requires has_free()
     void give_back(Call& call) noexcept;
-    // Adds a free call in place of a slow one, which does not count against kDepth any more. Up to kMore.
+    // Adds a free call in place of a slow one, which no longer counts against kDepth. Up to kMore.
     void replace(Call& call) noexcept;
     size_t taken() const noexcept { return taken_; }
     Landing& landing() noexcept { return landing_; }

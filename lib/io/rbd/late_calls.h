@@ -33,7 +33,7 @@ class LateCalls {
         count_.fetch_sub(1);
         ended_.fetch_add(1);
     }
-    // For when librbd has no call of the image any more.
+    // For when librbd no longer has any call of the image.
     void clear() noexcept {
         std::lock_guard lock(m_);
         for (List<Call>& list : of_one_)

@@ -54,7 +54,7 @@ struct Options {
     uint32_t address_cache = 1u << 16;        // entries (keys); 0: no cache
     uint32_t lock_retries = 1000;             // of locking writes, each after a random wait
     // Monotonic reads across the transactions of a session (of a LocalClient, or of one thread of a Client).
-    // Also covers keys that a version seen names as its siblings. Bounded to 65536 keys, those seen last.
+    // Also covers the siblings that observed versions list. Bounded to 65536 keys, those seen last.
     // RAMP-Fast only.
     bool session_order = false;
     std::shared_ptr<SharedState> shared;  // from another client of the same partitions
@@ -212,8 +212,8 @@ struct Statistics {
 
 class Client {
   public:
-    // Returns when one partition has answered, or an error that says why none has. Connections to the other
-    // partitions are made on demand.
+    // Returns when one partition has answered, or an error with the reason why none has. Connections to the
+    // other partitions are made on demand.
     static Result<std::unique_ptr<Client>> connect(const Options& options);
     ~Client();  // ends requests in flight with kClosed first
     Client(const Client&) = delete;

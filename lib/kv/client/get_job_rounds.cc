@@ -27,7 +27,7 @@ void GetJob::evaluate() noexcept {
         set_.require_by_filters();
     }
     if (algorithm == Algorithm::kRampSmall) {
-        // The last round returned only versions that it was asked for.
+        // The last round returned only the requested versions.
         if (round_ > 1 && !set_.has_learnt_new()) return deliver();
         set_.require_among_all();
     }

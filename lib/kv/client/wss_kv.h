@@ -151,8 +151,9 @@ void wss_kv_watch(const struct wss_kv_read* reads, size_t count, struct wss_kv_c
 
 /*
  * Adds to a counter: a key whose value is a signed 64-bit decimal number. An absent key counts as 0. The time
- * of expiry does not change. `value` (may be NULL): the sum. -EINVAL: the value is no such number; -ERANGE:
- * the sum does not fit; nothing was written in both cases. -EINPROGRESS: the addition may happen later, once.
+ * of expiry does not change. `value` (may be NULL): the sum. -EINVAL: the value is not such a number;
+ * -ERANGE: the sum does not fit; nothing was written in both cases. -EINPROGRESS: the addition may happen
+ * later, once.
  */
 int wss_kv_increment(struct wss_kv* kv, const void* key, size_t key_length, int64_t delta, int64_t* value);
 

@@ -272,8 +272,8 @@ void Client::stop() {
     cluster_ = nullptr;
 }
 
-// librados crashes when a watch is answered during its shutdown. So this shuts it down when no watch
-// operation is in flight any more.
+// librados crashes when a watch is answered during its shutdown. So this shuts it down when watch
+// operations are no longer in flight.
 void Client::keep_connection() {
     auto wait = [connection = connection_, watches = watches_]() mutable {
         for (const auto& watch : *watches) watch->wait_for_end();

@@ -57,7 +57,7 @@ namespace wss::io::rbd {
 // How long a former owner is blocklisted: longer than any process stays stopped.
 constexpr uint32_t kBlocklistSeconds = 30 * 24 * 3600;
 
-// Why this client does not own the image any more. Permanent: others may have written to the image since.
+// Why this client no longer owns the image. Permanent: others may have written to the image since.
 enum class Loss : uint8_t {
     kNone,
     kBlocklisted,  // another client broke the lock, or the operator blocklisted this one
@@ -339,7 +339,7 @@ class Client {
     // which the map is known to be complete, or is marked as invalid on the header.
     std::atomic<uint64_t> doubts_{0}, settled_{0};
     std::atomic<bool> must_mark_{false};  // one of these failures was a missing permission
-    // The map may belong to the next owner: no mark is sent any more. Set under marks_lock_, which the
+    // The map may belong to the next owner: no further mark is sent. Set under marks_lock_, which the
     // follower holds while it sends a mark, so that none is sent after the lock is released.
     std::atomic<bool> ended_marks_{false};
     std::mutex marks_lock_;

@@ -2,7 +2,7 @@
 // FormerOwners: the owners of images that the check before a start found, and that the start will shut out
 // (steal=true), by cluster and address.
 //
-// The check waits until dead clients are not listed any more as watchers of an image. A process that serves a
+// The check waits until dead clients are no longer listed as watchers of an image. A process that serves a
 // clone and its parent leaves such a watch of the parent when it dies: that of the clone's client. The start
 // shuts this client out before it takes the parent, and the watch ends with that.
 //

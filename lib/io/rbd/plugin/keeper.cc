@@ -72,7 +72,7 @@ void Client::keep_up(bool looked, bool changed) {
     report_waiting();
 }
 
-// Takes late calls that landed after their queue was destroyed, so that they do not block requests any more.
+// Takes late calls that landed after their queue was destroyed, so that they no longer block requests.
 void Client::take_orphans() noexcept {
     for (Calls* calls = calls_.load(); calls != nullptr; calls = calls->next) {
         if (!calls->is_orphaned()) continue;

@@ -446,7 +446,7 @@ int Client::find_locker(const std::string& owner, Locker& locker) const {
     return locker.address == owner || locker.address.ends_with(":" + owner) ? 0 : -ENOENT;
 }
 
-// -ENOENT: the client does not have the lock any more.
+// -ENOENT: the client no longer has the lock.
 int Client::break_lock(const Locker& locker) const {
     return rados_break_lock(pool_, header_.c_str(), kLockName, locker.client.c_str(), locker.cookie.c_str());
 }

@@ -4,8 +4,8 @@
 //
 // Before librbd writes to a missing object, it adds the object to the map. If that fails, it marks the map as
 // invalid, in its memory and then on the image's header. If that fails, too (the capabilities for the
-// header's pool were taken away), the change fails, but later changes succeed: this librbd does not use the
-// map any more. The next client reads map and header, uses the map, and would not see these changes.
+// header's pool were taken away), the change fails, but later changes succeed: this librbd no longer uses the
+// map. The next client reads map and header, uses the map, and would not see these changes.
 //
 // So after a failed change the map is in doubt. Changes that librbd reports as done then wait until the
 // follower has checked whether librbd considers the map invalid, and if so, has marked the header itself.
@@ -170,7 +170,7 @@ void Client::end_marks() {
     if (!lost() && !read_only_ && maps_objects_.load() && doubts_map()) (void)mark_map();
 }
 
-// Called when nothing is written any more. The map may have been rebuilt since the last look set marked_map_.
+// Called when writing has ended. The map may have been rebuilt since the last look set marked_map_.
 void Client::end_map() {
     if (!maps_objects_.load() || read_only_ || lost() || ended_marks_.load()) return;
     if (marked_map_ && !must_mark_.load() && !doubts_map()) return;

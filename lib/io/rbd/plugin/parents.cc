@@ -163,8 +163,8 @@ bool Parents::image_is(const Look& look, Nanoseconds began, bool is_head) {
     return true;
 }
 
-// A look that could not be read changes nothing. Nor does a parent that was flattened and so has no parent
-// any more: librbd still reads the data from there.
+// A look that could not be read changes nothing. Nor does a parent that was flattened and so no longer has a
+// parent: librbd still reads the data from there.
 void Parents::take(Parent& parent) {
     const int result = parent.look.take();
     if (result != -ECANCELED) parent.answered = parent.look.began();

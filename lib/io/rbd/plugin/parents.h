@@ -69,7 +69,7 @@ class Parents {
     // `limit` are repeated. A parent that cannot be read for that long is ignored.
     State look(Nanoseconds now, Nanoseconds limit);
     void end_watches();
-    // No thread may call exist() any more. Waits for Ceph for at most a second. False: Ceph has not answered,
+    // No thread may still call exist(). Waits for Ceph for at most a second. False: Ceph has not answered,
     // and the connection must not be shut down.
     bool close();
 
