@@ -178,7 +178,7 @@ void Scale::recovery() {
     open("", cache::Policy::kBack);
     const std::string membership = saved_membership();
     const uint64_t wwid = target_->wwid();
-    (void)target_.release();  // never served: it must not be stepped any more
+    (void)target_.release();  // never served: it must no longer be stepped
     world_.find(kTarget)->services().clear();
     open(membership, cache::Policy::kBack);
     add_engines(lines_, true);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A random operator beside random faults, on the real programs.
+# A random operator together with random faults, on the real programs.
 CHAOS_LOAD_OBJECTS := $(patsubst %.cc,$(BUILD)/%.o,$(filter-out %_test.cc,$(sort $(wildcard tests/chaos/block/load/*.cc))))
 
 $(BUILD)/wss-chaos-load: $(CHAOS_LOAD_OBJECTS) $(BUILD)/libwss.a

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demonstration, step by step. Each step is a function that does one thing in the machine and raises when it does
-not hold; what it has to tell goes into the report."""
+not hold; its results go into the report."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections that do not even speak the fabric's language."""
+"""Connections that do not use the fabric's protocol."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def requests(chance: random.Random) -> bytes:
 
 
 def noise(address: str, until: float, chance: random.Random) -> int:
-    """Connects to tcp://, tls:// or http://HOST:PORT and sends senseless bytes, again and again; returns how often."""
+    """Connects to tcp://, tls:// or http://HOST:PORT and sends senseless bytes, repeatedly; returns how often."""
     scheme, host, port = re.fullmatch(r"(tcp|tls|http)://(.+):(\d+)", address).groups()
     count = 0
     while time.monotonic() < until:

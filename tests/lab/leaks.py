@@ -11,7 +11,7 @@ AGE = 6  # seconds: kmemleak ignores objects younger than 5 s
 
 
 def check_leaks(guest: Guest, module: str = "wss") -> None:
-    """Fails with the allocations by the module, or through it, that nothing points to any more."""
+    """Fails with the allocations by the module, or through it, that nothing points to."""
     if guest.run(f"test -e {KMEMLEAK}", check=False).status != 0:
         return
     # Two scans: the second one finds objects that something in flight pointed to during the first.

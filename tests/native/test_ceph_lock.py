@@ -93,7 +93,7 @@ def test_an_image_that_is_resized_to_nothing_is_lost_and_reopened_when_it_has_a_
             ceph.rbd("resize", "--no-progress", "--allow-shrink", "--size", "0", image)
             until(lambda: "resized to 0 bytes" in volume(cluster)["trouble"], 10, "the reason is shown")
             until(lambda: client.command(READ, 0, BLOCK)[0] != 0, 5, "reads fail")
-        # The error must not be "uses it": the target's own former client is no other owner.
+        # The error must not be "uses it": the target's own former client is not another owner.
         until(lambda: "the image is empty" in refusal_of_reopening(cluster), 15, "the refusal has the reason")
         ceph.rbd("resize", "--no-progress", "--size", "8M", image)
         ask(cluster.control, "volume.reopen", name="disk", give_up_dirty=True)
@@ -170,7 +170,7 @@ def test_a_shrink_that_ceph_did_not_answer_can_be_repeated_after_a_restart(ceph,
         assert resize(target, "8M") == "" and image_size(ceph, image) == 8 * MIB
         assert resize(target, "16M") == ""
         with RawNbd(nbd(target, "disk").socket) as client:
-            assert client.command(READ, 12 * MIB, BLOCK) == (0, bytes(BLOCK)), "what was cut does not come back"
+            assert client.command(READ, 12 * MIB, BLOCK) == (0, bytes(BLOCK)), "removed data does not reappear"
     finally:
         target.kill()
 

@@ -7,7 +7,7 @@
 //  C1  librbd answers each call that it takes once, on a separate thread. Without hold() that is at once.
 //  C2  A change takes effect when it is answered, however long after it was taken.
 //  C3  All operations of a blocklisted client that are carried out later end with ESHUTDOWN.
-//  C4  rbd_close() and rbd_lock_release() return when librbd has none of the image's calls any more.
+//  C4  rbd_close() and rbd_lock_release() return when librbd has no calls of the image left.
 //  C5  librados answers on another thread, in the order of the requests, except for held ones.
 //  C6  A refused change marks the object map as invalid in the memory of librbd. librbd loses this mark when
 //      it reads the header again (forget_flags()).
@@ -118,7 +118,7 @@ class FakeCeph {
     uint64_t size() const;
     void delete_pool();
     // Makes `image` (kImage, or the parent of an earlier call) a clone of a snapshot of `parent`. "": `image`
-    // is not a clone any more.
+    // is no longer a clone.
     void clone(const std::string& image, const std::string& parent);
     void remove(const std::string& parent);
     // Called each time before the image is opened.

@@ -180,7 +180,7 @@ TEST_F(ObjectMap, is_marked_when_its_client_ends_at_the_latest) {
     EXPECT_TRUE(ceph_.is_map_invalid());
 }
 
-// The client may write the data pool, but not the header's pool any more. Changes that librbd carries out are
+// The client may write the data pool, but no longer the header's pool. Changes that librbd carries out are
 // not acknowledged while the map may lack their objects.
 TEST_F(ObjectMap, that_cannot_be_marked_is_shown_as_trouble) {
     open();

@@ -51,7 +51,7 @@ class Lane {
 
   protected:
     // Called on the lane's thread. begin() starts the operations (now or when connected). wind_down() is
-    // called once after ask_to_end() or failed(). When nothing is in flight any more, the lane must call
+    // called once after ask_to_end() or failed(). When nothing is left in flight, the lane must call
     // finished().
     virtual void begin() = 0;
     virtual void wind_down() = 0;

@@ -108,7 +108,7 @@ Status Worker::insert(uint64_t count) {
     numbers_.clear();
     for (uint64_t i = 0; i < count; ++i) numbers_.push_back(shared_.workload.insertions().take());
     Status written = write(numbers_);
-    // Also after a failure, as in YCSB; otherwise no thread could insert any more.
+    // Also after a failure, as in YCSB; otherwise no thread could continue to insert.
     for (uint64_t number : numbers_)
         if (!shared_.workload.insertions().acknowledge(number))
             return Status(Code::kExhausted, "an insert is stuck; too many others wait for it");

@@ -202,7 +202,7 @@ Status ClusterEngine::start() {
     return engine_->start();
 }
 
-// An engine that leaves before the target lets it go counts as lost, and only the injector may lose engines.
+// An engine that leaves before the target releases it counts as lost, and only the injector may lose engines.
 // So it waits longer than any run lasts.
 void ClusterEngine::leave() {
     leaving_ = true;

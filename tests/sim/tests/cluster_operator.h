@@ -93,7 +93,7 @@ class ClusterOperator : public ::testing::Test {
     }
     void create(const std::string& name, Volume& volume) { ASSERT_TRUE(try_create(name, volume)); }
     void attach(const std::string& name, Volume& volume) {
-        // A client that saw the volume disappear cannot use it any more.
+        // A client that saw the volume disappear can no longer use it.
         bury(std::move(volume.client));
         client_node_ = &world_.add_node(fmt::format("{} of {}", ++clients_, name));
         volume.client = std::make_unique<BlockClient>(*client_node_, network_, "target", 8, volume.shared);
@@ -130,7 +130,7 @@ class ClusterOperator : public ::testing::Test {
         EXPECT_TRUE(until([&] { return resized.has_value(); }));
         return resized.value_or(Status(Code::kTimedOut));
     }
-    // Returns what a client reads whose model knows no write; empty: zeroes.
+    // Returns what a client whose model contains no writes reads; empty: zeroes.
     std::string seen(uint64_t first, uint64_t count) {
         BlockShared fresh{kSectors};
         BlockClient client(world_.add_node(fmt::format("{} of a", ++clients_)), network_, "target", 8, fresh);

@@ -6,7 +6,7 @@
 namespace wss::initiator::testing {
 namespace {
 
-// Accepts connections and answers as its script says.
+// Accepts connections and answers according to its script.
 class FakeTarget final : public fabric::ListenHandler, public fabric::ConnectionHandler {
   public:
     using Script = std::function<void(FakeTarget&, const wire::Command&)>;

@@ -7,7 +7,7 @@
 namespace wss::se {
 namespace {
 
-// Saves end when the test says so, with the status that it chooses.
+// The test decides when saves end, and with which status.
 class SlowStore final : public MembershipStore {
   public:
     explicit SlowStore(std::string& text) : text_(text) {}

@@ -245,7 +245,7 @@ TEST_F(Reservations, hostile_orders_are_refused) {
                         sent > 0 ? std::vector{client->remote(0, sent)} : std::vector<wire::RemoteBuffer>());
         EXPECT_EQ(answer.response.status, wire::kCheckCondition) << length;
     }
-    // The parameter list is shorter than the CDB says.
+    // The parameter list is shorter than the length in the CDB.
     Answer answer = world_->run(*client, 0, order(wire::kRegister), Direction::kOut, {client->remote(0, 8)});
     EXPECT_EQ(answer.response.status, wire::kCheckCondition);
     for (int action = 0; action < 32; ++action)

@@ -133,7 +133,7 @@ TEST(KvDurability, FailedLogRefusesWritesAndKeepsReads) {
     EXPECT_EQ(bench.store->statistics().versions, 1u);
 }
 
-// The transaction's row in the log still says "prepared", and a restart uses the log.
+// The transaction's row in the log still has the state "prepared", and a restart uses the log.
 TEST(KvDurability, AnAbortThatCouldNotBeLoggedIsNobodysAnswer) {
     Bench bench(kSync);
     EXPECT_EQ(bench.prepare(10, {{"x", "a"}}), Answer::kPending);
