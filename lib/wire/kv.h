@@ -92,7 +92,7 @@ struct KvRing {
     bool likewise = false;   // hello: the partition's ring must be of the same kind
 };
 
-// Flag of a hello: the client reads one-sidedly and knows layout 1 of the index.
+// Flag of a hello: the client reads one-sidedly and supports layout 1 of the index.
 constexpr uint8_t kKvHelloIndex = 1;
 // The index, in which one-sided readers find the locations of keys.
 struct KvIndex {
