@@ -49,7 +49,7 @@ static void wss_retry_afresh(struct request *rq)
 /* Time that all retries of a request may take. */
 static unsigned long wss_total_time(const struct request *rq)
 {
-	/* A request has a timeout of its own from its first start on. */
+	/* A request has a timeout of its own from its first start. */
 	return (WSS_MAX_RETRIES + 1) * (unsigned long)(rq->timeout ?: rq->q->rq_timeout);
 }
 

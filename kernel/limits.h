@@ -46,8 +46,8 @@ static_assert(WSS_CMD_PIECES_BYTES <= WSS_CMD_IU_PIECES_BYTES,
 enum wss_control_slot {
 	WSS_SLOT_ADMIN, /* discovery, persistent reservations; on channel 0 */
 	WSS_SLOT_ABORT, /* ABORT TASK */
-	WSS_SLOT_RESET, /* LOGICAL UNIT RESET, also while an ABORT TASK is outstanding */
-	WSS_SLOT_PING,	/* keep-alive, also while an administrative command is outstanding; on channel 0 */
+	WSS_SLOT_RESET, /* LOGICAL UNIT RESET, even while an ABORT TASK is outstanding */
+	WSS_SLOT_PING,	/* keep-alive, even while an administrative command is outstanding; on channel 0 */
 	WSS_CONTROL_SLOTS,
 };
 #define WSS_TMF_SLOTS (WSS_CONTROL_SLOTS - WSS_SLOT_ABORT)

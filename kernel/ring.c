@@ -48,7 +48,7 @@ int wss_iu_ring_alloc(struct wss_iu_ring *ring, struct ib_device *ibdev, unsigne
 }
 
 /**
- * wss_iu_ring_free - mirror of wss_iu_ring_alloc(), also after its failure or without a call of it
+ * wss_iu_ring_free - mirror of wss_iu_ring_alloc(), even after its failure or without a call of it
  * @ring: the array; empty afterwards
  * @ibdev: the device for which it was mapped
  */

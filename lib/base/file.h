@@ -31,7 +31,7 @@ class Descriptor {
     int fd_ = -1;
 };
 
-// Appends the rest of an open file from its position on. kInvalid when that is more than `max` bytes.
+// Appends the rest of an open file, from its position. kInvalid when that is more than `max` bytes.
 Status read_rest(const Descriptor& file, const std::string& path, size_t max, std::string& text);
 
 // Returns the content of a file. sys_errno() is ENOENT when there is none.

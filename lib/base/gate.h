@@ -39,7 +39,7 @@ class Gate {
         void release() noexcept {
             if (Gate* gate = std::exchange(gate_, nullptr)) gate->leave();
         }
-        // Returns another holder, also when the gate is closed. REQUIRES that this one is not empty.
+        // Returns another holder, even when the gate is closed. REQUIRES that this one is not empty.
         Holder share() const noexcept {
             WSS_ASSERT(gate_ != nullptr, "share() has a holder that is not empty");
             ++gate_->count_;

@@ -83,7 +83,7 @@ class Client final : private SessionHandler {
     Result<std::unique_ptr<ClientVolume>> open(const std::string& name);
     void close(std::unique_ptr<ClientVolume> volume);
 
-    // `complete` is called in any case, also for a request that is refused at once.
+    // `complete` is called in any case, even for a request that is refused at once.
     void submit(ClientRequest& request) noexcept { stack_->push(request); }
     // Submits and waits.
     void run(ClientRequest& request) noexcept;

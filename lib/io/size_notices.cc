@@ -27,7 +27,7 @@ struct SizeNotices::State {
 
     // Recursive: the callback may drop the last reference to the backend.
     std::recursive_mutex calls;
-    Backend::SizeChanged call;  // guarded by `calls`, also while it runs
+    Backend::SizeChanged call;  // guarded by `calls`, even while it runs
 
     bool has_news() const {
         if (lost) return !loss_reported;

@@ -12,7 +12,7 @@ Bays::Bays(const wire::CacheBays& memory, cache::EngineIndex storage, uint32_t i
       taken_(std::min<uint64_t>(memory.bytes / kBayUnit, kUnitsMax)),
       free_(static_cast<uint32_t>(taken_.size())) {}
 
-// First fit from the end of the last buffer on: most buffers have one unit, and the next unit is usually
+// First fit, from the end of the last buffer: most buffers have one unit, and the next unit is usually
 // free.
 Bay Bays::take(uint32_t bytes) noexcept {
     const uint32_t count = (bytes + kBayUnit - 1) / kBayUnit, units = static_cast<uint32_t>(taken_.size());

@@ -192,7 +192,7 @@ void VolumeSet::forget(const RecordPtr& record, bool identity_too) {
 }
 
 void VolumeSet::bury() {
-    // The storage is closed when this returns, also if another thread began to close it: the caller may open
+    // The storage is closed when this returns, even if another thread began to close it: the caller may open
     // it again next.
     std::lock_guard burying(bury_m_);
     std::vector<std::shared_ptr<Volume>> graves;

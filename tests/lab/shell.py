@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An interactive shell in a machine: connects the local terminal, in raw mode, to one in the guest.
 
-Ctrl-] leaves at once, also when the guest hangs. The local terminal is restored however the shell ends.
+Ctrl-] leaves at once, even when the guest hangs. The local terminal is restored however the shell ends.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """A real Ceph cluster on this host: one monitor and three OSDs with their data in memory, as children of the test.
 
 Authentication is on, and each object is on two OSDs. It needs neither systemd nor a manager daemon. Every process ends with the
-test, also when the test is killed.
+test, even when the test is killed.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ TEST_F(Loss, of_the_pool_makes_no_zeroes_of_what_was_there) {
     EXPECT_TRUE(is_lost());
 }
 
-// While a snapshot of a silent cluster is taken, librbd blocks, also for a read of the image's settings.
+// While a snapshot of a silent cluster is taken, librbd blocks, even for a read of the image's settings.
 TEST_F(Loss, is_looked_for_while_librbd_answers_nothing) {
     open();
     ceph_.hold(Kind::kSettings);

@@ -117,7 +117,7 @@ class Checker {
     std::unique_ptr<Session> open_session();
     // Covers all reads and writes so far.
     Report report() const;
-    // Number of fractured reads, also in modes that allow them.
+    // Number of fractured reads, even in modes that allow them.
     uint64_t fractured() const { return fractured_.load(); }
     uint32_t run() const { return run_; }
     // Whether any read has returned a version of this write.

@@ -48,7 +48,7 @@ class HistoryFile {
     static Result<std::unique_ptr<HistoryFile>> create(const std::string& path);
     ~HistoryFile();
     Status append(std::span<const Operation> operations);
-    // Returns ok when all operations are in the file, otherwise the first error, also of an earlier append().
+    // Returns ok when all operations are in the file, otherwise the first error, even of an earlier append().
     Status close();
 
   private:

@@ -96,7 +96,7 @@ struct GetAll final : Request {
     struct Item {
         std::string key;  // in
         bool found = false;
-        Timestamp timestamp;  // of the version, also if it is a tombstone
+        Timestamp timestamp;  // of the version, even if it is a tombstone
         Timestamp expires;    // none: never
         std::string value;
         std::vector<uint64_t> siblings;  // fingerprints of the keys written together (RAMP-Fast)

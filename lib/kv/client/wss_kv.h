@@ -76,7 +76,7 @@ struct wss_kv_read {
     const void* key; /* in */
     size_t key_length;
     int found;          /* out */
-    uint64_t timestamp; /* of the version, also if it is a deletion; 0: never written */
+    uint64_t timestamp; /* of the version, even if it is a deletion; 0: never written */
     void* value;        /* free it with wss_kv_release(); a zero byte follows it */
     size_t value_length;
 };

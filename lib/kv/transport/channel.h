@@ -74,7 +74,7 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
     // A one-sided read into registered memory. False if too many are outstanding or the channel closes.
     //
     // `cookie`: below 2^62. The read is posted with the frames of this turn. on_read_done() follows exactly
-    // once, also if the channel ends first.
+    // once, even if the channel ends first.
     bool read(const fabric::Segment& into, fabric::RemoteAddress from, uint64_t cookie) noexcept;
 
     // The same within the call, if the fabric supports that; on_read_done() is not called.

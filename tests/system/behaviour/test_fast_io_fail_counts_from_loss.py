@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests fail fast_io_fail_tmo after the loss of the connection, also when the teardown takes longer than that.
+"""Requests fail fast_io_fail_tmo after the loss of the connection, even when the teardown takes longer than that.
 
 force_event keeps the event of the lost connection in its handler, for which the teardown waits. It stands for every possible
 delay of a teardown, especially memory that requests of the same disk hold."""

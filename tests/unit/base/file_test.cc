@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small files are written completely or not at all, also when the disk is full.
+// Small files are written completely or not at all, even when the disk is full.
 #include "lib/base/file.h"
 
 #include <fcntl.h>

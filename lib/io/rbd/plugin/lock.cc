@@ -15,7 +15,7 @@
 // client takes for a change of the image's header.
 //
 // To shut a client out is to blocklist it and then to break its lock. After that every OSD rejects its
-// requests, also if its process was only stopped and continues. By default Ceph forgets a blocklisted client
+// requests, even if its process was only stopped and continues. By default Ceph forgets a blocklisted client
 // after an hour (mon_osd_blocklist_default_expire). A process may stay stopped for longer, so
 // kBlocklistSeconds is used. librados breaks the lock, because rbd_lock_break() would blocklist again, for a
 // time that cannot be set.
