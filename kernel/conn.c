@@ -353,12 +353,12 @@ static int wss_on_route_resolved(struct wss_chan *chan)
 		.initiator_depth = clamp(attrs->max_qp_init_rd_atom, 1, 128),
 		.flow_control = 1,
 		/*
-		 * One less than the maximum: soft RoCE retries without end at 7 and would never
+		 * One less than the maximum: soft RoCE retries for ever at 7 and would never
 		 * detect a lost peer.
 		 */
 		.retry_count = 6,
 		/*
-		 * Retry without end: a target that is slow to post receives is not lost.
+		 * Retry for ever: a target that is slow to post receives is not lost.
 		 * Keep-alives detect a lost one.
 		 */
 		.rnr_retry_count = 7,

@@ -87,7 +87,7 @@ static bool wss_retry(struct request *rq, enum wss_verdict verdict, unsigned int
 }
 
 /*
- * Stops using an operation that the target does not know, or not in this form. A revalidation that
+ * Stops using an operation that the target does not support, or not in this form. A revalidation that
  * finds other limits allows it again.
  */
 static void wss_note_refused(struct wss_volume *vol, struct request *rq)

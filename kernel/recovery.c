@@ -17,7 +17,7 @@
  * the connection manager (conn.c), and the holders of the session's mutexes (volume.c, discover.c).
  *
  * A connection that is lost repeatedly right after its login must not restart the timers each time.
- * Otherwise a request that breaks each connection would be sent without end. After a connection
+ * Otherwise a request that breaks each connection would be sent for ever. After a connection
  * shorter than wss_steady_time() the timers keep counting from the loss before it. A request that
  * was lost with many connections fails (end.c).
  */

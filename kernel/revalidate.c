@@ -438,7 +438,7 @@ static void wss_volume_give_up(struct wss_volume *vol, unsigned long begun)
 
 /*
  * A target that reports changed units during every walk, or a machine without memory for a walk,
- * must not make requests wait without end. They were not started, so blk-mq has no timer for them.
+ * must not make requests wait for ever. They were not started, so blk-mq has no timer for them.
  */
 static void wss_volumes_give_up(struct wss_session *sess, unsigned long begun)
 {

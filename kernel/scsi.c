@@ -202,7 +202,7 @@ static enum wss_verdict wss_judge_sense(const struct wss_sense *sense, enum req_
 	*status = rule->status;
 	*news = rule->news;
 	/*
-	 * If the target does not know the command, the block layer has other ways to discard and to
+	 * If the target does not support the command, the block layer has other ways to discard and to
 	 * zero.
 	 */
 	if (sense->key == WSS_KEY_ILLEGAL && rule->status == BLK_STS_TARGET &&

@@ -93,7 +93,7 @@ u32 wss_keepalive_period_ms(u32 limit_ms)
  * @fast_io_fail_tmo: seconds until requests fail, -1: off
  * @dev_loss_tmo: seconds until the session is given up, -1: off
  *
- * The rules are those of the SRP transport class: requests must not wait without end, and must fail
+ * The rules are those of the SRP transport class: requests must not wait for ever, and must fail
  * before the device is given up.
  *
  * Return: NULL, or the error.

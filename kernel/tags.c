@@ -3,7 +3,7 @@
  * The tag set, which the volumes of a session share.
  *
  * When the second queue of a tag set is added, or its last but one removed, blk-mq freezes the
- * other queue: it waits for the requests of that queue, without end while they wait for a target
+ * other queue: it waits for the requests of that queue, for ever while they wait for a target
  * that is away. Therefore the set gets a queue without requests, the keeper, before the second disk
  * is added. The keeper stays as long as the session, so that only the keeper is frozen when disks
  * are added and removed. The addition of the keeper freezes the first disk once, with a time limit

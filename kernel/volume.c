@@ -377,7 +377,7 @@ void wss_volume_unquiesce(struct wss_volume *vol)
 }
 
 /**
- * wss_volume_kill - fail all requests of a volume from now on, waiting ones too
+ * wss_volume_kill - fail all requests of a volume from now on, including waiting ones
  * @vol: the volume
  *
  * Context: sess->mutex held.
