@@ -4,7 +4,7 @@
 // outcome.
 //
 // It owns the command objects. It calls the lines, the links to engines, the storage nodes, the volume's gate
-// and storage, and the WorkOwner of each command. It does not know the path of a command: the caller names
+// and storage, and the WorkOwner of each command. It has no notion of the path of a command: the caller names
 // the function to run after a transfer or a storage operation.
 //
 // Thread-safety: belongs to the cache's reactor. Allocates nothing per command.

@@ -13,7 +13,7 @@
 //   - A job that takes longer than kSilentAfter is silent and does not count as one of these: another job
 //     continues elsewhere in the volume. There are kJobsFor times as many jobs for that. A volume leaves
 //     twice as many jobs free as it has.
-//   - A volume whose storage rejected the last line has one job at a time, beside the silent ones.
+//   - A volume whose storage rejected the last line has one job at a time, apart from the silent ones.
 //
 // Neighbouring lines are fetched together and stored with one write (destage_job.h). With real storage on
 // another node each line has its own staging buffer and is stored alone. If the common write fails, each line

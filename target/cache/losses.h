@@ -5,7 +5,7 @@
 // Such an engine may only be disconnected, with its contents intact. When it returns in the same incarnation,
 // its copies that missed no write are written to real storage (Destager::salvage()). Meanwhile it is no
 // member: no line is placed there and it is not announced to clients. Then its link is closed, and it joins
-// anew, empty.
+// again, empty.
 //
 // It owns the list of departed engines and the state of the waits. The lost lines are part of the membership,
 // which it changes. It calls the members and the volumes' LostWaiters.

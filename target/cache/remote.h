@@ -13,7 +13,7 @@
 //
 // The volume state that the RS reports (remote_state.h) has the same meaning as that of a local backend. Once
 // it is lost for good (RemoteState::is_lost()), the target sends no more requests to any RS: the volume must
-// be reopened or created anew.
+// be reopened or created again.
 //
 // Thread-safety: belongs to the cache's reactor, but for RemoteBackend. StorageNodes outlives both.
 #pragma once
@@ -70,7 +70,7 @@ class RemoteQueue final : public io::Queue {
     bool is_taken() const noexcept { return taken_.from.chain != 0; }
     io::Succession taken_from() const noexcept { return taken_.from; }
     const std::string& taken_why() const noexcept { return taken_.why; }
-    // A successor has joined but cannot serve the volume yet: the wait starts anew.
+    // A successor has joined but cannot serve the volume yet: the wait starts again.
     void note_successor() noexcept { taken_.wait.waited = {}; }
     // Whether a successor may still join. Called once each tick. Time between calls counts up to a limit,
     // because connection requests that arrived meanwhile are not processed yet. Time in which no process can

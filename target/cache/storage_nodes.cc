@@ -334,7 +334,7 @@ void StorageNodes::aim(Transfer& transfer, const Bay& bay, EngineIndex engine, u
     transfer.move.remote = reached.bays.remote(bay, offset, transfer.move.length);
 }
 
-// SB1. Revokes the connection between the RS and the engine, so that they connect anew: this one may be
+// SB1. Revokes the connection between the RS and the engine, so that they reconnect: this one may be
 // faulty.
 void StorageNodes::distrust(const Bay& bay, EngineIndex engine, uint64_t handle) noexcept {
     Reached* reached = reached_by(bay.storage, bay.incarnation);

@@ -26,7 +26,7 @@ class Action:
 
 
 class World(Protocol):
-    """The system under test. The driver knows only this interface."""
+    """The system under test. The driver uses only this interface."""
 
     actions: list[Action]
     processes: list  # of Process

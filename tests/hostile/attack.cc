@@ -152,7 +152,7 @@ class Attacker final : public fabric::ConnectionHandler {
         if (opcode == WSS_SRP_CMD || opcode == WSS_SRP_TSK_MGMT) --credits_;
     }
 
-    // A damaged first byte may have cost a credit that the attacker does not know of.
+    // A damaged first byte may have cost a credit without the attacker's notice.
     void wait_for_credits() {
         if (clock_.now() - moved_at_ < kStallLimit) return;
         ++counts_.stalls;

@@ -201,7 +201,7 @@ Engine::Unsaved Engine::unsaved() const {
     return all;
 }
 
-// The time limit has passed. Only the SE knows which lines have another copy, and it may be away.
+// The time limit has passed. Only the SE can determine which lines have another copy, and it may be away.
 void Engine::leave_anyway() noexcept {
     if (!left_) return;
     const Unsaved left = unsaved();

@@ -124,7 +124,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     void take_receive(const ibv_wc& done, Completion& completion) noexcept;
     void take_cause(CompletionStatus status, const ibv_wc& done) noexcept;
 
-    // Members of the datapath. Sequences count without end (modulo 2^32); the index in a ring is sequence &
+    // Members of the datapath. Sequences count without limit (modulo 2^32); the index in a ring is sequence &
     // mask.
     ibv_qp* qp_ = nullptr;  // owned by id_
     State state_ = State::kResolvingAddress;

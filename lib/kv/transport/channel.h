@@ -40,7 +40,7 @@ constexpr uint32_t kReceiveFrames = 16;
 // Fits the replies of several get_alls of maximal size. A larger backlog means that the peer requests more
 // than it reads.
 constexpr size_t kBacklogMax = 64u << 20;
-// Limit of outstanding one-sided reads of one channel, beside the frames.
+// Limit of outstanding one-sided reads of one channel, in addition to the frames.
 constexpr uint32_t kReadsMax = 256;
 constexpr uint32_t kSendDepth = kSendFrames + kReadsMax + 16;
 

@@ -33,7 +33,7 @@ class ClusterRemovals {
 
     // One turn of the injector. `target`: nullptr while it is down.
     void inject(ClusterTarget* target);
-    // The target has crashed. A restarted target does not know the volume until it is created again.
+    // The target has crashed. A restarted target does not have the volume until it is created again.
     void target_crashed();
     // Creates no more volumes. Returns true when the last volume and its client are gone.
     bool finish(ClusterTarget* target);

@@ -306,7 +306,7 @@ TEST_F(TwoProcesses, a_write_that_has_waited_is_not_acknowledged_by_engines_of_a
 }
 
 // The disk of the last process became smaller while the process was away. The other process had the disk
-// before, and does not know that it lost it.
+// before, and has not noticed that it lost it.
 class SmallerWhileAway : public CutOff {
   protected:
     static constexpr uint64_t kLeft = kSectors / 2 * io::SimDisk::kSector;
@@ -396,7 +396,7 @@ TEST_F(SmallerWhileAway, engines_acknowledge_no_write_meanwhile) {
 }
 
 // Two processes took the disk one after the other. Both are connected when the connection of the last one
-// ends without a report. The first of the two does not know yet that it lost the disk.
+// ends without a report. The first of the two has not noticed yet that it lost the disk.
 class TwoSuccessors : public TwoProcesses {
   protected:
     void end_last(io::SimDisk& first, io::SimDisk& second) {

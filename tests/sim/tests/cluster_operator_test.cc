@@ -40,7 +40,7 @@ TEST_F(ClusterDefaultPolicy, dirty_lines_survive_a_restart_with_another_default_
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
-// As after a failed start: the target does not know yet which lines of the volume engines hold.
+// As after a failed start: the target has not yet determined which lines of the volume engines hold.
 TEST_F(ClusterDefaultPolicy, a_stop_during_a_recovery_costs_no_dirty_line_of_a_volume_that_is_not_open) {
     create("a", a_);
     attach("a", a_);

@@ -296,7 +296,7 @@ TEST_F(HostileEngineTest, target_serves_its_clients_whatever_an_engine_sends) {
         return random.chance(2) ? edges[random.below(std::size(edges))] : random.below(64);
     };
     for (int life = 0; life < 300; ++life) {
-        // Some return with an identity that the target knows.
+        // Some return with an identity that the target has recorded.
         wire::CacheJoin as{.engine = 1 + random.below(4),
                            .memory = random.chance(8) ? number() * kLineBytes : 16 * kLineBytes,
                            .incarnation = static_cast<uint32_t>(random.below(8)),

@@ -129,7 +129,7 @@ class StorageElsewhere : public ::testing::Test {
     }
 
     uint64_t dirty() { return target_->cache().info().volumes.at(0).dirty_lines; }
-    // Afterwards the target knows the first owner of the disk.
+    // Afterwards the target has recorded the first owner of the disk.
     void lose_storage_with_nothing_dirty() {
         start_engines(2);
         set_policy(cache::Policy::kBack);

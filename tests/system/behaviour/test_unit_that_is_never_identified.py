@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of a volume wait until the driver knows which unit its LUN denotes, but not for ever."""
+"""Requests of a volume wait until the driver has identified the unit at its LUN, but not for ever."""
 
 from tests.lab.guest import wait_until
 from tests.system.behaviour.rig import PARAMETERS, Rig

@@ -108,7 +108,7 @@ TEST(ClientIds, are_given_back_with_timestamps_of_their_own_only) {
     liar.turn_until([&] { return !liar.link().ready(); });
 }
 
-// A restarted partition does not know which ids are in use.
+// A restarted partition has no record of which ids are in use.
 TEST(ClientIds, a_client_that_finds_its_id_with_another_takes_a_new_one) {
     Cluster cluster({.partitions = 2});
     auto client = LocalClient::connect(cluster.client_options());

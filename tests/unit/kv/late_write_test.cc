@@ -173,7 +173,7 @@ TEST_P(LatePrepare, that_was_in_time_excludes_others_until_it_is_decided) {
     EXPECT_EQ(found, timestamp);
 }
 
-// A partition cannot know whether the others prepare their part.
+// A partition cannot determine whether the others prepare their part.
 TEST_P(LatePrepare, of_several_partitions_is_not_committed_at_once_under_locks) {
     ASSERT_EQ(lock(client, owner, key), wire::KvStatus::kOk);
     EXPECT_EQ(write(client, client.transaction(2), owner, key, {0, 1},
