@@ -51,6 +51,7 @@ static void wss_session_awake(struct wss_session *sess)
 		mod_delayed_work(wss_wq(keepalive), &sess->keepalive_work, 0);
 		break;
 	case WSS_RECOVERING:
+		wss_info(sess, "resumed: reconnecting");
 		mod_delayed_work(wss_wq(recovery), &sess->recover_work, 0);
 		break;
 	default:
