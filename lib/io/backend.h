@@ -100,7 +100,7 @@ class Backend {
     virtual bool suspended() const noexcept { return false; }
     // A text that stays the same while only OpenOptions::owner has had the storage; empty: not known.
     virtual std::string ownership() const { return {}; }
-    // This holder's place in the chain of holders. Constant while the backend is open.
+    // This holder's place among all holders. Constant while the backend is open.
     virtual Succession succession() const noexcept { return {}; }
     // OK if OpenOptions::steal is possible for this kind of storage; else the error names the alternative.
     virtual Status may_steal() const { return Status::ok(); }

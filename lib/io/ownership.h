@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparison of two results of Backend::ownership(), and the chain of successive holders of the storage.
+// Comparison of two results of Backend::ownership(), and the order of successive holders of the storage.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,20 @@ inline bool is_same_ownership(std::string_view then, std::string_view now) noexc
     return now == then || (!then.empty() && now.starts_with(then) && now[then.size()] == ' ');
 }
 
-// For storage that one process holds at a time and another may take. Holders form a chain if each of them
-// fenced the one before it and nobody else held the storage in between.
+// For storage that one process holds at a time and another may take. Every holder gets a higher term than all
+// before it. Some successive holders form a chain: each of them fenced the one before it, and nobody else
+// held the storage in between.
 struct Succession {
-    uint64_t chain = 0;  // the same for all holders in the chain, and for no others; 0: unknown
-    uint64_t place = 0;  // position in the chain; later holders have higher ones
-    bool follows(const Succession& other) const noexcept {
-        return chain != 0 && chain == other.chain && place > other.place;
+    uint64_t series = 0;  // terms of different series cannot be compared; 0: unknown
+    uint64_t term = 0;    // from 1 on
+    uint64_t since = 0;   // term of the first holder of this one's chain
+    // This holder had the storage later.
+    bool is_after(const Succession& other) const noexcept {
+        return series != 0 && series == other.series && term > other.term;
     }
+    // Nobody but members of their chain held the storage since `other` did.
+    bool follows(const Succession& other) const noexcept { return is_after(other) && since <= other.term; }
+    bool is_known() const noexcept { return series != 0; }
     bool operator==(const Succession&) const = default;
 };
 

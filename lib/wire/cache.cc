@@ -41,7 +41,7 @@ size_t size_of(Fields&& fields) {
 // {magic, version, kind, flags, 0}, then the fields.
 constexpr size_t kConnectHead = 8;
 constexpr size_t kWelcomeBytes = 32;
-constexpr uint8_t kWelcomeKeep = 1, kWelcomeStates = 2, kWelcomeOwners = 4, kWelcomeChains = 16;
+constexpr uint8_t kWelcomeKeep = 1, kWelcomeStates = 2, kWelcomeOwners = 4, kWelcomeTerms = 32;
 constexpr uint32_t kJoinStorage = 1;
 
 void fields(auto& io, Is<CacheJoin> auto& join) {
@@ -57,7 +57,7 @@ void fields(auto& io, Is<CacheWelcome> auto& welcome) {
     io.bit(kWelcomeKeep, welcome.keep);
     io.bit(kWelcomeStates, welcome.states);
     io.bit(kWelcomeOwners, welcome.owners);
-    io.bit(kWelcomeChains, welcome.chains);
+    io.bit(kWelcomeTerms, welcome.terms);
     io.u64(welcome.storage);
     io.u32(welcome.incarnation);
     io.u32(welcome.line_bytes);
@@ -164,7 +164,7 @@ namespace {
 constexpr uint8_t kToPeer = 1, kImmediate = 2, kHasHeader = 4, kAtomic = 8, kLazy = 16;
 constexpr uint8_t kStorageOpMask = 7, kStorageFua = 8, kStorageImmediate = 16, kStorageCopy = 32,
                   kStorageBay = 64;
-constexpr uint8_t kVolumeSuspended = 1, kVolumeOwner = 2, kVolumeChain = 8;
+constexpr uint8_t kVolumeSuspended = 1, kVolumeOwner = 2, kVolumeTerm = 16;
 constexpr uint64_t kPage = 4096;
 constexpr size_t kVolumeNameMax = 64;  // including a zero behind the last character
 constexpr uint32_t kErrnoMax = 4095;
@@ -218,9 +218,10 @@ void fields(auto& io, Is<CacheVolumeState> auto& state) {
     io.u32(state.error);
     io.u64(state.bytes);
     if (io.has(kVolumeOwner, state.owner != 0)) io.u64(state.owner);
-    if (io.has(kVolumeChain, state.chain != 0)) {
-        io.u64(state.chain);
-        io.u64(state.place);
+    if (io.has(kVolumeTerm, state.series != 0)) {
+        io.u64(state.series);
+        io.u64(state.term);
+        io.u64(state.since);
     }
     io.text(state.text, CacheVolumeState::kTextMax);
 }
@@ -359,9 +360,10 @@ ParseError parse_volume_state(const Record& record, CacheVolumeState& out) {
     if (record.type != RecordType::kVolumeState) return ParseError::kOpcode;
     out = {};
     if (auto error = parse_record(record, out); error != ParseError::kNone) return error;
-    const bool owned = (record.flags & kVolumeOwner) != 0, chained = (record.flags & kVolumeChain) != 0;
+    const bool owned = (record.flags & kVolumeOwner) != 0, placed = (record.flags & kVolumeTerm) != 0;
+    const bool ordered = !placed || (out.since != 0 && out.since <= out.term);
     const bool can_be = out.error <= kErrnoMax && (out.bytes != 0 || out.error != 0) &&
-                        owned == (out.owner != 0) && chained == (out.chain != 0);
+                        owned == (out.owner != 0) && placed == (out.series != 0) && ordered;
     return can_be ? ParseError::kNone : ParseError::kContradiction;
 }
 

@@ -48,7 +48,7 @@ struct CacheWelcome {
     bool keep = false;        // true: the contents count, send the inventory; false: discard them
     bool states = false;      // an RS must send kVolumeState
     bool owners = false;      // … with the owner
-    bool chains = false;      // … and with its place in the chain of holders
+    bool terms = false;       // … and with its place among the holders
     bool operator==(const CacheWelcome&) const = default;
 };
 ParseError parse_cache_welcome(Bytes data, CacheWelcome& out);
@@ -201,8 +201,9 @@ struct CacheVolumeState {
     uint64_t bytes = 0;      // not 0, unless the storage is lost
     bool suspended = false;  // another owner may have the storage: cached contents do not count at the moment
     uint64_t owner = 0;      // while it is the same, no other owner has had the storage; 0: not known
-    uint64_t chain = 0;      // io::Succession
-    uint64_t place = 0;      // …
+    uint64_t series = 0;     // io::Succession
+    uint64_t term = 0;       // …
+    uint64_t since = 0;      // …
     std::string text;        // for the operator: reason of the loss, or what requests wait for; printable
     bool operator==(const CacheVolumeState&) const = default;
 };

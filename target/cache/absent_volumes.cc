@@ -171,6 +171,7 @@ void AbsentVolumes::drop(uint64_t wwid) {
 void AbsentVolumes::deleted(uint64_t wwid, std::function<void()> recorded) {
     if (volumes_.find(wwid) != nullptr) return recorded();  // VolumeControl::remove() does it
     members_.edit().policies.erase(wwid);
+    members_.edit().served.erase(wwid);
     members_.edit().given_up.erase(wwid);
     drop(wwid);
     members_.when_recorded(std::move(recorded));

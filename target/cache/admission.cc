@@ -173,7 +173,7 @@ wire::CacheWelcome Admission::welcome_for(const EngineLink::Identity& identity) 
             .keep = identity.kept,
             .states = true,
             .owners = true,
-            .chains = true};
+            .terms = true};
 }
 
 // ---- Proofs ----------------------------------------------------------------------------------------------

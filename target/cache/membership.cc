@@ -31,16 +31,36 @@ static std::set<uint64_t> parse_wwids(const json& volumes) {
     return out;
 }
 
+static json place(const io::Succession& of) {
+    return {of.series, of.term, of.since};
+}
+
+static io::Succession parse_place(const json& place) {
+    return {.series = place.at(0).get<uint64_t>(),
+            .term = place.at(1).get<uint64_t>(),
+            .since = place.at(2).get<uint64_t>()};
+}
+
 static void put_dirty(const Membership& membership, json& out) {
     json dirty = json::object();
     for (const auto& [wwid, volume] : membership.dirty)
         dirty[fmt::format("{:016x}", wwid)] = {
-            {"name", volume.name},         {"bytes", volume.bytes},          {"ownership", volume.ownership},
-            {"owner", volume.owner},       {"process", volume.process},      {"taken", volume.taken.chain},
-            {"place", volume.taken.place}, {"storage", volume.storage.name}, {"file", volume.storage.file}};
+            {"name", volume.name},   {"bytes", volume.bytes},     {"ownership", volume.ownership},
+            {"owner", volume.owner}, {"process", volume.process}, {"taken_from", place(volume.taken)},
+            {"storage", volume.storage.name}, {"file", volume.storage.file}};
     out["dirty"] = dirty;
     out["given_up"] = wwids(membership.given_up);
     out["storage_lost"] = wwids(membership.storage_lost);
+}
+
+static void get_served(const json& all, Membership& out) {
+    for (const auto& [wwid, at] : all.items()) out.served[std::stoull(wwid, nullptr, 16)] = parse_place(at);
+}
+
+// Older files name a chain of holders as "taken". No process follows a holder of that chain.
+static io::Succession parse_taken(const json& volume) {
+    if (volume.contains("taken_from")) return parse_place(volume.at("taken_from"));
+    return {.series = volume.value("taken", uint64_t{0}), .term = 1, .since = 1};
 }
 
 static void get_dirty(const json& all, Membership& out) {
@@ -51,8 +71,7 @@ static void get_dirty(const json& all, Membership& out) {
             .ownership = volume.value("ownership", std::string()),
             .owner = volume.value("owner", uint64_t{0}),
             .process = volume.value("process", uint64_t{0}),
-            .taken = {.chain = volume.value("taken", uint64_t{0}),
-                      .place = volume.value("place", uint64_t{0})},
+            .taken = parse_taken(volume),
             .storage = {volume.value("storage", std::string()), volume.value("file", std::string())}};
     out.given_up = parse_wwids(all.at("given_up"));
 }
@@ -167,6 +186,9 @@ std::string Membership::to_text(const std::map<uint64_t, uint32_t>& members) con
              {"policies", policies_json}};
     put_lost(*this, out);
     put_dirty(*this, out);
+    json places = json::object();
+    for (const auto& [wwid, at] : served) places[fmt::format("{:016x}", wwid)] = place(at);
+    out["served"] = places;
     // The ownership text of storage may contain any byte.
     return out.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
@@ -189,6 +211,7 @@ Result<Membership> Membership::parse(const std::string& text) {
             if (!policy) return policy.status();
             out.policies[std::stoull(wwid, nullptr, 16)] = {*policy, settings.at("unsafe").get<bool>()};
         }
+        if (all.contains("served")) get_served(all.at("served"), out);
         if (all.contains("lost")) WSS_TRY(get_lost(all, version, out));
         version >= 3 ? get_dirty(all, out) : derive_dirty(out);
         if (version < 4) {

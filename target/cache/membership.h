@@ -33,7 +33,7 @@ struct DirtyVolume {
     std::string ownership;  // ownership of its storage then (io::Backend); empty: unknown
     uint64_t owner = 0;     // owner of its real storage on another node (wire::CacheVolumeState); 0: unknown
     uint64_t process = 0;   // RS that served it last (EngineIdentity::identity); 0: unknown
-    io::Succession taken;   // place of an RS that has lost it (RemoteQueue::taken_from()); no chain: not lost
+    io::Succession taken;   // place of an RS that has lost it (RemoteQueue::taken_from()); unknown: not lost
     io::StorageName storage;
     bool operator==(const DirtyVolume&) const = default;
 };
@@ -60,6 +60,8 @@ struct Membership {
     // By WWID. A volume is added before its first dirty line is acknowledged, whether the operator or the
     // default chose write-back, and stays until nothing of it is dirty or lost.
     std::map<uint64_t, DirtyVolume> dirty;
+    // By WWID: the place of the RS that served the volume last (RemoteQueue::succession()).
+    std::map<uint64_t, io::Succession> served;
     // By WWID: the operator gave up acknowledged writes of the volume, and no flush has failed for that yet.
     std::set<uint64_t> given_up;
     // By WWID, each also in `dirty`: the storage has another owner, who may have written to it. Lines in

@@ -108,25 +108,9 @@ void RemoteQueue::attach(const EngineLink& engine, const wire::CacheVolume& volu
     taken_ = {};
     last_.reset();
     refuses_ = false;
-    note_former(succession);
     server_.identity = engine.identity().identity;
     server_.succession = succession;
     note_process(engine);
-}
-
-// A new chain begins when the former process had released the storage. Processes of the former chain that are
-// cut off from the storage do not know that.
-void RemoteQueue::note_former(const io::Succession& next) {
-    const io::Succession& last = server_.succession;
-    if (last.chain == 0 || last.chain == next.chain) return;
-    if (former_.size() == kFormerMax) former_.erase(former_.begin());
-    former_.push_back(last);
-}
-
-bool RemoteQueue::is_former(const io::Succession& place) const noexcept {
-    if (server_.succession.follows(place)) return true;
-    return std::any_of(former_.begin(), former_.end(),
-                       [&](const io::Succession& last) { return last == place || last.follows(place); });
 }
 
 void RemoteQueue::note_process(const EngineLink& engine) {
@@ -137,8 +121,8 @@ void RemoteQueue::note_process(const EngineLink& engine) {
 void RemoteQueue::note_away() noexcept {
     if (away_since_ != kNever) return;
     away_since_ = reactor_.now();
-    // Only storage with a chain of owners may have been taken from the last RS.
-    if (server_.succession.chain != 0 && !last_) last_ = Wait{.looked = away_since_, .waited = {}};
+    // Only storage with successive holders may have been taken from the last RS.
+    if (server_.succession.is_known() && !last_) last_ = Wait{.looked = away_since_, .waited = {}};
 }
 
 bool RemoteQueue::accepts_refusal_of(const EngineLink& engine) const noexcept {
@@ -150,7 +134,7 @@ void RemoteQueue::remember(uint64_t owner, uint64_t process, io::Succession take
     owner_ = owner;
     server_.identity = process;
     if (process != 0) last_ = Wait{.looked = reactor_.now(), .waited = {}};
-    if (taken.chain != 0) note_taken(taken, "its process reported it before the target was restarted");
+    if (taken.is_known()) note_taken(taken, "its process reported it before the target was restarted");
 }
 
 void RemoteQueue::note_taken(io::Succession from, std::string why) {

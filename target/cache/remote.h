@@ -50,11 +50,8 @@ class RemoteQueue final : public io::Queue {
     RemoteState& state() noexcept { return *state_; }
     // The volume is served by `volume` of this RS from now on.
     void attach(const EngineLink& engine, const wire::CacheVolume& volume, const io::Succession& succession);
-    // Place of the RS that served the volume last in the chain of owners; no chain: unknown.
+    // Place of the RS that served the volume last, also before a restart of the target.
     const io::Succession& succession() const noexcept { return server_.succession; }
-    // True if an RS in this place had the storage before the one that served the volume last, as far as that
-    // is known: it is forgotten at a restart of the target.
-    bool is_former(const io::Succession& place) const noexcept;
     // This RS has the volume, whether it serves it or does not fit. If another process had the volume before,
     // others may have had the storage in between (StorageNodes::changes()).
     void note_process(const EngineLink& engine);
@@ -63,11 +60,11 @@ class RemoteQueue final : public io::Queue {
     // Whether commands fail at once if a volume of this RS does not fit. If another process served the
     // volume last, it may have the storage and be back soon: then only after kAwayMax.
     bool accepts_refusal_of(const EngineLink& engine) const noexcept;
-    // The RS that served the volume last has lost the storage; `from` is its place in the chain of owners.
+    // The RS that served the volume last has lost the storage; `from` is its place.
     // Until attach() only a process that follows it in the chain may serve the volume: others may have had
     // the storage in between.
     void note_taken(io::Succession from, std::string why);
-    bool is_taken() const noexcept { return taken_.from.chain != 0; }
+    bool is_taken() const noexcept { return taken_.from.is_known(); }
     io::Succession taken_from() const noexcept { return taken_.from; }
     const std::string& taken_why() const noexcept { return taken_.why; }
     // A successor has joined but cannot serve the volume yet: the wait starts again.
@@ -81,7 +78,9 @@ class RemoteQueue final : public io::Queue {
     void note_owner(uint64_t owner) noexcept { owner_ = owner; }
     // Identity of the RS that served the volume last, also before a restart of the target; 0: unknown.
     uint64_t served_by() const noexcept { return server_.identity; }
-    // State from before the restart of the target. `taken`: as taken_from(); the wait begins now.
+    // State from before the restart of the target: succession(), and that of a volume of which engines may
+    // hold dirty lines. `taken`: as taken_from(); the wait begins now.
+    void remember(const io::Succession& place) noexcept { server_.succession = place; }
     void remember(uint64_t owner, uint64_t process, io::Succession taken);
     // Whether served_by() may still join and report that it has lost the storage. Called once each tick, as
     // awaits_successor().
@@ -114,7 +113,6 @@ class RemoteQueue final : public io::Queue {
     };
     RemoteQueue(StorageNodes& nodes, reactor::Reactor& reactor, std::string name,
                 std::shared_ptr<RemoteState> state);
-    void note_former(const io::Succession& next);
     void start(Job& job, EngineLink& storage) noexcept;
     void over(Job& job, wire::CacheStatus status) noexcept;
     void finish(io::Request& request, int error) noexcept;
@@ -140,8 +138,6 @@ class RemoteQueue final : public io::Queue {
         uint64_t identity = 0;
         io::Succession succession;
     } server_;  // the RS that served it last
-    static constexpr size_t kFormerMax = 16;
-    std::vector<io::Succession> former_;  // the last ones of former chains, the latest at the end
     uint64_t owner_ = 0;
     // Wait for a process that may still join.
     struct Wait {
@@ -150,7 +146,7 @@ class RemoteQueue final : public io::Queue {
     bool is_over(Wait& wait, Nanoseconds most) noexcept;
     std::optional<Wait> last_;  // wait for served_by()
     struct {
-        io::Succession from;  // no chain: not taken
+        io::Succession from;  // unknown: not taken
         std::string why;      // for the operator
         Wait wait;            // wait for a successor
     } taken_;

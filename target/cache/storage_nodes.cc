@@ -130,11 +130,11 @@ Status StorageNodes::may_reopen(const CachedVolume& volume) {
 // The process that served the volume last has lost the storage. Others may have written it, even if the next
 // process has the same owner: it may have taken the storage from them. This is excluded only if the next
 // process follows the last one in its chain.
-void StorageNodes::note_taken(CachedVolume& volume, const wire::CacheVolumeState& reported) {
+void StorageNodes::note_taken(CachedVolume& volume, const Offer& lost) {
     const uint64_t owner = volume.remote->owner();
-    if (reported.chain == 0 || owner == 0 || reported.owner != owner)
-        return volume.remote->state().lose(reason(reported));
-    volume.remote->note_taken({.chain = reported.chain, .place = reported.place}, reason(reported));
+    if (!lost.succession().is_known() || owner == 0 || lost.owner() != owner)
+        return volume.remote->state().lose(reason(*lost.reported));
+    volume.remote->note_taken(lost.succession(), reason(*lost.reported));
     await_successor(volume);
 }
 
@@ -173,7 +173,7 @@ void StorageNodes::await_successor(CachedVolume& volume) {
 // now.
 void StorageNodes::note_lost(CachedVolume& volume, const Offer& offer) {
     if (volume.remote->served_by() == offer.engine->identity().identity)
-        return note_taken(volume, *offer.reported);
+        return note_taken(volume, offer);
     refuse(volume, {.why = fmt::format("waits for its real storage: the process at {} has lost it ({})",
                                        offer.engine->peer(), reason(*offer.reported)),
                     .may_give_up = offers_.may_hold_writes(volume)});
@@ -264,7 +264,7 @@ void StorageNodes::volume_state_changed(const EngineLink& storage) {
         const wire::CacheVolumeState* reported = storage.state_of(volume.remote->number());
         if (reported == nullptr) continue;
         if (reported->error != 0)
-            note_taken(volume, *reported);
+            note_taken(volume, offers_.of(*volume.remote->storage(), volume));
         else
             volume.remote->state().report(reported->bytes, reported->suspended, reported->text);
     }

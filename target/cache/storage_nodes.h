@@ -83,7 +83,7 @@ class StorageNodes {
   private:
     struct Reached;
     void note_lost(CachedVolume& volume, const StorageOffer& offer);
-    void note_taken(CachedVolume& volume, const wire::CacheVolumeState& reported);
+    void note_taken(CachedVolume& volume, const StorageOffer& lost);
     void note_successor(CachedVolume& volume, EngineLink& engine);
     void await_successor(CachedVolume& volume);
     void await_owner(const CachedVolume& volume, const StorageOffer& offer);

@@ -38,12 +38,12 @@ static StorageOffer reported_by(EngineLink& engine, const CachedVolume& volume) 
     return offer;
 }
 
-// True if a process that is here, or was here, took the storage from this one.
+// True if a process that is here, or the one that served the volume last, had the storage later.
 bool StorageOffers::is_former(const CachedVolume& volume, const StorageOffer& offer) const noexcept {
-    if (volume.remote->is_former(offer.succession())) return true;
+    if (volume.remote->succession().is_after(offer.succession())) return true;
     for (EngineLink& engine : engines_.all()) {
         const StorageOffer other = reported_by(engine, volume);
-        if (other.engine != nullptr && other.follows(offer)) return true;
+        if (other.engine != nullptr && other.succession().is_after(offer.succession())) return true;
     }
     return false;
 }

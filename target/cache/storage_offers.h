@@ -35,8 +35,8 @@ struct StorageOffer {
     const wire::CacheVolumeState* reported = nullptr;  // nullptr: the RS reports no states
     uint64_t bytes() const noexcept { return reported != nullptr ? reported->bytes : volume->bytes; }
     io::Succession succession() const noexcept {
-        return reported != nullptr ? io::Succession{.chain = reported->chain, .place = reported->place}
-                                   : io::Succession{};
+        if (reported == nullptr) return {};
+        return {.series = reported->series, .term = reported->term, .since = reported->since};
     }
     bool follows(const StorageOffer& other) const noexcept {
         return succession().follows(other.succession());
@@ -54,7 +54,7 @@ class StorageOffers {
     StorageOffer best(const CachedVolume& volume) const noexcept;
     // That of the process that served the volume last.
     StorageOffer last(const CachedVolume& volume) const noexcept;
-    // The last one in the chain of those that took the storage from the process that had it
+    // The last one of those that took the storage from the process that had it
     // (RemoteQueue::note_taken()).
     StorageOffer successor(const CachedVolume& volume) const noexcept;
 

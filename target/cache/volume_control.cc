@@ -25,6 +25,9 @@ CachedVolume* VolumeControl::add(volume::OpenVolume& open) {
     auto dirty = uses_.members.now().dirty.find(wwid);
     if (volume.remote != nullptr && dirty != uses_.members.now().dirty.end())
         volume.remote->remember(dirty->second.owner, dirty->second.process, dirty->second.taken);
+    auto served = uses_.members.now().served.find(wwid);
+    if (volume.remote != nullptr && served != uses_.members.now().served.end())
+        volume.remote->remember(served->second);
     uses_.nodes.attach(volume);
     volume.planner = std::make_unique<cache::DestagePlanner>(options_.destage);
     volume.ahead = std::make_unique<cache::ReadAhead>(options_.read_ahead);
@@ -61,7 +64,8 @@ void VolumeControl::remove(CachedVolume& volume) {
     note_dirty(volume, false);
     // If the volume is reopened, its policy and its record of given-up data pass to the reopened volume.
     if (!volume.open->reopening()) {
-        if (uses_.members.edit().policies.erase(volume.open->volume().wwid()) > 0) uses_.members.save();
+        const bool had_policy = uses_.members.edit().policies.erase(volume.wwid) > 0;
+        if (uses_.members.edit().served.erase(volume.wwid) > 0 || had_policy) uses_.members.save();
         uses_.losses.forget(volume.open->volume().wwid());
         uses_.losses.told(volume);
     }
@@ -212,8 +216,20 @@ void VolumeControl::note_dirty(CachedVolume& volume, bool may_be_dirty) {
 
 // Records the owners before a line becomes dirty, so that it is not destaged over a later owner's writes.
 void VolumeControl::note_owners() {
-    for (CachedVolume& volume : uses_.volumes.open())
-        if (volume.remote != nullptr && volume.may_be_dirty) note_dirty(volume, true);
+    for (CachedVolume& volume : uses_.volumes.open()) {
+        if (volume.remote == nullptr) continue;
+        note_server(volume);
+        if (volume.may_be_dirty) note_dirty(volume, true);
+    }
+}
+
+// A target that starts again must not use a former process that has not noticed its loss.
+void VolumeControl::note_server(const CachedVolume& volume) {
+    const io::Succession& now = volume.remote->succession();
+    const auto known = uses_.members.now().served.find(volume.wwid);
+    if (known == uses_.members.now().served.end() ? !now.is_known() : known->second == now) return;
+    uses_.members.edit().served[volume.wwid] = now;
+    uses_.members.save();
 }
 
 // Lines in engines must not be destaged over the writes of another owner. This process cannot do so, and the

@@ -80,6 +80,7 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
 
     // Real storage on another node may have another owner now.
     void note_owners();
+    void note_server(const CachedVolume& volume);
     // Records the volumes whose storage had another owner. Also called before the last save, as no tick may
     // follow.
     void note_lost_storage();

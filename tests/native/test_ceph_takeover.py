@@ -388,4 +388,6 @@ def test_a_storage_process_of_a_clone_and_its_parent_succeeds_another_one(ceph, 
         before = marks()
         with alone(tmp_path / "b", {"child": ceph.backend(child, steal="true"), "parent": ceph.backend(parent, steal="true")}):
             after = marks()
-    assert [(chain, int(place, 16)) for chain, place, *_ in after] == [(chain, int(place, 16) + 1) for chain, place, *_ in before]
+    assert [(series, int(term, 16) - 1, since) for series, term, since, _ in after] == [
+        (series, int(term, 16), since) for series, term, since, _ in before
+    ]

@@ -88,7 +88,7 @@ static bool outlasts_machine(const io::Backend& backend) {
 
 void Engine::Storage::introduce(RecordLink& link, const wire::CacheWelcome& welcome) noexcept {
     owners_ = welcome.owners;
-    chains_ = welcome.chains;
+    terms_ = welcome.terms;
     for (uint32_t number = 0; number < volumes_.size(); ++number) {
         Volume& volume = volumes_[number];
         const io::Limits limits = volume.backend->limits();
@@ -117,14 +117,15 @@ wire::CacheVolumeState Engine::Storage::state_of(uint32_t number) const {
     const io::Backend& backend = *volumes_[number].backend;
     const uint64_t bytes = backend.limits().size;
     const bool lost = backend.lost() || bytes == 0;
-    const io::Succession succession = chains_ ? backend.succession() : io::Succession{};
+    const io::Succession succession = terms_ ? backend.succession() : io::Succession{};
     return {.number = number,
             .error = static_cast<uint32_t>(lost ? ESHUTDOWN : 0),
             .bytes = bytes,
             .suspended = !lost && backend.suspended(),
             .owner = owners_ ? owner_number(backend.ownership()) : 0,
-            .chain = succession.chain,
-            .place = succession.place,
+            .series = succession.series,
+            .term = succession.term,
+            .since = succession.since,
             .text = backend.trouble()};
 }
 

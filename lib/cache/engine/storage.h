@@ -83,7 +83,7 @@ class Engine::Storage {
     std::unique_ptr<Reach> reach_;  // nullptr: no connections to engines
     reactor::Timer look_;           // set while the SE takes volume states
     bool owners_ = false;           // the SE takes owners, too
-    bool chains_ = false;           // … and chains
+    bool terms_ = false;            // … and places among the holders
 };
 
 }  // namespace wss::cache

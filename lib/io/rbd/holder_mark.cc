@@ -27,26 +27,31 @@ bool take_space(std::string_view& text) {
 }  // namespace
 
 std::string HolderMark::text() const {
-    return fmt::format("{:x} {:x} {:x}", succession.chain, succession.place, client);
+    return fmt::format("{:x} {:x} {:x} {:x}", succession.series, succession.term, succession.since, client);
 }
 
 HolderMark HolderMark::after(const std::optional<HolderMark>& found, uint64_t former, uint64_t client,
                              uint64_t fresh) noexcept {
-    const bool follows =
-        found && former != 0 && found->client == former && found->succession.place < UINT64_MAX;
-    if (!follows) return {.succession = {.chain = fresh, .place = 1}, .client = client};
-    return {.succession = {.chain = found->succession.chain, .place = found->succession.place + 1},
+    if (!found || found->succession.term == UINT64_MAX)
+        return {.succession = {.series = fresh, .term = 1, .since = 1}, .client = client};
+    const uint64_t term = found->succession.term + 1;
+    const bool follows = former != 0 && found->client == former;
+    return {.succession = {.series = found->succession.series,
+                           .term = term,
+                           .since = follows ? found->succession.since : term},
             .client = client};
 }
 
 std::optional<HolderMark> parse_holder_mark(std::string_view text) {
-    const auto chain = take_number(text);
-    if (!chain || !take_space(text)) return std::nullopt;
-    const auto place = take_number(text);
-    if (!place || !take_space(text)) return std::nullopt;
+    const auto series = take_number(text);
+    if (!series || !take_space(text)) return std::nullopt;
+    const auto term = take_number(text);
+    if (!term || !take_space(text)) return std::nullopt;
+    const auto since = take_number(text);
+    if (!since || *since > *term || !take_space(text)) return std::nullopt;
     const auto client = take_number(text);
     if (!client || !text.empty()) return std::nullopt;
-    return HolderMark{.succession = {.chain = *chain, .place = *place}, .client = *client};
+    return HolderMark{.succession = {.series = *series, .term = *term, .since = *since}, .client = *client};
 }
 
 }  // namespace wss::io

@@ -11,13 +11,13 @@ using initiator::Operation;
 using initiator::Outcome;
 
 // Both processes are connected, and neither has reported a loss. One has the disk. The other one has not
-// noticed yet that its disk was taken. Their chains of owners differ.
+// noticed yet that its disk was taken. The order of the two is not known.
 class TwoProcesses : public StorageElsewhere {
   protected:
     void SetUp() override {
         StorageElsewhere::SetUp();
-        disk_.succeed({.chain = 7, .place = 1});
-        other_disk_.succeed({.chain = 8, .place = 1});
+        disk_.succeed(holder(1));
+        other_disk_.succeed(kOfAnotherSeries);
     }
     size_t connected() {
         const auto engines = target_->cache().info().engines;
@@ -41,7 +41,7 @@ class TwoProcesses : public StorageElsewhere {
         ASSERT_GT(dirty(), 0u);
         world_.run_for(from_s(1));
     }
-    // It reports its place in the chain when it joins.
+    // It reports its place when it joins.
     void reconnect_first() {
         world_.cut(node_, storage_node_);
         ASSERT_TRUE(await(0));
@@ -68,7 +68,7 @@ TEST_F(TwoProcesses, a_target_that_starts_again_prefers_the_last_one_also_if_it_
     world_.run_for(from_ms(300));
     disk_.take_away();
     world_.run_for(from_s(5));
-    EXPECT_EQ(other_disk_.writes(), 0u) << "its chain does not continue the last one's";
+    EXPECT_EQ(other_disk_.writes(), 0u) << "it does not follow the last one";
 }
 
 TEST_F(TwoProcesses, a_target_that_starts_again_waits_for_the_last_one_that_is_cut_off_from_its_disk) {
@@ -81,7 +81,7 @@ TEST_F(TwoProcesses, a_target_that_starts_again_waits_for_the_last_one_that_is_c
     world_.run_for(from_ms(300));
     disk_.take_away();
     world_.run_for(from_s(5));
-    EXPECT_EQ(other_disk_.writes(), 0u) << "its chain does not continue the last one's";
+    EXPECT_EQ(other_disk_.writes(), 0u) << "it does not follow the last one";
 }
 
 TEST_F(TwoProcesses, a_target_that_starts_again_does_not_use_a_former_one_that_joins_before_the_last) {
@@ -130,7 +130,7 @@ TEST_F(TwoProcesses, a_target_waits_for_the_last_one_for_writes_after_it_went_aw
     world_.heal_all();
     ASSERT_TRUE(await(2));
     world_.run_for(from_s(5));
-    EXPECT_EQ(other_disk_.writes(), 0u) << "its chain does not continue the last one's";
+    EXPECT_EQ(other_disk_.writes(), 0u) << "it does not follow the last one";
 }
 
 // The other process served the volume before the first one took its disk, and is cut off from the disk.
@@ -138,8 +138,8 @@ class CutOff : public TwoProcesses {
   protected:
     void SetUp() override {
         TwoProcesses::SetUp();
-        disk_.succeed({.chain = 7, .place = 2});
-        other_disk_.succeed({.chain = 7, .place = 1});
+        disk_.succeed(holder(2));
+        other_disk_.succeed(holder(1));
     }
     void serve() {
         start_engines(2);
@@ -151,6 +151,13 @@ class CutOff : public TwoProcesses {
         ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
         ASSERT_EQ(run(0, Operation::kFlush), Outcome::kOk);
         ASSERT_TRUE(until([&] { return dirty() == 0; }));
+    }
+    void leave_dirty() {
+        set_policy(cache::Policy::kBack);
+        disk_.refuse(true);
+        world_.run_for(from_s(1));
+        ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+        ASSERT_GT(dirty(), 0u);
     }
     void end_first(size_t left = 1) {
         storage_node_.crash();
@@ -176,14 +183,14 @@ class CutOff : public TwoProcesses {
 TEST_F(CutOff, a_former_process_does_not_replace_one_that_was_killed_and_started_again) {
     serve();
     end_first();
-    start_first({.chain = 7, .place = 3});
+    start_first(holder(3));
     expect_served();
 }
 
 TEST_F(CutOff, a_former_process_does_not_replace_one_that_was_stopped_and_started_again) {
     serve();
     end_first();
-    start_first({.chain = 9, .place = 1});
+    start_first(holder(3, 3));
     expect_served();
 }
 
@@ -199,25 +206,43 @@ TEST_F(CutOff, a_former_process_is_not_used_by_a_target_that_starts_again) {
     expect_served();
 }
 
+TEST_F(CutOff, a_former_process_is_not_used_by_a_target_that_starts_again_before_the_last_one) {
+    for (const cache::Policy policy : {cache::Policy::kThrough, cache::Policy::kBack}) {
+        SCOPED_TRACE(std::string(cache::to_string(policy)));
+        if (policy == cache::Policy::kThrough)
+            serve();
+        else
+            leave_dirty();
+        end_first();
+        other_disk_.suspend(false);
+        node_.crash();
+        restart_target();
+        ASSERT_TRUE(await(1));
+        world_.run_for(from_s(1));
+        disk_.refuse(false);
+        start_first(policy == cache::Policy::kThrough ? holder(3, 3) : holder(4, 4));
+        EXPECT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+        EXPECT_TRUE(until([&] { return dirty() == 0; }));
+        EXPECT_EQ(other_->engine().counters().storage_errors, 0u);
+    }
+    expect_served();
+}
+
 TEST_F(CutOff, a_former_process_that_does_not_know_it_yet_gets_no_writes) {
     serve();
-    set_policy(cache::Policy::kBack);
     other_disk_.suspend(false);
-    disk_.refuse(true);
-    world_.run_for(from_s(1));
-    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
-    ASSERT_GT(dirty(), 0u);
+    leave_dirty();
     end_first();
     world_.run_for(from_s(6));
     disk_.refuse(false);
-    start_first({.chain = 9, .place = 1});
+    start_first(holder(3, 3));
     expect_served();
     EXPECT_EQ(other_disk_.writes(), 0u);
 }
 
 TEST_F(CutOff, a_process_that_does_not_know_that_it_lost_its_disk_is_replaced_by_the_one_that_took_it) {
-    disk_.succeed({.chain = 7, .place = 1});
-    other_disk_.succeed({.chain = 7, .place = 2});
+    disk_.succeed(holder(1));
+    other_disk_.succeed(holder(2));
     start_engines(2);
     reconnect_first();
     disk_.refuse(true);
@@ -242,11 +267,11 @@ TEST_F(TwoProcesses,
     EXPECT_TRUE(until([&] { return dirty() == 0; }));
 }
 
-// The last process was stopped and started again, which began a new chain.
+// The last process was stopped and started again, which begins a chain.
 TEST_F(CutOff, a_former_process_of_the_chain_before_does_not_replace_one_that_is_disconnected) {
     serve();
     end_first();
-    start_first({.chain = 9, .place = 1});
+    start_first(holder(3, 3));
     set_policy(cache::Policy::kBack);
     disk_.refuse(true);
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
@@ -272,8 +297,8 @@ TEST_F(CutOff, a_former_process_does_not_keep_engines_from_serving_while_the_las
 }
 
 TEST_F(CutOff, requests_at_a_process_that_is_replaced_are_repeated) {
-    disk_.succeed({.chain = 7, .place = 1});
-    other_disk_.succeed({.chain = 7, .place = 2});
+    disk_.succeed(holder(1));
+    other_disk_.succeed(holder(2));
     start_engines(2);
     reconnect_first();
     faults_.silent_end = UINT64_MAX;
@@ -367,7 +392,7 @@ TEST_F(SmallerWhileAway, a_former_process_does_not_replace_the_last_one_whose_ch
     world_.cut(node_, *other_node_);
     ASSERT_TRUE(await(1));
     end_first(0);
-    start_first({.chain = 9, .place = 1}, 1);
+    start_first(holder(3, 3), 1);
     set_policy(cache::Policy::kBack);
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
     world_.cut(node_, storage_node_);
@@ -400,9 +425,9 @@ TEST_F(SmallerWhileAway, engines_acknowledge_no_write_meanwhile) {
 class TwoSuccessors : public TwoProcesses {
   protected:
     void end_last(io::SimDisk& first, io::SimDisk& second) {
-        disk_.succeed({.chain = 7, .place = 1});
-        first.succeed({.chain = 7, .place = 2});
-        second.succeed({.chain = 7, .place = 3});
+        disk_.succeed(holder(1));
+        first.succeed(holder(2));
+        second.succeed(holder(3));
         third_disk_.be_same_as(disk_);
         start_engines(2);
         reconnect_first();

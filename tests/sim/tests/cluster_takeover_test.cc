@@ -11,7 +11,7 @@ using initiator::Outcome;
 // Two processes of one chain of successors, as Ceph's storage processes with one --join.
 class TakenOver : public StorageElsewhere {
   protected:
-    static constexpr io::Succession kFirst{.chain = 7, .place = 1}, kSecond{.chain = 7, .place = 2};
+    static constexpr io::Succession kFirst = holder(1), kSecond = holder(2);
     // The first process serves the volume, and its disk lacks the engines' dirty data.
     void serve(io::Succession second = kSecond) {
         disk_.succeed(kFirst);
@@ -135,7 +135,7 @@ TEST_F(SlowStart, does_not_count_for_the_wait_for_a_successor) {
 
 TEST_F(SlowStart, does_not_count_for_the_wait_for_the_last_process) {
     disk_.succeed(kFirst);
-    other_disk_.succeed({.chain = 8, .place = 1});
+    other_disk_.succeed(kOfAnotherSeries);
     crash_target_with_dirty_lines();
     lose();
     start_other_storage_alone();
@@ -157,7 +157,7 @@ class HeardBeforeARestart : public TakenOver {
         storage_node_.crash();
         bury(std::move(storage_));
         disk_.give_back();
-        disk_.succeed({.chain = 8, .place = 1});
+        disk_.succeed(holder(3, 3));
         restart_target();
         storage_node_.restart();
         start_storage();
@@ -190,7 +190,7 @@ TEST_F(HeardBeforeARestart, the_process_that_took_the_disk_from_the_last_one_is_
 
 // The owner in between need not be a target, and leaves no trace.
 TEST_F(TakenOver, a_volume_is_lost_when_another_one_may_have_had_the_disk_in_between) {
-    serve({.chain = 8, .place = 2});
+    serve(holder(3, 3));
     start_other_storage();
     lose();
     expect_lost();
@@ -198,7 +198,7 @@ TEST_F(TakenOver, a_volume_is_lost_when_another_one_may_have_had_the_disk_in_bet
 
 // The process with place 2 took the disk, but failed or was killed before it joined.
 TEST_F(TakenOver, a_volume_goes_on_with_a_process_that_took_its_disk_from_one_that_never_came) {
-    constexpr io::Succession kThird{.chain = 7, .place = 3};
+    constexpr io::Succession kThird = holder(3);
     serve(kThird);
     lose();
     world_.run_for(from_s(3));
@@ -220,7 +220,7 @@ TEST_F(TakenOver, a_volume_does_not_go_back_to_a_process_of_before_the_one_that_
 // The other process may have got the disk from an unknown owner before the last process had it.
 TEST_F(TakenOver, a_target_that_starts_again_believes_the_last_process_before_others_that_are_there) {
     disk_.succeed(kFirst);
-    other_disk_.succeed({.chain = 8, .place = 1});
+    other_disk_.succeed(kOfAnotherSeries);
     crash_target_with_dirty_lines();
     lose();
     start_other_storage_alone();

@@ -14,6 +14,13 @@
 
 namespace wss::sim {
 
+// Places among the holders of one disk.
+constexpr io::Succession holder(uint64_t term, uint64_t since = 1) {
+    return {.series = 7, .term = term, .since = since};
+}
+// A place whose order is not known, because somebody removed the record of the disk's holders.
+constexpr io::Succession kOfAnotherSeries{.series = 8, .term = 1, .since = 1};
+
 // A network without faults, two clients, write-through.
 class StorageElsewhere : public ::testing::Test {
   protected:

@@ -7,20 +7,23 @@ namespace wss::io {
 namespace {
 
 constexpr uint64_t kFormer = 4123, kClient = 4200, kFresh = 0xabc;
-constexpr HolderMark kMark{.succession = {.chain = 0xfedcba9876543210, .place = 3}, .client = kFormer};
+constexpr HolderMark kMark{.succession = {.series = 0xfedcba9876543210, .term = 3, .since = 2},
+                           .client = kFormer};
 
 TEST(HolderMark, comes_back_as_it_was_written) {
     EXPECT_EQ(parse_holder_mark(kMark.text()), kMark);
-    const HolderMark largest{.succession = {.chain = UINT64_MAX, .place = UINT64_MAX}, .client = UINT64_MAX};
+    const HolderMark largest{.succession = {.series = UINT64_MAX, .term = UINT64_MAX, .since = UINT64_MAX},
+                             .client = UINT64_MAX};
     EXPECT_EQ(parse_holder_mark(largest.text()), largest);
 }
 
 TEST(HolderMark, what_others_wrote_in_its_place_is_none) {
     for (const std::string& text :
-         {std::string(), std::string("1"), std::string("1 2"), std::string("1 2 "), std::string(" 1 2 3"),
-          std::string("1  2 3"), std::string("1 2 3 "), std::string("1 2 3\n"), std::string("0 2 3"),
-          std::string("1 0 3"), std::string("1 2 0"), std::string("-1 2 3"), std::string("0x1 2 3"),
-          std::string("10000000000000000 2 3"), std::string("g 2 3"), std::string(1 << 20, '1')})
+         {std::string(), std::string("1"), std::string("1 2 1"), std::string("1 2 1 "),
+          std::string(" 1 2 1 3"), std::string("1  2 1 3"), std::string("1 2 1 3 "), std::string("1 2 1 3\n"),
+          std::string("0 2 1 3"), std::string("1 0 0 3"), std::string("1 2 0 3"), std::string("1 2 3 3"),
+          std::string("1 2 1 0"), std::string("-1 2 1 3"), std::string("0x1 2 1 3"),
+          std::string("10000000000000000 2 1 3"), std::string("g 2 1 3"), std::string(1 << 20, '1')})
         EXPECT_FALSE(parse_holder_mark(text)) << text.substr(0, 64);
 }
 
@@ -33,15 +36,27 @@ TEST(HolderMark, of_a_client_that_shut_out_the_one_of_the_mark_goes_on_with_its_
 }
 
 TEST(HolderMark, of_any_other_client_begins_a_chain) {
-    const HolderMark first{.succession = {.chain = kFresh, .place = 1}, .client = kClient};
-    EXPECT_EQ(HolderMark::after(kMark, 0, kClient, kFresh), first) << "nobody was shut out";
-    EXPECT_EQ(HolderMark::after(kMark, kFormer + 1, kClient, kFresh), first) << "another had it since";
+    for (uint64_t shut_out : {uint64_t{0}, kFormer + 1}) {
+        const Succession next = HolderMark::after(kMark, shut_out, kClient, kFresh).succession;
+        EXPECT_TRUE(next.is_after(kMark.succession));
+        EXPECT_FALSE(kMark.succession.is_after(next));
+        EXPECT_FALSE(next.follows(kMark.succession)) << "another may have had it since";
+        const Succession third = HolderMark::after(HolderMark{next, kClient}, kClient, 1, kFresh).succession;
+        EXPECT_TRUE(third.follows(next));
+        EXPECT_TRUE(third.is_after(kMark.succession));
+        EXPECT_FALSE(third.follows(kMark.succession));
+    }
+}
+
+TEST(HolderMark, that_follows_none_begins_a_series) {
+    const HolderMark first{.succession = {.series = kFresh, .term = 1, .since = 1}, .client = kClient};
     EXPECT_EQ(HolderMark::after(std::nullopt, kFormer, kClient, kFresh), first);
     HolderMark last = kMark;
-    last.succession.place = UINT64_MAX;
+    last.succession.term = UINT64_MAX;
     EXPECT_EQ(HolderMark::after(last, kFormer, kClient, kFresh), first);
-    EXPECT_FALSE(first.succession.follows(kMark.succession));
-    EXPECT_FALSE(Succession{}.follows({})) << "nothing is known";
+    EXPECT_FALSE(first.succession.is_after(kMark.succession));
+    EXPECT_FALSE(kMark.succession.is_after(first.succession));
+    EXPECT_FALSE(Succession{}.is_after({})) << "nothing is known";
 }
 
 }  // namespace

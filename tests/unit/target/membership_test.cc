@@ -23,8 +23,9 @@ TEST(Membership, has_one_version_whatever_is_in_it) {
                      .ownership = "b 1",
                      .owner = UINT64_MAX,
                      .process = 1,
-                     .taken = {.chain = UINT64_MAX, .place = 2},
+                     .taken = {.series = UINT64_MAX, .term = 2, .since = 1},
                      .storage = {.name = "c", .file = "d"}};
+    full.served[4] = {.series = UINT64_MAX, .term = UINT64_MAX, .since = 3};
     full.given_up.insert(9);
     full.storage_lost.insert(5);
     for (const Membership* membership : {&empty, &full}) {
@@ -37,6 +38,7 @@ TEST(Membership, has_one_version_whatever_is_in_it) {
     auto read = Membership::parse(full.to_text());
     ASSERT_TRUE(read) << read.status().to_string();
     EXPECT_EQ(read->dirty.at(5), full.dirty.at(5));
+    EXPECT_EQ(read->served, full.served);
     EXPECT_EQ(read->lost.end_of(5, 6, {0x3}), 6000u);
     EXPECT_TRUE(read->lost.in_copy({5, 6, 9}, {0x3}).empty());
 }

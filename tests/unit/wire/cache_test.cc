@@ -143,8 +143,8 @@ TEST(CacheMessages, TheStateOfAVolumeComesBackAsItWasAndContradictionsAreRefused
           CacheVolumeState{.number = 1, .error = 108, .text = "blocklisted"},
           CacheVolumeState{.bytes = 512, .owner = 1},
           CacheVolumeState{.bytes = 512, .owner = 7, .text = "waits"},
-          CacheVolumeState{.bytes = 512, .chain = 3},
-          CacheVolumeState{.bytes = 512, .owner = 7, .chain = 3, .place = 2, .text = "waits"}}) {
+          CacheVolumeState{.bytes = 512, .series = 3, .term = 1, .since = 1},
+          CacheVolumeState{.bytes = 512, .owner = 7, .series = 3, .term = 2, .since = 1, .text = "waits"}}) {
         ASSERT_EQ(sent(state, back), ParseError::kNone);
         EXPECT_EQ(back, state);
     }
@@ -157,13 +157,15 @@ TEST(CacheMessages, TheStateOfAVolumeComesBackAsItWasAndContradictionsAreRefused
     Record unowned = first_record(put_volume_state({.bytes = 512}, memory));
     unowned.flags |= 2;
     EXPECT_EQ(parse_volume_state(unowned, back), ParseError::kOutOfBounds);
-    Record unheld = first_record(put_volume_state({.bytes = 512, .text = "more than two numbers"}, memory));
-    unheld.flags |= 8;
-    EXPECT_EQ(parse_volume_state(unheld, back), ParseError::kNone) << "its text is taken for them";
-    unheld = first_record(put_volume_state({.bytes = 512}, memory));
-    unheld.flags |= 8;
+    Record unheld = first_record(put_volume_state({.bytes = 512}, memory));
+    unheld.flags |= 16;
     EXPECT_EQ(parse_volume_state(unheld, back), ParseError::kOutOfBounds);
-    Record nobody = first_record(put_volume_state({.bytes = 512, .chain = 1}, memory));
+    for (const CacheVolumeState& impossible :
+         {CacheVolumeState{.bytes = 512, .series = 1}, CacheVolumeState{.bytes = 512, .series = 1, .term = 1},
+          CacheVolumeState{.bytes = 512, .series = 1, .term = 1, .since = 2}})
+        EXPECT_EQ(sent(impossible, back), ParseError::kContradiction);
+    Record nobody =
+        first_record(put_volume_state({.bytes = 512, .series = 1, .term = 1, .since = 1}, memory));
     std::fill_n(memory.begin() + kRecordHead + 16, 8, std::byte{0});
     EXPECT_EQ(parse_volume_state(nobody, back), ParseError::kContradiction);
     std::array<std::byte, 4> none{};

@@ -228,7 +228,8 @@ void Client::end(const std::shared_ptr<Client>& client) {
 // True if the lock must be kept at the end: the image was taken from another client and not used, so that the
 // next holder can continue the chain.
 bool Client::stays_taken() const noexcept {
-    if (!keeps_taken_ || lost() || succession().place <= 1) return false;
+    const Succession now = succession();
+    if (!keeps_taken_ || lost() || now.term == now.since) return false;
     for (const Calls* calls = calls_.load(); calls != nullptr; calls = calls->next)
         if (calls->used.load()) return false;
     return true;

@@ -156,7 +156,8 @@ Status Client::note_succession(uint64_t former) {
     }
     lock_watch_.reset();
     if (read_only_) return Status::ok();
-    auto noted = note_holder(image_, rados_get_instance_id(cluster_), follows ? former : 0);
+    auto noted = note_holder(image_, fmt::format("{} {}", place_, header_), rados_get_instance_id(cluster_),
+                             follows ? former : 0);
     if (!noted) return noted.status();
     succession_ = *noted;
     return Status::ok();

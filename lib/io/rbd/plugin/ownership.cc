@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/io/rbd/plugin/ownership.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -58,13 +60,17 @@ Result<std::string> note_owner(rbd_image_t image, const std::string& name, const
     return fmt::format("{} {}", header, mark.number);
 }
 
-Result<Succession> note_holder(rbd_image_t image, uint64_t client, uint64_t former) {
+Result<Succession> note_holder(rbd_image_t image, const std::string& identity, uint64_t client,
+                               uint64_t former) {
     const auto found = read_mark(image, kHolderKey);
     if (!found) return found.status();
     const uint64_t fresh = std::max<uint64_t>(Random::entropy(), 1);
     const HolderMark mark = HolderMark::after(parse_holder_mark(*found), former, client, fresh);
     WSS_TRY(write_mark(image, kHolderKey, mark.text()));
-    return mark.succession;
+    Succession noted = mark.succession;
+    noted.series = XXH3_64bits_withSeed(identity.data(), identity.size(), noted.series);
+    noted.series = std::max<uint64_t>(noted.series, 1);
+    return noted;
 }
 
 }  // namespace wss::io::rbd

@@ -7,9 +7,9 @@
 // marks has had the image, regardless of crashes. Programs that keep data of the image elsewhere store the
 // number with it. Other programs (qemu, rbd bench) write no owner mark.
 //
-// The holder mark names the last client that had the image, and its place in a chain of clients, each of
-// which shut out the one before it. Between two neighbours in the chain no other client of any program had
-// the image.
+// The holder mark names the last client that had the image, and its term, which is higher than those of all
+// clients before it. It also names the first client of the chain: each member of it shut out the one before
+// it, and in between no other client of any program had the image. A copy of an image has a copy of the mark.
 #pragma once
 
 #include <rbd/librbd.h>
@@ -27,7 +27,9 @@ Result<std::string> note_owner(rbd_image_t image, const std::string& name, const
                                const std::string& owner, bool read_only);
 
 // Requires the lock. Returns the place of this client, which shut out `former` (0: it shut out nobody, or
-// another client may have had the image in between).
-Result<Succession> note_holder(rbd_image_t image, uint64_t client, uint64_t former);
+// another client may have had the image in between). `identity` identifies the image in all clusters: places
+// of different images cannot be compared.
+Result<Succession> note_holder(rbd_image_t image, const std::string& identity, uint64_t client,
+                               uint64_t former);
 
 }  // namespace wss::io::rbd

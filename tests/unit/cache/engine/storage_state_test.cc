@@ -85,7 +85,7 @@ class StorageState : public ::testing::Test, public fabric::ListenHandler, publi
                                                           .operations = 16,
                                                           .states = takes_states_,
                                                           .owners = takes_owners_,
-                                                          .chains = takes_chains_},
+                                                          .terms = takes_terms_},
                                                          data);
         EXPECT_TRUE(link_->accept(*request, *poller_, {data.data(), length}));
     }
@@ -116,8 +116,7 @@ class StorageState : public ::testing::Test, public fabric::ListenHandler, publi
     std::unique_ptr<RecordLink> link_;
     std::unique_ptr<Engine> storage_;
     std::vector<CacheVolumeState> states_;
-    bool takes_states_ = true, takes_owners_ = false, takes_chains_ = false, ready_ = false,
-         answered_ = false;
+    bool takes_states_ = true, takes_owners_ = false, takes_terms_ = false, ready_ = false, answered_ = false;
 };
 
 TEST_F(StorageState, storage_reports_the_state_of_its_volumes_before_it_is_ready_and_at_each_change) {
@@ -160,15 +159,15 @@ TEST_F(StorageState, a_storage_engine_that_does_not_know_owners_is_told_of_none)
 }
 
 TEST_F(StorageState, storage_tells_its_place_among_the_holders_to_who_takes_that) {
-    backend_.place = {.chain = 9, .place = 8};
-    takes_chains_ = true;
+    backend_.place = {.series = 9, .term = 8, .since = 7};
+    takes_terms_ = true;
     start(true);
     ASSERT_EQ(states_.size(), 1u);
-    EXPECT_EQ(states_.back(), (CacheVolumeState{.bytes = 4 << 20, .chain = 9, .place = 8}));
+    EXPECT_EQ(states_.back(), (CacheVolumeState{.bytes = 4 << 20, .series = 9, .term = 8, .since = 7}));
 }
 
 TEST_F(StorageState, a_storage_engine_that_does_not_know_holders_is_told_of_no_place) {
-    backend_.place = {.chain = 9, .place = 8};
+    backend_.place = {.series = 9, .term = 8, .since = 7};
     start(true);
     ASSERT_EQ(states_.size(), 1u);
     EXPECT_EQ(states_.back(), (CacheVolumeState{.bytes = 4 << 20}));
