@@ -164,6 +164,7 @@ namespace {
 constexpr uint8_t kToPeer = 1, kImmediate = 2, kHasHeader = 4, kAtomic = 8, kLazy = 16;
 constexpr uint8_t kStorageOpMask = 7, kStorageFua = 8, kStorageImmediate = 16, kStorageCopy = 32,
                   kStorageBay = 64;
+constexpr uint8_t kVolumeReadOnly = 1;  // VOLUME
 constexpr uint8_t kVolumeSuspended = 1, kVolumeOwner = 2, kVolumeTerm = 16;
 constexpr uint64_t kPage = 4096;
 constexpr size_t kVolumeNameMax = 64;  // including a zero behind the last character
@@ -205,6 +206,7 @@ void fields(auto& io, Is<CacheStorage> auto& storage) {
 }
 
 void fields(auto& io, Is<CacheVolume> auto& volume) {
+    io.bit(kVolumeReadOnly, volume.read_only);
     io.u64(volume.bytes);
     io.u64(volume.boot);
     io.u32(volume.number);

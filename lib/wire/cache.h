@@ -190,6 +190,7 @@ struct CacheVolume {
     uint64_t boot = 0;  // boot id of the RS's machine; 0: a restart of the machine loses no completed write
     uint32_t number = 0;
     uint32_t logical_block = 512;
+    bool read_only = false;
     std::string name;
 };
 

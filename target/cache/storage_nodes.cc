@@ -204,6 +204,21 @@ void StorageNodes::refuse(const CachedVolume& volume, RemoteState::Refusal refus
         log::error("volume {}: {}", volume.open->volume().name(), why);
 }
 
+// Why an offer of kDoesNotFit cannot serve the volume.
+static std::string misfit(const volume::Volume& here, const Offer& offer) {
+    if (offer.volume->read_only && !here.read_only())
+        return fmt::format("not served: its real storage at {} is read-only; start that process without "
+                           "ro, or create the volume read-only",
+                           offer.engine->peer());
+    std::string why = fmt::format(
+        "not served: its real storage at {} has {} bytes in blocks of {}, the volume {} of {}",
+        offer.engine->peer(), offer.bytes(), offer.volume->logical_block, here.size(), here.block_size());
+    if (offer.bytes() < here.size() && here.block_size() % offer.volume->logical_block == 0)
+        why += fmt::format("; wssctl volume resize {} {} serves what is left, if it is the right storage",
+                           here.name(), offer.bytes() / here.block_size() * here.block_size());
+    return why;
+}
+
 void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
     RemoteState& state = volume.remote->state();
     if (offer.kind == Offer::Kind::kLost) return note_lost(volume, offer);
@@ -234,15 +249,8 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
                      reports ? offer.reported->text : std::string());
     } else {
         volume.remote->note_process(*offer.engine);
-        const volume::Volume& here = volume.open->volume();
-        std::string why = fmt::format(
-            "not served: its real storage at {} has {} bytes in blocks of {}, the volume {} of {}",
-            offer.engine->peer(), offer.bytes(), offer.volume->logical_block, here.size(), here.block_size());
-        if (offer.bytes() < here.size() && here.block_size() % offer.volume->logical_block == 0)
-            why += fmt::format("; wssctl volume resize {} {} serves what is left, if it is the right storage",
-                               here.name(), offer.bytes() / here.block_size() * here.block_size());
         // Writes must not be acknowledged: it may be the wrong storage.
-        refuse(volume, {.why = std::move(why), .offered = offer.bytes(), .suspends = true});
+        refuse(volume, {.why = misfit(volume.open->volume(), offer), .offered = offer.bytes(), .suspends = true});
     }
     if (changes_ != before) forget_clean(volume);
 }

@@ -53,7 +53,9 @@ StorageOffer StorageOffers::of(EngineLink& engine, const CachedVolume& volume) c
     StorageOffer offer = reported_by(engine, volume);
     if (offer.engine == nullptr || offer.kind == Kind::kLost) return offer;
     const volume::Volume& here = volume.open->volume();
-    const bool fits = offer.bytes() >= here.size() && here.block_size() % offer.volume->logical_block == 0;
+    const bool writable = !offer.volume->read_only || here.read_only();
+    const bool fits =
+        writable && offer.bytes() >= here.size() && here.block_size() % offer.volume->logical_block == 0;
     const bool suspended = offer.reported != nullptr && offer.reported->suspended;
     const bool holds = may_hold_writes(volume);
     // These are checked before the size, so that no volume is resized to the size of the wrong storage.

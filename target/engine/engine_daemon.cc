@@ -113,7 +113,7 @@ Status EngineDaemon::open_volumes(cache::Engine::Options& options, const Step& n
                                                          .owner = owner_of(join_.front().first),
                                                          .keeps_taken = true});
         if (!backend) return backend.status().within("volume " + volume.name);
-        options.volumes.push_back({volume.name, backend->get()});
+        options.volumes.push_back({volume.name, backend->get(), volume.read_only});
         backends_.push_back(std::move(*backend));
     }
     if (!config_.volumes.empty()) {

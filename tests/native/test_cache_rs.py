@@ -31,12 +31,12 @@ def kind(request):
 class Storage:
     """A running wss-target --role rs with the volume `disk`. under: filters in front of its file."""
 
-    def __init__(self, cluster: Cluster, size: str = "64M", name: str = "disk", more=(), under: str = ""):
+    def __init__(self, cluster: Cluster, size: str = "64M", name: str = "disk", more=(), under: str = "", mode: str = "create"):
         self.control = cluster.directory / "rs.sock"
         self.log = cluster.directory / "rs.log"
         self.image = cluster.directory / "rs.img"
         self.command = [str(TARGET), "--role", "rs", "--join", cluster.join, "--listen", cluster._address("rs"),
-                        "--volume", f"{name}={under}aio:{self.image},size={size},create", "--control", str(self.control), *more]
+                        "--volume", f"{name}={under}aio:{self.image},size={size},{mode}", "--control", str(self.control), *more]
         self.process = None
 
     def start(self) -> "Storage":
@@ -318,6 +318,18 @@ def test_a_volume_that_does_not_fit_its_storage_is_refused_at_once_and_served_wh
             ask(cluster.control, "volume.resize", name="disk", size="32M")
             until(lambda: client.command(READ, 0, 4 * KIB) == (0, bytes(4 * KIB)), 10, "it is served")
         assert ask(cluster.control, "volume.list")[0]["trouble"] == ""
+
+
+def test_storage_that_is_read_only_serves_no_writable_volume(tmp_path, nbd):
+    with remote_cluster("tcp", tmp_path, engines=0) as cluster:
+        (tmp_path / "rs.img").write_bytes(bytes(64 * MIB))
+        trouble = lambda: ask(cluster.control, "volume.list")[0]["trouble"]  # noqa: E731
+        with Storage(cluster, mode="ro"):
+            until(lambda: "is read-only" in trouble(), 30, "the reason is shown")
+            with RawNbd(nbd(cluster.target, "disk").socket) as client:
+                assert client.command(READ, 0, 4 * KIB)[0] == EIO
+        with Storage(cluster):
+            until(lambda: trouble() == "", 30, "the volume is served")
 
 
 def test_a_second_volume_of_the_same_real_storage_is_refused_also_after_a_restart(tmp_path):

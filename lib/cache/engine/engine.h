@@ -61,6 +61,7 @@ struct EngineCounters {
 struct EngineVolume {
     std::string name;
     io::Backend* backend = nullptr;  // outlives the engine
+    bool read_only = false;
 };
 
 struct EngineStorageInfo {

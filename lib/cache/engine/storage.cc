@@ -36,7 +36,8 @@ Result<std::unique_ptr<Engine::Storage>> Engine::Storage::create(Engine& engine,
         if (!queue) return queue.status().within("volume " + volume.name);
         engine.reactor_.add(**queue);
         auto lowest = std::make_shared<std::atomic<uint64_t>>(UINT64_MAX);
-        made->volumes_.push_back({volume.name, volume.backend, std::move(*queue), {}, lowest});
+        made->volumes_.push_back(
+            {volume.name, volume.backend, volume.read_only, std::move(*queue), {}, lowest});
         volume.backend->watch_size([lowest](uint64_t, uint64_t after) {
             uint64_t before = lowest->load(std::memory_order_relaxed);
             while (after < before && !lowest->compare_exchange_weak(before, after)) {
@@ -100,6 +101,7 @@ void Engine::Storage::introduce(RecordLink& link, const wire::CacheWelcome& welc
                                      .boot = outlasts_machine(*volume.backend) ? 0 : engine_.options_.boot,
                                      .number = number,
                                      .logical_block = limits.logical_block,
+                                     .read_only = volume.read_only,
                                      .name = volume.name},
                                     link.room()));
         if (welcome.states) link.wrote(wire::put_volume_state(volume.reported, link.room()));

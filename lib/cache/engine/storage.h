@@ -54,6 +54,7 @@ class Engine::Storage {
     struct Volume {
         std::string name;
         io::Backend* backend = nullptr;
+        bool read_only = false;
         std::unique_ptr<io::Queue> queue;
         wire::CacheVolumeState reported;
         std::shared_ptr<std::atomic<uint64_t>> lowest;  // since `reported`; set by the backend's thread

@@ -115,6 +115,11 @@ TEST(CacheMessages, WhatConcernsRealStorageComesBackAsItWas) {
               ParseError::kNone);
     EXPECT_EQ(volume.name, "disk");
     EXPECT_EQ(volume.boot, 4u);
+    EXPECT_FALSE(volume.read_only);
+    ASSERT_EQ(parse_volume(first_record(put_volume({.bytes = 512, .read_only = true, .name = "a"}, memory)),
+                           volume),
+              ParseError::kNone);
+    EXPECT_TRUE(volume.read_only);
     for (uint32_t block : {0u, 1000u})
         EXPECT_EQ(parse_volume(first_record(put_volume(
                                    {.bytes = 1 << 20, .logical_block = block, .name = "disk"}, memory)),
