@@ -37,6 +37,11 @@ bool RemoteState::refuse(Refusal refusal) {
     return true;
 }
 
+void RemoteState::note_departed() {
+    std::lock_guard lock(m_);
+    if (!is_lost()) trouble_ = "waits for its real storage, which is away";
+}
+
 bool RemoteState::give_up() noexcept {
     std::lock_guard lock(m_);
     if (!may_give_up_ || lost_.exchange(true, std::memory_order_acq_rel)) return false;

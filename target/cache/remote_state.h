@@ -47,6 +47,8 @@ class RemoteState {
     };
     // False if this reason was reported before.
     bool refuse(Refusal refusal);
+    // The RS of the refusal has left. Only the reason is another one now.
+    void note_departed();
     // As io::Backend::give_up(), while Refusal::may_give_up.
     bool give_up() noexcept;
     void lose(std::string why);

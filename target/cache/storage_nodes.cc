@@ -68,6 +68,13 @@ void StorageNodes::over(const EngineLink& engine) {
         if (volume.remote != nullptr && volume.remote->storage() == nullptr && !volume.remote->is_taken() &&
             volume.remote->answers_for_it(engine.index()))
             volume.remote->state().refuse({.why = "waits for its real storage, which is away"});
+    for (CachedVolume& volume : volumes_.open()) note_departed(volume);
+}
+
+// The reason for not using a process ends with its connection. What it protects does not.
+void StorageNodes::note_departed(CachedVolume& volume) {
+    if (volume.remote == nullptr || volume.remote->storage() != nullptr || volume.remote->is_taken()) return;
+    if (offers_.best(volume).kind == Offer::Kind::kNone) volume.remote->state().note_departed();
 }
 
 static std::string reason(const wire::CacheVolumeState& state) {
@@ -238,7 +245,7 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
                                .suspends = true});
     if (offer.kind == Offer::Kind::kFormer)
         return refuse(volume, {.why = fmt::format("waits for its real storage: another process took it from "
-                                                  "the one at {}",
+                                                  "the one at {}; start that one, or restart this one",
                                                   offer.engine->peer())});
     const uint64_t before = changes_;
     if (offer.kind == Offer::Kind::kFits) {

@@ -82,6 +82,7 @@ class StorageNodes {
 
   private:
     struct Reached;
+    void note_departed(CachedVolume& volume);
     void note_lost(CachedVolume& volume, const StorageOffer& offer);
     void note_taken(CachedVolume& volume, const StorageOffer& lost);
     void note_successor(CachedVolume& volume, EngineLink& engine);

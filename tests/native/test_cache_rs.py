@@ -328,6 +328,7 @@ def test_storage_that_is_read_only_serves_no_writable_volume(tmp_path, nbd):
             until(lambda: "is read-only" in trouble(), 30, "the reason is shown")
             with RawNbd(nbd(cluster.target, "disk").socket) as client:
                 assert client.command(READ, 0, 4 * KIB)[0] == EIO
+        until(lambda: trouble() == "waits for its real storage, which is away", 30, "the process has left")
         with Storage(cluster):
             until(lambda: trouble() == "", 30, "the volume is served")
 
