@@ -8,6 +8,7 @@
 #include "lib/base/log.h"
 #include "lib/base/size.h"
 #include "lib/io/ownership.h"
+#include "target/cache/remote.h"
 
 namespace wss::se {
 
@@ -19,7 +20,27 @@ bool AbsentVolumes::had_another_owner(const volume::Volume& volume) const {
     return !io::is_same_ownership(known->second.ownership, volume.backend().ownership());
 }
 
+// Lines for a storage process must not go to storage of the target itself, nor the other way round: the
+// owners of the two cannot be compared.
+Status AbsentVolumes::may_move(const volume::Volume& volume) const {
+    auto known = members_.now().dirty.find(volume.wwid());
+    if (known == members_.now().dirty.end()) return Status::ok();
+    const std::string& name = known->second.storage.name;
+    const bool was_elsewhere = known->second.process != 0 || name.starts_with("rs:");
+    const bool is_elsewhere = dynamic_cast<const RemoteBackend*>(&volume.backend()) != nullptr;
+    // Older files have no name of the storage.
+    if (was_elsewhere == is_elsewhere || (!was_elsewhere && name.empty())) return Status::ok();
+    return failure(
+        Code::kRefused,
+        "volume {}: cache engines may hold acknowledged writes for {}: serve it by that name until "
+        "they are destaged (wssctl cache drain {}), or give them up (wssctl cache give-up {}); "
+        "then wssctl volume reopen {}",
+        volume.name(), name.empty() ? "a storage process (rs:NAME)" : name, volume.name(), volume.name(),
+        volume.name());
+}
+
 Status AbsentVolumes::may_open(const volume::Volume& volume) const {
+    WSS_TRY(may_move(volume));
     if (members_.now().storage_lost.contains(volume.wwid()) || had_another_owner(volume))
         return failure(
             Code::kRefused,

@@ -53,6 +53,7 @@ class AbsentVolumes {
 
   private:
     bool had_another_owner(const volume::Volume& volume) const;
+    Status may_move(const volume::Volume& volume) const;
     void drop(uint64_t wwid);
 
     Members& members_;

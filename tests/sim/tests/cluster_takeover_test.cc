@@ -107,6 +107,27 @@ TEST_F(TakenOver, a_volume_waits_for_the_process_that_took_its_disk_until_that_c
     expect_home();
 }
 
+// An operator changes rs:NAME in the configuration to the image itself.
+TEST_F(TakenOver, a_target_does_not_destage_lines_for_a_storage_process_to_storage_of_its_own) {
+    crash_target_with_dirty_lines();
+    disk_.refuse(false);
+    storage_node_.crash();
+    bury(std::move(storage_));
+    bury(std::move(target_));
+    node_.restart();
+    const uint64_t writes = disk_.writes();
+    target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options_);
+    target_->start();
+    ASSERT_TRUE(until([&] { return !target_->status(); }));
+    EXPECT_EQ(target_->status().code(), Code::kRefused);
+    EXPECT_NE(target_->status().text().find("for a storage process"), std::string::npos);
+    EXPECT_EQ(disk_.writes(), writes);
+    storage_node_.restart();
+    restart_target();
+    start_storage();
+    EXPECT_TRUE(until([&] { return dirty() == 0; }));
+}
+
 // The target opens its other volumes slowly. No process can join before that ends.
 class SlowStart : public TakenOver {
   protected:
