@@ -59,7 +59,7 @@ void EngineEvents::lose(EngineLink& engine, const Status& why) {
 
 void EngineEvents::engine_over(EngineLink& engine, const Status& why) noexcept {
     uses_.turn.want();
-    if (!engine.is_admitted()) return uses_.engines.retire(uses_.admission.take(engine));
+    if (!engine.index().exists()) return uses_.engines.retire(uses_.admission.take(engine));
     const cache::EngineIndex index = engine.index();
     std::unique_ptr<EngineLink> old = uses_.engines.take(index);
     if (engine.is_storage()) uses_.nodes.over(engine);

@@ -19,6 +19,8 @@ using wire::RecordType;
 constexpr Nanoseconds kOwnWorkMax = from_s(10);
 // Other pings have id 0, and so do pongs that an engine sends unsolicited.
 constexpr uint32_t kPingOfGrant = 1;
+// A ping of answered_since() has the incarnation that it is about, plus this.
+constexpr uint32_t kPingOfProbe = 1;
 
 Status EngineLink::accept(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
                           const Identity& identity, const wire::CacheWelcome& welcome) {
@@ -151,7 +153,17 @@ void EngineLink::grant(const wire::CacheEngineNotice& notice) noexcept {
     granted_.push_back(notice);
 }
 
+bool EngineLink::answered_since(uint32_t incarnation) noexcept {
+    if (answered_ >= incarnation) return true;
+    if (probed_ >= incarnation || !link_->is_up()) return false;
+    probed_ = incarnation;
+    link_->wrote(wire::put_plain(RecordType::kPing, 0, incarnation + kPingOfProbe, link_->room()));
+    link_->flush();
+    return false;
+}
+
 void EngineLink::pong(uint32_t id) noexcept {
+    if (id > kPingOfGrant && id - kPingOfProbe <= probed_) answered_ = std::max(answered_, id - kPingOfProbe);
     if (id != kPingOfGrant || granted_.empty()) return;  // a sign of life only
     const wire::CacheEngineNotice notice = granted_.front();
     granted_.pop_front();
@@ -177,7 +189,7 @@ void EngineLink::say_goodbye() noexcept {
 bool EngineLink::record(cache::RecordLink&, const wire::Record& record) noexcept {
     uint64_t handle = 0;
     if (auth_ != nullptr) return prove(record);
-    if (!is_admitted()) return false;
+    if (!identity_.index.exists()) return false;
     switch (record.type) {
         case RecordType::kDone:
             if (record.flags > static_cast<uint8_t>(CacheStatus::kRefused)) return false;

@@ -111,6 +111,9 @@ class EngineLink final : private cache::RecordLinkOwner {
     // soon as they complete.
     void hurry() noexcept;
     void close(Status why) noexcept { link_->close(std::move(why)); }
+    // Whether the engine ran when the engine with this incarnation, which joined later, had joined already:
+    // it has answered a ping of after that. The first call sends the ping.
+    bool answered_since(uint32_t incarnation) noexcept;
     size_t turn() noexcept;
     // Pings the engine. Closes the link if the engine is silent for longer than `limit` while an answer is
     // due, or if it answers pings but does not complete in time an operation that depends on no other node.
@@ -124,7 +127,7 @@ class EngineLink final : private cache::RecordLinkOwner {
     const wire::CacheVolumeState* state_of(uint32_t number) const noexcept;
     // Staging buffers of real storage; no bytes if it lends none.
     const wire::CacheBays& bays() const noexcept { return bays_; }
-    bool is_admitted() const noexcept { return identity_.index.exists(); }
+    // Without an index until the engine is admitted.
     const Identity& identity() const noexcept { return identity_; }
     cache::EngineIndex index() const noexcept { return identity_.index; }
     bool is_ready() const noexcept { return ready_ && link_->is_up(); }
@@ -177,6 +180,7 @@ class EngineLink final : private cache::RecordLinkOwner {
     bool ready_ = false, leaving_ = false, over_ = false;
     uint64_t bytes_to_clients_ = 0;
     Nanoseconds asked_since_ = kNever;
+    uint32_t probed_ = 0, answered_ = 0;  // answered_since()
     uint64_t heard_ = 0;
     std::deque<wire::CacheEngineNotice> granted_;  // not yet confirmed by the engine, in order
 };

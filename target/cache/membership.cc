@@ -44,10 +44,14 @@ static io::Succession parse_place(const json& place) {
 static void put_dirty(const Membership& membership, json& out) {
     json dirty = json::object();
     for (const auto& [wwid, volume] : membership.dirty)
-        dirty[fmt::format("{:016x}", wwid)] = {
-            {"name", volume.name},   {"bytes", volume.bytes},     {"ownership", volume.ownership},
-            {"owner", volume.owner}, {"process", volume.process}, {"taken_from", place(volume.taken)},
-            {"storage", volume.storage.name}, {"file", volume.storage.file}};
+        dirty[fmt::format("{:016x}", wwid)] = {{"name", volume.name},
+                                               {"bytes", volume.bytes},
+                                               {"ownership", volume.ownership},
+                                               {"owner", volume.owner},
+                                               {"process", volume.process},
+                                               {"taken_from", place(volume.taken)},
+                                               {"storage", volume.storage.name},
+                                               {"file", volume.storage.file}};
     out["dirty"] = dirty;
     out["given_up"] = wwids(membership.given_up);
     out["storage_lost"] = wwids(membership.storage_lost);

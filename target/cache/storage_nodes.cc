@@ -50,7 +50,7 @@ StorageNodes::~StorageNodes() = default;
 void StorageNodes::ready(EngineLink& engine) {
     log::info("real storage at {} joined with {} volumes", engine.peer(), engine.volumes().size());
     for (CachedVolume& volume : volumes_.open()) {
-        note_successor(volume, engine);
+        note_later(volume);
         attach(volume);
     }
     clients_.introduce(engine);
@@ -81,8 +81,8 @@ static std::string reason(const wire::CacheVolumeState& state) {
     return state.text.empty() ? "its real storage is lost to another owner" : state.text;
 }
 
-// The process that serves the volume keeps it, unless another one took the storage from it. If it reports a
-// loss, that precedes the offers of others: they may have taken the storage from a third party.
+// The process that serves the volume keeps it, unless another one had the storage later. Its loss precedes
+// the offers of others: they may have taken the storage from a third party.
 void StorageNodes::attach(CachedVolume& volume) {
     if (volume.remote == nullptr || volume.remote->state().is_lost()) return;
     if (volume.remote->storage() != nullptr) return;
@@ -90,20 +90,38 @@ void StorageNodes::attach(CachedVolume& volume) {
     if (volume.remote->is_taken()) return await_successor(volume);
     Offer best = offers_.best(volume);
     const Offer last = offers_.last(volume);
-    const bool follows = best.follows(last) || best.succession().follows(volume.remote->succession());
-    const bool is_here = last.kind <= Offer::Kind::kDoesNotFit || last.kind == best.kind;
-    if (last.kind == Offer::Kind::kLost || (is_here && !follows)) best = last;
+    if (note_last_lost(volume, last, best)) return;
+    const bool follows = best.succession().follows(volume.remote->succession());
+    const bool is_here = last.kind <= Offer::Kind::kReadOnly || last.kind == best.kind;
+    if (is_here && !follows) best = last;
     const bool is_silent = last.kind == Offer::Kind::kNone || last.kind == Offer::Kind::kUnseen;
     const bool awaits_last = volume.remote->awaits_last();
     if (is_silent && !follows && awaits_last && offers_.may_hold_writes(volume)) {
         if (last.kind == Offer::Kind::kUnseen) use(volume, last);
+        if (best.kind == Offer::Kind::kLost) use(volume, best);
         return;
     }
-    const bool fails =
-        (best.kind == Offer::Kind::kAnothers && offers_.holds_writes(volume)) ||
-        (best.kind == Offer::Kind::kDoesNotFit && volume.remote->accepts_refusal_of(*best.engine));
+    const bool misfits = best.kind == Offer::Kind::kDoesNotFit || best.kind == Offer::Kind::kReadOnly;
+    const bool fails = (best.kind == Offer::Kind::kAnothers && offers_.holds_writes(volume)) ||
+                       (misfits && volume.remote->accepts_refusal_of(*best.engine));
     volume.remote->refuse(fails);
     if (best.kind != Offer::Kind::kNone) use(volume, best);
+}
+
+// Why an offer of kDoesNotFit or kReadOnly cannot serve the volume.
+static std::string misfit(const volume::Volume& here, const Offer& offer) {
+    if (offer.kind == Offer::Kind::kReadOnly)
+        return fmt::format(
+            "not served: its real storage at {} is read-only; start that process without "
+            "ro, or create the volume read-only",
+            offer.engine->peer());
+    std::string why = fmt::format(
+        "not served: its real storage at {} has {} bytes in blocks of {}, the volume {} of {}",
+        offer.engine->peer(), offer.bytes(), offer.volume->logical_block, here.size(), here.block_size());
+    if (offer.bytes() < here.size() && here.block_size() % offer.volume->logical_block == 0)
+        why += fmt::format("; wssctl volume resize {} {} serves what is left, if it is the right storage",
+                           here.name(), offer.bytes() / here.block_size() * here.block_size());
+    return why;
 }
 
 Status StorageNodes::may_reopen(const CachedVolume& volume) {
@@ -113,11 +131,18 @@ Status StorageNodes::may_reopen(const CachedVolume& volume) {
         return failure(
             Code::kRefused,
             "volume {}: no process with its real storage (--role rs) is here; start it, then reopen", name);
+    if (best.kind == Offer::Kind::kUnseen)
+        return failure(Code::kRefused,
+                       "volume {}: the process at {} has had no answer whether it still has its real "
+                       "storage; try again when it has, or start another one",
+                       name, best.engine->peer());
+    if (best.kind == Offer::Kind::kReadOnly)
+        return failure(Code::kRefused, "volume {}: {}", name, misfit(volume.open->volume(), best));
     if (best.kind == Offer::Kind::kFormer)
         return failure(
             Code::kRefused,
-            "volume {}: another process took its real storage from the one at {}, and is not here; "
-            "start it, or restart that one, then reopen",
+            "volume {}: another process took its real storage from the one at {}; start a process that has "
+            "it, or restart this one, then reopen",
             name, best.engine->peer());
     if (best.kind == Offer::Kind::kLost && volume.remote->is_taken())
         return failure(
@@ -134,29 +159,61 @@ Status StorageNodes::may_reopen(const CachedVolume& volume) {
     return Status::ok();
 }
 
-// The process that served the volume last has lost the storage. Others may have written it, even if the next
-// process has the same owner: it may have taken the storage from them. This is excluded only if the next
-// process follows the last one in its chain.
-void StorageNodes::note_taken(CachedVolume& volume, const Offer& lost) {
+// The process at `from`, which served the volume last, has lost the storage. Others may have written it, even
+// if the next process has the same owner: it may have taken the storage from them. This is excluded only if
+// the next process follows the last one in its chain. `witness`: the offer that shows the owner.
+void StorageNodes::note_taken(CachedVolume& volume, const io::Succession& from, const Offer& witness,
+                              std::string why) {
     const uint64_t owner = volume.remote->owner();
-    if (!lost.succession().is_known() || owner == 0 || lost.owner() != owner)
-        return volume.remote->state().lose(reason(*lost.reported));
-    volume.remote->note_taken(lost.succession(), reason(*lost.reported));
+    if (!from.is_known() || owner == 0 || witness.owner() != owner)
+        return volume.remote->state().lose(std::move(why));
+    volume.remote->note_taken(from, std::move(why));
     await_successor(volume);
 }
 
-// A process that was paused, or is cut off from its storage, does not report that another one took it.
-void StorageNodes::note_successor(CachedVolume& volume, EngineLink& engine) {
+static std::string taken_by(const Offer& later) {
+    return fmt::format("the process at {} took it", later.engine->peer());
+}
+
+// A process that was paused, or is cut off from its storage, does not report that another one took it. A
+// later process proves that, unless the last one was stopped, and released the storage, before. So the last
+// one must show that it runs; its connection may be left of one that was stopped behind a link that is cut.
+// If it is away, a member of its chain proves the same that has lost the storage to others since.
+// True: nothing more is to be done for the volume now.
+bool StorageNodes::note_last_lost(CachedVolume& volume, const Offer& last, const Offer& best) {
+    const io::Succession reported = last.succession();
+    const io::Succession served = reported.is_known() ? reported : volume.remote->succession();
+    if (last.kind == Offer::Kind::kLost) {
+        note_taken(volume, reported, last, reason(*last.reported));
+        return true;
+    }
+    const Offer later = offers_.later_than(served, volume);
+    if (later.engine == nullptr) return false;
+    if (last.engine != nullptr) {
+        if (later.succession().follows(served) || last.ran_beside(later))
+            note_taken(volume, served, last, taken_by(later));
+        return true;
+    }
+    const bool goes_on = best.kind < Offer::Kind::kLost && best.succession().follows(served);
+    const Offer lost = offers_.lost_after(served, volume);
+    // While the owner is not known, engines hold nothing that others could miss.
+    if (lost.engine == nullptr || goes_on || volume.remote->owner() == 0) return false;
+    note_taken(volume, served, lost, taken_by(lost));
+    return true;
+}
+
+// The same while the last process serves the volume.
+void StorageNodes::note_later(CachedVolume& volume) {
     if (volume.remote == nullptr || volume.remote->storage() == nullptr) return;
-    const Offer offer = offers_.of(engine, volume);
     const io::Succession served = volume.remote->succession();
-    if (offer.kind >= Offer::Kind::kFormer || !offer.succession().follows(served)) return;
-    if (offers_.is_of_another(volume, offer)) return;
-    Status why = failure(Code::kClosed, "the process at {} took the real storage of volume {}", engine.peer(),
-                         volume.open->volume().name());
-    // Requests that wait there are repeated.
-    volume.remote->storage()->close(std::move(why));
-    volume.remote->note_taken(served, fmt::format("the process at {} took it", engine.peer()));
+    const Offer later = offers_.later_than(served, volume);
+    if (later.engine == nullptr) return;
+    const Offer server = offers_.of(*volume.remote->storage(), volume);
+    if (!later.succession().follows(served) && !server.ran_beside(later)) return;
+    // Requests that wait there are repeated, or fail.
+    server.engine->close(failure(Code::kClosed, "the process at {} took the real storage of volume {}",
+                                 later.engine->peer(), volume.open->volume().name()));
+    note_taken(volume, served, server, taken_by(later));
 }
 
 void StorageNodes::await_successor(CachedVolume& volume) {
@@ -168,22 +225,27 @@ void StorageNodes::await_successor(CachedVolume& volume) {
                          volume.open->volume().name(), best.engine->peer());
         return use(volume, best);
     }
+    const io::Succession from = volume.remote->taken_from();
+    const Offer later = offers_.later_than(from, volume);
+    const bool has_none = later.engine != nullptr && !later.succession().follows(from);
+    if (has_none)
+        return volume.remote->state().lose(volume.remote->taken_why() +
+                                           "; others may have written it in between");
     if (!volume.remote->awaits_successor()) return volume.remote->state().lose(volume.remote->taken_why());
     refuse(volume, {.why = fmt::format("waits for a process that took its real storage from the one that "
                                        "served it, and has lost it ({})",
                                        volume.remote->taken_why()),
                     .suspends = true,
-                    .may_give_up = offers_.may_hold_writes(volume)});
+                    .may_give_up = true});
 }
 
 // The report of a process that lost the volume and keeps running does not apply to the process that has it
-// now.
+// now, unless it had it later than the one that served the volume.
 void StorageNodes::note_lost(CachedVolume& volume, const Offer& offer) {
-    if (volume.remote->served_by() == offer.engine->identity().identity)
-        return note_taken(volume, offer);
     refuse(volume, {.why = fmt::format("waits for its real storage: the process at {} has lost it ({})",
                                        offer.engine->peer(), reason(*offer.reported)),
-                    .may_give_up = offers_.may_hold_writes(volume)});
+                    .suspends = offers_.later_than(volume.remote->succession(), volume).engine != nullptr,
+                    .may_give_up = true});
 }
 
 // Data in engines must not be destaged over the writes of another owner. The process of the known owner may
@@ -209,21 +271,6 @@ void StorageNodes::refuse(const CachedVolume& volume, RemoteState::Refusal refus
     const std::string why = refusal.why;
     if (volume.remote->state().refuse(std::move(refusal)))
         log::error("volume {}: {}", volume.open->volume().name(), why);
-}
-
-// Why an offer of kDoesNotFit cannot serve the volume.
-static std::string misfit(const volume::Volume& here, const Offer& offer) {
-    if (offer.volume->read_only && !here.read_only())
-        return fmt::format("not served: its real storage at {} is read-only; start that process without "
-                           "ro, or create the volume read-only",
-                           offer.engine->peer());
-    std::string why = fmt::format(
-        "not served: its real storage at {} has {} bytes in blocks of {}, the volume {} of {}",
-        offer.engine->peer(), offer.bytes(), offer.volume->logical_block, here.size(), here.block_size());
-    if (offer.bytes() < here.size() && here.block_size() % offer.volume->logical_block == 0)
-        why += fmt::format("; wssctl volume resize {} {} serves what is left, if it is the right storage",
-                           here.name(), offer.bytes() / here.block_size() * here.block_size());
-    return why;
 }
 
 void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
@@ -257,7 +304,10 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
     } else {
         volume.remote->note_process(*offer.engine);
         // Writes must not be acknowledged: it may be the wrong storage.
-        refuse(volume, {.why = misfit(volume.open->volume(), offer), .offered = offer.bytes(), .suspends = true});
+        const bool small = offer.kind == Offer::Kind::kDoesNotFit;
+        refuse(volume, {.why = misfit(volume.open->volume(), offer),
+                        .offered = small ? offer.bytes() : UINT64_MAX,
+                        .suspends = true});
     }
     if (changes_ != before) forget_clean(volume);
 }
@@ -270,7 +320,10 @@ void StorageNodes::engines_may_join(Nanoseconds now) noexcept {
 }
 
 void StorageNodes::tick() {
-    for (CachedVolume& volume : volumes_.open()) attach(volume);
+    for (CachedVolume& volume : volumes_.open()) {
+        note_later(volume);
+        attach(volume);
+    }
 }
 
 void StorageNodes::volume_state_changed(const EngineLink& storage) {
@@ -278,10 +331,12 @@ void StorageNodes::volume_state_changed(const EngineLink& storage) {
         if (volume.remote == nullptr || volume.remote->storage() != &storage) continue;
         const wire::CacheVolumeState* reported = storage.state_of(volume.remote->number());
         if (reported == nullptr) continue;
-        if (reported->error != 0)
-            note_taken(volume, offers_.of(*volume.remote->storage(), volume));
-        else
+        if (reported->error == 0) {
             volume.remote->state().report(reported->bytes, reported->suspended, reported->text);
+            continue;
+        }
+        const Offer lost = offers_.of(*volume.remote->storage(), volume);
+        note_taken(volume, lost.succession(), lost, reason(*reported));
     }
     turn_.want();
 }

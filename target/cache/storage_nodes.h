@@ -84,8 +84,10 @@ class StorageNodes {
     struct Reached;
     void note_departed(CachedVolume& volume);
     void note_lost(CachedVolume& volume, const StorageOffer& offer);
-    void note_taken(CachedVolume& volume, const StorageOffer& lost);
-    void note_successor(CachedVolume& volume, EngineLink& engine);
+    void note_taken(CachedVolume& volume, const io::Succession& from, const StorageOffer& witness,
+                    std::string why);
+    bool note_last_lost(CachedVolume& volume, const StorageOffer& last, const StorageOffer& best);
+    void note_later(CachedVolume& volume);
     void await_successor(CachedVolume& volume);
     void await_owner(const CachedVolume& volume, const StorageOffer& offer);
     static void refuse(const CachedVolume& volume, RemoteState::Refusal refusal);

@@ -6,8 +6,7 @@
 namespace wss::se {
 
 bool StorageOffers::is_of_another(const CachedVolume& volume, const StorageOffer& offer) noexcept {
-    const uint64_t known = volume.remote->owner();
-    return known != 0 && known != offer.owner();
+    return volume.remote->served_by() != 0 && volume.remote->owner() != offer.owner();
 }
 
 const DirtyVolume* StorageOffers::other_volume_of(const CachedVolume& volume,
@@ -41,11 +40,7 @@ static StorageOffer reported_by(EngineLink& engine, const CachedVolume& volume) 
 // True if a process that is here, or the one that served the volume last, had the storage later.
 bool StorageOffers::is_former(const CachedVolume& volume, const StorageOffer& offer) const noexcept {
     if (volume.remote->succession().is_after(offer.succession())) return true;
-    for (EngineLink& engine : engines_.all()) {
-        const StorageOffer other = reported_by(engine, volume);
-        if (other.engine != nullptr && other.succession().is_after(offer.succession())) return true;
-    }
-    return false;
+    return later_than(offer.succession(), volume).engine != nullptr;
 }
 
 StorageOffer StorageOffers::of(EngineLink& engine, const CachedVolume& volume) const noexcept {
@@ -53,9 +48,7 @@ StorageOffer StorageOffers::of(EngineLink& engine, const CachedVolume& volume) c
     StorageOffer offer = reported_by(engine, volume);
     if (offer.engine == nullptr || offer.kind == Kind::kLost) return offer;
     const volume::Volume& here = volume.open->volume();
-    const bool writable = !offer.volume->read_only || here.read_only();
-    const bool fits =
-        writable && offer.bytes() >= here.size() && here.block_size() % offer.volume->logical_block == 0;
+    const bool fits = offer.bytes() >= here.size() && here.block_size() % offer.volume->logical_block == 0;
     const bool suspended = offer.reported != nullptr && offer.reported->suspended;
     const bool holds = may_hold_writes(volume);
     // These are checked before the size, so that no volume is resized to the size of the wrong storage.
@@ -65,6 +58,8 @@ StorageOffer StorageOffers::of(EngineLink& engine, const CachedVolume& volume) c
         offer.kind = Kind::kOtherVolumes;
     else if (holds && is_of_another(volume, offer))
         offer.kind = Kind::kAnothers;
+    else if (offer.volume->read_only && !here.opened_read_only())
+        offer.kind = Kind::kReadOnly;
     else if (!fits)
         offer.kind = Kind::kDoesNotFit;
     else if (suspended)
@@ -94,12 +89,36 @@ StorageOffer StorageOffers::last(const CachedVolume& volume) const noexcept {
     return {};
 }
 
+StorageOffer StorageOffers::later_than(const io::Succession& place,
+                                       const CachedVolume& volume) const noexcept {
+    StorageOffer later;
+    for (EngineLink& engine : engines_.all()) {
+        const StorageOffer offer = reported_by(engine, volume);
+        if (!offer.succession().is_after(place)) continue;
+        if (later.engine == nullptr || !offer.succession().follows(place)) later = offer;
+    }
+    return later;
+}
+
+StorageOffer StorageOffers::lost_after(const io::Succession& place,
+                                       const CachedVolume& volume) const noexcept {
+    for (EngineLink& engine : engines_.all()) {
+        const StorageOffer offer = reported_by(engine, volume);
+        if (!offer.succession().follows(place) || is_of_another(volume, offer)) continue;
+        if (offer.kind == StorageOffer::Kind::kLost) return offer;
+        const StorageOffer later = later_than(offer.succession(), volume);
+        const bool broken = later.engine != nullptr && !later.succession().follows(offer.succession());
+        if (broken && offer.ran_beside(later)) return offer;
+    }
+    return {};
+}
+
 StorageOffer StorageOffers::successor(const CachedVolume& volume) const noexcept {
     StorageOffer best;
     for (EngineLink& engine : engines_.all()) {
         const StorageOffer offer = of(engine, volume);
         const bool succeeds = offer.succession().follows(volume.remote->taken_from());
-        if (offer.kind >= StorageOffer::Kind::kFormer || !succeeds || is_of_another(volume, offer)) continue;
+        if (offer.kind >= StorageOffer::Kind::kLost || !succeeds || is_of_another(volume, offer)) continue;
         if (offer.kind < best.kind || (offer.kind == best.kind && offer.follows(best))) best = offer;
     }
     return best;

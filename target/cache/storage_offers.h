@@ -15,18 +15,19 @@
 namespace wss::se {
 
 struct StorageOffer {
-    // In order of preference. kUnseen: the process may have lost the storage without noticing. kAnothers: the
-    // storage has another owner. kOtherVolumes: engines may hold writes of another volume with the same
-    // storage. These two only while engines may hold writes. kFormer: another process took the storage from
-    // this one, which may not have noticed.
+    // In order of preference. kReadOnly: and the volume is not. kUnseen: the process may have lost the
+    // storage without noticing. kAnothers: the storage has another owner. kOtherVolumes: engines may hold
+    // writes of another volume with the same storage. These two only while engines may hold writes. kLost:
+    // the process reports that it has lost the storage. kFormer: another process had the storage later.
     enum class Kind : uint8_t {
         kFits,
         kDoesNotFit,
+        kReadOnly,
         kUnseen,
         kAnothers,
         kOtherVolumes,
-        kFormer,
         kLost,
+        kFormer,
         kNone
     };
     Kind kind = Kind::kNone;
@@ -41,6 +42,12 @@ struct StorageOffer {
     bool follows(const StorageOffer& other) const noexcept {
         return succession().follows(other.succession());
     }
+    // The process ran, and was not yet stopped, when `other` had the storage already. False also while that
+    // is not known.
+    bool ran_beside(const StorageOffer& other) const noexcept {
+        const uint32_t joined = other.engine->identity().incarnation;
+        return engine->identity().incarnation > joined || engine->answered_since(joined);
+    }
     uint64_t owner() const noexcept { return reported != nullptr ? reported->owner : 0; }
 };
 
@@ -54,12 +61,19 @@ class StorageOffers {
     StorageOffer best(const CachedVolume& volume) const noexcept;
     // That of the process that served the volume last.
     StorageOffer last(const CachedVolume& volume) const noexcept;
+    // That of a process that had the storage later than the one at `place`, whether it still has it or not.
+    // One that does not follow that place precedes others: the place has no successor then.
+    StorageOffer later_than(const io::Succession& place, const CachedVolume& volume) const noexcept;
+    // That of a process that follows the one at `place`, and has lost the storage since to others than its
+    // successors.
+    StorageOffer lost_after(const io::Succession& place, const CachedVolume& volume) const noexcept;
     // The last one of those that took the storage from the process that had it
     // (RemoteQueue::note_taken()).
     StorageOffer successor(const CachedVolume& volume) const noexcept;
 
     // True if the owner differs from the one that had the storage when engines took data that the storage
-    // lacks. All processes that may take each other's place are one owner.
+    // lacks. All processes that may take each other's place are one owner. Storage without an owner is other
+    // storage than any that has one.
     static bool is_of_another(const CachedVolume& volume, const StorageOffer& offer) noexcept;
     const DirtyVolume* other_volume_of(const CachedVolume& volume, const StorageOffer& offer) const noexcept;
     // True if engines hold, or have lost, data that the storage lacks.

@@ -78,6 +78,8 @@ class Volume {
     uint64_t size() const { return size_.load(std::memory_order_acquire); }  // bytes, multiple of block_size
     uint64_t blocks() const { return size() / block_size(); }
     bool read_only() const { return read_only_.load(std::memory_order_relaxed); }
+    // It stays read-only while it is open.
+    bool opened_read_only() const { return options_.read_only; }
     // Its storage is gone or has another owner. Nobody may use the volume.
     bool lost() const { return loss_.load(std::memory_order_acquire) != Loss::kNone; }
     // Grows with each change that initiators must be notified of.

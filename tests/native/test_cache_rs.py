@@ -329,8 +329,29 @@ def test_storage_that_is_read_only_serves_no_writable_volume(tmp_path, nbd):
             with RawNbd(nbd(cluster.target, "disk").socket) as client:
                 assert client.command(READ, 0, 4 * KIB)[0] == EIO
         until(lambda: trouble() == "waits for its real storage, which is away", 30, "the process has left")
+        ask(cluster.control, "volume.set", name="disk", read_only=True)
+        with Storage(cluster, mode="ro"):
+            until(lambda: "is read-only" in trouble(), 30, "it may become writable again")
         with Storage(cluster):
             until(lambda: trouble() == "", 30, "the volume is served")
+
+
+def test_no_dirty_lines_are_given_up_for_storage_that_is_read_only(tmp_path, nbd):
+    with remote_cluster("tcp", tmp_path, engines=2) as cluster:
+        with Storage(cluster):
+            wait_for_storage(cluster)
+            client = RawNbd(connected(cluster, nbd).socket, timeout=300)
+            cluster.policy("write-back")
+        with client:
+            assert client.command(WRITE, 0, 4 * KIB, b"\x77" * 4 * KIB)[0] == 0, "two engines have it"
+            with Storage(cluster, mode="ro"):
+                until(lambda: "is read-only" in ask(cluster.control, "volume.list")[0]["trouble"], 30, "the reason is shown")
+                with pytest.raises(ControlError, match="is read-only"):
+                    ask(cluster.control, "volume.reopen", name="disk", give_up_dirty=True)
+                assert cluster.dirty() == 1
+            with Storage(cluster):
+                until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 120, "a flush")
+            assert cluster.dirty() == 0
 
 
 def test_a_second_volume_of_the_same_real_storage_is_refused_also_after_a_restart(tmp_path):

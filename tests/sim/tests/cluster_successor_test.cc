@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a target concludes from a storage process that had the disk later than the one that served the volume.
+#include "tests/sim/tests/two_processes.h"
+
+namespace wss::sim {
+namespace {
+
+using initiator::Operation;
+using initiator::Outcome;
+
+// The other process had the disk later than the last one, but does not follow it: a third party may have had
+// the disk in between, and may have written it.
+class ChainBroken : public TwoProcesses {
+  protected:
+    void SetUp() override {
+        TwoProcesses::SetUp();
+        other_disk_.succeed(holder(2, 2));
+    }
+    void leave_dirty() {
+        start_engines(2);
+        reconnect_first();
+        set_policy(cache::Policy::kBack);
+        fill_all();
+        disk_.refuse(true);
+        ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+        ASSERT_GT(dirty(), 0u);
+    }
+    void expect_lost_untouched() {
+        expect_lost();
+        EXPECT_EQ(other_disk_.writes(), 0u) << "it does not follow the last one";
+    }
+    // Engines neither serve hits nor acknowledge writes.
+    void expect_suspended() {
+        EXPECT_NE(run(0, Operation::kRead, 8), Outcome::kOk);
+        EXPECT_NE(run(1, Operation::kWrite, 8), Outcome::kOk);
+    }
+};
+
+TEST_F(ChainBroken, a_later_process_gets_no_dirty_lines_from_a_target_that_starts_again) {
+    crash_target_with_dirty_lines();
+    disk_.refuse(false);
+    world_.cut(node_, storage_node_);
+    start_other_storage_alone();
+    restart_target();
+    ASSERT_TRUE(await(1));
+    world_.run_for(from_s(1));
+    world_.heal_all();
+    ASSERT_TRUE(await(2));
+    expect_lost_untouched();
+}
+
+TEST_F(ChainBroken, a_later_process_gets_no_dirty_lines_while_the_last_one_is_disconnected_for_a_moment) {
+    leave_dirty();
+    world_.cut(node_, storage_node_);
+    ASSERT_TRUE(await(0));
+    start_other_storage_alone();
+    ASSERT_TRUE(await(1));
+    world_.run_for(from_s(1));
+    world_.heal_all();
+    ASSERT_TRUE(await(2));
+    expect_lost_untouched();
+}
+
+TEST_F(ChainBroken, a_later_process_gets_no_dirty_lines_while_the_last_one_is_cut_off_from_its_disk) {
+    crash_target_with_dirty_lines();
+    disk_.refuse(false);
+    disk_.suspend(true);
+    start_other_storage_alone();
+    restart_target();
+    expect_lost_untouched();
+}
+
+// The last process is cut off from its disk, and would never report the loss.
+TEST_F(ChainBroken, a_volume_is_lost_soon_after_a_later_process_joins) {
+    start_engines(2);
+    reconnect_first();
+    fill_all();
+    faults_.silent_end = UINT64_MAX;
+    ASSERT_TRUE(clients_[0]->begin(Operation::kWrite, 0, 128));
+    world_.run_for(from_s(1));
+    start_other_storage_alone();
+    ASSERT_TRUE(world_.run_until([&] { return clients_[0]->under_way() == 0; }, from_s(5)));
+    EXPECT_NE(clients_[0]->last_outcome(), Outcome::kOk);
+    world_.run_for(from_s(1));
+    expect_suspended();
+    EXPECT_NE(trouble().find("others may have written it in between"), std::string::npos) << trouble();
+    EXPECT_EQ(other_disk_.writes(), 0u);
+}
+
+TEST_F(ChainBroken, a_volume_with_dirty_lines_is_lost_soon_after_a_later_process_joins) {
+    leave_dirty();
+    start_other_storage_alone();
+    world_.run_for(from_s(4));
+    expect_suspended();
+    EXPECT_NE(trouble().find("others may have written it in between"), std::string::npos) << trouble();
+    expect_lost_untouched();
+}
+
+// It was stopped behind a link that is cut, which the target has not noticed yet.
+TEST_F(ChainBroken, a_later_process_gets_the_dirty_lines_of_one_that_was_stopped_and_seems_to_be_connected) {
+    leave_dirty();
+    world_.cut(node_, storage_node_);
+    storage_node_.crash();
+    bury(std::move(storage_));
+    start_other_storage_alone();
+    EXPECT_TRUE(world_.run_until([&] { return dirty() == 0; }, from_s(20)));
+    EXPECT_EQ(trouble(), "");
+    EXPECT_GT(other_disk_.writes(), 0u);
+}
+
+// The process that took the disk from the last one has lost it since.
+class SuccessorLost : public ChainBroken {
+  protected:
+    void SetUp() override {
+        ChainBroken::SetUp();
+        other_disk_.succeed(holder(2));
+        other_disk_.take_away();
+    }
+};
+
+TEST_F(SuccessorLost, engines_serve_nothing_beside_the_last_one_that_is_cut_off_from_its_disk) {
+    crash_target_with_dirty_lines();
+    disk_.refuse(false);
+    disk_.suspend(true);
+    start_other_storage_alone();
+    restart_target();
+    ASSERT_TRUE(await(2));
+    ASSERT_TRUE(until([&] { return dirty() > 0; }));
+    expect_suspended();
+    expect_lost();
+}
+
+TEST_F(SuccessorLost, engines_serve_nothing_while_the_last_one_is_away) {
+    leave_dirty();
+    world_.cut(node_, storage_node_);
+    ASSERT_TRUE(await(0));
+    start_other_storage_alone();
+    ASSERT_TRUE(await(1));
+    world_.run_for(from_s(1));
+    expect_suspended();
+    expect_lost();
+}
+
+TEST_F(SuccessorLost, a_volume_goes_on_with_the_process_that_took_the_disk_from_it) {
+    third_disk_.succeed(holder(3));
+    leave_dirty();
+    world_.cut(node_, storage_node_);
+    ASSERT_TRUE(await(0));
+    start_other_storage_alone();
+    ASSERT_TRUE(await(1));
+    world_.run_for(from_s(5));
+    start_third_storage();
+    EXPECT_TRUE(until([&] { return dirty() == 0; }));
+    EXPECT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+    EXPECT_GT(third_disk_.writes(), 0u);
+}
+
+// The process that took the disk from the last one is of another owner, who gave the disk back.
+TEST_F(SuccessorLost, by_another_owner_does_not_keep_a_volume_from_the_next_successor) {
+    other_disk_.change_hands();
+    third_disk_.succeed(holder(3));
+    leave_dirty();
+    storage_node_.crash();
+    bury(std::move(storage_));
+    start_other_storage_alone();
+    world_.run_for(from_s(5));
+    expect_suspended();
+    start_third_storage();
+    EXPECT_TRUE(until([&] { return dirty() == 0; }));
+    EXPECT_EQ(trouble(), "");
+}
+
+TEST_F(SuccessorLost, after_the_next_process_that_does_not_follow_it_has_joined) {
+    third_disk_.succeed(holder(3, 3));
+    leave_dirty();
+    storage_node_.crash();
+    bury(std::move(storage_));
+    ASSERT_TRUE(await(0));
+    start_third_storage();
+    ASSERT_TRUE(await(1));
+    start_other_storage_alone();
+    expect_lost();
+    EXPECT_EQ(third_disk_.writes(), 0u);
+}
+
+// It has not noticed its loss, either.
+TEST_F(SuccessorLost, to_a_process_that_does_not_follow_it) {
+    other_disk_.give_back();
+    third_disk_.succeed(holder(3, 3));
+    leave_dirty();
+    storage_node_.crash();
+    bury(std::move(storage_));
+    ASSERT_TRUE(await(0));
+    start_third_storage();
+    ASSERT_TRUE(await(1));
+    start_other_storage_alone();
+    expect_lost();
+    EXPECT_EQ(third_disk_.writes() + other_disk_.writes(), 0u);
+}
+
+// The operator moved the volume to storage without holders, and starts the former process again.
+TEST_F(TwoProcesses, a_process_is_not_replaced_by_one_with_the_storage_that_the_volume_had_before) {
+    disk_.succeed(holder(1));
+    start_engines(2);
+    reconnect_first();
+    storage_node_.crash();
+    bury(std::move(storage_));
+    ASSERT_TRUE(await(0));
+    other_disk_.succeed({});
+    other_disk_.forget_owners();
+    start_other_storage_alone();
+    ASSERT_TRUE(await(1));
+    ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+    ASSERT_EQ(run(0, Operation::kFlush), Outcome::kOk);
+    third_disk_.succeed(holder(2, 2));
+    start_third_storage();
+    ASSERT_TRUE(await(2));
+    world_.run_for(from_s(5));
+    EXPECT_EQ(trouble(), "");
+    EXPECT_EQ(run(0, Operation::kWrite), Outcome::kOk);
+    EXPECT_EQ(third_disk_.writes(), 0u);
+}
+
+TEST_F(TwoProcesses, dirty_lines_for_storage_without_an_owner_do_not_go_to_storage_that_has_one) {
+    disk_.forget_owners();
+    reconnect_first();
+    crash_target_with_dirty_lines();
+    disk_.refuse(false);
+    storage_node_.crash();
+    bury(std::move(storage_));
+    start_other_storage_alone();
+    restart_target();
+    world_.run_for(from_s(8));
+    EXPECT_EQ(other_disk_.writes(), 0u);
+    EXPECT_NE(trouble().find("another owner"), std::string::npos) << trouble();
+}
+
+TEST_F(ChainBroken, engines_serve_nothing_when_a_later_process_has_lost_the_disk_and_the_last_one_is_away) {
+    leave_dirty();
+    world_.cut(node_, storage_node_);
+    ASSERT_TRUE(await(0));
+    other_disk_.take_away();
+    start_other_storage_alone();
+    ASSERT_TRUE(await(1));
+    world_.run_for(from_s(1));
+    expect_suspended();
+}
+
+}  // namespace
+}  // namespace wss::sim
