@@ -45,7 +45,7 @@ class SimMembership final : public se::MembershipStore {
 }  // namespace
 
 ClusterTarget::ClusterTarget(Node& node, const fabric::SimNetwork& network, const fabric::SimNetwork& engines,
-                             io::SimDisk& disk, StableText& membership, const se::CacheOptions& options,
+                             io::SimDevice& disk, StableText& membership, const se::CacheOptions& options,
                              uint64_t remote)
     : node_(node),
       disk_(disk),
@@ -160,7 +160,7 @@ void ClusterTarget::stop(Nanoseconds home_max) {
 }
 
 ClusterEngine::ClusterEngine(Node& node, const fabric::SimNetwork& network, uint64_t memory,
-                             const std::string& target, io::SimDisk* disk, const fabric::SimNetwork* reach)
+                             const std::string& target, io::SimDevice* disk, const fabric::SimNetwork* reach)
     : node_(node),
       memory_(memory),
       target_(target),

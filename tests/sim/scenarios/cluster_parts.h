@@ -41,7 +41,7 @@ class ClusterTarget {
     // `engines`: the network between target and engines, which may have fewer faults than the clients'
     // `network`. `remote`: size in bytes of a disk that another node has; 0: the disk is local.
     ClusterTarget(Node& node, const fabric::SimNetwork& network, const fabric::SimNetwork& engines,
-                  io::SimDisk& disk, StableText& membership, const se::CacheOptions& options,
+                  io::SimDevice& disk, StableText& membership, const se::CacheOptions& options,
                   uint64_t remote = 0);
     ~ClusterTarget();
 
@@ -74,7 +74,7 @@ class ClusterTarget {
     void listen();
 
     Node& node_;
-    io::SimDisk& disk_;
+    io::SimDevice& disk_;
     std::map<std::string, io::SimDisk*> disks_;  // of other volumes, by name
     StableText& membership_;
     const se::CacheOptions options_;
@@ -95,7 +95,7 @@ class ClusterEngine {
   public:
     // With a disk the process is the target's real storage. It connects to engines by `reach`.
     ClusterEngine(Node& node, const fabric::SimNetwork& network, uint64_t memory, const std::string& target,
-                  io::SimDisk* disk = nullptr, const fabric::SimNetwork* reach = nullptr);
+                  io::SimDevice* disk = nullptr, const fabric::SimNetwork* reach = nullptr);
     ~ClusterEngine();
 
     Status start();
@@ -110,7 +110,7 @@ class ClusterEngine {
     Node& node_;
     const uint64_t memory_;
     const std::string target_;
-    io::SimDisk* const disk_;
+    io::SimDevice* const disk_;
     Random random_;
     reactor::Reactor reactor_;
     std::unique_ptr<fabric::Fabric> fabric_, reach_fabric_;
