@@ -1,37 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/sim/scenarios/block_client.h"
 
-#include <cstring>
+#include "tests/sim/checkers/sector_stamp.h"
 
 namespace wss::sim {
 
 using initiator::Operation;
 using initiator::Outcome;
 
-constexpr uint64_t kSector = 512;
 constexpr Nanoseconds kRequestTimeout = from_s(12);
 // A request may outlive its limit by the time that closing a connection takes, and by the interval of the
 // timer that checks limits.
 constexpr Nanoseconds kGrace = from_s(8);
-
-// A sector of write `id` contains the id, the sector's number and words derived from both, so that a mixture
-// of two writes is detected.
-static void stamp(std::byte* sector, uint64_t number, uint64_t id) {
-    uint64_t words[kSector / 8];
-    for (uint64_t i = 0; i < kSector / 8; ++i)
-        words[i] = id == 0 ? 0 : id * 0x9e3779b97f4a7c15u + number * 31 + i;
-    if (id != 0) words[0] = id;
-    std::memcpy(sector, words, kSector);
-}
-
-// Returns the id of an intact sector, or UINT64_MAX for a sector that no write has produced.
-static uint64_t read_stamp(const std::byte* sector, uint64_t number) {
-    uint64_t id;
-    std::memcpy(&id, sector, sizeof id);
-    std::byte expected[kSector];
-    stamp(expected, number, id);
-    return std::memcmp(sector, expected, kSector) == 0 ? id : UINT64_MAX;
-}
 
 BlockClient::BlockClient(Node& node, const fabric::SimNetwork& network, const std::string& target,
                          uint32_t depth, BlockShared& shared)
@@ -154,11 +134,11 @@ bool BlockClient::prepare(Work& work) {
     bool changes = request.operation != Operation::kRead && request.operation != Operation::kFlush;
     if (changes && shared_.model.busy(work.first, work.count)) return false;
     request.volume = volume_;
-    request.offset = request.operation == Operation::kFlush ? 0 : work.first * kSector;
-    request.length = request.operation == Operation::kFlush ? 0 : work.count * kSector;
+    request.offset = request.operation == Operation::kFlush ? 0 : work.first * kSectorBytes;
+    request.length = request.operation == Operation::kFlush ? 0 : work.count * kSectorBytes;
     request.done = done;
     request.context = &work;
-    work.bytes.resize(work.count * kSector);
+    work.bytes.resize(work.count * kSectorBytes);
     work.buffer = {work.bytes.data(), work.bytes.size()};
     request.buffers = {};
     if (request.operation == Operation::kRead || request.operation == Operation::kWrite)
@@ -166,7 +146,7 @@ bool BlockClient::prepare(Work& work) {
     work.id = request.operation == Operation::kWrite ? shared_.next_id++ : 0;
     if (request.operation == Operation::kWrite)
         for (uint64_t i = 0; i < work.count; ++i)
-            stamp(work.bytes.data() + i * kSector, work.first + i, work.id);
+            stamp_sector(work.bytes.data() + i * kSectorBytes, work.first + i, work.id);
     if (changes) shared_.model.change_begins(work.first, work.count, work.id);
     if (request.operation == Operation::kRead) shared_.model.read_begins(work.first, work.count);
     if (request.operation == Operation::kFlush) work.flush_token = shared_.model.flush_begins();
@@ -236,7 +216,7 @@ void BlockClient::read_ended(Work& work) {
     if (work.request.outcome != Outcome::kOk) return shared_.model.read_failed(work.first, work.count);
     std::vector<uint64_t> found(work.count);
     for (uint64_t i = 0; i < work.count; ++i)
-        found[i] = read_stamp(work.bytes.data() + i * kSector, work.first + i);
+        found[i] = read_stamp(work.bytes.data() + i * kSectorBytes, work.first + i);
     std::string wrong = shared_.model.read_ends(work.first, found);
     if (!wrong.empty())
         shared_.fail(fmt::format("{} of {}: {}", describe(work.request), node_.name(), wrong));
