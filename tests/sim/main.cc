@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs simulations from the command line: `make sim SEED=…` for one, `make sim-soak SEEDS=…` for many.
 //
-// A first word "cache" or "kv" runs the scenario of that name instead of "block".
+// A first word "cache", "kv" or "storage" runs the scenario of that name instead of "block".
 //
 //   wss-sim SEED          runs SEED twice: prints the options drawn from it and the result of the first run;
 //                         both traces must be equal
@@ -25,6 +25,7 @@
 #include "tests/sim/scenarios/block.h"
 #include "tests/sim/scenarios/cluster.h"
 #include "tests/sim/scenarios/kv.h"
+#include "tests/sim/scenarios/storage.h"
 #include "tests/sim/soak.h"
 
 namespace {
@@ -54,6 +55,11 @@ const Scenario kScenarios[] = {
     {"kv", [](uint64_t seed) { return wss::sim::KvOptions::draw(seed).to_string(); },
      [](uint64_t seed) {
          auto result = wss::sim::run_kv(wss::sim::KvOptions::draw(seed));
+         return Outcome{result.to_string(), result.failure, result.trace};
+     }},
+    {"storage", [](uint64_t seed) { return wss::sim::StorageOptions::draw(seed).to_string(); },
+     [](uint64_t seed) {
+         auto result = wss::sim::run_storage(wss::sim::StorageOptions::draw(seed));
          return Outcome{result.to_string(), result.failure, result.trace};
      }},
 };
@@ -128,8 +134,8 @@ int main(int argc, char** argv) {
          (argc == 2 || parse(argv[2], soak.count));
     if (!ok) {
         fmt::print(stderr,
-                   "usage: wss-sim [block|cache|kv] SEED\n"
-                   "       wss-sim [--jobs N] [--limit SECONDS] [block|cache|kv] FIRST COUNT\n");
+                   "usage: wss-sim [block|cache|kv|storage] SEED\n"
+                   "       wss-sim [--jobs N] [--limit SECONDS] [block|cache|kv|storage] FIRST COUNT\n");
         return 2;
     }
     // Crashed processes keep their descriptors, as they keep their memory.

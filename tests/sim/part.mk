@@ -17,7 +17,7 @@ $(BUILD)/wss-sim: $(BUILD)/tests/sim/main.o $(BUILD)/tests/sim/soak.o $(SIM_LIB)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 .PHONY: sim sim-soak sim-cache sim-cache-soak
-sim: $(BUILD)/wss-sim ## one deterministic simulation, replayed exactly (SCENARIO=block|cache|kv SEED=n; WSS_LOG=info for the target's words)
+sim: $(BUILD)/wss-sim ## one deterministic simulation, replayed exactly (SCENARIO=block|cache|kv|storage SEED=n; WSS_LOG=info for the target's words)
 	@$(BUILD)/wss-sim $(SCENARIO) $(SEED)
 
 sim-soak: $(BUILD)/wss-sim ## many seeds (SCENARIO=…, SEEDS=n, FIRST_SEED=n)

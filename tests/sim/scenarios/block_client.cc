@@ -197,6 +197,8 @@ void BlockClient::ended(Work& work) {
     ++shared_.ended;
     last_outcome_ = work.request.outcome;
     shared_.failed += work.request.outcome != Outcome::kOk;
+    if (work.request.outcome == Outcome::kOk && work.request.operation != Operation::kFlush)
+        shared_.newest_success = std::max(shared_.newest_success, work.begun);
     node_.world().note(static_cast<uint64_t>(work.request.outcome) << 32 | work.first);
     Nanoseconds took = node_.world().now() - work.begun;
     if (took > kRequestTimeout + kGrace)

@@ -19,7 +19,8 @@ struct BlockShared {
     SectorModel model;
     uint64_t next_id = 1;
     uint64_t begun = 0, ended = 0, failed = 0, reconnects = 0;
-    std::string failure;  // the first failed check
+    Nanoseconds newest_success{};  // when the last of those operations began that succeeded, without flushes
+    std::string failure;           // the first failed check
 
     void fail(std::string why) {
         if (failure.empty()) failure = std::move(why);

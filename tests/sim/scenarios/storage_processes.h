@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// StorageProcesses: the storage processes of the scenario "storage", each on a node of its own, and the
+// faults of these processes. All of them have the same image and the same target.
+//
+// A process that starts takes the image, opens it for a while, and joins the target. At most one opens it at
+// a time: two processes that are started together are not successors of each other (Documentation/ceph.md).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lib/io/sim/sim_image.h"
+#include "tests/sim/scenarios/cluster_parts.h"
+#include "tests/sim/scenarios/storage.h"
+
+namespace wss::sim {
+
+class StorageProcesses {
+  public:
+    StorageProcesses(World& world, const StorageOptions& options, Node& target,
+                     const std::vector<Node*>& engines, StorageResult& result);
+
+    // Starts the first process without faults.
+    void start_first();
+    // One turn of the injector. `rescue`: the holder has not reached the target for a while. Then it gets the
+    // chance to, and suffers no faults.
+    void inject(bool rescue);
+    // Ends the faults.
+    void heal();
+    // Continues what has begun, without new faults.
+    void go_on();
+    // The same after heal(), and sees to it that one process has the image.
+    void settle() {
+        go_on();
+        rescue();
+    }
+    // Every process ends in order.
+    void stop_all();
+    void abandon();
+
+    // The engine of the process that has the image; nullptr: there is none, or it has not joined yet.
+    cache::Engine* holder_engine();
+    io::SimImage& image() noexcept { return image_; }
+    // The chain of holders ended, and the target has not used a holder since.
+    bool chain_ended() const noexcept { return chain_ended_; }
+    // No process runs, opens the image or stops.
+    bool none_runs() const;
+    // A program that is no storage process took the image from the holder.
+    void note_chain_end();
+
+  private:
+    struct Process {
+        enum class State : uint8_t { kOff, kOpening, kRunning, kStopping };
+        Node* node = nullptr;
+        io::SimImageClient* client = nullptr;
+        std::unique_ptr<ClusterEngine> engine;
+        State state = State::kOff;
+        Nanoseconds until{};        // kOpening: it joins then; kStopping: it is killed then
+        Nanoseconds cut_until{};    // from the image
+        bool starts_again = false;  // after the stop
+    };
+    static constexpr Nanoseconds kLinkCutMax = from_s(8), kImageCutMax = from_s(45), kStopMax = from_s(10);
+    static constexpr uint64_t kMemory = 8 * 1024 * 1024;
+
+    Random& random() { return world_.random(); }
+    Process& any() { return processes_[random().below(processes_.size())]; }
+    Process* holder();
+    bool one_opens() const;
+    // Most spans are short.
+    Nanoseconds span(Nanoseconds most);
+    void take(Process& process, Nanoseconds opening);
+    void join(Process& process);
+    void kill(Process& process);
+    void stop(Process& process);
+    void stopped(Process& process);
+    void die_while_taking();
+    void cut_from_image(Process& process);
+    void cut_link(Node& one, Node& other, uint64_t& count);
+    void inject_into(Process& process);
+    void inject_takings();
+    void rescue();
+
+    World& world_;
+    const StorageOptions& options_;
+    Node& target_;
+    const std::vector<Node*>& engines_;
+    StorageResult& result_;
+    io::SimImage image_;
+    std::vector<Process> processes_;
+    bool chain_ended_ = false;
+};
+
+}  // namespace wss::sim
