@@ -7,21 +7,22 @@
  *     -> LOGICAL UNIT RESET, on every channel, with the disk's queue quiesced
  *     -> the connection is given up, and recovery sends everything again (recovery.c)
  *
- * The driver takes the next step when the target rejects the present one, or does not respond for
- * WSS_TMF_TIMEOUT_MS. A target that has executed it will neither answer the command nor access
- * its memory afterwards (T10 SRP 6.7, and the target's Q3). The driver then ends the command and
- * sends it again, at most WSS_MAX_ABORTS times.
+ * The driver takes the next step when the target rejects the current one, or does not respond for
+ * WSS_TMF_TIMEOUT_MS. A target that has executed it will neither answer the command nor access its
+ * memory afterwards (T10 SRP 6.7, and the target's Q3). The driver then ends the command and sends
+ * it again, at most WSS_MAX_ABORTS times.
  *
  * A request that was answered may still wait for the machine's own RDMA device: for an invalidation
  * or an immediate SEND. If the device does not complete that either, the connection is given up at
  * once.
  *
- * Order: a response that is on its way when the driver sends the abort must be processed before the
+ * Order: a response that is in transit when the driver sends the abort must be processed before the
  * command is reclaimed. Otherwise it would arrive as a response to an unknown command. Messages and
- * their completions stay in order on one channel only. So each channel gets a request of its own.
+ * their completions stay in order only within one channel. So each channel gets a request of its
+ * own.
  *
- * LUNs: units may get other LUNs meanwhile. An abort or a reset then reaches the unit that has the
- * LUN now, and its success means nothing for a command that the previous unit executes. So the
+ * LUNs: units may get different LUNs meanwhile. An abort or a reset then reaches the unit that has
+ * the LUN now, and its success means nothing for a command that the previous unit executes. So the
  * driver reclaims commands only if the target has reported no changed units since the request was
  * sent, and only commands of the disk concerned.
  *
@@ -38,7 +39,7 @@
 /* With more timed-out commands than this, the unit is reset at once. */
 #define WSS_VICTIMS_MAX 8
 
-/* @disk: a reference; when the request has ended, the request holds none */
+/* @disk: holds a reference, because a request that has ended no longer does */
 struct wss_victim {
 	struct gendisk *disk;
 	struct wss_slot *slot;
@@ -221,7 +222,7 @@ static void wss_reclaim_aborted(struct wss_slot *slot, u64 tag)
  * @tag: of the command
  * @timeout_ms: how long to wait for the target
  *
- * Context: sleeps, at most @timeout_ms for an earlier abort, as long for this one, and for a
+ * Context: sleeps, at most @timeout_ms each for an earlier abort and for this one, and for a
  * credit; sess->admin_mutex held.
  * Return: true if the target executed the abort; the slot may still wait for an invalidation.
  */
@@ -290,8 +291,8 @@ static void wss_reclaim_unit(struct wss_chan *chan, const struct wss_victim *vic
 
 	blk_mq_tagset_busy_iter(&chan->sess->tags, wss_reclaim_request, &unit);
 	/*
-	 * The reset also ended a TEST UNIT READY of the keep-alive. The response to the reset is
-	 * sign of life enough.
+	 * The reset also ended a TEST UNIT READY of the keep-alive. The response to the reset is a
+	 * sufficient sign of life.
 	 */
 	if (cmd->opcode == WSS_SRP_CMD)
 		wss_reclaim_of_unit(ping, ping_tag, victim->lun);

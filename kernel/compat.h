@@ -2,7 +2,7 @@
 /*
  * Differences between kernel versions. The driver is written for the newest kernel; this file adds
  * what an older one lacks. Kbuild searches the kernel's headers for each interface (WSS_HAVE_*),
- * because distributions backport newer interfaces, so that the version number does not show them.
+ * because distributions backport newer interfaces, which the version number does not reveal.
  *
  * Built for and run on Debian's 6.1, 6.12 and 7.3. A kernel with an intermediate form of one of
  * these interfaces does not compile.
@@ -180,7 +180,7 @@ static inline bool wss_change_cache(struct request_queue *q, blk_features_t feat
 }
 
 /**
- * wss_change_limits - apply new limits of the target; those of the device stay
+ * wss_change_limits - apply new limits of the target; those of the device remain
  *
  * Requests continue: some that were split for the old limits may still arrive. The queue is not
  * frozen, because a freeze does not end while requests wait for the target. Return: 0; -EBUSY: another user

@@ -2,10 +2,10 @@
 /*
  * The RDMA devices of the machine, and the sessions that use them.
  *
- * A device may be removed at any time. A session that uses it is on the device's list as long as it
- * has a reference to it, in any state of the session. Both change together under one mutex. So a
- * removal reaches every session that it then waits for. Each session releases the device at once,
- * because the loss of the device is a loss of the connection.
+ * A device may be removed at any time. A session is on the device's list while it holds a reference
+ * to the device, whatever the state of the session. The list and the reference change together
+ * under one mutex, so that a removal reaches every session that it then waits for. Each session
+ * releases the device at once, because the loss of the device is a loss of the connection.
  */
 #include "wss.h"
 
@@ -15,8 +15,8 @@ static DEFINE_MUTEX(wss_devices_mutex);
 
 /**
  * wss_device_get - let a session use a device
- * @sess: the session; uses none
- * @ibdev: the device, alive because the caller is inside a CM event of it
+ * @sess: the session, which uses no device yet
+ * @ibdev: the device, alive because the caller processes one of its CM events
  * Return: 0, or -ENODEV when the device is being removed.
  */
 int wss_device_get(struct wss_session *sess, struct ib_device *ibdev)

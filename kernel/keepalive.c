@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Keep-alive: shows the target that the initiator lives, and detects a dead target.
+ * Keep-alive: shows the target that the initiator is alive, and detects a dead target.
  *
  * It runs while the channels are logged in, in every state of the session. During a walk over the
  * volumes an administrative command may last longer than the target waits for a message. A
@@ -25,8 +25,8 @@ static u32 wss_keepalive_limit_ms(const struct wss_session *sess)
 }
 
 /*
- * Chooses the unit for TEST UNIT READY: the same one as long as it answers, and only a present one,
- * because an absent one may never answer. LUN 0 without such a volume. Context: ping_mutex held.
+ * Chooses the unit for TEST UNIT READY: the same one while it answers, and only a present one,
+ * because an absent one may never answer. LUN 0 if no volume is present. Context: ping_mutex held.
  */
 static void wss_ping_lun(struct wss_session *sess, u8 lun[8])
 {
@@ -83,7 +83,7 @@ static u32 wss_received(struct wss_session *sess)
 }
 
 /*
- * Aborts a TEST UNIT READY, because the unit may be silent and not the target. If the target ends
+ * Aborts a TEST UNIT READY, because the unit, and not the target, may be silent. If the target ends
  * the command, the next one can go to another unit.
  */
 static void wss_ping_abort(struct wss_slot *slot, u32 timeout_ms)
@@ -100,8 +100,9 @@ static void wss_ping_abort(struct wss_slot *slot, u32 timeout_ms)
 }
 
 /*
- * True if the target neither answers nor ends a command for long. The command holds a credit, which
- * I/O lacks where the target grants few; and a request without a credit has no timer yet.
+ * True if the target has neither answered nor ended a command for a long time. The command holds a
+ * credit, which I/O lacks where the target grants few; and a request without a credit has no timer
+ * yet.
  * @timeout_ms: of a keep-alive; the limit leaves time for more than one abort.
  */
 static bool wss_ping_stuck(struct wss_chan *chan, enum wss_control_slot which, u32 timeout_ms)
@@ -180,8 +181,8 @@ void wss_keepalive_work(struct work_struct *work)
 }
 
 /**
- * wss_keepalive_start - start keep-alives, as the channels are logged in; the first one precedes
- * the target's time-out
+ * wss_keepalive_start - start keep-alives, now that the channels are logged in; the first one
+ * precedes the target's time-out
  * @sess: the session
  */
 void wss_keepalive_start(struct wss_session *sess)

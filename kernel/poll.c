@@ -127,7 +127,7 @@ int wss_chan_poll(struct wss_chan *chan, int budget, struct io_comp_batch *iob)
 
 /**
  * wss_irq_poll - softirq handler of a channel with interrupts
- * @iop: in its channel
+ * @iop: embedded in the channel
  * @budget: fairness bound of irq_poll
  * Return: number of completions processed.
  */
@@ -208,7 +208,7 @@ int wss_mq_poll(struct blk_mq_hw_ctx *hctx, struct io_comp_batch *iob)
 
 /**
  * wss_chan_poll_now - process completions for which no task may be polling
- * @chan: of a live session; has an effect on polled channels only
+ * @chan: of a live session; has an effect only on polled channels
  */
 void wss_chan_poll_now(struct wss_chan *chan)
 {

@@ -18,7 +18,7 @@
  *
  * A connection that is lost repeatedly right after its login must not restart the timers each time.
  * Otherwise a request that breaks each connection would be sent for ever. After a connection
- * shorter than wss_steady_time() the timers keep counting from the loss before it. A request that
+ * shorter than wss_steady_time() the timers keep counting from the previous loss. A request that
  * was lost with many connections fails (end.c).
  */
 #include <linux/sched/mm.h>
@@ -64,9 +64,9 @@ static void wss_arm_fast_io_fail(struct wss_session *sess)
 }
 
 /**
- * wss_steady_time - minimum life of a connection for its loss to restart the timers
+ * wss_steady_time - how long a connection must have lasted for its loss to restart the timers
  * @sess: the session
- * Return: in jiffies.
+ * Return: the time in jiffies.
  */
 unsigned long wss_steady_time(const struct wss_session *sess)
 {
@@ -80,7 +80,8 @@ unsigned long wss_steady_time(const struct wss_session *sess)
  * @sess: the session
  * @why: constant string for log and sysfs
  *
- * The first call while the session is live starts recovery. Others only end an attempt to connect.
+ * The first call while the session is live starts recovery. Other calls only end an attempt to
+ * connect.
  *
  * Context: any.
  */
@@ -190,7 +191,7 @@ static void wss_fail_requests(struct wss_session *sess)
 }
 
 /**
- * wss_fail_work - fail requests, as fast_io_fail_tmo has passed
+ * wss_fail_work - fail requests, because fast_io_fail_tmo has passed
  * @work: sess->fail_work
  */
 void wss_fail_work(struct work_struct *work)
@@ -210,7 +211,7 @@ static void wss_tear_down(struct wss_session *sess)
 	wss_session_quiesce(sess);
 	/*
 	 * Submitters no longer use the channels: one that starts now stops at wss_admit(). The
-	 * queues need not stay quiesced, and must not where requests fail already.
+	 * queues need not stay quiesced, and must not if requests already fail.
 	 */
 	if (READ_ONCE(sess->fail_fast))
 		wss_session_unquiesce(sess);
@@ -219,7 +220,8 @@ static void wss_tear_down(struct wss_session *sess)
 }
 
 /*
- * True when the session is live. False: a volume was added meanwhile, or the connection was lost.
+ * True when the session is live. False: a volume was added in the meantime, or the connection was
+ * lost.
  */
 static bool wss_go_live(struct wss_session *sess, struct wss_error *err)
 {
@@ -255,8 +257,8 @@ static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
 	/* No request may be sent before each volume's unit is identified. */
 	while (!wss_volumes_revalidate(sess, err)) {
 		/*
-		 * The work must not run half-way or later: it would fail the requests of the next
-		 * loss, which may still wait.
+		 * fail_work must neither be running now nor run later: it would fail requests that
+		 * the next loss delays, which may still wait.
 		 */
 		cancel_delayed_work_sync(&sess->fail_work);
 		if (wss_go_live(sess, err))
@@ -266,7 +268,7 @@ static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
 	}
 	/* Wakes tasks that wait for a response on these channels, for instance a map. */
 	wss_session_error(sess, "the login was cancelled");
-	/* No request was submitted since the tear-down: the state was never LIVE. */
+	/* No request was submitted since the teardown: the state was never LIVE. */
 	wss_chans_stop(sess);
 	return false;
 }
@@ -291,7 +293,7 @@ static void wss_back_to_life(struct wss_session *sess)
 	wss_stat_inc(sess, reconnects);
 	wss_info(sess, "reconnected with %u channels", wss_nr_chans(sess));
 	/*
-	 * Looks for absent volumes; revalidates all, if the target has reported a change meanwhile.
+	 * Looks for absent volumes; revalidates all, if the target has since reported a change.
 	 */
 	mod_delayed_work(wss_wq(admin), &sess->rescan_work, 0);
 }

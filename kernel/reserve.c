@@ -2,9 +2,9 @@
 /*
  * Persistent reservations, for the ioctls of linux/pr.h (blkpr, cluster software).
  *
- * The target keeps them. It identifies an initiator by the port identifier, which a session keeps
- * over reconnections. A disk's registration is that of its session, so disks of one session and one
- * volume share it. A command that the reservation of another initiator forbids ends with
+ * The target stores them. It identifies an initiator by the port identifier, which a session keeps
+ * across reconnections. A disk uses the registration of its session, so disks of one session on the
+ * same volume share it. A command that the reservation of another initiator forbids ends with
  * RESERVATION CONFLICT (scsi.c).
  */
 #include <linux/delay.h>
@@ -56,8 +56,9 @@ static struct wss_volume *wss_bdev_volume(struct block_device *bdev)
 }
 
 /*
- * Takes admin_mutex while the session is live and the volume present, at @lun. A walk cannot identify
- * units while it is held. Return: 0 with the mutex held, or -errno without it.
+ * Takes admin_mutex once the session is live and the volume present. @lun: filled with its LUN. A
+ * walk cannot identify units while the mutex is held. Return: 0 with the mutex held, or -errno
+ * without it.
  */
 static int wss_reserve_begin(struct wss_volume *vol, u8 lun[8])
 {
@@ -71,7 +72,7 @@ static int wss_reserve_begin(struct wss_volume *vol, u8 lun[8])
 		if (mutex_lock_interruptible(&sess->admin_mutex))
 			return -EINTR;
 		state = smp_load_acquire(&sess->state); /* pairs with wss_set_state() */
-		/* A walk that has identified the unit before may be changing the LUN. */
+		/* A walk that has already identified the unit may be changing the LUN. */
 		spin_lock_irq(&sess->lock);
 		unit = vol->state;
 		memcpy(lun, vol->id.lun, sizeof(vol->id.lun));
@@ -111,8 +112,8 @@ static int wss_reserve_result(struct wss_session *sess, int ret)
 }
 
 /*
- * @list: the parameter list; NULL: data is received. Return: bytes transferred, or -errno as of
- * wss_admin_command(), with admin_mutex held if @locked is set.
+ * @list: the parameter list; NULL: data is received. Return: bytes transferred, or -errno as
+ * returned by wss_admin_command(), with admin_mutex held if @locked is set.
  */
 static int wss_reserve_run(struct wss_volume *vol, const u8 cdb[10], const u8 *list, u32 bytes, bool *locked)
 {

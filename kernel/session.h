@@ -17,7 +17,7 @@ struct wss_volume;
 
 /**
  * enum wss_state - life of a session
- * @WSS_CONNECTING: first connection; there is no disk and no request yet
+ * @WSS_CONNECTING: first connection; no disk and no request exists yet
  * @WSS_LIVE: logged in; requests are sent
  * @WSS_RECOVERING: connection lost; requests wait (or fail, after fast_io_fail_tmo) while the
  *	driver reconnects every reconnect_delay
@@ -82,7 +82,7 @@ struct wss_session {
 	unsigned long lost_at;		/* jiffies of the loss from which the timers count */
 	unsigned long live_since;	/* jiffies of the last login; still valid after a loss */
 	struct wss_error last_error;	/* why the connection was lost, or could not be restored */
-	u64 epoch;			/* of the last login; used by recovery work and creator only */
+	u64 epoch;			/* of the last login; used only by recovery work and creator */
 
 	bool fail_fast;			/* fast_io_fail_tmo passed: requests fail at once */
 	wait_queue_head_t wait;		/* channel connected, admin done, broken, removing */
@@ -102,18 +102,18 @@ struct wss_session {
 	struct list_head volumes;	/* changes under @lock as well: either lock suffices to read it */
 
 	struct mutex ping_mutex;	/* one keep-alive at a time; protects @up and the next one */
-	u32 ping_unit;			/* the unit that gets TEST UNIT READY; the next one after silence */
+	u32 ping_unit;			/* receives TEST UNIT READY; after a timeout, the next unit */
 	struct mutex admin_mutex;	/* one administrative command at a time */
 	struct wss_admin admin;
 
 	struct wss_device *wdev;	/* the RDMA device while connected (device.c) */
 	struct list_head wdev_node;	/* in wdev->sessions */
 	struct ib_pd *pd;
-	struct wss_chan *chans;		/* array of @nr_queues, as old as the session: no lock. Taken up and down
-					 * under @admin_mutex, with all queues quiesced. */
+	struct wss_chan *chans;		/* array of @nr_queues, as old as the session: no lock. Changes
+					 * state under @admin_mutex, with all queues quiesced. */
 	struct wss_queue *queues;
 	u32 nr_queues;			/* number of hardware queues, and maximum of channels */
-	u32 nr_default;			/* of which are not polled */
+	u32 nr_default;			/* the number of them that are not polled */
 	u32 up_default;			/* channels of this connection, not polled */
 	u32 up_polled;
 	u32 tag_depth;			/* requests per queue; fixed by the first connection */
@@ -121,7 +121,7 @@ struct wss_session {
 	u32 ask_imm;			/* immediate bytes that logins request; lowered when rejected */
 	u32 boot_id;			/* boot id of the last login that carried one; 0: none yet */
 	bool cache_lost;		/* boot_id has changed, and the volumes are not marked yet */
-	bool up;			/* channels are logged in; written by recovery work and creator only */
+	bool up;			/* channels are logged in; written only by recovery work and creator */
 	bool tags_ready;
 	bool rescan_all;		/* the next walk must revalidate all volumes */
 	struct blk_mq_tag_set tags;
@@ -155,12 +155,12 @@ struct wss_device {
 };
 
 /*
- * Work queues. When memory is short, a queue may have one worker only. Work items that wait for
+ * Work queues. When memory is short, a queue may have only one worker. Work items that wait for
  * each other are therefore on different queues: recovery waits for engine_work, and all work that
  * does I/O waits for recovery. Queues on which I/O depends have WQ_MEM_RECLAIM. X(name, flags)
  */
 #define WSS_WORK_QUEUES(X)                                                          \
-	X(recovery, WQ_MEM_RECLAIM) /* recover_work: connects, for seconds */       \
+	X(recovery, WQ_MEM_RECLAIM) /* recover_work: may connect for seconds */     \
 	X(timer, WQ_MEM_RECLAIM)    /* fail_work: must not wait behind recovery */  \
 	X(abort, WQ_MEM_RECLAIM)    /* abort_work */                                \
 	X(admin, WQ_MEM_RECLAIM)    /* rescan_work, late_work */                   \
@@ -179,8 +179,8 @@ static inline u32 wss_nr_chans(const struct wss_session *sess)
 }
 
 /*
- * The n-th channel that is up. Polled channels are numbered from nr_default on, even if fewer
- * others are up.
+ * The n-th channel that is up. Polled channels are numbered starting with nr_default, even if
+ * fewer others are up.
  */
 static inline struct wss_chan *wss_up_chan(struct wss_session *sess, u32 n)
 {

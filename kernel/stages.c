@@ -3,7 +3,7 @@
  * Time that requests spend in each stage, in debugfs:
  *
  *   /sys/kernel/debug/wss/measure            0 or 1
- *   /sys/kernel/debug/wss/sessionN/stages    a table; a write of anything resets it
+ *   /sys/kernel/debug/wss/sessionN/stages    a table; any write resets it
  *
  * A line of the table is `OP STAGE COUNT NS BUCKETS...`: number of requests and sum of their times.
  * Bucket i counts those that took from 2^i up to 2^(i+1) ns. There is one table per CPU. The CPU
@@ -20,7 +20,7 @@
 
 DEFINE_STATIC_KEY_FALSE(wss_measuring);
 
-/* 2^36 ns are 69 s, longer than a request takes without an error. */
+/* 2^36 ns is 69 s, longer than a request takes without an error. */
 #define WSS_BUCKETS 36
 
 enum wss_kind { WSS_KIND_READ, WSS_KIND_WRITE, WSS_KIND_OTHER, WSS_KINDS };
@@ -124,7 +124,7 @@ static int wss_stages_open(struct inode *inode, struct file *file)
 	return single_open(file, wss_stages_seq, inode->i_private);
 }
 
-/* Counts of requests that end meanwhile may remain in part; the table is for observation only. */
+/* Requests that end during this may remain partly counted; the table is for observation only. */
 static ssize_t wss_stages_clear(struct file *file, const char __user *text, size_t count, loff_t *at)
 {
 	struct wss_session *sess = ((struct seq_file *)file->private_data)->private;

@@ -2,15 +2,14 @@
 /*
  * The tag set, which the volumes of a session share.
  *
- * When the second queue of a tag set is added, or its last but one removed, blk-mq freezes the
- * other queue: it waits for the requests of that queue, for ever while they wait for a target
- * that is away. Therefore the set gets a queue without requests, the keeper, before the second disk
- * is added. The keeper stays as long as the session, so that only the keeper is frozen when disks
- * are added and removed. The addition of the keeper freezes the first disk once, with a time limit
- * here.
+ * When the second queue of a tag set is added, or the last but one is removed, blk-mq freezes the
+ * other queue: it waits for that queue's requests, for ever if their target does not return.
+ * Therefore the set gets a queue without requests, the keeper, before the second disk is added. The
+ * keeper lives as long as the session, so that only the keeper is frozen when disks are added and
+ * removed. Adding the keeper freezes the first disk once; this file limits the time.
  *
- * Without a second disk there is no keeper, because a shared tag set has a cost for every request,
- * and older kernels do not use queue_rqs for it.
+ * Without a second disk there is no keeper, because a shared tag set makes every request more
+ * expensive, and older kernels do not use queue_rqs for it.
  */
 #include <linux/cpu.h>
 #include <linux/sched/mm.h>
@@ -40,7 +39,7 @@ int wss_tags_create(struct wss_session *sess)
 	set->cmd_size = sizeof(struct wss_pdu);
 	set->numa_node = ibdev_to_node(sess->wdev->ibdev);
 	set->timeout = msecs_to_jiffies(WSS_IO_TIMEOUT_MS);
-	/* The data is in RAM across a network: an I/O scheduler costs time and brings nothing. */
+	/* The data is in RAM across a network: an I/O scheduler would cost time without benefit. */
 	set->flags = WSS_TAGS_MERGE | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
 	set->driver_data = sess;
 	ret = blk_mq_alloc_tag_set(set);
@@ -95,7 +94,7 @@ static int wss_tags_add_keeper(struct wss_session *sess)
 /**
  * wss_tags_share - prepare the tag set for another disk
  * @sess: the session; its map_mutex is held, so that no other disk is added
- * @err: the reason of a failure
+ * @err: the reason for a failure
  *
  * Context: sleeps, bounded.
  * Return: 0; -EBUSY: requests of the first disk wait; or another -errno.
@@ -116,8 +115,8 @@ int wss_tags_share(struct wss_session *sess, struct wss_error *err)
 		return wss_fail(err, PTR_ERR(disk), "another disk of this target is being removed: try again");
 	/*
 	 * Nothing here may wait for a task that needs the frozen disk to get memory. So allocations
-	 * may not reclaim: they take from the reserves or fail. And the lock of CPU hotplug may not
-	 * be waited for, because a CPU that comes up allocates while it holds it.
+	 * may not reclaim: they draw on the reserves or fail. Nor may it wait for the CPU hotplug
+	 * lock, because a CPU that comes up allocates while holding it.
 	 */
 	cpu_hotplug_disable();
 	noreclaim = memalloc_noreclaim_save();

@@ -8,15 +8,15 @@
  *   quiesce     events of the connection manager no longer have an effect
  *   engines     connections to cache engines are closed, while completions are still processed
  *   disconnect  the peer is notified; the queue pair goes to the error state
- *   drain       two markers have completed, behind all other work requests
+ *   drain       two markers have completed, after all other work requests
  *   unpoll      no context polls or arms the completion queue from here on
  *   cancel      work items that events and pollers queued
  *   destroy     queue pair, completion queue, connection identifier
  *   free        requests go back to their queues; then slots, regions, message buffers
  *
- * So a poller, an event or a work item finds everything that it uses. A device that does not flush
- * its queue pairs delays the drain by WSS_DRAIN_MS, once for all channels; the later phases do not
- * rely on it.
+ * So pollers, events and work items always find the objects that they use. A device that does not
+ * flush its queue pairs delays the drain by WSS_DRAIN_MS, once for all channels; the later phases
+ * do not rely on it.
  */
 #include <linux/delay.h>
 #include <linux/rcupdate.h>
@@ -26,7 +26,7 @@
 
 #define WSS_DRAIN_MS 2000
 
-/* Events run under the handler's lock: none that saw the channel up is running after this. */
+/* Events run under the handler's lock. After this, no running event has seen the channel up. */
 static void wss_chan_quiesce(struct wss_chan *chan)
 {
 	rdma_lock_handler(chan->cm_id);

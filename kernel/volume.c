@@ -74,7 +74,7 @@ void wss_volume_put(struct wss_volume *vol)
 	kref_put(&vol->refs, wss_volume_free);
 }
 
-/* Called for disks that were added only. */
+/* Called only for disks that were added. */
 static void wss_free_disk(struct gendisk *disk)
 {
 	struct wss_volume *vol = disk->private_data;
@@ -246,8 +246,8 @@ static int wss_volume_add_disk(struct wss_volume *vol, int changes, struct wss_e
 	if (IS_ERR(vol->disk))
 		return wss_fail(err, PTR_ERR(vol->disk), "no memory for a disk");
 	/*
-	 * Until the disk is released. A disk that cannot be added stays in the count, at the cost
-	 * of a keeper at most (tags.c).
+	 * The disk counts until it is released. One that cannot be added still counts, which
+	 * costs at most a keeper (tags.c).
 	 */
 	atomic_inc(&sess->disks);
 	snprintf(vol->disk->disk_name, sizeof(vol->disk->disk_name), "wss%d", vol->index);
@@ -275,7 +275,7 @@ put:
  * @sess: its session, live
  * @id: the unit
  * @changes: sess->changes before the search for the unit
- * @err: the reason of a failure
+ * @err: the reason for a failure
  *
  * Context: sleeps; reads the partition table, thus does I/O; after wss_tags_share().
  * Return: the volume, or an error pointer; -EAGAIN: @id may be out of date.
@@ -393,7 +393,7 @@ void wss_volume_kill(struct wss_volume *vol)
  * wss_volume_claim - claim a volume for removal; wss_volume_remove() follows
  * @vol: in its session's list, under sess->mutex
  * @force: also while it is open, or still being mapped
- * @err: the reason of a failure
+ * @err: the reason for a failure
  *
  * Return: 0 with a reference, and no other caller can claim it; or -EBUSY.
  */
@@ -448,7 +448,7 @@ void wss_volume_force(struct wss_volume *vol)
 
 /**
  * wss_volume_remove - mirror of wss_volume_create()
- * @vol: claimed; freed when the last opener has left
+ * @vol: claimed; freed after the last opener has closed it
  * @force: its requests fail
  *
  * Context: sleeps. With @force the wait is bounded: if the target does not answer, requests fail.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * wss.ko: a block device whose data is behind an SRP target reached by RDMA.
+ * wss.ko: a block device whose data is on an SRP target, reached over RDMA.
  *
  * Objects, from the outside in:
  *
@@ -18,10 +18,10 @@
  *   I1  A request has at most one memory region, whatever its segments (map.c).
  *   I2  A page goes back to the block layer only when the peer can no longer reach it: its region
  *       is invalidated, or the queue pair and the region are destroyed (end.c, teardown.c).
- *   I3  A request ends once. The context that changes slot->live from the wire tag to zero owns its
- *       end (end.c, response.c).
+ *   I3  A request ends once. The context that changes slot->live from the wire tag to zero owns
+ *       that end (end.c, response.c).
  *   I4  Commands in flight on a channel never exceed the credits that the target granted (submit.c).
- *   I5  The state changes in wss_set_state() only (state.c).
+ *   I5  Only wss_set_state() changes the state (state.c).
  *   I6  Nothing that the target sends is used before it is checked. An invalid value ends the
  *       connection.
  *
@@ -33,12 +33,12 @@
  *   sess->look_mutex       revalidate.c  one walk over the volumes at a time; held during commands to
  *                                        the target
  *   sess->ping_mutex       session.h     the one keep-alive in flight, and sess->up; takes admin_mutex
- *                                        by trylock only
+ *                                        only by trylock
  *   sess->admin_mutex      session.h     the one administrative command in flight; channels are not
  *                                        taken down while it is held
  *   sess->mutex            session.h     list of volumes, and their quiesced flags; never held during
  *                                        a command to the target
- *   sess->lock             session.h     the state and the fields beside it; taken in softirq
+ *   sess->lock             session.h     the state and the fields next to it; taken in softirq
  *   chan->pending_lock     chan.h        requests that wait for commit_rqs
  */
 #ifndef WSS_H
