@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What builds with sanitizers compile once and put before every file (lib/part.mk): the headers of others
-// that many files include. Each file names what it uses nevertheless: builds without sanitizers need it.
-// Guarded like this since GCC refuses "#pragma once" in what it precompiles.
+// The precompiled header of builds with sanitizers, included before every file (lib/part.mk): headers of
+// other projects that many files include. Each file nevertheless includes what it uses, because builds
+// without sanitizers need that. It has an include guard because GCC rejects "#pragma once" in a precompiled
+// header.
 #ifndef WSS_LIB_PRECOMPILED_H
 #define WSS_LIB_PRECOMPILED_H
 

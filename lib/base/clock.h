@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The seams of time and randomness. Code above the fabric uses these, never the operating system directly, so
-// that the deterministic simulation can drive it: the simulated code is the shipped code.
+// that the deterministic simulation can drive that code: the simulated code is the shipped code.
 //
 // Thread-safety: SystemClock is stateless. A Random belongs to one thread.
 #pragma once

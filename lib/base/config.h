@@ -2,8 +2,8 @@
 // Configuration files: one TOML file per program.
 //
 // A program describes its keys by rows that point into its own plain struct. read_file() parses the file,
-// checks every value and fills the struct. Each error names file, line and key ("wss.toml:12: volume[0].size:
-// ..."). An unknown key is an error too: a misspelt limit must not be silently ignored.
+// checks every value and fills the struct. Each error names the file, line and key ("wss.toml:12:
+// volume[0].size: ..."). An unknown key is an error too: a misspelt limit must not be silently ignored.
 //
 //   ConfigSchema schema;
 //   schema.text("control", config.control);
@@ -33,15 +33,15 @@ class ConfigSchema {
     // Describes one table of an array of tables ("[[volume]]"). The objects that its rows point to must not
     // move until the next call.
     using Describe = std::function<void(ConfigSchema& row)>;
-    // A further check of one value; its error is reported with file, line and key.
+    // A further check of one value; its error is reported with the file, line and key.
     using Check = std::function<Status()>;
 
     void text(std::string key, std::string& value, Check check = {});
     void flag(std::string key, bool& value);
     void number(std::string key, uint32_t& value, uint32_t min, uint32_t max, Check check = {});
-    // A number of bytes or a text like "64M".
+    // A number of bytes or a string like "64M".
     void size(std::string key, uint64_t& value);
-    // A text or an array of texts.
+    // A string or an array of strings.
     void texts(std::string key, std::vector<std::string>& values);
     void tables(std::string key, Describe describe);
     // Makes the key that was described last mandatory.

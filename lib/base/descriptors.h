@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The budget of file descriptors: peers may use most of them, never the last ones.
 //
-// Thread-safety: all functions.
+// Thread-safety: all functions may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ constexpr uint64_t kDescriptorReserve = 128;
 // because of select(), which this project does not use. Returns the resulting limit.
 uint64_t raise_descriptor_limit() noexcept;
 
-// The reserve under the present limit: at most a quarter of it.
+// The reserve under the current limit: at most a quarter of it.
 uint64_t descriptor_reserve() noexcept;
 
 // Number of descriptors that the process can still open. Reads /proc/self/fd; without it returns

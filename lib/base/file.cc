@@ -44,8 +44,8 @@ Status write_all(const Descriptor& file, const std::string& path, std::string_vi
     return Status::ok();
 }
 
-// The new file gets owner and mode of the old one, so that users of the old one keep access: root may write a
-// file for a service of another user. Without the right to change the owner the file is ours.
+// The new file gets the owner and mode of the old one, so that users of the old one keep access: root may
+// write a file for a service of another user. Without the right to change the owner, the file belongs to us.
 Status keep_owner(const Descriptor& file, const std::string& beside, const std::string& path) {
     struct stat old {};
     if (lstat(path.c_str(), &old) != 0 || !S_ISREG(old.st_mode)) return Status::ok();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small files of this project: read as a whole, and replaced so that a crash leaves the old or the new text.
+// Small files of this project: read as a whole, and replaced so that a crash leaves the old or the new
+// contents.
 //
-// Thread-safety: functions. Two threads must not replace one file at the same time (they would share its
-// ".new").
+// Thread-safety: all functions may be called from any thread. Two threads must not replace one file at the
+// same time (they would share its ".new").
 #pragma once
 
 #include <cstddef>
@@ -38,7 +39,7 @@ Status read_rest(const Descriptor& file, const std::string& path, size_t max, st
 Result<std::string> read_file(const std::string& path, size_t max);
 
 // Succeeds only when `text` is on the medium under that name (written to a second file, synced, renamed,
-// folder synced), with owner and mode of the replaced file, else mode 600. After a failure the file is
+// folder synced), with the owner and mode of the replaced file, or else mode 600. After a failure the file is
 // unchanged, or has `text` but may lose it in a power cut.
 Status replace_file(const std::string& path, std::string_view text);
 

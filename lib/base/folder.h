@@ -2,7 +2,7 @@
 // Folders whose entries survive a crash. Syncing a file does not sync its name: until its folder is synced
 // too, a crash can undo the creation or the renaming of a file or folder whose contents are on the medium.
 //
-// Thread-safety: functions.
+// Thread-safety: all functions may be called from any thread.
 #pragma once
 
 #include <string>

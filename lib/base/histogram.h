@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A histogram with a bounded relative error, after HdrHistogram: 2^kBits linear steps per power of two. Every
+// A histogram with a bounded relative error, like HdrHistogram: 2^kBits linear steps per power of two. Every
 // value from 1 to kHighest has an error below 0.1 %, in constant time and memory.
 //
 // Thread-safety: none; each thread records into its own, and merge() adds them up.

@@ -21,7 +21,7 @@ Digest hmac_sha256(std::string_view key, std::span<const std::span<const std::by
 // close a guess was.
 bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::byte> b);
 
-// Random bytes from the operating system. Ends the process on failure, which Linux excludes.
+// Random bytes from the operating system. Ends the process on failure, which does not occur on Linux.
 void fill_unpredictable(std::span<std::byte> bytes);
 
 // Bytes that are wiped when no longer needed, and that no formatter prints.
@@ -41,7 +41,7 @@ class Secret {
         return *this;
     }
 
-    // For computations only, never for a text.
+    // For computations only, never for text.
     std::string_view bytes() const { return bytes_; }
     bool empty() const { return bytes_.empty(); }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files for locks (flock).
 //
-// Thread-safety: all functions.
+// Thread-safety: all functions may be called from any thread.
 #pragma once
 
 #include <string>

@@ -4,7 +4,7 @@
 // its secret. An initiator's file has only its own line.
 //
 // Only the owner may be able to read or write such a file. Other files are refused, because their secrets
-// must be considered known. Errors name file and line, never the content.
+// must be considered known. Errors name the file and line, never the content.
 #pragma once
 
 #include <string>

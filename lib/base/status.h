@@ -23,9 +23,9 @@ namespace wss {
 
 enum class Code : uint8_t {
     kOk = 0,
-    kInvalid,      // data of the caller or the peer is wrong
+    kInvalid,      // data from the caller or the peer is invalid
     kNotFound,     // no object has that name
-    kExists,       // the object exists already
+    kExists,       // the object already exists
     kBusy,         // in use; try later or stop the user
     kExhausted,    // a limit was reached: credits, memory, queue slots
     kUnavailable,  // peer, device or network is not available (now)

@@ -8,7 +8,7 @@ namespace wss {
 
 struct Summary {
     double median = 0, min = 0, max = 0;
-    // The largest distance from the median, in percent of it.
+    // The largest deviation from the median, in percent of it.
     double spread_percent = 0;
 };
 
@@ -27,8 +27,9 @@ std::vector<double> ratios_in_turns(const std::vector<double>& values,
                                     const std::vector<std::vector<double>>& bounds);
 Summary ratio_in_turns(const std::vector<double>& values, const std::vector<std::vector<double>>& bounds);
 
-// The 95 % interval of the median by the percentile bootstrap (Efron 1979). Resampling uses a fixed seed, so
-// that equal values give an equal interval. A single value is its own interval; without values it is zero.
+// The 95 % confidence interval of the median by the percentile bootstrap (Efron 1979). Resampling uses a
+// fixed seed, so that equal values give an equal interval. A single value is its own interval; without values
+// it is zero.
 Interval interval_of_median(const std::vector<double>& values);
 
 }  // namespace wss

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A listening Unix socket and its file. The file of a dead owner is replaced, that of a live one never. A
 // lock on `<path>.lock` serialises processes that start or stop, from their check of the file until others
-// can detect their listener. Only its owner can access the lock file (0600), and it remains.
+// can detect their listener. The lock file, which only its owner can access (0600), remains.
 //
-// Thread-safety: functions; a UnixListener is a value.
+// Thread-safety: all functions may be called from any thread; a UnixListener is a value.
 #pragma once
 
 #include <sys/types.h>

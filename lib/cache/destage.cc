@@ -21,7 +21,7 @@ bool DestagePlanner::due(const Index& index, const Line& line, Nanoseconds now) 
            above_ratio(index);
 }
 
-// Adds to `oldest` its neighbours on both sides, as far as they are dirty and idle.
+// Adds to `oldest` its neighbours on both sides, up to the first that is not dirty and idle.
 size_t DestagePlanner::gather(Index& index, Line& oldest, std::span<Line*> run) const {
     size_t most = std::max<size_t>(options_.merge_bytes_max / index.geometry().line_bytes(), 1);
     most = std::min({most, run.size(), size_t{kDestageRunMax}});
@@ -68,7 +68,7 @@ bool DestagePlanner::pauses(Nanoseconds now) {
     return false;
 }
 
-// Other failures during a pause belong to writes from before it and do not extend it.
+// Other failures during a pause belong to writes that began before it and do not extend it.
 void DestagePlanner::pause(Nanoseconds now) {
     suspect_ = true;
     if (failing() && now < retry_at_ && !asked_) return;

@@ -2,14 +2,14 @@
 // Destaging: when dirty lines are written to real storage, and which of them together.
 //
 //   age      a dirty line is destaged after `age_max`: this bounds what a crash of all its holders can lose
-//   ratio    once more than `dirty_high_percent` of the cache is dirty, until `dirty_low_percent` is: this
-//            keeps room for writes
+//   ratio    once more than `dirty_high_percent` of the cache is dirty, until no more than
+//            `dirty_low_percent` is: this keeps room for writes
 //   mark     a flush waits (Index::flush_mark), or the volume or an engine is being emptied
 //   merging  neighbours of the oldest line that are dirty and idle are destaged with it, so that sequential
 //            writes reach storage as one
 //   failure  the data stays dirty. A line whose write fails is deferred (dirty_lines.h). So are lines near
-//            one that storage has not answered for: storage may be silent for that part of a volume alone. Of
-//            the deferred lines one is retried after each pause, which doubles up to `retry_max`, until a
+//            one that storage has not answered for: storage may be silent for that part of a volume alone.
+//            One of the deferred lines is retried after each pause, which doubles up to `retry_max`, until a
 //            write succeeds; other lines are not delayed. After `failures_max` failures in a row the whole
 //            volume pauses
 //
@@ -42,13 +42,13 @@ class DestagePlanner {
 
     // Makes every line with a dirty sequence up to `mark` due now. The highest mark counts.
     void want(uint64_t mark) { wanted_ = wanted_ > mark ? wanted_ : mark; }
-    // What want() requested was done or given up.
+    // The request of want() has been completed or given up.
     void want_no_more() { wanted_ = 0; }
 
     // Whether a line may be destaged now.
     enum class Look : uint8_t {
         kYes,
-        kAskedFor,  // the caller waits to enter the line already; this does not delay other lines
+        kAskedFor,  // the caller is already waiting to enter the line; this does not delay other lines
         kSilent,    // storage has not answered for a line near it: the line is deferred
     };
     // The next run to destage: returns the number of adjacent lines, in ascending order, at the start of
@@ -59,15 +59,15 @@ class DestagePlanner {
     // True if the last next() returned a deferred line.
     bool retries() const { return retries_; }
 
-    // Storage took a line. `again`: the line had been deferred, or unanswered() had been called for it.
+    // Storage accepted a line. `again`: the line had been deferred, or unanswered() had been called for it.
     void succeeded(bool again);
-    // Storage did not take a line. `expected`: unanswered() was called for it, or the line lies beyond the
+    // Storage did not accept a line. `expected`: unanswered() was called for it, or the line lies beyond the
     // end of storage.
     void failed(Nanoseconds now, bool expected = false);
     // Storage has not answered for a line for some time.
     void unanswered(Nanoseconds now);
     bool failing() const { return retry_.count != 0; }
-    // True after a failure until storage takes a line: one write at a time suffices as a probe.
+    // True after a failure until storage accepts a line: one write at a time suffices as a probe.
     bool suspect() const { return suspect_; }
 
   private:
@@ -96,8 +96,8 @@ size_t DestagePlanner::next(Index& index, uint32_t volume, Nanoseconds now, std:
     retries_ = false;
     if (run.empty() || pauses(now)) return 0;
     DirtyLines& dirty = index.dirty(volume);
-    // A line that is dirty again while it is destaged must wait for the end of that. It does not delay other
-    // lines either.
+    // A line that is dirty again while it is destaged must wait until the destaging ends. It does not delay
+    // other lines either.
     const auto fits = [&look](const Line& line) {
         return line.state() == LineState::kDirty && look(line) != Look::kAskedFor;
     };

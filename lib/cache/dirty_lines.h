@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // DirtyLines: the dirty lines of one volume, in the order in which they became dirty. The index maintains it;
-// others read it and defer lines. A line that storage did not take, or is not expected to take, is deferred:
-// it moves to a list of its own, in the order of deferral, and delays no other line.
+// others read it and defer lines. A line that storage did not accept, or is not expected to accept, is
+// deferred: it moves to a list of its own, in the order of deferral, and delays no other line.
 //
 // Thread-safety: as the Index that it belongs to.
 #pragma once
@@ -21,8 +21,8 @@ class DirtyLines {
     uint64_t single() const { return single_; }
     // True if nothing that was written() before the mark (Index::flush_mark()) is still dirty.
     bool flushed(uint64_t mark);
-    // The time since which the oldest dirty data has been dirty, whether it is being destaged or not; kNever
-    // if there is none. While lines are deferred it may be earlier than that.
+    // The time at which the oldest dirty data became dirty, whether it is being destaged or not; kNever if
+    // there is none. While lines are deferred it may be earlier than that.
     Nanoseconds since();
     // Visits the lines that are dirty and not being destaged until `visit(Line&)` returns false: the oldest
     // first, the deferred ones last.
@@ -38,7 +38,7 @@ class DirtyLines {
         return waiting_.find_if(accept);
     }
 
-    // Makes the line the last of the deferred ones, even if it is deferred already. It must be dirty and not
+    // Makes the line the last of the deferred ones, even if it is already deferred. It must be dirty and not
     // being destaged.
     void defer(Line& line);
     // The line that was deferred first; nullptr if none is deferred.

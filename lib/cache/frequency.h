@@ -3,7 +3,7 @@
 // count-min sketch with conservative update; Cormode, Muthukrishnan 2005). Estimates are too high only if
 // other keys share all counters of a key.
 //
-// The sketch forgets: each use halves one counter, in turn, so that all are halved once in kMemory to 2 *
+// The sketch forgets: each use halves one counter, in turn, so that all are halved once every kMemory to 2 *
 // kMemory times capacity uses. Before it reads estimates, the caller reports the uses since the last time
 // with age().
 #pragma once
@@ -34,7 +34,8 @@ class FrequencySketch {
             counter = std::max(counter, wanted);
         }
     }
-    // Ages the sketch by so many uses, eight counters at a time. If there are many, later calls do the rest.
+    // Ages the sketch by this many uses, eight counters at a time. If there are many, later calls do the
+    // rest.
     void age(uint64_t uses) {
         // After kRounds rounds all counters are 0.
         owed_ = std::min(owed_ + uses * halved_per_use_, kRounds * size_);
@@ -57,7 +58,7 @@ class FrequencySketch {
     static constexpr uint64_t kRounds = 4;                 // kMost has as many bits
     static constexpr uint32_t kRows = 4;
     static constexpr uint32_t kCountersPerLine =
-        4;                                   // of each row; measured: 2 cost 0.3 points of hits, 8 gain none
+        4;                                   // per row; measured: 2 cost 0.3 points of hits, 8 gain nothing
     static constexpr uint32_t kMemory = 16;  // measured: 5 cost 0.4 points on zipf, 30 cost 2 on shifts
 
     // The range lies within one block.

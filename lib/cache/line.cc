@@ -109,7 +109,7 @@ void Line::grant(Granted& granted) {
 
 void Line::dismiss(LineOp& op, Granted& granted) {
     static_cast<ListNode<>&>(op).unlink();
-    static_cast<ListNode<GrantOrder>&>(op).unlink();  // granted, but its owner leaves before it continued
+    static_cast<ListNode<GrantOrder>&>(op).unlink();  // granted, but its owner leaves before it continues
     if (!op.granted_) --waiting_count_;
     if (op.access == Access::kExclusive) --exclusive_count_;
     op.granted_ = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Placement: chooses the engines that hold a line. Weighted rendezvous hashing (the highest -weight /
-// ln(hash) wins). Storage engines that know the same engines compute the same placement without
+// ln(hash) wins). Storage engines with the same cache engines compute the same placement without
 // communication. An engine's share of the lines is proportional to its weight. When an engine joins or
 // leaves, only the lines that it gains or had move.
 //
@@ -21,7 +21,7 @@ struct Ranking {
 
 class Placement {
   public:
-    // `identity` is permanent, so that an engine which returns under another index wins the same lines.
+    // `identity` is permanent, so that an engine that returns with a different index wins the same lines.
     // `weight` is its capacity in a unit common to all engines, at least 1.
     void add(EngineIndex engine, uint64_t identity, uint64_t weight);
     void remove(EngineIndex engine);
@@ -30,7 +30,7 @@ class Placement {
 
     // The engine for a line with one copy. EngineIndex::exists() is false if there are no engines.
     EngineIndex best(LineKey key) const;
-    // The best `wanted` engines, all different; fewer if there are not so many.
+    // The best `wanted` engines, all different; fewer if there are fewer engines.
     Ranking rank(LineKey key, uint32_t wanted) const;
 
   private:

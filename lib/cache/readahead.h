@@ -8,9 +8,9 @@
 // stream. A stream has a window that doubles up to `window_max`. When the reader has used half of the
 // requested data, the next window follows.
 //
-// Most reads belong to no stream. To keep their cost low, a stream is forgotten after kPatience reads of
-// others, so that a random load has no streams to search. If there are too many streams, the new one replaces
-// the least recently read.
+// Most reads belong to no stream. To keep their cost low, a stream is forgotten after kPatience reads that do
+// not belong to it, so that a random load has no streams to search. If there are too many streams, the new
+// one replaces the least recently read.
 //
 // Thread-safety: belongs to one thread; each volume of a thread has its own. Allocates nothing.
 #pragma once
@@ -48,7 +48,7 @@ class ReadAhead {
         uint64_t used = 0;      // turn_ of its last read
     };
     static constexpr uint64_t kNowhere = UINT64_MAX;
-    static constexpr uint64_t kPatience = 64;  // reads of others before a stream is forgotten
+    static constexpr uint64_t kPatience = 64;  // reads outside a stream before it is forgotten
 
     Stream* follow(Stretch read);
     Stream* begin(Stretch read);

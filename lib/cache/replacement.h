@@ -4,12 +4,12 @@
 // W-TinyLFU (Einziger, Friedman, Manes, ACM TOS 2017) with a window whose size adapts by ghost entries. A new
 // line enters a small *window*. When a slot is needed, the oldest line of the window competes with the oldest
 // line of the *main* part. The one with more recent uses (frequency.h) stays. So a scan passes through the
-// window and disturbs nothing, and of a loop that is larger than the cache, a part stays cached. Where
-// recency predicts better than frequency (a working set that moves), a small window is wrong. This shows in
-// misses of lines that have just lost the competition:
+// window and disturbs nothing, and part of a loop that is larger than the cache stays cached. Where recency
+// predicts better than frequency (a working set that moves), a small window is wrong. This shows in misses on
+// lines that have just lost the competition:
 //
-//   window ghost   a line that was evicted from the window lately: a miss on it makes the window grow
-//   main ghost     a line that was evicted from the main part lately: a miss on it makes the window shrink
+//   window ghost   a line that was recently evicted from the window: a miss on it makes the window grow
+//   main ghost     a line that was recently evicted from the main part: a miss on it makes the window shrink
 //
 // The main part has two segments: *probation*, where lines enter and leave, and *protected*, four fifths of
 // it, for lines that were used while in probation. All five are lists in the order of use, oldest first.

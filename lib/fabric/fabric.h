@@ -9,8 +9,8 @@
 // There are five implementations: `verbs` (RDMA hardware or soft RoCE), `tcp` (the peer's progress thread
 // executes one-sided operations), `tls` (tcp under TLS 1.3), `shm` (same host) and `sim` (one thread,
 // simulated time, random numbers from a seed). Code outside lib/fabric includes no header of an
-// implementation, but for credentials and contexts of tls. Differences between implementations are data
-// (Caps). The conformance suite (tests/conformance) tests the rules below.
+// implementation, except those for credentials and contexts of tls. Differences between implementations are
+// data (Caps). The conformance suite (tests/conformance) tests the rules below.
 //
 // Rules
 //  F1  Operations of one connection take effect in posting order, except that a later operation may overtake
@@ -20,20 +20,20 @@
 //      completes with the next signalled one of the same connection. If it fails, its completion is delivered
 //      although it is unsignalled. post() copies the payload of an operation with `inlined` set.
 //  F3  A send that finds no receive posted waits for one. A slow peer is not an error, but verbs closes the
-//      connection after 15 to 30 s in which the peer accepted nothing of what was sent.
+//      connection after 15 to 30 s in which the peer accepted none of what was sent.
 //  F4  A refused remote access (bad key, out of bounds, no permission, revoked region) never touches memory.
 //      The operation completes with kRemoteAccess and the connection closes on both sides.
 //  F5  When a connection closes, for whatever reason, everything still posted completes with kFlushed (the
 //      first one to fail carries the cause). Then on_closed() is called, once, as the last call for that
 //      connection. The Connection may be destroyed only after on_closed() or on_refused(): its destructor
-//      asserts it.
+//      asserts this.
 //  F6  A vanished peer is detected by a pending operation, or within Caps::dead_peer_ms where the fabric can
 //      detect it without one. Users that need earlier detection send keep-alives.
 //  F7  post() is all or nothing, never blocks and never allocates. kExhausted means that the send queue does
 //      not have enough room.
 //
 // Thread-safety: a Poller, its connections and listeners belong to one thread. Fabrics and Regions may be
-// created and destroyed on any thread. Handlers are called from within Poller::poll() only.
+// created and destroyed on any thread. Handlers are called only from within Poller::poll().
 #pragma once
 
 #include <cstddef>
@@ -139,8 +139,8 @@ class ConnectionHandler {
   public:
     virtual ~ConnectionHandler() = default;
     // The connection is ready for data. `data` is the acceptor's private data (empty on the accepting side),
-    // valid during the call. The connecting side may post receives from here on, the accepting side from
-    // create() on.
+    // valid during the call. The connecting side may post receives starting with this call, the accepting
+    // side after create().
     virtual void on_established(Connection& connection, std::span<const std::byte> data) noexcept = 0;
     // Connecting failed. `data` is the private data of a reject, empty without one. Last call.
     virtual void on_refused(Connection& connection, const Status& why,
@@ -169,7 +169,7 @@ class Connection {
     // segments, not supported) or kClosed.
     virtual Code post(std::span<const WorkRequest> requests) noexcept = 0;
     virtual Code post_receives(std::span<const Receive> receives) noexcept = 0;
-    // Executes a READ or WRITE within the call. Possible only where this CPU can access the peer's memory
+    // Executes a READ or WRITE synchronously. Possible only where this CPU can access the peer's memory
     // itself (shm) and no posted operation is outstanding. The peer sees a WRITE before any later store of
     // this thread. There is no completion. Returns false when nothing was done: use post() then.
     virtual bool move_now(Op, const Segment&, RemoteAddress) noexcept { return false; }
@@ -223,11 +223,11 @@ class ListenHandler {
     virtual void on_connect_request(std::unique_ptr<ConnectRequest> request) noexcept = 0;
 };
 
-// Destroying it stops listening; connections made from it continue.
+// Destroying it stops listening; the connections that it accepted continue.
 class Listener {
   public:
     virtual ~Listener() = default;
-    // The address it listens at. If port 0 was requested, it has the port that the system assigned.
+    // The address that it listens on. If port 0 was requested, it has the port that the system assigned.
     virtual Address address() const = 0;
 };
 

@@ -9,11 +9,11 @@
 
 namespace wss::fabric {
 
-// `address` is an address to listen at or connect to; for verbs it selects the RDMA device. Errors name what
+// `address` is an address to listen on or connect to; for verbs it selects the RDMA device. Errors name what
 // is missing (RDMA device, route, support in this build). Only tls:// uses `credentials`.
 Result<std::unique_ptr<Fabric>> open(const Address& address, const tls::Credentials& credentials = {});
 
-// An address reserved against other listeners. For programs whose start takes over a resource irrevocably:
+// An address reserved against other listeners. For programs that irrevocably take over a resource at start:
 // they reserve their address first. Destroy it right before the real listener is created, and before its
 // fabric. Peers that connect meanwhile get no answer; the destruction disconnects them.
 class ReservedAddress {

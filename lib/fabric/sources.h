@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sources: groups of peers that count as one when connections that are pending authentication compete for few
-// places. A source is the host of an address; for IPv6 its /64 network, as one host may use all of it; for
-// shm the process; in the simulation the node.
+// Sources: groups of peers that count as one when connections that are pending authentication compete for a
+// few places. A source is the host of an address; for IPv6 its /64 network, as one host may use all of it;
+// for shm the process; in the simulation the node.
 //
 // A listener that runs out of places for sockets evicts the oldest socket among the sources that hold the
 // most. So a flood from one host displaces its own connections and never a login from another host. Among
 // sources that hold the same number the oldest socket goes, regardless of names, so that no host is always at
-// a disadvantage. For places that are held longer than a round trip see stranger_places.h.
+// a disadvantage. For places that are held longer than a round trip see pending_places.h.
 //
 // Thread-safety: none; a SourceCounts belongs to one thread.
 #pragma once

@@ -29,7 +29,7 @@ void SubmitStack::push(ClientRequest& request) noexcept {
         request.next = head;
     } while (
         !head_.compare_exchange_weak(head, &request, std::memory_order_seq_cst, std::memory_order_relaxed));
-    // The request may be over by now.
+    // The request may have ended by now.
     if (!sleeping_.load(std::memory_order_seq_cst)) return;
     uint64_t one = 1;
     [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof one);  // full: already awake
@@ -87,7 +87,7 @@ Status Client::prepare(Options options) {
     if (!session) return session.status();
     session_ = std::move(*session);
     stack_ = std::make_unique<SubmitStack>(*session_);
-    // The stack would better be polled before the session, but a submit marks the session as busy, so that
+    // Polling the stack before the session would be better, but a submit marks the session as busy, so that
     // the next turn follows at once.
     reactor_.add(*stack_);
     return Status::ok();
@@ -97,7 +97,7 @@ Client::~Client() {
     if (thread_.joinable()) {
         reactor_.post([this] { session_->close(); });
         std::unique_lock lock(m_);
-        // Bounded by the fabric: a closing connection is over soon.
+        // Bounded by the fabric: a closing connection ends soon.
         changed_.wait(lock, [this] { return phase_ == Phase::kOver; });
         lock.unlock();
         reactor_.stop();

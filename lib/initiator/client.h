@@ -6,8 +6,9 @@
 // entries at once. It returns through `complete`, which the reactor's thread calls. Submitting needs no
 // allocation, no lock and, while the reactor is awake, no system call.
 //
-// Thread-safety: all methods may be called from any thread but the client's own (from `complete` only
-// submit()). Lifetime: all requests and volumes must be over before the client is destroyed.
+// Thread-safety: all methods may be called from any thread except the client's own, which may call only
+// submit(), from `complete`. Lifetime: all requests must have ended, and all volumes be closed, before the
+// client is destroyed.
 #pragma once
 
 #include <atomic>
@@ -74,7 +75,7 @@ class ClientVolume {
 
 class Client final : private SessionHandler {
   public:
-    // Returns when the target's volumes are known, or with the reason of the failure.
+    // Returns when the target's volumes are known, or with the reason for the failure.
     static Result<std::unique_ptr<Client>> connect(const std::string& uri, Options options);
     ~Client() override;
 

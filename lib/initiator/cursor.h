@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cursor: a position in a list of buffers. From it on, pieces of a request are copied from and to the user's
-// buffers, or enumerated.
+// Cursor: a position in a list of buffers. Starting there, parts of a request are copied from and to the
+// user's buffers, or enumerated.
 //
 // Invariant: `offset` is less than the length of the current buffer, or the cursor is at the end. Buffers of
 // length zero are skipped.
@@ -26,7 +26,7 @@ class Cursor {
     std::span<std::byte> current() const {
         return {static_cast<std::byte*>(rest_.front().iov_base) + offset_, rest_.front().iov_len - offset_};
     }
-    // Moves on within the current buffer, or to the next one. REQUIRES `bytes` ≤ current().size().
+    // Advances within the current buffer, or to the next one. REQUIRES `bytes` ≤ current().size().
     void advance(size_t bytes) {
         offset_ += bytes;
         if (offset_ < rest_.front().iov_len) return;

@@ -22,7 +22,7 @@ namespace wss::initiator {
 
 class AdminSubmitter {
   public:
-    // Returns true when `request.done` will be called later, false when the request is over
+    // Returns true when `request.done` will be called later, false when the request has ended
     // (request.outcome).
     virtual bool submit_admin(Request& request) noexcept = 0;
 

@@ -2,10 +2,10 @@
 // EngineLink: a channel's connection to one cache engine. The engine writes data of our reads directly to our
 // memory; each part carries the command's tag as its immediate value. We send nothing on it.
 //
-// Life: connecting → up → closing → over, only forwards. When the target names the engine again, the channel
-// makes a new link.
+// Life: connecting → up → closing → over, only forward. When the target names the engine again, the channel
+// creates a new link.
 //
-// Thread-safety: belongs to the channel's thread. Lifetime: the channel destroys it when it is over.
+// Thread-safety: belongs to the channel's thread. Lifetime: the channel destroys it after it has ended.
 #pragma once
 
 #include <array>

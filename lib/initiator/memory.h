@@ -74,7 +74,7 @@ class RegionTable {
         std::unique_ptr<fabric::Region> region;
         uint32_t holds = 0;
         bool pinned = false;
-        bool copied = false;   // requests copy from and to it, but hold it all the same
+        bool copied = false;   // requests copy from and to it, but still hold it
         bool dropped = false;  // no longer in the table; destroyed with the last hold
         const std::byte* begin() const { return region->bytes().data(); }
         const std::byte* end() const { return begin() + region->bytes().size(); }

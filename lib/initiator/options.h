@@ -13,7 +13,7 @@
 
 namespace wss::initiator {
 
-// Maximum commands on the wire of one channel: a tag has ten bits for its slot.
+// Maximum number of commands in flight on one channel: a tag has ten bits for its slot.
 constexpr uint32_t kQueueDepthMax = 1024;
 constexpr uint32_t kChannelsMax = 16;
 // Memory segments that one command names. Each costs the target one RDMA operation: with more, the data is
@@ -35,16 +35,16 @@ constexpr Nanoseconds kBusyDelay = from_ms(10);
 
 struct Options {
     fabric::Address address;
-    wire::PortId target_port{};     // zero: any target there (a stock ib_srpt wants its service GUID, twice)
-    wire::PortId initiator_port{};  // zero: drawn by chance
+    wire::PortId target_port{};  // zero: any target there (a stock ib_srpt requires its service GUID, twice)
+    wire::PortId initiator_port{};  // zero: chosen at random
     uint32_t channels = 1;
-    uint32_t queue_depth = 128;  // commands on the wire of one channel, if the target grants as many
+    uint32_t queue_depth = 128;  // commands in flight on one channel, if the target grants as many
     uint32_t caps = WSS_CAP_FUSED_COMPLETION | WSS_CAP_BATCHED_COMPLETION | WSS_CAP_KEEPALIVE |
                     WSS_CAP_NOTIFY | WSS_CAP_CACHE;  // requested
 
-    // Our name, and the secret that proves it. With a secret, a target that cannot prove its knowledge of it
-    // is refused. Without one (empty), a target that requires authentication refuses us. Over tls:// the
-    // secret also is the source of the pre-shared key.
+    // Our name, and the secret that proves it. With a secret, a target that cannot prove that it knows the
+    // secret is refused. Without one (empty), a target that requires authentication refuses us. Over tls://
+    // the secret also is the source of the pre-shared key.
     NamedSecret identity;
     fabric::tls::Files tls;  // for tls:// addresses, of the target and of cache engines
 
@@ -62,8 +62,8 @@ struct Options {
     // Registered memory for copies of unregistered buffers.
     size_t bounce_bytes = size_t{16} * 1024 * 1024;
     // Unregistered buffers of at least this size are registered instead of copied, and stay registered for
-    // the next time; 0: never. Only for callers that invalidate memory before they return it to the system:
-    // over RDMA hardware, a stale registration accesses pages that belong to another owner by then.
+    // later requests; 0: never. Only for callers that invalidate memory before they return it to the system:
+    // over RDMA hardware, a stale registration accesses pages that may then belong to another owner.
     uint32_t pin_at_least = 0;
     uint32_t pins_max = 64;
     size_t pin_bytes_max = size_t{64} * 1024 * 1024;

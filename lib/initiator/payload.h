@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Payload: location of a command's data while it is on the wire.
+// Payload: location of a command's data while the command is on the wire.
 //
 //   kImmediate  in the command itself: small writes, no registration, no extra round trip
 //   kRegions    in registered memory of the user: the target accesses it, nothing is copied
@@ -52,7 +52,7 @@ class DataMemory {
     bool plan(Payload& payload, uint32_t immediate_room, Descriptors& descriptors) noexcept;
     // After the response: copies the first `bytes` that were read to the user's buffers, if necessary.
     void deliver(Payload& payload, uint32_t bytes) noexcept;
-    // Call when the command is over, or was never sent.
+    // Call when the command has ended or was never sent.
     void release(Payload& payload) noexcept;
 
     BouncePool& bounce() { return *bounce_; }

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Request: one read, write, flush, … of a volume, from submission to completion.
 //
-// Terms. A *request* is what the user submits; it belongs to the user again once `done` was called. A
+// Terms. A *request* is what the user submits; it belongs to the user again once `done` has been called. A
 // *command* is sent over the wire: a request that exceeds the target's transfer limit is split into several
-// *pieces*, with one command each.
+// commands.
 //
 // Life of a request
-//   idle ──submit()──▶ queued ──each piece issued──▶ issued ──last response──▶ idle (done called)
+//   idle ──submit()──▶ queued ──all commands sent──▶ issued ──last response──▶ idle (done called)
 //                        ▲                             │
 //                        └── connection lost, or ──────┘
 //                            "try again": from the start
 //
 // Rules
 //  IQ1  `done` is called exactly once for each submit() that returned true, on the session's thread, in
-//       bounded time: `timeout` after submission at the latest, plus the time that the fabric needs to close
+//       bounded time: no later than `timeout` after submission, plus the time that the fabric needs to close
 //       a connection.
 //  IQ2  From submit() until `done` the session and the peer own the buffers. A request that timed out ends
 //       only when its connection has ended, because until then the peer may still write to them.
 //  IQ3  After a lost connection a request is repeated from its start. This is harmless for every operation
-//       except compare-and-write: that one fails with kConnectionLost, its effect unknown.
+//       except compare-and-write, which fails with kConnectionLost; its effect is then unknown.
 //  IQ4  A write that failed may or may not have taken effect.
 //
 // Thread-safety: a request belongs to its session's thread from submit() to `done`.
@@ -62,7 +62,7 @@ enum class Outcome : uint8_t {
     kReadOnly,
     kUnsupported,  // the target does not support the operation
     kTooLong,      // compare-and-write beyond the target's limit
-    kBadBuffers,   // the buffers do not hold what the request needs
+    kBadBuffers,   // the buffers are smaller than the request needs
     kMediumError,  // the target could not read or write its medium; see sense
     kNoSpace,      // the target's medium is full
     kRefused,      // the target refused the command; see sense
@@ -70,7 +70,7 @@ enum class Outcome : uint8_t {
     kTimedOut,
     kConnectionLost,  // and not restored in time
     kWritesLost,      // kFlush: the target's machine has restarted, and earlier writes may be lost
-    kVolumeGone,      // deleted, or replaced by another of that name
+    kVolumeGone,      // deleted, or replaced by another with that name
     kClosed,          // the session is closing
 };
 std::string_view to_string(Outcome outcome);
@@ -105,7 +105,7 @@ class Request : public ListNode<> {
     friend class Session;
     friend class Volume;
     enum class State : uint8_t { kIdle, kQueued, kIssued };
-    // A change with FUA whose command does not carry that bit is the change and then a flush.
+    // A change with FUA whose command does not carry that bit is executed as the change and then a flush.
     enum class Stage : uint8_t { kMain, kFlushAfter };
 
     bool fully_issued() const { return issued_ == total_ && !owes_command_; }
@@ -123,10 +123,10 @@ class Request : public ListNode<> {
     bool owes_command_ = false;  // a command without data is still to be sent
     uint8_t retries_ = 0;
     uint32_t outstanding_ = 0;  // commands on the wire
-    uint64_t issued_ = 0;       // bytes of `total_` that commands were made for
+    uint64_t issued_ = 0;       // bytes of `total_` that commands cover so far
     uint64_t total_ = 0;
     uint64_t covers_ = 0;  // kFlush: number of writes of the volume that had ended at submission
-    Cursor cursor_;        // position in `buffers` of the next piece
+    Cursor cursor_;        // position in `buffers` of the next command
     Nanoseconds deadline_{};
 };
 

@@ -15,7 +15,7 @@
  *   Results       0, or a negative errno; wss_error() then describes the failure to the calling thread.
  *   Units         offsets and lengths are bytes, and multiples of wss_info.block_size where they address the
  *                 volume; times are milliseconds.
- *   Threads       any thread may call any function at any time, also on the same objects. Exception: no
+ *   Threads       any thread may call any function at any time, even on the same objects. Exception: no
  *                 thread may use an object during or after the call that destroys it.
  *   Blocking      functions block for a bounded time: the connect timeout, or the request timeout.
  *   Order         requests in flight at the same time may be executed in any order. A flush covers every
@@ -50,22 +50,22 @@ const char* wss_error(void);
 struct wss_options {
     size_t size;                   /* sizeof(struct wss_options) */
     uint32_t channels;             /* connections to the target; 1 */
-    uint32_t queue_depth;          /* commands on the wire of each; 128, at most 1024 */
+    uint32_t queue_depth;          /* commands in flight on each; 128, at most 1024 */
     uint32_t connect_timeout_ms;   /* 5000 */
     uint32_t request_timeout_ms;   /* 30000; from submission to completion, reconnects included */
     uint32_t reconnect_timeout_ms; /* 15000 */
     /*
      * Buffers that were neither allocated nor registered here are copied. If this is not 0, those of at least
-     * so many bytes are registered when first used and stay registered: call wss_invalidate() before you
+     * this many bytes are registered when first used and stay registered: call wss_invalidate() before you
      * release such memory (free, munmap), else the target may access pages that are no longer yours. Ignored
      * over shm://.
      */
     uint32_t pin_at_least;
     size_t bounce_bytes; /* registered memory for those copies; 16 MiB, at least 2 MiB */
     /*
-     * File with the line NAME:SECRET that the target has for this client, readable by nobody else;
-     * `wssctl secret` makes one. With it both ends prove their identity, and each refuses an end that cannot.
-     * NULL: none.
+     * File with the line NAME:SECRET that the target has for this client, readable by nobody else; `wssctl
+     * secret` creates one. With it both ends prove their identity, and each refuses a peer that cannot. NULL:
+     * none.
      */
     const char* secret_file;
     /*
@@ -136,7 +136,7 @@ int wss_flush(struct wss_volume* volume);
 int wss_discard(struct wss_volume* volume, uint64_t length, uint64_t offset);
 int wss_write_zeroes(struct wss_volume* volume, uint64_t length, uint64_t offset, uint32_t flags);
 /*
- * One atomic step: writes `write` if the volume holds `compare`. 0: written. WSS_MISMATCH: it holds other
+ * One atomic step: writes `write` if the volume holds `compare`. 0: written. WSS_MISMATCH: it holds different
  * data, nothing was written, and *mismatch (if not NULL) is the offset of the first differing byte, from
  * `offset`. -ENOTCONN: the connection was lost meanwhile; it is unknown whether the data was written.
  */
@@ -193,11 +193,11 @@ int wss_queue_fd(struct wss_queue* queue);
 /* Page-aligned, zeroed, and the fastest kind: the target accesses it directly. */
 int wss_allocate(struct wss_client* client, size_t bytes, void** memory);
 /*
- * Makes memory of yours the second fastest kind. Over shm:// it has no effect: all memory but that of
+ * Makes your memory the second-fastest kind. Over shm:// it has no effect: all memory except that of
  * wss_allocate() is copied. It must not overlap other registered memory.
  */
 int wss_register(struct wss_client* client, void* memory, size_t bytes);
-/* Ends either. `memory`: its beginning. -EBUSY: a request still uses it. */
+/* Releases memory of either kind. `memory`: its beginning. -EBUSY: a request still uses it. */
 int wss_release(struct wss_client* client, void* memory);
 /* See wss_options.pin_at_least. */
 int wss_invalidate(struct wss_client* client, const void* memory, size_t bytes);

@@ -6,7 +6,7 @@
 // and never fails; errors are reported through done().
 //
 // Rules
-//  R1  A write is on stable storage only after a later flush of the same backend completed, or if it has
+//  R1  A write is on stable storage only after a later flush of the same backend has completed, or if it has
 //      `fua`.
 //  R2  done() is called exactly once, from Queue::poll(), never from submit().
 //  R3  `error` is 0 or a positive errno. `done_bytes` counts the bytes from the start that were certainly
@@ -81,14 +81,14 @@ class Backend {
     // Grows or shrinks the storage; a block device cannot be resized. Beyond the new end reads fail with EIO,
     // all other requests with EFBIG, which has no other meaning.
     virtual Status resize(uint64_t bytes) = 0;
-    // Checks whether resize() can succeed, as far as that can be known before. Blocks, changes nothing.
+    // Checks whether resize() can succeed, as far as that can be known in advance. Blocks, changes nothing.
     virtual Status may_resize() { return resize(limits().size); }
     // `changed` is called after others changed limits().size (`after` is 0: they took the storage). The call
-    // comes on a separate thread, which may block. False: the user could not follow yet, and is notified
+    // comes on a separate thread, which may block. False: the user could not act on it yet, and is notified
     // again a second later. An empty `changed` ends the calls: none runs after this returns.
     using SizeChanged = std::function<bool(uint64_t before, uint64_t after)>;
     virtual void watch_size(SizeChanged) {}
-    // Why requests wait or fail, as a text for the operator; empty: there is no problem.
+    // Why requests wait or fail, as text for the operator; empty: there is no problem.
     virtual std::string trouble() const { return {}; }
     // Another owner has taken the storage. This is permanent: copies of its contents are no longer valid.
     virtual bool lost() const noexcept { return false; }
@@ -96,9 +96,9 @@ class Backend {
     // from now on, and the caller notifies the users of the volume. False: it is not in that state.
     virtual bool give_up() noexcept { return false; }
     // Storage that others can take has not answered for so long that they may have taken it: copies of its
-    // contents must not be used for now. This ends without help, or trouble() names what has to be done.
+    // contents must not be used for now. This ends by itself, or trouble() names what has to be done.
     virtual bool suspended() const noexcept { return false; }
-    // A text that stays the same while only OpenOptions::owner has had the storage; empty: not known.
+    // Text that stays the same while no owner but OpenOptions::owner has had the storage; empty: not known.
     virtual std::string ownership() const { return {}; }
     // This holder's place among all holders. Constant while the backend is open.
     virtual Succession succession() const noexcept { return {}; }
@@ -121,8 +121,8 @@ struct OpenOptions {
     bool any_size = false;  // `size` is from before others took the storage: a different size is allowed
     bool steal = false;     // shut out a live owner, where storage has one owner at a time
     std::string owner;      // identifies the opener across restarts; empty: a new owner
-    // The process ends when this backend is closed. A backend that took the storage from another holder does
-    // not release it unless a request was submitted: the next holder continues the chain (Succession).
+    // The process ends when this backend is closed. A backend that took the storage from another holder
+    // leaves it so that the next holder continues the chain (Succession).
     bool keeps_taken = false;
 };
 // Opens by specification: "aio:PATH", "uring:PATH", "pool:THREADS:PATH", "spawn:PATH", "ram:SIZE",

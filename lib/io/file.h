@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// File: an open backing file or block device, with its lock, block sizes and size. All backends that have one
-// share it.
+// File: an open backing file or block device, with its lock, block sizes and size. All backends on files or
+// devices share this class.
 //
 // It is opened with O_DIRECT if the file system supports that. A regular file is locked (flock) and a block
 // device is opened exclusively, so that two targets, or a target and a mount, cannot share it by mistake.

@@ -17,7 +17,7 @@ inline bool is_same_ownership(std::string_view then, std::string_view now) noexc
 // held the storage in between.
 struct Succession {
     uint64_t series = 0;  // terms of different series cannot be compared; 0: unknown
-    uint64_t term = 0;    // from 1 on
+    uint64_t term = 0;    // 1 or more
     uint64_t since = 0;   // term of the first holder of this one's chain
     // This holder had the storage later.
     bool is_after(const Succession& other) const noexcept {

@@ -3,11 +3,11 @@
 // wss-NAME.so. It is loaded when the first volume of its kind is opened, and never unloaded, because its
 // library has threads.
 //
-// A plug-in is searched beside the running program (a build tree), then in ../lib/wss relative to the
+// A plug-in is searched for next to the running program (a build tree), then in ../lib/wss relative to the
 // program's folder (make install). It runs with the rights of the program: its file and folder must belong to
 // root or to the owner of the program, and only the owner may have write permission.
 //
-// Thread-safety: functions; any thread.
+// Thread-safety: all functions may be called from any thread.
 #pragma once
 
 #include <string>
@@ -17,12 +17,13 @@
 namespace wss::io {
 
 // Must grow with each change of the shared headers: this file, backend.h and the headers that they include.
-// The digest covers these and the number; make lint prints the next of both (tests/lint/plugin_abi.py).
+// The digest covers these and the number; make lint prints the next values of both
+// (tests/lint/plugin_abi.py).
 constexpr uint32_t kPluginAbi = 14;  // shared: ca403cb96f1f
 
 struct Plugin {
     uint32_t abi = kPluginAbi;
-    // A difference shows another compiler or other flags.
+    // A difference shows a different compiler or different flags.
     uint32_t request_bytes = sizeof(Request);
     uint32_t limits_bytes = sizeof(Limits);
     // Sets the program's log level. Called before open().

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SizeNotices: the size of storage that others may resize, and the notices of it to its user.
+// SizeNotices: the size of storage that others may resize, and the notices that report it to the user.
 //
 // When storage shrinks, the user of a backend (a volume, cache engines) drops its state beyond the end. A
 // shrink that is followed by a growth at once must not be hidden from the user, because its state of the
@@ -40,8 +40,8 @@ class SizeNotices {
 
     // Sets the size to begin with, without a notice.
     void begin(uint64_t bytes);
-    // Others resized the storage. While the user resizes it, a size that the user's own resize explains
-    // does not count. False: it does not count.
+    // Others resized the storage. While the user resizes it, a size that the user's own resize explains does
+    // not count. False: the size does not count.
     bool changed(uint64_t bytes);
     // The same for a size that was read when own_changes() had this value. False if the user has resized the
     // storage since.

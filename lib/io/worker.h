@@ -64,7 +64,7 @@ class Worker {
     std::condition_variable wake_;
     List<Request> waiting_;             // guarded by m_
     bool stopping_ = false;             // guarded by m_
-    std::vector<std::thread> threads_;  // last: started when all else is constructed
+    std::vector<std::thread> threads_;  // last: started when everything else is constructed
 };
 
 }  // namespace wss::io

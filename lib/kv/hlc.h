@@ -3,7 +3,7 @@
 // observed. A client that has read a version therefore writes a later one, even if its time of day is behind.
 //
 // A client follows observed timestamps at most kFollowMax_ticks beyond its own time of day. Otherwise one
-// clock that is wrong by an hour would make every partition with a right clock refuse the client's next
+// clock that is wrong by an hour would make every partition with a correct clock refuse the client's next
 // writes. Only the transaction that needs a later timestamp goes further (next_after), and it leaves the
 // clock unchanged. Timestamps within the bound are even, those beyond it are odd, so none is issued twice.
 //
@@ -51,8 +51,8 @@ constexpr uint64_t kLockedLead_ticks = 10'000'000;
 
 // The lead over the conflicting version for a write that was refused `conflicts` times because of later
 // versions. It grows with the number of conflicts, so that many writers of one key all succeed. The largest
-// lead exceeds the transit time of most messages, but is small enough that writers who outbid each other stay
-// near the time of day.
+// lead exceeds the transit time of most messages, but is small enough that competing writers stay near the
+// time of day.
 constexpr uint64_t lead_of(uint32_t conflicts) {
     return conflicts == 0 ? 0 : uint64_t{64} << std::min(conflicts, 8u);
 }
@@ -83,7 +83,7 @@ class HybridClock {
     // True if the time of day was set back so far that partitions refuse every timestamp later than the
     // issued ones.
     bool is_stranded() noexcept { return last_ > wall_.ticks() + kAheadMax_ticks; }
-    // Starts over for another client id; with the present id the clock might issue a timestamp twice.
+    // Starts over for another client id; with the current id the clock might issue a timestamp twice.
     void restart() noexcept {
         last_ = passed_ = 0;
         far_.clear();

@@ -214,7 +214,7 @@ void Reactor::cancel(Timer& timer) {
 
 size_t Reactor::fire_timers() noexcept {
     size_t fired = 0;
-    // `limit` bounds the work of this turn, should timers set themselves again for the present time.
+    // `limit` bounds the work of this turn, in case timers set themselves again for the current time.
     for (size_t limit = heap_.size(); limit > 0 && !heap_.empty() && heap_[0]->deadline_ <= now_; --limit) {
         Timer* due = heap_[0];
         cancel(*due);

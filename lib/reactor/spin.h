@@ -2,8 +2,9 @@
 // Decides whether a thread may spin for work instead of sleeping.
 //
 // Spinning answers sooner only where a processor would be idle otherwise. Where other threads wait for the
-// processor, this thread may be waiting for those. Example: without spinning, 8-key reads over tcp, with one
-// partition and four client threads on two busy processors, went from 3 300 to 34 000 per second.
+// processor, this thread may be waiting for those. Example: without spinning, the rate of 8-key reads over
+// tcp, with one partition and four client threads on two busy processors, rose from 3 300 to 34 000 per
+// second.
 //
 // Thread-safety: each thread has its own state.
 #pragma once

@@ -5,11 +5,11 @@
 //     START {nonce, name} ─────────────────►    looks up the secret of `name`
 //           ◄───────────── CHALLENGE {nonce, name}
 //     PROOF {HMAC over all so far} ────────►    compares
-//           ◄──────────────── RESULT {HMAC over all so far, or the reason of a refusal}
+//           ◄──────────────── RESULT {HMAC over all so far, or the reason for a refusal}
 //
 // Each proof also covers the login request and response as they were on the wire: a change of a port, an
-// extension or the epoch on the way makes the proofs fail. Different labels keep the proof of one side from
-// being used as that of the other. New nonces of both sides make old proofs useless. Over a fabric with a
+// extension or the epoch in transit makes the proofs fail. Different labels keep the proof of one side from
+// being used as that of the other. Fresh nonces from both sides make old proofs useless. Over a fabric with a
 // channel binding the proofs cover that too: they fail when a third party forwards the messages over a
 // connection of its own.
 //
@@ -50,7 +50,7 @@ size_t encode_auth_proof(const Digest& proof, MutableBytes out);
 struct AuthResult {
     bool granted = false;
     Digest proof{};    // of the target, when granted
-    std::string text;  // reason of a refusal; printable
+    std::string text;  // reason for a refusal; printable
 };
 ParseError parse_auth_result(Bytes message, AuthResult& out);
 size_t encode_auth_result(const AuthResult& result, MutableBytes out);

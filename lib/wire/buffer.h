@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// KvBuffer: a growing byte buffer, in its own memory or in memory that is lent to it for the next message, so
-// that a message is encoded where it is sent from. The memory is not zeroed.
+// KvBuffer: a growing byte buffer, in its own memory or in memory lent to it for the next message, which is
+// then encoded in the memory from which it is sent. The memory is not zeroed.
 //
 // Thread-safety: none.
 #pragma once

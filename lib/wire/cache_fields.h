@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each message of the cache is described once, by a function that passes its fields in their order to one of
-// these classes. They have the same methods. For cache.cc only.
+// Each message of the cache is described once, by a function that passes its fields in order to one of these
+// classes. They have the same methods. For cache.cc only.
 #pragma once
 
 #include <algorithm>
@@ -53,7 +53,7 @@ class Writer {
     void low_bits(uint8_t, Enum value) {
         flags_ = static_cast<uint8_t>(flags_ | static_cast<uint8_t>(value));
     }
-    // Fields that are there only with this flag follow.
+    // The fields that follow are present only with this flag.
     bool has(uint8_t mask, bool there) {
         bit(mask, there);
         return there;
@@ -75,7 +75,7 @@ class Reader : public FieldReader {
             std::ranges::fill(out, std::byte{});
     }
     void zeroes(size_t count) { take(count); }
-    // All that is left, as printable text.
+    // The rest of the bytes, as printable text.
     void text(std::string& out, size_t limit) {
         std::array<char, 256> text;
         require(left() <= limit);

@@ -15,7 +15,7 @@ namespace wss::wire::detail {
 template <typename Message, typename Kind>
 concept Is = std::same_as<std::remove_const_t<Message>, Kind>;
 
-// Reads until the bytes end too early; from then on all values are zero. finish() returns whether all fitted.
+// Once the bytes have run out, every value reads as zero. finish() returns whether the fields used all bytes.
 class FieldReader {
   public:
     explicit FieldReader(Bytes bytes) : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
@@ -39,7 +39,7 @@ class FieldReader {
   protected:
     size_t left() const { return static_cast<size_t>(end_ - at_); }
     const std::byte* end() const { return end_; }
-    // nullptr: not so many bytes are left, now and later.
+    // nullptr, now and in later calls, if fewer bytes are left.
     const std::byte* take(size_t count) {
         if (left() >= count) [[likely]]
             return std::exchange(at_, at_ + count);

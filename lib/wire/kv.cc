@@ -172,7 +172,7 @@ class KvReader : public detail::FieldReader {
 
 constexpr uint32_t kRingAnnounced = 1u << 31, kRingLikewise = 1u << 30;  // in a ring's length
 constexpr uint16_t kRowExpires = 1;                                      // flag of a scan's row
-// Bytes of an item, a condition, a row and a key of a lock that are always there.
+// Minimum number of bytes of an item, a condition, a row and a key of a lock.
 constexpr size_t kGetItemLeast = 12 + 1;
 constexpr size_t kGetReplyItemLeast = 40;
 constexpr size_t kPrepareItemLeast = 16 + 1;

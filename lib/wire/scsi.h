@@ -21,7 +21,7 @@ namespace wss::wire {
 
 // ---- Commands --------------------------------------------------------------------------------------------
 
-// 16 bytes, zero behind the command's own length, as wire::CommandRequest::cdb takes it.
+// 16 bytes, zero after the command's own length, as in wire::CommandRequest::cdb.
 using Cdb = std::array<std::byte, 16>;
 
 Cdb make_test_unit_ready();
@@ -88,7 +88,7 @@ struct StandardInquiry {
     bool present = false;  // false: no logical unit here, by peripheral qualifier and type
     uint8_t device_type = 0;
     uint8_t version = 0;
-    std::array<char, 9> vendor{};  // zero-terminated, trailing blanks cut, printable
+    std::array<char, 9> vendor{};  // zero-terminated, printable, without trailing blanks
     std::array<char, 17> product{};
     std::array<char, 5> revision{};
 };
@@ -109,7 +109,7 @@ bool parse_vpd_pages(Bytes data, VpdPages& out);
 struct Identification {
     bool has_naa = false;
     uint64_t naa = 0;         // all 64 bits, type nibble included; the first half of a 128-bit NAA
-    std::string_view vendor;  // T10 vendor designator: first 8 bytes, blanks cut
+    std::string_view vendor;  // T10 vendor designator: first 8 bytes, without trailing blanks
     std::string_view name;    // … and the rest: the volume's name if vendor is "WSS"
 };
 bool parse_identification(Bytes data, Identification& out);

@@ -100,7 +100,7 @@ size_t encode_unmap_list(std::span<const BlockRange> ranges, MutableBytes out) {
     size_t length = unmap_list_bytes(ranges.size());
     if (length > out.size() || length > UINT16_MAX) return 0;
     std::byte* at = out.data();
-    put16(at, uint16_t(length - 2));  // counts the bytes behind this field
+    put16(at, uint16_t(length - 2));  // counts the bytes after this field
     put16(at + 2, uint16_t(length - kUnmapHeaderBytes));
     put32(at + 4, 0);
     at += kUnmapHeaderBytes;

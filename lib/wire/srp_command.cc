@@ -130,7 +130,7 @@ bool is_task_attribute(uint8_t value) {
     return value <= 2 || value == 4;
 }
 
-// Writes the descriptors of a command. Returns the position behind them, 0 when they do not fit.
+// Writes the descriptors of a command. Returns the position after them, 0 when they do not fit.
 size_t put_indirect(const CommandRequest& request, size_t at, MutableBytes out) {
     size_t count = request.descriptors.size();
     size_t end = at + sizeof(wss_srp_indirect_buf) + count * kDescriptorBytes;

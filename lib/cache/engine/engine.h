@@ -4,12 +4,12 @@
 // number, a header is 64 bytes that the SE wrote. It reads headers only to count the dirty lines that would
 // be lost with it.
 //
-//   arena       one mapping, registered once with every fabric, for local access only: peers reach it only by
+//   arena       one mapping, registered once with every fabric, for local access: peers reach it only by
 //               messages to this engine. Each SE has an equal part of it, cut into slots of its line size.
-//   SeLink      the link to one SE: connects, joins, reconnects after a loss with growing pauses. Its part of
-//               the arena and the headers outlive the connection.
-//   Client      one channel of an initiator. Accepted only with a handle and the token that an SE granted for
-//               it, once. Ends with its grant.
+//   SeLink      the link to one SE: connects, joins, and after a loss reconnects with growing pauses. Its
+//               part of the arena and the headers outlive the connection.
+//   Client      one channel of an initiator. Accepted once, and only with a handle and the token that an SE
+//               granted for it. Ends with its grant.
 //   Operation   one kMove; see engine_datapath.cc.
 //
 // Rules
@@ -82,7 +82,7 @@ class Engine final : public reactor::Source {
     struct Options {
         uint64_t memory = 0;
         uint64_t identity = 0;  // 0: chosen at random
-        // If set, the engine joins only storage engines that prove knowledge of it.
+        // If set, the engine joins only storage engines that prove that they know it.
         NamedSecret secret;
         // An SE sends pings ten times a second. After a silence of this length the engine sends a probe,
         // because the SE may have disappeared without closing the connection.
@@ -104,13 +104,13 @@ class Engine final : public reactor::Source {
     // it is empty, the bound one.
     Result<fabric::Address> listen(size_t net, const fabric::Address& address, std::string advertised = {});
     void join(size_t net, const fabric::Address& storage);
-    // Registers the arena and starts to join.
+    // Registers the arena and starts joining.
     Status start();
-    // Rejoins the storage engines that have dismissed this engine.
+    // Rejoins the storage engines that have released this engine.
     void join_again();
     // Requests each SE to drain this engine, and ends when all have sent GOODBYE or after the time `limit`.
-    // Calls `done` once; a failure reports how many lines that may not be in real storage are lost with this
-    // engine.
+    // Calls `done` once; a failure reports the number of lines that are lost with this engine and may not be
+    // in real storage.
     void leave(Nanoseconds limit, std::function<void(Status)> done);
     // Closes all connections and then calls `done`. After that the engine may be destroyed.
     void stop(std::function<void()> done);
@@ -146,7 +146,7 @@ class Engine final : public reactor::Source {
     void leave_anyway() noexcept;
     // The state of the SEs that have not sent GOODBYE.
     struct Unsaved {
-        uint64_t lines = 0;  // with acknowledged writes not in real storage at the SE's last message
+        uint64_t lines = 0;  // with acknowledged writes not in real storage, as of the SE's last message
         std::string of;      // the names of these SEs
     };
     Unsaved unsaved() const;

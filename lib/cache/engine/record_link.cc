@@ -94,7 +94,7 @@ void RecordLink::on_established(fabric::Connection&, std::span<const std::byte> 
         close(Status(Code::kInvalid, "the peer's handshake is not valid for the cache protocol"));
 }
 
-// The peer's rejection may contain a text.
+// The peer's rejection may contain text.
 void RecordLink::on_refused(fabric::Connection&, const Status& why,
                             std::span<const std::byte> data) noexcept {
     std::array<char, kReasonMax> text{};

@@ -3,7 +3,7 @@
 // receives records (lib/wire/cache.h); those of one turn are combined into messages. It also posts the
 // owner's one-sided operations.
 //
-// Life: idle ─connect() or accept()─▶ connecting ─▶ up ─▶ closing ─▶ over, only forwards.
+// Life: idle ─connect() or accept()─▶ connecting ─▶ up ─▶ closing ─▶ over, only forward.
 //
 // Records are written to send buffers. When all of these are in use, records wait in `spill_`, which grows
 // (the only allocation here) up to Options::spill_max. Beyond that the link closes: the peer sends but does
@@ -59,8 +59,8 @@ class RecordLink final : public fabric::ConnectionHandler {
     // On failure the link is over, without a call of link_over().
     Status accept(fabric::ConnectRequest& request, fabric::Poller& poller, std::span<const std::byte> data);
 
-    // Returns space for one record; report its length by wrote(). A record that is not `urgent` is sent with
-    // the next urgent one, or when a message is full.
+    // Returns space for one record; report its length with wrote(). A record that is not `urgent` is sent
+    // with the next urgent one, or when a message is full.
     wire::MutableBytes room() noexcept;
     void wrote(size_t bytes, bool urgent = true) noexcept;
     // Posts a signalled one-sided operation; operation_over() reports its completion. False: the link is not

@@ -15,7 +15,7 @@
 //       are executed after all commands from before it.
 //  RS3  A read that fails has not reached the client.
 //  RS4  The SE is notified of the size and the owner of each volume, and of its loss to another owner: with
-//       the join, when one of them changes (checked ten times a second), and before the failure that shows a
+//       the join, when one of them changes (checked ten times a second), and before a failure that reveals a
 //       loss is reported.
 //
 // Thread-safety: belongs to the engine's reactor. Allocates nothing per operation.
@@ -34,7 +34,7 @@ class Engine::Storage {
     static Result<std::unique_ptr<Storage>> create(Engine& engine, SeLink& link, std::span<std::byte> memory);
     ~Storage();
 
-    // Reports the volumes after a welcome, which shows whether the SE takes volume states (RS4).
+    // Reports the volumes after a welcome, which shows whether the SE accepts volume states (RS4).
     void introduce(RecordLink& link, const wire::CacheWelcome& welcome) noexcept;
     // Handle a kStorage and a kEngine record. False: a protocol violation.
     bool begin(const wire::Record& record) noexcept;
@@ -44,7 +44,7 @@ class Engine::Storage {
     // Sends the states of volumes that have changed. False: none has. Also called before the link is closed,
     // since only this process may know, for example, that the storage has another owner.
     bool report() noexcept;
-    // The link is over: waiting operations fail, and the connections to engines are closed.
+    // The link has ended: waiting operations fail, and the connections to engines are closed.
     void link_over() noexcept;
     size_t turn() noexcept;
     bool is_quiet() const noexcept;
@@ -82,8 +82,8 @@ class Engine::Storage {
     std::vector<std::byte*> free_;
     List<Operation> waiting_;       // for a buffer
     std::unique_ptr<Reach> reach_;  // nullptr: no connections to engines
-    reactor::Timer look_;           // set while the SE takes volume states
-    bool owners_ = false;           // the SE takes owners, too
+    reactor::Timer look_;           // set while the SE accepts volume states
+    bool owners_ = false;           // the SE accepts owners, too
     bool terms_ = false;            // … and places among the holders
 };
 

@@ -2,7 +2,7 @@
 // Domain: state that all pollers, regions and connections of one shm fabric share: the table of regions, and
 // the page from which peers learn which regions are valid.
 //
-// Thread-safety: all functions.
+// Thread-safety: all functions may be called from any thread.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace wss::fabric::shm {
 
-constexpr uint32_t kSlots = 1u << 16;  // regions that peers can map; further ones are accessed with frames
+constexpr uint32_t kSlots = 1u << 16;  // regions that peers can map; further ones are accessed through frames
 constexpr uint32_t kNoSlot = kSlots;
 constexpr size_t kValidityBytes = kSlots * sizeof(std::atomic<uint32_t>);
 
@@ -33,7 +33,7 @@ class Domain {
     int validity_fd() const { return validity_.fd.get(); }
 
     Validity take_slot() noexcept;
-    // Ends the peers' direct access to the region; later operations see it.
+    // Ends the peers' direct access to the region; later operations detect this.
     void invalidate(const Validity& validity) noexcept;
 
   private:
@@ -49,7 +49,7 @@ class Domain {
     std::vector<uint32_t> generations_;
 };
 
-// A region in a separate memfd, made by allocate(). register_memory() makes a stream::TableRegion.
+// A region in a separate memfd, created by allocate(). register_memory() creates a stream::TableRegion.
 class SharedRegion final : public Region {
   public:
     SharedRegion(std::shared_ptr<Domain> domain, SharedMemory memory, size_t bytes, Access access);

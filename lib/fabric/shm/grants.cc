@@ -8,7 +8,7 @@ namespace wss::fabric::shm {
 
 using stream::SendEntry;
 
-// Regions of one peer beyond that are forgotten and requested again.
+// Regions of one peer beyond this number are forgotten and requested again.
 constexpr size_t kGrantsMax = 4096;
 
 Grants::Grant* Grants::find(uint32_t rkey) noexcept {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grants: regions of the peer that one connection knows, and the mappings of those that it accesses directly.
+// Grants: regions of the peer that one connection can access, and the mappings of those that it accesses
+// directly.
 //
 // Thread-safety: none; belongs to its connection.
 #pragma once
@@ -15,7 +16,7 @@
 namespace wss::fabric::shm {
 
 enum class GrantKind : uint8_t {
-    kNone = 1,  // access with frames
+    kNone = 1,  // access through frames
     kMapped,    // mapped; this message carries the memfd
 };
 
@@ -39,7 +40,7 @@ class Grants {
 
     bool knows(uint32_t rkey) const { return grants_.contains(rkey); }
     bool is_mapped(uint32_t rkey) noexcept;
-    // Returns false when the message is not plausible.
+    // Returns false when the message is invalid.
     bool take(const GrantMessage& message, Descriptor memory);
 
     // Returns true when the data was moved. False: send frames; the owner executes or refuses the request.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Unix socket beside the rings. It carries hellos, descriptors of memory and wake-ups, and its hang-up
+// The Unix socket next to the rings. It carries hellos, descriptors of memory and wake-ups, and its hang-up
 // shows that the peer is gone. Sequenced packets: a message arrives whole or not at all.
 #pragma once
 
@@ -25,7 +25,7 @@ struct Message {
 };
 
 // Both never block. send() returns 0 or a negative errno. A message that exceeds `into`, or carries too many
-// descriptors, is -EMSGSIZE.
+// descriptors, yields -EMSGSIZE.
 int send(int socket, std::span<const std::byte> bytes, std::span<const int> descriptors) noexcept;
 Message receive(int socket, std::span<std::byte> into) noexcept;
 

@@ -3,10 +3,10 @@
 // and seeded faults. Bytes are copied when they arrive, not when they are posted, so a buffer that is reused
 // too early shows up as corrupt data.
 //
-// Faults (SimNetwork): every message takes a random delay, and connections overtake one another but never
-// themselves; a connection breaks at a random operation; connecting is refused; memory cannot be registered;
-// a cut link delays posted operations until it heals, or fails them with kPeerLost when that takes longer
-// than the retries; a crashed node does not answer.
+// Faults (SimNetwork): every message takes a random delay, and may overtake those of other connections but
+// never those of its own; a connection breaks at a random operation; connecting is refused; memory cannot be
+// registered; a cut link delays posted operations until it heals, or fails them with kPeerLost when that
+// takes longer than the retries; a crashed node does not answer.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace wss::fabric {
 
-// Behaviour of the network of a world. Odds are "one in N"; 0 is never.
+// Behaviour of the network of a world. Odds are "one in N"; 0: never.
 struct SimNetwork {
     Nanoseconds delay_min = from_us(2);
     Nanoseconds delay_max = from_us(40);
@@ -30,7 +30,7 @@ struct SimNetwork {
     Nanoseconds retries = from_s(2);  // until an unanswered operation fails with kPeerLost
 };
 
-// The device of `node` in its present incarnation. `network` must outlive it. Peers have addresses
+// The device of `node` in its current incarnation. `network` must outlive it. Peers have addresses
 // sim://<node name>; several listeners on a node differ by port.
 std::unique_ptr<Fabric> open_sim(sim::Node& node, const SimNetwork& network);
 

@@ -3,7 +3,7 @@
 // lib/fabric/fabric.h. The derived class moves bytes; the engine manages requests, receives and regions.
 //
 // Life of a WRITE: post() copies the request into the send queue and activates the connection. The next turn
-// of the poller builds its frame into the outbox, and one gathering write sends all frames of the turn. The
+// of the poller places its frame in the outbox, and one gathering write sends all frames of the turn. The
 // peer's engine reads the payload directly into the region and counts the request as executed. The count
 // returns with the next frame of the peer, or in a frame of its own when the initiator waits for it, and
 // completes the request.
@@ -13,8 +13,8 @@
 //      byte, and a transfer that this side executes itself (shm) when it is done.
 //  E2  A SEND is built only when the peer has a receive for it. So nothing waits in the receiver, the stream
 //      always drains, and the state that one side keeps for the other is bounded by the queues.
-//  E3  Every length, offset, key and count from the peer is checked before use. An impossible value closes
-//      the connection as a protocol violation. A forbidden request is refused (F4): neither it nor any later
+//  E3  Every length, offset, key and count from the peer is checked before use. An invalid value closes the
+//      connection as a protocol violation. A forbidden request is refused (F4): neither it nor any later
 //      request is executed, and the peer receives the number of the refused request.
 //  E4  Region memory is accessed only under the region table's guard, and no handler is called under it.
 //  E5  No handler is called after on_closed() or on_refused(). Each is the last step of a turn, as the

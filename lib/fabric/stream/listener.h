@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Common parts of the listeners of tcp and shm. An accepted socket has kMessageWithin for each message up to
 // its hello and then becomes a connect request. Time that this process loses, because the machine is busy or
-// other handshakes run first, does not count: an expired socket is closed only after its received data was
-// examined. Connections that send nothing take a bounded amount of memory and descriptors: a newcomer
+// other handshakes run first, does not count: an expired socket is closed only after its received data has
+// been examined. Connections that send nothing take a bounded amount of memory and descriptors: a newcomer
 // displaces the oldest socket among the sources that hold the most (sources.h).
 #pragma once
 

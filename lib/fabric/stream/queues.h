@@ -113,7 +113,7 @@ class ReceiveQueue {
 // of iovecs.
 size_t gather(std::span<const Segment> segments, uint64_t offset, uint64_t length,
               std::span<iovec> out) noexcept;
-// Copies `bytes` into `segments` from `offset` on. REQUIRES that they fit.
+// Copies `bytes` into `segments`, starting at `offset`. REQUIRES that they fit.
 void scatter(std::span<const Segment> segments, uint64_t offset, std::span<const std::byte> bytes) noexcept;
 uint64_t bytes_of(std::span<const Segment> segments) noexcept;
 

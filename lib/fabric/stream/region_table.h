@@ -4,9 +4,10 @@
 // Keys are random, and a revoked key is not reused for a long while, so that a peer with an old key hits
 // nothing. One key serves as lkey and rkey.
 //
-// Thread-safety: all functions. Code that moves data to or from a region holds guard() from the look-up to
-// the last byte of this turn. remove() waits for it, so that memory is never accessed after its region is
-// gone. A guard is held for at most one system call or copy, and never while a handler is called.
+// Thread-safety: all functions may be called from any thread. Code that moves data to or from a region holds
+// guard() from the look-up to the last byte of this turn. remove() waits for it, so that memory is never
+// accessed after its region is gone. A guard is held for at most one system call or copy, and never while a
+// handler is called.
 #pragma once
 
 #include <atomic>

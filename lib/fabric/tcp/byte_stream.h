@@ -51,7 +51,7 @@ ssize_t receive(int socket, std::span<const iovec> into) noexcept;
 // Returns true for the first byte of a TLS handshake or alert; no hello begins with one.
 bool begins_tls(std::byte first) noexcept;
 // Sends a TLS alert in clear text, which a peer with TLS and one without both recognize. For a peer that uses
-// TLS where this address does not, or the reverse.
+// TLS where this address does not, or vice versa.
 void send_wrong_protocol(int socket) noexcept;
 
 }  // namespace wss::fabric::tcp

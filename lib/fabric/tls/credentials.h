@@ -25,7 +25,7 @@ namespace wss::fabric::tls {
 Secret derive_psk(std::string_view name, const Secret& secret);
 
 // Identity of the key, sent in clear text: "NAME#" and 8 hexadecimal digits that distinguish the secrets of a
-// name. The digits help to guess a secret no more than the handshake does, which depends on the key too.
+// name. The digits make a secret no easier to guess than the handshake does, which depends on the key too.
 std::string psk_identity(std::string_view name, const Secret& secret);
 
 // Peers that may connect with a pre-shared key. Thread-safety: all methods may be called from any thread.

@@ -5,7 +5,7 @@
 // Invariants
 //  TS1  No user data is sent before the handshake is complete and the peer's identity is verified.
 //  TS2  A sealed record is sent unchanged: write() counts it as written, and nothing else is written until
-//       the socket has taken it. Memory is bounded: a read buffer and one record.
+//       the socket has accepted it. Memory is bounded: a read buffer and one record.
 //  TS3  The end of the stream is the peer's close_notify. Without it the connection is lost (ECONNRESET).
 //  TS4  After the handshake the peer may send data, close_notify and, not too often, a new key. Anything else
 //       is EPROTO.
@@ -50,7 +50,7 @@ class Session {
     // As read() and write() of stream::Engine. read() reads until the socket is empty or `into` is full.
     ssize_t read(std::span<const iovec> into) noexcept;
     ssize_t write(std::span<const iovec> from) noexcept;
-    // True when read() has met the end, even if it returned data.
+    // True when read() has reached the end, even if it returned data.
     bool ended() const { return read_error_ != 0 || at_end_; }
     // Sends a waiting sealed record; false when the socket has no room.
     bool flush() noexcept;

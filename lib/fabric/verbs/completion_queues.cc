@@ -10,7 +10,7 @@ namespace wss::fabric::verbs {
 constexpr uint32_t kFirstEntries = 8192;
 // The limit of soft RoCE; two megabytes of a device's pinned memory.
 constexpr uint32_t kFurtherEntries = 32767;
-// Acknowledging a notification takes a lock: acknowledge so many at once.
+// Acknowledging a notification takes a lock: acknowledge this many at once.
 constexpr uint32_t kAckBatch = 64;
 
 struct CompletionQueues::Queue {
@@ -80,7 +80,8 @@ void CompletionQueues::give_back(Queue& queue, uint32_t entries) noexcept {
 
 void CompletionQueues::trim() noexcept {
     if (!std::exchange(trims_, false)) return;
-    // One unused queue stays: a connection that comes and goes would make a new queue each time.
+    // One unused queue is kept. Otherwise a connection that comes and goes would create a new queue each
+    // time.
     size_t unused = 0;
     auto goes = [&](const auto& queue) { return queue->reserved == 0 && ++unused > 1; };
     queues_.erase(std::remove_if(queues_.begin() + 1, queues_.end(), goes), queues_.end());

@@ -6,12 +6,12 @@
 //       accepting side    kRequested (post receives) → kAccepting → kEstablished → kClosing → kClosed
 // Every state may change to kClosing, and kClosing only to kClosed, with the last call to the handler.
 //
-// Closing (F5). The queue pair moves to the error state, in which the device completes everything posted as
-// flushed. Receives are counted down. The send queue, where unsignalled requests leave no trace, gets a
-// *marker* behind everything else: its completion shows that the queue is drained. If a device does not flush
+// Closing (F5). The queue pair moves to the error state, in which the device completes all posted requests
+// as flushed. Receives are counted down. The send queue, where unsignalled requests leave no trace, gets a
+// *marker* after everything else: its completion shows that the queue is drained. If a device does not flush
 // within kDrainMax, the queue pair is destroyed and the remaining entries of the rings are reported as
-// flushed. Then the connection waits up to kGoodbyeMax for the peer's disconnect message, because a lost
-// disconnect message of ours is repeated only as long as the id lives.
+// flushed. Then the connection waits up to kGoodbyeMax for the peer's disconnect message, because our
+// disconnect message, if lost, is repeated only while the id lives.
 //
 // Thread-safety: belongs to the poller's thread. Ownership: the user destroys it after the last call.
 #pragma once

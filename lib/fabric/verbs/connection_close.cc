@@ -9,7 +9,7 @@
 
 namespace wss::fabric::verbs {
 
-// Flushing takes a device microseconds; one that has not finished by then is gone.
+// Flushing takes a device microseconds; one that has not finished by then has failed.
 constexpr Nanoseconds kDrainMax = from_s(5);
 // Maximum wait for the peer's disconnect message. A live peer sends it as soon as it polls.
 constexpr Nanoseconds kGoodbyeMax = from_s(1);
@@ -30,7 +30,8 @@ void VerbsConnection::begin_close(Status why) noexcept {
     bool connected = state_ == State::kAccepting || state_ == State::kEstablished;
     if (state_ == State::kRequested) rdma_reject(id_.get(), nullptr, 0);
     why_ = std::move(why);
-    // A peer that does not answer our data will not answer a disconnect; after the peer's own none is due.
+    // A peer that does not answer our data will not answer a disconnect; after the peer's own disconnect,
+    // none is due.
     await_goodbye_ = connected && !goodbye_heard_ && why_.code() != Code::kUnavailable;
     state_ = State::kClosing;
     resolution_.reset();
@@ -44,8 +45,8 @@ void VerbsConnection::stop_queues(bool connected) noexcept {
     attributes.qp_state = IBV_QPS_ERR;
     bool stopped = ibv_modify_qp(qp_, &attributes, IBV_QP_STATE) == 0;
     if (!stopped || !post_marker()) set_deadline(SystemClock().now());
-    // Also moves the queue pair to the error state once more: soft RoCE flushes receives that were posted
-    // after an error of its own only then.
+    // Also moves the queue pair to the error state once more. Only then does soft RoCE flush receives that
+    // were posted after it had detected an error itself.
     if (connected) rdma_disconnect(id_.get());
 }
 

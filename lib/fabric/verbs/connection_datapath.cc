@@ -201,7 +201,7 @@ static CompletionStatus receive_status(ibv_wc_status status) {
     }
 }
 
-// Returns false for completions of internal use only.
+// Returns false for completions that are only for internal use.
 bool VerbsConnection::take_send(const ibv_wc& done, Completion& completion) noexcept {
     uint32_t sequence = sequence_of(done.wr_id);
     const SendSlot& slot = sends_[sequence & send_mask_];

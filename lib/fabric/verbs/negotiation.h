@@ -10,7 +10,7 @@
 
 namespace wss::fabric::verbs {
 
-// Makes a queue pair and writes its capabilities to `attributes.cap`. Returns 0 or an errno.
+// Creates a queue pair and writes its capabilities to `attributes.cap`. Returns 0 or an errno.
 using CreateQueuePair = std::function<int(ibv_qp_init_attr& attributes)>;
 
 // A device does not report how many bytes it inlines, nor how inlined bytes, segments and depths limit each
@@ -26,8 +26,8 @@ inline uint32_t segments_max(Op op, const ConnectionLimits& limits) noexcept {
     return op == Op::kRead ? limits.read_segments_max : limits.segments_max;
 }
 
-// READs that this side may have in flight. Fails when there are none but `wish.posts_reads`: on such a queue
-// pair a READ, and everything posted after it, never completes.
+// READs that this side may have in flight. Fails when there are none although `wish.posts_reads` is set: on
+// such a queue pair a READ, and everything posted after it, never completes.
 Result<uint32_t> agree_on_reads(const ConnectionOptions& wish, uint8_t device_issues, uint8_t peer_answers);
 
 }  // namespace wss::fabric::verbs

@@ -2,8 +2,8 @@
 // The layout of a work request's wr_id, which its completion returns.
 //
 //   63            44 43        33  32   31        0
-//   [ slot of the   | generation | rq | sequence  ]
-//   [   connection  | of slot    |    | in queue  ]
+//   [ entry of the  | generation | rq | sequence  ]
+//   [   connection  | of entry   |    | in queue  ]
 //   `----------- tag -----------'
 //
 // The sequence is the index in the connection's ring that holds the user's cookie.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs fabric: RDMA devices through libibverbs and librdmacm. open.cc includes no other header of it
-// than this and connection.h.
+// The verbs fabric: RDMA devices through libibverbs and librdmacm. open.cc includes only this header of it
+// and connection.h.
 //
 // Files: handles (RAII of every verbs object) · device (finds and describes the device) · region · poller
 // (event channels, deadlines) · completion_queues · tag (layout of wr_id) · negotiation (limits of a
-// connection) · connection (setup) · connection_close · take_watch (detects a peer that takes nothing) ·
+// connection) · connection (setup) · connection_close · take_watch (detects a peer that accepts nothing) ·
 // listener (connect requests) · *_datapath (post and poll, nothing else).
 //
 // Differences from other fabrics: a peer's kSendInvalidate cannot revoke a region of this fabric (user memory
@@ -19,7 +19,7 @@
 
 namespace wss::fabric::verbs {
 
-// Opens the fabric of the device that has `address`, or that leads to it. May wait for name and address
+// Opens the fabric of the device that has `address`, or a route to it. May wait for name and address
 // resolution (at most a few seconds).
 Result<std::unique_ptr<Fabric>> open(const Address& address);
 

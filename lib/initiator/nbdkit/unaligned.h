@@ -2,9 +2,9 @@
 // Byte ranges on a volume of blocks. NBD clients may access any byte; a volume accepts whole blocks.
 // Unaligned writes are read-modify-write.
 //
-// Two such changes of one block must not interleave, nor one with a plain write of that block: changes hold
-// the gate exclusively, plain writes share it. The gate does not cover other clients of the target: hosts
-// that share a volume must use its block size, which the plugin declares.
+// Two such changes of one block must not interleave, nor may a change and a plain write of it: changes
+// hold the gate exclusively, plain writes share it. The gate does not cover other clients of the target:
+// hosts that share a volume must use its block size, which the plugin declares.
 //
 // Thread-safety: all methods may be called from any thread.
 #pragma once

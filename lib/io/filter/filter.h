@@ -21,8 +21,8 @@ struct FilterRule {
     bool any_op = true;
     Op op = Op::kRead;
     uint64_t every = 0;  // 0: not by count
-    uint64_t after = 0;  // the first so many are not selected
-    uint64_t first = 0;  // only the next so many can be selected; 0: no limit
+    uint64_t after = 0;  // the first `after` requests are not selected
+    uint64_t first = 0;  // only the next `first` can be selected; 0: no limit
     uint64_t from = 0;   // bytes; a range only if to > from
     uint64_t to = 0;
     // The effect on them.

@@ -43,7 +43,7 @@ std::string_view find_word(std::string_view list, IsWanted is_wanted) {
     return {};
 }
 
-// librados is built without Kerberos, and asserts when it connects with it. It takes Kerberos from a list
+// librados is built without Kerberos, and asserts when it connects with it. It selects Kerberos from a list
 // when it finds no keyring, or when a monitor prefers it.
 bool has_no_gss(std::string_view methods) {
     return find_word(methods, [](std::string_view word) { return word == "gss"; }).empty();
@@ -76,7 +76,7 @@ struct Rule {
 constexpr Rule kLethal[] = {
     {"ms_type", is_messenger, kMessengersAllowed},
     {"ms_public_type", is_messenger_or_empty, kMessengersAllowed},
-    // A negative value is a segmentation fault.
+    // A negative value causes a segmentation fault.
     {"heartbeat_interval", is_between<0, std::numeric_limits<int32_t>::max()>, "0 or more"},
     // librados and librbd start all of these threads.
     {"librados_thread_count", is_between<0, 256>, "at most 256"},

@@ -14,14 +14,14 @@
 namespace wss::io {
 
 // The settings with values for which librados aborts or allocates all memory when it connects. Found with
-// librados 16.2, by setting each setting to nonsense, connecting, and opening and using an image.
+// librados 16.2, by setting each setting to an invalid value, connecting, and opening and using an image.
 std::span<const std::string_view> lethal_ceph_settings();
 
 // Fails when librados would end the process. `file` is the origin of the value, for the error message.
 Status check_ceph_setting(std::string_view name, std::string_view value, std::string_view file);
 
-// Lists of words of which librados must know at least one to connect. Otherwise it waits for its timeouts, or
-// reports a missing key.
+// Settings that list words, at least one of which librados must support to connect. Otherwise it waits for
+// its timeouts, or reports a missing key.
 std::span<const std::string_view> settings_to_connect();
 // Fails when librados could not connect. `where` is as `file` above, or names the monitors, which send
 // settings.
@@ -31,7 +31,7 @@ Status check_setting_to_connect(std::string_view name, std::string_view value, s
 bool is_throttle(std::string_view name, std::string_view value);
 
 // Fails when `path` exists and is not a regular file, or is too large for a configuration or a keyring.
-// librados would wait for ever for the end of a FIFO, and reads a device as an empty file.
+// librados would wait forever for the end of a FIFO, and reads a device as an empty file.
 Status check_ceph_file(std::string_view what, const std::string& path);
 
 // The same for a list of paths, up to the first file that can be opened: librados reads only that one.

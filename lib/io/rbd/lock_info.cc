@@ -24,7 +24,7 @@ std::string lock_info_request(std::string_view lock) {
     return request.append(lock);
 }
 
-// The reply is a map {holder: {name, cookie}, {expiry, address, description}}, then type and tag of the lock.
+// The reply is a map {holder: {name, cookie}, {expiry, address, description}}, then the lock's type and tag.
 LockHolder lock_holder(std::span<const char> answer, uint64_t client) noexcept {
     Decoder all(answer);
     Decoder reply(all.structure());
@@ -32,7 +32,7 @@ LockHolder lock_holder(std::span<const char> answer, uint64_t client) noexcept {
     if (all.failed() || reply.failed()) return LockHolder::kUnreadable;
     if (count == 0) return LockHolder::kNobody;
     Decoder who(reply.structure());
-    who.number(1);  // entity type: always a client, because others lock no images
+    who.number(1);  // entity type: always a client, because nothing else locks images
     const uint64_t number = who.number(8);
     if (reply.failed() || who.failed()) return LockHolder::kUnreadable;
     return count == 1 && number == client ? LockHolder::kOurs : LockHolder::kOther;

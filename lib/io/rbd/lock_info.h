@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encodes the request get_info of Ceph's object class `lock`, which reads the holders of an object's lock,
-// and decodes the reply. librados' own function for this blocks, and does not combine with other operations.
+// and decodes the reply. librados' own function for this blocks, and cannot be combined with other
+// operations.
 //
 // Works without librados, so that every reply can be tested without a cluster.
 #pragma once
@@ -13,15 +14,15 @@
 namespace wss::io {
 
 enum class LockHolder : uint8_t {
-    kUnreadable,  // the encoding is of a later version
+    kUnreadable,  // the encoding has a later version
     kNobody,
     kOurs,   // only this client
     kOther,  // another client, or several
 };
 
 std::string lock_info_request(std::string_view lock);
-// `client` is the number that the monitors gave this client (rados_get_instance_id). The cookie of the lock
-// is ignored, because it changes when the watch of the image is renewed.
+// `client` is the number that the monitors assigned to this client (rados_get_instance_id). The cookie of the
+// lock is ignored, because it changes when the watch of the image is renewed.
 LockHolder lock_holder(std::span<const char> answer, uint64_t client) noexcept;
 
 }  // namespace wss::io

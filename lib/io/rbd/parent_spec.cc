@@ -17,7 +17,7 @@ std::optional<ParentSpec> parse_parent(std::span<const char> answer) {
     return parent;
 }
 
-// The reply is a flag whether there is an overlap, then its bytes.
+// The reply is a flag that shows whether an overlap exists, then its bytes.
 std::optional<bool> parse_overlap(std::span<const char> answer) {
     Decoder all(answer);
     const bool any = all.number(1) != 0 && all.number(8) != 0;

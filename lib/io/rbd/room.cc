@@ -22,7 +22,7 @@ constexpr uint64_t kDescriptorsWanted = uint64_t{2} * kImageDescriptors;
 constexpr uint32_t kThreadsWanted = kImageThreads + 4;
 
 bool can_start_threads(uint32_t count) {
-    // Only the main thread takes signals.
+    // Only the main thread handles signals.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks whether the process has enough descriptors and threads left for a client of Ceph, and reports which
-// of them ran out. When a thread of librados gets none, librados ends the process, which cannot be prevented.
-// So an image is only opened while enough are left.
+// of them ran out. When librados cannot get one of these, it ends the process, which cannot be prevented. So
+// an image is opened only while enough are left.
 //
-// Thread-safety: functions.
+// Thread-safety: all functions may be called from any thread.
 #pragma once
 
 #include <exception>

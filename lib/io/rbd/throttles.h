@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Throttles: the limits of an image (rbd_qos_*_limit), for which librbd delays requests before it sends them.
 //
-// Thread-safety: all of it may be called from any thread.
+// Thread-safety: all functions may be called from any thread.
 #pragma once
 
 #include <atomic>

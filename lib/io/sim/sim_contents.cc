@@ -23,7 +23,7 @@ void SimContents::read(uint64_t offset, std::span<std::byte> data) const {
 void SimContents::change(const Request& request, uint64_t sectors) {
     const uint64_t order = ++writes_;
     for (uint64_t i = 0; i < sectors; ++i) {
-        Bytes bytes{};  // discarded and zeroed sectors read zero
+        Bytes bytes{};  // discarded and zeroed sectors read as zeroes
         if (request.op == Op::kWrite) std::memcpy(bytes.data(), request.data + i * kSector, kSector);
         Sector& sector = sectors_[request.offset / kSector + i];
         if (request.fua || stable_) {

@@ -2,7 +2,7 @@
 // The contents of simulated storage, by sectors of 512 bytes.
 //
 // Each sector has a stable content, and the versions written since. A flush makes versions stable. When power
-// is lost, each sector keeps, by chance, its stable content or any later version: writes vanish, survive,
+// is lost, each sector keeps, at random, its stable content or any later version: writes vanish, survive,
 // tear and overtake one another.
 #pragma once
 

@@ -37,12 +37,12 @@ class SimDevice {
     std::unique_ptr<Backend> open(sim::Node& node);
 
   protected:
-    // A request in flight. The queue of `finished` is notified at its end, if it still exists.
+    // A request in flight. At its end, the queue of `finished` is notified, if that still exists.
     struct Flight {
         Request* request;
         uint64_t submitted;  // SimContents::writes() at submission: a flush covers writes up to here
         std::weak_ptr<std::vector<Request*>> finished;
-        bool early = false;  // a read that has been executed already
+        bool early = false;  // a read that has already been executed
         bool silent = false;
     };
 
@@ -66,7 +66,7 @@ class SimDevice {
     void resume();
     // Ends each request in flight as if the process that sent it had ended: writes are executed in part.
     void break_off();
-    // Ends one in so many requests in flight, without executing them.
+    // Ends one in `one_in` requests in flight, without executing them.
     void drop_some(uint32_t one_in);
 
     sim::World& world() const noexcept { return world_; }

@@ -2,7 +2,7 @@
 // A simulated disk that uses all the freedom that R1 of backend.h permits.
 //
 // Written data is volatile until a flush that began after the write was done has completed, unless the write
-// had FUA. When the node crashes, each 512-byte sector keeps, by chance, its stable content or any version
+// had FUA. When the node crashes, each 512-byte sector keeps, at random, its stable content or any version
 // written since: writes vanish, survive, tear and overtake one another. Requests in flight at the crash may
 // have been executed wholly or partly.
 //

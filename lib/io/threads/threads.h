@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Storage by threads that block in pread and pwrite, in the two ways of Kato et al.:
+// Storage accessed by threads that block in pread and pwrite, in the two ways of Kato et al.:
 //   pool   *static*: threads that were started in advance; the reactor passes requests to them
 //   spawn  *dynamic*: a new thread for each request, at the cost of a clone(). It exists for comparison.
 //

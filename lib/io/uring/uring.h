@@ -64,7 +64,7 @@ class UringQueue final : public Queue {
     size_t waiting_count_ = 0;
     size_t in_kernel_ = 0;
     size_t in_flight_ = 0;
-    bool unsubmitted_ = false;  // the ring has entries that the kernel has not taken
+    bool unsubmitted_ = false;  // the ring has entries that the kernel has not accepted
     Worker::Inbox inbox_;
 };
 

@@ -5,7 +5,7 @@
 //   - a transaction with a condition on a version precedes every other one that has a condition on it and
 //     replaces it.
 //
-// A cycle is a condition that did not hold until the commit: two transactions that have each written a key
+// A cycle means that a condition did not hold until the commit: two transactions that have each written a key
 // that the other had read (write skew), two that have replaced the same version (lost update), or longer
 // cycles.
 //

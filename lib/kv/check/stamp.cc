@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kMagic = 0x315350574b535357;  // "WSSKWPS1"
 
-// In this machine's byte order: a run writes and reads on machines of one kind.
+// In this machine's byte order: the machines of a run are of one kind.
 struct Head {
     uint64_t magic;
     uint32_t run, session;

@@ -27,7 +27,7 @@ struct Stamp {
     std::vector<uint64_t> siblings;  // fingerprints of all keys of the transaction, this one included
 };
 
-// The shortest value that can hold a stamp with so many keys.
+// The shortest value that can hold a stamp with this many keys.
 size_t stamp_bytes(size_t siblings);
 
 // Writes a value of `length` bytes (at least stamp_bytes()). The rest is filled with bytes derived from the

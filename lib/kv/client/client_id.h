@@ -4,8 +4,8 @@
 // used up.
 //
 // All partitions know a client by one id. The links change it together, and only when no message in flight
-// carries the old one. A partition that reports wrong ids, or forgets them, disturbs the other links seldom
-// (kLeaseAgain) and not for long (kAdoptLimit).
+// carries the old one. A partition that reports wrong ids, or forgets them, disturbs the other links only
+// rarely (kLeaseAgain) and briefly (kAdoptLimit).
 //
 // Thread-safety: none; belongs to the session.
 #pragma once
@@ -26,12 +26,12 @@ class ClientId {
 
     // False: there is no id yet, or it is about to change; messages that carry one must wait.
     bool is_usable() noexcept;
-    // `link` was greeted with the id that its partition knows. False: the partition has leased a second id;
-    // the link reconnects.
+    // `link` has received a greeting with the id that its partition knows. False: the partition has leased
+    // a second id; the link reconnects.
     bool greeted(Link& link, Nanoseconds now) noexcept;
     void refused(Link& link, Nanoseconds now) noexcept;
     bool is_changing() const { return lessor_ != nullptr; }
-    // `is_used`: a message in flight carries the present id. Returns true when the change is complete.
+    // `is_used`: a message in flight carries the current id. Returns true when the change is complete.
     bool change(bool is_used, Nanoseconds now) noexcept;
 
   private:
@@ -51,7 +51,7 @@ class ClientId {
     HybridClock& clock_;
     Links& links_;
     std::vector<SecondLease> leases_;  // by partition
-    Link* lessor_ = nullptr;           // has leased the next id, adopted when the present one is unused
+    Link* lessor_ = nullptr;           // has leased the next id, adopted when the current one is unused
     Nanoseconds adopt_by_{};           // deadline for that
 };
 

@@ -2,9 +2,9 @@
 // Counters: keys whose value is a signed 64-bit decimal number. An increment reads the key and writes it on
 // the condition that the version is unchanged, and starts over if it has changed.
 //
-// Errors, besides those of reads and writes (client.h): kInvalid, the value is not such a number; kExhausted
-// with `overflow`, the sum does not fit. Nothing is written then. With `outcome_unknown` the increment may
-// still become visible, once.
+// Errors, in addition to those of reads and writes (client.h): kInvalid: the value is not such a number;
+// kExhausted with `overflow`: the sum does not fit. Nothing is written then. With `outcome_unknown` the
+// increment may still become visible, once.
 //
 // Thread-safety: as the client's run(): it blocks.
 #pragma once

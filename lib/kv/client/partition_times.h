@@ -18,9 +18,9 @@ class PartitionTimes {
     PartitionTimes(reactor::Reactor& reactor, HybridClock& own) : reactor_(reactor), own_(own) {}
 
     void greeted(uint32_t partition, uint32_t partitions, uint64_t ticks);
-    // Returns the local time of day for a partition that has not greeted.
+    // Returns the local time of day for a partition that has not sent its greeting.
     Timestamp of(uint32_t partition) const noexcept;
-    Timestamp slowest() const noexcept;  // among those that have greeted
+    Timestamp slowest() const noexcept;  // among those that have sent a greeting
     // Stores the clock that a refusal from `partition` contained. True: that clock was stepped.
     bool learn(uint32_t partition, Timestamp theirs) noexcept;
 
@@ -31,7 +31,7 @@ class PartitionTimes {
     };
     reactor::Reactor& reactor_;
     HybridClock& own_;
-    std::vector<std::optional<Known>> times_;  // by partition; none: it has not greeted
+    std::vector<std::optional<Known>> times_;  // by partition; none: no greeting yet
 };
 
 }  // namespace wss::kv

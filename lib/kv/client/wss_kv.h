@@ -15,7 +15,7 @@
  *            versions named by its conditions.
  * Results    0, or a negative errno; wss_kv_error() then describes the failure to the calling thread.
  * Limits     Keys of 1 to 1024 bytes, values of up to 1 MiB, 1024 keys in a transaction.
- * Threads    Every function may be called from any thread, also on the same store, except
+ * Threads    Every function may be called from any thread, even on the same store, except
  *            wss_kv_disconnect(): no other thread may use the store during the call or afterwards.
  * Blocking   Functions without _submit_ in their name block until they are done, at most for the time-out.
  * fork       Connect after fork(), not before.
@@ -44,7 +44,7 @@ enum wss_kv_algorithm {
     WSS_KV_NONE, /* no atomicity */
 };
 
-/* A member that is zero has its default. Set `size`; it allows the structure to grow. */
+/* Zero selects a member's default. Set `size`; it allows the structure to grow. */
 struct wss_kv_options {
     size_t size;                 /* sizeof(struct wss_kv_options) */
     uint32_t algorithm;          /* enum wss_kv_algorithm */
@@ -110,13 +110,15 @@ struct wss_kv_write {
  */
 int wss_kv_put_all(struct wss_kv* kv, const struct wss_kv_write* writes, size_t count, uint64_t ttl_ms,
                    uint64_t* timestamp);
-/* The same without waiting. Copies keys and values. `timestamp` (may be NULL) must stay until `done`. */
+/*
+ * The same without waiting. Copies keys and values. `timestamp` (may be NULL) must stay valid until `done`.
+ */
 int wss_kv_submit_put_all(struct wss_kv* kv, const struct wss_kv_write* writes, size_t count, uint64_t ttl_ms,
                           uint64_t* timestamp, wss_kv_done done, void* context);
 
 /*
- * Writes one key if its latest version is `expected` (0: if the key is absent). -EAGAIN: it is not, and
- * `timestamp` (may be NULL) is the latest version. -EINPROGRESS: as above.
+ * Writes one key if its latest version is `expected` (0: if the key is absent). -EAGAIN: it is a different
+ * one, and `timestamp` (may be NULL) is the latest version. -EINPROGRESS: as above.
  */
 int wss_kv_put_if(struct wss_kv* kv, const struct wss_kv_write* write, uint64_t expected,
                   uint64_t* timestamp);
@@ -144,8 +146,8 @@ int wss_kv_submit_put_all_if(struct wss_kv* kv, const struct wss_kv_write* write
                              size_t condition_count, size_t* failed, uint64_t* timestamp, wss_kv_done done,
                              void* context);
 /*
- * Fills in one condition for each read: the key is unchanged. For a read-modify-write: read, compute, write
- * with these conditions, and start over after -EAGAIN. The conditions point to the keys of `reads`.
+ * Fills in one condition for each read: that the key is unchanged. For a read-modify-write: read, compute,
+ * write with these conditions, and start over after -EAGAIN. The conditions point to the keys of `reads`.
  */
 void wss_kv_watch(const struct wss_kv_read* reads, size_t count, struct wss_kv_condition* conditions);
 

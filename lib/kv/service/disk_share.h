@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// DiskShare: limits how many reads of a partition may wait for the disk, how many bytes they may hold
+// DiskShare: limits how many reads of a partition may wait for the disk and how many bytes they may hold
 // meanwhile, and schedules their fetches. A waiting read holds all data that it has so far; it is admitted
-// with the size that it will have.
+// with its final size.
 //
-// Fair: a peer may hold as much as it leaves free, so there is always room for another peer. The disk gets
-// few fetches at a time; waiting peers take turns. A peer that needs one value waits for one value of each
-// other peer, and for the fetches already at the disk.
+// Fair: a peer may hold at most as much as it leaves free for others, so there is always room for another
+// peer. The disk gets few fetches at a time; waiting peers take turns. A peer that needs one value waits for
+// one value of each other peer, and for the fetches already at the disk.
 //
 // Thread-safety: none; belongs to the partition's reactor. Ownership: a Hold returns its share when it is
 // destroyed, which is before its DiskShare; the DiskShare is destroyed before the store.

@@ -3,7 +3,8 @@
 //
 // Every partition leases ids from its own range, so that a client needs only one partition to get an id. Each
 // partition decides separately who may use an id there: the first nonce that presents it. An id becomes free
-// Options::lease after the last connection of its client ended, or at once if the client sent a goodbye.
+// when Options::lease has passed since its client's last connection ended, or at once if the client sent a
+// goodbye.
 //
 // A client that gets a former client's id must not issue that client's timestamps again: the partition
 // refuses them as too old. Timestamps at or below `after` were used by former clients. If they are ahead of
@@ -11,8 +12,9 @@
 // passed them, however its client ended. Otherwise the table could lease ids with which no client can write.
 //
 // After the clock was set back, used timestamps may be further ahead. Their ids are not blocked until the
-// clock gets there, perhaps in years. Used timestamps are kept as spans, and the next client writes before
-// them. When the clock reaches a span, a client that still has such an id is refused and leases another one.
+// clock gets there, perhaps in years. Used timestamps are kept as spans, and the next client writes with
+// timestamps before them. When the clock reaches a span, a client that still has such an id is refused and
+// leases another one.
 //
 // A restarted partition has no leases. Clients return with their ids. A new client that was leased one of
 // these ids meanwhile is refused where both meet, and leases another one.
@@ -51,10 +53,10 @@ class LeaseTable {
     };
     explicit LeaseTable(const Options& options);
 
-    // `clock`: the partition's time of day. A connection of a client that has no id. nullptr: all ids of the
-    // range are leased.
+    // `clock`: the partition's time of day. For a connection of a client without an id. nullptr: all ids of
+    // the range are leased.
     Lease* take(uint64_t nonce, Nanoseconds now, Timestamp clock);
-    // A connection of a client that has an id. nullptr: another client has it, or its former clients'
+    // For a connection of a client with an id. nullptr: another client has it, or its former clients'
     // timestamps are due.
     Lease* join(uint32_t id, uint64_t nonce, Nanoseconds now, Timestamp clock);
     void leave(Lease& lease, Nanoseconds now, Timestamp clock);
@@ -68,7 +70,7 @@ class LeaseTable {
     // The lower bound for timestamps from `from` to `ticks` later, so that they do not meet those of former
     // clients.
     static Timestamp former_within(const Lease& lease, Timestamp from, uint64_t ticks);
-    // True if the present client would soon meet former clients' timestamps, because the clock is close to
+    // True if the current client would soon meet former clients' timestamps, because the clock is close to
     // them.
     static bool is_spent(const Lease& lease, Timestamp clock);
 

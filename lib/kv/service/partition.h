@@ -22,7 +22,7 @@ class Partition {
     ~Partition();
     Partition(const Partition&) = delete;
     Partition& operator=(const Partition&) = delete;
-    // Recovers what the log holds.
+    // Recovers the contents of the log.
     Status open(const store::Store::Memory& memory, store::Log* log);
 
     const ServiceOptions& options() const { return options_; }

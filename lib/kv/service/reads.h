@@ -3,7 +3,7 @@
 // everything is copied, the missing values are fetched, and the reply follows.
 //
 // Thread-safety: none; belongs to the partition's reactor. Ownership: destroyed just before the store. The
-// store calls it back from poll() only, and Service destroys both without a turn of the reactor in between.
+// store calls it back only from poll(), and Service destroys both without a turn of the reactor in between.
 #pragma once
 
 #include <memory>

@@ -15,8 +15,8 @@ namespace wss::kv {
 
 class RegisteredArena {
   public:
-    // Allocates from the fabric named "shm" (of several the last), otherwise from the first lane's, and
-    // registers with the others.
+    // Allocates from the fabric named "shm" (the last one if there are several), otherwise from the first
+    // lane's, and registers with the others.
     Status open(std::span<const std::shared_ptr<Lane>> lanes, uint64_t arena_bytes);
     std::span<std::byte> arena() const { return memory_->bytes().first(arena_bytes_); }
     std::span<std::byte> index() const { return memory_->bytes().subspan(arena_bytes_); }

@@ -6,11 +6,11 @@ namespace wss::kv {
 namespace {
 
 constexpr size_t kScanBytesMax = 4u << 20;
-// Limit of fetched values per page: with the bytes above they fit a message, whatever their size.
+// Maximum number of fetched values per page: with the bytes above they fit in a message, whatever their size.
 constexpr uint32_t kScanFetchesMax = 12;
 static_assert(kScanBytesMax + (kScanFetchesMax + 1) * kValueMax < wire::kKvMessageMax);
-constexpr size_t kRowBytes = 128;  // of a waiting row, beside its key and value
-// Limit per row, whose version may be replaced and collected during a fetch.
+constexpr size_t kRowBytes = 128;  // of a waiting row, in addition to its key and value
+// Maximum number of fetches per row, whose version may be replaced and collected during each.
 constexpr uint32_t kFetchesMax = 4;
 
 // Bytes that a page holds until it is complete. A version that replaces the fetched one may be larger.
@@ -57,7 +57,7 @@ void Scans::scan(Peer& peer, const wire::KvHeader& header, wire::Bytes message) 
     std::vector<size_t> cold;
     size_t bytes = 0;
     const uint64_t now = partition_.clock_stamp().ticks();
-    // A client that takes an empty page for the last one gets its whole scan in one turn.
+    // A client that treats an empty page as the last one gets its whole scan in one turn.
     const bool bounded = (header.flags & wire::kKvScanGoesOn) != 0;
     const auto visit = [&](const store::Found& found) {
         const bool fetched = scan.with_values && found.cold;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scans: handles scans. A reply is a page of keys in order, with their values if requested. Values that are
-// on disk only are fetched before the page is sent.
+// only on disk are fetched before the page is sent.
 //
 // Thread-safety: none; belongs to the partition's reactor. Ownership: destroyed just before the store. The
-// store calls it back from poll() only, and Service destroys both without a turn of the reactor in between.
+// store calls it back only from poll(), and Service destroys both without a turn of the reactor in between.
 #pragma once
 
 #include <memory>

@@ -8,15 +8,15 @@
 // transactions that clients left undecided. They share the Partition. Service owns all of them and the
 // connections.
 //
-// Client ids. Every partition leases ids of its own range (lease_table.h). A client presents its id and its
+// Client ids. Every partition leases ids from its own range (lease_table.h). A client presents its id and its
 // nonce to every partition. A partition refuses an id that another nonce uses, or used until recently. It
-// also refuses a prepare whose timestamp carries another id than the connection's. So no two clients can
+// also refuses a prepare whose timestamp carries a different id from the connection's. So no two clients can
 // create the same timestamp.
 //
-// Life: create() → listen() or connect_requested() → destroyed, while the reactor is not in a turn.
+// Life: create() → listen() or connect_requested() → destroyed, while the reactor is not in a turn. Calling
 // stop(done) before that ends the connections while the reactor runs; otherwise the destructor does. The
 // store's recovery runs in create(). Prepared transactions that it found are terminated before `ready`,
-// within a time limit (terminations.cc); until then writes and reads of clients are answered kNotReady.
+// within a time limit (terminations.cc); until then writes and reads of clients are answered with kNotReady.
 //
 // Thread-safety: none, also for info_json(); belongs to one reactor.
 #pragma once

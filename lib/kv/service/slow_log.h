@@ -38,7 +38,7 @@ class SlowLog {
     uint64_t slow() const { return slow_; }
     uint64_t count() const { return count_; }
     uint64_t total_us() const { return total_us_; }
-    // Oldest first; there are min(slow(), kEntries).
+    // Oldest first; `index` is below min(slow(), kEntries).
     const Entry& entry(size_t index) const {
         return entries_[(slow_ > kEntries ? slow_ + index : index) % kEntries];
     }

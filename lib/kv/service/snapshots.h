@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Snapshots: a client sends a timestamp, the same for all partitions, and a name. Each partition creates a
 // directory of that name below the one that its operator configured; a client must not choose where a
-// partition writes. One at a time.
+// partition writes. Only one snapshot runs at a time.
 //
 // Thread-safety: none; belongs to the partition's reactor. Ownership: destroyed before the store.
 #pragma once

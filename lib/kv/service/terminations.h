@@ -7,10 +7,11 @@
 // Waiting transactions are deferred: they are retried in turn, a bounded number at a time, and do not count
 // as prepared ones. If very many wait, no further transactions of the unreachable partition are accepted.
 //
-// A participant that has forgotten transactions of that age refuses it for ever. Had it committed, its client
-// would have had our prepare. It remembers commits for decision_window, in its log or in memory, and rather
-// refuses writes than forgets one early. So: abort. If this partition itself has waited longer than that, the
-// outcome is unknown everywhere. That is an abort as well, counted separately and logged.
+// A participant that has forgotten transactions of that age refuses this one for ever. Had it committed, it
+// would have done so only after our prepare. It remembers commits for decision_window, in its log or in
+// memory, and refuses writes rather than forget one early. So it has not committed: abort. If this partition
+// itself has waited longer than that, the outcome is unknown everywhere. That is an abort as well, counted
+// separately and logged.
 //
 // Partitions connect to each other as clients without an id, at the first inquiry.
 //
@@ -37,7 +38,7 @@ class Terminations final : public LinkHandler {
     void tick();
     void stop();  // ends all inquiries
     // True if a transaction with these participants could not be decided until an unreachable partition
-    // returns, and too many wait for such already.
+    // returns, and too many already wait for one.
     bool waits_in_vain(std::span<const uint16_t> participants) const;
 
   private:
@@ -72,7 +73,7 @@ class Terminations final : public LinkHandler {
     Partition& partition_;
     const std::span<const std::shared_ptr<Lane>> lanes_;
     std::unordered_map<uint64_t, std::unique_ptr<Termination>> jobs_;  // by timestamp
-    std::vector<std::unique_ptr<Link>> links_;  // to the other partitions, by index; made when needed
+    std::vector<std::unique_ptr<Link>> links_;  // to the other partitions, by index; created on demand
     Nanoseconds last_{};
 };
 

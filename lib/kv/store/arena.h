@@ -5,7 +5,7 @@
 // another. Records larger than kCellMax get runs of whole pages. A page that has served slot extents of one
 // class serves them for ever (slot_format.h V1: a stale slot address must always lead to a slot header). Two
 // limits apply: slots take at most three quarters of the pages, so that room for values remains; and a
-// sixteenth is reserved for tombstones, because deletion and expiry free a full store.
+// sixteenth is reserved for tombstones, because deletion and expiry free memory in a full store.
 //
 // A record whose class has no free cell or page gets a cell of a larger class.
 //

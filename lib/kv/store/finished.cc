@@ -14,7 +14,7 @@ void FinishedSlots::set(size_t slot, uint64_t value) {
     (*block)[slot % kBlock] = value;
 }
 
-// Entries after the gap that may be there move into it, because a search ends at the first empty slot.
+// Entries after the gap that may be stored in it move there, because a search ends at the first empty slot.
 void FinishedSlots::erase(uint64_t value) noexcept {
     size_t gap = find(value);
     size_t slot = (gap + 1) & mask_;
@@ -59,7 +59,7 @@ void Finished::resize(size_t slots) {
     looked_ = 0;
 }
 
-// Advances past empty slots only: a moved entry may be replaced by a later one.
+// Advances only past empty slots: a moved entry may be replaced by a later one.
 void Finished::move_some() {
     for (size_t step = 0; step < kStep && is_moving(); ++step) {
         if (const uint64_t value = former_.at(looked_); value != 0) {

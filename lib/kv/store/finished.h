@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finished: the recently committed transactions, by timestamp. Repeated messages and inquiries are answered
-// from here. Nothing else is kept of an ended transaction: a queue in the order of their ends, and a hash
-// set; 24 to 32 bytes each, 40 while the set grows. Shared transactions, about which other partitions may
-// still inquire here, have a separate queue: they are kept longer.
+// from here. Ended transactions leave only a queue in the order of their ends, and a hash set: 24 to 32 bytes
+// per transaction, 40 while the set grows. Shared transactions, about which other partitions may still
+// inquire here, have a separate queue: they are kept longer.
 //
 // The set grows and shrinks incrementally: each call that adds or forgets moves a few entries from the former
-// slots to the present ones. No call visits more than kStep former slots.
+// slots to the current ones. No call visits more than kStep former slots.
 //
 // Thread-safety: none.
 #pragma once
@@ -47,7 +47,7 @@ class FinishedSlots {
         return block != nullptr ? (*block)[slot % kBlock] : 0;
     }
     bool has(uint64_t value) const noexcept { return at(find(value)) != 0; }
-    // Requires that it is not there yet, and that there is room.
+    // Requires that the value is absent and that there is room.
     void add(uint64_t value) { set(find(value), value); }
     void erase(uint64_t value) noexcept;
     // Requires that the block of `slot` is empty.
@@ -83,7 +83,7 @@ class Finished {
     bool has(Timestamp timestamp) const noexcept {
         return slots_.has(timestamp.value) || (is_moving() && former_.has(timestamp.value));
     }
-    // Requires that it is not there yet.
+    // Requires that the timestamp is absent.
     void add(Timestamp timestamp, Nanoseconds now, Kind kind = Kind::kAlone);
     const Entry* oldest(Kind kind = Kind::kAlone) const {
         return queue(kind).empty() ? nullptr : &queue(kind).front();

@@ -6,9 +6,9 @@
 // A waiter is called from within unlock(), unlock_all(), forget(), expire() or notify(), never from within
 // lock() or decided(). It may call the table.
 //
-// Undecided writes act as locks too: a key with one is granted to nobody until it is decided. So a write that
-// was prepared under locks no longer needs them, and lock holders see a write that was prepared without locks
-// as a whole.
+// Undecided writes act as locks too: a key with one is granted to no owner until the write is decided. So a
+// write that was prepared under locks no longer needs them, and lock holders see a write that was prepared
+// without locks as a whole.
 //
 // The write of a transaction with one participant is accepted below a floor that rose after its locks were
 // granted. Each exclusive lock therefore stores the floor at its grant.
@@ -62,7 +62,7 @@ class UndecidedWrites {
 
 class LockTable {
   public:
-    // `writes`: nullptr: there are no writes.
+    // `writes` may be nullptr: no writes.
     explicit LockTable(Clock& clock, const UndecidedWrites* writes = nullptr)
         : clock_(clock), writes_(writes) {}
     LockTable(const LockTable&) = delete;
@@ -93,8 +93,7 @@ class LockTable {
     // Drops waits with this context without calling them.
     void forget(void* context);
     // Ends expired leases and grants locks to waiters. Returns the number of ended leases and waits. Visits a
-    // bounded number of locks: if there are very many, a lease ends late, but holds() always compares its
-    // time.
+    // bounded number of locks: if there are very many, a lease ends late, but holds() always checks the time.
     size_t expire();
 
     size_t held() const { return held_; }

@@ -17,10 +17,10 @@
 //        completion).
 //   KL3  After one failed write every later batch fails too, because the contents of the medium are unknown.
 //        The store refuses writes until it is restarted.
-//   KL4  A fetch sees every batch appended before it, durable or not. Fetches complete in any order, also
+//   KL4  A fetch sees every batch appended before it, durable or not. Fetches complete in any order, even
 //        relative to batches.
-//   KL5  The log drops rows of decisions when they are a day old. load() returns only those of the last
-//        minutes, and covers the others by the floor.
+//   KL5  The log drops the row of a decision when it is a day old. load() returns only the decisions of the
+//        last few minutes; the floor covers the others.
 //
 // Thread-safety: append(), fetch(), poll(), arm() from the store's thread.
 #pragma once

@@ -29,7 +29,7 @@ class MemoryLog final : public Log {
     // Power loss: the first `kept` of the queued batches survive. Completions are lost; a failed medium works
     // again.
     void crash(size_t kept);
-    // Every batch from now on fails. The first `written` of them reach the medium all the same.
+    // Every batch from now on fails. The first `written` of them reach the medium nevertheless.
     void fail(size_t written = 0) {
         failed_ = true;
         written_anyway_ = written;

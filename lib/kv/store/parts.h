@@ -15,7 +15,7 @@ namespace wss::kv::store {
 
 enum class DecisionState : uint8_t { kPreparing, kPrepared, kCommitted, kAborted };
 
-// The one state of a timestamp (S1) until it is committed; `finished` has it then. It is in `undecided`,
+// The one state of a timestamp (S1) until it is committed; then `finished` has it. It is in `undecided`,
 // `deferred` or `decided` by its list node.
 struct Decision : ListNode<> {
     uint64_t hash = 0;
@@ -25,7 +25,7 @@ struct Decision : ListNode<> {
     bool put = false;       // commits as soon as it is durable; its row is a committed one
     bool deferred = false;  // a participant could not be reached
     bool early = false;     // its commit came before its prepare; always set if committed
-    bool promised = false;  // an inquiry was answered "prepared": its writer cannot withdraw it
+    bool promised = false;  // an inquiry was answered with "prepared": its writer cannot withdraw it
     bool logging = false;   // the batch `ticket` is being written; inquiries wait
     bool failed = false;    // logging the abort failed: a restart may find the transaction prepared
     uint64_t ticket = 0;
@@ -40,8 +40,8 @@ struct Decision : ListNode<> {
 // Ticks are microseconds.
 constexpr uint64_t kRowsSurely_ticks = uint64_t{12} * 3600 * 1'000'000;
 constexpr size_t kDecisionsMax = size_t{1} << 22;  // remembered commits and aborts of unknown transactions
-// A full memory does not drop younger decisions: their transactions are being terminated elsewhere, or sent
-// again.
+// Decisions younger than this are not dropped even when memory is full: their transactions are being
+// terminated elsewhere, or sent again.
 constexpr Nanoseconds kFinishedAge = from_s(15);
 
 struct Store::Parts final : UndecidedWrites {

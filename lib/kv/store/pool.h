@@ -3,7 +3,7 @@
 // (such as a string's) is reused too; the taker must set every field.
 //
 // HashIndex: an intrusive hash table over objects with `uint64_t hash` and `T* hash_next`. It doubles when
-// full, the only case in which an insertion takes long.
+// full, the only case in which an insertion takes a long time.
 //
 // Thread-safety: none.
 #pragma once

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The log on RocksDB (rules in log.h). The only code that uses RocksDB.
 //
-// Two threads. The writer takes the queued batches, writes them as one batch and syncs once (group commit:
-// under load one fsync serves all transactions that came during the previous one). The reader handles
-// fetches. The store's thread only queues batches and takes completions; an eventfd wakes it.
+// There are two threads. The writer takes the queued batches, writes them as one batch and syncs once (group
+// commit: under load one fsync serves all transactions that arrived during the previous one). The reader
+// handles fetches. The store's thread only queues batches and takes completions; an eventfd wakes it.
 //
 // Rows (numbers big-endian, so that they sort):
 //   "S"                    → schema and identity

@@ -2,7 +2,7 @@
 // SlotIndex: writes the bucket index that remote readers use (index_format.h).
 //
 // An insertion splits at most one group, so growth never takes long. If the memory is used up, or a group is
-// full, slots are left out, and readers get their keys by RPC.
+// full, slots are left out of the index, and readers get their keys by RPC.
 //
 // Thread-safety: none. Only counters are kept outside the index itself.
 #pragma once
@@ -25,7 +25,7 @@ class SlotIndex {
         return std::min(arena_bytes / kArenaShare / kGroupBytes, uint64_t{1} << kGroupBitsMax) * kGroupBytes;
     }
 
-    // Call it when the slot is published. False: there is no room, and the key is found by RPC only.
+    // Call it when the slot is published. False: there is no room, and the key is found only by RPC.
     bool insert(uint64_t fingerprint, const SlotAddress& slot);
     // Call it before the slot is freed.
     void erase(uint64_t fingerprint, const SlotAddress& slot);
@@ -38,8 +38,8 @@ class SlotIndex {
     // The smallest keys take 256 bytes of the arena each. In an arena full of these, one key in eight is left
     // out.
     static constexpr uint64_t kArenaShare = 16;
-    // A group is split above this average of entries per group. Groups that wait longest for their split have
-    // twice as many then, of 28.
+    // A group is split above this average of entries per group. The groups that are split last then have
+    // twice as many, of at most 28.
     static constexpr uint64_t kSplitAbove = 8;
 
     struct Group;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A read-atomic snapshot of a partition at a timestamp S: every transaction at or below S wholly, none above
-// it. Snapshots at the same S on every partition form a snapshot of the whole store. Reads and writes
-// continue meanwhile; only prepares at or below S are refused from its beginning, and their clients retry
-// with a newer timestamp.
+// A read-atomic snapshot of a partition at a timestamp S: every transaction at or below S as a whole, and
+// none above it. Snapshots at the same S on every partition form a snapshot of the whole store. Reads and
+// writes continue meanwhile; only prepares at or below S are refused from its beginning, and their clients
+// retry with a newer timestamp.
 //
 // A snapshot is a directory in the format of the log (rocks_log.h), so a server can start from a copy of it.
-// It has another name until it is complete and on stable storage.
+// It has a temporary name until it is complete and on stable storage.
 //
 // Thread-safety: none; belongs to the store's thread, and is destroyed before the store.
 #pragma once
@@ -27,8 +27,8 @@ class Snapshot {
                                                    const std::string& identity);
     ~Snapshot();
 
-    // Does a bounded amount; call it from the reactor's turns. True: complete. While there is an undecided
-    // transaction at or below S it waits for termination.
+    // Does a bounded amount of work; call it from the reactor's turns. True: complete. While a transaction at
+    // or below S is undecided, the snapshot waits for its termination.
     Result<bool> step(size_t keys = 256);
 
     // Runs steps for a fraction of a millisecond; call it once per tick. Fails if there was no progress for

@@ -4,45 +4,45 @@
 // Terms. A *version* is one value of one key, named by its transaction's timestamp, immutable. It is
 // *preparing* (waits for the log), *prepared*, or *committed*; a committed one is the key's *latest* or
 // *superseded*. A *transaction* here is the state of one timestamp on this partition. The *floor* is a
-// timestamp: decisions at or below it may be forgotten, prepares at or below it are refused. The *arena* is
-// registered memory, readable by peers; slot_format.h describes its contents.
+// timestamp: decisions at or below it may be forgotten, and prepares at or below it are refused. The *arena*
+// is registered memory, readable by peers; slot_format.h describes its contents.
 //
 // Rules
 //  S1  One state per timestamp: unknown → preparing → prepared → committed or aborted; decisions never
-//      change. prepare, commit, abort and inquire of the same timestamp may come in any order and any number
+//      change. prepare, commit, abort and inquire for the same timestamp may come in any order and any number
 //      of times. A commit of an unknown timestamp is remembered, so that its late prepare commits. An inquiry
 //      about an unknown timestamp aborts it first.
-//  S2  A prepare is answered kOk when the transaction is as durable as Options::durability promises, and only
-//      then readers, local and remote, can see it. Aborts and inquiries are answered when they are durable.
-//      Commits are logged without waiting: the prepared state on every participant makes them durable
-//      (termination).
+//  S2  A prepare is answered with kOk when the transaction is as durable as Options::durability promises, and
+//      only then can readers, local and remote, see it. Aborts and inquiries are answered when they are
+//      durable. Commits are logged without waiting: the prepared state on every participant makes them
+//      durable (termination).
 //  S3  A commit makes all versions of the transaction visible at once: nothing else runs in between, and
 //      local readers see all or none. Remote readers see slots change one by one; RAMP's metadata covers
 //      that.
 //  S4  A version that is superseded, or loses (a newer one was committed before its commit came), stays
-//      readable for Options::window, and as long as a pin covers it. The latest version and prepared ones
-//      always stay. Versions of a transaction that wrote on this partition only stay for window_alone, which
+//      readable for Options::window, and while a pin covers it. The latest version and prepared ones always
+//      stay. Versions of a transaction that wrote only on this partition stay for window_alone, which
 //      suffices: a reader that requests all keys in one message sees all of it or nothing and never requests
 //      one by its timestamp; a reader that reads key by key, or in RAMP-Small's two rounds, either is that
-//      quick or gets kNewer. Of those without a slot, which nobody reads key by key, the newest
+//      quick or gets kNewer. Of those without a slot, which no reader reads key by key, the newest
 //      retired_alone_max are kept.
 //  S5  A lookup by timestamp returns kExact (prepared or committed), kNewer (the version is gone or was never
-//      here, but a committed one with a higher timestamp is), or kGone (neither: start over). The version of
-//      kNewer may be a tombstone: then the key was deleted since.
+//      here, but a committed one with a higher timestamp exists), or kGone (neither: start over). The version
+//      of kNewer may be a tombstone: then the key was deleted since.
 //  S6  A view points into the store and is valid until the next call that is not const.
 //  S7  Memory is bounded: the arena, and Options::heap_limit for the rest. When it is full, the window
 //      shrinks to Options::window_floor, cold values go to disk if there is one, and then writes are answered
-//      kNoMemory. Reads still work, and so do deletes and expiry, which free memory: a part of either memory
+//      with kNoMemory. Reads still work, and so do deletes and expiry, which free memory: part of each memory
 //      is reserved for them.
 //  S8  A cold version (on disk only) is found with `cold` set and no value; fetch() reads it.
 //  S9  After recover(), prepared transactions are back, and overdue() lists them at once. The epoch is new,
-//      so every slot address given out before is invalid.
-//  S10 An inquiry answered kPrepared is a promise: another participant may commit because of it. It is kept
-//      across restarts. From then on only termination can abort the transaction, not its writer.
+//      so every slot address returned earlier is invalid.
+//  S10 An inquiry answered with kPrepared is a promise: another participant may commit because of it. It is
+//      kept across restarts. From then on only termination can abort the transaction, not its writer.
 //  S11 A write prepared `in_order` has a later timestamp than all committed versions of its keys, or is
 //      refused without a trace: if it were acknowledged behind one of them, it would never be read.
-//  S12 A key with an undecided write that would become its latest version is locked for nobody. A write of a
-//      key that another owner has locked is answered kBusy.
+//  S12 A key with an undecided write that would become its latest version is locked for no owner. A write of
+//      a key that another owner has locked is answered with kBusy.
 //  S13 A transaction with conditions holds the keys of its conditions and writes until it is decided
 //      (conditions.cc).
 //
@@ -85,7 +85,7 @@ struct Options {
     uint64_t epoch = 0;  // random, never 0, different for each run
     Durability durability = Durability::kMemory;
     Nanoseconds window = from_s(5);            // S4
-    Nanoseconds window_alone = from_ms(20);    // S4, for transactions on this partition only
+    Nanoseconds window_alone = from_ms(20);    // S4, for transactions on only this partition
     uint32_t retired_alone_max = 256;          // S4, for versions that no slot shows
     Nanoseconds window_floor = from_ms(500);   // S7
     Nanoseconds decision_window = from_s(60);  // how long decisions are remembered
@@ -93,13 +93,13 @@ struct Options {
     uint32_t inline_cells = 2;                 // versions kept in a key's own extent: one READ gets them
     uint32_t inline_max = 2048;  // largest record kept there, in bytes; larger ones are elsewhere
     // Committed transactions that are remembered. Beyond that the oldest are forgotten before the decision
-    // window ends, and the floor rises with them. Far more than termination needs at any rate.
+    // window ends, and the floor rises with them. The default is far more than termination needs at any load.
     uint32_t finished_max = 1u << 22;
     // The same for transactions on several partitions, if no log has their decisions. None is forgotten
-    // early: beyond the limit writes are answered kBusy.
+    // early: beyond the limit writes are answered with kBusy.
     uint32_t finished_shared_max = 1u << 24;
-    // Limit of prepared and preparing transactions; beyond it prepares are answered kBusy. Transactions that
-    // wait for an unreachable partition (defer) do not count.
+    // Limit of prepared and preparing transactions; beyond it prepares are answered with kBusy. Transactions
+    // that wait for an unreachable partition (defer) do not count.
     uint32_t prepared_max = 1u << 16;
 };
 
@@ -208,8 +208,8 @@ class Store final : public reactor::Source {
     Answer commit(Timestamp timestamp);
     // The decision of the participants; kAborted means success.
     Answer abort(Timestamp timestamp, Continuation done);
-    // The request of the writer. kPrepared: an inquiry was answered so, and only termination can abort the
-    // transaction now (S10).
+    // The request of the writer. kPrepared: an inquiry has received this answer, and only termination can
+    // abort the transaction now (S10).
     Answer withdraw(Timestamp timestamp, Continuation done);
     bool knows(Timestamp timestamp) const;  // prepared or put here, so a repetition gets the outcome
     Answer inquire(Timestamp timestamp, Continuation done);
@@ -248,14 +248,14 @@ class Store final : public reactor::Source {
     void fetch(std::string_view key, Timestamp timestamp, FetchDone done);
 
     // Visits the latest committed versions of keys that begin with `prefix` and are greater than `after`, in
-    // order, without deleted ones. Ends when visit returns false, or after `looks_max` keys, including
+    // order, excluding deleted ones. Ends when visit returns false, or after `looks_max` keys, including
     // deleted ones, which bounds the turn. `at`: the state at that time (pin it), otherwise the latest. A key
     // whose version of that time was collected before the pin is visited as kGone.
     Scanned scan(std::string_view prefix, std::string_view after, Timestamp at,
                  const std::function<bool(const Found&)>& visit, size_t looks_max = kScanLooksMax) const;
 
     // --- snapshots: raise_floor(S), wait for settled(S), then pin(S) and scan(…, S): all transactions ≤ S
-    // True if no transaction at or below is preparing or prepared, or may still come under a lock.
+    // True if no transaction at or below `at` is preparing or prepared, or may still come under a lock.
     bool settled(Timestamp at) const;
     Pin pin(Timestamp at);
 

@@ -84,7 +84,7 @@ struct Item : ListNode<WarmTag>, ListNode<GraveTag> {
     bool indexed = false;  // its slot is in the index
 };
 
-// True for a tombstone that ends a value: it may use reserved memory. A tombstone for a key without value
+// True for a tombstone that ends a value: it may use reserved memory. A tombstone for a key without a value
 // frees nothing.
 inline bool makes_room(const Item& item, bool is_tombstone) {
     return is_tombstone && item.latest != nullptr && !item.latest->tombstone;
@@ -122,7 +122,7 @@ class Table {
     // slot, cell or checksum.
     void show(Item& item, bool with_cells = true);
     // Gives slots to items older than `offers_slots`. Visits a bounded number of items, and of bytes of their
-    // records. Returns how many got one.
+    // records. Returns the number of items that got one.
     size_t show_more();
 
     RecordView view(const Version& version) const;  // of a cold version: no value, no metadata

@@ -149,7 +149,7 @@ Answer Store::Parts::repeat(Decision& decision, bool put, Continuation done) {
     return Answer::kInvalid;
 }
 
-// After its decision is forgotten, or a restart, a put is known only by its versions.
+// After a restart, or once its decision is forgotten, a put is known only by its versions.
 bool Store::Parts::is_committed_already(const Transaction& transaction) const {
     if (transaction.writes.empty()) return false;
     const Item* item = table.find(transaction.writes.front().key);
@@ -288,7 +288,7 @@ void Store::Parts::durable(Decision& decision) {
     if (commits) commit_now(decision);
 }
 
-// Destroys the decision; `finished` has its timestamp then.
+// Destroys the decision; `finished` then has its timestamp.
 void Store::Parts::commit_now(Decision& decision) {
     const Nanoseconds now = clock.now();
     release(decision);

@@ -49,7 +49,7 @@ struct Transaction {
     bool locked = false;    // a put under exclusive locks, granted while the floor was below its timestamp
     uint64_t owner = 0;     // of its locks; 0: none
     bool in_order = false;  // kTooOld if a later version of one of its keys is committed (S11)
-    std::span<const Condition> conditions = {};  // distinct keys; may be written ones
+    std::span<const Condition> conditions = {};  // distinct keys; may also be written
     bool conditional = false;                    // it has conditions, here or on another partition (S13)
 };
 
@@ -65,8 +65,8 @@ enum class Answer : uint8_t {
     kBusy,       // the key is locked, or held by an undecided transaction with conditions, or the prepare
                  // is not durable yet, or a limit is reached: try again
     kNoMemory,   // writes are refused, reads still work
-    kInvalid,    // a limit above, no writes, no timestamp, one key twice
-    kIo,         // the log failed: nothing is visible now, but a restart may find it done
+    kInvalid,    // a limit above, no writes, no timestamp, a repeated key
+    kIo,         // the log failed: nothing is visible now, but a restart may find it committed
     kClosed,
 };
 std::string_view to_string(Answer answer);

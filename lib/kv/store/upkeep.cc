@@ -9,8 +9,8 @@
 namespace wss::kv::store {
 namespace {
 
-// Above the first share of the arena, items that were not referenced lately go to disk. Below the second the
-// window has its configured length again.
+// Above the first share of the arena, items that were not referenced recently go to disk. Below the second
+// the window has its configured length again.
 constexpr uint64_t kEvictAbove_percent = 85;
 constexpr uint64_t kRelaxedBelow_percent = 75;
 constexpr uint64_t kWarmBelow_percent = 90;  // below it fetched values return to RAM
@@ -227,8 +227,8 @@ size_t Store::Parts::expire(Timestamp now, size_t budget) {
 // (S7).
 bool Store::Parts::expire_one(Version& version) {
     Item& item = *version.item;
-    // An undecided write that is not later than the expiry would end behind the tombstone: acknowledged, but
-    // never read.
+    // An undecided write that is not later than the expiry would end up behind the tombstone: acknowledged,
+    // but never read.
     for (const Version* at = item.newest; at != &version; at = at->older)
         if (at->timestamp <= version.expires) return false;
     // The same holds for a write that is about to come: its timestamp was chosen when it got the lock, and
@@ -257,8 +257,8 @@ size_t Store::Parts::forget_decisions(size_t budget) {
         if (decision == nullptr || decision->logging || decision->since + options.decision_window > now)
             break;
         if (decision->timestamp.ticks() > latest_now.ticks() && floor.ticks() <= latest_now.ticks()) {
-            // Ahead of this clock: raising the floor would refuse writes of clients with right clocks. If the
-            // clock was set back behind the floor, the floor does so already.
+            // Ahead of this clock: raising the floor would have writes of clients with correct clocks
+            // refused. If the clock was set back behind the floor, they are refused already.
             decision->since = now;
             decision->unlink();
             decided.push_back(*decision);
@@ -278,9 +278,9 @@ Finished::Kind Store::Parts::kind_of(bool put, size_t participants_bytes) const 
     return is_shared ? Finished::Kind::kShared : Finished::Kind::kAlone;
 }
 
-// False: it stays, because it is ahead of the clock, which the floor must not pass (as above). Transactions
-// so far ahead that the clock must have been set back are forgotten without raising the floor; otherwise they
-// would stay that long.
+// False: the transaction stays, because it is ahead of the clock, which the floor must not pass (as above).
+// Transactions so far ahead that the clock must have been set back are forgotten without raising the floor;
+// otherwise they would stay until the clock reaches them.
 bool Store::Parts::forget_oldest_finished(Finished::Kind kind) {
     const Finished::Entry oldest = *finished.oldest(kind);
     const Timestamp timestamp = oldest.timestamp;
@@ -373,8 +373,9 @@ bool Store::Parts::relieve() {
     return evict(kReliefBudget) + evict(kReliefBudget) > 0 && !is_heap_full();
 }
 
-// Shorter when memory is short, before it is full. Shared ones keep their time: an inquiring partition treats
-// a transaction as aborted if it is not remembered that long (terminations.h). Writes are refused instead.
+// The time is reduced when memory runs short, before it is full. Shared transactions keep theirs: an
+// inquiring partition treats a transaction as aborted if it is not remembered that long (terminations.h).
+// Writes are refused instead.
 Nanoseconds Store::Parts::keep_finished(Finished::Kind kind) const {
     const bool is_short = heap_used() > options.heap_limit / 4 * 3;
     return is_short && kind == Finished::Kind::kAlone ? std::min(kFinishedAge, options.decision_window)

@@ -89,7 +89,7 @@ uint32_t Ring::put(wire::Bytes body, Post posts[2]) noexcept {
         written_ += bytes;
     };
     if (uint64_t to_end = kRingBytes - written_ % kRingBytes; frame > to_end) {
-        // Positions are multiples of eight, so there is room for length and sequence.
+        // Positions are multiples of eight, so there is room for the length and sequence.
         uint32_t mark[2] = {kRingSkip, next_put_};
         std::memcpy(staging(written_), mark, sizeof mark);
         post(sizeof mark);
@@ -147,12 +147,12 @@ bool Ring::credit(Post& post, bool force) noexcept {
     if (read_ == credited_ || (!force && read_ - credited_ < kRingBytes / 4)) return false;
     credited_ = read_;
     // A word of its own after the staged data. If it is overwritten while its post is in flight, the peer
-    // receives a later position, which is also right.
+    // receives a later position, which is also correct.
     std::byte* word = staging_->bytes().data() + kRingBytes;
     std::atomic_ref(*reinterpret_cast<uint64_t*>(word)).store(read_, std::memory_order_relaxed);
     post = {.segment = {.address = word, .length = 8, .lkey = staging_->lkey()},
             .remote = {.address = theirs_.address, .rkey = theirs_.rkey}};
-    // Credit alone must notify the peer; before a frame the frame's notification suffices.
+    // A credit alone must notify the peer; if a frame follows, its notification suffices.
     if (theirs_.announced && !force) post.announce = kCreditOnly;
     return true;
 }

@@ -6,7 +6,7 @@
 // none has work does it advance time, to the next event or timer. So a run of hours takes seconds, and the
 // same seed gives the same run: trace() is a hash over everything that happened, for tests to compare.
 //
-// A reactor that reports work for ever without letting time pass would hang the run, and spin a core in
+// A reactor that reports work for ever without letting time pass would hang the run, and keep a core busy in
 // production. The world counts the turns of one instant and aborts the process with a message that names the
 // busy nodes (livelock()).
 //
@@ -129,8 +129,8 @@ class World {
         schedule(now_ + delay, std::move(event));
     }
 
-    // Does the work of the present instant; if there is none, advances time to the next event or timer.
-    // Returns false when nothing can happen before `limit`; the time is `limit` then.
+    // Does the work of the current instant; if there is none, advances time to the next event or timer.
+    // Returns false when nothing can happen before `limit`; the time is then `limit`.
     bool step(Nanoseconds limit = kNever);
     void run_for(Nanoseconds duration);
     // Steps until `done` returns true or `limit` has passed from now; returns the result of `done`.

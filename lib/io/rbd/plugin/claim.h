@@ -3,7 +3,7 @@
 // specified in different ways, would take it from each other: each would find a live owner, and steal=true
 // shuts out a live owner.
 //
-// Thread-safety: any thread.
+// Thread-safety: all functions may be called from any thread.
 #pragma once
 
 #include <string>

@@ -103,7 +103,7 @@ Status Client::check_named_files(const char* configuration) const {
         (void)rados_conf_set(reader, methods, "none");
     (void)rados_conf_set(reader, "log_max_recent", kLogEntries);
     Status status;
-    // A failure is ignored: the other client gets the same and reports it.
+    // A failure is ignored: the other client gets the same failure and reports it.
     if (rados_conf_read_file(reader, configuration) == 0)
         for (const char* setting : {"keyring", "keyfile", "monmap"})
             if (status) status = check_list(reader, setting);

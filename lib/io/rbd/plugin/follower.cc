@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The follower, the second thread of a client. It makes the calls of librbd that follow from the keeper's
-// observations.
+// The follower, the second thread of a client. It makes the calls of librbd that the keeper's observations
+// require.
 //
 // Calls of librbd block while it reads a changed header. Before that librbd finishes requests of other
-// clients, which may wait for a silent OSD (a snapshot waits for all writes). The keeper must not wait so
+// clients, which may wait for a silent OSD (a snapshot waits for all writes). The keeper must not wait that
 // long, because its looks confirm that this client still owns the image.
 #include "lib/base/log.h"
 #include "lib/io/rbd/plugin/client.h"
@@ -38,7 +38,7 @@ void Client::follow_up(const News& news) {
 }
 
 // librbd reads a changed header at the next call. If the feature exclusive-lock was disabled, librbd releases
-// the lock. It does not take the lock again when the feature is back, because others may have written
+// the lock, and does not take it again when the feature is enabled again, because others may have written
 // meanwhile.
 void Client::have_header_read() const {
     uint64_t overlap = 0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// FormerOwners: the owners of images that the check before a start found, and that the start will shut out
+// FormerOwners: the owners of images that the check before a start found and the start will shut out
 // (steal=true), by cluster and address.
 //
 // The check waits until dead clients are no longer listed as watchers of an image. A process that serves a
 // clone and its parent leaves such a watch of the parent when it dies: that of the clone's client. The start
-// shuts this client out before it takes the parent, and the watch ends with that.
+// shuts this client out before it takes the parent, which ends the watch.
 //
-// Thread-safety: functions; any thread.
+// Thread-safety: all functions may be called from any thread.
 #pragma once
 
 #include <mutex>

@@ -21,7 +21,7 @@ LockWatch::~LockWatch() {
 }
 
 // One OSD sends the notifications of a header and the reply to the client that takes its lock, in order. So
-// when that reply is here, librados has received all earlier notifications.
+// when that reply has arrived, librados has received all earlier notifications.
 bool LockWatch::saw_another() {
     if (error_ != 0 || rados_watch_check(pool_, cookie_) < 0) return true;
     rados_watch_flush(cluster_);

@@ -25,7 +25,7 @@ class LockWatch {
     LockWatch(const LockWatch&) = delete;
     LockWatch& operator=(const LockWatch&) = delete;
 
-    // The errno of the attempt to watch; 0: it watches.
+    // The errno of the attempt to watch; 0: it succeeded.
     int error() const noexcept { return error_; }
     // True: another client sent a notification, or a notification may have been missed.
     bool saw_another();

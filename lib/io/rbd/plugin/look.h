@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Look: one small read operation on the header of an image. It reads the size, the holder of the lock if the
-// image is locked, and the parent if the image is a clone. One operation, so that all values are of one
-// moment.
+// image is locked, and the parent if the image is a clone. A single operation is used so that all values
+// belong to one moment.
 //
 // Thread-safety: none. While it is in flight librados owns its result buffers.
 #pragma once
@@ -33,7 +33,7 @@ class Look {
         bool lock = false;               // read the lock, the features and the flags, too
         bool parent = false;             // read the parent, too
     };
-    // False: librados has not taken the operation. `over` is called on a thread of librados.
+    // False: librados has not accepted the operation. `over` is called on a thread of librados.
     bool begin(const At& at, Nanoseconds now, rados_callback_t over, void* context);
     bool under_way() const { return completion_ != nullptr; }
     // Of the last begin().

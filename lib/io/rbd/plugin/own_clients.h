@@ -5,7 +5,7 @@
 // watch is not one of another program: a process opens each image once (claim.h), so that only the client of
 // the image itself can write it.
 //
-// Thread-safety: functions; any thread.
+// Thread-safety: all functions may be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class OwnClients {
     OwnClients(const OwnClients&) = delete;
     OwnClients& operator=(const OwnClients&) = delete;
 
-    // Once.
+    // May be called once.
     void add(std::string cluster, uint64_t client) {
         cluster_ = std::move(cluster);
         client_ = client;
@@ -36,7 +36,7 @@ class OwnClients {
         all().clients.insert({cluster_, client_});
     }
     const std::string& cluster() const { return cluster_; }
-    // Of the same cluster.
+    // True if this process has that client in the same cluster.
     bool contains(uint64_t client) const {
         std::lock_guard lock(all().m);
         return all().clients.contains({cluster_, client});

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parents: the images that an image was cloned from, at all levels. Data that the image has not written
-// itself is read from them. librbd knows the parents from the time when it opened the image. It reads zeroes,
-// without an error, when a pool of them is deleted, when rbd migration replaces one with another image and
-// removes it, or when one of their snapshots is removed.
+// itself is read from them. librbd keeps the parents that it found when it opened the image. It reads zeroes,
+// without an error, when a pool of them is deleted, when rbd migration replaces one of them and then removes
+// it, or when one of their snapshots is removed.
 //
 // Each parent is watched, and looked at once a second. A missing parent may also mean that the image is being
-// flattened, because the last clone of a deleted snapshot removes it. So the image's own header decides, by a
-// look that began after the missing parent was noted.
+// flattened, because a deleted snapshot is removed with its last clone. So the image's own header decides, by
+// a look that began after the missing parent was noted.
 //
-// Thread-safety: state(), exist(), any() and silent() may be called from any thread, the others from one at a
-// time.
+// Thread-safety: state(), exist(), any() and silent() may be called from any thread, the others from one
+// thread at a time.
 #pragma once
 
 #include <rados/librados.h>
@@ -33,7 +33,7 @@ namespace wss::io::rbd {
 // Reads this client's copy of the cluster map, so that it does not wait for Ceph.
 bool pool_exists(rados_ioctx_t pool) noexcept;
 
-// The id of a snapshot as methods of Ceph's class rbd take it.
+// The id of a snapshot as methods of Ceph's class rbd expect it.
 std::array<char, 8> encoded(uint64_t snapshot) noexcept;
 
 class Parents {
@@ -58,9 +58,9 @@ class Parents {
     // The longest time for which the looks at a parent have not been answered.
     Nanoseconds silent(Nanoseconds now) const noexcept;
 
-    // There are parents: looks at the image must read its parent, too.
+    // True if there are parents: looks at the image must read its parent, too.
     bool any() const noexcept { return any_.load(std::memory_order_acquire); }
-    // Such a look should begin now. `began`: begin of the last one.
+    // True if such a look should begin now. `began`: start of the last one.
     bool wants_look(Nanoseconds began) const noexcept { return any() && noted_.count != 0 && began < noted_; }
     // Takes the result of a look at the image that began at `began`. `is_head`: the image is not a snapshot.
     // librbd does not notice that a snapshot was flattened. False: the result cannot be read.
@@ -84,7 +84,7 @@ class Parents {
         bool is_clone = false;
         enum class Seen : uint8_t { kAsFound, kGone, kOther };  // kOther: its own parent
         Seen seen = Seen::kAsFound;
-        Nanoseconds answered{}, shown{};  // begin of the last answered look; of the last readable one
+        Nanoseconds answered{}, shown{};  // start of the last answered look; of the last readable one
         HeaderWatch* watch = nullptr;
         bool changed = false;  // since the last look began
         std::atomic<bool> over{false};

@@ -2,7 +2,7 @@
 // Questions: asynchronous operations on an image's header. An OSD that has lost its objects answers none of
 // them. So late operations are cancelled, and end with ECANCELED if they were not answered before.
 //
-// Thread-safety: all of it may be called from any thread.
+// Thread-safety: all functions may be called from any thread.
 #pragma once
 
 #include <rados/librados.h>
@@ -32,7 +32,7 @@ class Questions {
     Questions(const Questions&) = delete;
     Questions& operator=(const Questions&) = delete;
 
-    // Calls a method of Ceph's class rbd. False: librados has not taken it, and `over` is not called.
+    // Calls a method of Ceph's class rbd. False: librados has not accepted it, and `over` is not called.
     bool ask(const To& to, const char* method, std::span<const char> input, Over over);
     // Cancels operations that began at least `limit` ago, by boot_time(). Each such call doubles the limit,
     // until an answer comes, so that OSDs that need longer can answer, too.
