@@ -11,10 +11,10 @@
 //  A1  A volume may hold as much of a part as it leaves free; three sixteenths of the part do not count as
 //      free. The same limit applies to each initiator. A holder of nothing may take any block that fits. So
 //      a single holder gets almost half. Several get equal shares and leave as much for the next one. Slow
-//      or dead storage, and an initiator that does not take its data, cannot take the buffers of others.
+//      or dead storage, and an initiator that does not accept its data, cannot use up the buffers of others.
 //  A2  Of a volume's limit, an initiator (an I_T_L nexus) may hold kNexusPart times what it leaves to others:
 //      seven eighths if it is alone. An eighth is left for the next initiator, however slow the first is. An
-//      initiator that holds nothing of the volume may take one block beyond the volume's limit, as long as an
+//      initiator that holds no block of the volume may take one beyond the volume's limit, as long as an
 //      eighth of the part stays free. So the next initiator proceeds, however many are slow.
 //  An initiator is a proven name, or a source where no authentication is required, with all its sessions.
 //  Commands wait by rules FL1 and FL2 (flow.h).

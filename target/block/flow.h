@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flows: commands that wait for a scarce resource: a buffer (arena.h), a cache command
-// (se::Cache::take_work()), or the limits of their volume (throttle.h).
+// (cache::Cache::take_command()), or the limits of their volume (throttle.h).
 //
 //  FL1  A command that must wait joins its *flow*: the waiting commands of one channel for one volume. A flow
 //       is served in order. A flow that may take nothing now is skipped and keeps its place.
@@ -24,7 +24,7 @@ struct Flow : ListNode<> {
     List<Request> waiting;
 };
 
-// Commands that wait for the limits of the volume. The command that was first sent earliest is in front.
+// Commands that wait for the limits of the volume, in the order in which they were first sent.
 struct LimitFlow : Flow {
     uint32_t count = 0;
     ThrottlePlaces places;  // of refused commands
@@ -51,8 +51,8 @@ class FlowQueue {
         next == nullptr ? flow.waiting.push_back(request) : flow.waiting.insert(*next, request);
         if (!flow.linked()) flows_.push_back(flow);
     }
-    // `take(request)` returns a pointer to the resource for the request, or nullptr: none now. If there is
-    // one, `offer(request, pointer)` follows. Returns the number of requests served.
+    // `take(request)` returns a pointer to the resource for the request, or nullptr if none is available now.
+    // Otherwise `offer(request, pointer)` is called. Returns the number of requests served.
     template <typename Take, typename Offer>
     size_t serve(Take&& take, Offer&& offer) noexcept {
         size_t served = 0;

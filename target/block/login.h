@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Login negotiation: the terms that a peer requests, the terms that it gets, or the reason of the refusal.
+// Login negotiation: the terms that a peer requests, the terms that it gets, or the reason for the refusal.
 //
 // Pure: the same bytes and limits give the same result.
 #pragma once

@@ -33,7 +33,7 @@ struct ReserveJob {
     Status status = {};
     volume::ReservationBook::Shared now = {};
 
-    // `lasts`: the volume keeps its identity over a restart.
+    // `lasts`: the volume keeps its identity across a restart.
     static void begin(std::shared_ptr<ReserveJob> job, bool lasts);
 
   private:

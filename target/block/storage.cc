@@ -94,7 +94,7 @@ void Channel::storage_failed(Request& request) noexcept {
     if (io.error == ENXIO && request.unit->open->closing())
         return respond_sense(request, scsi::sense::lun_not_supported());
     if (io.error == EROFS) return respond_sense(request, scsi::sense::write_protected());
-    // The storage was shrunk from outside, and the volume has not noticed yet.
+    // The storage was shrunk from outside, and the volume does not have the new size yet.
     if (io.error == EFBIG && io.op != io::Op::kFlush)
         return respond_sense(request, scsi::sense::lba_out_of_range(lba));
     if (io.error == ENOSPC || io.error == EDQUOT) {

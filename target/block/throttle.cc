@@ -99,7 +99,7 @@ bool Throttle::is_too_long(Nanoseconds now) const noexcept {
     return wait > kThrottleMax;
 }
 
-// Of several longest flows, the one whose last command was first sent latest.
+// Of equally long flows, the one whose last command was first sent most recently.
 Request& Throttle::last_of_longest() noexcept {
     LimitFlow* longest = nullptr;
     Request* last = nullptr;

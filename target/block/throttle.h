@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Throttle: commands of one volume on one reactor that wait for the volume's limits (volume/rate_limit.h).
 //
-// A command waits before it takes a buffer, a cache command or a range; it holds only its slot, which belongs
+// A command waits before it gets a buffer, a cache command or a range; it holds only its slot, which belongs
 // to its initiator. The later steps of a command with several steps do not wait. Each is charged when it
 // begins (charge_step()), and delays the next commands. A command waits in its flow (flow.h), so the channels
 // of a volume take turns. The reactor reserves the time of one command at a time from the limiter; a timer
 // starts that command.
 //
 // Rules
-//  T1  Within a flow, the command that was first sent earliest is served first. A refused command that the
-//      initiator repeats keeps its place (throttle_places.h).
+//  T1  The commands of a flow are served in the order in which they were first sent. A refused command that
+//      the initiator repeats keeps its place (throttle_places.h).
 //  T2  If the waiting commands cannot all begin within kThrottleMax, the last command of the longest flow is
 //      refused. It may be the one that has just arrived. A command that has waited kThrottleMax is refused
 //      too. A refused command ends with TASK SET FULL, or with BUSY if its flow has no other command.
 //      Initiators repeat it.
-//  T3  A command that was first sent kThrottleTotal ago begins, whatever the limits are. So an initiator that
+//  T3  A command that was first sent kThrottleTotal ago begins regardless of the limits. So an initiator that
 //      repeats refused commands gets no errors, however many commands it has outstanding.
 //
 // An aborted command leaves its flow at once. The next command uses its reservation, or it is cancelled.
@@ -44,7 +44,7 @@ class Throttle {
     // Charges the next step of a command of several steps, which moves `bytes`. Call it before `progress`
     // counts the step.
     void charge_step(const Request& request, uint64_t bytes) noexcept;
-    // Removes a waiting command. `place_kept`: if the initiator repeats it, it has its place.
+    // Removes a waiting command. `place_kept`: its place is kept in case the initiator repeats it.
     void leave(Request& request, bool place_kept) noexcept;
     // Applies the new limits to waiting commands.
     void limits_changed() noexcept;

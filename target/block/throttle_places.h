@@ -19,7 +19,8 @@ class ThrottlePlaces {
   public:
     // Command `key` arrives: returns and removes its first arrival time; nullopt: it has no place.
     std::optional<Nanoseconds> take(uint64_t key, Nanoseconds now) noexcept;
-    // Command `key` is refused; it first arrived at `first`. Of too many places the oldest are kept.
+    // Command `key`, which first arrived at `first`, is refused. If there are too many places, the oldest
+    // are kept.
     void keep(uint64_t key, Nanoseconds first, Nanoseconds now) noexcept;
 
   private:

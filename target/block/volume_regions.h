@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // VolumeRegions: the memory of a RAM volume, registered once with every fabric, so that data moves between it
-// and an initiator with no buffer and no copy in between.
+// and an initiator without a buffer or a copy.
 //
-// Hangs on each volume as its extension. Volumes without memory have one too; it is empty.
+// Attached to each volume as its extension. Volumes without memory have an empty one.
 //
 // Thread-safety: lkey() from any thread; the rest on the control thread.
 // Lifetime: the fabrics outlive it. Regions of former sizes are kept until its end, because requests in
@@ -24,7 +24,7 @@ constexpr size_t kFabricsMax = 8;  // listen addresses of different devices or k
 
 class VolumeRegions final : public volume::Extension {
   public:
-    // For VolumeSet::Options::extend. `fabrics`: in the order in which the Service knows them.
+    // For VolumeSet::Options::extend. `fabrics`: in the same order as in the Service.
     static volume::VolumeSet::Extend factory(std::vector<fabric::Fabric*> fabrics);
 
     Status memory_grows(std::span<std::byte> memory) override;

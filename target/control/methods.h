@@ -32,7 +32,7 @@ class Methods {
     void add(std::string name, std::string help, Handler handler) {
         add(std::move(name), Kind::kRead, std::move(help), std::move(handler));
     }
-    // Adds a method that changes something: not available at a port that only reads.
+    // Adds a method that changes something: not available at a read-only port.
     void add_change(std::string name, std::string help, Handler handler) {
         add(std::move(name), Kind::kChange, std::move(help), std::move(handler));
     }

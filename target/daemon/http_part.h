@@ -19,7 +19,7 @@ class HttpPart {
     // A request may wait for several threads, each for seconds.
     static constexpr Nanoseconds kAnswerMax = from_s(60);
 
-    // Must be the first step of a start: it fails at once if the port or socket is in use, and from then on
+    // Must be the first step of a start: it fails at once if the port or socket is in use, and until open()
     // clients get the answer that the program is starting. `address`: of the port; `control`: path of the
     // control socket; "": none.
     Status listen(const std::string& address, const std::string& control);

@@ -20,12 +20,12 @@ class App;
 
 namespace wss::daemon {
 
-// Called before each step of a start or stop: `what` it is, and the most time that it takes.
+// Called before each step of a start or stop. `what`: the step; `at_most`: the longest time that it takes.
 using Step = std::function<void(const std::string& what, Nanoseconds at_most)>;
 // Opening a volume ends within this time: open_timeout= of Ceph images is at most an hour.
 constexpr Nanoseconds kOpeningMax = from_s(3600 + 60);
 
-// A service that runs in a process until a signal ends it. start() of the derived class makes it.
+// A service that runs in a process until a signal ends it. start() of the derived class creates it.
 class Service {
   public:
     virtual ~Service() = default;
@@ -61,13 +61,13 @@ struct Program {
     std::function<void(CLI::App&)> describe;  // adds the options
     // Called after the options are parsed. An error means exit status 2.
     std::function<Status(const CLI::App&)> configure;
-    // Signals are blocked, so threads created here never take them.
+    // Signals are blocked, so threads created here never receive them.
     std::function<Result<std::unique_ptr<Service>>(const Step& next)> start;
 };
 
 // --tls-cert, --tls-key, --tls-ca, --tls-client-ca.
 void describe_tls(CLI::App& app, fabric::tls::Files& files);
-// Reads the TLS files in use again, for new connections.
+// Reloads the TLS files in use, for new connections.
 Status reload_tls_files();
 
 // The body of main(). SIGTERM and SIGINT stop the service, SIGHUP reloads it.

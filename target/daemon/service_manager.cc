@@ -16,8 +16,8 @@
 
 namespace wss::daemon {
 
-// As sd_notify(), which waits for ever while the manager does not read: the stop of a target would, too. A
-// report that cannot be delivered within a second is dropped.
+// Like sd_notify(), but with a limit: that waits forever while the manager does not read, which would block
+// the stop of a target. A report that cannot be delivered within a second is dropped.
 static void notify(const std::string& report) {
     const char* const path = std::getenv("NOTIFY_SOCKET");
     sockaddr_un manager{.sun_family = AF_UNIX, .sun_path = {}};
@@ -44,7 +44,7 @@ void ServiceManager::ready(const std::string& status) const {
 }
 
 void ServiceManager::reloading() const {
-    // By this time the manager recognizes the READY=1 that ends this reload.
+    // With this time the manager recognizes the READY=1 that ends this reload.
     notify(fmt::format("RELOADING=1\nMONOTONIC_USEC={}", SystemClock().now().count / 1000));
 }
 

@@ -19,7 +19,7 @@ class ServiceManager {
     void ready(const std::string& status) const;
     void reloading() const;
     void stopping() const;
-    // A step of a start or stop. The service manager does not kill the process for `at_most` from now on.
+    // A step of a start or stop. The service manager does not kill the process during the next `at_most`.
     void goes_on(const char* where, const std::string& what, Nanoseconds at_most) const;
     // Must be called more often than the unit's WatchdogSec=; otherwise the process is killed and restarted.
     void alive(const std::string& status) const;

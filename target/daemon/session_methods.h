@@ -12,15 +12,15 @@ namespace wss::daemon {
 // `service` outlives the control server; its reactors run while the server runs.
 void add_session_methods(control::Methods& methods, block::Service& service);
 
-// Reads a file of secrets into a book for the service, with the target's name of `config`.
+// Reads the secrets file into a book for the service, with the target's name from `config`.
 Result<std::shared_ptr<const auth::SecretBook>> read_secret_book(const control::TargetConfig& config,
                                                                  const std::string& path);
 
 struct ReloadedSecrets {
     size_t initiators, sessions_ended;
 };
-// Reads the file of secrets again, for logins and for the keys of tls://, and ends the sessions whose secret
-// was removed or changed.
+// Reloads the secrets file, for logins and for the keys of tls://, and ends the sessions whose secret was
+// removed or changed.
 Result<ReloadedSecrets> reload_secrets(block::Service& service, const control::TargetConfig& config,
                                        fabric::tls::KnownPeers& known);
 

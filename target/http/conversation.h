@@ -22,7 +22,7 @@ struct Terms {
     bool only_local = false;               // the Host: header, if there is one, must name this machine
     Nanoseconds idle_max{};                // between requests; then the connection is closed
     Nanoseconds request_max = from_s(10);  // from the first byte of a request to its last
-    Nanoseconds answer_max = from_s(30);   // a client that takes its answer more slowly is dropped
+    Nanoseconds answer_max = from_s(30);   // a client that receives its answer more slowly is dropped
 };
 
 // Serves `fd`, which the caller closes. Returns soon after `stop` has become readable.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks the head of a request: its first line and headers. cpp-httplib skips lines that it cannot parse and
-// decodes values. So it could disagree with a proxy about the end of a request, and take a part of one
+// decodes values. So it could disagree with a proxy about the end of a request, and mistake a part of one
 // client's request for the next request of another (request smuggling), or serve a path that the proxy does
 // not allow. Therefore it gets only heads that pass check_head().
 //

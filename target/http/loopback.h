@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests for addresses and names that only programs of this machine can reach.
+// Tests for addresses and names that only programs on this machine can reach.
 //
 // Thread-safety: functions.
 #pragma once

@@ -8,7 +8,7 @@
 //                  machine (DNS rebinding).
 //
 // Each client has its own thread, so a long change does not delay others. Methods reach reactors by messages.
-// Everything is bounded: clients, sizes, time to send a request and to take an answer, idle time. A port
+// Everything is bounded: clients, sizes, time to send a request and to receive an answer, idle time. A port
 // serves some clients beyond its limit, but only with answers about health.
 //
 // Thread-safety: start and stop() from one thread. Lifetime: `site` outlives the server.
@@ -31,7 +31,7 @@ namespace wss::http {
 
 constexpr size_t kControlClientsMax = 16;
 constexpr size_t kPortClientsMax = 48;
-constexpr size_t kHealthClientsMax = 16;  // beyond those
+constexpr size_t kHealthClientsMax = 16;  // in addition to those
 
 class Server {
   public:

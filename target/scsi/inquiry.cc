@@ -74,8 +74,8 @@ void identification(const Call& call) {
                kVendorBytes + name.size() + kIdentityBytes);
     out.ascii(kVendor, kVendorBytes);
     out.ascii(name, name.size());
-    // Stock initiators may prefer this designator to the first, so it must be unique for volumes of the same
-    // name too.
+    // Stock initiators may prefer this designator to the first, so it must be unique even among volumes of
+    // the same name.
     out.u8(':');
     for (int shift = 60; shift >= 0; shift -= 4) out.u8(uint8_t("0123456789abcdef"[naa >> shift & 0xf]));
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // LateEnds: background tasks that finish commands whose caller has timed out. Each has its own thread.
 //
-// A task waits for the completion that did not come in time, then finishes the command. It may use its owner:
-// stop() requests all tasks to stop and returns when none is running.
+// A task waits for the late completion, then finishes the command. It may use the owner of the LateEnds,
+// because that calls stop(), which stops all tasks and returns when none is running.
 //
 // Thread-safety: all methods may be called from any thread. The caller of stop() must hold nothing that a
 // task waits for, such as a lock.
@@ -32,7 +32,7 @@ class LateEnds {
 
     // Fails after stop(), and when no thread can be created.
     Status begin(Task task);
-    // Stops all tasks and joins their threads. begin() fails from then on.
+    // Stops all tasks and joins their threads. After that begin() fails.
     void stop();
 
   private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Notices: reports of storage backends to a VolumeSet, such as size changes. They arrive on threads of the
-// storage. end() separates them from the destruction of the set.
+// storage. After end() they no longer use the set, which can then be destroyed.
 //
 // A notice may hold a reference to its volume, so closing a volume does not wait for notices. The set does:
 // it calls end() before it is destroyed.

@@ -20,7 +20,7 @@ static_assert(kVolumesMax <= kLunMax + 1, "every volume needs a LUN of its own")
 
 // A name: 1 to 63 of A-Z a-z 0-9 . _ -, not starting with '.' or '-'.
 Status check_name(std::string_view name);
-// The text of `failed` without a leading "volume NAME", for messages that begin with the name already.
+// The text of `failed` without a leading "volume NAME", for messages that already begin with the name.
 std::string reason_of(const Status& failed, std::string_view name);
 
 // Limits of a volume for all initiators together (rate_limit.h). 0: no limit.
@@ -35,7 +35,7 @@ struct RateLimits {
 struct VolumeOptions {
     std::string name;
     std::string backend;      // "aio:PATH", "ram:SIZE", ...
-    uint64_t size = 0;        // bytes; 0: as large as the backend is
+    uint64_t size = 0;        // bytes; 0: as large as the backend
     uint32_t block_size = 0;  // 512 or 4096; 0: 512, or 4096 if the backend requires it
     bool read_only = false;
     bool create = false;              // the file may be created

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rate limits of a volume: operations and bytes per second, all initiators and all reactors together.
+// Rate limits of a volume: operations and bytes per second, for all initiators and reactors together.
 //
 // There is one bucket per volume, not one per reactor: initiators are spread over reactors by chance, and a
 // volume whose only busy channel is on one of four reactors would get a quarter of its limit. The price is
-// one compare-and-swap per command and limit, for volumes with limits only. There is no lock and no
+// one compare-and-swap per command and limit, only for volumes with limits. There is no lock and no
 // allocation.
 //
 // Each of the two limits is a virtual clock (GCRA, ITU-T I.371): the time at which the next command may
 // begin. A command advances it by its cost. reserve() returns the time before that, so the caller knows how
-// long to wait, and waiting reactors take turns, because each reserves one command at a time. A volume that
-// was idle may catch up kBurst.
+// long to wait, and waiting reactors take turns, because each reserves one command at a time. An idle volume
+// accumulates at most kBurst of unused time.
 //
 // A command that must not wait, because it holds resources that others need, is charged when it begins. This
-// debt is kDebtMax at most; the next commands wait for it.
+// debt is at most kDebtMax; the next commands wait for it.
 //
-// Thread-safety: any thread. Immutable but for the clocks: changed limits need a new RateLimiter.
+// Thread-safety: any thread. Immutable except for the clocks: changed limits need a new RateLimiter.
 #pragma once
 
 #include <atomic>
@@ -27,11 +27,11 @@
 
 namespace wss::volume {
 
-// At this limit a command of one megabyte ends before initiators time out.
+// At this limit a command of one megabyte completes before initiators time out.
 constexpr uint64_t kBandwidthMin = 64 * 1024;
 
 Status check_limits(const RateLimits& limits);
-// "500" or "none"; of bytes also "100M".
+// "500" or "none"; for bytes also "100M".
 Result<uint64_t> parse_iops(std::string_view text);
 Result<uint64_t> parse_bandwidth(std::string_view text);
 
@@ -45,11 +45,11 @@ class RateLimiter {
 
     // Charges a command that moves `bytes`. Returns when it may begin; a time not after `now` means at once.
     Nanoseconds reserve(uint64_t bytes, Nanoseconds now) noexcept;
-    // Returns the charge of a command that does not begin.
+    // Refunds the charge of a command that does not begin.
     void cancel(uint64_t bytes) noexcept;
     // A command of `now` bytes begins in place of the one that was charged for `reserved` bytes.
     void exchange(uint64_t reserved, uint64_t now) noexcept;
-    // Charges `operations` that move `bytes` together and begin now, regardless of the limits.
+    // Charges `operations` that together move `bytes` and begin now, regardless of the limits.
     void charge(uint64_t operations, uint64_t bytes, Nanoseconds now) noexcept;
     // The time that these take at the limits, at most an hour.
     Nanoseconds time_for(uint64_t operations, uint64_t bytes) const noexcept;

@@ -31,7 +31,7 @@ class ReservationBook {
     using Shared = std::shared_ptr<const Reservations>;
     // Returns the new reservations; nullopt: no change.
     using Decide = std::function<std::optional<Reservations>(const Reservations& now)>;
-    // `now`: the reservations after the call. A failure changed nothing.
+    // `now`: the reservations after the call. A failure changes nothing.
     using Done = std::function<void(const Status& status, const Shared& now)>;
 
     ReservationBook() = default;  // without a file
@@ -46,15 +46,15 @@ class ReservationBook {
     bool has_file() const noexcept { return state_ != nullptr; }
     // nullptr: the volume has no entry.
     Shared find(uint64_t wwid) const;
-    // Changes run one at a time, in the order of the calls. `lasts`: the volume keeps its WWID over a
+    // Changes run one at a time, in the order of the calls. `lasts`: the volume keeps its WWID across a
     // restart.
     void change(uint64_t wwid, bool lasts, Decide decide, Done done);
     // Drops the reservations of a deleted volume.
     void forget(uint64_t wwid);
-    // The target ends: volumes that close from now on are not deleted, so forget() does nothing.
+    // The target is stopping: after this call volumes close without being deleted, so forget() does nothing.
     void keep_all() noexcept { keeps_all_ = true; }
 
-    // The file's text and back, for tests.
+    // Convert to the file's text and back, for tests.
     using Stored = std::map<uint64_t, Reservations>;
     static std::string format(const Stored& stored);
     static Result<Stored> parse(const std::string& text, const std::string& path);

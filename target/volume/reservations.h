@@ -16,7 +16,7 @@ namespace wss::volume {
 
 // Per volume. All of them fit into one response to READ FULL STATUS.
 constexpr size_t kRegistrationsMax = 64;
-// An initiator that has proven its name cannot take all registrations with many port ids.
+// Keeps an authenticated initiator from taking all registrations with many port ids.
 constexpr size_t kRegistrationsPerName = 16;
 
 // As in the CDB.
@@ -44,8 +44,8 @@ inline bool is_exclusive_access(ReservationType type) {
            type == ReservationType::kExclusiveAccessAll;
 }
 
-// An initiator: the port id of its logins, which stays over reconnections, and its name. A port id is only a
-// claim: the same port id with another name is another initiator.
+// An initiator is identified by the port id of its logins, which it keeps across reconnections, and its name.
+// A port id is only a claim: the same port id with another name is a different initiator.
 struct Registrant {
     wire::PortId port{};
     std::string name;  // proven; without authentication the port id as text
@@ -55,11 +55,11 @@ struct Registrant {
 struct Registration {
     Registrant initiator;
     uint64_t key = 0;
-    bool is_holder = false;  // of a reservation that is not for all
+    bool is_holder = false;  // of a reservation that is not for all registrants
     bool operator==(const Registration&) const = default;
 };
 
-// The reason of a unit attention for a registered initiator.
+// The reason for a unit attention of a registered initiator.
 enum class ReservationEvent : uint8_t {
     kReservationsPreempted,
     kReservationsReleased,
@@ -73,8 +73,8 @@ struct ReservationNotice {
 struct Reservations {
     std::vector<Registration> registrations;
     ReservationType type = ReservationType::kNone;
-    bool persists = false;  // APTPL: over a restart of the target
-    // Not kept over a restart.
+    bool persists = false;  // APTPL: across a restart of the target
+    // Not kept across a restart.
     uint32_t generation = 0;
     std::vector<ReservationNotice> notices;
 
@@ -83,7 +83,7 @@ struct Reservations {
     bool is_holder(const Registration& registration) const {
         return type != ReservationType::kNone && (is_for_all(type) || registration.is_holder);
     }
-    // nullptr: there is no reservation, or it is for all.
+    // nullptr: there is no reservation, or it is for all registrants.
     const Registration* holder() const;
 };
 

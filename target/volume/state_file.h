@@ -2,9 +2,9 @@
 // The state file: the volumes that were created at run time, and the identity of every volume.
 //
 // JSON, one object: {"format": "wss-target-state", "version": 1, "volumes": [...]}. It is replaced atomically
-// (written beside, synced, renamed, folder synced): after a power cut the old or the new version exists. A
-// file that cannot be parsed is an error that names the place; nothing overwrites it. Code that reads or
-// writes it, or a file beside it, holds its lock (state_lock.h).
+// (temporary file, fsync, rename, fsync of the folder): after a power cut the old or the new version exists.
+// A file that cannot be parsed causes an error with the position, and is never overwritten. Code that reads
+// or writes it, or a file beside it, holds its lock (state_lock.h).
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@
 
 namespace wss::volume {
 
-// A declared volume takes its options from the configuration. Of `options` only its name counts here, and
-// access and limits that were changed at run time.
+// A declared volume takes its options from the configuration. Only the name in `options` is used here, and
+// the access and limits that were changed at run time.
 struct StoredVolume {
     VolumeOptions options;
     Identity identity;
@@ -26,8 +26,8 @@ struct StoredVolume {
     bool access_changed = false;   // at run time, to options.access, also of declared volumes
     bool limits_changed = false;   // at run time, to options.limits, also of declared volumes
     bool shrinking = false;        // a shrink to `resized` may be incomplete
-    uint64_t cut_from = 0;         // size of the backend that this shrink has to cut; 0: none
-    std::string cut_ownership;     // its ownership() then; no cut after another owner had it
+    uint64_t cut_from = 0;         // size of the backend that has yet to be shrunk; 0: none
+    std::string cut_ownership;     // its ownership() then; no shrink if it has had another owner since
     bool unmade = false;           // never opened, or deleted: its storage may be created
     bool deleted = false;          // its deletion is not complete; only name and identity are known
     bool operator==(const StoredVolume&) const = default;
@@ -37,7 +37,7 @@ struct StoredVolume {
 Result<std::vector<StoredVolume>> read_state_file(const StateLock& state);
 Status write_state_file(const StateLock& state, const std::vector<StoredVolume>& volumes);
 
-// The file's text and back, for the two above and for tests.
+// Convert to the file's text and back, for the two functions above and for tests.
 std::string format_state(const std::vector<StoredVolume>& volumes);
 Result<std::vector<StoredVolume>> parse_state(const std::string& text, const std::string& path);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // StateLock: the right to read and write a state file and the files beside it (the membership of the cache).
 //
-// One process at a time holds it: two would overwrite, or destroy, the changes of each other. It lasts as
-// long as the object or the process. The lock is on a file beside the state file, because the state file is
-// replaced. Functions that read or write such a file take the lock as an argument.
+// One process at a time holds it: two would overwrite each other's changes. It lasts as long as the object
+// or the process. The lock is on a file beside the state file, because the state file is replaced. Functions
+// that read or write such a file take the lock as an argument.
 //
-// Removing that file (with the whole folder, say) removes the lock: another process could lock the file that
-// it creates. Each write checks for this. If no other process holds the new lock, this process takes it;
+// Removing the lock file (for instance with its folder) removes the lock: another process could create and
+// lock a new one. Each write checks for this. If no other process holds the new lock, this process takes it;
 // otherwise it no longer writes anything.
 //
 // Thread-safety: all methods may be called from any thread.

@@ -25,7 +25,7 @@ static Status try_volume(const VolumeOptions& volume, const TryOptions& how) {
 
 Status try_volumes(const std::vector<VolumeOptions>& volumes, const std::vector<VolumeOptions>& others,
                    const TryOptions& how) {
-    // A single volume takes no storage before it is known that it can be opened.
+    // With a single volume, no storage is taken unless the volume can be opened.
     if (volumes.size() + others.size() < 2) return Status::ok();
     if (!any_has_owner(volumes) && !any_has_owner(others)) return Status::ok();
     for (const VolumeOptions& volume : volumes) WSS_TRY(try_volume(volume, how));

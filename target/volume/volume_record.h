@@ -27,17 +27,17 @@ struct VolumeSet::Record {
     std::shared_ptr<const AccessList> access;  // of options.access; both guarded by m_
     // Set by the thread that creates it, before any reactor sees it.
     std::shared_ptr<Volume> volume;
-    uint64_t storage_bytes = 0;  // its size when `volume` was made
+    uint64_t storage_bytes = 0;  // its size when `volume` was created
     std::vector<std::unique_ptr<OpenVolume>> opens;
-    // At a start: forgets a cut that this target must no longer make.
+    // At a start: forgets a shrink of the backend that this target must no longer make.
     void check_cut(const io::Backend& backend);
     State state = State::kOpening;      // guarded by m_
-    bool reopening = false;             // is replaced by, or replaces, one of its name; guarded by m_
+    bool reopening = false;             // is replaced by, or replaces, one of the same name; guarded by m_
     std::string not_followed;           // why it does not follow its storage's size; guarded by m_
     std::atomic<bool> resizing{false};  // one change of size at a time; see Turn
 };
 
-// A change of a volume that is posted to the reactors, with the new values.
+// A change that is posted to the reactors, with the volume's new values.
 struct VolumeSet::News {
     Change change;
     std::shared_ptr<const AccessList> access = nullptr;
@@ -46,7 +46,7 @@ struct VolumeSet::News {
     WritesLeft writes = nullptr;
 };
 
-// The failure of any change whose volume was removed before it was complete.
+// The failure of any change whose volume was removed before the change completed.
 inline Status removed_meanwhile() {
     return Status(Code::kClosed, "the volume was removed meanwhile");
 }
@@ -56,8 +56,7 @@ std::shared_ptr<const AccessList> nobody();
 // nullptr: no limits.
 std::shared_ptr<RateLimiter> limiter_of(const RateLimits& limits);
 
-// Excludes other changes of size and reopenings of the volume while it exists. The creator has set
-// `resizing`.
+// While it exists, it excludes other resizes and reopenings of the volume. The creator has set `resizing`.
 struct VolumeSet::Turn {
     explicit Turn(RecordPtr its_record) : record(std::move(its_record)) {}
     ~Turn() { record->resizing.store(false); }
@@ -78,7 +77,7 @@ struct VolumeSet::Begun {
     Status status;      // guarded by m
 };
 
-// Calls `done` with the first failure, or ok, when `left` answers have come.
+// Calls `done` with the first failure, or ok, when `left` answers have arrived.
 struct VolumeSet::Gathering {
     Gathering(size_t expected, Done when_done) : left(expected), done(std::move(when_done)) {}
     std::mutex m;
