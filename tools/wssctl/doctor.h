@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checks of `wssctl doctor`. Each examines one thing and returns its findings in bounded time, without
-// any change.
+// The checks of `wssctl doctor`. Each examines one thing, changes nothing, and returns its findings in
+// bounded time.
 #pragma once
 
 #include <optional>

@@ -38,7 +38,7 @@ struct MapRequests::Shared {
     }
 };
 
-// Replaces an error of another thread's request: the driver has only one text, for the last error of all.
+// Replaces an error of another thread's request: the driver keeps only the text of the last error.
 static Status own_error(const Mapping& mapping, Status status) {
     constexpr std::string_view kOf = "cannot map volume '";
     const std::string& text = status.text();

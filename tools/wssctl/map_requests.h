@@ -27,7 +27,7 @@ class MapRequests {
     MapRequests& operator=(const MapRequests&) = delete;
 
     // The result of request `index`; nullopt until the driver has answered. OK: the disk exists, or the
-    // driver continues to try.
+    // driver keeps trying.
     std::optional<Status> answer(size_t index) const;
 
   private:
