@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The busy time of lab machines that count instructions (Shape.icount): 2 ns for each instruction.
+"""The busy time of lab machines that count instructions (Shape.icount), at 2 ns per instruction.
 
-A machine is busy when it is neither idle nor waiting for a disk, according to the nanosecond accounts of the kernel's idle
-loop (/proc/timer_list). Interrupts and soft interrupts of an idle machine count as busy. For soft RDMA the packets are
-counted as well.
+A machine is busy when it is neither idle nor waiting for a disk, according to the kernel's idle accounting (/proc/timer_list).
+Interrupts and soft interrupts of an idle machine count as busy. The packets of soft RDMA are counted as well.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ snapshot()
 
 @dataclass(frozen=True)
 class Work:
-    """For one machine: its clock in nanoseconds and its busy part; RDMA packets, and those that indicate trouble."""
+    """The work of one machine: elapsed and busy time in nanoseconds, and the numbers of RDMA packets and of retransmissions."""
 
     elapsed: int
     busy: int
@@ -67,7 +66,7 @@ def since(vms: Sequence[Vm], before: Sequence[Work]) -> list[Work]:
 
 
 def counted_loop(vm: Vm) -> float:
-    """Returns the busy instructions during a loop of two instructions, for each instruction that it executes. Slightly above
+    """Runs a loop of two instructions. Returns the ratio of the busy instructions to those of the loop, which is slightly above
     1 if the clock counts instructions."""
     before, after = vm.run(["python3", "-c", LOOP], 120).stdout.split("now at")[1:]
     done = parsed("now at" + after) - parsed("now at" + before)

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions per operation of the version store, counted by valgrind: the same in every run, whatever the host's load.
+"""Counts the instructions per operation of the version store with valgrind. They are the same in every run, regardless of the
+load of the host.
 
 usage: python3 -m tests.bench.kv_store PROGRAM
 """
@@ -28,7 +29,7 @@ def main() -> int:
         return 2
     print("| operation | instructions |\n| --- | --- |")
     for operation in OPERATIONS:
-        # The difference of two runs excludes the start.
+        # The difference between two runs excludes the start.
         each = (instructions(sys.argv[1], operation, MANY) - instructions(sys.argv[1], operation, FEW)) / (MANY - FEW)
         print(f"| {operation} | {each:.0f} |", flush=True)
     return 0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Setup:
-    """The setup of a contender: a number of block devices over one session, with queues that are polled or not."""
+    """The setup of a contender: block devices over one session, with or without polled queues."""
 
     devices: int = 1
     polled: bool = False
@@ -21,9 +21,9 @@ class Workload:
     name: str
     pattern: str  # fio's rw=
     block: str
-    depth: int  # of each device
+    depth: int  # per device
     setup: Setup = Setup()
-    batch: int = 1  # submitted and awaited together
+    batch: int = 1  # number of requests that are submitted and reaped together
 
     def fio(self, devices: list[str], seconds: int) -> list[str]:
         engine = ["--ioengine=libaio"]
@@ -58,12 +58,12 @@ WORKLOADS = (
 
 
 def fill(device: str) -> None:
-    """Writes everything once: the first touch of a page of RAM is a different workload."""
+    """Writes the whole device once, as the first access to a page of RAM is a different workload."""
     subprocess.run(["dd", "if=/dev/zero", f"of={device}", "bs=1M", "oflag=direct", "status=none"], check=False)
 
 
 def measure(workload: Workload, devices: list[str], seconds: int, around: tuple[str, ...] = ()) -> float:
-    """Returns I/Os per second of guest time. `around`: a command that runs fio, such as a profiler."""
+    """Returns the I/Os per second of guest time. `around` is a command that runs fio, such as a profiler."""
     run = subprocess.run([*around, *workload.fio(devices, seconds)], check=True, capture_output=True, text=True)
     jobs = json.loads(run.stdout[run.stdout.index("{"):])["jobs"]
     failed = [job["error"] for job in jobs if job["error"]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a run: actions with arguments. A world offers them; the driver draws, records and replays them."""
+"""A run consists of actions with arguments. A world offers them; the driver draws, records and replays them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LANES = (OPERATION, FAULT)
 
 @dataclass(frozen=True)
 class Action:
-    """`draw` chooses arguments, or returns None if the action is not possible now; `act` returns whether it took effect. An
-    action that `ends` processes is not drawn while their memory is observed."""
+    """`draw` chooses arguments, or returns None if the action is not possible now. `act` returns whether it took effect. An
+    action that `ends` processes is not drawn in episodes that observe their memory."""
 
     name: str
     lane: str
@@ -33,10 +33,10 @@ class World(Protocol):
 
     def start(self) -> None: ...
     def heal_and_verify(self) -> None:
-        """Repairs everything, and raises a Problem if a guarantee does not hold then."""
+        """Repairs everything, then raises a Problem if a guarantee does not hold."""
     def operations_verified(self) -> int: ...
     def details(self) -> dict:
-        """For the report."""
+        """Returns details for the report."""
     def stop(self) -> None: ...
 
 
@@ -50,7 +50,7 @@ class Step:
 
 
 class Script:
-    """The steps of a run, one a line; each is written before it is taken."""
+    """The steps of a run, one per line. Each is written before it is taken."""
 
     def __init__(self, path: Path, head: dict):
         self.path = path

@@ -3,12 +3,12 @@
 
 
 class Problem(Exception):
-    """A wrong byte, a crash, a report of a sanitizer, a hang, a leak, or a broken guarantee."""
+    """A wrong byte, a crash, a sanitizer report, a hang, a leak, or a broken guarantee."""
 
 
 class Refused(Exception):
-    """A program rejected a command, with its reason. According to the program nothing has changed."""
+    """A program rejected a command, with its reason. It reports that nothing has changed."""
 
 
 class Lost(Exception):
-    """The program ended before it answered. The command may have taken effect."""
+    """The program exited before it responded. The command may have taken effect."""

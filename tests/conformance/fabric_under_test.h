@@ -28,7 +28,7 @@ class World {
     virtual Address listen_address() = 0;  // an address without a listener; may be the same each time
     // An address that never has a listener, but whose network responds.
     virtual Address nobody() { return listen_address(); }
-    // An address that takes connections but never answers them; nothing if that is not possible.
+    // An address whose listener never answers a connect; nothing if the world cannot provide one.
     virtual std::optional<Address> silent() { return std::nullopt; }
     // Advances the world; called between polls.
     virtual void advance() {}

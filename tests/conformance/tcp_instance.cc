@@ -56,7 +56,7 @@ class TcpWorld final : public World {
     std::unique_ptr<Fabric> client_ = *tcp::open(context_);
     std::unique_ptr<Fabric> server_ = *tcp::open(context_);
     Descriptor bound_;  // keeps the port free of listeners
-    Descriptor deaf_;   // the kernel accepts connections, but nobody answers them
+    Descriptor deaf_;   // the kernel accepts connections, but no listener answers them
     uint16_t bound_port_ = 0;
     uint16_t deaf_port_ = 0;
 };

@@ -10,7 +10,7 @@
 namespace wss::fabric {
 namespace {
 
-// Both ends of several connections, in the order in which they were made.
+// Both ends of several connections, in order of creation.
 struct Ends final : ListenHandler {
     explicit Ends(Verbs& test) : t(test) {
         t.listener.reset();

@@ -3,9 +3,9 @@
 // (tests/system/test_fabric_verbs.py and verbs_close_test.cc). The environment selects it instead of the
 // tests:
 //   WSS_TEST_RDMA_ROLE=serve WSS_TEST_RDMA=rdma://HOST:PORT    accepts one connection, receives its messages
-//   WSS_TEST_RDMA_ROLE=send  …     connects and sends one message after the other, each when the last is done
+//   WSS_TEST_RDMA_ROLE=send  …     connects and sends messages, one at a time
 //   WSS_TEST_RDMA_ROLE=idle  …     connects, sends one message and is silent
-// Prints "ready" when data flows, and how the connection ended. Ends by itself after a minute.
+// Prints "ready" when data flows, and how the connection ended. Exits after a minute.
 #include <unistd.h>
 
 #include <cstdio>

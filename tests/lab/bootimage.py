@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel unpacked once on the host instead of in every machine: saves 2.5 of 7 seconds of an emulated boot.
+"""Unpacks the kernel once on the host instead of in every machine, which saves 2.5 of 7 seconds of an emulated boot.
 
-QEMU boots an uncompressed ELF kernel that has an entry for PVH. A kernel without one, or packed in a way that
-Python cannot unpack, is booted as it is.
+QEMU boots an uncompressed ELF kernel that has a PVH entry. A kernel without one, or in a compression format that Python cannot
+unpack, is booted unchanged.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ NOTE_PHYS32_ENTRY = 18  # the ELF note by which QEMU finds the PVH entry
 
 
 def boot_image(kernel: Kernel) -> Path:
-    """Returns the file for QEMU's -kernel."""
+    """Returns the file for the -kernel option of QEMU."""
     if kernel.modules_root != Path("/"):
-        return kernel.image  # a custom kernel: with KASAN the PVH entry runs instrumented code before the shadow exists
+        return kernel.image  # a custom kernel may have KASAN, and its PVH entry runs instrumented code before the shadow exists
     status = kernel.image.stat()
     name = f"vmlinux-{kernel.release}-{status.st_size:x}-{int(status.st_mtime):x}"
     path = paths.lab_directory() / name

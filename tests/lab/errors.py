@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab's exceptions. Each names the failure, its object, and what to do."""
+"""The lab's exceptions. Each names the failure, its object and the remedy."""
 
 
 class LabError(Exception):
@@ -7,15 +7,15 @@ class LabError(Exception):
 
 
 class BootError(LabError):
-    """A machine did not come up within its limit; the text ends with the last lines of its console."""
+    """A machine did not boot within its limit. The message ends with the last lines of its console."""
 
 
 class GuestDied(LabError):
-    """The machine ended while it was needed (panic, power cut, orderly power-off)."""
+    """The machine went down while it was needed (panic, power cut, orderly power-off)."""
 
 
 class GuestTimeout(LabError):
-    """A command exceeded its time limit and was killed; has its output until then."""
+    """A command exceeded its time limit and was killed. Has the output until then."""
 
     def __init__(self, message: str, stdout: str = "", stderr: str = "") -> None:
         super().__init__(message)
@@ -24,14 +24,14 @@ class GuestTimeout(LabError):
 
 
 class CommandFailed(LabError):
-    """A command that had to succeed ended with a status other than 0."""
+    """A command that had to succeed exited with a status other than 0."""
 
 
 class KernelComplaint(LabError):
-    """The kernel log of a machine holds a warning, oops, lockdep or KASAN report that no rule allows."""
+    """The kernel log of a machine has a warning, oops, lockdep report or KASAN report that no rule allows."""
 
 
 def tail(text: str, lines: int = 25) -> str:
-    """The last lines of a log, indented, for the end of an error message."""
+    """Returns the last lines of a log, indented, for the end of an error message."""
     last = text.replace("\r", "").splitlines()[-lines:]
     return "\n".join("    | " + line for line in last) or "    | (nothing)"

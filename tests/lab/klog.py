@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel log of a machine, and the messages in it that make a test fail.
+"""The kernel log of a machine, and the messages that make a test fail.
 
-It arrives in two ways: the agent sends every record of /dev/kmsg while the machine runs, and the serial console has warnings
-and worse, including the last messages of a machine that panicked. A mark (klog.mark()) before a test limits a check to that
-test's records.
+The log has two sources: the agent sends every record of /dev/kmsg while the machine runs, and the serial console has warnings and
+worse, including the last messages of a machine that panicked. A mark (klog.mark()) before a test limits a check to the records of
+that test.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 
 from tests.lab.errors import tail
 
-REPORT_LINES = 45  # of context after a complaint: enough for a call trace
-TRACE_LINES = 150  # limit of the search for a report's last line
-CAUSE_LINES = 15  # in an error message: of a dead machine's first complaint …
-LAST_LINES = 10  # … and of its last lines
-LINES_MAX = 200_000  # of one machine; older ones are dropped
+REPORT_LINES = 45  # lines after a complaint that are shown; enough for a call trace
+TRACE_LINES = 150  # limit of the search for the last line of a report
+CAUSE_LINES = 15  # lines of a dead machine's first complaint in an error message
+LAST_LINES = 10  # last lines of a dead machine in an error message
+LINES_MAX = 200_000  # lines per machine; older ones are dropped
 
 # Messages that a healthy kernel never prints.
 COMPLAINTS = re.compile(
@@ -59,7 +59,7 @@ COMPLAINTS = re.compile(
 
 @dataclass(frozen=True)
 class Allowance:
-    """An allowed line or report, and the reason; a report is matched by any of its lines."""
+    """A pattern of allowed lines, or with `anywhere` of reports that have a matching line, and the reason."""
 
     pattern: re.Pattern[str]
     reason: str
@@ -72,7 +72,7 @@ ALLOWED: tuple[Allowance, ...] = ()
 class KernelLog:
     def __init__(self, machine: str) -> None:
         self._machine = machine
-        self._lock = threading.Lock()  # protects all below; the channel's thread appends
+        self._lock = threading.Lock()  # protects everything below; the channel's thread appends
         self._lines: list[str] = []
         self._dropped = 0
         self._boot_start = 0
@@ -80,7 +80,7 @@ class KernelLog:
         self._allowed = list(ALLOWED)
 
     def append(self, record: str) -> None:
-        """Adds a record of /dev/kmsg: "priority,sequence,microseconds,flags;text", continuation lines indented."""
+        """Adds a record of /dev/kmsg: "priority,sequence,microseconds,flags;text", with indented continuation lines."""
         head, separator, text = record.partition(";")
         fields = head.split(",")
         if not separator or len(fields) < 3 or not fields[2].isdigit():
@@ -94,8 +94,8 @@ class KernelLog:
                 self._dropped += surplus
 
     def allow(self, pattern: str, reason: str, anywhere: bool = False) -> None:
-        """Allows such lines from now on (for a test that provokes them); `anywhere`: also reports that have such a line (a
-        function of the call trace)."""
+        """Allows matching lines, for a test that provokes them. With `anywhere`, also allows reports with a matching line, such as a
+        function in the call trace."""
         self._allowed.append(Allowance(re.compile(pattern), reason, anywhere))
 
     def mark(self) -> int:
@@ -107,7 +107,7 @@ class KernelLog:
         return "\n".join(self._since(since))
 
     def reports(self, since: int = 0) -> list[str]:
-        """Returns the complaints since the mark, each with the lines that follow it."""
+        """Returns the complaints since the mark, each with its following lines."""
         lines = self._since(since)
         found: list[str] = []
         next_free = 0
@@ -128,7 +128,7 @@ class KernelLog:
             self._console_read = False
 
     def end_of_boot(self, console: Path) -> None:
-        """The machine is gone: adds messages that only the console received (the end of a panic)."""
+        """Adds messages that only the console received, such as the end of a panic. Called when the machine is gone."""
         with self._lock:
             if self._console_read or not console.exists():
                 return
@@ -150,7 +150,7 @@ class KernelLog:
 
 
 def _end_of_report(lines: list[str], start: int) -> int:
-    """Returns one past the last line of a report with an end marker; else 0."""
+    """Returns one past the last line of a report with an end marker, else 0."""
     for position in range(start, min(start + TRACE_LINES, len(lines))):
         if "---[ end trace" in lines[position]:
             return position + 1
@@ -158,7 +158,7 @@ def _end_of_report(lines: list[str], start: int) -> int:
 
 
 def last_words(log: str) -> str:
-    """Returns the end of a dead machine's log for an error message: the start of its first complaint, and its last lines."""
+    """Returns an excerpt of a dead machine's log for an error message: the start of its first complaint and its last lines."""
     lines = log.replace("\r", "").splitlines()
     first = next((number for number, line in enumerate(lines) if COMPLAINTS.search(line)), len(lines))
     if first < len(lines) - LAST_LINES:
@@ -167,5 +167,5 @@ def last_words(log: str) -> str:
 
 
 def _bare(line: str) -> str:
-    """Returns a line without its time stamp."""
+    """Returns a line without its timestamp."""
     return re.sub(r"^\s*\[ *[\d.]+\] ", "", line).strip()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leaks of the driver, as reported by a kernel with kmemleak. Other kernels cannot report them."""
+"""Leaks of the driver, which only a kernel with kmemleak reports."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from tests.lab.errors import LabError
 from tests.lab.guest import Guest
 
 KMEMLEAK = "/sys/kernel/debug/kmemleak"
-AGE = 6  # seconds: kmemleak ignores objects younger than 5 s
+AGE = 6  # seconds; kmemleak ignores objects younger than 5 s
 
 
 def check_leaks(guest: Guest, module: str = "wss") -> None:
-    """Fails with the allocations by the module, or through it, that nothing points to."""
+    """Raises an error with the unreferenced allocations of the module, or of calls from it."""
     if guest.run(f"test -e {KMEMLEAK}", check=False).status != 0:
         return
-    # Two scans: the second one finds objects that something in flight pointed to during the first.
+    # The second scan finds objects that something in flight still pointed to during the first.
     guest.run(f"sleep {AGE}; echo scan > {KMEMLEAK}; sleep {AGE}; echo scan > {KMEMLEAK}", 120)
     records = guest.run(f"cat {KMEMLEAK}").stdout.split("unreferenced object")
     ours = [record for record in records if f"[{module}]" in record]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Child processes that cannot outlive the lab, however it ends, SIGKILL included.
+"""Child processes that cannot outlive the lab, even if it ends by SIGKILL.
 
-The kernel sends a signal to a child whose parent dies, once the child has requested that (setpriv). If the parent dies before,
-the child gets no signal. So after its request the child checks that its parent is still the lab, and only then executes the
-program. Note: "parent" is the *thread* that started the child.
+The kernel sends a signal to a child whose parent dies if the child has requested that (setpriv). If the parent dies before the
+request, the child gets no signal. So after its request, the child checks that its parent is still the lab, and only then executes
+the program. Note that the "parent" is the *thread* that started the child.
 """
 
 from __future__ import annotations

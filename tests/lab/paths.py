@@ -2,7 +2,7 @@
 """Paths: the repository, the build directory, and the directory of one run of the lab.
 
 The lab writes only below BUILD/lab, so that `lab clean` handles one directory and parallel build directories do not conflict. A
-run directory is named after the process that owns it, so that leftovers of a killed process are recognised.
+run directory has the process id of its owner in its name, so that leftovers of a killed process can be recognised.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _sequence = itertools.count()
 
 
 def build_directory() -> Path:
-    """Returns BUILD of the environment, else the Makefile's default."""
+    """Returns $BUILD, else the Makefile's default."""
     return Path(os.environ.get("BUILD") or REPOSITORY / "build" / os.environ.get("MODE", "release")).resolve()
 
 
@@ -39,15 +39,15 @@ def new_run_directory() -> Path:
     """Creates the directory of this run: consoles, disks, and `share`, which the guests see as /lab."""
     prune_runs(KEPT_RUNS)
     path = runs_directory() / f"{os.getpid()}-{next(_sequence)}"
-    shutil.rmtree(path, ignore_errors=True)  # of an earlier process with the same number
+    shutil.rmtree(path, ignore_errors=True)  # left by an earlier process with the same id
     (path / "share").mkdir(parents=True)
     return path
 
 
 def prune_runs(keep: int) -> int:
-    """Removes all but the newest `keep` run directories whose owner has exited; returns how many were removed.
+    """Removes the run directories whose owner has exited, except the newest `keep`. Returns how many were removed.
 
-    Disks of the kept ones are removed as well: they are large, and only a killed run leaves them."""
+    Also removes the disks in those that it keeps, as they are large and only a killed run leaves them."""
     dead = [run for run in runs_directory().iterdir() if not _owner_lives(run)]
     for disk in (disk for run in dead for disk in run.glob("*.img")):
         disk.unlink(missing_ok=True)
@@ -60,7 +60,7 @@ def prune_runs(keep: int) -> int:
 def _age_key(run: Path) -> float:
     try:
         return run.stat().st_mtime
-    except FileNotFoundError:  # another process pruned it meanwhile
+    except FileNotFoundError:  # another process has pruned it in the meantime
         return 0.0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machines' soft RDMA device: rxe, or siw if WSS_LAB_RDMA is siw (and the kernel has it)."""
+"""The machines' soft RDMA device: rxe, or siw with WSS_LAB_RDMA=siw if the kernel has it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The slowdown of the machines against the stock kernel: WSS_LAB_SLOWNESS stretches every limit of the lab.
+"""The slowdown of the machines compared with the stock kernel: WSS_LAB_SLOWNESS multiplies every time limit of the lab.
 
-With KASAN and lockdep everything takes several times as long. The limits in tests are written for the stock kernel; they
-protect against endless waits, not against slowness.
+With KASAN and lockdep everything takes several times as long. The limits in tests are for the stock kernel. They protect against
+endless waits, not against slowness.
 """
 
 from __future__ import annotations

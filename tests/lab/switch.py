@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An Ethernet switch for virtual machines, as a process of its own: `python3 -m tests.lab.switch CONTROL PORT…`.
+"""An Ethernet switch for virtual machines, as a separate process: `python3 -m tests.lab.switch CONTROL PORT…`.
 
-Every port is one end of a socket pair whose other end is in a QEMU, with one datagram for each frame. It needs no privilege,
-bridge, tap or name on the host. So parallel runs do not conflict and a crash leaves nothing behind: when the lab dies, its end
-of the control socket closes and the switch ends.
+Every port is one end of a socket pair whose other end is in a QEMU, with one datagram per frame. The switch needs no privilege,
+bridge, tap or name on the host. So parallel runs do not conflict, and a crash leaves nothing behind: when the lab dies, its end
+of the control socket closes and the switch exits.
 
-The switch also injects faults: a port that is down delivers nothing in either direction; loss is drawn from a seed. Commands on
-the control socket are JSON objects, one a line, each answered by one line: {"port": 0, "up": false}, {"loss": 0.01, "seed": 7},
-{"counters": true}.
+The switch also injects faults: a port that is down delivers nothing in either direction, and frames are lost at random from a
+seed. Commands on the control socket are JSON objects, one per line, and each is answered by one line: {"port": 0, "up": false},
+{"loss": 0.01, "seed": 7}, {"longest": 1514}, {} (all responses have the counters).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import sys
 from collections import deque
 
 FRAME_MAX = 65536
-QUEUE_MAX = 512  # frames that wait for a machine that does not receive; further ones are lost, as on a real switch
-BATCH = 64  # frames taken from one port before the next one
+QUEUE_MAX = 512  # frames queued for a machine that does not receive; further ones are lost, as on a real switch
+BATCH = 64  # frames received from one port before the next
 BROADCAST_BIT = 1
 
 
@@ -41,7 +41,7 @@ class Switch:
         self._control = control
         self._unread = b""
         self._ports = [Port(wire) for wire in wires]
-        self._learned: dict[bytes, Port] = {}  # hardware address -> port where it was seen last
+        self._learned: dict[bytes, Port] = {}  # hardware address -> port that it was last seen on
         self._loss = 0.0
         self._longest = FRAME_MAX
         self._random = random.Random(0)

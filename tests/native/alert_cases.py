@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For each alert of tools/monitoring/alerts.yaml: series for which it fires, with the time, and series for which it does not."""
+"""For each alert of tools/monitoring/alerts.yaml: series for which it fires, with the time, and series for which it stays quiet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 INTERVAL_SECONDS = 30
 MINUTE = 60
-LONG = 400  # samples: longer than any case
+LONG = 400  # samples; longer than any case
 
 TARGET = {"job": "wss-target", "instance": "storage1:9555"}
 ENGINE = {"job": "wss-cache", "instance": "cache1:9556"}
@@ -22,8 +22,8 @@ Series = dict[str, str]  # selector of one series: its values in promtool's nota
 
 @dataclass
 class Case:
-    """With `fires` the alert fires at `at` seconds with `labels`. At `pending` seconds it is pending, at `ends` seconds it is
-    over. With each of `quiet` it does not fire at `at`."""
+    """With the series `fires`, the alert is pending at `pending` seconds, fires with `labels` at `at` seconds, and has
+    ended at `ends` seconds. With each of `quiet` it does not fire at `at`."""
 
     alert: str
     severity: str
@@ -48,23 +48,23 @@ def constant(value: float) -> str:
 
 
 def step(before: float, after: float, samples: int = 3) -> str:
-    """`samples` samples of one value, then another value."""
+    """Returns `samples` samples of one value, then another value."""
     return f"{before}+0x{samples - 1} {constant(after)}"
 
 
 def held(alert: str, severity: str, metric: str, labels: dict[str, str], fires: float, quiet: list[float], seconds: int) -> Case:
-    """Fires when a gauge has had a value for `seconds`."""
+    """The alert fires when a gauge has had a value for `seconds`."""
     return Case(alert, severity, labels, seconds, one(metric, labels, constant(fires)), [one(metric, labels, constant(value)) for value in quiet],
                 seconds - INTERVAL_SECONDS)  # fmt: skip
 
 
 def counted(alert: str, severity: str, metric: str, labels: dict[str, str], window: int, fires: int = 1, quiet: int = 0) -> Case:
-    """Fires when a counter has grown by `fires` within `window` seconds, and ends a window later."""
+    """The alert fires when a counter has grown by `fires` within `window` seconds, and ends one window later."""
     return Case(alert, severity, labels, window, one(metric, labels, step(7, 7 + fires)), [one(metric, labels, step(7, 7 + quiet)), one(metric, labels, constant(7))],
                 ends=2 * window + 3 * INTERVAL_SECONDS)  # fmt: skip
 
 
-GONE = f"5 5 stale _x{LONG}"  # the series was in the last scrape, but not in this one
+GONE = f"5 5 stale _x{LONG}"  # the series was in the previous scrape but is not in this one
 
 CASES = [
     held("WssDown", "critical", "up", TARGET, 0, [1], MINUTE),
@@ -138,7 +138,7 @@ def firing(alert: str) -> str:
 
 
 def as_tests(cases: list[Case]) -> list[dict]:
-    """The cases as tests in the format of `promtool test rules`. They use ALERTS, as exp_alerts would need each text again."""
+    """Converts the cases to the format of `promtool test rules`. They query ALERTS, as exp_alerts would repeat each text."""
     tests = []
 
     def add(what: str, case: Case, series: Series, looks: list[tuple[int, bool]]):

@@ -11,7 +11,7 @@ KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
 
 
 class Authority:
-    """`file` is its certificate, for peers that trust it."""
+    """A certificate authority. `file` is its certificate, for peers that trust it."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -21,7 +21,7 @@ class Authority:
             "-out", self.file)
 
     def issue(self, name: str, names: str = "IP:127.0.0.1") -> tuple[Path, Path]:
-        """Issues certificate and key of a host with these alternative names."""
+        """Issues a certificate and key for a host with these alternative names."""
         request, extensions = self.folder / f"{name}.csr", self.folder / f"{name}.ext"
         certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
         run("openssl", "req", *KEY, "-subj", f"/CN={name}", "-keyout", key, "-out", request)

@@ -9,13 +9,13 @@ from .programs import Nbd, Target
 
 @pytest.fixture(params=["tcp", "shm"])
 def listen(request, tmp_path):
-    """An address to listen at, for each fabric that needs no hardware."""
+    """An address to listen on, for each fabric that needs no hardware."""
     return "tcp://127.0.0.1:0" if request.param == "tcp" else f"shm://{tmp_path}/wss.sock"
 
 
 @pytest.fixture
 def target(listen, tmp_path):
-    """A target with a RAM volume and a file volume. The file is on the disk of the source tree, as /tmp may be memory."""
+    """A target with a RAM volume and a file volume. The file is on the disk of the source tree, as /tmp may be in memory."""
     with Target(listen, {"ram": "ram:1536M", "file": f"aio:{tmp_path}/file.img,size=256M,create"}, tmp_path) as running:
         yield running
 

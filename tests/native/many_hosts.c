@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many initiators with several channels each, all logged in at once. Each writes blocks of its own through every channel, then reads all of them back.
- * Usage: many_hosts URI VOLUME HOSTS CHANNELS. Prints "connected" when all are, and continues after a line on standard input. */
+/* Logs in HOSTS initiators at the same time, with CHANNELS channels each. Each writes its own blocks, one per channel, and reads them back.
+ * Usage: many_hosts URI VOLUME HOSTS CHANNELS. Then prints "connected" and logs out after a line on standard input. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void collect(uint32_t host, uint32_t count)
 	}
 }
 
-/* One command per channel at once: a client distributes the outstanding commands over its channels. */
+/* Submits one command per channel at the same time. A client distributes its outstanding commands over its channels. */
 static void everywhere(uint32_t hosts, uint32_t channels, int writes)
 {
 	for (uint32_t host = 0; host < hosts; host++)

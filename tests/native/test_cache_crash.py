@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kills every role of a cache under a verifying load, repeatedly. No acknowledged write may be lost.
+"""Repeatedly kills each role of a cache under a verifying load. No acknowledged write may be lost.
 
-Each writer owns a part of the volume and records which writes each 4 KiB block may hold: the last acknowledged one, and later
-ones with unknown outcome. Any other content is a lost or a foreign write.
+Each writer owns a part of the volume and records which writes each 4 KiB block may hold: the last acknowledged one and later
+ones with unknown outcome. Any other content means a lost write or a write of another writer.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Writer(threading.Thread):
             self.failure = repr(failure)
 
     def command(self, kind, block, count, data=b"", flags=0):
-        """Returns the data, or None if the command failed or its outcome is unknown."""
+        """Returns the data, or None if the command has failed or its outcome is unknown."""
         try:
             if self.client is None:
                 self.client = self.connect()
@@ -75,7 +75,7 @@ class Writer(threading.Thread):
             error, got = self.client.command(kind, offset, count * BLOCK, data, flags)
             return None if error else got
         except (OSError, AssertionError):
-            # The client's process is gone: its commands in flight may or may not take effect.
+            # The client's process was killed: its commands in flight may or may not take effect.
             self.client = None
             time.sleep(0.05)
             return None
@@ -104,7 +104,7 @@ class Writer(threading.Thread):
         return True
 
     def again(self, block):
-        """Reads again, to tell a wrong read from a lost write."""
+        """Reads again, to distinguish a wrong read from a lost write."""
         time.sleep(0.5)
         got = self.command(READ, block, 1)
         return "an error" if got is None else STAMP.unpack(got[:STAMP.size])
@@ -145,15 +145,15 @@ class Load:
             writer.stopping.set()
         for writer in self.writers:
             writer.join(90)
-            # nbdkit waits for its clients.
+            # Disconnect, as nbdkit waits for its clients.
             if writer.client is not None:
                 writer.client.socket.close()
-        # The target must still run: nbdkit ends only when its commands do.
+        # The target must still be running: nbdkit exits only after its commands have completed.
         self.server.stop()
 
 
 def one_round(cluster: Cluster, load: Load, chance: random.Random) -> str:
-    """Kills one role, or the target and an engine together, and restarts it."""
+    """Kills and restarts one role, or the target and an engine together."""
     role = chance.choice(["engine", "engine", "target", "client", "target and engine"])
     engine = chance.choice(cluster.engines)
     time.sleep(chance.uniform(0.02, 0.4))

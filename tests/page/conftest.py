@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures: one Chromium for all tests, and pages that are closed with their test and must have had no errors."""
+"""Fixtures: one Chromium for all tests, and pages, which are closed at the end of their test and must have had no errors."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def chromium(tmp_path_factory):
 
 @pytest.fixture
 def page(chromium):
-    """Opens pages. None of them may report an error, violate the content security policy, or send a request to another host."""
+    """Opens pages. None of them may report an error, violate the content security policy or send a request to another host."""
     opened = []
 
     def open_page(url, **options):

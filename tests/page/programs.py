@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs behind the tested pages: programs under load, and a proxy that adds markup to every string from a target."""
+"""The programs behind the tested pages: a target and engines, a load, and a proxy that adds markup to every string of the API."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.native.test_loss import wait_for_io
 
 
 class Pages(Cluster):
-    """A target with a cache and engines, each with a page."""
+    """A target with a cache, and engines. Each has a page."""
 
     def __init__(self, directory: Path, more=(), **options):
         self.http = free_port()
@@ -36,15 +36,15 @@ def address(port: int) -> str:
 
 @contextlib.contextmanager
 def verifying_load(target, volume: str, directory: Path, megabytes: int = 48):
-    """fio writes and reads a volume and verifies it until the end of the block. It must find no error."""
+    """Runs a fio that writes, reads and verifies a volume until the end of the `with` block. It must find no error."""
     directory.mkdir()
     server = Nbd(target.address, volume, directory / "nbd", {"reconnect_timeout": 60, "request_timeout": 60}).start()
-    # A single process, so that a signal ends it.
+    # With --thread, fio has a single process, so that a signal ends it.
     load = subprocess.Popen(["fio", "--name=load", "--thread", "--ioengine=nbd", f"--uri={server.uri}", "--rw=randrw", "--rwmixread=70",
                              "--bs=16k", f"--size={megabytes}m", "--iodepth=4", "--time_based", "--runtime=300", "--verify=crc32c", "--verify_state_save=0",
                              "--rate_iops=700,300"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
-        wait_for_io(server, load)  # before its first I/O a signal would end fio without a report
+        wait_for_io(server, load)  # before its first I/O, a signal would end fio without a report
         yield
         assert load.poll() is None, f"the load ended\n{load.stdout.read()}"
         load.send_signal(signal.SIGINT)
@@ -61,7 +61,7 @@ MARKUP = "<img src=x onerror=\"document.title='markup'\"><script>document.title=
 
 
 def with_markup(value):
-    """The same value with markup before every string that is not a key."""
+    """Returns the value with markup before every string that is not a key."""
     if isinstance(value, dict):
         return {key: with_markup(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -70,7 +70,7 @@ def with_markup(value):
 
 
 class HostileProxy(http.server.ThreadingHTTPServer):
-    """Serves the page of a program, and adds markup to every string that its API returns."""
+    """Serves the page of a program and adds markup to every string that its API returns."""
 
     daemon_threads = True
 

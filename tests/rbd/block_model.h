@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // BlockModel: the possible contents of each block of an image, derived from the results of requests.
 //
-//  M1  After an acknowledged change a block has its contents, and no others.
+//  M1  After an acknowledged change a block has the contents of that change only.
 //  M2  A failed change was carried out, or was not, or will be carried out later.
 //  M3  Contents that a read has returned stay until the next change: a failed change never appears later.
 //

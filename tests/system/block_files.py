@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that show whether they are complete. `write FOLDER FIRST` creates numbered files for ever, fsyncs each and its name,
-and then prints its number. `check FOLDER NUMBER...` prints which of these are missing or wrong."""
+"""Files whose content shows whether they are complete. `write FOLDER FIRST` creates numbered files until it is killed. It fsyncs
+each file and its folder, then prints its number. `check FOLDER FIRST END` prints which files below END are missing or wrong."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PER_FOLDER = 50
 
 
 def content(number: int) -> bytes:
-    """Content of one block to 32 KiB, different in each file."""
+    """Returns the content of a file: 512 bytes to 32 KiB, different in each file."""
     block = hashlib.sha256(str(number).encode()).digest()
     return block * (16 + number * 37 % 1009)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ioctls of linux/pr.h in a machine of the lab."""
+"""Calls the ioctls of linux/pr.h in a machine of the lab."""
 
 from tests.lab.vm import Vm
 

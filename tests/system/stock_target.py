@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linux's own SRP target (LIO, ib_srpt) in a machine of the lab, set up through configfs alone."""
+"""Linux's own SRP target (LIO, ib_srpt) in a machine of the lab, configured only through configfs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from tests.lab.guest import Guest
 
 PORT = 5557
 LIO = "/sys/kernel/config/target"
-DISKS = "/run/lio"  # a tmpfs of the machine itself: its files can have holes, so UNMAP works
+DISKS = "/run/lio"  # a tmpfs in the machine: its files can have holes, so UNMAP works
 
-# Ends at the first error: an incomplete target must not be tested.
+# Exits at the first error, as an incomplete target must not be tested.
 CONFIGURE = """set -e
     mkdir -p /etc/target {disks}
     mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
@@ -49,8 +49,8 @@ TAKE_DOWN = """
 
 
 class StockTarget:
-    """`units` are files, name to size, in the order of their LUNs. `parameters` are those of ib_srpt. Without `serials`
-    LIO gives its units no identifier but its own vendor id."""
+    """`units` maps the names of files to their sizes, in the order of their LUNs. `parameters` are those of ib_srpt. Without
+    `serials` the only designator of a unit is LIO's vendor id."""
 
     def __init__(self, guest: Guest, units: dict[str, str], parameters: str = "srp_max_req_size=8260",
                  serials: bool = True) -> None:
@@ -66,7 +66,7 @@ class StockTarget:
 
     @property
     def login(self) -> str:
-        """ib_srpt answers only to its own name."""
+        """Returns the login options that name this target. ib_srpt accepts only its own identifiers."""
         guid = self.guest.run("cat /sys/module/ib_srpt/parameters/srpt_service_guid").stdout.strip().removeprefix("0x")
         return f"id_ext={guid} ioc_guid={guid}"
 
@@ -81,17 +81,17 @@ class StockTarget:
             self.guest.run(TAKE_DOWN.format(lio=LIO, disks=DISKS), 90, check=False)
 
     def hide(self, number: int) -> None:
-        """Removes the initiator's unit with this number; its file stays."""
+        """Removes the unit with this number from the initiator. Its file stays."""
         self.guest.run(f"cd {LIO}/srpt/0x*/0x*/acls/* 2>/dev/null || cd {LIO}/srpt/*:*/*:*/acls/*; rm lun_{number}/port && rmdir lun_{number}")
 
     def show(self, number: int, unit: int | None = None) -> None:
-        """Adds the unit again, or another unit under that number."""
+        """Adds the unit with this number again, or another unit under that number."""
         unit = number if unit is None else unit
         self.guest.run(f"cd {LIO}/srpt/0x*/0x*/acls/* 2>/dev/null || cd {LIO}/srpt/*:*/*:*/acls/*; mkdir lun_{number} && "
                        f"ln -s ../../lun/lun_{unit} lun_{number}/port")
 
     def exchange(self, one: int, other: int) -> None:
-        """Swaps the initiator's units with these numbers. The next command to `one` is answered by a report of that."""
+        """Swaps the initiator's units with these numbers. The response to the next command to `one` reports the change."""
         self.hide(one)
         self.hide(other)
         self.show(one, other)

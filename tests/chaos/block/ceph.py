@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The world of block storage with one more volume, on an image of a real Ceph cluster whose OSDs die and return."""
+"""The world of block storage with an additional volume, on an image of a real Ceph cluster whose OSDs die and return."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CephWorld(BlockWorld):
 
     def start(self) -> None:
         self.ceph.start()
-        # A restarted target finds its own dead client and need not wait until that counts as dead.
+        # steal: a restarted target need not wait until Ceph considers the client of its previous run dead.
         self.cluster.declare(NAME, self.ceph.backend(self.ceph.create_image("8M"), steal="true"), None)
         super().start()
 
@@ -41,7 +41,7 @@ class CephWorld(BlockWorld):
         return {"number": chance.randrange(OSDS), "pause": round(chance.uniform(0.5, 8), 1)}
 
     def _kill_osd(self, number: int, pause: float) -> bool:
-        """One OSD at a time: each object is on two."""
+        """Kills and restarts one OSD. Only one may be down at a time, as each object is on two."""
         self.ceph.kill_osd(number)
         time.sleep(pause)
         self.ceph.start_osd(number)
@@ -51,7 +51,8 @@ class CephWorld(BlockWorld):
 
 
 class CephSoakWorld(CephWorld):
-    """An image for each cache policy, and only two kinds of faults: an OSD is killed each minute, the target each five."""
+    """An image for each cache policy, and only two kinds of faults: an OSD is killed every minute, the target every five
+    minutes."""
 
     POLICIES = ("write-through", "write-back", "write-around")
     EPISODE = 55.0  # the verification takes the rest of the minute

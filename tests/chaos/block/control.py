@@ -28,8 +28,8 @@ def command(socket: Path, method: str, **parameters):
 
 
 def wait_for(condition: Callable, seconds: float, what: str):
-    """Returns the first true value of the condition, and raises a Problem when the time is over. Waits for a program that is
-    not running."""
+    """Returns the first true value of the condition, or raises a Problem at the time limit. Also waits while a program is not
+    running."""
     deadline = time.monotonic() + seconds
     reason = ""
     while time.monotonic() < deadline:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9, SIGSTOP with SIGCONT, and SIGTERM of a process of every role, which is then restarted."""
+"""SIGKILL, SIGTERM and SIGSTOP with SIGCONT for processes of every role. An ended process is restarted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _stop(process: Process, pause: float) -> bool:
 
 def signal_actions(processes: list[Process], may_end: Callable[[Process], bool] = lambda process: True,
                    after: Callable[[Process], None] = lambda process: None) -> list[Action]:
-    """`may_end` is called before a process is ended, `after` with each process that was restarted."""
+    """`may_end` is called before a process is ended, and `after` when it has been restarted."""
     by_name = {process.name: process for process in processes}
 
     def make(how: str, role: str) -> Action:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs inside a guest: init.sh (first process of the initramfs) and agent.py (first process of the real root)."""
+"""Programs inside a guest: init.sh, the first process of the initramfs, and agent.py, the first process of the real root."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first process of a lab machine: runs commands for the lab, which is at the other end of a virtio-serial port.
+"""The first process of a lab machine. Runs commands for the lab, which is at the other end of a virtio-serial port.
 
-One thread with one poll loop. It also reaps orphans, streams the kernel log (/dev/kmsg) to the lab, and powers the machine off.
-If it ends by mistake, the kernel panics, which the lab detects at once, so that nothing waits for it. Every command is the
-leader of its own session, so that one signal reaches all its processes.
+It has one thread with one poll loop. It also reaps orphans, streams the kernel log (/dev/kmsg) to the lab, and powers the machine
+off. If it exits by mistake, the kernel panics, which the lab detects at once, so that no caller waits for it. Every command is
+the leader of its own session, so that one signal reaches all its processes.
 """
 
 import errno
@@ -27,7 +27,7 @@ OPEN_FILES = 65536
 
 
 def find_port():
-    """Returns the character device of the lab's virtio-serial port (waits for the driver, at most 5 s)."""
+    """Returns the character device of the lab's virtio-serial port. Waits for the driver for at most 5 s."""
     base = "/sys/class/virtio-ports"
     for _ in range(500):
         for entry in os.listdir(base) if os.path.isdir(base) else ():
@@ -89,7 +89,7 @@ class Command:
 
 
 def become(spec, streams, terminal):
-    """In the child: new session, its streams, its directory; then the program."""
+    """Runs in the child: creates a session, sets streams and working directory, and executes the program."""
     os.setsid()
     for fd, target in zip(streams, (0, 1, 2)):
         os.dup2(fd, target)
@@ -137,7 +137,7 @@ class Agent:
                 self.wait_for_lab()
 
     def wait_for_lab(self):
-        """Ends the machine if the lab does not keep up or is gone: a blocking write would wait for ever."""
+        """Waits until the lab accepts more data. Powers the machine off if the lab is gone, as a write would block for ever."""
         port = select.poll()
         port.register(self.port, select.POLLOUT)
         for _, events in port.poll():
@@ -169,12 +169,12 @@ class Agent:
         except BlockingIOError:
             return
         if not data:
-            self.on_poweroff(0, b"")  # the lab is gone, so this machine will not be used again
+            self.on_poweroff(0, b"")  # the lab is gone and will not use this machine again
         for kind, number, payload in self.parser.feed(data):
             self.handlers[kind](number, payload)
 
     def read_kmsg(self):
-        """Forwards all available records, several in a frame."""
+        """Forwards all available records, as many as fit in a frame."""
         records = []
         while True:
             try:
@@ -191,7 +191,7 @@ class Agent:
             self.send(frames.KLOG, 0, b"\0".join(records))
 
     def read_output(self, fd):
-        """Forwards one chunk of a command's output; returns True while there may be more."""
+        """Forwards one chunk of a command's output. Returns True while there may be more."""
         command, kind = self.outputs[fd]
         try:
             data = os.read(fd, CHUNK)
@@ -226,7 +226,7 @@ class Agent:
                     self.finish(command, os.waitstatus_to_exitcode(status))
 
     def finish(self, command, status):
-        """Sends the last output of the command, then its status. Its children may continue and keep the streams."""
+        """Sends the last output of the command, then its status. Its children may continue and keep the streams open."""
         seconds = time.monotonic() - command.started
         for fd, kind in command.files if command.deferred else ():
             self.send_file(fd, kind, command.number)
@@ -276,7 +276,7 @@ class Agent:
             self.writers[fd] = command
             self.watch(fd)
             return
-        except OSError:  # EPIPE: it has closed its input
+        except OSError:  # EPIPE: the command has closed its input
             command.pending_input.clear()
             command.input_ended = True
         self.writers.pop(fd, None)
@@ -294,7 +294,7 @@ class Agent:
     def forget(self, fd):
         try:
             self.poll.unregister(fd)
-        except KeyError:  # it was never full
+        except KeyError:  # it was never registered, as it was never full
             pass
 
     def close_input(self, command):
@@ -308,7 +308,7 @@ class Agent:
         if command is not None:
             try:
                 os.killpg(command.pid, struct.unpack("!I", payload)[0])
-            except OSError:  # between fork and setsid there is no group yet; or it has just ended
+            except OSError:  # there is no group between fork and setsid, or the command has just ended
                 os.kill(command.pid, struct.unpack("!I", payload)[0])
 
     def on_peek(self, number, _payload):
@@ -327,7 +327,7 @@ class Agent:
         self.send(frames.SYNC, number)
 
     def on_poweroff(self, _number, _payload):
-        """The kernel powers off asynchronously and removes the root file system: do nothing afterwards."""
+        """Powers the machine off. The kernel does that asynchronously and removes the root file system, so this never returns."""
         os.sync()
         trigger = os.open("/proc/sysrq-trigger", os.O_WRONLY)
         os.write(trigger, b"o")
@@ -344,7 +344,7 @@ def drain(fd):
 
 
 def stacks_of_session(leader):
-    """Returns name, state and kernel stack of each process of a command, to show why it hangs."""
+    """Returns the name, state and kernel stack of each process of a command, to show why it hangs."""
     found = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -356,7 +356,7 @@ def stacks_of_session(leader):
                 continue
             with open(f"/proc/{entry}/stack") as stack:
                 found.append(f"{name}) state {rest.split()[0]}\n{stack.read()}")
-        except OSError:  # it ended meanwhile
+        except OSError:  # the process has ended in the meantime
             continue
     return "".join(found)
 

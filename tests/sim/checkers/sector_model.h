@@ -11,7 +11,7 @@
 //   failed write          may have happened: its content stays allowed until the next acknowledged change
 //   crash of the target   the flushed content or any later write; each of them stays allowed afterwards
 //
-// A stale write that takes effect after a later one was acknowledged shows up as a content that is no longer
+// A stale write that takes effect after a later one was acknowledged shows up as content that is no longer
 // allowed.
 #pragma once
 

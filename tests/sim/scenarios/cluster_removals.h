@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ClusterRemovals creates and removes volumes beside the main volume of the scenario "cluster". Each has a
-// client of its own. A volume is removed while commands, freezes, flushes and destages are in flight. The
-// next volume may get the number that the removed one had in the target.
+// ClusterRemovals creates and removes volumes in addition to the main volume of the scenario "cluster", each
+// with a client of its own. A volume is removed while commands, freezes, flushes and destages are in flight.
+// The next volume may get the removed volume's number in the target.
 //
 // Every command and every removal must end in time, and a volume must return only data that was written to
 // it.

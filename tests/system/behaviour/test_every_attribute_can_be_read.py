@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every file of the driver in sysfs can be read, live and while recovering."""
+"""Every sysfs file of the driver can be read, both live and during recovery."""
 
 from tests.system.behaviour.rig import Rig
 

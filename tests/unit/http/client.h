@@ -41,7 +41,7 @@ class Client {
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         finish_connect(reinterpret_cast<sockaddr*>(&address), sizeof address);
     }
-    // Takes a connected socket.
+    // Adopts a connected socket.
     struct Connected {};
     Client(int fd, Connected) : fd_(fd), connected_(true) { limit_waits(); }
     ~Client() { close(fd_); }

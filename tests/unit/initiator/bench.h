@@ -80,7 +80,7 @@ class Bench : public SessionHandler {
     explicit Bench(const fabric::Address& target, Options options = {});
     ~Bench() override;
 
-    // Steps until `done`, at most ten seconds.
+    // Steps until `done`, for at most ten seconds.
     [[nodiscard]] bool until(const std::function<bool()>& done);
     // Returns true if the session is live, false if it has failed.
     [[nodiscard]] bool start();

@@ -37,10 +37,10 @@ class Cluster {
         options.partitions = addresses_;
         return options;
     }
-    // Stops the partition and closes its connections. `before` runs while the partition stands still, which
-    // then stops.
+    // Stops the partition and closes its connections. `before` runs while the partition stands still, before
+    // it stops.
     void stop(uint32_t partition, const std::function<void()>& before = {});
-    void start(uint32_t partition);  // without contents: nothing is durable here
+    void start(uint32_t partition);  // without contents, because nothing is durable here
     // Ends the partition's thread and destroys the service without stopping it.
     void abandon(uint32_t partition);
     // Runs on the partition's thread.

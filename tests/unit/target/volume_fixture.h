@@ -62,7 +62,7 @@ class VolumeFixture : public ::testing::Test {
     static volume::VolumeSet::Done into(std::optional<Status>& done) {
         return [&done](Status status) { done = std::move(status); };
     }
-    // `change(done)` begins a change of a volume, which must succeed.
+    // `change(done)` begins a change to a volume; the change must succeed.
     template <typename Change>
     void finish(Change&& change) {
         std::optional<Status> done;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A target and raw SRP clients in one process and one thread. step() drives everything, over loopback TCP.
 //
-// The client uses only the wire codecs and shares no code with the initiator library, so that both sides
-// cannot have the same misunderstanding.
+// The client uses only the wire codecs and shares no code with the initiator library. Otherwise both sides
+// could make the same mistake.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ class ClientSide {
     virtual fabric::Fabric& client_fabric() = 0;
     virtual fabric::Poller& client_poller() = 0;
     virtual const fabric::Address& address() const = 0;
-    // Steps until `done`, at most ten seconds. Returns false if it was not done by then.
+    // Steps until `done`, for at most ten seconds. Returns false if it was not done by then.
     [[nodiscard]] virtual bool until(const std::function<bool()>& done) = 0;
 };
 
@@ -58,7 +58,7 @@ class RawClient final : public fabric::ConnectionHandler {
     RawClient(ClientSide& world, size_t memory_bytes = 4 << 20);
     ~RawClient() override;
 
-    // Starts to connect; see World::until().
+    // Starts connecting; see World::until().
     void connect(const wire::LoginRequest& login);
     bool established() const { return established_; }
     bool refused() const { return refused_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Locks a state file that nobody else uses.
+// Locks a state file that no other process uses.
 #pragma once
 
 #include <gtest/gtest.h>

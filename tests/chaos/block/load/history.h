@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// History: the last operations of a client and concurrent operator actions, in a file that outlives the
+// History: the last operations of a client, and concurrent operator actions, in a file that outlives the
 // process.
 //
-// It decides nothing; it only explains a content that the ledger does not allow. Thread-safety: any thread
-// may call any function.
+// It only helps to explain content that the ledger does not allow. Thread-safety: any thread may call any
+// function.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,7 @@ class History {
     void note(uint32_t volume, const char* kind, const Range& range) {
         end(begin(volume, kind, range, 0), 0);
     }
-    // Returns the last `count` events of a sector, one a line, the oldest first.
+    // Returns the last `count` events of a sector, one per line, the oldest first.
     std::string about(uint32_t volume, uint64_t sector, size_t count) const;
 
   private:

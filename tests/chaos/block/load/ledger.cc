@@ -52,12 +52,12 @@ struct Ledger::Sector {
     static constexpr uint32_t kMaybe = 3;
     uint64_t acknowledged;
     uint64_t acknowledgement;  // number of the acknowledgement
-    uint64_t stable;           // the newest change that is known to be stable
+    uint64_t stable;           // newest change known to be stable
     uint64_t newest;
     uint64_t maybe[kMaybe];  // changes since `acknowledged` with an unknown outcome
     uint8_t maybes;
     bool loose;   // a read may return any change from `stable` to `newest`
-    bool zeroed;  // one of these may have been a change to zeroes
+    bool zeroed;  // these may include a change to zeroes
 };
 
 std::optional<Ledger> Ledger::open(const std::string& path, uint32_t volume, uint64_t sectors) {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ledger: the contents that each sector of a volume may show, given the guarantees of every command.
+// Ledger: the contents that each sector of a volume may have, given the guarantees of every command.
 //
 // Every change has an id. A write fills its sectors with {volume, sector, id}. A write of zeroes, a discard
-// and the cut of a volume have an id whose highest bit is set. The ledger is a file mapped into memory: its
+// and the cut of a volume have ids whose highest bit is set. The ledger is a file mapped into memory. Its
 // contents outlive the process, so that a restarted client can continue.
 //
-//   acknowledged     the only content allowed, until the next change
-//   failed, or interrupted by a kill   may have happened: allowed until the next acknowledged change
-//   discarded        zeroes, or what was allowed before
-//   flushed          covers the changes acknowledged before the flush began
-//   given up         everything from the last flushed change on is allowed
-//   cut off          zeroes, when the volume grows again
+//   acknowledged     only this content is allowed until the next change
+//   failed, or interrupted by a kill   may have taken effect: allowed until the next acknowledged change
+//   discarded        zeroes are allowed in addition to what was allowed before
+//   flushed          a flush covers the changes that were acknowledged before it began
+//   given up         the last flushed change and all later changes are allowed
+//   cut off          only zeroes are allowed when the volume grows again
 //   unsure           a command that changes the rules is in progress. The caller reports operations that
 //                    overlap it as kUnknown
 //
@@ -52,23 +52,23 @@ class Ledger {
     uint32_t volume() const;
     uint64_t limit() const;  // sectors in use now
     void set_limit(uint64_t sectors);
-    // Odd while unsure. Its value changes each time.
+    // Odd while unsure. It changes with each change of that state.
     uint64_t epoch() const;
     uint64_t sectors() const;
     void set_unsure(bool unsure);
 
-    // Returns the id of the change. From now on every sector of the range may show it.
+    // Returns the id of the change. After this call, every sector of the range may have it.
     uint64_t begin_change(const Range& range, bool zeroes);
     void end_change(const Range& range, uint64_t id, Outcome outcome);
     // Returns a token for end_flush(). The flush covers the changes acknowledged before this call.
     uint64_t begin_flush() const;
     void end_flush(uint64_t token);
-    // From now on acknowledged changes that were not flushed may be undone.
+    // After this call, acknowledged changes that were not flushed may be undone.
     void loosen();
     void cut(const Range& range);
 
     void fill(uint64_t first, uint64_t id, std::span<std::byte> data) const;
-    // Returns the first sector from `first` on whose data is wrong, if any.
+    // Returns the first sector, starting with `first`, whose data is wrong, if any.
     std::optional<Wrong> check(uint64_t first, std::span<const std::byte> data);
 
   private:

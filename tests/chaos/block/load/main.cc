@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // wss-chaos-load URI NUMBER COUNT SEED HISTORY-FILE [SECRET-FILE]: one client of a chaos run.
 //
-// Reads commands from standard input, one a line, and answers each with one line:
+// Reads commands from standard input, one per line, and answers each with one line:
 //
-//   open NAME ID SECTORS LIMIT FILE   starts the load on a volume, if it is not open; the ledger is in FILE
-//   close NAME                        ends the load on it; operations in flight may still fail
+//   open NAME ID SECTORS LIMIT FILE   starts the load on a volume unless it is open; the ledger is in FILE
+//   close NAME                        ends the load on a volume; operations in flight may still fail
 //   limit NAME SECTORS                uses only the first SECTORS sectors
 //   unsure NAME 0|1                   whether a command that changes the rules is in progress
 //   loosen NAME                       unflushed changes may be undone
-//   cut NAME SECTORS 0|1              sectors beyond were cut off (1), or may have been (0)
+//   cut NAME SECTORS 0|1              the sectors beyond SECTORS were cut off (1) or may have been (0)
 //   verify SECONDS                    reads all sectors in use, within a time limit
-//   status                            counters, as JSON
+//   status                            prints counters as JSON
 //
-// Exit status 3: a read returned data that the ledger does not allow; standard error names it and shows the
-// history of the sector.
+// Exit status 3: a read returned data that the ledger does not allow. Standard error then has the data and
+// the history of the sector.
 #include <fmt/format.h>
 #include <unistd.h>
 

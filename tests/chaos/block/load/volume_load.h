@@ -2,7 +2,7 @@
 // VolumeLoad: random reads and changes of this client's part of one volume, each checked by the ledger.
 //
 // A volume is divided into stripes of 1 MiB. Client number N of COUNT uses the stripes with index % COUNT ==
-// N. So several clients can use one volume, and each knows the order of all changes of its part.
+// N. So COUNT clients can share a volume, and each of them determines the order of all changes to its part.
 #pragma once
 
 #include <atomic>
@@ -77,7 +77,7 @@ class VolumeLoad {
     const std::string name_;
     std::mutex m_;
     Ledger ledger_;           // guarded by m_
-    std::vector<bool> busy_;  // sectors of changes and reads in flight; guarded by m_
+    std::vector<bool> busy_;  // sectors with a change or read in flight; guarded by m_
     Handle handle_;           // guarded by open_m_
     std::mutex open_m_;
     std::atomic<uint64_t> limit_;  // the ledger's limit
