@@ -2,9 +2,9 @@
 /*
  * Administrative commands: discovery, revalidation, persistent reservations.
  *
- * They do not use a disk's queue, because they are needed before there is one and while queues are
+ * They do not use a disk's queue, because they are needed before one exists and while queues are
  * quiesced. Channel 0 reserves a slot and a credit for them, so that they work when I/O has used
- * all others. One command at a time; each is bounded in time.
+ * all others. One command runs at a time, for a bounded time.
  *
  * If a logical unit does not answer, the connection is kept, because it serves other units as well.
  * The command is aborted, and the unit may answer later.
@@ -29,7 +29,7 @@ struct wss_admin_command {
 	unsigned int cdb_len;
 	const u8 *list;
 	u32 bytes;
-	bool of_volume; /* not sent again after a report of changed units: the LUN may denote another one */
+	bool of_volume; /* not sent again after a report of changed units: the LUN may have moved */
 };
 
 static bool wss_admin_ended(struct wss_session *sess)
@@ -51,7 +51,7 @@ static void wss_admin_wait(struct wss_session *sess, u32 ms)
 	wait_event_timeout(sess->wait, wss_admin_ended(sess), msecs_to_jiffies(ms));
 }
 
-/* The command has timed out: the abort ends it, or the end of the connection does. */
+/* The command has timed out: the abort ends it, or else the end of the connection. */
 static int wss_admin_abort(struct wss_slot *slot, u32 timeout_ms, struct wss_error *err)
 {
 	struct wss_session *sess = slot->chan->sess;
@@ -81,7 +81,7 @@ static int wss_admin_end(struct wss_slot *slot, struct wss_error *err)
 		return wss_admin_broken(sess, -ENOTCONN, err);
 	/*
 	 * Further silent units get less time, because requests may wait for the walk. The walk may
-	 * be over by now.
+	 * have ended by now.
 	 */
 	if (timeout_ms < WSS_ADMIN_TIMEOUT_MS)
 		cmpxchg(&sess->patience_ms, timeout_ms, WSS_ADMIN_BRIEF_MS);
@@ -154,7 +154,7 @@ static int wss_admin_once(struct wss_session *sess, const struct wss_admin_comma
 	if (ret) {
 		sess->admin.busy = false;
 		atomic_inc(&slot->chan->credits);
-		/* Not @ret itself: callers would take it for a response of the target. */
+		/* Not @ret itself: callers would mistake it for a response from the target. */
 		return wss_fail(err, -ENOMEM, "no memory region for an administrative command");
 	}
 	wss_slot_start(slot, NULL, 0);
@@ -172,11 +172,11 @@ static void wss_fault_refusal(struct wss_session *sess, const u8 lun[8])
 	sess->admin.sense = wss_forced_sense();
 }
 
-/* Return: bytes that were not transferred, or -errno as of wss_admin_command(). */
+/* Return: bytes that were not transferred, or -errno as returned by wss_admin_command(). */
 static int wss_admin_run(struct wss_session *sess, const struct wss_admin_command *command, struct wss_error *err)
 {
 	const struct wss_sense *sense = &sess->admin.sense;
-	enum wss_verdict verdict = WSS_END;
+	enum wss_disposition disposition = WSS_END;
 	int tries;
 	int ret;
 
@@ -189,17 +189,17 @@ static int wss_admin_run(struct wss_session *sess, const struct wss_admin_comman
 			return ret;
 		wss_fault_refusal(sess, command->lun);
 		wss_session_attention(sess, sense);
-		verdict = wss_judge(sense, REQ_OP_DRV_IN, &status, &news);
-		if (verdict == WSS_END && status == BLK_STS_OK)
+		disposition = wss_decide_disposition(sense, REQ_OP_DRV_IN, &status, &news);
+		if (disposition == WSS_END && status == BLK_STS_OK)
 			return min(sess->admin.residual, command->bytes);
-		if (verdict == WSS_END)
+		if (disposition == WSS_END)
 			break;
 		if (news == WSS_NEWS_UNITS && command->of_volume)
 			return wss_fail(err, -ESTALE, "the target reports changed units");
-		if (verdict == WSS_RETRY_LATER)
+		if (disposition == WSS_RETRY_LATER)
 			msleep(WSS_ADMIN_RETRY_MS);
 	}
-	return wss_fail(err, verdict == WSS_END ? -EREMOTEIO : -EBUSY,
+	return wss_fail(err, disposition == WSS_END ? -EREMOTEIO : -EBUSY,
 			"the target refused command %02x (status %02x, sense %x/%02x/%02x)", command->cdb[0],
 			sense->status, sense->key, sense->asc, sense->ascq);
 }
@@ -210,8 +210,8 @@ static int wss_admin_run(struct wss_session *sess, const struct wss_admin_comman
  * @lun: logical unit
  * @cdb: the command
  * @cdb_len: its length, at most 16
- * @bytes: maximum of data to receive
- * @err: the reason of a failure
+ * @bytes: maximum number of data bytes to receive
+ * @err: the reason for a failure
  *
  * Context: sleeps, bounded. sess->admin_mutex held; the response is valid until the caller unlocks
  * it.
@@ -234,12 +234,12 @@ int wss_admin_command(struct wss_session *sess, const u8 lun[8], const u8 *cdb,
  * @cdb: the command
  * @cdb_len: its length, at most 16
  * @list: the parameter list; NULL: data is received in sess->admin.buffer
- * @bytes: length of the list or maximum of data to receive, at most WSS_ADMIN_BYTES
- * @err: the reason of a failure
+ * @bytes: length of the list or maximum number of data bytes to receive, at most WSS_ADMIN_BYTES
+ * @err: the reason for a failure
  *
  * Context: as wss_admin_command().
- * Return: bytes transferred, or -errno as of wss_admin_command(); -ESTALE: the target reports changed
- * units, so the volume must be identified again.
+ * Return: bytes transferred, or -errno as returned by wss_admin_command(); -ESTALE: the target
+ * reports changed units, so the volume must be identified again.
  */
 int wss_admin_on_volume(struct wss_session *sess, const u8 lun[8], const u8 *cdb, unsigned int cdb_len,
 			const u8 *list, u32 bytes, struct wss_error *err)

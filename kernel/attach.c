@@ -22,7 +22,7 @@
 #include "log.h"
 #include "wss.h"
 
-/* A map starts again when the target changes meanwhile, at most so often. */
+/* Maximum number of attempts of a map if the target changes during each. */
 #define WSS_MAP_TRIES 3
 /* Maximum interval between the attempts of a pending map that ended with -EBUSY. */
 #define WSS_PENDING_DELAY_MAX (60UL * HZ)
@@ -36,7 +36,7 @@
  * @sess: the session that an attempt uses at present; under wss_map_mutex
  * @gone: removed: no further attempt connects or maps; written under wss_map_mutex
  * @tries: number of attempts
- * @put_off: number of consecutive last attempts that ended with -EBUSY; used by the work only
+ * @put_off: number of the latest consecutive attempts that ended with -EBUSY; used only by the work
  * @err: why the last attempt failed; written by the work under wss_map_mutex
  */
 struct wss_pending {
@@ -53,7 +53,7 @@ struct wss_pending {
 
 /* Held for reading by maps in progress: unloading waits for their end. */
 static DECLARE_RWSEM(wss_maps_sem);
-/* Protects the variables below. Held for a bounded time only, whatever targets do. */
+/* Protects the variables below. Held only for a bounded time, whatever targets do. */
 static DEFINE_MUTEX(wss_map_mutex);
 static LIST_HEAD(wss_sessions);
 static LIST_HEAD(wss_pendings);
@@ -92,7 +92,7 @@ static int wss_check_unmapped(struct wss_session *sess, const struct wss_lun_id 
 	return ret;
 }
 
-/* Return: the volume, or an error pointer; -EAGAIN: the unit may have another LUN by now. */
+/* Return: the volume, or an error pointer; -EAGAIN: the unit may have a different LUN by now. */
 static struct wss_volume *wss_map_unit(struct wss_session *sess, const char *spec, struct wss_lun_id *id,
 				       struct wss_error *err)
 {
@@ -123,7 +123,7 @@ static int wss_map_volume(struct wss_session *sess, const char *spec, struct wss
 		 vol->disk->disk_name, vol->limits.blocks, vol->limits.block_bytes,
 		 vol->limits.read_only ? ", read-only" : "");
 	if (!id.wwid[0])
-		wss_warn(sess, "/dev/%s: logical unit %s has no identifier (NAA, EUI-64, T10, serial number): the driver identifies it by its LUN only",
+		wss_warn(sess, "/dev/%s: logical unit %s has no identifier (NAA, EUI-64, T10, serial number): the driver identifies it only by its LUN",
 			 vol->disk->disk_name, id.name);
 	/* From here on another caller may unmap the volume, which frees it. */
 	vol->added = true;
@@ -206,8 +206,8 @@ static int wss_session_first_connect(struct wss_session *sess, struct wss_error 
 }
 
 /*
- * @again: true if this map was not tried, because another one failed to connect the session of
- *	both.
+ * @again: true if this map was not tried, because another map failed to connect the session that
+ *	both share.
  */
 static int wss_map_try(const struct wss_options *opts, struct wss_pending *pending, bool *again,
 		       struct wss_error *err)
@@ -372,7 +372,7 @@ static void wss_pending_remove(struct wss_pending *pending)
 	mutex_unlock(&wss_map_mutex);
 }
 
-/* Removes a pending map from the list, so that only the caller has it; @id -1: any. */
+/* Removes a pending map from the list, so that only the caller can use it; @id -1: any. */
 static struct wss_pending *wss_pending_take(int id)
 {
 	struct wss_pending *pending;
@@ -413,7 +413,7 @@ ssize_t wss_pending_show(char *page)
 /**
  * wss_map - create a disk for a volume
  * @opts: the volume and the options of its session
- * @err: the reason of a failure, a complete sentence
+ * @err: the reason for a failure, a complete sentence
  *
  * Context: sleeps, bounded and interruptible while connecting.
  * Return: 0 if the disk exists or, with opts->retry, the map is pending; or -errno.
@@ -492,8 +492,8 @@ static void wss_remove_claimed(struct wss_volume *vol, bool force)
  * wss_unmap - remove a disk or a pending map
  * @name: `wssN` or `pendingN`
  * @force: also while it is open; requests in flight fail. If another unmap of the disk waits for
- *	requests, that one is made a forced one and removes the disk
- * @err: the reason of a failure
+ *	requests, that unmap becomes a forced one and removes the disk
+ * @err: the reason for a failure
  *
  * Context: sleeps; bounded with @force, whatever the state of the target.
  * Return: 0, -ENODEV, or -EBUSY while it is open.

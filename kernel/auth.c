@@ -4,8 +4,8 @@
  * proves the same, between the login and the first command (Documentation/protocol.md, 5.5).
  *
  * The secret is a key of type `logon`, named `wss:NAME`, which user space can add but not read. The
- * driver looks it up in the keyrings of the process that maps, and keeps a reference to the key in
- * the session, but no copy of the secret. Revoking the key prevents reconnections.
+ * driver looks it up in the keyrings of the process that maps the volume. It keeps a reference to
+ * the key in the session, but no copy of the secret. Revoking the key prevents reconnections.
  *
  * The exchange runs in the context that starts the channel. The target's messages arrive in the
  * softirq of the completion queue.
@@ -29,7 +29,7 @@
 /**
  * wss_auth_find_key - find the key of opts->initiator in the keyrings of the caller
  * @opts: gets a reference in opts->key, which wss_auth_put_key() releases; none without initiator=
- * @err: the reason of a failure, and how to add the key
+ * @err: the reason for a failure, and how to add the key
  * Return: 0 or -errno.
  */
 int wss_auth_find_key(struct wss_options *opts, struct wss_error *err)
@@ -44,7 +44,7 @@ int wss_auth_find_key(struct wss_options *opts, struct wss_error *err)
 	key = request_key(&key_type_logon, name, NULL);
 	if (IS_ERR(key))
 		return wss_fail(err, -ENOKEY,
-				"no secret of initiator '%s': there is no key `logon` `%s`; use wssctl map --secret-file",
+				"no secret for initiator '%s': no key `logon` `%s` exists; use wssctl map --secret-file",
 				opts->initiator, name);
 	opts->key = key;
 	return 0;
@@ -175,7 +175,7 @@ void wss_auth_recv(struct wss_chan *chan, const void *data, u32 bytes)
 	} else if (opcode == WSS_SRP_AUTH_RESULT && bytes >= sizeof(auth->result)) {
 		memcpy(&auth->result, data, sizeof(auth->result));
 	} else {
-		wss_chan_protocol_error(chan, "authentication message that is too short");
+		wss_chan_protocol_error(chan, "short authentication message");
 		return;
 	}
 	/* Pairs with the acquire in wss_auth_heard(). */
@@ -239,7 +239,7 @@ static void wss_auth_fill_start(struct wss_chan *chan)
 	strscpy(start->name, chan->sess->opts.initiator, sizeof(start->name));
 }
 
-static int wss_auth_judge(struct wss_chan *chan, struct crypto_shash *hash, struct wss_error *err)
+static int wss_auth_verify(struct wss_chan *chan, struct crypto_shash *hash, struct wss_error *err)
 {
 	const struct wss_srp_auth_result *result = &chan->auth.result;
 	u8 proof[WSS_AUTH_PROOF_BYTES];
@@ -273,13 +273,13 @@ static int wss_auth_converse(struct wss_chan *chan, struct crypto_shash *hash,
 	if (ret)
 		return wss_fail(err, ret, "the initiator's proof cannot be computed");
 	ret = wss_auth_say(chan, &message, sizeof(message), WSS_SRP_AUTH_RESULT, err);
-	return ret ?: wss_auth_judge(chan, hash, err);
+	return ret ?: wss_auth_verify(chan, hash, err);
 }
 
 /**
  * wss_auth_channel - authenticate both ends of a channel to each other
  * @chan: logged in; nothing was sent on it yet
- * @err: the reason of a failure
+ * @err: the reason for a failure
  *
  * Context: sleeps, bounded and interruptible.
  * Return: 0, also without a secret; or -errno, and the channel must not be used.

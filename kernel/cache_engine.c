@@ -306,7 +306,7 @@ static void wss_engine_start(struct wss_chan *chan, const struct wss_srp_cache_e
 }
 
 /* Sends the commands again for which the target has sent RETRY. */
-static void wss_engines_do_again(struct wss_chan *chan)
+static void wss_engines_retry(struct wss_chan *chan)
 {
 	u32 nr_slots = smp_load_acquire(&chan->nr_slots); /* pairs with wss_slots_alloc() */
 	u32 i;
@@ -360,7 +360,7 @@ static void wss_engines_follow(struct wss_chan *chan)
 		if (news.event == WSS_SRP_CACHE_ENGINE_ADDED)
 			wss_engine_start(chan, &news);
 	}
-	wss_engines_do_again(chan);
+	wss_engines_retry(chan);
 }
 
 /**
@@ -416,7 +416,7 @@ void wss_recv_cache_engine(struct wss_chan *chan, const struct wss_srp_cache_eng
  *
  * Context: the poller.
  */
-void wss_recv_do_again(struct wss_chan *chan, const struct wss_srp_do_again *msg, u32 bytes)
+void wss_recv_retry(struct wss_chan *chan, const struct wss_srp_retry *msg, u32 bytes)
 {
 	u32 nr_slots = smp_load_acquire(&chan->nr_slots); /* pairs with wss_slots_alloc() */
 	u32 index = msg->tag & WSS_FUSED_TAG_MASK;

@@ -100,7 +100,7 @@ struct wss_chan {
 	u16 index;
 	u16 depth;	/* commands that may be in flight */
 	u32 nr_slots;	/* slots of its queues, without the control slots; 0: not allocated yet */
-	u8 imm_pieces;	/* data segments that fit into a SEND */
+	u8 imm_segments;	/* data segments that fit into a SEND */
 	bool send_inline;
 	bool polled;	/* no interrupts: blk-mq polls */
 	bool lazy;	/* WSS_INVALIDATE_LAZY */
@@ -131,9 +131,9 @@ struct wss_chan {
 	struct rdma_cm_id *cm_id;
 	struct wss_recv *recvs;
 	u32 nr_recvs;
-	struct wss_iu_ring cmd_ring;
-	struct wss_iu_ring recv_ring;
-	struct wss_iu_ring reply_ring;
+	struct wss_iu_array cmd_ius;
+	struct wss_iu_array recv_ius;
+	struct wss_iu_array reply_ius;
 	struct scatterlist *sgl;
 	struct ib_send_wr reply_wr;
 	struct ib_sge reply_sge;
@@ -180,10 +180,10 @@ void wss_chan_set_state(struct wss_chan *chan, enum wss_chan_state to);
 void wss_chans_take_down(struct wss_chan *chans, u32 count);
 
 /* ring.c */
-int wss_iu_ring_alloc(struct wss_iu_ring *ring, struct ib_device *ibdev, unsigned int count,
+int wss_iu_array_alloc(struct wss_iu_array *array, struct ib_device *ibdev, unsigned int count,
 		      unsigned int iu_bytes, enum dma_data_direction dir);
-void wss_iu_ring_free(struct wss_iu_ring *ring, struct ib_device *ibdev);
-struct wss_iu wss_iu_at(const struct wss_iu_ring *ring, unsigned int index);
+void wss_iu_array_free(struct wss_iu_array *array, struct ib_device *ibdev);
+struct wss_iu wss_iu_at(const struct wss_iu_array *array, unsigned int index);
 int wss_slots_alloc(struct wss_chan *chan);
 void wss_slots_free(struct wss_chan *chan);
 int wss_recvs_alloc(struct wss_chan *chan);

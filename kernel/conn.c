@@ -77,7 +77,7 @@ static int wss_create_cq(struct wss_chan *chan, u32 max_send_wr)
 
 static int wss_create_qp(struct wss_chan *chan, u32 max_send_wr)
 {
-	u32 max_sge = min_t(u32, 1 + WSS_IMM_PIECES, chan->ibdev->attrs.max_send_sge);
+	u32 max_sge = min_t(u32, 1 + WSS_IMM_SEGMENTS, chan->ibdev->attrs.max_send_sge);
 	struct ib_qp_init_attr attr = {
 		.event_handler = wss_qp_event,
 		.qp_context = chan,
@@ -106,7 +106,7 @@ static int wss_create_qp(struct wss_chan *chan, u32 max_send_wr)
 	chan->qp = chan->cm_id->qp;
 	chan->send_inline = !wss_force_no_inline &&
 			    attr.cap.max_inline_data >= WSS_CMD_DIRECT_BYTES;
-	chan->imm_pieces = max_sge - 1;
+	chan->imm_segments = max_sge - 1;
 	return 0;
 }
 
@@ -137,7 +137,7 @@ static int wss_chan_alloc(struct wss_chan *chan)
 	 * last LOCAL_INV, which is signalled, has retired them.
 	 */
 	if (!sess->opts.mlockv)
-		per_slot += 2 * (WSS_PIECES - 1);
+		per_slot += 2 * (WSS_SEGMENT_REGIONS - 1);
 	if (max_wr < WSS_WRS_EXTRA + 3 * per_slot)
 		return -EOPNOTSUPP;
 	chan->depth = min_t(u32, sess->opts.queue_depth, (max_wr - WSS_WRS_EXTRA) / per_slot - 1);
@@ -177,7 +177,7 @@ static void wss_measure_device(const struct wss_session *sess, struct ib_device 
 			       struct wss_device_limits *limits)
 {
 	u32 pages = ibdev->attrs.max_fast_reg_page_list_len;
-	u32 most = sess->opts.mlockv ? WSS_MAX_SEGMENTS : WSS_PIECES;
+	u32 most = sess->opts.mlockv ? WSS_MAX_SEGMENTS : WSS_SEGMENT_REGIONS;
 
 	/* One page more than segments, because data need not begin at a page boundary. */
 	limits->segments = clamp_t(u32, pages, 2, most + 1) - 1;
@@ -277,7 +277,7 @@ static u32 wss_longest_command(const struct wss_session *sess)
 {
 	u32 bytes = WSS_SRP_IMM_DATA_OFFSET + max(sess->ask_imm, 64U);
 
-	return sess->opts.mlockv ? bytes : max(bytes, (u32)WSS_CMD_PIECES_BYTES);
+	return sess->opts.mlockv ? bytes : max(bytes, (u32)WSS_CMD_SEGMENTS_BYTES);
 }
 
 static void wss_fill_login(struct wss_chan *chan, struct wss_srp_login_req *req)
@@ -389,7 +389,7 @@ static int wss_take_grants(struct wss_chan *chan, const struct wss_srp_login_rsp
 	u16 formats = WSS_SRP_BUF_FORMAT_DIRECT | (mlockv ? 0 : WSS_SRP_BUF_FORMAT_INDIRECT);
 
 	if (rsp->opcode != WSS_SRP_LOGIN_RSP || credits < 2 || credits > INT_MAX / 2 ||
-	    iu_len < (mlockv ? WSS_CMD_DIRECT_BYTES : WSS_CMD_PIECES_BYTES))
+	    iu_len < (mlockv ? WSS_CMD_DIRECT_BYTES : WSS_CMD_SEGMENTS_BYTES))
 		return -EPROTO;
 	if ((be16_to_cpu(rsp->buf_fmt) & formats) != formats)
 		return -EPROTO;

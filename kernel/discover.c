@@ -14,16 +14,16 @@
 #define WSS_VENDOR_LEN 8
 #define WSS_PRODUCT_LEN 16
 #define WSS_SERIAL_MAX 128
-/* Standard INQUIRY data, as far as vendor, product and revision. */
+/* Standard INQUIRY data, up to and including the revision. */
 #define WSS_INQUIRY_BYTES 36
-/* Maximum of names in an error message. */
+/* Maximum number of names in an error message. */
 #define WSS_NAMES_SHOWN 8
 
 static const u8 wss_lun0[8];
 
 static u32 wss_lun_number(const u8 lun[8])
 {
-	/* Peripheral (00b) and flat (01b) addressing; others keep their bits. */
+	/* Peripheral (00b) and flat (01b) addressing; other methods keep their bits. */
 	return get_unaligned_be16(lun) & 0x3fff;
 }
 
@@ -39,7 +39,7 @@ static int wss_inquiry_vpd(struct wss_session *sess, const u8 lun[8], u8 page,
 	/* LOGICAL UNIT NOT SUPPORTED; other errors concern the page. */
 	if (ret == -EREMOTEIO && sess->admin.sense.asc == 0x25)
 		return wss_fail(err, -ENODEV, "the target has no logical unit %u", wss_lun_number(lun));
-	/* A page that does not exist is an illegal request; other errors may pass. */
+	/* A missing page is reported as ILLEGAL REQUEST; other errors may be temporary. */
 	if (ret == -EREMOTEIO && sess->admin.sense.key != WSS_KEY_ILLEGAL)
 		return -EBUSY;
 	if (ret < 0)
@@ -61,7 +61,7 @@ static void wss_copy_name(char *to, size_t size, const u8 *from, size_t len)
 	to[i] = '\0';
 }
 
-/* Parses NAME:IDENTITY. The name has no colon. The NAA designator has the same identity. */
+/* Parses NAME:IDENTITY. The name contains no colon. The NAA designator has the same identity. */
 static void wss_take_our_name(const u8 *from, size_t len, struct wss_lun_id *id)
 {
 	char *colon;
@@ -128,7 +128,7 @@ static void wss_take_designator(const u8 *d, u8 len, struct wss_lun_id *id)
 }
 
 /*
- * Identifies a unit without a designator by its serial number, which is unique within vendor and
+ * Identifies a unit without a designator by its serial number, which is unique per vendor and
  * product.
  */
 static int wss_take_serial(struct wss_session *sess, const u8 lun[8], struct wss_lun_id *id,
@@ -199,7 +199,7 @@ bool wss_same_unit(const struct wss_lun_id *a, const struct wss_lun_id *b)
  * @sess: the session
  * @lun: the logical unit
  * @id: filled
- * @err: the reason of a failure
+ * @err: the reason for a failure
  *
  * Context: sleeps, bounded.
  * Return: 0 or -errno.
@@ -269,7 +269,7 @@ static void wss_add_name(char *names, size_t size, const char *name, int shown)
  * @spec: the user's choice, or NULL
  * @unit: without @spec, the unit to find
  * @gives_way: the search ends when the target reports changed units, because requests of other
- *	volumes wait then
+ *	volumes then wait
  * @namesake: another unit has the name of @unit
  * @unknown: number of units that could not be identified
  * @why: the reason for the last of them
@@ -300,8 +300,8 @@ static bool wss_search_fits(struct wss_search *search, const struct wss_lun_id *
 
 /*
  * Between two units the admin_mutex is free for other commands and for aborts, because a unit that
- * does not answer takes long. Return: 0, -ENXIO if no unit matches, -EAGAIN if the search gave way,
- * or another -errno.
+ * does not answer takes a long time. Return: 0, -ENXIO if no unit matches, -EAGAIN if the search
+ * gave way, or another -errno.
  */
 static int wss_search_units(struct wss_session *sess, struct wss_search *search,
 			    struct wss_lun_id *id, struct wss_error *err)
@@ -342,7 +342,7 @@ static int wss_search_units(struct wss_session *sess, struct wss_search *search,
  * @sess: the session
  * @spec: volume name, `lun:N`, or a wwid
  * @id: filled
- * @err: the reason of a failure, with the names that exist
+ * @err: the reason for a failure, with the names that exist
  *
  * Context: sleeps, bounded.
  * Return: 0, -ENXIO, or another -errno.
@@ -365,12 +365,12 @@ int wss_find_volume(struct wss_session *sess, const char *spec, struct wss_lun_i
 }
 
 /**
- * wss_find_unit - find the present LUN of a logical unit
+ * wss_find_unit - find the current LUN of a logical unit
  * @sess: the session
  * @unit: the unit; it has an identifier
  * @gives_way: the search ends when the target reports changed units
  * @id: filled
- * @err: the reason of a failure
+ * @err: the reason for a failure
  *
  * Context: sleeps, bounded.
  * Return: 0; -ENXIO: the target has no such unit; -ESTALE: the same, and another unit has its name;
@@ -411,7 +411,7 @@ static int wss_read_capacity(struct wss_session *sess, const u8 lun[8], struct w
 		return wss_fail(err, -EINVAL, "block size of %u bytes is not 512 to %lu",
 				limits->block_bytes, PAGE_SIZE);
 	if (last >= (U64_MAX >> 12) / limits->block_bytes)
-		return wss_fail(err, -EINVAL, "impossible size of %llu blocks", last);
+		return wss_fail(err, -EINVAL, "invalid size of %llu blocks", last);
 	limits->blocks = last + 1;
 	limits->physical_bytes = limits->block_bytes << min_t(u8, data[13] & 0xf, 7);
 	limits->unmap = data[14] & 0x80; /* LBPME */
@@ -493,7 +493,7 @@ static int wss_read_modes(struct wss_session *sess, const u8 lun[8], struct wss_
 	put_unaligned_be16(256, &cdb[7]);
 	ret = wss_admin_command(sess, lun, cdb, sizeof(cdb), 256, err);
 	if (ret == -EREMOTEIO) {
-		/* Without the page a volatile cache cannot be excluded, so flush. */
+		/* Without the page a volatile cache cannot be ruled out, so flush. */
 		limits->write_cache = true;
 		return 0;
 	}
@@ -513,7 +513,7 @@ static int wss_read_modes(struct wss_session *sess, const u8 lun[8], struct wss_
  * @sess: the session
  * @lun: the logical unit
  * @limits: filled
- * @err: the reason of a failure
+ * @err: the reason for a failure
  *
  * Context: sleeps, bounded.
  * Return: 0 or -errno.

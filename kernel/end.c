@@ -6,11 +6,11 @@
  * post (a response may overtake it on another CPU), and, for immediate data, the completion of the
  * SEND.
  *
- * Then the region is handled. If the target has invalidated it (SEND_WITH_INV), the request ends at
- * once. Otherwise the driver invalidates it first (I2). One list of LOCAL_INVs serves all requests
- * of a batch of completions. Only its last entry is signalled, because the send queue completes in
- * order. `invalidate=lazy` does not wait for this: the region is invalidated when its slot is used
- * again. Until then a misbehaving target can reach the pages.
+ * When none is left, the region is handled. If the target has invalidated it (SEND_WITH_INV), the
+ * request ends at once. Otherwise the driver invalidates it first (I2). One list of LOCAL_INVs
+ * serves all requests of a batch of completions. Only its last entry is signalled, because the send
+ * queue completes in order. `invalidate=lazy` does not wait for this: the region is invalidated
+ * when its slot is used again. Until then a misbehaving target can reach the pages.
  */
 #include "log.h"
 #include "mq.h"
@@ -49,7 +49,7 @@ static void wss_retry_afresh(struct request *rq)
 /* Time that all retries of a request may take. */
 static unsigned long wss_total_time(const struct request *rq)
 {
-	/* A request has a timeout of its own from its first start. */
+	/* Once started for the first time, a request has its own timeout. */
 	return (WSS_MAX_RETRIES + 1) * (unsigned long)(rq->timeout ?: rq->q->rq_timeout);
 }
 
@@ -57,7 +57,7 @@ static unsigned long wss_total_time(const struct request *rq)
  * wss_retry_busy - note a delay because the target, or the machine's RDMA device, is too busy for a
  * request
  * @rq: the request
- * Return: true if the request may be tried again, false if its time is over.
+ * Return: true if the request may be tried again, false if its time has run out.
  */
 bool wss_retry_busy(struct request *rq)
 {
@@ -72,23 +72,23 @@ bool wss_retry_busy(struct request *rq)
 }
 
 /* True: the request is to be sent again after @delay_ms. */
-static bool wss_retry(struct request *rq, enum wss_verdict verdict, unsigned int *delay_ms)
+static bool wss_retry(struct request *rq, enum wss_disposition disposition, unsigned int *delay_ms)
 {
 	struct wss_pdu *pdu = blk_mq_rq_to_pdu(rq);
 
 	*delay_ms = 0;
 	wss_retry_afresh(rq);
-	if (verdict == WSS_RETRY_NOW)
+	if (disposition == WSS_RETRY_NOW)
 		return pdu->retries++ < WSS_MAX_RETRIES;
-	if (verdict != WSS_RETRY_LATER)
+	if (disposition != WSS_RETRY_LATER)
 		return false;
 	*delay_ms = min(WSS_BUSY_DELAY_MIN_MS << min_t(u8, pdu->busy, 8), WSS_BUSY_DELAY_MAX_MS);
 	return wss_retry_busy(rq);
 }
 
 /*
- * Stops using an operation that the target does not support, or not in this form. A revalidation that
- * finds other limits allows it again.
+ * Stops using an operation that the target does not support, or not in this form. A revalidation
+ * that finds different limits allows it again.
  */
 static void wss_note_refused(struct wss_volume *vol, struct request *rq)
 {
@@ -101,7 +101,7 @@ static void wss_note_refused(struct wss_volume *vol, struct request *rq)
 	if (xchg(zeroes ? &vol->no_write_same : &vol->no_unmap, true))
 		return;
 	wss_forbid(rq->q, req_op(rq));
-	wss_info(vol->sess, "/dev/%s: the target refuses %s: it is not used any more", vol->disk->disk_name,
+	wss_info(vol->sess, "/dev/%s: the target rejects %s: no longer used", vol->disk->disk_name,
 		 zeroes ? "WRITE SAME" : "UNMAP");
 	wss_session_changed(vol->sess);
 }
@@ -113,7 +113,7 @@ static void wss_end_request(struct request *rq, struct io_comp_batch *iob)
 	struct wss_pdu *pdu = blk_mq_rq_to_pdu(rq);
 	blk_status_t status = pdu->error;
 	enum wss_news news = WSS_NEWS_NONE;
-	enum wss_verdict verdict;
+	enum wss_disposition disposition;
 	unsigned int delay_ms;
 
 	if (likely(!status && !pdu->sense.status)) {
@@ -125,12 +125,13 @@ static void wss_end_request(struct request *rq, struct io_comp_batch *iob)
 
 	wss_note_unflushed(rq);
 	if (status == BLK_STS_TIMEOUT)
-		verdict = pdu->aborts++ < WSS_MAX_ABORTS ? WSS_RETRY_NOW : WSS_END;
+		disposition = pdu->aborts++ < WSS_MAX_ABORTS ? WSS_RETRY_NOW : WSS_END;
 	else
-		verdict = status ? WSS_END : wss_judge(&pdu->sense, req_op(rq), &status, &news);
+		disposition = status ? WSS_END :
+				       wss_decide_disposition(&pdu->sense, req_op(rq), &status, &news);
 	/* Must precede the next submission. */
 	wss_session_news(vol->sess, news);
-	if (READ_ONCE(vol->state) != WSS_VOLUME_DEAD && wss_retry(rq, verdict, &delay_ms)) {
+	if (READ_ONCE(vol->state) != WSS_VOLUME_DEAD && wss_retry(rq, disposition, &delay_ms)) {
 		wss_stat_inc(vol->sess, retries);
 		blk_mq_requeue_request(rq, false);
 		blk_mq_delay_kick_requeue_list(rq->q, delay_ms);
@@ -159,7 +160,7 @@ static void wss_tmf_finish(struct wss_slot *slot)
 	if (slot->error)
 		tmf->status = WSS_SRP_TSK_MGMT_FAILED;
 	/*
-	 * The response to the TEST UNIT READY of a keep-alive may be the only one to report this.
+	 * The response to a keep-alive's TEST UNIT READY may be the only one to report this.
 	 */
 	wss_session_attention(slot->chan->sess, &slot->sense);
 	smp_store_release(&tmf->busy, false); /* pairs with wss_tmf_ended() and wss_tmf() */
@@ -207,7 +208,7 @@ static void wss_slot_finish(struct wss_slot *slot, struct io_comp_batch *iob)
 	pdu = blk_mq_rq_to_pdu(rq);
 	pdu->sense = slot->sense;
 	pdu->error = slot->error;
-	/* As soon as the request has ended, its tag and with it the slot may be in use again. */
+	/* As soon as the request has ended, its tag, and with it the slot, may be in use again. */
 	slot->rq = NULL;
 	if (!blk_mq_complete_request_remote(rq))
 		wss_end_request(rq, iob);
@@ -235,8 +236,8 @@ static void wss_slot_invalidate(struct wss_slot *slot, bool polling)
 {
 	struct wss_chan *chan = slot->chan;
 
-	if (wss_has_pieces(slot))
-		wss_pieces_invalidate(slot);
+	if (wss_has_segments(slot))
+		wss_segments_invalidate(slot);
 	slot->inv_wr.ex.invalidate_rkey = slot->mr->rkey;
 	slot->inv_wr.send_flags = 0;
 	if (!polling) {
@@ -293,7 +294,7 @@ void wss_invalidated(struct wss_chan *chan, struct wss_slot *last, struct io_com
 /**
  * wss_slot_reclaim - end a command that the target will no longer answer
  * @slot: its command was aborted
- * @tag: of that command; a command that was answered, and another use of the slot, are not touched
+ * @tag: its tag; has no effect if the command was answered, or if the slot has a new command
  * Return: true if this call ended it.
  */
 bool wss_slot_reclaim(struct wss_slot *slot, u64 tag)
@@ -307,9 +308,10 @@ bool wss_slot_reclaim(struct wss_slot *slot, u64 tag)
 }
 
 /*
- * Puts a lost request back to its queue. It fails instead if it was lost too often and for too
- * long, because it may be what breaks the connections. One of these alone is not a sign of that:
- * the target may be away for long, and the network may break many connections in a short time.
+ * Puts a lost request back into its queue. It fails instead if it was lost too often and for too
+ * long, because it may be what breaks the connections. One of these conditions alone is not a sign
+ * of that: the target may be away for a long time, and the network may break many connections in a
+ * short time.
  */
 static void wss_requeue_lost(struct request *rq)
 {
@@ -333,7 +335,7 @@ static void wss_requeue_lost(struct request *rq)
 }
 
 /**
- * wss_cancel_slots - put the requests in flight on a dead channel back to their queues
+ * wss_cancel_slots - put the requests in flight on a dead channel back into their queues
  * @chan: queue pair and completion queue are destroyed; no submitter runs on it
  */
 void wss_cancel_slots(struct wss_chan *chan)

@@ -12,7 +12,7 @@
 #include "slot.h"
 
 #define WSS_ENGINES 4	    /* connections of a channel */
-#define WSS_ENGINE_RECVS 64 /* receives of a connection; the engine waits with further parts */
+#define WSS_ENGINE_RECVS 64 /* receives of a connection; the engine delays further parts */
 #define WSS_ENGINE_NEWS 8
 
 /**
@@ -32,7 +32,7 @@ enum wss_engine_state {
 /**
  * struct wss_engine - a connection of a channel to a cache engine
  * @chan: the channel
- * @state: enum wss_engine_state; changes in wss_engine_set_state() only
+ * @state: enum wss_engine_state; changed only by wss_engine_set_state()
  * @index: the target's number of the engine
  * @use: number of this connection, in the wr_id of its receives
  * @cm_id: NULL while free
@@ -56,7 +56,7 @@ struct wss_engine {
 /* cache_engine.c */
 void wss_engine_work(struct work_struct *work);
 void wss_recv_cache_engine(struct wss_chan *chan, const struct wss_srp_cache_engine *msg, u32 bytes);
-void wss_recv_do_again(struct wss_chan *chan, const struct wss_srp_do_again *msg, u32 bytes);
+void wss_recv_retry(struct wss_chan *chan, const struct wss_srp_retry *msg, u32 bytes);
 void wss_engine_completion(struct wss_chan *chan, const struct ib_wc *wc, struct io_comp_batch *iob);
 void wss_engines_close(struct wss_chan *chan);
 void wss_engines_await(struct wss_chan *chan);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Error messages. Texts for users (last_error, the kernel log, the terminal) describe what happened
- * instead of an errno value.
+ * rather than show an errno value.
  */
 #include <linux/errno.h>
 
@@ -19,11 +19,11 @@ static const struct {
 	{ ENOMEM, "out of memory" },
 	{ EACCES, "access denied" },
 	{ EBUSY, "busy" },
-	{ EEXIST, "it exists already" },
-	{ EXDEV, "it belongs to another RDMA device than the session's first channel" },
+	{ EEXIST, "it already exists" },
+	{ EXDEV, "it belongs to a different RDMA device from the session's first channel" },
 	{ ENODEV, "no such device" },
 	{ EINVAL, "the device does not accept these parameters" },
-	{ ENOSPC, "no room" },
+	{ ENOSPC, "no space left" },
 	{ EPROTO, "a protocol error" },
 	{ EOPNOTSUPP, "the device does not support it" },
 	{ EADDRNOTAVAIL, "no device has such an address" },
@@ -64,9 +64,9 @@ const char *wss_logout_reason(const struct wss_srp_t_logout *logout, u32 bytes)
 {
 	switch (bytes < sizeof(*logout) ? 0 : be32_to_cpu(logout->reason)) {
 	case WSS_SRP_LOGOUT_UNKNOWN_MESSAGE:
-		return "the target refused a message of unknown type: damaged on its way?";
+		return "the target refused a message of unknown type: damaged in transit?";
 	case WSS_SRP_LOGOUT_MALFORMED:
-		return "the target refused a malformed message: damaged on its way?";
+		return "the target refused a malformed message: damaged in transit?";
 	case WSS_SRP_LOGOUT_BEYOND_CREDITS:
 		return "the target refused a command beyond its credits";
 	case WSS_SRP_LOGOUT_NOT_AGREED:

@@ -18,18 +18,18 @@
 	X(map, "a scatterlist cannot be mapped: the request waits")                         \
 	X(unmappable, "a scatterlist can never be mapped: the request fails")               \
 	X(post, "the send queue is full: the request waits")                                \
-	X(error, "a command ends as force_sense defines, ABORTED COMMAND if it is not set")    \
-	X(refuse, "an administrative command to a LUN other than 0 ends as force_sense defines") \
+	X(error, "a command ends with the sense of force_sense (default: ABORTED COMMAND)")       \
+	X(refuse, "an administrative command to a LUN other than 0 ends with force_sense")      \
 	X(silence, "an administrative command to a LUN other than 0 is not answered")       \
 	X(mute, "a keep-alive command to LUN 0 is not answered")                            \
 	X(drop, "an answer is lost: the command times out")                                 \
 	X(incomplete, "a LOCAL_INV or an immediate SEND never completes")                   \
-	X(delay, "an answer is late by force_delay_ms")                                 \
+	X(delay, "an answer is delayed by force_delay_ms")                                 \
 	X(reject, "the target refuses a channel")                                           \
-	X(tamper, "a command is damaged on its way: the target rejects it and ends the connection")   \
+	X(tamper, "a command is damaged in transit: the target rejects it and ends the connection")   \
 	X(stale, "the peer sends the epoch of an earlier login: the login is refused")      \
 	X(poll, "a poll of a completion queue is interrupted, for force_delay_ms")          \
-	X(event, "an event of the connection manager is late by force_delay_ms")
+	X(event, "an event of the connection manager is delayed by force_delay_ms")
 
 #define WSS_FAULT_ENUM(name, help) WSS_FAULT_##name,
 enum wss_fault { WSS_FAULTS(WSS_FAULT_ENUM) WSS_FAULT_KINDS };

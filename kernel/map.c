@@ -56,13 +56,13 @@ static void wss_dma_unmap(struct wss_slot *slot)
  * wss_mlockv - register all segments of a slot's scatterlist as one memory region
  * @slot: has sgl, nents and dir set; maps the list for DMA and prepares the REG_MR in slot->reg_wr
  *
- * The peer can access the region once the work requests from slot->first_wr on are posted. In lazy
- * mode the region's previous registration may still be valid; a LOCAL_INV in the same chain
- * invalidates it first.
+ * The peer can access the region once the work requests starting with slot->first_wr are posted.
+ * In lazy mode the region's previous registration may still be valid; a LOCAL_INV in the same
+ * chain invalidates it first.
  *
  * Context: any; does not sleep.
  * Return: 0; -EINVAL if the list can never be one region; or the error of the DMA mapping: -ENOMEM
- * and -EIO may pass (a full bounce buffer causes the latter), other errors do not.
+ * and -EIO may be temporary (a full bounce buffer causes the latter), other errors are not.
  */
 int wss_mlockv(struct wss_slot *slot)
 {
@@ -71,8 +71,8 @@ int wss_mlockv(struct wss_slot *slot)
 
 	if (unlikely(count < 0))
 		return count;
-	if (wss_has_pieces(slot)) {
-		if (!wss_pieces_map(slot, count))
+	if (wss_has_segments(slot)) {
+		if (!wss_segments_map(slot, count))
 			return 0;
 		wss_dma_unmap(slot);
 		return -EINVAL;
@@ -131,7 +131,7 @@ int wss_map_region(struct wss_slot *slot)
 
 /**
  * wss_map_immediate - map the slot's data as immediate data of its command
- * @slot: has sgl and nents set; nents does not exceed chan->imm_pieces
+ * @slot: has sgl and nents set; nents does not exceed chan->imm_segments
  * Return: 0, or as wss_mlockv() where the list cannot be mapped.
  */
 int wss_map_immediate(struct wss_slot *slot)
@@ -163,8 +163,8 @@ void wss_describe_region(struct wss_slot *slot, bool data_out)
 	struct wss_srp_cmd *cmd = slot->cmd.data;
 	struct wss_srp_direct_buf *desc = (void *)(cmd + 1);
 
-	if (wss_has_pieces(slot) && slot->extra) {
-		wss_pieces_describe(slot, data_out);
+	if (wss_has_segments(slot) && slot->extra) {
+		wss_segments_describe(slot, data_out);
 		return;
 	}
 	cmd->buf_fmt = data_out ? WSS_SRP_DESC_DIRECT << 4 : WSS_SRP_DESC_DIRECT;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The kernel module. Kbuild writes beside the sources, so it gets a directory of links to them.
+# The kernel module. Kbuild writes next to the sources, so it gets a directory with links to them.
 #   KDIR=...       kernel to build against (newest of /lib/modules/*/build)
 #   KBUILD_IN=...  a command that runs the kernel's make, for instance in another root directory
 KDIR ?= $(lastword $(sort $(wildcard /lib/modules/*/build)))

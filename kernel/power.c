@@ -5,11 +5,11 @@
  * Shutdown: requests of disks that are still open fail instead of waiting for a target that may be
  * gone, so that a shutdown never hangs. The driver logs out of the targets.
  *
- * Suspend: the peer drops the connection, and the network may be another one at resume. Nothing is
- * torn down before the suspend, because processes that wait for I/O could not be frozen then. At
+ * Suspend: the peer drops the connection, and the network may be a different one at resume. Nothing
+ * is torn down before the suspend, because processes that wait for I/O could not be frozen then. At
  * resume every connection is checked at once, before a timer would detect its loss. The time asleep
- * does not count for time-outs, which are in jiffies. If its driver removes an RDMA device for the
- * suspend, that is handled as a removal (device.c).
+ * does not count towards time-outs, which are in jiffies. If a driver removes its RDMA device for
+ * the suspend, that is handled as a removal (device.c).
  */
 #include <linux/reboot.h>
 #include <linux/suspend.h>
@@ -25,7 +25,7 @@ static void wss_session_shutdown(struct wss_session *sess)
 		wss_session_cancel(sess);
 		return;
 	}
-	wss_info(sess, "closed: the machine shuts down");
+	wss_info(sess, "closed: the machine is shutting down");
 	mutex_lock(&sess->mutex);
 	list_for_each_entry(vol, &sess->volumes, node)
 		wss_volume_kill(vol);

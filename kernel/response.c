@@ -51,8 +51,8 @@ void wss_late_work(struct work_struct *work)
 }
 
 /*
- * Simulates that a logical unit other than 0 does not answer an administrative command, or LUN 0 no
- * keep-alive.
+ * Simulates a logical unit other than 0 that does not answer an administrative command, or a LUN 0
+ * that does not answer a keep-alive.
  */
 static bool wss_fault_silence(struct wss_slot *slot)
 {
@@ -119,7 +119,10 @@ static bool wss_is_ping_command(struct wss_chan *chan, u32 index)
 	return cmd->opcode == WSS_SRP_CMD;
 }
 
-/* Processes a GOOD completion, given by the low bits of its tag. False: no command has this tag. */
+/*
+ * Processes a GOOD completion, identified by the low bits of its tag. False: no command has this
+ * tag.
+ */
 static bool wss_take_good(struct wss_chan *chan, u32 index, struct io_comp_batch *iob)
 {
 	struct wss_slot *slot = NULL;
@@ -151,8 +154,8 @@ static void wss_recv_fused(struct wss_chan *chan, const struct ib_wc *wc, struct
 	wss_stat_inc(chan->sess, fused_completions);
 }
 
-static void wss_recv_done(struct wss_chan *chan, const struct wss_srp_done *msg,
-			  const struct ib_wc *wc, struct io_comp_batch *iob)
+static void wss_recv_batch(struct wss_chan *chan, const struct wss_srp_batch_rsp *msg,
+			   const struct ib_wc *wc, struct io_comp_batch *iob)
 {
 	const __be16 *tags = (const __be16 *)(msg + 1);
 	u32 count = wc->byte_len < sizeof(*msg) ? 0 : msg->count;
@@ -242,7 +245,7 @@ static void wss_recv_rsp(struct wss_chan *chan, const struct wss_srp_rsp *rsp,
 	if (unlikely(!wss_remote_invalidated(slot, wc) ||
 		     !wss_parse_rsp(slot, rsp, wc->byte_len))) {
 		/* Teardown requeues the request: its slot still holds it. */
-		wss_chan_protocol_error(chan, "response that does not fit its command");
+		wss_chan_protocol_error(chan, "response that does not match its command");
 		return;
 	}
 	wss_give_credits(chan, be32_to_cpu(rsp->req_lim_delta));
@@ -273,7 +276,7 @@ static void wss_recv_keepalive(struct wss_chan *chan, const struct wss_srp_short
  */
 int wss_send_reply(struct wss_chan *chan, const void *message, u32 bytes)
 {
-	struct wss_iu iu = wss_iu_at(&chan->reply_ring, 0);
+	struct wss_iu iu = wss_iu_at(&chan->reply_ius, 0);
 
 	chan->reply_busy = true;
 	memcpy(iu.data, message, bytes);
@@ -291,8 +294,8 @@ int wss_send_reply(struct wss_chan *chan, const void *message, u32 bytes)
 
 /*
  * Sends an SRP_CRED_RSP or SRP_AER_RSP. The target may have one such request outstanding. It may
- * send the next one as soon as it has received the reply, and the driver may receive it before the
- * completion of its own SEND. The next reply waits for that completion.
+ * send the next one as soon as it has received the reply, and the driver may receive that one
+ * before its own SEND has completed. The next reply then waits for that completion.
  */
 static void wss_reply(struct wss_chan *chan, u8 opcode, u64 tag)
 {
@@ -306,7 +309,7 @@ static void wss_reply(struct wss_chan *chan, u8 opcode, u64 tag)
 		return;
 	}
 	if (wss_send_reply(chan, &msg, sizeof(msg)))
-		wss_chan_break(chan, "an answer could not be posted");
+		wss_chan_break(chan, "a reply could not be posted");
 }
 
 /**
@@ -364,8 +367,8 @@ static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes,
 	case WSS_SRP_CACHE_ENGINE:
 		wss_recv_cache_engine(chan, data, bytes);
 		return;
-	case WSS_SRP_DO_AGAIN:
-		wss_recv_do_again(chan, data, bytes);
+	case WSS_SRP_RETRY:
+		wss_recv_retry(chan, data, bytes);
 		return;
 	case WSS_SRP_AUTH_CHALLENGE:
 	case WSS_SRP_AUTH_RESULT:
@@ -399,8 +402,8 @@ void wss_recv_message(struct wss_chan *chan, const struct ib_wc *wc, struct io_c
 			wss_chan_protocol_error(chan, "message of invalid length");
 		else if (likely(data[0] == WSS_SRP_RSP))
 			wss_recv_rsp(chan, recv->iu.data, wc, iob);
-		else if (likely(data[0] == WSS_SRP_DONE))
-			wss_recv_done(chan, recv->iu.data, wc, iob);
+		else if (likely(data[0] == WSS_SRP_BATCH_RSP))
+			wss_recv_batch(chan, recv->iu.data, wc, iob);
 		else
 			wss_recv_rare(chan, data, wc->byte_len, iob);
 		ib_dma_sync_single_for_device(chan->ibdev, recv->iu.dma, WSS_SRP_MAX_TI_IU_LEN,

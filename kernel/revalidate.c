@@ -4,7 +4,8 @@
  *
  *   present   the unit was found, by its identity: size, limits, caches and read-only state follow it
  *   unsure    the target has reported changed units since, so the LUN may denote another one.
- *             Requests wait until it is identified, for fast_io_fail_tmo at most: then it is absent
+ *             Requests wait until it is identified, at most for fast_io_fail_tmo; then it becomes
+ *             absent
  *   absent    it was not found, or could not be identified: a target that starts, a unit that is
  *             being formatted, an access list. The driver looks for it again, at growing intervals
  *   dead      it will not come back: another volume has its name, or its block size has changed
@@ -29,15 +30,15 @@
 #include "wss.h"
 
 /*
- * The next search for an absent unit comes after a quarter of its time of absence, but no later
- * than after this.
+ * An absent unit is searched for again after a quarter of the time that it has been absent, but
+ * after this at the latest.
  */
 #define WSS_ABSENT_DELAY_MAX (60 * HZ)
-/* A unit is examined again when the target reports changed units meanwhile, at most so often. */
+/* Maximum number of examinations of a unit if the target reports changed units during each. */
 #define WSS_LOOK_TRIES 3
 /* With fast_io_fail_tmo off, a volume is unsure for at most this time. */
 #define WSS_UNSURE_MAX_S 60
-/* The target has reported changed units since the answers of the unit. */
+/* The target has reported changed units since the unit answered. */
 #define WSS_OUTDATED 1
 
 /*
@@ -125,7 +126,7 @@ static bool wss_volume_is_present(struct wss_volume *vol, int doubts)
 	return true;
 }
 
-/* Quiesces the queue, because submitters read the LUN. Others read it with sess->lock. */
+/* Quiesces the queue, because submitters read the LUN. Other code reads it under sess->lock. */
 static void wss_volume_renumber(struct wss_volume *vol, const u8 lun[8])
 {
 	bool stop = !vol->quiesced;
@@ -166,7 +167,7 @@ static int wss_volume_find_again(struct wss_volume *vol, u8 lun[8], struct wss_e
 	return ret;
 }
 
-/* An operation that the target has rejected may be valid under other limits. */
+/* An operation that the target has rejected may be valid under new limits. */
 static void wss_volume_allow(struct wss_volume *vol, const struct wss_limits *limits)
 {
 	if (limits->max_same_blocks != vol->limits.max_same_blocks)
@@ -251,8 +252,8 @@ static int wss_volume_ask(struct wss_volume *vol, struct wss_look *look, struct 
 }
 
 /*
- * Applies the results. @ret: from wss_volume_ask(), of an error that concerns this unit. @doubts:
- * sess->doubts before that. Context: sess->mutex held. Return: 0 or WSS_OUTDATED.
+ * Applies the results. @ret: result of wss_volume_ask(); an error concerns only this unit.
+ * @doubts: sess->doubts before that call. Context: sess->mutex held. Return: 0 or WSS_OUTDATED.
  */
 static int wss_volume_apply(struct wss_volume *vol, const struct wss_look *look, int ret, int doubts,
 			    const struct wss_error *why)
@@ -315,7 +316,8 @@ static int wss_volume_revalidate(struct wss_volume *vol, struct wss_error *err)
 		if (atomic_read(&sess->logins) != login)
 			return 0;
 		/*
-		 * An absent volume is examined in the next walk; requests of others wait for that.
+		 * An absent volume can wait for the next walk; requests of other volumes wait for
+		 * this one.
 		 */
 	} while (ret == WSS_OUTDATED && READ_ONCE(vol->state) != WSS_VOLUME_ABSENT && --tries);
 	if (ret != WSS_OUTDATED)
@@ -336,7 +338,10 @@ static bool wss_volume_unseen(const struct wss_volume *vol, bool all)
 
 	if (vol->looked == vol->sess->look)
 		return false;
-	/* Also while it is removed: the removal may wait for requests, which wait for this walk. */
+	/*
+	 * Even while it is being removed: the removal may wait for requests, which wait for this
+	 * walk.
+	 */
 	if (state == WSS_VOLUME_UNSURE)
 		return true;
 	if (READ_ONCE(vol->removing))
@@ -366,7 +371,7 @@ static struct wss_volume *wss_next_volume(struct wss_session *sess, bool all)
 		found->looked = sess->look;
 		kref_get(&found->refs);
 		/*
-		 * No request waits for a walk over absent volumes only, unless changed units were
+		 * No request waits for a walk over only absent volumes, unless changed units were
 		 * reported meanwhile.
 		 */
 		if (unsure)
@@ -379,8 +384,8 @@ static struct wss_volume *wss_next_volume(struct wss_session *sess, bool all)
 }
 
 /*
- * Returns when to look for an absent volume again. Ends the wait of its requests when their time is
- * over.
+ * Returns when to look for an absent volume again. Ends the wait of its requests when their time
+ * has run out.
  */
 static unsigned long wss_volume_expire(struct wss_volume *vol)
 {
@@ -400,7 +405,7 @@ static unsigned long wss_volume_expire(struct wss_volume *vol)
 	return delay;
 }
 
-/* Returns when to look for absent volumes again; ULONG_MAX: there is none. */
+/* Returns when to look for absent volumes again; ULONG_MAX: no volume is absent. */
 static unsigned long wss_volumes_expire(struct wss_session *sess)
 {
 	unsigned long again = ULONG_MAX;
@@ -416,7 +421,7 @@ static unsigned long wss_volumes_expire(struct wss_session *sess)
 }
 
 /*
- * Makes an unsure volume absent when its time is over. @begun: start of the last walk; a volume
+ * Makes an unsure volume absent when its time has run out. @begun: start of the last walk; a volume
  * that became unsure later gets another walk. Context: sess->mutex held.
  */
 static void wss_volume_give_up(struct wss_volume *vol, unsigned long begun)
@@ -461,7 +466,7 @@ static int wss_walk(struct wss_session *sess, enum wss_state state, bool all, st
 	lockdep_assert_held(&sess->look_mutex);
 	while (!ret && READ_ONCE(sess->state) == state && !READ_ONCE(sess->broken)) {
 		if (state == WSS_RECOVERING && wss_dev_loss_passed(sess)) {
-			ret = wss_fail(err, -ETIMEDOUT, "dev_loss_tmo has passed before all volumes were revalidated");
+			ret = wss_fail(err, -ETIMEDOUT, "dev_loss_tmo expired before all volumes were revalidated");
 			break;
 		}
 		vol = wss_next_volume(sess, all);
@@ -470,8 +475,8 @@ static int wss_walk(struct wss_session *sess, enum wss_state state, bool all, st
 		ret = wss_volume_revalidate(vol, err);
 		wss_volume_put(vol);
 		/*
-		 * The next unit may take long to answer; requests of absent volumes must not wait
-		 * for it.
+		 * The next unit may take a long time to answer; requests of absent volumes must not
+		 * wait for it.
 		 */
 		if (state == WSS_LIVE)
 			wss_volumes_expire(sess);
@@ -505,7 +510,7 @@ static bool wss_volumes_unsure(struct wss_session *sess)
 /**
  * wss_volumes_revalidate - revalidate all volumes after a login
  * @sess: recovering, logged in
- * @err: the reason of a failure
+ * @err: the reason for a failure
  *
  * Context: sleeps, bounded.
  * Return: 0; or -errno, and no request may be sent. A volume may have been added meanwhile, see
@@ -570,8 +575,8 @@ void wss_rescan_work(struct work_struct *work)
 	mutex_unlock(&sess->look_mutex);
 	memalloc_noio_restore(noio);
 	/*
-	 * Without memory or a free memory region the connection is kept, as it may help to free
-	 * some.
+	 * If memory or a free memory region is lacking, the connection is kept, as it may help to
+	 * free some.
 	 */
 	if (ret == -ENOMEM) {
 		if (all)
@@ -630,7 +635,7 @@ void wss_session_doubt(struct wss_session *sess)
 /**
  * wss_session_news - process what sense data reports about units
  * @sess: the session
- * @news: from wss_judge()
+ * @news: from wss_decide_disposition()
  *
  * Context: any.
  */
@@ -643,7 +648,8 @@ void wss_session_news(struct wss_session *sess, enum wss_news news)
 }
 
 /**
- * wss_session_attention - process a unit attention in the response to a command of the driver's own
+ * wss_session_attention - process a unit attention in the response to one of the driver's own
+ * commands
  * @sess: the session
  * @sense: of the response
  *
@@ -658,6 +664,6 @@ void wss_session_attention(struct wss_session *sess, const struct wss_sense *sen
 
 	if (sense->key != WSS_KEY_ATTENTION)
 		return;
-	wss_judge(sense, REQ_OP_DRV_IN, &status, &news);
+	wss_decide_disposition(sense, REQ_OP_DRV_IN, &status, &news);
 	wss_session_news(sess, news);
 }

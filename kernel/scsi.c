@@ -27,7 +27,7 @@ static void wss_put_range(const struct wss_volume *vol, u8 *range, sector_t sect
 	put_unaligned_be32(0, range + 12);
 }
 
-/* Returns the length of the parameter list, which is behind the command in its IU. */
+/* Returns the length of the parameter list, which follows the command in its IU. */
 static u32 wss_build_unmap(struct wss_volume *vol, struct request *rq, struct wss_slot *slot)
 {
 	struct wss_srp_cmd *cmd = slot->cmd.data;
@@ -81,7 +81,7 @@ static void wss_build_write_same(struct wss_volume *vol, struct request *rq, str
  * @vol: its volume
  * @rq: the request
  * @slot: the CDB goes into its IU; slot->nents and slot->sgl get the data, if there is any
- * @inline_bytes: length of a parameter list behind the command, or 0
+ * @inline_bytes: length of a parameter list after the command, or 0
  * Return: BLK_STS_OK, or an error if there is no such command.
  */
 blk_status_t wss_build_command(struct wss_volume *vol, struct request *rq, struct wss_slot *slot,
@@ -137,7 +137,7 @@ void wss_parse_sense(const u8 *data, u32 len, struct wss_sense *sense)
 #define WSS_ANY 0xff
 
 /*
- * Disposition of each sense; the first matching row counts. The statuses are those of the SCSI
+ * Disposition of each sense; the first matching row applies. The statuses are those of the SCSI
  * mid-layer for the same sense, so that file systems and multipath treat these disks as they treat
  * sd.
  */
@@ -146,7 +146,7 @@ static const struct wss_sense_rule {
 	u8 asc;
 	u8 ascq;
 	blk_status_t status;
-	enum wss_verdict verdict;
+	enum wss_disposition disposition;
 	enum wss_news news;
 } wss_sense_rules[] = {
 	{ WSS_KEY_RECOVERED, WSS_ANY, WSS_ANY, BLK_STS_OK, WSS_END },
@@ -192,8 +192,8 @@ static bool wss_rule_fits(const struct wss_sense_rule *rule, const struct wss_se
 	       (rule->ascq == WSS_ANY || rule->ascq == sense->ascq);
 }
 
-static enum wss_verdict wss_judge_sense(const struct wss_sense *sense, enum req_op op,
-					blk_status_t *status, enum wss_news *news)
+static enum wss_disposition wss_sense_disposition(const struct wss_sense *sense, enum req_op op,
+						  blk_status_t *status, enum wss_news *news)
 {
 	const struct wss_sense_rule *rule = wss_sense_rules;
 
@@ -208,19 +208,19 @@ static enum wss_verdict wss_judge_sense(const struct wss_sense *sense, enum req_
 	if (sense->key == WSS_KEY_ILLEGAL && rule->status == BLK_STS_TARGET &&
 	    (op == REQ_OP_DISCARD || op == REQ_OP_WRITE_ZEROES))
 		*status = BLK_STS_NOTSUPP;
-	return rule->verdict;
+	return rule->disposition;
 }
 
 /**
- * wss_judge - decide the disposition of a command
+ * wss_decide_disposition - decide the disposition of a command
  * @sense: how the target ended it
  * @op: the operation
  * @status: set to the block status of the request, if it ends or its retries are used up
  * @news: set to what the sense reports about the target's units
  * Return: end the request, or send it again now or later.
  */
-enum wss_verdict wss_judge(const struct wss_sense *sense, enum req_op op, blk_status_t *status,
-			   enum wss_news *news)
+enum wss_disposition wss_decide_disposition(const struct wss_sense *sense, enum req_op op,
+					    blk_status_t *status, enum wss_news *news)
 {
 	*status = BLK_STS_IOERR;
 	*news = WSS_NEWS_NONE;
@@ -234,7 +234,7 @@ enum wss_verdict wss_judge(const struct wss_sense *sense, enum req_op op, blk_st
 	case WSS_SAM_TASK_ABORTED:
 		return WSS_RETRY_NOW;
 	case WSS_SAM_CHECK_CONDITION:
-		return wss_judge_sense(sense, op, status, news);
+		return wss_sense_disposition(sense, op, status, news);
 	case WSS_SAM_RESERVATION_CONFLICT:
 		*status = BLK_STS_RESV_CONFLICT;
 		return WSS_END;

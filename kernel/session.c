@@ -24,7 +24,7 @@ static DEFINE_IDA(wss_session_ida);
 void wss_session_free(struct wss_session *sess)
 {
 	if (!sess->opts.mlockv)
-		static_branch_dec(&wss_by_pieces);
+		static_branch_dec(&wss_by_segments);
 	wss_auth_put_key(&sess->opts);
 	put_net(sess->net);
 	ida_free(&wss_session_ida, sess->id);
@@ -42,9 +42,9 @@ static void wss_session_init(struct wss_session *sess, const struct wss_options 
 
 	sess->opts = *opts;
 	wss_auth_get_key(&sess->opts);
-	/* Here and not in wss_pieces_alloc(): recovery must not wait for CPUs that come or go. */
+	/* Here and not in wss_segments_alloc(): recovery must not wait for CPU hotplug. */
 	if (!opts->mlockv)
-		static_branch_inc(&wss_by_pieces);
+		static_branch_inc(&wss_by_segments);
 	sess->ask_imm = opts->max_imm;
 	sess->nr_default = opts->queues;
 	sess->nr_queues = opts->queues + opts->poll_queues;
@@ -88,7 +88,7 @@ static void wss_session_init(struct wss_session *sess, const struct wss_options 
 /**
  * wss_session_alloc - allocate a session that is not connected
  * @opts: the target and the options of the session
- * Return: the session, or NULL without memory. Mirror: wss_session_destroy().
+ * Return: the session, or NULL if memory is exhausted. Mirror: wss_session_destroy().
  */
 struct wss_session *wss_session_alloc(const struct wss_options *opts)
 {
@@ -120,10 +120,10 @@ struct wss_session *wss_session_alloc(const struct wss_options *opts)
  * wss_session_stop - end a session's connection and all its work
  * @sess: the session; its requests fail from now on, and the target no longer executes them
  *
- * If the session is live, the driver sends SRP_I_LOGOUT, so that the target does not take the end
- * for a failure.
+ * If the session is live, the driver sends SRP_I_LOGOUT, so that the target does not treat the end
+ * as a failure.
  *
- * Context: sleeps, bounded, whatever the state of the target.
+ * Context: sleeps, bounded, in any state of the target.
  */
 void wss_session_stop(struct wss_session *sess)
 {
@@ -163,7 +163,7 @@ void wss_session_destroy(struct wss_session *sess)
 /**
  * wss_session_connect - log in for the first time
  * @sess: after wss_session_alloc()
- * @err: the reason of a failure
+ * @err: the reason for a failure
  *
  * Context: sleeps, bounded; interruptible, and cut short by wss_session_cancel().
  * Return: 0 and the session is live; or -errno, and only wss_session_destroy() may follow.
@@ -194,7 +194,7 @@ int wss_session_connect(struct wss_session *sess, struct wss_error *err)
 }
 
 /**
- * wss_session_cancel - end an attempt of another context to connect
+ * wss_session_cancel - end another context's attempt to connect
  * @sess: connecting; its creator cleans up
  */
 void wss_session_cancel(struct wss_session *sess)

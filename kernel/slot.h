@@ -72,14 +72,14 @@ struct wss_iu {
 };
 
 /**
- * struct wss_iu_ring - an array of buffers of equal size, packed into pages
+ * struct wss_iu_array - an array of buffers of equal size, packed into pages
  * @pages: page addresses
  * @dma: DMA address of each page, 0 when not mapped
  * @nr_pages: number of pages
  * @iu_bytes: size of one buffer, a power of two up to a page
  * @dir: direction of the mapping
  */
-struct wss_iu_ring {
+struct wss_iu_array {
 	void **pages;
 	u64 *dma;
 	unsigned int nr_pages;
@@ -100,19 +100,19 @@ enum wss_mapping {
  *	The context that changes it to 0 (response, abort, failed post) decides how the request
  *	ends
  * @pending: outstanding events before the request may end: the return of the post, the response,
- *	and the completion of an immediate SEND. The context that changes it to 0 continues with
- *	the end
+ *	and the completion of an immediate SEND. The context that changes it to 0 then ends the
+ *	command
  * @rq: the request, NULL when the slot is free or holds a control command; see I3
- * @tag: wire tag of the present or last command
+ * @tag: wire tag of the current or last command
  * @chan: the channel, immutable
  * @mr: the region, immutable while the channel is up
  * @index: position in the channel; within its queue it equals the blk-mq tag
- * @mapping: enum wss_mapping of the present command
+ * @mapping: enum wss_mapping of the current command
  * @region_live: the device may still accept the region's rkey
- * @dir: DMA direction of the present command
+ * @dir: DMA direction of the current command
  * @nents: segments in @sgl, 0 when nothing is mapped
  * @sense: how the target ended the command
- * @error: an error of the driver's own, which @sense does not express
+ * @error: an error that the driver detected, which @sense does not express
  * @first_wr: first work request of the chain that ends in @send_wr
  * @post_next: next slot in the chain to post
  * @inv_next: next slot whose region is invalidated by the same post
@@ -122,8 +122,8 @@ enum wss_mapping {
  * @send_wr: SEND of the command
  * @reg_wr: REG_MR of @mr
  * @inv_wr: LOCAL_INV of @mr
- * @pieces: with mlockv=off further regions (pieces.c), otherwise NULL
- * @extra: how many of @pieces are registered
+ * @segments: with mlockv=off further regions (segments.c), otherwise NULL
+ * @extra: how many of @segments are registered
  * @sge: segments of @send_wr: the command, then immediate data
  * @at: time stamps of the stages (stages.h)
  * @late: in the list of responses that a fault delays
@@ -151,13 +151,13 @@ struct wss_slot {
 	struct ib_send_wr send_wr;
 	struct ib_reg_wr reg_wr;
 	struct ib_send_wr inv_wr;
-	struct wss_piece *pieces;
+	struct wss_segment *segments;
 	u16 extra;
-	struct ib_sge sge[1 + WSS_IMM_PIECES];
+	struct ib_sge sge[1 + WSS_IMM_SEGMENTS];
 	u64 at[WSS_MOMENTS];
 	struct llist_node late;
 	u32 expected;	  /* bytes that a read transfers */
-	u32 arrived;	  /* of which cache engines have written; used by the poller only */
+	u32 arrived;	  /* of which cache engines have written; used only by the poller */
 	u64 again;	  /* tag of the command to send again after RETRY; 0: none */
 	u32 again_engine; /* the engine that RETRY names */
 };
@@ -224,22 +224,22 @@ int wss_map_immediate(struct wss_slot *slot);
 void wss_describe_region(struct wss_slot *slot, bool data_out);
 void wss_describe_immediate(struct wss_slot *slot, u32 bytes);
 
-/* pieces.c */
-DECLARE_STATIC_KEY_FALSE(wss_by_pieces);
-int wss_pieces_alloc(struct wss_slot *slot);
-void wss_pieces_free(struct wss_slot *slot);
-int wss_pieces_map(struct wss_slot *slot, int count);
-void wss_pieces_invalidate(struct wss_slot *slot);
-void wss_pieces_forget(struct wss_slot *slot);
-void wss_pieces_describe(struct wss_slot *slot, bool data_out);
+/* segments.c */
+DECLARE_STATIC_KEY_FALSE(wss_by_segments);
+int wss_segments_alloc(struct wss_slot *slot);
+void wss_segments_free(struct wss_slot *slot);
+int wss_segments_map(struct wss_slot *slot, int count);
+void wss_segments_invalidate(struct wss_slot *slot);
+void wss_segments_forget(struct wss_slot *slot);
+void wss_segments_describe(struct wss_slot *slot, bool data_out);
 
 /*
  * True if the slot has a region for each segment. The slot is not read unless a session uses
  * mlockv=off.
  */
-static inline bool wss_has_pieces(const struct wss_slot *slot)
+static inline bool wss_has_segments(const struct wss_slot *slot)
 {
-	return static_branch_unlikely(&wss_by_pieces) && slot->pieces;
+	return static_branch_unlikely(&wss_by_segments) && slot->segments;
 }
 
 /* submit.c */

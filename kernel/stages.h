@@ -17,7 +17,7 @@ struct wss_slot;
 /* X(name, help). A stage lasts from the time stamp before it to its own. */
 #define WSS_STAGES(X)                                                            \
 	X(block, "in the block layer, until the driver received the request")   \
-	X(map, "command built, pages mapped for DMA and made one region")        \
+	X(map, "command built, pages mapped for DMA and registered as one region") \
 	X(post, "work requests posted to the device")                            \
 	X(remote, "on the wire and in the target, until the response was received") \
 	X(finish, "region invalidated, pages unmapped, request ended")           \

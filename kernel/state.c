@@ -40,8 +40,8 @@ const char *wss_state_name(enum wss_state state)
 
 /**
  * wss_state_allowed - test whether a transition is allowed
- * @from: present state
- * @to: wanted state
+ * @from: current state
+ * @to: desired state
  * Return: true if @to may follow @from.
  */
 bool wss_state_allowed(enum wss_state from, enum wss_state to)
@@ -88,7 +88,7 @@ u32 wss_keepalive_period_ms(u32 limit_ms)
 }
 
 /**
- * wss_tmo_invalid - check whether three timers fit together
+ * wss_tmo_invalid - check whether the three timers are consistent
  * @reconnect_delay: seconds between attempts, -1: no attempts
  * @fast_io_fail_tmo: seconds until requests fail, -1: off
  * @dev_loss_tmo: seconds until the session is given up, -1: off
@@ -101,7 +101,7 @@ u32 wss_keepalive_period_ms(u32 limit_ms)
 const char *wss_tmo_invalid(int reconnect_delay, int fast_io_fail_tmo, int dev_loss_tmo)
 {
 	if (reconnect_delay < 0 && fast_io_fail_tmo < 0 && dev_loss_tmo < 0)
-		return "all timers are off: requests would wait for ever";
+		return "all timers are off: requests would wait forever";
 	if (reconnect_delay == 0)
 		return "reconnect_delay must be at least 1 second, or off";
 	if (dev_loss_tmo == 0)

@@ -33,13 +33,13 @@ struct wss_session;
 	X(local_invalidations, "regions that the driver invalidated")               \
 	X(doorbells, "lists of work requests posted")                               \
 	X(polled_completions, "completions that pollers found")                     \
-	X(polls_yielded, "times that a poller that found nothing yielded the processor")          \
+	X(polls_yielded, "times that a poller found nothing and yielded the processor")          \
 	X(timeouts, "requests that were not answered in time")                      \
 	X(aborts, "commands ended by ABORT TASK")                                   \
 	X(resets, "LOGICAL UNIT RESETs")                                            \
 	X(reconnects, "logins after the first")                                     \
 	X(faults, "faults injected")                                                \
-	X(protocol_errors, "messages of the target that were refused")
+	X(protocol_errors, "messages from the target that were refused")
 
 #define WSS_COUNTER_ENUM(name, help) WSS_STAT_##name,
 enum wss_counter { WSS_COUNTERS(WSS_COUNTER_ENUM) WSS_STATS };

@@ -40,7 +40,7 @@ static void wss_chain_add(struct wss_chain *chain, struct wss_slot *slot)
  * wss_slot_start - start a command in a slot
  * @slot: free
  * @rq: the request, or NULL for a control command
- * @pending: outstanding events besides the return of the post and the response
+ * @pending: outstanding events in addition to the return of the post and the response
  *
  * The tag changes with each use, so that a late or forged response does not match.
  */
@@ -105,7 +105,7 @@ static void wss_prepare_send(struct wss_slot *slot)
 }
 
 /*
- * Decides whether a request whose mapping failed waits or fails. A shortage passes when other
+ * Decides whether a request whose mapping failed waits or fails. A shortage ends when other
  * requests end. -EIO may be one: the DMA layer returns it for a full bounce buffer, but also for
  * addresses that it can never map. Such a request is tried again for a limited time.
  */
@@ -148,7 +148,7 @@ static blk_status_t wss_map_data(struct wss_slot *slot, struct request *rq, u32 
 
 	slot->first_wr = &slot->send_wr;
 	if (slot->dir == DMA_TO_DEVICE && bytes <= chan->max_imm &&
-	    slot->nents <= chan->imm_pieces) {
+	    slot->nents <= chan->imm_segments) {
 		ret = wss_map_immediate(slot);
 		if (likely(!ret))
 			wss_describe_immediate(slot, bytes);
@@ -305,7 +305,7 @@ static void wss_slot_unpost(struct wss_slot *slot)
 	if (slot->mapping == WSS_MAP_REGION) {
 		slot->region_live = false;
 		wss_stat_inc(chan->sess, regions_released);
-		wss_pieces_forget(slot);
+		wss_segments_forget(slot);
 	}
 	wss_munlockv(slot);
 	if (wss_costs_credit(slot))
@@ -398,7 +398,8 @@ static bool wss_try_control_credit(struct wss_slot *slot)
 /**
  * wss_take_control_credit - take the credit for a control slot's message, if it costs one
  * @slot: the message is in its IU; wss_slot_start() and wss_slot_send() follow
- * @wait_ms: how long to wait for a credit. A submitter that finds none also takes one for a moment
+ * @wait_ms: how long to wait for a credit. A submitter that finds no free credit still takes one for
+ *	a moment, and then returns it
  *
  * Everything but I/O gets its credits here, so that no more are used than were granted.
  *

@@ -79,8 +79,8 @@ TRACE_EVENT(wss_map,
 		__entry->mapping = slot->mapping;
 		__entry->nents = slot->nents;
 	),
-	TP_printk("session=%d channel=%u tag=0x%llx rq_tag=%d mapping=%s pieces=%u", __entry->session,
-		  __entry->channel, __entry->tag, __entry->rq_tag,
+	TP_printk("session=%d channel=%u tag=0x%llx rq_tag=%d mapping=%s segments=%u",
+		  __entry->session, __entry->channel, __entry->tag, __entry->rq_tag,
 		  wss_show_mapping(__entry->mapping), __entry->nents)
 );
 

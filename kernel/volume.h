@@ -23,10 +23,10 @@ struct wss_limits {
 	u32 max_unmap_ranges;
 	u32 unmap_granularity;
 	u32 unmap_alignment;
-	u64 max_same_blocks;	/* WRITE SAME(16); 0: no limit given */
+	u64 max_same_blocks;	/* WRITE SAME(16); 0: no limit reported */
 	bool unmap;
 	bool write_same;
-	bool write_same_unmap;	/* WRITE SAME may deallocate, and the blocks read as zeroes then */
+	bool write_same_unmap;	/* WRITE SAME may deallocate blocks, which then read as 0 */
 	bool ndob;		/* WRITE SAME needs no data buffer */
 	bool rotational;
 	bool write_cache;
@@ -37,9 +37,9 @@ struct wss_limits {
 /**
  * struct wss_lun_id - identity of a logical unit
  * @lun: SAM LUN as on the wire
- * @name: volume name, or `lun:N` where the target has none
+ * @name: volume name, or `lun:N` if the target has none
  * @named: the target provided the name
- * @wwid: `naa.HEX` or the like; stable over restarts. Empty: the unit has no identifier
+ * @wwid: `naa.HEX` or the like; stable across restarts. Empty: the unit has no identifier
  */
 struct wss_lun_id {
 	u8 lun[8];
@@ -50,15 +50,15 @@ struct wss_lun_id {
 
 /**
  * enum wss_volume_state - presence of a volume's unit (revalidate.c)
- * @WSS_VOLUME_PRESENT: the unit is there, as far as is known
- * @WSS_VOLUME_UNSURE: the target has reported changed units, so the LUN may denote another one.
+ * @WSS_VOLUME_PRESENT: the target has the unit, as far as is known
+ * @WSS_VOLUME_UNSURE: the target has reported changed units, so the LUN may denote a different one.
  *	Requests wait until the unit is identified
- * @WSS_VOLUME_ABSENT: the unit is not there at present: requests wait or fail
- * @WSS_VOLUME_DEAD: the unit will not come back, or the disk is being removed: requests fail; the
- *	last state
+ * @WSS_VOLUME_ABSENT: the target does not have the unit at present: requests wait or fail
+ * @WSS_VOLUME_DEAD: the unit will not return, or the disk is being removed: requests fail; the last
+ *	state
  *
  * Changes under sess->mutex, in wss_volume_set_state() and wss_volume_confirm(). The change from
- * present to unsure is made in any context (wss_session_doubt()). All three hold sess->lock.
+ * present to unsure can happen in any context (wss_session_doubt()). All three hold sess->lock.
  */
 enum wss_volume_state {
 	WSS_VOLUME_PRESENT,
@@ -72,12 +72,12 @@ enum wss_volume_state {
  */
 struct wss_volume {
 	struct wss_session *sess;	/* holds a reference */
-	struct kref refs;		/* held by the disk, once it was added, and by walks and removals */
+	struct kref refs;		/* held by the added disk, by walks and removals */
 	struct list_head node;		/* in sess->volumes; changes under sess->mutex and sess->lock */
 	struct gendisk *disk;
 	int index;
 	struct wss_lun_id id;		/* id.lun may change: under look_mutex, mutex and quiesce */
-	unsigned int looked;		/* number of the last walk that has visited it; under mutex */
+	unsigned int looked;		/* last walk that visited it; under mutex */
 	struct wss_limits limits;	/* hot: block_shift below */
 	u8 block_shift;
 	bool no_write_same;		/* the target rejected one; reset when its limits change */
@@ -86,7 +86,7 @@ struct wss_volume {
 	struct completion mapped;	/* the map that created it has ended, successfully or not */
 	enum wss_volume_state state;	/* also read without a lock */
 	unsigned long absent_since;	/* jiffies; start of the state while unsure or absent */
-	bool unflushed;			/* a write has ended that no flush has covered yet */
+	bool unflushed;			/* a completed write is not covered by a flush yet */
 	bool lost;			/* such a write may be lost: the next flush must fail */
 	bool quiesced;			/* under sess->mutex */
 	spinlock_t open_lock;		/* protects the next two */
@@ -95,7 +95,7 @@ struct wss_volume {
 };
 
 /**
- * struct wss_pdu - data of a request besides its slot
+ * struct wss_pdu - data of a request, in addition to its slot
  * @retries: how often it was sent again
  * @busy: how often it was delayed because the target was busy or its data could not be mapped, at
  *	most 255
@@ -105,7 +105,7 @@ struct wss_volume {
  * @busy_until: jiffies when such delays are no longer tolerated; valid when @busy
  * @aborts: how often it was aborted because the target did not respond
  * @timed_out: not answered in time; abort.c handles it
- * @error: an error of the driver's own, which @sense does not express
+ * @error: an error that the driver detected, which @sense does not express
  * @sense: how the target ended it
  */
 struct wss_pdu {
@@ -122,9 +122,9 @@ struct wss_pdu {
 };
 
 /*
- * Notes that @rq, if it is a write, is not stable yet. It succeeded, and becomes stable with the
- * end of a flush that starts later. One bit per volume records whether there are such writes. It is
- * written only when it changes.
+ * Notes that @rq, which succeeded, is not stable yet if it is a write: it becomes stable when a
+ * flush that starts later has completed. One bit per volume records whether such writes exist. It
+ * is written only when it changes.
  */
 static inline void wss_note_written(struct wss_volume *vol, const struct request *rq)
 {
@@ -148,14 +148,14 @@ int wss_identify(struct wss_session *sess, const u8 lun[8], struct wss_lun_id *i
 blk_status_t wss_build_command(struct wss_volume *vol, struct request *rq, struct wss_slot *slot,
 			       u32 *inline_bytes);
 void wss_parse_sense(const u8 *data, u32 len, struct wss_sense *sense);
-enum wss_verdict { WSS_END, WSS_RETRY_NOW, WSS_RETRY_LATER };
+enum wss_disposition { WSS_END, WSS_RETRY_NOW, WSS_RETRY_LATER };
 /*
- * What sense data reports about the target's units: nothing, a change to follow, or that a LUN may
- * denote another unit.
+ * What sense data reports about the target's units: nothing, a change that the driver must follow,
+ * or that a LUN may denote a different unit.
  */
 enum wss_news { WSS_NEWS_NONE, WSS_NEWS_CHANGE, WSS_NEWS_UNITS };
-enum wss_verdict wss_judge(const struct wss_sense *sense, enum req_op op, blk_status_t *status,
-			   enum wss_news *news);
+enum wss_disposition wss_decide_disposition(const struct wss_sense *sense, enum req_op op,
+					    blk_status_t *status, enum wss_news *news);
 
 /* reserve.c */
 extern const struct pr_ops wss_pr_ops;

@@ -10,7 +10,7 @@ HTTPLIB_LIBS := $(shell pkg-config --libs cpp-httplib 2>/dev/null || echo -lcpp-
 $(BUILD)/target/http/assets.o: Documentation/api/openapi.json Documentation/licenses/uPlot.txt $(wildcard target/http/page/*.* target/http/page/uplot/*)
 $(BUILD)/target/http/conversation.o: CXXFLAGS_EXTRA += $(HTTPLIB_CFLAGS)
 
-# Libraries that a program with libtarget.a may need besides LDLIBS.
+# Libraries that a program with libtarget.a may need in addition to LDLIBS.
 TARGET_LIBS := -lprometheus-cpp-core -lsystemd $(HTTPLIB_LIBS)
 
 $(BUILD)/libtarget.a: $(TARGET_OBJECTS)

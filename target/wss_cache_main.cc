@@ -9,14 +9,14 @@
 namespace wss {
 namespace {
 
-// Values of the command line. The file has the values of options that are not given.
+// Values of the command line. Options that are not given take their values from the file.
 struct Options {
     std::string config, memory;
-    daemon::EngineConfig given;
+    engine::EngineConfig given;
 };
 
 void describe(CLI::App& app, Options& options) {
-    daemon::EngineConfig& config = options.given;
+    engine::EngineConfig& config = options.given;
     app.description(
         "Lends this machine's memory to storage engines as a cache. Their clients read and write cached data "
         "here.\n\n"
@@ -28,28 +28,28 @@ void describe(CLI::App& app, Options& options) {
            "A storage engine (wss-target --cache-listen): rdma://HOST[:PORT], tcp://HOST[:PORT], "
            "tls://HOST[:PORT] (TLS 1.3), shm:///PATH; repeatable, each gets an equal part of the memory")
         ->type_name("URI");
-    app.add_option(
-           "--listen", config.listen,
-           "Where clients connect; of each kind by which clients reach the storage engines; repeatable")
+    app.add_option("--listen", config.listen,
+                   "Address for clients, one for each fabric on which they reach storage engines; repeatable")
         ->type_name("URI");
     app.add_option("--advertise", config.advertise,
                    "Addresses that clients receive instead of --listen, in the same order")
         ->type_name("URI");
     app.add_option("--memory", options.memory, "How much to lend (default: 1G)")->type_name("SIZE");
     app.add_option("--secret-file", config.secret_file,
-                   "File with this engine's NAME:SECRET line (mode 600): authenticates it to storage engines "
-                   "with --cache-secrets; it does not join others")
+                   "File with this engine's NAME:SECRET line (mode 600), for storage engines with "
+                   "--cache-secrets; the engine then joins no others")
         ->type_name("FILE");
     daemon::describe_tls(app, config.tls);
     app.add_option("--control", config.control, "Socket for wssctl (default: none)")->type_name("SOCKET");
-    app.add_option("--http", config.http,
-                   "Where the API (read-only), metrics and health are served over HTTP; a number is a port "
-                   "of this machine alone (default: nowhere)")
+    app.add_option(
+           "--http", config.http,
+           "Address that serves the API (read-only), metrics and health over HTTP; a bare number is a "
+           "port on the loopback address (default: none)")
         ->type_name("[HOST:]PORT");
     app.add_option("--leave-seconds", config.leave_seconds,
-                   "How long to wait at the end until dirty lines are in real storage; if some are not by "
-                   "then, they end with the process and the exit status is 1 (default: 30)")
-        ->check(CLI::Range(1u, daemon::kLeaveSecondsMax));
+                   "How long a stop waits until dirty lines are in real storage; lines that were not written "
+                   "by then are lost with the process, and the exit status is 1 (default: 30)")
+        ->check(CLI::Range(1u, engine::kLeaveSecondsMax));
     app.add_option("--log-level", config.log_level, "debug, info, warning, error or off (default: info)")
         ->type_name("LEVEL");
 }
@@ -59,9 +59,9 @@ void replace(const CLI::App& app, const char* option, const T& given, T& value) 
     if (app.count(option) > 0) value = given;
 }
 
-Status configure(const CLI::App& app, const Options& options, daemon::EngineConfig& config) {
-    if (!options.config.empty()) WSS_TRY(daemon::read_engine_config(options.config, config));
-    const daemon::EngineConfig& given = options.given;
+Status configure(const CLI::App& app, const Options& options, engine::EngineConfig& config) {
+    if (!options.config.empty()) WSS_TRY(engine::read_engine_config(options.config, config));
+    const engine::EngineConfig& given = options.given;
     replace(app, "--join", given.join, config.join);
     replace(app, "--listen", given.listen, config.listen);
     replace(app, "--advertise", given.advertise, config.advertise);
@@ -76,12 +76,12 @@ Status configure(const CLI::App& app, const Options& options, daemon::EngineConf
         if (!bytes) return bytes.status().within("--memory");
         config.memory = *bytes;
     }
-    WSS_TRY(daemon::check_engine_config(config));
+    WSS_TRY(engine::check_engine_config(config));
     return log::set_level(config.log_level);
 }
 
-Result<std::unique_ptr<daemon::Service>> start(const daemon::EngineConfig& config, const daemon::Step& next) {
-    auto started = daemon::EngineDaemon::start(config, next);
+Result<std::unique_ptr<daemon::Service>> start(const engine::EngineConfig& config, const daemon::Step& next) {
+    auto started = engine::EngineDaemon::start(config, next);
     if (!started) return started.status();
     return std::unique_ptr<daemon::Service>(std::move(*started));
 }
@@ -91,7 +91,7 @@ Result<std::unique_ptr<daemon::Service>> start(const daemon::EngineConfig& confi
 
 int main(int argc, char** argv) {
     wss::Options options;
-    wss::daemon::EngineConfig config;
+    wss::engine::EngineConfig config;
     return wss::daemon::run_process(
         {.name = "wss-cache",
          .describe = [&](CLI::App& app) { wss::describe(app, options); },

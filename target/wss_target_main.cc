@@ -13,7 +13,7 @@
 namespace wss {
 namespace {
 
-// Options of key-value partitions. The file has the values of options that are not given.
+// Options of key-value partitions. Options that are not given take their values from the file.
 struct KvWords {
     std::string role, partitions, memory, index_memory, durability, directory, secrets;
     std::vector<std::string> listen;
@@ -29,20 +29,21 @@ void describe_kv(CLI::App& app, KvWords& kv) {
         ->type_name("URI");
     app.add_option("--kv-map", kv.partitions, "All partitions of the store, in order: URI,URI,...")
         ->type_name("URIS");
-    app.add_option("--kv-partition", kv.partition, "Which of them this is (default: 0)")
+    app.add_option("--kv-partition", kv.partition,
+                   "Index in --kv-map of the first partition here (default: 0)")
         ->check(CLI::Range(0u, 255u));
     app.add_option("--kv-partitions", kv.partitions_here,
-                   "How many partitions are here, from --kv-partition on, each with a --listen of its own "
-                   "(default: 1)")
+                   "Number of partitions in this process, each with its own --listen (default: 1)")
         ->check(CLI::Range(1u, 256u));
     app.add_option("--kv-memory", kv.memory,
-                   "Memory for keys and values (default: 256M); a sixteenth more is for the index of slots")
+                   "Memory for keys and values (default: 256M); the index of slots adds a sixteenth")
         ->type_name("SIZE");
     app.add_option("--kv-index-memory", kv.index_memory,
-                   "Memory for the key index, beside --kv-memory (default: no limit)")
+                   "Memory for the key index, in addition to --kv-memory (default: no limit)")
         ->type_name("SIZE");
     app.add_option("--kv-durability", kv.durability, "memory, async or sync (default: memory)");
-    app.add_option("--kv-directory", kv.directory, "Where the log is, and values that do not fit in memory")
+    app.add_option("--kv-directory", kv.directory,
+                   "Directory of the log, and of values that do not fit in memory")
         ->type_name("DIR");
     app.add_option("--kv-secrets", kv.secrets,
                    "File of NAME:SECRET lines, one for each client (mode 600): keys for tls:// addresses of "
@@ -55,7 +56,7 @@ void describe_kv(CLI::App& app, KvWords& kv) {
 }
 
 Status configure_kv(const KvWords& words, control::TargetConfig& config) {
-    kvpart::KvOptions& kv = config.kv;
+    kv::KvOptions& kv = config.kv;
     kv.listen.insert(kv.listen.end(), words.listen.begin(), words.listen.end());
     if (!words.role.empty()) config.role = words.role;
     if (config.role == "kv") {
@@ -102,8 +103,8 @@ struct Options {
 void describe_rs(CLI::App& app, Options& options) {
     app.add_option(
            "--join", options.join,
-           "With --role rs: the target (its --cache-listen) whose volumes rs:NAME are the --volume here; its "
-           "clients connect to --listen")
+           "With --role rs: the --cache-listen address of the target whose rs:NAME volumes this process "
+           "stores (--volume); clients of that target connect to --listen")
         ->type_name("URI");
     app.add_option("--advertise", options.advertise,
                    "With --role rs: addresses that clients receive instead of --listen, in the same order")
@@ -120,21 +121,21 @@ void describe_cache(CLI::App& app, Options& options) {
         ->type_name("URI");
     app.add_option(
            "--cache-secrets", options.cache_secrets,
-           "File of NAME:SECRET lines, one for each cache engine (mode 600); one that cannot prove its "
-           "own (wss-cache --secret-file) is refused")
+           "File of NAME:SECRET lines, one for each cache engine (mode 600); an engine that cannot prove "
+           "its secret (wss-cache --secret-file) is refused")
         ->type_name("FILE");
     app.add_flag(
         "--cache-auth-off", options.cache_auth_off,
         "Let any peer that reaches --cache-listen join; the default without --cache-secrets, with a warning");
-    app.add_option("--cache-line", options.cache_line, "Line of the cache, 4K to 256K (default: 64K)")
+    app.add_option("--cache-line", options.cache_line, "Cache line size, 4K to 256K (default: 64K)")
         ->type_name("SIZE");
     app.add_option("--cache-read-ahead", options.cache_read_ahead,
-                   "How far ahead of a sequential reader lines are read, 0 to 64M (default: 2M)")
+                   "How far to read ahead of a sequential reader, 0 to 64M (default: 2M)")
         ->type_name("SIZE");
     app.add_option(
            "--cache-policy", options.cache_policy,
-           "Of volumes for which wssctl set none: write-through (default), write-back (needs --state), "
-           "write-around or none")
+           "Policy of volumes for which wssctl has set none: write-through (default), write-back (needs "
+           "--state), write-around or none")
         ->type_name("POLICY");
     app.add_option(
            "--cache-grace", options.cache_grace,
@@ -156,21 +157,21 @@ void describe(CLI::App& app, Options& options) {
     app.add_option(
            "--volume", options.volumes,
            "A volume: NAME=BACKEND[,size=SIZE][,block=512|4096][,ro][,create][,iops=N][,bandwidth=SIZE]; "
-           "BACKEND is aio:PATH, "
-           "uring:PATH, pool:THREADS:PATH, spawn:PATH, ram:SIZE, rbd:POOL/IMAGE (Ceph), or rs:NAME "
-           "on another node (--role rs); "
-           "repeatable")
+           "BACKEND is aio:PATH, uring:PATH, pool:THREADS:PATH, spawn:PATH, ram:SIZE, rbd:POOL/IMAGE "
+           "(Ceph), or rs:NAME on another node (--role rs); repeatable")
         ->type_name("VOLUME");
-    app.add_option("--access", options.access,
-                   "VOLUME:INITIATOR=rw|ro|none, access of an initiator to a volume; INITIATOR * is all "
-                   "others; without any, everyone may; repeatable")
+    app.add_option(
+           "--access", options.access,
+           "VOLUME:INITIATOR=rw|ro|none, access of an initiator to a volume; INITIATOR * stands for all "
+           "others; without any rule, every initiator may write; repeatable")
         ->type_name("RULE");
-    app.add_option("--config", options.config, "TOML file; options given here come on top of it")
+    app.add_option("--config", options.config,
+                   "TOML file; options given here extend its lists and replace its other values")
         ->type_name("FILE");
     app.add_option("--state", options.state, "State file: keeps volumes that are created at run time")
         ->type_name("FILE");
     app.add_option("--secrets", options.secrets,
-                   "File of NAME:SECRET lines, one for each initiator (mode 600; wssctl secret makes them); "
+                   "File of NAME:SECRET lines, one for each initiator (mode 600; see wssctl secret); "
                    "an initiator that cannot prove its secret is refused")
         ->type_name("FILE");
     app.add_flag(
@@ -182,9 +183,10 @@ void describe(CLI::App& app, Options& options) {
     app.add_option("--name", options.name,
                    "Name that authenticating initiators receive (default: the host's)")
         ->type_name("NAME");
-    app.add_option("--http", options.http,
-                   "Where the API (read-only), metrics and health are served over HTTP; a number is a port "
-                   "of this machine alone (default: nowhere)")
+    app.add_option(
+           "--http", options.http,
+           "Address that serves the API (read-only), metrics and health over HTTP; a bare number is a "
+           "port on the loopback address (default: none)")
         ->type_name("[HOST:]PORT");
     describe_cache(app, options);
     app.add_option("--drain-seconds", options.drain_seconds,
@@ -197,8 +199,8 @@ void describe(CLI::App& app, Options& options) {
                    "Threads that serve I/O (default: CPUs - 1, between 1 and 4)")
         ->check(CLI::Range(1u, control::kReactorsMax));
     app.add_option("--cpus", options.cpus,
-                   "Pin those threads to these processors, in turn, for example 2,4-7 (default: anywhere); "
-                   "without --reactors one for each")
+                   "Pin those threads to these CPUs, in turn, for example 2,4-7 (default: not pinned); "
+                   "without --reactors, one thread for each")
         ->type_name("LIST");
     app.add_option("--log-level", options.log_level, "debug, info, warning, error or off (default: info)")
         ->type_name("LEVEL");
@@ -247,7 +249,7 @@ Status configure(const Options& options, control::TargetConfig& config) {
     return log::set_level(config.log_level);
 }
 
-daemon::EngineConfig storage_config(const control::TargetConfig& config) {
+engine::EngineConfig storage_config(const control::TargetConfig& config) {
     constexpr uint64_t kMemory = 64 << 20;  // staging buffers between disk and network
     return {.join = {config.join},
             .listen = config.listen,
@@ -264,13 +266,13 @@ daemon::EngineConfig storage_config(const control::TargetConfig& config) {
 Status check_storage(const control::TargetConfig& config) {
     if (config.join.empty())
         return failure(Code::kInvalid,
-                       "--role rs: give --join URI, where the target of the volumes has its --cache-listen");
+                       "--role rs: give --join URI, the --cache-listen address of the target of the volumes");
     if (config.volumes.empty()) return failure(Code::kInvalid, "--role rs: give --volume NAME=BACKEND");
-    if (config.volumes.size() > se::kStorageVolumesMax)
-        return failure(Code::kInvalid, "--role rs: {} volumes are more than the {} that a target takes",
-                       config.volumes.size(), se::kStorageVolumesMax);
+    if (config.volumes.size() > cache::kStorageVolumesMax)
+        return failure(Code::kInvalid, "--role rs: {} volumes exceed the limit of {} per target",
+                       config.volumes.size(), cache::kStorageVolumesMax);
     WSS_TRY(control::check_volumes(config.volumes));
-    return daemon::check_engine_config(storage_config(config));
+    return engine::check_engine_config(storage_config(config));
 }
 
 using Started = Result<std::unique_ptr<daemon::Service>>;
@@ -279,12 +281,12 @@ Status check(const control::TargetConfig& config) {
     WSS_TRY(control::check_role(config));
     if (config.role == "rs") return check_storage(config);
     WSS_TRY(control::check_target_config(config));
-    return kvpart::check_options(config.kv);
+    return kv::check_options(config.kv);
 }
 
 Started start(const control::TargetConfig& config, const daemon::Step& next) {
     if (config.role == "rs") {
-        auto storage = daemon::EngineDaemon::start(storage_config(config), next);
+        auto storage = engine::EngineDaemon::start(storage_config(config), next);
         if (!storage) return storage.status();
         return std::unique_ptr<daemon::Service>(std::move(*storage));
     }

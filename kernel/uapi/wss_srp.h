@@ -51,8 +51,8 @@ enum wss_srp_opcode {
 	WSS_SRP_AUTH_CHALLENGE = 0xf2, /* target to initiator */
 	WSS_SRP_AUTH_RESULT = 0xf3,    /* target to initiator */
 	WSS_SRP_CACHE_ENGINE = 0xf4,  /* target to initiator, WSS_CAP_CACHE: an engine was added or removed */
-	WSS_SRP_DO_AGAIN = 0xf5,      /* target to initiator, WSS_CAP_CACHE: RETRY, send a command again */
-	WSS_SRP_DONE = 0xf6,	      /* target to initiator, WSS_CAP_BATCHED_COMPLETION */
+	WSS_SRP_RETRY = 0xf5,      /* target to initiator, WSS_CAP_CACHE: RETRY, send a command again */
+	WSS_SRP_BATCH_RSP = 0xf6,	      /* target to initiator, WSS_CAP_BATCHED_COMPLETION */
 };
 
 /* Data buffer formats: bits of the login's buf_fmt words, and the nibbles of srp_cmd.buf_fmt. */
@@ -288,15 +288,15 @@ WSS_SRP_ASSERT_AT(wss_srp_rsp, status, 19, "as Linux lays it out");
  * Followed by `count` big-endian words: the low 16 bits of the tag of each completed command, as in
  * fused completions.
  */
-struct wss_srp_done {
+struct wss_srp_batch_rsp {
 	__u8 opcode;
 	__u8 count;
 	__u8 reserved[2];
 	__be32 req_lim_delta; /* credits returned, sum of all commands */
 } __attribute__((packed));
-WSS_SRP_ASSERT_SIZE(wss_srp_done, 8, "the tags begin at 8");
+WSS_SRP_ASSERT_SIZE(wss_srp_batch_rsp, 8, "the tags begin at 8");
 
-#define WSS_SRP_DONE_MAX ((WSS_SRP_MAX_TI_IU_LEN - sizeof(struct wss_srp_done)) / sizeof(__be16))
+#define WSS_SRP_BATCH_RSP_MAX ((WSS_SRP_MAX_TI_IU_LEN - sizeof(struct wss_srp_batch_rsp)) / sizeof(__be16))
 
 enum wss_srp_tsk_mgmt_func {
 	WSS_SRP_TSK_ABORT_TASK = 0x01,
@@ -471,13 +471,13 @@ WSS_SRP_ASSERT_SIZE(wss_srp_cache_engine, 224, "fits the receives of an initiato
  * RETRY: close the connection to the engine, then send the command again if it is still
  * outstanding. Returns the command's credit.
  */
-struct wss_srp_do_again {
+struct wss_srp_retry {
 	__u8 opcode;
 	__u8 reserved[3];
 	__be32 engine; /* index; WSS_CACHE_ENGINES_MAX: all engines */
 	__u64 tag;
 } __attribute__((packed));
-WSS_SRP_ASSERT_SIZE(wss_srp_do_again, 16, "as large as the other short messages");
+WSS_SRP_ASSERT_SIZE(wss_srp_retry, 16, "as large as the other short messages");
 
 #define WSS_CACHE_MAGIC 0x57534345 /* "WSCE" */
 #define WSS_CACHE_VERSION 1

@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <fstream>
 
-// The library's tables of letters mark places as unreachable that letters beyond ASCII do reach; the result
+// The library's letter tables mark as unreachable some code that letters beyond ASCII do reach; the result
 // there must be "no".
 // clang-format off: the order matters
 #include <toml++/impl/preprocessor.h>
@@ -91,7 +91,7 @@ struct ConfigWalk {
     }
 
     Status store(std::string* target, const toml::node& node, const std::string& key) const {
-        if (!node.is_string()) return error(node, key, "must be a text in quotes");
+        if (!node.is_string()) return error(node, key, "must be a string in quotes");
         *target = node.as_string()->get();
         return Status::ok();
     }
@@ -112,7 +112,7 @@ struct ConfigWalk {
             *target.value = static_cast<uint64_t>(node.as_integer()->get());
             return Status::ok();
         }
-        if (!node.is_string()) return error(node, key, "must be a number of bytes or a text like \"64M\"");
+        if (!node.is_string()) return error(node, key, "must be a number of bytes or a string like \"64M\"");
         auto parsed = parse_size(node.as_string()->get());
         if (!parsed) return error(node, key, parsed.status().to_string());
         *target.value = *parsed;
@@ -123,10 +123,10 @@ struct ConfigWalk {
             *target = {node.as_string()->get()};
             return Status::ok();
         }
-        if (!node.is_array()) return error(node, key, "must be a text or an array of texts");
+        if (!node.is_array()) return error(node, key, "must be a string or an array of strings");
         target->clear();
         for (const toml::node& item : *node.as_array()) {
-            if (!item.is_string()) return error(item, key, "must be a text or an array of texts");
+            if (!item.is_string()) return error(item, key, "must be a string or an array of strings");
             target->push_back(item.as_string()->get());
         }
         return Status::ok();

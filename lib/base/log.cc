@@ -27,7 +27,7 @@ static spdlog::level::level_enum spdlog_level(Level level) {
     return spdlog::level::off;
 }
 
-// %P in a pattern: the priority of a line, in the form that the journal removes again.
+// %P in a pattern: the priority of a line, in the form that the journal strips.
 class JournalPriority final : public spdlog::custom_flag_formatter {
   public:
     void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
@@ -53,7 +53,7 @@ class JournalPriority final : public spdlog::custom_flag_formatter {
     }
 };
 
-// The journal stores time and priority of each line separately; elsewhere the line contains them.
+// The journal stores the time and priority of each line separately; elsewhere the line contains them.
 static std::unique_ptr<spdlog::formatter> make_formatter() {
     auto formatter = std::make_unique<spdlog::pattern_formatter>();
     if (journal::is_standard_error())
@@ -64,7 +64,7 @@ static std::unique_ptr<spdlog::formatter> make_formatter() {
 }
 
 static spdlog::logger& logger() {
-    // Leaked on purpose: threads may log while statics are destroyed.
+    // Deliberately leaked: threads may log while statics are destroyed.
     static spdlog::logger* instance = [] {
         auto* made = new spdlog::logger("wss", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
         made->set_formatter(make_formatter());
@@ -86,7 +86,7 @@ Status set_level(std::string_view name) {
         logger().set_level(spdlog_level(level));
         return Status::ok();
     }
-    return failure(Code::kInvalid, "log level '{}' is none of debug, info, warning, error, off", name);
+    return failure(Code::kInvalid, "log level '{}' is not one of debug, info, warning, error, off", name);
 }
 
 bool enabled(Level level) noexcept {

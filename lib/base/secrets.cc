@@ -102,16 +102,16 @@ Result<std::vector<NamedSecret>> parse_secrets(std::string_view text, const std:
             if (each.name != next.name) continue;
             ++others;
             if (each.secret.bytes() == next.secret.bytes())
-                return failure(Code::kInvalid, "{}:{}: initiator {} has this secret already", path, number,
+                return failure(Code::kInvalid, "{}:{}: initiator {} already has this secret", path, number,
                                next.name);
         }
         if (others == kSecretsPerName)
-            return failure(Code::kInvalid, "{}:{}: initiator {} has {} secrets already: remove an old one",
+            return failure(Code::kInvalid, "{}:{}: initiator {} already has {} secrets: remove an old one",
                            path, number, next.name, kSecretsPerName);
         secrets.push_back(std::move(next));
     }
     if (secrets.empty())
-        return failure(Code::kInvalid, "{}: no secret in it; `wssctl secret NAME` makes one", path);
+        return failure(Code::kInvalid, "{}: contains no secret; `wssctl secret NAME` creates one", path);
     return secrets;
 }
 

@@ -28,7 +28,7 @@ bool SourceLimiter::allow(std::string_view source) {
     }
     ++window.lines;
     if (uint64_t left_out = std::exchange(window.left_out, 0); left_out > 0)
-        warning("{}: {} similar lines were left out", source, left_out);
+        warning("{}: {} similar lines were suppressed", source, left_out);
     return true;
 }
 

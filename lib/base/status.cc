@@ -18,7 +18,7 @@ std::string_view to_string(Code code) {
         case Code::kNotFound:
             return "not found";
         case Code::kExists:
-            return "exists already";
+            return "already exists";
         case Code::kBusy:
             return "busy";
         case Code::kExhausted:

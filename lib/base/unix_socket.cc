@@ -91,7 +91,8 @@ Result<UnixListener> UnixListener::open(const std::string& path, int type, int b
     WSS_TRY(remove_stale(path, *address, type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)));
     Descriptor socket(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
     // Before bind(), so that the file never has another mode.
-    if (!socket || fchmod(socket.get(), 0600) != 0) return Status::from_errno(errno, "cannot make a socket");
+    if (!socket || fchmod(socket.get(), 0600) != 0)
+        return Status::from_errno(errno, "cannot create a socket");
     struct stat info {};
     if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
         return Status::from_errno(errno, fmt::format("{}: cannot bind", path));

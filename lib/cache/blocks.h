@@ -15,7 +15,7 @@ namespace wss::cache {
 
 template <typename T, size_t kBlock>
 class Blocks {
-    static_assert((kBlock & (kBlock - 1)) == 0, "a power of two, so that an index is cut in two quickly");
+    static_assert((kBlock & (kBlock - 1)) == 0, "a power of two, so that an index is split quickly");
 
   public:
     static constexpr size_t kElements = kBlock;

@@ -9,8 +9,8 @@
 
 namespace wss::cache {
 
-constexpr uint32_t kLineBytesMin = kPieceBytes;
-constexpr uint32_t kLineBytesMax = kPieceBytes * kPiecesMax;
+constexpr uint32_t kLineBytesMin = kSubBlockBytes;
+constexpr uint32_t kLineBytesMax = kSubBlockBytes * kSubBlocksMax;
 constexpr uint32_t kLineBytesDefault = 64 * 1024;
 
 // A range of bytes within one line.
@@ -29,8 +29,10 @@ class LineGeometry {
 
     uint32_t line_bytes() const { return uint32_t{1} << shift_; }
     uint32_t shift() const { return shift_; }
-    uint32_t pieces() const { return uint32_t{1} << (shift_ - kPieceShift); }
-    Pieces all() const { return {pieces() == kPiecesMax ? ~uint64_t{0} : (uint64_t{1} << pieces()) - 1}; }
+    uint32_t sub_blocks() const { return uint32_t{1} << (shift_ - kSubBlockShift); }
+    SubBlocks all() const {
+        return {sub_blocks() == kSubBlocksMax ? ~uint64_t{0} : (uint64_t{1} << sub_blocks()) - 1};
+    }
 
     uint64_t line_of(uint64_t offset) const { return offset >> shift_; }
     uint64_t start_of(uint64_t line) const { return line << shift_; }
@@ -47,15 +49,15 @@ class LineGeometry {
     }
 
     // The sub-blocks of which `span` contains at least one byte.
-    Pieces touched(Span span) const {
+    SubBlocks touched(Span span) const {
         if (span.length == 0) return {};
-        return range(span.offset >> kPieceShift, ((span.offset + span.length - 1) >> kPieceShift) + 1);
+        return range(span.offset >> kSubBlockShift, ((span.offset + span.length - 1) >> kSubBlockShift) + 1);
     }
     // The sub-blocks of which `span` contains every byte. A write makes these valid, whatever their state
     // was.
-    Pieces covered(Span span) const {
-        return range((span.offset + kPieceBytes - 1) >> kPieceShift,
-                     (span.offset + span.length) >> kPieceShift);
+    SubBlocks covered(Span span) const {
+        return range((span.offset + kSubBlockBytes - 1) >> kSubBlockShift,
+                     (span.offset + span.length) >> kSubBlockShift);
     }
 
     bool operator==(const LineGeometry&) const = default;
@@ -63,9 +65,9 @@ class LineGeometry {
   private:
     explicit LineGeometry(uint32_t shift) : shift_(shift) {}
     // The sub-blocks [first, end).
-    static Pieces range(uint32_t first, uint32_t end) {
+    static SubBlocks range(uint32_t first, uint32_t end) {
         if (first >= end) return {};
-        const uint64_t upto = end == kPiecesMax ? ~uint64_t{0} : (uint64_t{1} << end) - 1;
+        const uint64_t upto = end == kSubBlocksMax ? ~uint64_t{0} : (uint64_t{1} << end) - 1;
         return {upto & ~((uint64_t{1} << first) - 1)};
     }
     uint32_t shift_ = 16;

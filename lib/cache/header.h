@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LineHeader: what an engine keeps beside each slot, so that a storage engine can find its dirty lines after
-// a restart (recovery.h).
+// LineHeader: what an engine stores for each slot, so that a storage engine can find its dirty lines after a
+// restart (recovery.h).
 //
 // 64 bytes, big-endian, in the engine's memory. Only the engine writes it, as the SE commands:
 //
@@ -39,8 +39,8 @@ struct LineHeader {
     uint64_t line = 0;
     uint64_t generation = 0;   // of the newest write in the slot; grows with each write
     uint64_t incarnation = 0;  // the engine's, assigned when it joins; older ones do not count
-    Pieces valid;
-    Pieces dirty;
+    SubBlocks valid;
+    SubBlocks dirty;
     uint32_t line_shift = 16;
     bool operator==(const LineHeader&) const = default;
 };
@@ -54,7 +54,7 @@ enum class HeaderFault : uint8_t {
     kMagic,      // not a header
     kVersion,    // another version
     kCheck,      // half written or damaged
-    kImpossible  // whole, but with impossible values
+    kImpossible  // whole, but with invalid values
 };
 struct ParsedHeader {
     HeaderFault fault = HeaderFault::kNone;

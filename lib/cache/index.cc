@@ -15,7 +15,7 @@ uint32_t Index::shard_of(LineKey key, uint32_t shards) {
 
 void Index::set_state(Line& line, LineState state) {
     if (line.state_ == state) return;
-    WSS_ASSERT(may_follow(line.state_, state), "line.cc has the table of what may follow what");
+    WSS_ASSERT(may_follow(line.state_, state), "line.cc lists the permitted transitions");
     line.state_ = state;
 }
 
@@ -46,7 +46,7 @@ bool Index::enter(Line& line, LineOp& op) {
 
 bool Index::enter_beside(Line& line, LineOp& op) {
     WSS_ASSERT(op.line_ == nullptr, "an operation is on one line at a time");
-    op.pieces = geometry().all();
+    op.sub_blocks = geometry().all();
     if (!line.admit_beside(op)) return false;
     op.line_ = &line;
     ++counters_.operations;
@@ -54,7 +54,7 @@ bool Index::enter_beside(Line& line, LineOp& op) {
 }
 
 bool Index::resume(LineOp& op) {
-    WSS_ASSERT(op.granted_, "the operation was granted before");
+    WSS_ASSERT(op.granted_, "the operation has been granted");
     return op.line_->readmit(op);
 }
 
@@ -71,7 +71,7 @@ void Index::leave(LineOp& op, Granted& granted) {
 
 // --- places ---
 
-void Index::add_holder(Line& line, Slot slot) {
+void Index::add_holder(Line& line, ArenaSlot slot) {
     Engine& engine = engine_of(slot);
     line.holders_[line.holder_count_++] = slot;
     engine.dirty_lines += !line.dirty_.empty();
@@ -82,7 +82,7 @@ void Index::add_holder(Line& line, Slot slot) {
 }
 
 void Index::remove_holder(Line& line, uint32_t which, Replacement::Reason reason) {
-    Slot slot = line.holders_[which];
+    ArenaSlot slot = line.holders_[which];
     if (which == 0) {
         engine_of(slot).replacement->remove(line.replacement_node_, reason);
         line.replacement_node_ = Replacement::kNone;
@@ -105,7 +105,7 @@ void Index::remove_holder(Line& line, uint32_t which, Replacement::Reason reason
 void Index::make_absent(Line& line, Replacement::Reason reason) {
     set_dirty(line, {}, {});
     line.valid_ = {};
-    line.brought_ahead_ = false;
+    line.read_ahead_ = false;
     while (line.holder_count_ > 0) remove_holder(line, line.holder_count_ - 1u, reason);
     set_state(line, LineState::kAbsent);
     forget_if_unused(line);
@@ -122,7 +122,7 @@ bool Index::evict_for(Engine& engine, Line& for_line) {
     return true;
 }
 
-bool Index::take_slot(EngineIndex index, Line& for_line, Slot& slot) {
+bool Index::take_slot(EngineIndex index, Line& for_line, ArenaSlot& slot) {
     Engine& engine = engines_[index.value];
     if (engine.slots.full() && !evict_for(engine, for_line)) return false;
     slot = {index, engine.slots.take()};
@@ -135,7 +135,7 @@ Placed Index::place(Line& line, uint32_t copies) {
                "it is being erased");
     if (line.holder_count_ >= copies) return Placed::kDone;
     if (placement_held_) return Placed::kNoEngine;
-    std::array<Slot, kHoldersMax> taken;
+    std::array<ArenaSlot, kHoldersMax> taken;
     uint32_t missing = copies - line.holder_count_, found = 0, candidates = 0;
     // All engines, best first.
     Ranking ranking = placement_.rank(line.key_, copies + 1);
@@ -160,7 +160,7 @@ EngineIndex Index::first_choice(const Line& line) const {
     return placeable_engines() == 0 ? EngineIndex{} : placement_.best(line.key_);
 }
 
-bool Index::place_at(Line& line, Slot slot, uint64_t generation) {
+bool Index::place_at(Line& line, ArenaSlot slot, uint64_t generation) {
     if (!has_engine(slot.engine) || line.holder_count_ == kHoldersMax || line.held_by(slot.engine))
         return false;
     if (!engine_of(slot).slots.take(slot.number)) return false;
@@ -193,14 +193,14 @@ void Index::mark_single(Line& line) {
 }
 
 Placed Index::begin_copy(Line& line) {
-    WSS_ASSERT(!line.dirty_.empty() && line.holder_count_ == 1, "there is one copy, and what to copy");
-    WSS_ASSERT(!line.clearing_, "what is about to be clean needs no second copy");
+    WSS_ASSERT(!line.dirty_.empty() && line.holder_count_ == 1, "one copy exists, and it has dirty data");
+    WSS_ASSERT(!line.clearing_, "a line that is about to be clean needs no second copy");
     const Placed placed = place(line, 2);
     line.copying_ = placed == Placed::kDone;
     return placed;
 }
 
-void Index::end_copy(Line& line, Slot second, bool made) {
+void Index::end_copy(Line& line, ArenaSlot second, bool made) {
     if (!line.copying_ || line.holders_[1] != second) return;
     WSS_ASSERT(!made || !(line.dirty_.empty() || line.clearing_),
                "clearing the copies would miss the new one");
@@ -208,15 +208,15 @@ void Index::end_copy(Line& line, Slot second, bool made) {
     made ? set_single(line, false) : remove_holder(line, 1, Replacement::Reason::kForgotten);
 }
 
-void Index::brought_ahead(Line& line) {
-    line.brought_ahead_ = true;
+void Index::read_ahead(Line& line) {
+    line.read_ahead_ = true;
 }
 
-void Index::touch(Line& line, Pieces touched) {
-    if (line.brought_ahead_) {
+void Index::touch(Line& line, SubBlocks touched) {
+    if (line.read_ahead_) {
         // The sequential reader has finished the line with its last sub-block.
-        const Pieces last{uint64_t{1} << (geometry().pieces() - 1)};
-        if (touched.overlaps(last)) line.brought_ahead_ = false;
+        const SubBlocks last{uint64_t{1} << (geometry().sub_blocks() - 1)};
+        if (touched.overlaps(last)) line.read_ahead_ = false;
         return;
     }
     if (line.holder_count_ != 0) engine_of(line.holders_[0]).replacement->touch(line.replacement_node_);
@@ -230,15 +230,16 @@ uint64_t Index::stamp(Line& line) {
 
 // The only place where dirty bits change; it keeps counters and lists consistent. A caller that adds bits
 // links the line into the dirty list first.
-void Index::set_dirty(Line& line, Pieces dirty, Pieces destaging) {
+void Index::set_dirty(Line& line, SubBlocks dirty, SubBlocks destaging) {
     DirtyLines& lines = volume_of(line).dirty;
     bool was = !line.dirty_.empty(), is = !dirty.empty();
     bool was_moving = !line.destaging_.empty(), is_moving = !destaging.empty();
-    counters_.dirty_pieces = counters_.dirty_pieces + dirty.count() - line.dirty_.count();
+    counters_.dirty_sub_blocks = counters_.dirty_sub_blocks + dirty.count() - line.dirty_.count();
     counters_.dirty_lines = counters_.dirty_lines + is - was;
     lines.count_ = lines.count_ + is - was;
     if (is != was)
-        for (Slot slot : line.holders()) engine_of(slot).dirty_lines = engine_of(slot).dirty_lines + is - was;
+        for (ArenaSlot slot : line.holders())
+            engine_of(slot).dirty_lines = engine_of(slot).dirty_lines + is - was;
     counters_.destaging_lines = counters_.destaging_lines + is_moving - was_moving;
     if (is_moving && !was_moving) lines.destaging_.push_back(line);
     if (!is_moving) static_cast<ListNode<DestageOrder>&>(line).unlink();
@@ -259,39 +260,39 @@ void Index::settle(Line& line) {
         set_state(line, LineState::kClean);
 }
 
-bool Index::filled(Line& line, Pieces pieces) {
+bool Index::filled(Line& line, SubBlocks sub_blocks) {
     if (line.holder_count_ == 0) return false;
-    line.valid_ |= pieces;
+    line.valid_ |= sub_blocks;
     settle(line);
     return true;
 }
 
-bool Index::written(Line& line, Pieces pieces, Nanoseconds now) {
+bool Index::written(Line& line, SubBlocks sub_blocks, Nanoseconds now) {
     if (line.holder_count_ == 0) return false;
-    WSS_ASSERT(!line.destaging_.overlaps(pieces), "a write waits for the destaging of its pieces");
-    line.valid_ |= pieces;
-    if (!static_cast<ListNode<DirtyOrder>&>(line).linked() && !pieces.empty()) {
+    WSS_ASSERT(!line.destaging_.overlaps(sub_blocks), "a write waits for the destaging of its sub-blocks");
+    line.valid_ |= sub_blocks;
+    if (!static_cast<ListNode<DirtyOrder>&>(line).linked() && !sub_blocks.empty()) {
         // Append without a search: no line is newer.
         line.dirty_since_ = now;
         line.dirty_sequence_ = ++dirty_sequence_;
         volume_of(line).dirty.waiting_.push_back(line);
     }
-    set_dirty(line, line.dirty_ | pieces, line.destaging_);
+    set_dirty(line, line.dirty_ | sub_blocks, line.destaging_);
     line.seen_.set(line.generation_);
     settle(line);
     return true;
 }
 
-void Index::cleaned(Line& line, Pieces pieces) {
+void Index::cleaned(Line& line, SubBlocks sub_blocks) {
     if (line.holder_count_ == 0) return;
-    set_dirty(line, line.dirty_.without(pieces), line.destaging_.without(pieces));
+    set_dirty(line, line.dirty_.without(sub_blocks), line.destaging_.without(sub_blocks));
     settle(line);
 }
 
-void Index::invalidate(Line& line, Pieces pieces) {
+void Index::invalidate(Line& line, SubBlocks sub_blocks) {
     if (line.holder_count_ == 0) return;
-    line.valid_ = line.valid_.without(pieces);
-    cleaned(line, pieces);
+    line.valid_ = line.valid_.without(sub_blocks);
+    cleaned(line, sub_blocks);
 }
 
 // --- destaging ---
@@ -327,7 +328,7 @@ void Index::end_destage(Line& line, const Destage& destage, Destaged result) {
 // --- erasing ---
 
 void Index::begin_erase(Line& line, LineState how) {
-    WSS_ASSERT(how == LineState::kEvicting || how == LineState::kWiping, "the two ways to be erased");
+    WSS_ASSERT(how == LineState::kEvicting || how == LineState::kWiping, "an erasure evicts or wipes a line");
     if (line.holder_count_ == 0) return;
     set_dirty(line, {}, {});
     line.valid_ = {};

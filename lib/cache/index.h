@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Index: the map of the cache. It records where each line is, which of its sub-blocks are valid and dirty,
-// and the operations on it, and it chooses the lines to evict. It knows volumes, engines and lines. It moves
-// no data: its caller does, and reports the result.
+// and the operations on it, and it chooses the lines to evict. It manages volumes, engines and lines. It
+// moves no data: its caller does that and reports the result.
 //
 // Life of a line, in the calls of this class:
 //   read that misses  open, enter(shared) … storage answers the client … leave;
@@ -14,19 +14,19 @@
 //
 // The second copy of a line contains its dirty sub-blocks and nothing else: only the primary serves reads.
 // The copy is dropped when the line is clean and its last operation leaves. If it is lost earlier, a new one
-// is made:
+// is created:
 //   enter_beside, begin_copy … the new holder has the dirty sub-blocks … end_copy, leave
 //
 // Rules
-//  X1  Only an operation that has entered a line may place it or report changes of its data, and only of the
+//  X1  Only an operation that has entered a line may place it or report changes to its data, and only to the
 //      sub-blocks that it names. filled(), written() and invalidate() need exclusive access.
 //  X2  A pointer to a Line is valid while an operation is on the line, or until the next call that could
 //      evict it: place(), lose_engine(), leave() of its last operation.
 //  X3  Memory is allocated in blocks, as lines and slots are first used. No call takes longer with a larger
 //      cache, except those documented to walk the index.
 //
-// Thread-safety: an Index and all in it belong to one thread. In a target with several reactors, each has its
-// own lines (shard_of()) and its own range of every engine's slots.
+// Thread-safety: an Index and everything in it belong to one thread. In a target with several reactors, each
+// has its own lines (shard_of()) and its own range of every engine's slots.
 #pragma once
 
 #include <array>
@@ -65,7 +65,7 @@ struct EngineOptions {
 // The result of losing an engine.
 struct LostLine {
     LineKey key;
-    Pieces pieces;            // the dirty ones
+    SubBlocks sub_blocks;     // the dirty ones
     uint64_t generation = 0;  // of their newest change that a reader may have seen
     LossBounds bounds;
 };
@@ -80,7 +80,7 @@ struct Loss {
 struct IndexCounters {
     uint64_t lines = 0;  // with slots
     uint64_t dirty_lines = 0;
-    uint64_t dirty_pieces = 0;
+    uint64_t dirty_sub_blocks = 0;
     uint64_t destaging_lines = 0;
     uint64_t single_lines = 0;  // mark_single()
     uint64_t operations = 0;    // entered and not left
@@ -115,8 +115,8 @@ class Index {
     // The engine's memory is gone or may no longer be used. Operations on its lines stay entered; the fabric
     // reports failures to their owners. Lines whose last copy was there become absent.
     Loss lose_engine(EngineIndex engine);
-    // While held, no line is placed, because the slots in use are not known yet (recovery.h), and open()
-    // leaves the entries that are reserved for lines with slots.
+    // While held, no line is placed, because the slots in use are not known yet (recovery.h), and open() does
+    // not use the entries that are reserved for lines with slots.
     void hold_placement(bool held) { placement_held_ = held; }
     bool has_engine(EngineIndex engine) const;
     uint32_t placeable_engines() const { return placement_held_ ? 0 : placement_.count(); }
@@ -135,7 +135,7 @@ class Index {
     // already entered with enter_beside().
     bool enter_beside(Line& line, LineOp& op);
     // Ends a rest (L3). True if the operation may run now. Otherwise a later leave() returns it among
-    // Granted; the wait takes as long as engines do.
+    // Granted; it waits no longer than the engines take.
     bool resume(LineOp& op);
     // May remove the entry: an absent line without operations is forgotten.
     void leave(LineOp& op, Granted& granted);
@@ -157,7 +157,7 @@ class Index {
     // Gives a line that was found after a restart (recovery.h) the slot of its copy, which has this
     // generation. False if the slot is taken or its engine is not joined, or if the line has a copy in that
     // engine or kHoldersMax holders.
-    bool place_at(Line& line, Slot slot, uint64_t generation = 0);
+    bool place_at(Line& line, ArenaSlot slot, uint64_t generation = 0);
     // The engine that has the line or is the first to be tried by place(line, 1).
     EngineIndex first_choice(const Line& line) const;
     // Drops one copy. Its slot is free at once, so its header must no longer have dirty bits (H3).
@@ -173,44 +173,44 @@ class Index {
     Placed begin_copy(Line& line);
     // Ends the copy in this slot. `made`: it has all data that is dirty now. No effect if a holder has been
     // lost since begin_copy().
-    void end_copy(Line& line, Slot second, bool made);
+    void end_copy(Line& line, ArenaSlot second, bool made);
 
     // A client read or wrote these sub-blocks; this feeds the replacement policy. A sequential reader's pass
     // over a line that read-ahead loaded does not count as a use.
-    void touch(Line& line, Pieces touched);
-    void brought_ahead(Line& line);
+    void touch(Line& line, SubBlocks touched);
+    void read_ahead(Line& line);
 
-    // --- changes of its data
+    // --- changes to its data
     // The generation of the next change of the line, to be sent to its holders with the data.
     uint64_t stamp(Line& line);
     // Both: false, and without effect, if the line has lost its last holder.
-    bool filled(Line& line, Pieces pieces);
-    bool written(Line& line, Pieces pieces, Nanoseconds now);
+    bool filled(Line& line, SubBlocks sub_blocks);
+    bool written(Line& line, SubBlocks sub_blocks, Nanoseconds now);
     // The sub-blocks are no longer valid or dirty: they were discarded, or a copy of them failed. A line
     // without valid sub-blocks keeps its slots until it is evicted.
-    void invalidate(Line& line, Pieces pieces);
+    void invalidate(Line& line, SubBlocks sub_blocks);
     // The dirty sub-blocks were written to real storage by other means (write-through), and the holders have
     // cleared their dirty bits (H3).
-    void cleaned(Line& line, Pieces pieces);
+    void cleaned(Line& line, SubBlocks sub_blocks);
 
     // --- destaging; the operation is shared and names at least dirty()
     struct Destage {
-        Pieces pieces;  // to be written to real storage: dirty() at the time of the call
+        SubBlocks sub_blocks;  // to be written to real storage: dirty() at the time of the call
         uint64_t serial = 0;
     };
     enum class Destaged : uint8_t { kStable, kFailed };
     // Requires kDirty.
     Destage begin_destage(Line& line);
-    // Real storage has the sub-blocks. The present copies clear their dirty bits next, and no new copy may be
-    // made.
+    // Real storage has the sub-blocks. The existing copies clear their dirty bits next, and no new copy may
+    // be created.
     void begin_clear(Line& line, const Destage& destage);
     // After a failure the sub-blocks are dirty as before, and the line is deferred (dirty_lines.h). No effect
     // if the line has lost its last holder.
     void end_destage(Line& line, const Destage& destage, Destaged result);
 
     // --- erasing every copy, for a policy change, a discard or a deleted volume. The operation is exclusive
-    // and names all sub-blocks. Nothing of the line is valid from begin_erase() on; its slots are free after
-    // erased().
+    // and names all sub-blocks. No part of the line is valid after begin_erase(). Its slots are free
+    // after erased().
     void begin_erase(Line& line, LineState how);  // kEvicting or kWiping
     void erased(Line& line);
 
@@ -223,8 +223,8 @@ class Index {
     uint64_t dirty_lines(uint32_t volume) const;
     uint64_t dirty_lines_on(EngineIndex engine) const;
 
-    // Generations start above `generation`, which exceeds all that recovery has seen and all that copies
-    // which it has not seen may have. Recovery passed over unseen copies that are newer than the restored one
+    // Generations start above `generation`. It exceeds every generation that recovery has seen, and every one
+    // that unseen copies may have. Recovery passed over unseen copies that are newer than the restored one
     // (lost.h).
     void set_generation_floor(uint64_t generation);
     const IndexCounters& counters() const { return counters_; }
@@ -247,16 +247,16 @@ class Index {
 
     void set_state(Line& line, LineState state);
     void forget_if_unused(Line& line);
-    bool take_slot(EngineIndex index, Line& for_line, Slot& slot);
+    bool take_slot(EngineIndex index, Line& for_line, ArenaSlot& slot);
     bool evict_for(Engine& engine, Line& for_line);
-    void add_holder(Line& line, Slot slot);
+    void add_holder(Line& line, ArenaSlot slot);
     void remove_holder(Line& line, uint32_t which, Replacement::Reason reason);
     void make_absent(Line& line, Replacement::Reason reason);
-    void set_dirty(Line& line, Pieces dirty, Pieces destaging);
+    void set_dirty(Line& line, SubBlocks dirty, SubBlocks destaging);
     void set_single(Line& line, bool single);
     void settle(Line& line);
     Volume& volume_of(const Line& line) { return *volumes_[line.key_.volume]; }
-    Engine& engine_of(Slot slot) { return engines_[slot.engine.value]; }
+    Engine& engine_of(ArenaSlot slot) { return engines_[slot.engine.value]; }
 
     const LineGeometry geometry_;
     LineTable lines_;

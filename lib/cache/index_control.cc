@@ -35,7 +35,7 @@ Status Index::add_engine(EngineIndex index, const EngineOptions& options) {
     if (!index.exists())
         return failure(Code::kExhausted, "engine number {} is beyond {}", index.value, kEnginesMax);
     Engine& engine = engines_[index.value];
-    if (engine.joined) return failure(Code::kExists, "engine number {} has joined already", index.value);
+    if (engine.joined) return failure(Code::kExists, "engine number {} has already joined", index.value);
     engine.options = options;
     engine.replacement = std::make_unique<Replacement>(options.slots);
     engine.slots = SlotPool(options.first_slot, options.slots);
@@ -72,7 +72,8 @@ Loss Index::lose_engine(EngineIndex index) {
         if (dirty && last)
             loss.lost.push_back({line.key_, line.dirty_, generation, {passed_over, line.seen_.end()}});
         if (last && line.holder_count_ == 1) return make_absent(line, Replacement::Reason::kForgotten);
-        // The copying operation still writes to the other holder, so that keeps its slot. It has no data.
+        // The copying operation still writes to the other holder, so that holder keeps its slot. It has no
+        // data.
         if (last) set_dirty(line, {}, {});
         bool being_erased = line.state_ == LineState::kEvicting || line.state_ == LineState::kWiping;
         bool filling = line.state_ == LineState::kFilling;
@@ -110,7 +111,7 @@ bool Index::consistent() {
         bool placed = line.holder_count_ != 0;
         counted.lines += placed;
         counted.dirty_lines += !line.dirty_.empty();
-        counted.dirty_pieces += line.dirty_.count();
+        counted.dirty_sub_blocks += line.dirty_.count();
         counted.destaging_lines += !line.destaging_.empty();
         counted.single_lines += line.single_;
         counted.operations += line.op_count_;
@@ -121,7 +122,7 @@ bool Index::consistent() {
                    !line.dirty_.without(line.destaging_).empty() &&
                static_cast<ListNode<DestageOrder>&>(line).linked() == !line.destaging_.empty() &&
                find(line.key_) == &line;
-        for (Slot slot : line.holders()) {
+        for (ArenaSlot slot : line.holders()) {
             const Engine& engine = engines_[slot.engine.value];
             good = good && engine.joined && engine.slots.is_taken(slot.number);
             ++used[slot.engine.value];
@@ -135,7 +136,7 @@ bool Index::consistent() {
                primaries[i] == engines_[i].replacement->resident() && engines_[i].replacement->consistent();
     }
     return good && counted.lines == counters_.lines && counted.dirty_lines == counters_.dirty_lines &&
-           counted.dirty_pieces == counters_.dirty_pieces &&
+           counted.dirty_sub_blocks == counters_.dirty_sub_blocks &&
            counted.destaging_lines == counters_.destaging_lines &&
            counted.single_lines == counters_.single_lines && counted.operations == counters_.operations;
 }

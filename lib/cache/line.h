@@ -7,7 +7,7 @@
 //   clean       the valid sub-blocks of the primary are also in real storage
 //   dirty       some sub-blocks are newer than real storage; every holder has them
 //   destaging   dirty, and some of the dirty sub-blocks are being written to real storage
-//   evicting    its copies are being erased and nothing of it is valid; absent once the erasure is confirmed
+//   evicting    its copies are being erased and no part of it is valid; absent once the erasure is confirmed
 //   wiping      as evicting, for a deleted volume: the contents are zeroed too
 // "Partly valid" is not a state: the bitmap shows it. Only Index::set_state() changes the state, by the table
 // in line.cc.
@@ -20,8 +20,8 @@
 //   is never evicted and keeps its slots: the operation pins it.
 //
 //   Real storage may take hours to answer the command of an operation, and meanwhile a second copy of the
-//   line may have to be made. For that time the operation rests: it does not access the line's copies. The
-//   operation that copies then runs beside it, ahead of the waiting ones, and takes no longer than the
+//   line may have to be created. For that time the operation rests: it does not access the line's copies. The
+//   operation that copies then runs alongside it, ahead of the waiting ones, and takes no longer than the
 //   engines need.
 //
 //   L1  An operation that needs several lines enters them in ascending order and keeps those that it has
@@ -55,10 +55,10 @@ enum class Access : uint8_t {
 };
 
 struct GrantOrder;
-// The caller sets `pieces` and `access` before enter(). `context` is the caller's own.
+// The caller sets `sub_blocks` and `access` before enter(). `context` is the caller's own.
 class LineOp : public ListNode<>, public ListNode<GrantOrder> {
   public:
-    Pieces pieces;
+    SubBlocks sub_blocks;
     Access access = Access::kShared;
     void* context = nullptr;
 
@@ -73,12 +73,12 @@ class LineOp : public ListNode<>, public ListNode<GrantOrder> {
     bool conflicts_with(const LineOp& earlier) const {
         if (earlier.beside_ && resumes_) return true;
         return (access == Access::kExclusive || earlier.access == Access::kExclusive) &&
-               pieces.overlaps(earlier.pieces);
+               sub_blocks.overlaps(earlier.sub_blocks);
     }
     Line* line_ = nullptr;
     bool granted_ = false;
     bool rests_ = false;
-    bool resumes_ = false;  // waits for an operation that runs beside it
+    bool resumes_ = false;  // waits for an operation that runs alongside it
     bool beside_ = false;
 };
 // Operations that a leave() has granted, in the order of their arrival. The caller continues each of them.
@@ -102,7 +102,7 @@ class SeenChange {
         generation_ = generation;
         end_ = kNoEnd;
     }
-    // The volume was cut at `end`: a copy that missed this restores nothing beyond.
+    // The volume was truncated at `end`: a copy that missed this restores nothing beyond.
     void cut(uint32_t end) { end_ = std::min(end_, end); }
 
   private:
@@ -117,20 +117,20 @@ class Line : public ListNode<DirtyOrder>, public ListNode<DestageOrder> {
   public:
     LineKey key() const { return key_; }
     LineState state() const { return state_; }
-    Pieces valid() const { return valid_; }
-    Pieces dirty() const { return dirty_; }
-    Pieces destaging() const { return destaging_; }  // a subset of dirty()
+    SubBlocks valid() const { return valid_; }
+    SubBlocks dirty() const { return dirty_; }
+    SubBlocks destaging() const { return destaging_; }  // a subset of dirty()
     uint64_t generation() const { return generation_; }
     // Primary first; empty when absent.
-    std::span<const Slot> holders() const { return {holders_.data(), holder_count_}; }
+    std::span<const ArenaSlot> holders() const { return {holders_.data(), holder_count_}; }
     // The holders that have the line's data: all but one that is being copied to.
-    std::span<const Slot> copies() const {
+    std::span<const ArenaSlot> copies() const {
         return {holders_.data(), static_cast<size_t>(holder_count_ - copying_)};
     }
     // Index::mark_single()
     bool single() const { return single_; }
     bool copying() const { return copying_; }
-    // Index::begin_clear() was called: the copies are clearing dirty bits, and no new copy may be made.
+    // Index::begin_clear() was called: the copies are clearing dirty bits, and no new copy may be created.
     bool clearing() const { return clearing_; }
     bool held_by(EngineIndex engine) const {
         return (holder_count_ > 0 && holders_[0].engine == engine) ||
@@ -140,7 +140,7 @@ class Line : public ListNode<DirtyOrder>, public ListNode<DestageOrder> {
     uint64_t dirty_sequence() const { return dirty_sequence_; }
     // True if a read of these sub-blocks may go to the primary at once: they are valid, and no exclusive
     // operation is granted or waiting.
-    bool serves(Pieces touched) const { return exclusive_count_ == 0 && valid_.contains(touched); }
+    bool serves(SubBlocks touched) const { return exclusive_count_ == 0 && valid_.contains(touched); }
     // Only for an exclusive operation on all sub-blocks.
     SeenChange& seen() { return seen_; }
     // No operation is granted or waiting.
@@ -161,16 +161,16 @@ class Line : public ListNode<DirtyOrder>, public ListNode<DestageOrder> {
     // Hot: read and written by a hit.
     LineKey key_;
     Line* hash_next_ = nullptr;  // chain of the bucket, or of the free lines
-    Pieces valid_;
-    Pieces dirty_;
-    std::array<Slot, kHoldersMax> holders_;
+    SubBlocks valid_;
+    SubBlocks dirty_;
+    std::array<ArenaSlot, kHoldersMax> holders_;
     uint32_t replacement_node_ = UINT32_MAX;  // in the policy of the primary's engine
     uint16_t op_count_ = 0;
     uint16_t exclusive_count_ = 0;  // granted or waiting
     uint16_t waiting_count_ = 0;
     uint8_t holder_count_ = 0;
     LineState state_ = LineState::kAbsent;
-    bool brought_ahead_ = false;
+    bool read_ahead_ = false;
     bool single_ = false;
     bool copying_ = false;   // the second holder has no data yet
     bool clearing_ = false;  // the sub-blocks being destaged are in real storage
@@ -179,7 +179,7 @@ class Line : public ListNode<DirtyOrder>, public ListNode<DestageOrder> {
     // Cold: used by writes and destaging.
     uint64_t generation_ = 0;
     SeenChange seen_;
-    Pieces destaging_;
+    SubBlocks destaging_;
     Nanoseconds dirty_since_;
     uint64_t dirty_sequence_ = 0;    // position in the dirty list
     uint64_t destage_sequence_ = 0;  // dirty_sequence() of the sub-blocks being destaged

@@ -25,7 +25,7 @@ void LineTable::push(Line& line) {
     bucket = &line;
 }
 
-// Adds one bucket: it takes its share of the lines of the bucket that had them so far.
+// Adds one bucket: it takes its share of the lines of the bucket that held them.
 void LineTable::cut_a_bucket() {
     if (bucket_count_ > mask_) mask_ = 2 * mask_ + 1;
     buckets_.make(bucket_count_);
@@ -39,7 +39,7 @@ void LineTable::cut_a_bucket() {
 }
 
 Line& LineTable::add(LineKey key) {
-    WSS_ASSERT(free() > 0, "the caller has asked whether there is room");
+    WSS_ASSERT(free() > 0, "the caller has checked free()");
     if (free_ == nullptr) {
         Line* const block = &lines_.make(places_);
         for (size_t i = lines_.kElements; i-- > 0;) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LostPieces: lost sub-blocks, which are acknowledged writes that cannot be read at present. Every engine
+// LostSubBlocks: lost sub-blocks, which are acknowledged writes that cannot be read at present. Every engine
 // that held the dirty line is away, and real storage has an older state of it. A read of such a sub-block
 // must fail, because the loss of an acknowledged write must never be silent. The sub-block stays lost until
 //
@@ -12,9 +12,9 @@
 //   - Each loss of a line records the generation of the newest change of its dirty data that a reader may
 //     have seen. A copy of an older generation missed that change and restores nothing.
 //   - A newer copy contains a write that was in flight. It counts only if no reader can have seen the line
-//     without that write. A recovery chooses among the copies that it finds. Copies of that time which return
-//     later restore nothing (LossBounds::passed_over).
-//   - If the volume was smaller since, the data beyond that end is zeroes (LossBounds::end).
+//     without that write. A recovery chooses among the copies that it finds. Copies from that time that
+//     return later restore nothing (LossBounds::passed_over).
+//   - If the volume has been smaller since, the data beyond that end is zeroes (LossBounds::end).
 //
 // Losses must be remembered across restarts: target/cache/membership.h saves them with the membership.
 //
@@ -38,13 +38,13 @@
 
 namespace wss::cache {
 
-// What a copy does not restore after a loss, besides what it missed.
+// What a copy does not restore after a loss, in addition to what it missed.
 struct LossBounds {
     uint64_t passed_over = 0;  // copies newer than the loss up to this generation restore nothing
     uint32_t end = kNoEnd;     // nothing is restored beyond this byte of the line
 };
 
-class LostPieces {
+class LostSubBlocks {
   public:
     struct Key {
         uint64_t volume = 0;  // WWID
@@ -56,37 +56,37 @@ class LostPieces {
     bool empty() const noexcept { return lines_.empty() && whole_.empty(); }
     // `since`: the time of the loss; the default for losses from before a restart. Adding to an existing loss
     // keeps its time, and the stricter bounds apply. No effect if the volume is lost as a whole.
-    void add(const Key& key, Pieces pieces, Nanoseconds since = {}, const LossBounds& bounds = {});
+    void add(const Key& key, SubBlocks sub_blocks, Nanoseconds since = {}, const LossBounds& bounds = {});
     void add_whole(uint64_t volume);
     // The lost sub-blocks of the line: all, if its volume is lost as a whole.
-    Pieces of(uint64_t volume, uint64_t line) const noexcept;
+    SubBlocks of(uint64_t volume, uint64_t line) const noexcept;
     bool is_whole(uint64_t volume) const noexcept { return whole_.contains(volume); }
     bool any_of(uint64_t volume) const noexcept;
-    uint64_t pieces_of(uint64_t volume) const noexcept;
+    uint64_t sub_blocks_of(uint64_t volume) const noexcept;
     // The time of the earliest loss, of these sub-blocks of the line or of any line of the volume; kNever if
     // there is none. Volumes that are lost as a whole do not count.
-    Nanoseconds since(uint64_t volume, uint64_t line, Pieces pieces) const noexcept;
+    Nanoseconds since(uint64_t volume, uint64_t line, SubBlocks sub_blocks) const noexcept;
     Nanoseconds since(uint64_t volume) const noexcept;
-    // True if something of the volume was lost later than `after` and not later than `until`.
+    // True if any part of the volume was lost later than `after` and not later than `until`.
     bool any_since(uint64_t volume, Nanoseconds after, Nanoseconds until) const noexcept;
     // The lost sub-blocks that a copy of `key.generation` with these dirty sub-blocks restores.
-    Pieces in_copy(const Key& key, Pieces dirty) const noexcept;
+    SubBlocks in_copy(const Key& key, SubBlocks dirty) const noexcept;
     // The byte of the line up to which in_copy() restores; it lies in the last of these sub-blocks. kNoEnd:
     // no limit.
-    uint32_t end_of(uint64_t volume, uint64_t line, Pieces pieces) const noexcept;
+    uint32_t end_of(uint64_t volume, uint64_t line, SubBlocks sub_blocks) const noexcept;
     // The sub-blocks were overwritten or destaged and are no longer lost. True if any of them was.
-    bool found(uint64_t volume, uint64_t line, Pieces pieces);
+    bool found(uint64_t volume, uint64_t line, SubBlocks sub_blocks);
     // The volume now ends in this line, after `bytes` of it (0: before the line). True if a recorded loss
     // changes.
     bool cut(uint64_t volume, uint64_t line, uint32_t bytes);
-    // The volume was given up or deleted. True if anything of it was lost.
+    // The volume was given up or deleted. True if any part of it was lost.
     bool forget(uint64_t volume);
 
     // Grows whenever something stops being lost.
     uint64_t known_again() const noexcept { return known_again_; }
 
     struct Loss {
-        Pieces pieces;
+        SubBlocks sub_blocks;
         Nanoseconds since{};
         LossBounds bounds{};
     };
@@ -94,7 +94,7 @@ class LostPieces {
     const std::set<uint64_t>& whole() const noexcept { return whole_; }
     struct Count {
         size_t lines = 0;  // of lines(): several for a line that was lost several times
-        uint64_t pieces = 0;
+        uint64_t sub_blocks = 0;
     };
     // By volume; only volumes with lost lines.
     const std::map<uint64_t, Count>& counts() const noexcept { return counts_; }

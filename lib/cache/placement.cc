@@ -11,7 +11,7 @@ namespace wss::cache {
 
 void Placement::add(EngineIndex engine, uint64_t identity, uint64_t weight) {
     WSS_ASSERT(engine.exists() && !contains(engine), "an engine is added once");
-    WSS_ASSERT(count_ < kEnginesMax, "the index is below kEnginesMax and each is there once");
+    WSS_ASSERT(count_ < kEnginesMax, "the index is below kEnginesMax, and no index is repeated");
     entries_[count_++] = {engine, identity, std::max<uint64_t>(weight, 1)};
 }
 

@@ -21,7 +21,7 @@ constexpr std::array<Name, 4> kNames = {{{Policy::kNone, "none", "none"},
 // The touched sub-blocks that are whole in the line after the write: all but those that were not valid and
 // are written in part. Always one run, for only the first and the last sub-block of a write can be covered in
 // part.
-Pieces whole_after(const WriteFacts& facts) {
+SubBlocks whole_after(const WriteFacts& facts) {
     return facts.touched & (facts.covered | facts.valid);
 }
 
@@ -64,7 +64,7 @@ WritePlan write_back(const WriteFacts& facts) {
 
 bool can_write_back(const WriteFacts& facts) {
     uint32_t copies = copies_wanted(facts.settings);
-    // A line that has lost its second copy takes no new dirty data before the old data is safe.
+    // A line that has lost its second copy accepts no new dirty data before the old data is safe.
     bool degraded = !facts.dirty.empty() && facts.holders < copies;
     return !facts.fua && !degraded && (facts.engines >= copies || facts.holders >= copies);
 }
@@ -84,11 +84,11 @@ Result<Policy> parse_policy(std::string_view text) {
 
 Status check_policy(const PolicySettings& settings, uint32_t engines) {
     if (settings.policy != Policy::kBack || settings.unsafe || engines >= kHoldersMax) return Status::ok();
-    return failure(
-        Code::kRefused,
-        "write-back keeps each write in the memory of {} cache engines and {} {} joined: add engines, or "
-        "use 'unsafe' to accept that one failure loses acknowledged writes",
-        kHoldersMax, engines, engines == 1 ? "is" : "are");
+    return failure(Code::kRefused,
+                   "write-back keeps each write in the memory of {} cache engines, but only {} {} joined: "
+                   "add engines, or "
+                   "use 'unsafe' to accept that one failure loses acknowledged writes",
+                   kHoldersMax, engines, engines == 1 ? "is" : "are");
 }
 
 WritePlan plan_write(const WriteFacts& facts) {
@@ -113,9 +113,9 @@ WritePlan without_room(const WriteFacts& facts) {
 ReadPlan plan_read(const ReadFacts& facts) {
     const bool may_serve = facts.settings.policy != Policy::kNone;
     const bool dirty = facts.touched.overlaps(facts.dirty);
-    const Pieces missing = facts.touched.without(facts.valid);
+    const SubBlocks missing = facts.touched.without(facts.valid);
     if ((may_serve || dirty) && missing.empty()) return {ReadFrom::kEngine, {}};
-    return {ReadFrom::kStorage, dirty || (may_serve && facts.engines != 0) ? missing : Pieces{}};
+    return {ReadFrom::kStorage, dirty || (may_serve && facts.engines != 0) ? missing : SubBlocks{}};
 }
 
 bool forgets_lines(Policy from, Policy to) {

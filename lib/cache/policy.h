@@ -8,7 +8,7 @@
 //   through   writes go to real storage and to the cached copies before they are acknowledged; reads fill
 //   back      writes go to the memory of two engines and are acknowledged; they are destaged later
 //
-// Whatever the present policy, sub-blocks may be dirty from an earlier one. A plan never leaves an older
+// Whatever the current policy, sub-blocks may be dirty from an earlier one. A plan never leaves an older
 // dirty sub-block behind a newer write, since destaging would restore the older data.
 //
 // FLUSH and FUA mean stable storage under each policy, because engines are memory.
@@ -44,9 +44,9 @@ constexpr uint32_t copies_wanted(const PolicySettings& settings) {
 struct WriteFacts {
     PolicySettings settings;
     bool fua = false;
-    Pieces touched;  // by the write
-    Pieces covered;  // as a whole
-    Pieces valid, dirty;
+    SubBlocks touched;  // by the write
+    SubBlocks covered;  // as a whole
+    SubBlocks valid, dirty;
     uint32_t holders = 0;  // of the line now
     uint32_t engines = 0;  // that accept new lines
 };
@@ -56,16 +56,16 @@ struct WritePlan {
     bool storage_fua = false;
     // The touched sub-blocks in `update` go to every holder before the acknowledgement. The line needs
     // `copies` holders: place it first. If that fails, use the plan of without_room().
-    Pieces update;
+    SubBlocks update;
     uint32_t copies = 0;
     // The sub-blocks of `update` that are dirty afterwards. In the second copy only these are valid
     // afterwards.
-    Pieces dirty_after;
+    SubBlocks dirty_after;
     // Sub-blocks to read from real storage into the line first: the write covers only a part of each, and the
     // rest must be valid.
-    Pieces fetch;
+    SubBlocks fetch;
     // Sub-blocks to invalidate before the acknowledgement.
-    Pieces invalidate;
+    SubBlocks invalidate;
     bool operator==(const WritePlan&) const = default;
 };
 WritePlan plan_write(const WriteFacts& facts);
@@ -75,8 +75,8 @@ WritePlan without_room(const WriteFacts& facts);
 
 struct ReadFacts {
     PolicySettings settings;
-    Pieces touched;
-    Pieces valid, dirty;
+    SubBlocks touched;
+    SubBlocks valid, dirty;
     uint32_t engines = 0;
 };
 enum class ReadFrom : uint8_t {
@@ -85,12 +85,12 @@ enum class ReadFrom : uint8_t {
 };
 struct ReadPlan {
     ReadFrom from = ReadFrom::kStorage;
-    Pieces fill_afterwards;  // after the answer, outside the critical path
+    SubBlocks fill_afterwards;  // after the answer, outside the critical path
     bool operator==(const ReadPlan&) const = default;
 };
 ReadPlan plan_read(const ReadFacts& facts);
 
-// True if this change of policy drops the volume's lines, of which none is dirty then.
+// True if this change of policy drops the volume's lines, none of which is dirty at that point.
 bool forgets_lines(Policy from, Policy to);
 
 }  // namespace wss::cache

@@ -12,7 +12,8 @@ constexpr uint64_t kFillGeneration = 1;
 
 // ---- While engines join ----------------------------------------------------------------------------------
 
-void Recovery::add_header(Slot slot, uint64_t incarnation, std::span<const std::byte, kHeaderBytes> bytes) {
+void Recovery::add_header(ArenaSlot slot, uint64_t incarnation,
+                          std::span<const std::byte, kHeaderBytes> bytes) {
     ParsedHeader parsed = parse_header(bytes);
     if (parsed.fault == HeaderFault::kEmpty) return;
     ++report_.headers;
@@ -27,13 +28,13 @@ void Recovery::add_header(Slot slot, uint64_t incarnation, std::span<const std::
 }
 
 // The first dirty copy of a line: clean copies of it may have been compared before, without effect.
-void Recovery::add_dirty(Slot slot, const LineHeader& header) {
+void Recovery::add_dirty(ArenaSlot slot, const LineHeader& header) {
     auto [found, added] = found_.try_emplace({header.volume, header.line});
     found->second.copies.push_back({slot, header.generation, header.dirty});
     if (added) compare_anew();
 }
 
-void Recovery::add_clean(Slot slot, const LineHeader& header) {
+void Recovery::add_clean(ArenaSlot slot, const LineHeader& header) {
     const uint32_t volume = number_of(header.volume);
     if (wwids_[volume].is_known && header.generation <= kFillGeneration) return;
     clean_[slot.engine].copies.push_back({header.line, header.generation, volume, slot.number});
@@ -116,7 +117,7 @@ bool Recovery::restore_copy(Index& index, LineKey key, const Copy& copy) {
     Line* line = index.open(key);
     if (line == nullptr) return false;
     LineOp op;
-    op.pieces = index.geometry().all();
+    op.sub_blocks = index.geometry().all();
     op.access = Access::kExclusive;
     index.enter(*line, op);
     const bool placed = index.place_at(*line, copy.slot, copy.generation);
@@ -136,7 +137,7 @@ bool Recovery::restore_copy(Index& index, LineKey key, const Copy& copy) {
 constexpr uint64_t kUnseenGenerations = uint64_t{1} << 44;
 
 RecoveryReport Recovery::restore(Index& index) {
-    WSS_ASSERT(compared(), "a newer clean copy may beat what is restored");
+    WSS_ASSERT(compared(), "a newer clean copy may supersede the restored data");
     index.set_generation_floor(newest_ + kUnseenGenerations);
     for (auto& [key, found] : found_) restore_line(index, key, found);
     found_.clear();

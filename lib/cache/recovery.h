@@ -2,14 +2,14 @@
 // Recovery: after a restart, a storage engine finds its dirty lines by the headers that the engines kept.
 //
 // Each engine that joins sends its headers. When all engines of the persistent membership have joined, or the
-// wait for them has ended, the map is rebuilt. For each line one copy wins as a whole: the one of the newest
-// generation, or at equal generations the one with more dirty sub-blocks. Bitmaps of two copies are never
-// combined. Each acknowledged write is in every copy (header.h, H2), so any of them is right, but a write in
-// flight may be in one copy only.
+// wait for them has ended, the map is rebuilt. For each line one copy wins as a whole: the one with the
+// newest generation, or at equal generations the one with more dirty sub-blocks. Bitmaps of two copies are
+// never combined. Each acknowledged write is in every copy (header.h, H2), so any of them is correct, but a
+// write in flight may be in only one copy.
 //
 // Clean sub-blocks are not valid after a restart: a write in flight may have reached storage but not the
-// copy, and a reader must not see it appear and disappear. But a clean copy of a newer generation beats a
-// dirty one: storage has a write that the dirty copy missed, and a reader may have seen it.
+// copy, and a reader must not see it appear and disappear. But a clean copy of a newer generation supersedes
+// a dirty one: storage has a write that the dirty copy missed, and a reader may have seen it.
 //
 // An engine that is absent from the recovery may have a newer copy, with a write that was in flight. Readers
 // see the line without that write from then on, so the copy does not count later either (lost.h).
@@ -20,8 +20,8 @@
 // must do so again if the recovery is interrupted.
 //
 // An engine has millions of clean lines. Those of known volumes that were filled and never written beat
-// nothing; they are dropped on arrival, and are not wiped. Each other one takes kCleanBytes until
-// next_loser() has examined it. That searches them for copies to wipe, some in each turn.
+// nothing; they are dropped on arrival, and are not wiped. Each of the others takes kCleanBytes until
+// next_loser() has examined it. next_loser() searches them for copies to wipe, some in each turn.
 //
 // Thread-safety: one thread. Control plane: allocates.
 #pragma once
@@ -44,7 +44,7 @@ namespace wss::cache {
 
 struct RecoveryReport {
     uint64_t headers = 0;         // not empty
-    uint64_t refused = 0;         // damaged or impossible, or of another line size
+    uint64_t refused = 0;         // damaged or invalid, or of another line size
     uint64_t foreign = 0;         // of an old incarnation
     uint64_t unknown_volume = 0;  // dirty copies of a deleted volume or beyond a volume's end
     uint64_t older = 0;           // dirty copies that a newer copy beat
@@ -59,7 +59,7 @@ class Recovery {
 
     // ---- While engines join
     // Adds the header of one slot. `incarnation` is the engine's, from the persistent membership.
-    void add_header(Slot slot, uint64_t incarnation, std::span<const std::byte, kHeaderBytes> bytes);
+    void add_header(ArenaSlot slot, uint64_t incarnation, std::span<const std::byte, kHeaderBytes> bytes);
     // The engine is lost: removes all its headers.
     void forget(EngineIndex engine);
     // Compares up to `count` clean copies with the dirty ones that have arrived.
@@ -78,7 +78,7 @@ class Recovery {
     // ---- After restore()
     // A slot that must be erased before it is used again, or whose contents must be wiped.
     struct Loser {
-        Slot slot;
+        ArenaSlot slot;
         bool wipe = false;
     };
     // Returns each loser once. Examines at most `looks` clean copies and counts `looks` down. Empty if there
@@ -101,9 +101,9 @@ class Recovery {
         size_t operator()(const Key& key) const { return mix(key.line + mix(key.wwid)); }
     };
     struct Copy {
-        Slot slot;
+        ArenaSlot slot;
         uint64_t generation = 0;
-        Pieces dirty;
+        SubBlocks dirty;
     };
     struct Found {
         std::vector<Copy> copies;       // dirty ones
@@ -129,8 +129,8 @@ class Recovery {
 
     static bool better(const Copy& a, const Copy& b);
     uint32_t number_of(uint64_t wwid);
-    void add_dirty(Slot slot, const LineHeader& header);
-    void add_clean(Slot slot, const LineHeader& header);
+    void add_dirty(ArenaSlot slot, const LineHeader& header);
+    void add_clean(ArenaSlot slot, const LineHeader& header);
     void compare_anew();
     bool is_gone(uint64_t wwid, uint64_t line) const;
     void restore_line(Index& index, const Key& key, Found& found);

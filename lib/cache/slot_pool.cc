@@ -29,7 +29,7 @@ bool SlotPool::take(uint32_t slot) {
 }
 
 void SlotPool::give_back(uint32_t slot) {
-    WSS_ASSERT(is_taken(slot), "a slot is given back once");
+    WSS_ASSERT(is_taken(slot), "a slot is returned once");
     const uint32_t inside = slot - first_;
     Entry& given = entries_.make(inside);
     given.taken = 0;

@@ -2,15 +2,15 @@
 // Basic types of the cache.
 //
 //   line       an aligned part of a volume, 4 to 256 KiB (64 KiB by default)
-//   sub-block  4 KiB of a line, with a valid bit and a dirty bit (Pieces)
+//   sub-block  4 KiB of a line, with a valid bit and a dirty bit (SubBlocks)
 //   engine     a cache engine (CE): memory of some node, cut into arena slots
 //   slot       an arena slot: memory for one line in one engine
 //   holder     an engine in which a line has a slot; the first is the primary, a second exists for dirty data
 //   real storage (RS)  the storage of the volume behind the cache
 //
 // lib/cache makes the decisions and keeps the state of the cache. It moves no data, sends no messages and
-// reads no clock: the storage engine (SE) in target/cache does. So `wssbench cache-sim` and the simulation
-// run the same code.
+// reads no clock: the storage engine (SE) in target/cache does that. So `wssbench cache-sim` and the
+// simulation run the same code.
 #pragma once
 
 #include <bit>
@@ -19,40 +19,40 @@
 
 namespace wss::cache {
 
-constexpr uint32_t kPieceBytes = 4096;
-constexpr uint32_t kPieceShift = 12;
-constexpr uint32_t kPiecesMax = 64;  // of a line: a bitmap is one word
+constexpr uint32_t kSubBlockBytes = 4096;
+constexpr uint32_t kSubBlockShift = 12;
+constexpr uint32_t kSubBlocksMax = 64;  // of a line: a bitmap is one word
 constexpr uint32_t kEnginesMax = 64;
 constexpr uint32_t kHoldersMax = 2;
 
 // A set of sub-blocks of one line: bit i stands for bytes [i * 4 KiB, (i + 1) * 4 KiB).
-struct Pieces {
+struct SubBlocks {
     uint64_t bits = 0;
 
     constexpr bool empty() const { return bits == 0; }
     constexpr uint32_t count() const { return static_cast<uint32_t>(std::popcount(bits)); }
-    constexpr bool contains(Pieces other) const { return (other.bits & ~bits) == 0; }
-    constexpr bool overlaps(Pieces other) const { return (other.bits & bits) != 0; }
-    constexpr Pieces without(Pieces other) const { return {bits & ~other.bits}; }
+    constexpr bool contains(SubBlocks other) const { return (other.bits & ~bits) == 0; }
+    constexpr bool overlaps(SubBlocks other) const { return (other.bits & bits) != 0; }
+    constexpr SubBlocks without(SubBlocks other) const { return {bits & ~other.bits}; }
     // Requires that the set is not empty.
     constexpr uint32_t first() const { return static_cast<uint32_t>(std::countr_zero(bits)); }
     // The first run of adjacent sub-blocks; empty if the set is.
-    constexpr Pieces first_run() const {
+    constexpr SubBlocks first_run() const {
         uint64_t carried = bits + (bits & -bits);
         return {bits & ~carried};
     }
 
-    friend constexpr Pieces operator|(Pieces a, Pieces b) { return {a.bits | b.bits}; }
-    friend constexpr Pieces operator&(Pieces a, Pieces b) { return {a.bits & b.bits}; }
-    constexpr Pieces& operator|=(Pieces other) {
+    friend constexpr SubBlocks operator|(SubBlocks a, SubBlocks b) { return {a.bits | b.bits}; }
+    friend constexpr SubBlocks operator&(SubBlocks a, SubBlocks b) { return {a.bits & b.bits}; }
+    constexpr SubBlocks& operator|=(SubBlocks other) {
         bits |= other.bits;
         return *this;
     }
-    constexpr Pieces& operator&=(Pieces other) {
+    constexpr SubBlocks& operator&=(SubBlocks other) {
         bits &= other.bits;
         return *this;
     }
-    bool operator==(const Pieces&) const = default;
+    bool operator==(const SubBlocks&) const = default;
 };
 
 // Identifies a line. `volume` is the target's small number of the volume (its LUN), not the WWID that headers
@@ -81,10 +81,10 @@ struct EngineIndex {
     auto operator<=>(const EngineIndex&) const = default;
 };
 
-struct Slot {
+struct ArenaSlot {
     EngineIndex engine;
     uint32_t number = 0;
-    bool operator==(const Slot&) const = default;
+    bool operator==(const ArenaSlot&) const = default;
 };
 
 }  // namespace wss::cache

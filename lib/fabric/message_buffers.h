@@ -18,7 +18,7 @@ namespace wss::fabric {
 template <uint32_t kBytes, uint32_t kCount, uint32_t kSignalEvery>
 class SendBuffers {
   public:
-    static_assert(2 * kSignalEvery <= kCount, "buffers come back before they run out");
+    static_assert(2 * kSignalEvery <= kCount, "buffers become free before they run out");
 
     Status open(Fabric& fabric) {
         auto memory = fabric.allocate(size_t{kCount} * kBytes, Access::kLocal);

@@ -28,7 +28,7 @@ Result<std::unique_ptr<Fabric>> open(const Address& address, const tls::Credenti
         default:
             break;
     }
-    return failure(Code::kUnsupported, "{}: not a part of this build", address.to_string());
+    return failure(Code::kUnsupported, "{}: not part of this build", address.to_string());
 }
 
 namespace {

@@ -109,7 +109,7 @@ std::vector<SocketAddress> parse_numeric(const Address& address) {
 Result<std::shared_ptr<Resolution>> start_resolving(const Address& address) {
     auto resolution = std::make_shared<Resolution>();
     resolution->done = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!resolution->done) return Status::from_errno(errno, "cannot make an eventfd for a name look-up");
+    if (!resolution->done) return Status::from_errno(errno, "cannot create an eventfd for a name look-up");
     try {
         // Detached: getaddrinfo() cannot be cancelled, and the caller has its own deadline.
         std::thread([resolution, address] { finish(*resolution, address); }).detach();

@@ -34,7 +34,7 @@ std::string source_of(std::string_view peer) {
 
 void SourceCounts::remove(const std::string& source) {
     auto found = counts_.find(source);
-    WSS_ASSERT(found != counts_.end(), "a source that is removed was added");
+    WSS_ASSERT(found != counts_.end(), "only an added source can be removed");
     if (--found->second == 0) counts_.erase(found);
 }
 

@@ -8,97 +8,97 @@ namespace {
 using wire::AdditionalSense;
 using wire::SenseKey;
 
-Verdict refused_request(const wire::Sense& sense, Verdict verdict) {
+Disposition refused_request(const wire::Sense& sense, Disposition disposition) {
     switch (sense.code) {
         case AdditionalSense::kLunNotSupported:
-            verdict.outcome = Outcome::kVolumeGone;
-            verdict.look_again = true;
-            return verdict;
+            disposition.outcome = Outcome::kVolumeGone;
+            disposition.look_again = true;
+            return disposition;
         case AdditionalSense::kLbaOutOfRange:  // the volume shrank
-            verdict.outcome = Outcome::kOutOfRange;
-            verdict.look_again = true;
-            return verdict;
+            disposition.outcome = Outcome::kOutOfRange;
+            disposition.look_again = true;
+            return disposition;
         case AdditionalSense::kInvalidOpcode:
-            verdict.outcome = Outcome::kUnsupported;
-            return verdict;
+            disposition.outcome = Outcome::kUnsupported;
+            return disposition;
         default:
-            verdict.outcome = Outcome::kRefused;
-            return verdict;
+            disposition.outcome = Outcome::kRefused;
+            return disposition;
     }
 }
 
-Verdict judge_sense(const wire::Sense& sense) {
-    Verdict verdict;
-    verdict.sense = sense;
-    verdict.outcome = Outcome::kRefused;
+Disposition disposition_of_sense(const wire::Sense& sense) {
+    Disposition disposition;
+    disposition.sense = sense;
+    disposition.outcome = Outcome::kRefused;
     switch (sense.key) {
         case SenseKey::kRecovered:
-            verdict.outcome = Outcome::kOk;
-            return verdict;
+            disposition.outcome = Outcome::kOk;
+            return disposition;
         case SenseKey::kUnitAttention:
-            verdict.again = Verdict::Again::kNow;
-            verdict.look_again =
+            disposition.again = Disposition::Again::kNow;
+            disposition.look_again =
                 sense.code != AdditionalSense::kPowerOn && sense.code != AdditionalSense::kBusDeviceReset;
             // TARGET OPERATING CONDITIONS includes changes of identities and LUNs.
-            verdict.units_changed = wire::asc(sense.code) == 0x3f;
-            return verdict;
+            disposition.units_changed = wire::asc(sense.code) == 0x3f;
+            return disposition;
         case SenseKey::kAbortedCommand:
-            verdict.again = Verdict::Again::kNow;
-            return verdict;
+            disposition.again = Disposition::Again::kNow;
+            return disposition;
         case SenseKey::kNotReady:
         case SenseKey::kMediumError:
         case SenseKey::kHardwareError:
-            verdict.outcome = Outcome::kMediumError;
-            return verdict;
+            disposition.outcome = Outcome::kMediumError;
+            return disposition;
         case SenseKey::kMiscompare:
-            verdict.outcome = Outcome::kMismatch;
-            return verdict;
+            disposition.outcome = Outcome::kMismatch;
+            return disposition;
         case SenseKey::kDataProtect:
-            verdict.outcome = sense.code == AdditionalSense::kSpaceAllocationFailed ? Outcome::kNoSpace
-                                                                                    : Outcome::kReadOnly;
-            verdict.look_again = verdict.outcome == Outcome::kReadOnly;
-            return verdict;
+            disposition.outcome = sense.code == AdditionalSense::kSpaceAllocationFailed ? Outcome::kNoSpace
+                                                                                        : Outcome::kReadOnly;
+            disposition.look_again = disposition.outcome == Outcome::kReadOnly;
+            return disposition;
         case SenseKey::kIllegalRequest:
-            return refused_request(sense, verdict);
+            return refused_request(sense, disposition);
         default:
-            return verdict;
+            return disposition;
     }
 }
 
-Verdict judge_good(const wire::Response& response, Operation operation) {
-    Verdict verdict;
+Disposition disposition_of_good(const wire::Response& response, Operation operation) {
+    Disposition disposition;
     // The length of a query's answer is not known in advance.
-    if (operation == Operation::kAdmin) return verdict;
+    if (operation == Operation::kAdmin) return disposition;
     bool complete =
         response.out.kind == wire::Residual::Kind::kNone && response.in.kind == wire::Residual::Kind::kNone;
-    if (!complete) verdict.outcome = Outcome::kShort;
-    return verdict;
+    if (!complete) disposition.outcome = Outcome::kShort;
+    return disposition;
 }
 
 }  // namespace
 
-Verdict judge(const wire::Response& response, Operation operation) noexcept {
-    Verdict verdict;
+Disposition decide_disposition(const wire::Response& response, Operation operation) noexcept {
+    Disposition disposition;
     wire::Sense sense;
     switch (response.status) {
         case wire::kGood:
-            return judge_good(response, operation);
+            return disposition_of_good(response, operation);
         case wire::kCheckCondition:
-            if (wire::parse_sense(response.sense, sense)) return judge_sense(sense);
-            verdict.outcome = Outcome::kRefused;
-            return verdict;
+            if (wire::parse_sense(response.sense, sense)) return disposition_of_sense(sense);
+            disposition.outcome = Outcome::kRefused;
+            return disposition;
         case wire::kBusy:
         case wire::kTaskSetFull:
-            verdict.outcome = Outcome::kRefused;
-            verdict.again = Verdict::Again::kLater;
-            return verdict;
+            disposition.outcome = Outcome::kRefused;
+            disposition.again = Disposition::Again::kLater;
+            return disposition;
         case wire::kTaskAborted:
-            verdict.outcome = Outcome::kRefused;
-            verdict.again = Verdict::Again::kNow;
-            return verdict;
+            disposition.outcome = Outcome::kRefused;
+            disposition.again = Disposition::Again::kNow;
+            return disposition;
         default:
-            verdict.outcome = Outcome::kRefused;
-            return verdict;
+            disposition.outcome = Outcome::kRefused;
+            return disposition;
     }
 }
 

@@ -9,7 +9,7 @@
 
 namespace wss::initiator {
 
-struct Verdict {
+struct Disposition {
     Outcome outcome = Outcome::kOk;
     enum class Again : uint8_t {
         kNo,
@@ -22,6 +22,6 @@ struct Verdict {
 };
 
 // Finds the disposition of a response. Its bytes are untrusted; never allocates.
-Verdict judge(const wire::Response& response, Operation operation) noexcept;
+Disposition decide_disposition(const wire::Response& response, Operation operation) noexcept;
 
 }  // namespace wss::initiator

@@ -137,7 +137,8 @@ int wss_queue_create(wss_client* client, uint32_t depth, wss_queue** queue) {
     if (depth == 0 || depth > kDepthMax) return c_fail(EINVAL, "a queue's depth is 1 to 65536");
     auto created = std::make_unique<wss_queue>(client, depth);
     created->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (created->fd < 0) return c_fail(wss::Status::from_errno(errno, "a descriptor for the queue"));
+    if (created->fd < 0)
+        return c_fail(wss::Status::from_errno(errno, "cannot create the queue's descriptor"));
     *queue = created.release();
     return 0;
 }
@@ -155,7 +156,7 @@ void wss_queue_destroy(wss_queue* queue) {
 
 int wss_submit(wss_queue* queue, const wss_io* io) {
     Operation operation;
-    if (!translate(io->operation, operation)) return c_fail(EINVAL, "wss_submit: there is no such operation");
+    if (!translate(io->operation, operation)) return c_fail(EINVAL, "wss_submit: unknown operation");
     QueuedRequest* request;
     {
         std::lock_guard lock(queue->m);

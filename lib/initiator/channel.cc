@@ -44,7 +44,7 @@ Status Channel::prepare(fabric::Fabric& fabric) {
 }
 
 Channel::~Channel() {
-    WSS_ASSERT(state_ == State::kIdle || state_ == State::kOver, "a channel is over before it is destroyed");
+    WSS_ASSERT(state_ == State::kIdle || state_ == State::kOver, "a channel ends before it is destroyed");
     while (free_.pop_front() != nullptr) {
     }
 }
@@ -66,7 +66,7 @@ Status Channel::connect(fabric::Poller& poller, bool multi, const wire::PortId& 
     if (!options_.identity.secret.empty()) login.caps |= WSS_CAP_AUTHENTICATE;
     std::array<std::byte, sizeof(wss_srp_login_req)> data;
     size_t length = wire::encode_login_request(login, data);
-    WSS_ASSERT(length == data.size(), "a login request has one length");
+    WSS_ASSERT(length == data.size(), "login requests have a fixed length");
     login_request_ = data;
 
     fabric::ConnectionOptions options;
@@ -103,12 +103,13 @@ void Channel::set_up() noexcept {
     owner_.channel_up(*this);
 }
 
-// Checks every value of the target's answer against our request.
+// Checks every value of the target's response against our request.
 Status Channel::take_login(std::span<const std::byte> data) {
     wire::ParseError error = wire::parse_login_response(data, login_);
     if (error != wire::ParseError::kNone)
         return failure(Code::kInvalid,
-                       "{}: the process that listens there does not speak SRP: login answer of {} bytes: {}",
+                       "{}: the process that listens there does not speak SRP: a login response of {} bytes "
+                       "is invalid: {}",
                        options_.address.to_string(), data.size(), wire::to_string(error));
     if (login_.credits == 0)
         return failure(Code::kRefused, "{}: the target grants no credits", options_.address.to_string());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Channel: one connection to a target: login, commands on the wire, credits, responses.
 //
-// A channel is used once: connect(), up, over. A session that reconnects makes a new one.
+// A channel is used once: connect(), up, over. A session that reconnects creates a new one.
 //
 //   idle ──connect()──▶ connecting ──login granted──▶ up ──close() or loss──▶ closing ──▶ over
 //                            │           └▶ proving ─▶ ┘
@@ -11,11 +11,11 @@
 //
 // Invariants
 //  C1  At most `credits` commands are outstanding, never more than the target granted.
-//  C2  A tag is used once: slot number in the low ten bits, a count above. A response must carry the tag of a
-//      command on the wire; any other closes the connection.
+//  C2  A tag is used once: slot number in the low ten bits, a use count above. A response must carry the tag
+//      of a command on the wire; any other closes the connection.
 //  C3  A command's slot is reused only when its response has arrived and its SEND, if that reads the slot's
 //      memory, has completed.
-//  C4  The send queue never overflows: every work request counts until a signalled one behind it completes,
+//  C4  The send queue never overflows: every work request counts until a signalled one after it completes,
 //      and one in kSignalEvery is signalled.
 //
 // Thread-safety: belongs to the poller's thread.
@@ -50,10 +50,10 @@ struct Command : ListNode<> {
     bool send_pending = false;  // the fabric still reads the slot's memory
     // Members for the owner of the channel.
     Request* request = nullptr;
-    uint32_t arrived = 0;       // bytes that cache engines have written
-    bool again = false;         // RETRY received: a cache engine will not answer this command
-    uint32_t again_engine = 0;  // … and which engine
-    uint64_t piece_length = 0;  // bytes of the request that this command covers
+    uint32_t arrived = 0;         // bytes that cache engines have written
+    bool again = false;           // RETRY received: a cache engine will not answer this command
+    uint32_t again_engine = 0;    // … and which engine
+    uint64_t covered_length = 0;  // bytes of the request that this command covers
     Payload payload;
 };
 
@@ -111,7 +111,7 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
     enum class State : uint8_t { kIdle, kConnecting, kProving, kUp, kClosing, kOver };
     static constexpr uint32_t kShortSlots = 4;
     static constexpr uint32_t kShortBytes = 16;
-    // Messages START and PROOF; their slots are behind those of the short messages.
+    // Messages START and PROOF; their slots follow those of the short messages.
     static constexpr uint32_t kAuthSlots = 2;
     static constexpr uint32_t kAuthBytes = 128;
     static_assert(sizeof(wss_srp_auth_start) <= kAuthBytes && sizeof(wss_srp_auth_proof) <= kAuthBytes);
@@ -136,8 +136,8 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
     // channel_engines.cc
     void engine_named(const wire::CacheEngineNotice& notice) noexcept;
     void retire_engine(uint32_t index) noexcept;
-    void do_again(const wire::DoAgain& again) noexcept;
-    void do_again_when_fenced() noexcept;
+    void retry(const wire::RetryNotice& again) noexcept;
+    void retry_when_fenced() noexcept;
     bool engines_quiet() const noexcept;
     bool part_arrived(EngineLink& link, uint32_t immediate, uint32_t bytes) noexcept override;
     void link_over(EngineLink& link, const Status& why) noexcept override;
@@ -214,7 +214,7 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
     fabric::Poller* poller_ = nullptr;
     std::vector<std::unique_ptr<EngineLink>> engines_;  // connected or connecting
     std::vector<std::unique_ptr<EngineLink>> retired_;  // closing
-    bool finishing_ = false;                            // our connection is over, engines' are not yet
+    bool finishing_ = false;                            // our connection has ended, those to engines have not
     uint64_t engine_answers_ = 0;
 
     bool heard_ = false;  // a message arrived since the last tick

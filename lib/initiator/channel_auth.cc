@@ -19,7 +19,7 @@ void Channel::begin_proving(std::span<const std::byte> login_response) {
     wire::MutableBytes out{auth_memory(0), kAuthBytes};
     size_t length = wire::encode_auth_start(start, out);
     bool whole = transcript_.logins(login_request_, login_response) && transcript_.start(out.first(length));
-    WSS_ASSERT(whole, "logins that were parsed have their lengths");
+    WSS_ASSERT(whole, "parsed logins have a fixed length");
     queue_send(out.data(), length, static_cast<uint32_t>(commands_.size()) + kShortSlots);
     flush();
 }

@@ -61,7 +61,7 @@ bool Channel::send(Command& command, wire::CommandRequest& words) noexcept {
     return true;
 }
 
-// post() copies an inlined message. It is signalled only now and then, to free entries of the send queue.
+// post() copies an inlined message. It is signalled only occasionally, to free entries of the send queue.
 void Channel::queue_send(std::byte* address, size_t length, uint32_t slot) noexcept {
     if (batched_ == kBatch) flush();
     if (batched_ == kBatch) return;  // closing: flush() could not post; commands will be abandoned
@@ -144,7 +144,7 @@ void Channel::message(wire::Bytes bytes) noexcept {
     wire::AsyncEvent event;
     wire::Notify notify;
     wire::CacheEngineNotice engine;
-    wire::DoAgain again;
+    wire::RetryNotice again;
     wire::TargetLogout logout;
     if (state_ == State::kProving) return auth_message(bytes);
     auto bad = [](wire::ParseError error) { return error != wire::ParseError::kNone; };
@@ -152,19 +152,19 @@ void Channel::message(wire::Bytes bytes) noexcept {
         case WSS_SRP_RSP:
             if (bad(wire::parse_response(bytes, response))) return violation("a malformed response");
             return answered(find(response.tag, ~uint64_t{0}), response);
-        case WSS_SRP_DONE:
+        case WSS_SRP_BATCH_RSP:
             return several_done(bytes);
         case WSS_SRP_KEEPALIVE_RSP:
-            return;  // its arrival is all that counts
+            return;  // only its arrival matters
         case WSS_SRP_NOTIFY:
             if (bad(wire::parse_notify(bytes, notify))) return violation("a malformed notification");
             return owner_.notified(notify);
         case WSS_SRP_CACHE_ENGINE:
             if (bad(wire::parse_cache_engine(bytes, engine))) return violation("a malformed CACHE_ENGINE");
             return engine_named(engine);
-        case WSS_SRP_DO_AGAIN:
-            if (bad(wire::parse_do_again(bytes, again))) return violation("a malformed RETRY");
-            return do_again(again);
+        case WSS_SRP_RETRY:
+            if (bad(wire::parse_retry(bytes, again))) return violation("a malformed RETRY");
+            return retry(again);
         case WSS_SRP_CRED_REQ:
             if (bad(wire::parse_credit_request(bytes, credit_request)))
                 return violation("a malformed credit request");
@@ -215,7 +215,7 @@ void Channel::several_done(wire::Bytes message) noexcept {
 }
 
 void Channel::answered(Command* command, const wire::Response& response) noexcept {
-    if (command == nullptr) return violation("an answer to a command that is not on the wire");
+    if (command == nullptr) return violation("a response to an unknown command");
     add_credits(response.credits);
     --outstanding_;
     command->state = Command::State::kAnswered;
@@ -223,7 +223,7 @@ void Channel::answered(Command* command, const wire::Response& response) noexcep
     if (!command->send_pending) free_command(*command);
 }
 
-// Excess credits have no effect: the number of slots then keeps C1.
+// Excess credits have no effect: the number of slots still ensures C1.
 void Channel::add_credits(uint32_t credits) noexcept {
     credits_ = credits > kQueueDepthMax - credits_ ? kQueueDepthMax : credits_ + credits;
 }

@@ -18,7 +18,7 @@ void Channel::engine_named(const wire::CacheEngineNotice& notice) noexcept {
     retire_engine(notice.index);
     if (!notice.added || engines_.size() >= kEnginesMax) return;
     std::unique_ptr<EngineLink> link(new EngineLink(*this, notice.index));
-    // A link that cannot be made does no harm: the target answers itself.
+    // A link that cannot be established does no harm: the target answers itself.
     Status status = link->connect(*poller_, notice, options_.connect_timeout);
     if (status)
         engines_.push_back(std::move(link));
@@ -26,7 +26,7 @@ void Channel::engine_named(const wire::CacheEngineNotice& notice) noexcept {
         log::debug("cache engine {}: {}", notice.uri_text(), status.to_string());
 }
 
-// Closes the engine's link; data that the engine still writes arrives before the link is over.
+// Closes the engine's link; data that the engine still writes arrives before the link has ended.
 void Channel::retire_engine(uint32_t index) noexcept {
     const bool all = index == WSS_CACHE_ENGINES_MAX;
     for (auto& link : engines_) {
@@ -56,17 +56,17 @@ bool Channel::part_arrived(EngineLink&, uint32_t immediate, uint32_t bytes) noex
     return true;
 }
 
-void Channel::do_again(const wire::DoAgain& again) noexcept {
+void Channel::retry(const wire::RetryNotice& again) noexcept {
     if ((login_.caps & WSS_CAP_CACHE) == 0) return violation("RETRY without the capability");
     retire_engine(again.engine);
     Command* command = find(again.tag, ~uint64_t{0});
     if (command == nullptr) return;  // the engine had answered
     command->again = true;
     command->again_engine = again.engine;
-    do_again_when_fenced();
+    retry_when_fenced();
 }
 
-void Channel::do_again_when_fenced() noexcept {
+void Channel::retry_when_fenced() noexcept {
     for (Command& command : commands_) {
         if (state_ != State::kUp) return;
         if (command.state != Command::State::kOnWire || !command.again) continue;
@@ -88,7 +88,7 @@ void Channel::link_over(EngineLink& link, const Status& why) noexcept {
         if (engines_quiet()) finish(why_);
         return;
     }
-    do_again_when_fenced();
+    retry_when_fenced();
 }
 
 bool Channel::engines_quiet() const noexcept {

@@ -41,7 +41,7 @@ const Discovery::Step Discovery::kProbeSteps[] = {
 Discovery::Discovery(AdminSubmitter& submitter) : submitter_(submitter), answer_(kAnswerMax) {}
 
 void Discovery::list(Listed done) {
-    WSS_ASSERT(!busy(), "discovery does one thing at a time");
+    WSS_ASSERT(!busy(), "one discovery operation runs at a time");
     listed_ = std::move(done);
     luns_.clear();
     found_.clear();
@@ -51,7 +51,7 @@ void Discovery::list(Listed done) {
 }
 
 void Discovery::probe(uint64_t lun, Probed done) {
-    WSS_ASSERT(!busy(), "discovery does one thing at a time");
+    WSS_ASSERT(!busy(), "one discovery operation runs at a time");
     probed_ = std::move(done);
     luns_ = {lun};
     at_ = 0;
@@ -173,7 +173,7 @@ bool Discovery::take_identification(wire::Bytes answer) {
     if (!wire::parse_identification(answer, identification)) return false;
     info_.naa = identification.naa;
     if (ours_ && !identification.name.empty())
-        // The name has no colon; behind the last one is the identity again.
+        // The name contains no colon; after the last one the identity is repeated.
         info_.name = identification.name.substr(0, identification.name.rfind(':'));
     else
         info_.name =

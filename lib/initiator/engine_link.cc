@@ -6,7 +6,7 @@
 namespace wss::initiator {
 
 EngineLink::~EngineLink() {
-    WSS_ASSERT(is_over(), "a link is over before it is destroyed");
+    WSS_ASSERT(is_over(), "a link ends before it is destroyed");
 }
 
 Status EngineLink::connect(fabric::Poller& poller, const wire::CacheEngineNotice& notice,

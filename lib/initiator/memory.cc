@@ -58,12 +58,12 @@ wire::RemoteBuffer RegionTable::Entry::remote(std::span<const std::byte> part) c
 }
 
 RegionTable::~RegionTable() {
-    WSS_ASSERT(dropped_.empty(), "commands are over before the memory they use is");
+    WSS_ASSERT(dropped_.empty(), "commands end before the memory that they use is freed");
     while (lru_.pop_front() != nullptr) {
     }
 }
 
-// The first entry that ends behind `address`.
+// The first entry that ends after `address`.
 RegionTable::Table::iterator RegionTable::first_beyond(const std::byte* address) noexcept {
     return std::partition_point(table_.begin(), table_.end(),
                                 [address](const auto& entry) { return entry->end() <= address; });
@@ -146,7 +146,7 @@ void RegionTable::release(Entry& entry) noexcept {
 
 Status RegionTable::add(std::unique_ptr<fabric::Region> region, bool copied) {
     if (overlaps_own(region->bytes()))
-        return Status(Code::kExists, "the memory, or a part of it, is registered already");
+        return Status(Code::kExists, "the memory, or a part of it, is already registered");
     invalidate(region->bytes());
     auto entry = std::make_unique<Entry>();
     entry->region = std::move(region);

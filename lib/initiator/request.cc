@@ -41,7 +41,7 @@ struct Words {
 constexpr Words kWords[] = {
     {Outcome::kOk, 0, "done"},
     {Outcome::kMismatch, EILSEQ,
-     "the data on the volume differ from those to compare with; nothing was written"},
+     "the data on the volume differs from the data to compare; nothing was written"},
     {Outcome::kUnaligned, EINVAL, "offset and length must be multiples of the volume's block size"},
     {Outcome::kOutOfRange, EINVAL, "the range reaches beyond the end of the volume"},
     {Outcome::kReadOnly, EROFS, "the volume is read-only"},
@@ -56,7 +56,7 @@ constexpr Words kWords[] = {
     {Outcome::kConnectionLost, ENOTCONN, "the connection to the target is lost"},
     {Outcome::kWritesLost, EIO,
      "the target, or a storage machine behind it, restarted; unflushed writes may be lost"},
-    {Outcome::kVolumeGone, ENODEV, "the volume does not exist any more"},
+    {Outcome::kVolumeGone, ENODEV, "the volume no longer exists"},
     {Outcome::kClosed, ESHUTDOWN, "the session is closed"},
 };
 

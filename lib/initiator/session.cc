@@ -87,7 +87,7 @@ Session::~Session() {
 }
 
 void Session::set_state(State next) {
-    WSS_ASSERT((kNext[static_cast<size_t>(state_)] & bit(next)) != 0, "sessions move along the table");
+    WSS_ASSERT((kNext[static_cast<size_t>(state_)] & bit(next)) != 0, "the table permits the transition");
     state_ = next;
     wants_turn_ = true;
 }
@@ -240,7 +240,7 @@ void Session::tick() {
     expire();
     if (failing_fast() && state_ != State::kLive) {
         fail_opens(lost_why_);
-        // Requests on the wire stay until their channel is over.
+        // Requests on the wire stay until their channel has ended.
         if (state_ != State::kDraining) {
             fail_all(queue_, Outcome::kConnectionLost);
             fail_all(delayed_, Outcome::kConnectionLost);

@@ -5,20 +5,20 @@
 //   idle ───────────────▶ connecting ─────────────▶ discovering ─────────────▶ live
 //                            ▲  │ refused, lost          │ lost                  │ lost
 //                            │  ▼                        ▼                       ▼
-//                         waiting ◀──── every channel over ──────────────── draining
-//   any ──close()──▶ closing ──every channel over──▶ closed     first connect fails: draining ──▶ closed
+//                         waiting ◀──── all channels ended ──────────────── draining
+//   any ──close()──▶ closing ──all channels ended──▶ closed     first connect fails: draining ──▶ closed
 //
 // Invariants
-//  IS1  The state changes in set_state() only, along the table there.
+//  IS1  The state changes only in set_state(), according to the table there.
 //  IS2  In `waiting`, `idle` and `closed` there is no channel, so no peer can access a user's buffer.
 //  IS3  A request is in exactly one list: admin_, queue_, delayed_ or issued_, from submit() to its end.
-//  IS4  Requests are sent in `live` only, after every open volume was looked up again by name *and* identity:
+//  IS4  Requests are sent only in `live`, after every open volume was looked up again by name *and* identity:
 //       the target may have reassigned LUNs while it was away. Volumes that were not found are marked as
 //       gone.
-//  IS5  No wait is unbounded. Each request has a deadline, and once the target is away for longer than
-//       reconnect_timeout, requests fail at once until it is back. Attempts to reconnect continue.
+//  IS5  No wait is unbounded. Each request has a deadline, and once the target has been away for longer than
+//       reconnect_timeout, requests fail at once until it returns. Attempts to reconnect continue.
 //
-// Time, random numbers and network come from the reactor, `random` and the poller only, so that a simulation
+// Time, random numbers and network come only from the reactor, `random` and the poller, so that a simulation
 // can drive the session.
 //
 // Thread-safety: everything belongs to the reactor's thread. Lifetime: reactor, fabric, poller, random and
@@ -46,7 +46,7 @@
 
 namespace wss::initiator {
 
-struct Verdict;
+struct Disposition;
 class Session;
 
 // Receives the events of a session.
@@ -90,15 +90,15 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
     State state() const { return state_; }
     const Options& options() const { return options_; }
 
-    // `name` empty: the only volume of the target. `done` is called once, perhaps before this returns.
+    // `name` empty: the only volume of the target. `done` is called once, possibly before this returns.
     void open_volume(std::string name, Opened done);
     void close_volume(Volume& volume);
     // The result of the latest survey; look_again() starts a new one soon.
     const std::vector<VolumeName>& volumes() const { return names_; }
     void look_again();
 
-    // Returns true when request.done will be called. False: the request is over, and `outcome` has its result
-    // (kOk: nothing to do).
+    // Returns true when request.done will be called. False: the request has ended, and `outcome` has its
+    // result (kOk: nothing to do).
     bool submit(Request& request) noexcept;
 
     DataMemory& memory() { return *memory_; }
@@ -161,8 +161,8 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
     bool issue(Request& request, Channel& channel) noexcept;
     void command_answered(Command& command, const wire::Response& response) noexcept override;
     void command_abandoned(Command& command) noexcept override;
-    void take_verdict(Request& request, const Verdict& verdict) noexcept;
-    void piece_over(Request& request) noexcept;
+    void take_disposition(Request& request, const Disposition& disposition) noexcept;
+    void command_over(Request& request) noexcept;
     void queue_again(Request& request) noexcept;
     void finish(Request& request) noexcept;
     void fail_all(List<Request>& list, Outcome outcome) noexcept;
@@ -196,7 +196,7 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
     List<Request> admin_;    // queries of the session itself, queued
     List<Request> queue_;    // queued
     List<Request> delayed_;  // after BUSY of the target; return to queue_ soon
-    List<Request> issued_;   // every piece is on the wire, or no more will be sent
+    List<Request> issued_;   // every command is on the wire, or no more will be sent
     uint32_t active_ = 0;
 
     Discovery discovery_;

@@ -35,7 +35,7 @@ bool Session::submit_admin(Request& request) noexcept {
 
 bool Session::admit(Request& request, List<Request>& list) noexcept {
     Nanoseconds timeout = request.timeout.count > 0 ? request.timeout : options_.request_timeout;
-    // Not reactor.now(): outside of a turn that may be long ago.
+    // Not reactor.now(): outside of a turn that time may be long past.
     request.deadline_ = reactor_.clock().now() + timeout;
     request.retries_ = 0;
     request.outstanding_ = 0;
@@ -102,21 +102,21 @@ Channel* Session::pick_channel() noexcept {
 
 namespace {
 
-// Sets direction and amount of the data that a command for `piece` bytes of the request moves.
-void shape(const Request& request, uint64_t piece, Payload& payload) {
+// Sets direction and amount of the data that a command for `bytes` of the request moves.
+void shape(const Request& request, uint64_t bytes, Payload& payload) {
     switch (request.operation) {
         case Operation::kRead:
         case Operation::kAdmin:
             payload.direction = Direction::kIn;
-            payload.length = static_cast<uint32_t>(piece);
+            payload.length = static_cast<uint32_t>(bytes);
             return;
         case Operation::kWrite:
             payload.direction = Direction::kOut;
-            payload.length = static_cast<uint32_t>(piece);
+            payload.length = static_cast<uint32_t>(bytes);
             return;
         case Operation::kCompareAndWrite:
             payload.direction = Direction::kOut;
-            payload.length = static_cast<uint32_t>(2 * piece);
+            payload.length = static_cast<uint32_t>(2 * bytes);
             return;
         case Operation::kDiscard:
             payload.direction = Direction::kOut;
@@ -134,22 +134,22 @@ void shape(const Request& request, uint64_t piece, Payload& payload) {
 
 bool Session::issue(Request& request, Channel& channel) noexcept {
     bool flush = request.stage_ == Stage::kFlushAfter;
-    uint64_t piece = request.total_ - request.issued_;
-    if (request.volume != nullptr) piece = std::min(piece, request.volume->piece_max(request.operation));
+    uint64_t bytes = request.total_ - request.issued_;
+    if (request.volume != nullptr) bytes = std::min(bytes, request.volume->command_max(request.operation));
     uint64_t at = request.offset + request.issued_;
     Command& command = channel.take();
     command.payload.kind = Payload::Kind::kNone;
     command.payload.where = request.cursor_;
     command.payload.length = 0;
     command.payload.direction = Direction::kNone;
-    if (!flush) shape(request, piece, command.payload);
+    if (!flush) shape(request, bytes, command.payload);
 
     // The data of a discard is a list of one range, which is copied before this function returns.
     std::array<std::byte, wire::unmap_list_bytes(1)> list;
     iovec list_buffer{list.data(), list.size()};
     if (request.operation == Operation::kDiscard) {
         uint32_t block = request.volume->info().block_size;
-        wire::BlockRange range{at / block, static_cast<uint32_t>(piece / block)};
+        wire::BlockRange range{at / block, static_cast<uint32_t>(bytes / block)};
         wire::encode_unmap_list({&range, 1}, list);
         command.payload.where = Cursor({&list_buffer, 1});
     }
@@ -159,7 +159,7 @@ bool Session::issue(Request& request, Channel& channel) noexcept {
         return false;
     }
     wire::Cdb cdb = flush                       ? wire::make_synchronize_cache16()
-                    : request.volume != nullptr ? request.volume->make_cdb(request, at, piece)
+                    : request.volume != nullptr ? request.volume->make_cdb(request, at, bytes)
                                                 : request.cdb;
     wire::CommandRequest words;
     words.lun = request.volume != nullptr ? request.volume->info().lun : request.lun;
@@ -168,7 +168,7 @@ bool Session::issue(Request& request, Channel& channel) noexcept {
     words.descriptors = {descriptors.list.data(), descriptors.count};
     if (command.payload.kind == Payload::Kind::kImmediate) words.immediate_length = command.payload.length;
     command.request = &request;
-    command.piece_length = piece;
+    command.covered_length = bytes;
     if (!channel.send(command, words)) {
         memory_->release(command.payload);
         channel.put_back(command);
@@ -176,7 +176,7 @@ bool Session::issue(Request& request, Channel& channel) noexcept {
         return false;
     }
     ++request.outstanding_;
-    request.issued_ += piece;
+    request.issued_ += bytes;
     request.owes_command_ = false;
     bool user_data = request.operation != Operation::kDiscard && !flush;
     if (user_data) request.cursor_.walk(command.payload.length, [](std::span<std::byte>) {});
@@ -187,8 +187,8 @@ bool Session::issue(Request& request, Channel& channel) noexcept {
 
 void Session::command_answered(Command& command, const wire::Response& response) noexcept {
     Request& request = *command.request;
-    Verdict verdict = judge(response, request.operation);
-    if (verdict.outcome == Outcome::kOk && verdict.again == Verdict::Again::kNo) {
+    Disposition disposition = decide_disposition(response, request.operation);
+    if (disposition.outcome == Outcome::kOk && disposition.again == Disposition::Again::kNo) {
         uint32_t got = command.payload.length;
         if (response.in.kind == wire::Residual::Kind::kUnder) got -= std::min(got, response.in.bytes);
         memory_->deliver(command.payload, got);
@@ -196,25 +196,26 @@ void Session::command_answered(Command& command, const wire::Response& response)
     }
     memory_->release(command.payload);
     --request.outstanding_;
-    take_verdict(request, verdict);
-    if (verdict.units_changed) units_unknown_ = true;
-    if (verdict.units_changed || (verdict.look_again && request.operation != Operation::kAdmin)) look_again();
-    piece_over(request);
+    take_disposition(request, disposition);
+    if (disposition.units_changed) units_unknown_ = true;
+    if (disposition.units_changed || (disposition.look_again && request.operation != Operation::kAdmin))
+        look_again();
+    command_over(request);
 }
 
-void Session::take_verdict(Request& request, const Verdict& verdict) noexcept {
+void Session::take_disposition(Request& request, const Disposition& disposition) noexcept {
     if (request.outcome != Outcome::kOk) return;  // the first failure counts
-    bool again = verdict.again == Verdict::Again::kLater ||
-                 (verdict.again == Verdict::Again::kNow && request.retries_ < kRetriesMax);
+    bool again = disposition.again == Disposition::Again::kLater ||
+                 (disposition.again == Disposition::Again::kNow && request.retries_ < kRetriesMax);
     if (again) {
         request.again_ = true;
-        request.delayed_ = request.delayed_ || verdict.again == Verdict::Again::kLater;
+        request.delayed_ = request.delayed_ || disposition.again == Disposition::Again::kLater;
         return;
     }
-    request.outcome = verdict.outcome;
-    request.sense = verdict.sense;
-    if (verdict.outcome == Outcome::kMismatch && verdict.sense.has_information)
-        request.mismatch_offset = verdict.sense.information;
+    request.outcome = disposition.outcome;
+    request.sense = disposition.sense;
+    if (disposition.outcome == Outcome::kMismatch && disposition.sense.has_information)
+        request.mismatch_offset = disposition.sense.information;
 }
 
 // A change with FUA whose command does not carry that bit becomes stable by a flush.
@@ -231,12 +232,12 @@ static bool owes_flush(const Request& request) {
     }
 }
 
-// Called when one command of the request is over.
-void Session::piece_over(Request& request) noexcept {
+// Called when one command of the request has ended.
+void Session::command_over(Request& request) noexcept {
     bool stop = request.outcome != Outcome::kOk || request.again_;
     if (!stop && !request.fully_issued()) return;
     if (request.state_ == Request::State::kQueued) {
-        // Send no more pieces of it.
+        // Send no more commands of it.
         request.unlink();
         request.state_ = Request::State::kIssued;
         issued_.push_back(request);
@@ -282,7 +283,7 @@ void Session::command_abandoned(Command& command) noexcept {
     command.request->stage_ = Stage::kMain;  // the data that the flush was for may be lost: repeat everything
 }
 
-// Fails the requests of `list` that are not on the wire. Their `done` may submit more: those stay.
+// Fails the requests of `list` that are not on the wire. Their `done` may submit more requests, which stay.
 void Session::fail_all(List<Request>& list, Outcome outcome) noexcept {
     List<Request> failed;
     list.for_each([&](Request& request) {
@@ -320,7 +321,7 @@ void Session::sort_after_loss(List<Request>& from, List<Request>& keep, List<Req
             request.outcome = Outcome::kConnectionLost;
         if (request.outcome == Outcome::kOk && state_ == State::kClosing) request.outcome = Outcome::kClosed;
         if (request.outcome != Outcome::kOk) return over.push_back(request);
-        // From its beginning: what a flush that follows it was to make stable may be lost with the target.
+        // From its beginning: data that the following flush was to make stable may be lost with the target.
         begin(request, Stage::kMain);
         request.state_ = Request::State::kQueued;
         keep.push_back(request);

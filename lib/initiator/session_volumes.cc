@@ -80,7 +80,7 @@ void Session::survey_done(const Status& status) {
         delay_ = Nanoseconds{};
         handler_.on_ready(*this);
     } else if (!status) {
-        // The next login finds out which unit a LUN denotes.
+        // The next login determines which unit a LUN denotes.
         if (units_unknown_) return lose(status.within("looking for volumes"));
         for (PendingOpen& open : opens_) open.looked = true;  // fail instead of repeating the survey for ever
     }
@@ -103,7 +103,7 @@ Status Session::no_such_volume(const std::string& name) const {
     if (name.empty())
         return failure(Code::kInvalid, "{} has more than one volume; name one of {}",
                        options_.address.to_string(), list);
-    return failure(Code::kNotFound, "{} has no volume '{}'; there is {}", options_.address.to_string(), name,
+    return failure(Code::kNotFound, "{} has no volume '{}'; it has {}", options_.address.to_string(), name,
                    list);
 }
 

@@ -60,7 +60,7 @@ Outcome Volume::check_support(const Request& request) const noexcept {
     }
 }
 
-uint64_t Volume::piece_max(Operation operation) const noexcept {
+uint64_t Volume::command_max(Operation operation) const noexcept {
     switch (operation) {
         case Operation::kRead:
         case Operation::kWrite:

@@ -13,7 +13,7 @@ namespace wss::initiator {
 
 // An entry of the target's list.
 struct VolumeName {
-    std::string name;  // the target's name; of another vendor "naa.…" or "lun-…"
+    std::string name;  // the target's name; from another vendor "naa.…" or "lun-…"
     uint64_t lun = 0;
     uint64_t naa = 0;
 };
@@ -45,14 +45,14 @@ class Volume {
     explicit Volume(VolumeInfo info) : info_(std::move(info)) {}
 
     const VolumeInfo& info() const { return info_; }
-    // True when the volume was deleted, or another volume has its name. It may return.
+    // True when the volume was deleted, or another volume has its name. The volume may return.
     bool gone() const { return gone_; }
 
     // Returns the fault of the request, kOk if there is none.
     Outcome check(const Request& request) const noexcept;
     // Bytes that one command of this operation may cover; UINT64_MAX for operations without a limit.
-    uint64_t piece_max(Operation operation) const noexcept;
-    // The CDB of a command for `length` bytes at `offset` (absolute). REQUIRES `length` within piece_max().
+    uint64_t command_max(Operation operation) const noexcept;
+    // The CDB of a command for `length` bytes at `offset` (absolute). REQUIRES `length` within command_max().
     wire::Cdb make_cdb(const Request& request, uint64_t offset, uint64_t length) const noexcept;
 
   private:
@@ -68,7 +68,7 @@ class Volume {
 
     bool gone_ = false;
     uint64_t written_ = 0;  // writes that have ended
-    uint64_t flushed_ = 0;  // so many of them, the first ones, are stable
+    uint64_t flushed_ = 0;  // number of them, from the first, that are stable
     bool lost_ = false;     // the next flush must report the loss
     uint32_t users_ = 0;
 };

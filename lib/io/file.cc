@@ -188,7 +188,7 @@ Result<uint64_t> File::current_size() const {
 
 Status File::set_length(uint64_t bytes) {
     if (ftruncate(fd_, static_cast<off_t>(bytes)) != 0 || fsync(fd_) != 0)
-        return Status::from_errno(errno, fmt::format("cannot make {} {} long", path_, readable_size(bytes)));
+        return Status::from_errno(errno, fmt::format("cannot resize {} to {}", path_, readable_size(bytes)));
     return Status::ok();
 }
 
@@ -205,8 +205,8 @@ Status File::prepare_size(uint64_t wanted, bool grow) {
         if (!grow)
             return failure(
                 Code::kIo,
-                "{} has only {}, and had {} when it was last used: bring back what is missing, make "
-                "the file as long again (truncate -s {}) if zeroes there are right, or delete the "
+                "{} has only {}, and had {} when it was last used: restore the missing data, extend "
+                "the file (truncate -s {}) if zeroes are acceptable there, or delete the "
                 "volume",
                 path_, readable_size(*current), readable_size(wanted), wanted);
         if (read_only_)
@@ -221,7 +221,7 @@ Status File::prepare_size(uint64_t wanted, bool grow) {
 
 Status File::resize(uint64_t bytes) {
     if (bytes == 0 || bytes % limits_.logical_block != 0)
-        return failure(Code::kInvalid, "{}: size {} is not a multiple of its block of {} bytes, or 0", path_,
+        return failure(Code::kInvalid, "{}: size {} is 0, or not a multiple of its block of {} bytes", path_,
                        bytes, limits_.logical_block);
     if (read_only_) return failure(Code::kPermission, "{} is opened read-only", path_);
     if (block_device_) {

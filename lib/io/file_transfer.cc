@@ -15,10 +15,10 @@ namespace {
 constexpr uint64_t kTransferMax = 1 << 30;  // the kernel moves at most 2 GiB - 4 KiB at once
 
 ssize_t move(int fd, const Request& request, std::byte* data, uint64_t length, uint64_t offset) noexcept {
-    iovec piece{data, length};
+    iovec segment{data, length};
     auto at = static_cast<off_t>(offset);
-    if (request.op == Op::kRead) return preadv2(fd, &piece, 1, at, 0);
-    return pwritev2(fd, &piece, 1, at, request.fua ? RWF_DSYNC : 0);
+    if (request.op == Op::kRead) return preadv2(fd, &segment, 1, at, 0);
+    return pwritev2(fd, &segment, 1, at, request.fua ? RWF_DSYNC : 0);
 }
 
 }  // namespace
@@ -35,8 +35,8 @@ int File::block_transfer(Request& request, std::byte* bounce) noexcept {
         ssize_t moved = move(fd_, request, data, length, request.offset + request.done_bytes);
         if (moved < 0 && errno == EINTR) continue;
         if (moved < 0) return volume_errno(errno);
-        // O_DIRECT continues at block boundaries only. No progress: the file was truncated, or the medium is
-        // full.
+        // O_DIRECT can continue only at block boundaries. No progress: the file was truncated, or the medium
+        // is full.
         uint64_t whole = static_cast<uint64_t>(moved) / limits_.logical_block * limits_.logical_block;
         if (whole == 0) return request.op == Op::kRead ? EIO : ENOSPC;
         if (!aligned && request.op == Op::kRead) std::memcpy(place, data, whole);

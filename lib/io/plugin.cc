@@ -16,7 +16,7 @@ namespace wss::io {
 
 namespace {
 
-// Read at the start: if the program's file is replaced later, the plug-in beside the new file is loaded.
+// Read at the start: if the program's file is replaced later, the plug-in next to the new file is loaded.
 const std::string kProgram = [] {
     std::error_code unknown;
     return std::filesystem::read_symlink("/proc/self/exe", unknown).string();
@@ -68,7 +68,7 @@ Status check_plugin(const std::string& path, const Plugin& plugin) {
         return Status::ok();
     return failure(
         Code::kUnsupported,
-        "{} is of another version (interface {}, this program has {}): install both from one build", path,
+        "{} is of a different version (interface {}, this program has {}): install both from one build", path,
         plugin.abi, kPluginAbi);
 }
 

@@ -18,7 +18,7 @@ struct SizeNotices::State {
     mutable std::mutex m;
     std::condition_variable news;
     // Guarded by m.
-    uint64_t reported = 0;  // to the user; 0: nothing was
+    uint64_t reported = 0;  // to the user; 0: nothing yet
     uint64_t lowest = 0;    // since `reported`; less than it while a shrink waits to be reported
     uint64_t latest = 0;
     uint64_t own_limit = UINT64_MAX;  // maximum size during the user's own resize
@@ -41,7 +41,7 @@ struct SizeNotices::State {
     void note(uint64_t bytes) { lowest = lowest == 0 ? bytes : std::min(lowest, bytes); }
     // The next notice: {before, after}.
     std::pair<uint64_t, uint64_t> take();
-    // The user could not follow the notice. `own`: it resized the storage meanwhile, so only a shrink remains
+    // The user could not act on the notice. `own`: it resized the storage meanwhile, so only a shrink remains
     // to be reported.
     void put_back(uint64_t before, uint64_t after, bool own);
 };
@@ -86,7 +86,8 @@ Status SizeNotices::start(uint64_t bytes) {
     try {
         std::thread([state = state_] { run(state); }).detach();
     } catch (const std::system_error& error) {
-        return Status::from_errno(error.code().value(), "no thread for the notices of its size");
+        return Status::from_errno(error.code().value(),
+                                  "cannot start the thread that reports changes of its size");
     }
     return Status::ok();
 }

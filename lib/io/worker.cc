@@ -15,10 +15,10 @@ namespace wss::io {
 namespace {
 
 // Contents of a request's scratch memory while the worker has it.
-struct Slot {
+struct RequestState {
     Worker::Inbox* inbox;
 };
-static_assert(sizeof(Slot) <= sizeof(Request::scratch), "the worker's part of a request fits");
+static_assert(sizeof(RequestState) <= sizeof(Request::scratch), "the worker's part of a request fits");
 
 // Signals are for the main thread: a helper created before the main thread blocked them must not receive
 // them.
@@ -59,7 +59,7 @@ Worker::~Worker() {
 }
 
 void Worker::submit(Request& request, Inbox& inbox) noexcept {
-    new (request.scratch) Slot{&inbox};
+    new (request.scratch) RequestState{&inbox};
     {
         std::lock_guard lock(m_);
         waiting_.push_back(request);
@@ -68,8 +68,8 @@ void Worker::submit(Request& request, Inbox& inbox) noexcept {
 }
 
 void Worker::deliver(Request& request, Inbox& inbox) noexcept {
-    // All under the lock: once the queue can take the request, the request and the inbox may be destroyed at
-    // any time.
+    // All under the lock: once the queue can receive the request, the request and the inbox may be destroyed
+    // at any time.
     std::lock_guard lock(inbox.m_);
     inbox.done_.push_back(request);
     inbox.news_.store(true, std::memory_order_release);
@@ -92,7 +92,8 @@ void Worker::loop() noexcept {
         Request* request = waiting_.pop_front();
         if (request == nullptr) return;  // stopping, and no request is left
         lock.unlock();
-        perform(run_, context_, *request, *std::launder(reinterpret_cast<Slot*>(request->scratch))->inbox);
+        perform(run_, context_, *request,
+                *std::launder(reinterpret_cast<RequestState*>(request->scratch))->inbox);
         lock.lock();
     }
 }

@@ -85,7 +85,7 @@ std::string_view to_string(OneSided mode);
 // Why a key that could be read one-sidedly is read by message. Sent in the flags of a get.
 enum class Fallback : uint8_t {
     kNone,
-    kCold,         // address-cache miss: the slot's address is not known
+    kNoAddress,    // address-cache miss: the slot's address is not known
     kInvalid,      // paper mode: the invalid bit is set
     kStale,        // the slot belongs to another key now
     kTorn,         // slot or record changed during every read

@@ -15,7 +15,7 @@ using detail::store;
 
 static_assert(kInitiatorNameMax + 1 == WSS_AUTH_NAME_BYTES, "a name and its zero fill the field");
 static_assert(kSecretMin == WSS_AUTH_SECRET_MIN && kSecretMax == WSS_AUTH_SECRET_MAX,
-              "both ends take the same secrets");
+              "both ends accept the same secrets");
 
 namespace {
 

@@ -161,13 +161,13 @@ size_t encode_cache_login(const CacheLogin& login, MutableBytes out) {
 
 namespace {
 
-constexpr uint8_t kToPeer = 1, kImmediate = 2, kHasHeader = 4, kAtomic = 8, kLazy = 16;
+constexpr uint8_t kToPeer = 1, kImmediate = 2, kHasHeader = 4, kAtomic = 8, kCoalesced = 16;
 constexpr uint8_t kStorageOpMask = 7, kStorageFua = 8, kStorageImmediate = 16, kStorageCopy = 32,
-                  kStorageBay = 64;
+                  kStorageStaged = 64;
 constexpr uint8_t kVolumeReadOnly = 1;  // VOLUME
 constexpr uint8_t kVolumeSuspended = 1, kVolumeOwner = 2, kVolumeTerm = 16;
 constexpr uint64_t kPage = 4096;
-constexpr size_t kVolumeNameMax = 64;  // including a zero behind the last character
+constexpr size_t kVolumeNameMax = 64;  // including a zero after the last character
 constexpr uint32_t kErrnoMax = 4095;
 
 void fields(auto& io, Is<CacheMove> auto& move) {
@@ -175,7 +175,7 @@ void fields(auto& io, Is<CacheMove> auto& move) {
     io.bit(kImmediate, move.immediate);
     io.bit(kHasHeader, move.has_header);
     io.bit(kAtomic, move.atomic);
-    io.bit(kLazy, move.lazy);
+    io.bit(kCoalesced, move.coalesced);
     io.u64(move.handle);
     io.u32(move.slot);
     io.u32(move.offset);
@@ -192,14 +192,14 @@ void fields(auto& io, Is<CacheStorage> auto& storage) {
     io.bit(kStorageFua, storage.fua);
     io.bit(kStorageImmediate, storage.immediate);
     io.bit(kStorageCopy, storage.has_copy);
-    io.bit(kStorageBay, storage.in_bay);
+    io.bit(kStorageStaged, storage.staged);
     io.u64(storage.handle);
     io.u64(storage.offset);
     io.u64(storage.length);
     io.u32(storage.volume);
     io.u32(storage.immediate_value);
     io.u64(storage.remote.address);
-    io.u64(storage.in_bay ? storage.bay : storage.copy.address);
+    io.u64(storage.staged ? storage.staging_offset : storage.copy.address);
     io.u32(storage.remote.rkey);
     io.u32(storage.copy.rkey);
     io.zeroes(8);
@@ -228,10 +228,10 @@ void fields(auto& io, Is<CacheVolumeState> auto& state) {
     io.text(state.text, CacheVolumeState::kTextMax);
 }
 
-void fields(auto& io, Is<CacheBays> auto& bays) {
-    io.u64(bays.address);
-    io.u64(bays.bytes);
-    io.u32(bays.rkey);
+void fields(auto& io, Is<CacheStaging> auto& staging) {
+    io.u64(staging.address);
+    io.u64(staging.bytes);
+    io.u32(staging.rkey);
     io.zeroes(4);
 }
 
@@ -308,7 +308,7 @@ ParseError parse_move(const Record& record, CacheMove& out) {
     out.remote.length = out.length;
     if (out.length == 0) return ParseError::kContradiction;
     if (out.to_peer ? out.has_header || out.atomic : out.immediate) return ParseError::kContradiction;
-    if (out.lazy && !out.immediate) return ParseError::kContradiction;
+    if (out.coalesced && !out.immediate) return ParseError::kContradiction;
     if (out.remote.address > UINT64_MAX - out.length) return ParseError::kAddressWraps;
     return ParseError::kNone;
 }
@@ -317,12 +317,13 @@ size_t put_storage(uint32_t id, const CacheStorage& storage, MutableBytes out) {
     return put_record(RecordType::kStorage, id, storage, out);
 }
 
-// A read has at most one destination besides the staging buffer; a write takes its data from the buffer only.
-static bool fits_bay(const CacheStorage& storage) {
-    if (!storage.in_bay) return true;
+// A read has at most one destination in addition to the staging buffer; a write takes its data only from the
+// buffer.
+static bool is_sound_staging(const CacheStorage& storage) {
+    if (!storage.staged) return true;
     const bool client = storage.handle != kStorageHandle;
     const bool alone = storage.op == CacheStorage::Op::kRead ? client || !storage.immediate : !client;
-    return storage.moves() && !storage.has_copy && alone && storage.bay % kPage == 0;
+    return storage.moves() && !storage.has_copy && alone && storage.staging_offset % kPage == 0;
 }
 
 ParseError parse_storage(const Record& record, CacheStorage& out) {
@@ -334,10 +335,10 @@ ParseError parse_storage(const Record& record, CacheStorage& out) {
     out.remote.length = out.copy.length = length;
     if (out.op != CacheStorage::Op::kRead && (out.immediate || out.has_copy))
         return ParseError::kContradiction;
-    if (!fits_bay(out)) return ParseError::kContradiction;
+    if (!is_sound_staging(out)) return ParseError::kContradiction;
     if (out.moves() && (out.length == 0 || out.length > kStorageTransferMax)) return ParseError::kOutOfBounds;
     const uint64_t last = UINT64_MAX - length;
-    const bool wraps = out.remote.address > last || out.copy.address > last || out.bay > last;
+    const bool wraps = out.remote.address > last || out.copy.address > last || out.staging_offset > last;
     return wraps ? ParseError::kAddressWraps : ParseError::kNone;
 }
 
@@ -369,12 +370,12 @@ ParseError parse_volume_state(const Record& record, CacheVolumeState& out) {
     return can_be ? ParseError::kNone : ParseError::kContradiction;
 }
 
-size_t put_bays(const CacheBays& bays, MutableBytes out) {
-    return put_record(RecordType::kBays, 0, bays, out);
+size_t put_staging(const CacheStaging& staging, MutableBytes out) {
+    return put_record(RecordType::kStaging, 0, staging, out);
 }
 
-ParseError parse_bays(const Record& record, CacheBays& out) {
-    if (record.type != RecordType::kBays) return ParseError::kOpcode;
+ParseError parse_staging(const Record& record, CacheStaging& out) {
+    if (record.type != RecordType::kStaging) return ParseError::kOpcode;
     if (auto error = parse_record(record, out); error != ParseError::kNone) return error;
     if (out.bytes == 0) return ParseError::kContradiction;
     return out.address > UINT64_MAX - out.bytes ? ParseError::kAddressWraps : ParseError::kNone;
@@ -486,17 +487,17 @@ size_t encode_cache_engine(const CacheEngineNotice& notice, MutableBytes out) {
     return store(raw, out);
 }
 
-ParseError parse_do_again(Bytes message, DoAgain& out) {
-    wss_srp_do_again raw;
+ParseError parse_retry(Bytes message, RetryNotice& out) {
+    wss_srp_retry raw;
     if (!load(message, raw)) return ParseError::kTooShort;
-    if (raw.opcode != WSS_SRP_DO_AGAIN) return ParseError::kOpcode;
+    if (raw.opcode != WSS_SRP_RETRY) return ParseError::kOpcode;
     out = {raw.tag, swap(uint32_t{raw.engine})};
     return out.engine > WSS_CACHE_ENGINES_MAX ? ParseError::kTooMany : ParseError::kNone;
 }
 
-size_t encode_do_again(const DoAgain& again, MutableBytes out) {
-    wss_srp_do_again raw{};
-    raw.opcode = WSS_SRP_DO_AGAIN;
+size_t encode_retry(const RetryNotice& again, MutableBytes out) {
+    wss_srp_retry raw{};
+    raw.opcode = WSS_SRP_RETRY;
     raw.engine = swap(again.engine);
     raw.tag = again.tag;
     return store(raw, out);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages of the distributed cache: bytes from the wire ↔ checked values.
 //
-// There are three exchanges (Documentation/protocol.md §5.6, §8):
+// Three exchanges (Documentation/protocol.md §5.6, §8):
 //   storage engine (SE) ↔ cache engine (CE): connect data, then messages of *records* in both directions
 //   initiator → CE: connect data; afterwards the CE moves data and the initiator only receives
-//   SE → initiator: two messages besides those of SRP (CacheEngineNotice, DoAgain)
+//   SE → initiator: two messages in addition to those of SRP (CacheEngineNotice, RetryNotice)
 //
 // A message is a sequence of records. Each begins with eight bytes {type, flags, length of the whole record,
 // id} and is a multiple of eight bytes long. Integers are big-endian.
@@ -44,7 +44,7 @@ struct CacheWelcome {
     uint64_t storage = 0;      // identity of the SE for life
     uint32_t incarnation = 0;  // of the contents from now on, unless `keep`
     uint32_t line_bytes = 0;
-    uint32_t operations = 0;  // bound of operation ids
+    uint32_t operations = 0;  // bound on operation ids
     bool keep = false;        // true: the contents count, send the inventory; false: discard them
     bool states = false;      // an RS must send kVolumeState
     bool owners = false;      // … with the owner
@@ -55,7 +55,7 @@ ParseError parse_cache_welcome(Bytes data, CacheWelcome& out);
 size_t encode_cache_welcome(const CacheWelcome& welcome, MutableBytes out);
 
 // SE → CE, with the accept, instead of a CacheWelcome: requests authentication (lib/wire/auth.h). The welcome
-// then is a record. As long as a welcome.
+// is then sent as a record. This message is as long as a welcome.
 bool is_cache_prove(Bytes data);
 size_t encode_cache_prove(MutableBytes out);
 
@@ -96,7 +96,7 @@ enum class RecordType : uint8_t {
     kStorage,  // CacheStorage
     // SE → RS with staging buffers: an encoded CacheEngineNotice. Connect to this engine, or disconnect.
     // Either ends an earlier connection with this index. kEngineGone follows once for each notice with a
-    // handle, when its connection has ended and no more data can arrive by it.
+    // handle, when its connection has ended and no more data can arrive over it.
     kEngine,
     // CE → SE
     kDone = 32,     // id, status in flags
@@ -113,8 +113,8 @@ enum class RecordType : uint8_t {
     // RS → SE
     kVolume,      // CacheVolume, before kReady
     kFailed,      // instead of kDone: storage failed, errno; of a read, no data has reached the client
-    kBays,        // CacheBays (staging buffers), before kReady
-    kEngineGone,  // CacheHandle: the connection to the engine is over or was never made
+    kStaging,     // CacheStaging (staging buffers), before kReady
+    kEngineGone,  // CacheHandle: the connection to the engine has ended or was never established
     // CacheVolumeState, if CacheWelcome::states: of each volume before kReady, and at each change.
     kVolumeState,
 };
@@ -142,7 +142,7 @@ struct CacheMove {
     bool immediate = false;   // to_peer: the last bytes arrive with `immediate_value`
     bool has_header = false;  // from a peer: store `header` when the bytes are in the slot
     bool atomic = false;      // from a peer: the slot changes only when all bytes have arrived, or not at all
-    bool lazy = false;        // immediate: kDone may be coalesced with a later message, or wait for kPing
+    bool coalesced = false;   // immediate: kDone may be coalesced with a later message, or wait for kPing
     uint64_t handle = kStorageHandle;
     uint32_t slot = 0;
     uint32_t offset = 0;
@@ -165,21 +165,21 @@ struct CacheStorage {
     bool immediate = false;  // kRead: the last bytes arrive at the peer with `immediate_value`
     bool has_copy = false;   // kRead: the data also goes to `copy`, in memory of the SE
     // kRead: the data stays in the RS's staging buffers, and goes to the client if one is named. kWrite: it
-    // is there.
-    bool in_bay = false;
+    // is already there.
+    bool staged = false;
     uint32_t volume = 0;  // the RS's number of the volume
     uint32_t immediate_value = 0;
     uint64_t offset = 0;
     uint64_t length = 0;  // kRead, kWrite: at most kStorageTransferMax
     uint64_t handle = kStorageHandle;
-    RemoteBuffer remote, copy;  // their lengths are `length`
-    uint64_t bay = 0;           // in_bay: offset in the staging memory; a multiple of the page size
+    RemoteBuffer remote, copy;    // their lengths are `length`
+    uint64_t staging_offset = 0;  // staged: offset in the staging memory; a multiple of the page size
     bool moves() const noexcept { return op == Op::kRead || op == Op::kWrite; }
 };
 constexpr uint32_t kStorageTransferMax = 2 << 20;
 
 // Staging memory of an RS, which the SE manages: engines read and write it over the RS's connections to them.
-struct CacheBays {
+struct CacheStaging {
     uint64_t address = 0;
     uint64_t bytes = 0;
     uint32_t rkey = 0;
@@ -194,18 +194,18 @@ struct CacheVolume {
     std::string name;
 };
 
-// Present state of the storage of an RS's volume.
+// Current state of the storage of an RS's volume.
 struct CacheVolumeState {
     static constexpr size_t kTextMax = 120;
     uint32_t number = 0;     // of a CacheVolume
-    uint32_t error = 0;      // errno: the storage is lost to another owner; nothing of the volume may be used
+    uint32_t error = 0;      // errno: the storage is lost to another owner; no data of the volume may be used
     uint64_t bytes = 0;      // not 0, unless the storage is lost
     bool suspended = false;  // another owner may have the storage: cached contents do not count at the moment
     uint64_t owner = 0;      // while it is the same, no other owner has had the storage; 0: not known
     uint64_t series = 0;     // io::Succession
     uint64_t term = 0;       // …
     uint64_t since = 0;      // …
-    std::string text;        // for the operator: reason of the loss, or what requests wait for; printable
+    std::string text;        // for the operator: reason for the loss, or what requests wait for; printable
     bool operator==(const CacheVolumeState&) const = default;
 };
 
@@ -215,7 +215,7 @@ struct CacheEngineNotice;
 size_t put_storage(uint32_t id, const CacheStorage& storage, MutableBytes out);
 size_t put_volume(const CacheVolume& volume, MutableBytes out);
 size_t put_volume_state(const CacheVolumeState& state, MutableBytes out);
-size_t put_bays(const CacheBays& bays, MutableBytes out);
+size_t put_staging(const CacheStaging& staging, MutableBytes out);
 size_t put_engine(const CacheEngineNotice& notice, MutableBytes out);
 size_t put_failed(uint32_t id, uint32_t error, MutableBytes out);
 size_t put_move(uint32_t id, const CacheMove& move, MutableBytes out);
@@ -233,7 +233,7 @@ ParseError parse_header(const Record& record, CacheHeader& out);
 ParseError parse_storage(const Record& record, CacheStorage& out);
 ParseError parse_volume(const Record& record, CacheVolume& out);
 ParseError parse_volume_state(const Record& record, CacheVolumeState& out);
-ParseError parse_bays(const Record& record, CacheBays& out);
+ParseError parse_staging(const Record& record, CacheStaging& out);
 ParseError parse_failed(const Record& record, uint32_t& error);
 ParseError parse_slot(const Record& record, uint32_t& out);
 ParseError parse_grant(const Record& record, CacheLogin& out);
@@ -255,11 +255,11 @@ struct CacheEngineNotice {
 ParseError parse_cache_engine(Bytes message, CacheEngineNotice& out);
 size_t encode_cache_engine(const CacheEngineNotice& notice, MutableBytes out);
 
-struct DoAgain {
+struct RetryNotice {
     uint64_t tag = 0;
     uint32_t engine = 0;  // WSS_CACHE_ENGINES_MAX: all
 };
-ParseError parse_do_again(Bytes message, DoAgain& out);
-size_t encode_do_again(const DoAgain& again, MutableBytes out);
+ParseError parse_retry(Bytes message, RetryNotice& out);
+size_t encode_retry(const RetryNotice& again, MutableBytes out);
 
 }  // namespace wss::wire

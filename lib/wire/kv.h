@@ -40,7 +40,7 @@ enum class KvKind : uint8_t {
     kPrepare = 3,
     kCommit = 4,
     kAbort = 5,
-    kCheck = 6,  // inquiry: state of a transaction, for its termination
+    kInquire = 6,  // inquiry: state of a transaction, for its termination
     kPutIf = 7,
     kScan = 8,
     kLock = 9,
@@ -81,7 +81,7 @@ struct KvHeader {
     KvStatus status = KvStatus::kOk;
     uint8_t flags = 0;
     uint32_t id = 0;
-    uint32_t epoch = 0;  // of the partition map, as the sender knows it
+    uint32_t epoch = 0;  // of the sender's partition map
 };
 // Ring to RDMA-write messages to (transport "rdma"); bytes == 0: none.
 struct KvRing {
@@ -96,7 +96,7 @@ struct KvRing {
 constexpr uint8_t kKvHelloIndex = 1;
 // The index, in which one-sided readers find the locations of keys.
 struct KvIndex {
-    uint16_t layout = 0;  // 0: there is none, or the client did not request it
+    uint16_t layout = 0;  // 0: no index, or the client did not request it
     uint32_t rkey = 0;
     uint64_t address = 0;
     uint64_t bytes = 0;
@@ -127,7 +127,7 @@ struct KvHelloReply {
 };
 
 enum class KvSelect : uint8_t { kLatest = 0, kExact = 1, kAmong = 2 };
-constexpr uint8_t kKvGetValues = 1;     // flag of a get: return values, not timestamps only
+constexpr uint8_t kKvGetValues = 1;     // flag of a get: return values, not only timestamps
 constexpr uint8_t kKvGetAddresses = 2;  // return the address for one-sided reads of the key
 constexpr uint8_t kKvFallbackShift =
     4;  // above it: why the key is not read one-sidedly (kv::Fallback), for statistics
@@ -160,7 +160,7 @@ struct KvGetReply {
     std::vector<Item> items;
 };
 
-constexpr uint8_t kKvPrepareCommit = 1;  // there is no other participant: commit at once
+constexpr uint8_t kKvPrepareCommit = 1;  // no other participant: commit at once
 constexpr uint8_t kKvPrepareUnlock = 2;  // … and release the locks of this owner
 // The transaction has conditions, here or on another partition. Only for a partition whose hello reply has
 // kKvHelloConditions.
@@ -185,7 +185,7 @@ struct KvPrepare {
 };
 // Reply to a prepare whose condition does not hold.
 struct KvFailedCondition {
-    uint64_t timestamp = 0;  // of the present version; 0: none
+    uint64_t timestamp = 0;  // of the current version; 0: none
     uint32_t index = 0;      // among the prepare's conditions
 };
 
@@ -247,7 +247,7 @@ void encode(const KvHeader& header, const Body& body, KvBuffer& out);
 
 // Both return false when the message is malformed. `message` is the whole message.
 [[nodiscard]] bool parse_header(Bytes message, KvHeader& header);
-// Parses the body behind a parsed header. The body of a prepare depends on the header's flags.
+// Parses the body after a parsed header. The body of a prepare depends on the header's flags.
 template <KvBody Body>
 [[nodiscard]] bool parse(Bytes message, Body& body);
 

@@ -6,8 +6,8 @@
 //
 // Rules
 //  W1  parse_* reads untrusted bytes. On ParseError::kNone every length, count and sum in `out` has been
-//      checked against the bytes and against each other. On any other value `out` must not be used (but see
-//      Command::tag).
+//      checked against the bytes and against each other. On any other value `out` must not be used, except
+//      for Command::tag.
 //  W2  Values that refer to bytes (spans, DataBuffer) point into the message. They are valid as long as the
 //      message exists and its bytes do not change.
 //  W3  encode_* writes into the caller's span, reserved bytes zero, and returns the length of the message.
@@ -32,20 +32,20 @@ namespace wss::wire {
 enum class ParseError : uint8_t {
     kNone = 0,
     kTooShort,       // fewer bytes than the message's fixed part
-    kOpcode,         // another message than the parser's
+    kOpcode,         // not the message that the parser expects
     kFormat,         // a data buffer or login format that is unknown or was not negotiated
     kOutOfBounds,    // descriptors, immediate data, sense or response data reach beyond the message
     kDescriptors,    // descriptor count or table length contradict each other, or a descriptor is empty
     kTotal,          // the descriptors' sum is not the total length
     kAddressWraps,   // address + length passes 2^64
     kTooMany,        // more descriptors than kDescriptorsMax
-    kContradiction,  // flags or lengths that exclude each other
+    kContradiction,  // flags or lengths that contradict each other
     kReserved,       // bits that must be zero are not
 };
 std::string_view to_string(ParseError error);
 
-// The first byte identifies every message but LOGIN_REQ (which comes as connect data only). -1 for an empty
-// message.
+// The first byte identifies every message except LOGIN_REQ (which is sent only as connect data). -1 for an
+// empty message.
 inline int opcode_of(Bytes message) {
     return message.empty() ? -1 : get8(message.data());
 }
@@ -107,7 +107,7 @@ struct LoginReject {
     uint16_t buffer_formats = WSS_SRP_BUF_FORMAT_DIRECT | WSS_SRP_BUF_FORMAT_INDIRECT;
 
     // Reason, for people; empty from a stock target. Always printable UTF-8: set_text() replaces control
-    // characters, direction marks and malformed sequences by '?' and cuts between characters at
+    // characters, direction marks and malformed sequences with '?' and cuts between characters at
     // WSS_SRP_REJ_TEXT_MAX bytes.
     std::string_view text() const { return {text_.data(), text_length_}; }
     void set_text(std::string_view text);
@@ -155,11 +155,12 @@ struct DataBuffer {
     }
 };
 
-// Replaces the descriptors of a partial buffer by a fetched table, which must have buffer.table.length bytes.
+// Replaces the descriptors of a partial buffer with a fetched table, which must have buffer.table.length
+// bytes.
 ParseError parse_descriptor_table(Bytes table, DataBuffer& buffer);
 
 struct Command {
-    uint64_t tag = 0;            // valid but after kTooShort and kOpcode: a refusal can name its command
+    uint64_t tag = 0;            // valid except after kTooShort and kOpcode: a refusal can name its command
     uint64_t lun = 0;            // kBadLun: answer as for an absent unit
     uint8_t task_attribute = 0;  // 0 simple, 1 head of queue, 2 ordered, 4 ACA; others refused (kReserved)
     Bytes cdb;                   // 16 bytes, or more with additional CDB bytes
@@ -245,9 +246,9 @@ struct Done {
     size_t count() const { return tags.size() / sizeof(uint16_t); }
     uint16_t tag(size_t index) const { return get16(tags.data() + index * sizeof(uint16_t)); }
 };
-inline constexpr size_t kDoneMax = WSS_SRP_DONE_MAX;
+inline constexpr size_t kDoneMax = WSS_SRP_BATCH_RSP_MAX;
 inline constexpr size_t done_bytes(size_t count) {
-    return sizeof(wss_srp_done) + count * sizeof(uint16_t);
+    return sizeof(wss_srp_batch_rsp) + count * sizeof(uint16_t);
 }
 ParseError parse_done(Bytes message, Done& out);
 size_t encode_done(uint32_t credits, std::span<const uint16_t> tags, MutableBytes out);

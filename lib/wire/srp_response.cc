@@ -16,7 +16,7 @@ namespace {
 constexpr uint32_t kTaskResponseBytes = 4;
 constexpr size_t kTaskStatusAt = 3;
 
-// SRP_AER_REQ, sent by stock targets only. Not in the shared header, since the driver only answers it.
+// SRP_AER_REQ, sent only by stock targets. Not in the shared header, since the driver only answers it.
 constexpr size_t kAerCreditsAt = 4;
 constexpr size_t kAerTagAt = 8;
 constexpr size_t kAerLunAt = 20;
@@ -152,9 +152,9 @@ size_t encode_response(const Response& response, MutableBytes out) {
 }
 
 ParseError parse_done(Bytes message, Done& out) {
-    wss_srp_done raw;
+    wss_srp_batch_rsp raw;
     if (!load(message, raw)) return ParseError::kTooShort;
-    if (raw.opcode != WSS_SRP_DONE) return ParseError::kOpcode;
+    if (raw.opcode != WSS_SRP_BATCH_RSP) return ParseError::kOpcode;
     if (raw.reserved[0] != 0 || raw.reserved[1] != 0) return ParseError::kReserved;
     if (done_bytes(raw.count) > message.size()) return ParseError::kOutOfBounds;
     out = {swap(raw.req_lim_delta), message.subspan(sizeof(raw), raw.count * sizeof(uint16_t))};
@@ -163,8 +163,8 @@ ParseError parse_done(Bytes message, Done& out) {
 
 size_t encode_done(uint32_t credits, std::span<const uint16_t> tags, MutableBytes out) {
     if (tags.empty() || tags.size() > kDoneMax || done_bytes(tags.size()) > out.size()) return 0;
-    wss_srp_done raw{};
-    raw.opcode = WSS_SRP_DONE;
+    wss_srp_batch_rsp raw{};
+    raw.opcode = WSS_SRP_BATCH_RSP;
     raw.count = uint8_t(tags.size());
     raw.req_lim_delta = swap(credits);
     store(raw, out);

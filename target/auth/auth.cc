@@ -45,10 +45,10 @@ Authenticator::Authenticator(std::shared_ptr<const SecretBook> secrets, wire::By
                              wire::Bytes login_response)
     : secrets_(std::move(secrets)) {
     bool whole = transcript_.logins(login_request, login_response);
-    WSS_ASSERT(whole, "a login that was parsed has its length");
+    WSS_ASSERT(whole, "a parsed login is complete");
 }
 
-Authenticator::Verdict Authenticator::take(wire::Bytes message, wire::MutableBytes answer, size_t& length) {
+Authenticator::Progress Authenticator::take(wire::Bytes message, wire::MutableBytes answer, size_t& length) {
     switch (step_) {
         case Step::kStart:
             return take_start(message, answer, length);
@@ -57,30 +57,30 @@ Authenticator::Verdict Authenticator::take(wire::Bytes message, wire::MutableByt
         case Step::kOver:
             break;
     }
-    return Verdict::kViolation;
+    return Progress::kViolation;
 }
 
-Authenticator::Verdict Authenticator::take_start(wire::Bytes message, wire::MutableBytes answer,
-                                                 size_t& length) {
-    if (wire::parse_auth_start(message, start_) != wire::ParseError::kNone) return Verdict::kViolation;
+Authenticator::Progress Authenticator::take_start(wire::Bytes message, wire::MutableBytes answer,
+                                                  size_t& length) {
+    if (wire::parse_auth_start(message, start_) != wire::ParseError::kNone) return Progress::kViolation;
     wire::AuthChallenge challenge{.name = secrets_->target_name()};
     fill_unpredictable(challenge.nonce);
     length = wire::encode_auth_challenge(challenge, answer);
     if (!transcript_.start(message) || !transcript_.challenge(answer.first(length)))
-        return Verdict::kViolation;
+        return Progress::kViolation;
     step_ = Step::kProof;
-    return Verdict::kChallenge;
+    return Progress::kChallenge;
 }
 
-Authenticator::Verdict Authenticator::take_proof(wire::Bytes message) {
+Authenticator::Progress Authenticator::take_proof(wire::Bytes message) {
     step_ = Step::kOver;
     Digest proof;
-    if (wire::parse_auth_proof(message, proof) != wire::ParseError::kNone) return Verdict::kViolation;
+    if (wire::parse_auth_proof(message, proof) != wire::ParseError::kNone) return Progress::kViolation;
     const SecretBook::Found found = secrets_->find(start_.name);
     known_ = found.known;
     for (const Secret* secret : found.secrets)
         if (equal_in_constant_time(proof, transcript_.proof(*secret, Prover::kInitiator))) proven_ = secret;
-    return known_ && proven_ != nullptr ? Verdict::kProven : Verdict::kRefused;
+    return known_ && proven_ != nullptr ? Progress::kProven : Progress::kRefused;
 }
 
 size_t Authenticator::result(std::string_view why, wire::MutableBytes answer) const {

@@ -15,7 +15,7 @@
 
 namespace wss::auth {
 
-// Thread-safety: immutable, shared by all authenticators; a reload makes a new one.
+// Thread-safety: immutable, shared by all authenticators; a reload creates a new one.
 class SecretBook {
   public:
     // `target_name` is sent to initiators, for display.
@@ -28,7 +28,7 @@ class SecretBook {
         bool known = false;
     };
     Found find(std::string_view name) const;
-    // The number of `secret` among those of the name, from 1, in the order of the file; 0: none of them.
+    // The position of `secret` among those of the name, in file order, from 1; 0: it is not among them.
     unsigned place_of(std::string_view name, const Secret& secret) const;
     const std::string& target_name() const { return target_name_; }
     size_t names() const;
@@ -49,13 +49,13 @@ class Authenticator {
     // Sets the channel binding of the connection; call it before take().
     void bind(wire::Bytes channel_binding) { transcript_.binding(channel_binding); }
 
-    enum class Verdict : uint8_t {
+    enum class Progress : uint8_t {
         kChallenge,  // `answer` holds the challenge, `length` bytes
         kProven,     // the peer has proven its name; send result() when it is admitted
         kRefused,    // the proof is wrong; send result() with the reason
         kViolation,  // an invalid or unexpected message
     };
-    Verdict take(wire::Bytes message, wire::MutableBytes answer, size_t& length);
+    Progress take(wire::Bytes message, wire::MutableBytes answer, size_t& length);
     // The next message must be the proof of name().
     bool expects_proof() const { return step_ == Step::kProof; }
     // Ends the exchange without a check of the proof.
@@ -72,8 +72,8 @@ class Authenticator {
 
   private:
     enum class Step : uint8_t { kStart, kProof, kOver };
-    Verdict take_start(wire::Bytes message, wire::MutableBytes answer, size_t& length);
-    Verdict take_proof(wire::Bytes message);
+    Progress take_start(wire::Bytes message, wire::MutableBytes answer, size_t& length);
+    Progress take_proof(wire::Bytes message);
 
     const std::shared_ptr<const SecretBook> secrets_;
     Step step_ = Step::kStart;

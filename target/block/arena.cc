@@ -3,12 +3,13 @@
 
 #include <algorithm>
 
-#include "target/cache/work_share.h"
+#include "target/cache/command_share.h"
 
 namespace wss::block {
 
-// A1: each volume that never returns a block halves the free memory. The last eighth is for holders of
-// nothing: a block each. The sixteenth before it is for initiators that hold nothing of their volume.
+// A1: each volume that never returns a block halves the free memory. The last eighth is for volumes and
+// initiators that hold nothing: one block each. The sixteenth before it is for initiators that hold nothing
+// of their volume.
 static constexpr size_t kVolumeReserve = 8, kNexusReserve = 16;
 
 static size_t reserved(const BufferPool& pool) {
@@ -55,7 +56,7 @@ bool Arena::leaves_enough(Part part, size_t bytes, const Account& account) const
     const size_t used = account.volume.held(part) + reserved(pool(part));
     const size_t free = pool(part).free_bytes();
     const size_t room = free > used ? (free - used) / 2 : 0;
-    return room > bytes && account.nexus.held(part) + bytes <= se::kNexusPart * (room - bytes);
+    return room > bytes && account.nexus.held(part) + bytes <= cache::kNexusPart * (room - bytes);
 }
 
 std::byte* Arena::try_take(Part part, size_t bytes, const Account& account) noexcept {

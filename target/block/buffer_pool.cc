@@ -10,7 +10,7 @@ namespace wss::block {
 
 Result<std::unique_ptr<BufferPool>> BufferPool::create(fabric::Fabric& fabric, size_t bytes) {
     static_assert((kPageBytes << (kOrders - 1)) == kBufferMax, "the largest order is the largest buffer");
-    static_assert(kPageBytes == kPage, "one idea of a page");
+    static_assert(kPageBytes == kPage, "the pool and the arena use the same page size");
     size_t rounded = (std::max<size_t>(bytes, 1) + kBufferMax - 1) / kBufferMax * kBufferMax;
     // iWARP's READ responses arrive as remote writes.
     auto access =
@@ -78,7 +78,7 @@ void BufferPool::give(std::byte* block, size_t bytes) noexcept {
     uint32_t page = static_cast<uint32_t>(offset / kPageBytes);
     WSS_ASSERT(
         page < pages_.size() && offset % (kPageBytes << order) == 0 && pages_[page].free_order == kNotFree,
-        "a block is given back once, to the pool it came from");
+        "a block is returned once, to the pool that it came from");
     free_pages_ += size_t{1} << order;
     for (; order + 1 < kOrders; ++order) {
         uint32_t buddy = page ^ (1u << order);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands of cached volumes. Reads, writes and flushes go through se::Cache. Commands that the cache does
+// Commands of cached volumes. Reads, writes and flushes go through cache::Cache. Commands that the cache does
 // not support (UNMAP, WRITE SAME, COMPARE AND WRITE, VERIFY) freeze their range in the cache and go to real
 // storage.
 //
-// While the cache owns a request, its state is kStorage. The cache returns it by need_buffer(), answered() or
-// ended().
+// While the cache owns a request, its state is kStorage. The cache returns it by calling need_buffer(),
+// answered() or ended().
 #include <algorithm>
 #include <cstring>
 
@@ -15,11 +15,11 @@ namespace wss::block {
 
 using Kind = scsi::Action::Kind;
 
-static_assert(kTransferMax <= se::kCommandBytesMax, "a cache operation is large enough for a command");
-static_assert(se::Client::kLazyMax <= kSpareReceives / 2, "a reader has a slot for its next command");
+static_assert(kTransferMax <= cache::kCommandBytesMax, "a cache operation is large enough for a command");
+static_assert(cache::Client::kCoalescedMax <= kSpareReceives / 2, "a reader has a slot for its next command");
 
-static Request& request_of(se::Work& work) {
-    return *static_cast<Request*>(work.cookie);
+static Request& request_of(cache::CacheCommand& command) {
+    return *static_cast<Request*>(command.cookie);
 }
 
 bool Channel::take_back(Request& request) noexcept {
@@ -34,7 +34,7 @@ bool Channel::take_back(Request& request) noexcept {
 
 // Whether unflushed writes of this initiator to remote storage may be lost. True once per loss, channel and
 // volume: the loss must be reported to the initiator once.
-bool Channel::storage_was_lost(const se::CachedVolume& volume) noexcept {
+bool Channel::storage_was_lost(const cache::CachedVolume& volume) noexcept {
     const uint64_t loss = volume.remote == nullptr ? 0 : volume.remote->last_loss();
     if (loss <= losses_at_login_) return false;
     uint64_t& told = losses_told_[volume.number];
@@ -55,7 +55,7 @@ void Channel::cached_flush(Request& request) noexcept {
 }
 
 void Channel::cache_failed(Request& request, io::Op op, int error) noexcept {
-    // The command waited and the target stops: the initiator repeats it to the next target process.
+    // The command waited and the target stops: the initiator repeats it to the restarted target.
     if (error == EBUSY) {
         request.status = wire::kBusy;
         return respond(request);
@@ -127,57 +127,57 @@ static uint32_t cached_length(const Request& request) {
 void Channel::cached_io(Request& request) noexcept {
     if (cached_length(request) == 0) return respond_good(request);
     FlowQueue& queue = worker_.cache_queue();
-    se::CachedVolume& volume = *request.unit->cached;
-    se::Work* work =
-        queue.empty() ? worker_.service().cache()->take_work(volume, nexus_of(request).works) : nullptr;
-    if (work != nullptr) return begin_cached(request, *work);
+    cache::CachedVolume& volume = *request.unit->cached;
+    cache::CacheCommand* command =
+        queue.empty() ? worker_.service().cache()->take_command(volume, nexus_of(request).commands) : nullptr;
+    if (command != nullptr) return begin_cached(request, *command);
     counters_.waited_for_cache.add();
     request.state = State::kWaiting;
     queue.wait(flows_[request.unit->lun()].cache, request);
 }
 
-void Channel::work_offered(Request& request, se::Work& work) noexcept {
-    if (running()) return begin_cached(request, work);
-    worker_.service().cache()->release(work);
+void Channel::command_offered(Request& request, cache::CacheCommand& command) noexcept {
+    if (running()) return begin_cached(request, command);
+    worker_.service().cache()->release(command);
     release(request);
 }
 
-void Channel::begin_cached(Request& request, se::Work& work) noexcept {
+void Channel::begin_cached(Request& request, cache::CacheCommand& command) noexcept {
     const bool write = request.action.kind == Kind::kWrite;
     const wire::DataBuffer& data = write ? request.command.out : request.command.in;
-    work.owner = this;
-    work.cookie = &request;
-    work.is_write = write;
-    work.is_again = request.waited;
-    work.fua = write && request.action.fua;
-    work.offset = request.action.lba * request.unit_block();
-    work.length = cached_length(request);
-    work.tag = static_cast<uint16_t>(request.command.tag);
+    command.owner = this;
+    command.cookie = &request;
+    command.is_write = write;
+    command.is_again = request.waited;
+    command.fua = write && request.action.fua;
+    command.offset = request.action.lba * request.unit_block();
+    command.length = cached_length(request);
+    command.tag = static_cast<uint16_t>(request.command.tag);
     // An engine moves the client's whole buffer, in one contiguous transfer, or none of it.
-    if (data.count == 1 && data.length == work.length && terms_.cache()) {
-        work.remote = data.descriptor(0);
-        work.client = cache_client_;
+    if (data.count == 1 && data.length == command.length && terms_.cache()) {
+        command.remote = data.descriptor(0);
+        command.client = cache_client_;
     }
     volume::Counters& counters = request.unit->open->counters();
     if (!request.waited) {
         volume::Counters::add(write ? counters.writes : counters.reads);
-        volume::Counters::add(write ? counters.written_bytes : counters.read_bytes, work.length);
+        volume::Counters::add(write ? counters.written_bytes : counters.read_bytes, command.length);
     }
-    request.work = &work;
+    request.cache_command = &command;
     request.state = State::kStorage;
     ++busy_;
-    worker_.service().cache()->begin(work);
+    worker_.service().cache()->begin(command);
 }
 
-void Channel::need_buffer(se::Work& work) noexcept {
-    Request& request = request_of(work);
-    if (!running() || request.aborted) return worker_.service().cache()->buffer_failed(work);
+void Channel::need_buffer(cache::CacheCommand& command) noexcept {
+    Request& request = request_of(command);
+    if (!running() || request.aborted) return worker_.service().cache()->buffer_failed(command);
     --busy_;
-    if (obtain(request, work.length, part_of(work.length))) cached_buffer(request);
+    if (obtain(request, command.length, part_of(command.length))) cached_buffer(request);
 }
 
 void Channel::cached_buffer(Request& request) noexcept {
-    if (!request.work->is_write) return cached_data_here(request);
+    if (!request.cache_command->is_write) return cached_data_here(request);
     if (request.command.out.kind != wire::DataBuffer::Kind::kImmediate)
         return begin_fetch(request, request.data, request.data_lkey, request.action.data_out_length);
     std::memcpy(request.data, request.command.immediate.data(), request.action.data_out_length);
@@ -186,66 +186,67 @@ void Channel::cached_buffer(Request& request) noexcept {
     cached_data_here(request);
 }
 
-// The cache command owns the buffer from here on: a fill may outlive the request.
+// Now the cache command owns the buffer, because a fill may outlive the request.
 void Channel::cached_data_here(Request& request) noexcept {
-    se::Work& work = *request.work;
-    const se::BufferRegions& regions = *lane_.cache_regions(part_of(request.buffer_bytes));
-    work.buffer_home = &lane_;
-    work.buffer_bytes = std::exchange(request.buffer_bytes, 0);
+    cache::CacheCommand& command = *request.cache_command;
+    const cache::BufferRegions& regions = *lane_.cache_regions(part_of(request.buffer_bytes));
+    command.buffer_home = &lane_;
+    command.buffer_bytes = std::exchange(request.buffer_bytes, 0);
     request.state = State::kStorage;
     ++busy_;
-    worker_.service().cache()->buffer_ready(work, request.data, regions);
+    worker_.service().cache()->buffer_ready(command, request.data, regions);
 }
 
 // The initiator gets its credit with the engines' answer, and may use it before the target is notified. So
 // the credit is returned now.
-void Channel::delegated(se::Work& work) noexcept {
-    counters_.read_bytes.add(work.length);
+void Channel::delegated(cache::CacheCommand& command) noexcept {
+    counters_.read_bytes.add(command.length);
     ++credits_;
     counters_.delegated.add();
 }
 
-void Channel::answered(se::Work& work) noexcept {
-    Request& request = request_of(work);
+void Channel::answered(cache::CacheCommand& command) noexcept {
+    Request& request = request_of(command);
     counters_.read_latency.add(worker_.reactor().now() - request.received);
     if (take_back(request)) recycle(request);
 }
 
-void Channel::ended(se::Work& work, const se::Ending& ending) noexcept {
-    Request& request = request_of(work);
+void Channel::ended(cache::CacheCommand& command, const cache::CacheOutcome& outcome) noexcept {
+    Request& request = request_of(command);
     if (!take_back(request)) return;
-    // The response of the target returns the credit, which delegated() has counted already: take it back.
-    if (work.is_delegated && ending.kind == se::Ending::Kind::kStorageFailed) (void)take_credit();
+    // The response of the target returns the credit, which delegated() has already counted: undo that.
+    if (command.is_delegated && outcome.kind == cache::CacheOutcome::Kind::kStorageFailed)
+        (void)take_credit();
     if (request.aborted) return respond(request);
-    switch (ending.kind) {
-        case se::Ending::Kind::kGood:
-            request.data = work.buffer;
-            if (work.is_write) {
+    switch (outcome.kind) {
+        case cache::CacheOutcome::Kind::kGood:
+            request.data = command.buffer;
+            if (command.is_write) {
                 request.out_taken = request.action.data_out_length;
                 // Engines moved the data.
-                if (work.buffer == nullptr) counters_.written_bytes.add(work.length);
+                if (command.buffer == nullptr) counters_.written_bytes.add(command.length);
             } else {
                 request.in_given = request.action.data_in_length;
             }
             return respond_good(request);
-        case se::Ending::Kind::kStorageFailed:
-            request.io.op = ending.io_op;
-            request.io.error = ending.error;
-            request.io.offset = ending.offset;
+        case cache::CacheOutcome::Kind::kStorageFailed:
+            request.io.op = outcome.io_op;
+            request.io.error = outcome.error;
+            request.io.offset = outcome.offset;
             request.io.done_bytes = 0;
             return storage_failed(request);
-        case se::Ending::Kind::kBusy:
+        case cache::CacheOutcome::Kind::kBusy:
             request.status = wire::kBusy;
             return respond(request);
-        case se::Ending::Kind::kAwait:
+        case cache::CacheOutcome::Kind::kAwait:
             return await_engines(request);
-        case se::Ending::Kind::kDoAgain:
-            // RETRY returns the credit. For a delegated read, delegated() has counted it already.
-            if (!work.is_delegated) ++credits_;
+        case cache::CacheOutcome::Kind::kRetry:
+            // RETRY returns the credit. For a delegated read, delegated() has already counted it.
+            if (!command.is_delegated) ++credits_;
             request.state = State::kSending;
             return send_ready(request,
-                              wire::encode_do_again({.tag = request.command.tag, .engine = ending.engine},
-                                                    {request.slot + kSlotAnswer, kSlotAnswerBytes}));
+                              wire::encode_retry({.tag = request.command.tag, .engine = outcome.engine},
+                                                 {request.slot + kSlotAnswer, kSlotAnswerBytes}));
     }
 }
 
@@ -308,20 +309,20 @@ uint64_t Unit::count() noexcept {
 // Thaws the range and ends the cache command of the request, if any.
 void Channel::leave_cache(Request& request) noexcept {
     if (std::exchange(request.froze, false)) worker_.service().cache()->thaw(*request.unit->cached);
-    se::Work* work = std::exchange(request.work, nullptr);
-    if (work == nullptr) return;
-    se::Cache& cache = *worker_.service().cache();
-    if (work->state == se::Work::State::kAnswered) return cache.release(*work);
+    cache::CacheCommand* command = std::exchange(request.cache_command, nullptr);
+    if (command == nullptr) return;
+    cache::Cache& cache = *worker_.service().cache();
+    if (command->state == cache::CacheCommand::State::kAnswered) return cache.release(*command);
     // The cache command waited for a buffer or for the client's data. It may end after this channel, and
     // fences wait for it.
-    work->fences = std::exchange(request.fences, {});
-    cache.abandon(*work);
+    command->fences = std::exchange(request.fences, {});
+    cache.abandon(*command);
 }
 
 // ---- Notices ---------------------------------------------------------------------------------------------
 
 void Channel::join_cache() noexcept {
-    se::Cache* cache = worker_.service().cache();
+    cache::Cache* cache = worker_.service().cache();
     if (cache == nullptr || !terms_.cache() || !running() || auth_ != nullptr || cache_client_ != nullptr)
         return;
     const std::string_view fabric = lane_.fabric().caps().name;
@@ -333,8 +334,8 @@ void Channel::join_cache() noexcept {
     cache_client_ = cache->add_client(scheme, *this);
 }
 
-void Channel::tell(const wire::CacheEngineNotice& notice) noexcept {
-    // Only the latest notice about an engine counts, so there is at most one per engine.
+void Channel::notify(const wire::CacheEngineNotice& notice) noexcept {
+    // Only the latest notice about an engine matters, so there is at most one per engine.
     std::erase_if(notices_, [&](const auto& other) { return other.index == notice.index; });
     notices_.push_back(notice);
     mark_dirty();

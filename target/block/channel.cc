@@ -84,19 +84,19 @@ Status Channel::open(fabric::ConnectRequest& request, std::span<const std::byte>
     if (!connection) return connection.status();
     connection_ = std::move(*connection);
     if (auth_) auth_->bind(connection_->channel_binding());
-    // From here on the connection ends only by on_closed() or on_refused().
+    // After this, the connection ends only by on_closed() or on_refused().
     if (!post_receives()) return Status::ok();
     if (Status accepted = connection_->accept(accept_data); !accepted) close(accepted.to_string());
     return Status::ok();
 }
 
 void Channel::set_life(Life next) noexcept {
-    WSS_ASSERT(next > life_, "a channel's life goes forwards");
+    WSS_ASSERT(next > life_, "the states of a channel only advance");
     life_ = next;
-    // A peer that takes no data cannot keep a channel for ever: the session table closes it after a timeout.
+    // A peer that accepts no data cannot keep a channel forever: the session table closes it after a timeout.
     if (next == Life::kDraining) record_->draining_since_ns = worker_.reactor().now().count;
     // The channel ends with its last command, so request coalesced completions now.
-    if (next >= Life::kDraining && cache_client_ != nullptr) worker_.service().cache()->hurry();
+    if (next >= Life::kDraining && cache_client_ != nullptr) worker_.service().cache()->flush_completions();
     if (next != Life::kDraining) return;
     // End the waits for engines and limits now: they may last too long, and these commands have not begun.
     for (uint32_t i = 0; i < slots_; ++i) {
@@ -146,7 +146,7 @@ void Channel::finish_drain_if_idle() noexcept {
 }
 
 // The peer receives the reason, because its operators search for the fault on their side first (its messages
-// may have been damaged on the way). Commands received before are completed. Later messages are dropped, and
+// may have been damaged in transit). Commands received before are completed. Later messages are dropped, and
 // their receives are not posted again.
 void Channel::violation(wss_srp_logout_reason reason) noexcept {
     if (life_ == Life::kDraining) return;
@@ -181,7 +181,7 @@ void Channel::on_established(fabric::Connection& connection, std::span<const std
     done_max_ = done_max(inline_max_);
     read_depth_ = std::min(connection.limits().read_depth, kReadDepth);
     if (life_ == Life::kConnecting) set_life(Life::kLive);
-    if (se::Cache* cache = worker_.service().cache()) losses_at_login_ = cache->storage_nodes().losses();
+    if (cache::Cache* cache = worker_.service().cache()) losses_at_login_ = cache->storage_nodes().losses();
     join_cache();
     record_->established.store(true, std::memory_order_relaxed);
 }
@@ -241,8 +241,8 @@ void Channel::received(Request& request, uint32_t length) noexcept {
     if (auth_ != nullptr) return received_auth(request);
     switch (wire::opcode_of({request.iu(), length})) {
         case WSS_SRP_CMD:
-            // A draining channel starts no commands. The peer sees the connection close and knows that they
-            // were not answered.
+            // A draining channel starts no commands. They are unanswered when the connection closes, so the
+            // peer can repeat them.
             return life_ == Life::kLive ? start_command(request) : recycle(request);
         case WSS_SRP_TSK_MGMT:
             return life_ == Life::kLive ? start_task_management(request) : recycle(request);

@@ -51,13 +51,13 @@ struct ReserveJob;
 class Channel final : public fabric::ConnectionHandler,
                       public ListNode<Channel>,
                       public ListNode<Lane>,
-                      private se::WorkOwner,
-                      private se::ClientSink {
+                      private cache::CommandOwner,
+                      private cache::ClientSink {
   public:
     Channel(Lane& lane, std::shared_ptr<ChannelRecord> record);
     ~Channel() override;
 
-    // Makes the connection, posts every receive, accepts. On failure the caller must reject the request.
+    // Creates the connection, posts every receive and accepts. On failure the caller must reject the request.
     Status open(fabric::ConnectRequest& request, std::span<const std::byte> accept_data);
     // Ends the connection now. Later calls have no effect.
     void close(std::string_view why) noexcept;
@@ -68,7 +68,7 @@ class Channel final : public fabric::ConnectionHandler,
     size_t flush() noexcept;
     // `request` gets the resource that it waited for.
     void buffer_offered(Request& request, std::byte* block) noexcept;
-    void work_offered(Request& request, se::Work& work) noexcept;
+    void command_offered(Request& request, cache::CacheCommand& command) noexcept;
     // `passed`: it may begin. Otherwise it ends with its status: it waited too long, or its volume or the
     // channel ends.
     void limit_over(Request& request, bool passed) noexcept;
@@ -193,21 +193,21 @@ class Channel final : public fabric::ConnectionHandler,
     void stop_waiting(Request& request, bool place_kept) noexcept;
 
     // cached.cc
-    bool storage_was_lost(const se::CachedVolume& volume) noexcept;
+    bool storage_was_lost(const cache::CachedVolume& volume) noexcept;
     void cached_flush(Request& request) noexcept;
     void cache_failed(Request& request, io::Op op, int error) noexcept;
     void await_engines(Request& request) noexcept;
     bool freeze_first(Request& request) noexcept;
     void frozen(Request& request, int error) noexcept;
     void cached_io(Request& request) noexcept;
-    void begin_cached(Request& request, se::Work& work) noexcept;
-    void need_buffer(se::Work& work) noexcept override;
+    void begin_cached(Request& request, cache::CacheCommand& command) noexcept;
+    void need_buffer(cache::CacheCommand& command) noexcept override;
     void cached_buffer(Request& request) noexcept;
     void cached_data_here(Request& request) noexcept;
-    void delegated(se::Work& work) noexcept override;
-    void answered(se::Work& work) noexcept override;
-    void ended(se::Work& work, const se::Ending& ending) noexcept override;
-    void tell(const wire::CacheEngineNotice& notice) noexcept override;
+    void delegated(cache::CacheCommand& command) noexcept override;
+    void answered(cache::CacheCommand& command) noexcept override;
+    void ended(cache::CacheCommand& command, const cache::CacheOutcome& outcome) noexcept override;
+    void notify(const wire::CacheEngineNotice& notice) noexcept override;
     void leave_cache(Request& request) noexcept;
     void join_cache() noexcept;
     void build_notice() noexcept;
@@ -231,7 +231,7 @@ class Channel final : public fabric::ConnectionHandler,
     void build_all() noexcept;
     bool build_reads(Request& request) noexcept;
     void build_short() noexcept;
-    fabric::RemoteAddress next_piece(Request& request, uint32_t& length) const noexcept;
+    fabric::RemoteAddress next_segment(Request& request, uint32_t& length) const noexcept;
     void advance(Request& request, uint32_t length) noexcept;
     bool has_room() const noexcept { return batch_count_ < kBatch && sends_outstanding_ < send_depth_; }
     fabric::WorkRequest& add(fabric::Op op, std::byte* data, uint32_t length, uint32_t lkey) noexcept;
@@ -284,7 +284,7 @@ class Channel final : public fabric::ConnectionHandler,
     // Flows of waiting commands, by LUN (kBadLun: commands without a volume); created on first use.
     std::unordered_map<uint64_t, WaitingFlows> flows_;
     Rights rights_;
-    Attentions attentions_;  // of reservations; of volumes only if the peer takes no notifications
+    Attentions attentions_;  // of reservations; of volumes only if the peer receives no notifications
 
     // The send queue.
     List<Request> answers_;               // kSending, not yet completely built
@@ -308,14 +308,14 @@ class Channel final : public fabric::ConnectionHandler,
     std::span<ShortBytes> short_posting_;  // registered: payloads of the batch
     bool short_busy_ = false;  // a message that was not inlined is being sent from short_posting_[0]
     uint32_t short_head_ = 0, short_count_ = 0;
-    se::Client* cache_client_ = nullptr;
+    cache::Client* cache_client_ = nullptr;
     uint64_t losses_at_login_ = 0;                        // of remote storage processes
     std::unordered_map<uint32_t, uint64_t> losses_told_;  // last loss reported, by the cache's volume number
     std::deque<wire::CacheEngineNotice> notices_;         // to be sent; at most one per engine
     std::span<std::byte> notice_memory_;                  // the notice being sent
     bool notice_busy_ = false;
     std::optional<wss_srp_logout_reason>
-        goodbye_;  // kDraining: the reason of a T_LOGOUT that is not sent yet
+        goodbye_;  // kDraining: the reason for a T_LOGOUT that is not sent yet
     std::string_view drain_reason_;
 };
 

@@ -31,13 +31,13 @@ void Channel::received_auth(Request& request) noexcept {
     }
     wire::MutableBytes answer{request.slot + kSlotAnswer, kSlotAnswerBytes};
     size_t length = 0;
-    auto verdict = auth_->take({request.iu(), request.iu_length}, answer, length);
-    if (verdict == auth::Authenticator::Verdict::kViolation)
+    auto progress = auth_->take({request.iu(), request.iu_length}, answer, length);
+    if (progress == auth::Authenticator::Progress::kViolation)
         return violation(WSS_SRP_LOGOUT_NOT_AUTHENTICATED);
     begin_answer(request);
-    if (verdict == auth::Authenticator::Verdict::kChallenge) return send_ready(request, length);
+    if (progress == auth::Authenticator::Progress::kChallenge) return send_ready(request, length);
     auth_request_ = &request;
-    if (verdict == auth::Authenticator::Verdict::kRefused) return proof_failed();
+    if (progress == auth::Authenticator::Progress::kRefused) return proof_failed();
     failures.proven(record_->source, auth_->name());
     worker_.service().control_reactor().post(
         [&service = worker_.service(), record = record_, name = auth_->name(), secret = auth_->secret()] {

@@ -57,14 +57,14 @@ class LatencyCounter {
     X(reads, "commands that read data")                             \
     X(writes, "commands that wrote data")                           \
     X(read_bytes, "bytes sent to the initiator")                    \
-    X(written_bytes, "bytes taken from the initiator")              \
+    X(written_bytes, "bytes received from the initiator")           \
     X(data_requests, "commands whose data was moved by RDMA")       \
     X(rdma_reads, "RDMA READs issued for data")                     \
     X(rdma_writes, "RDMA WRITEs issued for data")                   \
     X(table_reads, "RDMA READs issued for descriptor tables")       \
     X(sends, "messages sent")                                       \
     X(fused, "completions carried by an RDMA WRITE WITH IMMEDIATE") \
-    X(batched, "completions carried by a message for several")      \
+    X(batched, "completions carried by a batched message")          \
     X(invalidates, "responses that revoked the initiator's region") \
     X(immediate, "writes whose data arrived inside the command")    \
     X(waited_for_buffer, "commands that had to wait for a buffer")  \
@@ -73,12 +73,12 @@ class LatencyCounter {
     X(task_management, "task management requests")                  \
     X(aborted, "commands aborted")                                  \
     X(check_conditions, "commands that ended in CHECK CONDITION")   \
-    X(medium_errors, "of these, the storage failed")                \
-    X(illegal_requests, "of these, the command was wrong")          \
-    X(other_errors, "of these, all others")                         \
+    X(medium_errors, "CHECK CONDITIONs because the storage failed") \
+    X(illegal_requests, "CHECK CONDITIONs for invalid commands")    \
+    X(other_errors, "other CHECK CONDITIONs")                       \
     X(posts, "batches of work requests posted")                     \
-    X(refused_logins, "initiators that authentication refused")     \
-    X(violations, "messages that broke the protocol")
+    X(refused_logins, "initiators refused by authentication")       \
+    X(violations, "messages that violated the protocol")
 
 struct Counters {
 #define X(name, meaning) Counter name;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // InitiatorShare: the resources that the channels of an initiator hold together on one lane, in total and per
 // volume (A2). An initiator is a proven name. Where no authentication is required, names are only claims, and
-// an initiator is a source (lib/fabric/sources.h). So a host gains nothing by more sessions.
+// an initiator is a source (lib/fabric/sources.h). So a host gains nothing from more sessions.
 //
 // Thread-safety: belongs to the lane's reactor.
 // Lifetime: shared by its channels.
@@ -11,14 +11,14 @@
 #include <vector>
 
 #include "target/block/arena.h"
-#include "target/cache/work_share.h"
+#include "target/cache/command_share.h"
 
 namespace wss::block {
 
 // The resources that an initiator holds on a volume: an I_T_L nexus.
 struct NexusShare {
     ShareRef buffers = ShareRef::make();
-    se::WorkShareRef works = se::WorkShareRef::make();
+    cache::CommandShareRef commands = cache::CommandShareRef::make();
 };
 
 class InitiatorShare {
@@ -32,7 +32,7 @@ class InitiatorShare {
         if (by_lun_[lun] == nullptr) by_lun_[lun] = std::make_unique<NexusShare>();
         return *by_lun_[lun];
     }
-    // The volume was removed. Resources still held for it continue to count for the initiator.
+    // The volume was removed. Resources that are still held for it keep counting for the initiator.
     void forget(uint64_t lun) noexcept {
         if (lun < by_lun_.size()) by_lun_[lun].reset();
     }

@@ -17,16 +17,16 @@ constexpr size_t kPage = 4096;
 constexpr uint32_t kCreditsDefault = 128;
 constexpr uint32_t kCreditsMin = 2;  // a peer reserves one for task management
 constexpr uint32_t kCreditsMax = 255;
-// The least that a channel gets, however many there are (receive_budget.h): enough for a queue of one thread.
+// The minimum per channel, whatever the number of channels (receive_budget.h): a queue of one thread.
 constexpr uint32_t kCreditsFloor = 16;
 // Receive memory of all channels. Beyond the first bound a new channel gets only the floor (a megabyte with
 // the driver's IU length). Beyond the second, new channels are refused.
 constexpr uint64_t kReceiveBytes = 512ull << 20;
 constexpr uint64_t kReceiveBytesMax = 4 * kReceiveBytes;
 
-// A response may reach the peer, and the peer's next command the target, before the target's own completion
-// frees the slot of the answered request. These receives take such commands. Without them the commands would
-// wait in the fabric.
+// A response may reach the peer, and its next command may arrive, before the target's own completion
+// frees the slot of the answered request. These receives accept such commands, which would otherwise wait in
+// the fabric.
 constexpr uint32_t kSpareReceives = 32;
 
 // Send queue depth: each credit allows one data transfer and one response outstanding.
@@ -35,10 +35,10 @@ constexpr uint32_t kSendDepthExtra = 32;  // keep-alive answers, notifications
 // One signalled completion per this many unsignalled work requests keeps the send queue moving.
 constexpr uint32_t kSignalEvery = 16;
 static_assert(kSignalEvery * 2 <= kCreditsMin * kSendDepthPerCredit + kSendDepthExtra,
-              "a send queue of the least depth sees a signal before it is full");
+              "even the shortest send queue gets a signal before it is full");
 // Work requests built before one post(): a turn of the reactor rarely has more for one channel.
 constexpr uint32_t kBatch = 32;
-// READs in flight of one connection; fewer if the two devices agreed on fewer.
+// READs in flight per connection; fewer if the two devices have negotiated fewer.
 constexpr uint32_t kReadDepth = 16;
 // Inline bytes requested per work request. Short messages have 16 bytes, a good response 36. Responses with
 // sense data are too rare to pay for more space in every entry of every send queue.
@@ -85,14 +85,14 @@ constexpr uint32_t kChannelsPerSource = kChannelsMax / 4;
 // seconds after which initiators time out a command. The second value is the interval of the check.
 constexpr Nanoseconds kThrottleMax = from_s(20);
 constexpr Nanoseconds kThrottleLook = from_ms(500);
-// A command that was first sent this long ago begins, whatever the limits are. Initiators repeat a refused
+// A command that was first sent this long ago begins regardless of the limits. Initiators repeat a refused
 // command for three minutes and then fail it.
 constexpr Nanoseconds kThrottleTotal = from_s(60);
-// Number of refused commands of one channel for one volume whose places are kept: as many as the channel may
-// have outstanding. And how long a place is kept: an initiator repeats the command within a second, or when
-// it has a credit.
+// Number of places that are kept for the refused commands of one channel for one volume: as many as the
+// channel may have outstanding. And how long a place is kept: an initiator repeats the command within a
+// second, or when it has a credit.
 constexpr uint32_t kThrottlePlaces = 256;
-static_assert(kThrottlePlaces > kCreditsMax, "all that are outstanding have one");
+static_assert(kThrottlePlaces > kCreditsMax, "every outstanding command has a place");
 constexpr Nanoseconds kThrottlePlaceKept = from_s(30);
 
 // A login that fences an old session waits this long for the old session's storage writes to end. This is
@@ -102,16 +102,15 @@ constexpr Nanoseconds kFenceTimeout = from_ms(4000);
 constexpr Nanoseconds kStopGently = from_s(2);
 // How long a channel may drain before it is closed.
 constexpr Nanoseconds kDrainTimeout = from_s(10);
-// A peer that completes no RDMA operation and takes no message for this long is disconnected, as it holds
-// buffers. As long as the command timeout of initiators: they no longer need data that they have not taken by
-// then.
+// A peer that completes no RDMA operation and receives no message for this long is disconnected, because it
+// holds buffers. Equal to the command timeout of initiators, which then no longer need the data.
 constexpr Nanoseconds kTakeTimeout = from_s(30);
 // A channel whose peer does not finish connecting within this time is closed.
 constexpr Nanoseconds kEstablishTimeout = from_s(10);
-// Time that an initiator has to authenticate; less than its connect timeout.
+// Time within which an initiator must authenticate; less than its connect timeout.
 constexpr Nanoseconds kAuthTimeout = from_s(4);
 // Channels with pending authentication. Each holds the memory of a channel, so their number is limited. One
-// more evicts another (lib/fabric/stranger_places.h); as many again may be closing after their eviction.
+// more evicts another (lib/fabric/pending_places.h); as many again may be closing after their eviction.
 constexpr uint32_t kPendingAuthMax = 32;
 constexpr uint32_t kEvictedMax = 32;
 // Channels that were refused after their proof and have not closed yet.

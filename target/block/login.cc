@@ -22,11 +22,12 @@ std::optional<Refusal> negotiate(wire::ParseError parsed, const wire::LoginReque
         return Refusal{WSS_SRP_REJ_UNABLE_TO_ESTABLISH,
                        fmt::format("not an SRP login: {}", wire::to_string(parsed))};
     if (request.max_it_iu < kIuMin)
-        return Refusal{WSS_SRP_REJ_UNABLE_TO_ESTABLISH,
-                       fmt::format("IU length {} is too small; at least {}", request.max_it_iu, kIuMin)};
+        return Refusal{
+            WSS_SRP_REJ_UNABLE_TO_ESTABLISH,
+            fmt::format("IU length {} is too small: the minimum is {}", request.max_it_iu, kIuMin)};
     if (request.max_it_iu > kIuMax || request.max_it_iu > caps.message_max)
         return Refusal{WSS_SRP_REJ_REQ_IT_IU_LENGTH_TOO_LARGE,
-                       fmt::format("IU length {} is too large; at most {}", request.max_it_iu,
+                       fmt::format("IU length {} is too large: the maximum is {}", request.max_it_iu,
                                    std::min(kIuMax, caps.message_max))};
     if ((request.buffer_formats & WSS_SRP_BUF_FORMAT_DIRECT) == 0)
         return Refusal{WSS_SRP_REJ_UNSUPPORTED_DESCRIPTOR_FMT, "direct data buffers are required"};
@@ -35,7 +36,7 @@ std::optional<Refusal> negotiate(wire::ParseError parsed, const wire::LoginReque
                        "this target requires authentication (wssctl map --secret-file)"};
     if (limits.authenticate && request.max_it_iu < sizeof(wss_srp_auth_start))
         return Refusal{WSS_SRP_REJ_UNABLE_TO_ESTABLISH,
-                       fmt::format("IU length {} is too small; authentication needs {}", request.max_it_iu,
+                       fmt::format("IU length {} is too small: authentication needs {}", request.max_it_iu,
                                    sizeof(wss_srp_auth_start))};
     bool immediate = request.immediate && request.imm_data_offset == WSS_SRP_IMM_DATA_OFFSET;
     terms = {.credits = std::clamp(limits.credits, kCreditsMin, kCreditsMax),

@@ -55,8 +55,8 @@
 #include "target/scsi/scsi.h"
 #include "target/volume/volume.h"
 
-namespace wss::se {
-struct Work;
+namespace wss::cache {
+struct CacheCommand;
 }
 
 namespace wss::block {
@@ -110,15 +110,15 @@ struct ByteRange {
 struct WriterTag {};  // tag of a unit's list of writes in flight
 
 struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
-    // Immutable after the channel is made.
+    // Immutable once the channel is created.
     Channel* channel = nullptr;
     std::byte* slot = nullptr;
     uint16_t index = 0;
 
     State state = State::kReceiving;
-    Nanoseconds received{};     // start of the turn in which the command arrived
-    bool aborted = false;       // Q3
-    bool tell_aborted = false;  // ... by another initiator: ends in TASK ABORTED
+    Nanoseconds received{};       // start of the turn in which the command arrived
+    bool aborted = false;         // Q3
+    bool report_aborted = false;  // ... by another initiator: ends in TASK ABORTED
     bool is_task_management = false;
     bool locked = false;            // holds a range lock
     uint8_t phase = 0;              // of a command of several storage operations
@@ -169,10 +169,10 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     Nanoseconds throttled_since{};
     Nanoseconds first_sent{};  // when it first arrived: it may have been refused and repeated since
     uint64_t throttled_bytes = 0;
-    bool is_charged = false;   // has passed the limits
-    se::Work* work = nullptr;  // its cache command
-    bool waited = false;       // has waited for cache engines
-    bool froze = false;        // froze its range of the cached volume, until the end of the command
+    bool is_charged = false;                       // has passed the limits
+    cache::CacheCommand* cache_command = nullptr;  // its cache command
+    bool waited = false;                           // has waited for cache engines
+    bool froze = false;  // froze its range of the cached volume, until the end of the command
     io::Request io;
 
     std::byte* iu() const { return slot + kSlotIu; }

@@ -26,7 +26,7 @@ std::string_view to_string(State state) {
 
 static void reset(Request& request) {
     request.state = State::kWaiting;
-    request.tell_aborted = request.aborted = request.is_task_management = request.locked = false;
+    request.report_aborted = request.aborted = request.is_task_management = request.locked = false;
     request.phase = 0;
     request.action = {};
     request.unit = nullptr;
@@ -237,7 +237,7 @@ void Channel::give_buffers(Request& request) noexcept {
 void Channel::buffer_offered(Request& request, std::byte* block) noexcept {
     use_block(request, block);
     if (!running()) return release(request);
-    if (request.work != nullptr) return cached_buffer(request);
+    if (request.cache_command != nullptr) return cached_buffer(request);
     if (request.part != Part::kAdmin) return with_buffer(request);
     // The action is still that of reset(): the request waited for the buffer inside interpret().
     if (request.action.kind == Kind::kFail) return interpret(request);
@@ -249,7 +249,7 @@ void Channel::with_buffer(Request& request) noexcept {
         return begin_change(request);
     if (fetches_data(request))
         return begin_fetch(request, request.data, request.data_lkey, request.action.data_out_length);
-    // Immediate data: a write uses it in place. Commands that need space behind it have a buffer: copy it.
+    // Immediate data: a write uses it in place. Commands that need space after it have a buffer: copy it.
     if (request.action.data_out_length > 0) {
         counters_.immediate.add();
         counters_.written_bytes.add(request.action.data_out_length);
@@ -449,7 +449,7 @@ void Channel::respond_failure(Request& request, uint8_t status, const wire::Sens
 
 void Channel::respond(Request& request) noexcept {
     end_change(request);
-    if (request.aborted && request.tell_aborted) {
+    if (request.aborted && request.report_aborted) {
         counters_.aborted.add();
         request.status = wire::kTaskAborted;
         request.has_sense = false;

@@ -76,7 +76,7 @@ void Channel::reserved(const ReserveJob& job) noexcept {
     }
     if (request.aborted) return respond(request);
     if (!job.status) {
-        log::error("reservations of volume {} are not changed: {}", request.unit->open->volume().name(),
+        log::error("reservations of volume {} were not changed: {}", request.unit->open->volume().name(),
                    job.status.to_string());
         return respond_sense(request, scsi::sense::internal_failure());
     }

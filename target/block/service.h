@@ -30,7 +30,7 @@ class Service {
     struct Options {
         LoginLimits limits;
         size_t arena_bytes = kArenaDefault;  // I/O buffers per reactor and fabric
-        // The first session epoch minus one; must grow over restarts (the daemon uses the time of day).
+        // The first session epoch minus one; must grow across restarts (the daemon uses the time of day).
         uint64_t epoch_base = 0;
         Nanoseconds fence_timeout = kFenceTimeout;
         Nanoseconds drain_timeout = kDrainTimeout;
@@ -39,7 +39,7 @@ class Service {
         Nanoseconds take_timeout = kTakeTimeout;
         // The cache of volumes; nullptr: none. Requires a single reactor and belongs to it; outlives the
         // service.
-        se::Cache* cache = nullptr;
+        cache::Cache* cache = nullptr;
         std::shared_ptr<const auth::SecretBook> secrets;  // nullptr: no authentication
         // Identifies the boot of the target's machine. It changes when the storage's caches may have lost
         // unflushed writes; a restart of the process alone loses none. 0: unknown.
@@ -67,7 +67,7 @@ class Service {
     void session_use(std::function<void(SessionUse)> take);
 
     // For use inside the service.
-    se::Cache* cache() noexcept { return cache_; }
+    cache::Cache* cache() noexcept { return cache_; }
     SessionTable& sessions() noexcept { return sessions_; }
     volume::ReservationBook& reservations() noexcept { return *reservations_; }
     RangeLocks& range_locks() noexcept { return range_locks_; }
@@ -83,7 +83,7 @@ class Service {
 
     const std::vector<reactor::Reactor*> reactors_;
     volume::VolumeSet& volumes_;
-    se::Cache* const cache_;
+    cache::Cache* const cache_;
     const std::shared_ptr<volume::ReservationBook> reservations_;
     RangeLocks range_locks_;
     SessionTable sessions_;

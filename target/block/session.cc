@@ -86,14 +86,14 @@ SessionTable::Sessions::iterator SessionTable::find(const wire::LoginRequest& lo
 
 void SessionTable::begin_authentication(Pending pending) {
     // Closing and refused channels keep their memory until they are gone.
-    const bool full = unproven_.size() + refused_.size() >= kPendingAuthMax + kEvictedMax + kRefusedMax;
-    fabric::StrangerPlaces::Taken taken;
-    if (!full) taken = strangers_.take(fabric::source_of(pending.request->peer()), reactor_.now());
+    const bool full = pending_auth_.size() + refused_.size() >= kPendingAuthMax + kEvictedMax + kRefusedMax;
+    fabric::PendingPlaces::Taken taken;
+    if (!full) taken = pending_sources_.take(fabric::source_of(pending.request->peer()), reactor_.now());
     if (taken.place == 0)
         return refuse(pending, {WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
                                 "too many initiators are authenticating at this moment; try again"});
     pending.place = taken.place;
-    for (const Pending& each : unproven_)
+    for (const Pending& each : pending_auth_)
         if (each.place == taken.evicted) close_soon(each.record, "too many authentications are pending");
     auto session = find(pending.login);
     // By the time of the proof, the session to join may be gone or replaced. Then the epochs differ.
@@ -106,18 +106,18 @@ void SessionTable::begin_authentication(Pending pending) {
                                        : wire::MultiChannelResult::kNoChannels);
     pending.record = std::move(record);
     pending.deadline = reactor_.now() + kAuthTimeout;
-    unproven_.push_back(std::move(pending));
+    pending_auth_.push_back(std::move(pending));
     set_timer();
 }
 
 void SessionTable::authenticated(const std::shared_ptr<ChannelRecord>& record, const std::string& name,
                                  const Secret& secret) {
-    auto found = std::find_if(unproven_.begin(), unproven_.end(),
+    auto found = std::find_if(pending_auth_.begin(), pending_auth_.end(),
                               [&](const Pending& each) { return each.record == record; });
-    if (found == unproven_.end() || strangers_.is_evicted(found->place)) return;
-    strangers_.proven(found->place);
+    if (found == pending_auth_.end() || pending_sources_.is_evicted(found->place)) return;
+    pending_sources_.proven(found->place);
     Pending pending = std::move(*found);
-    unproven_.erase(found);
+    pending_auth_.erase(found);
     record->name = name;
     record->secret = secret;
     if (withdrawn(record))
@@ -128,13 +128,13 @@ void SessionTable::authenticated(const std::shared_ptr<ChannelRecord>& record, c
 }
 
 // The channel ended before it had a session.
-void SessionTable::unproven_gone(const std::shared_ptr<ChannelRecord>& record) {
+void SessionTable::pending_auth_gone(const std::shared_ptr<ChannelRecord>& record) {
     past_.add(record->counters);
-    auto found = std::find_if(unproven_.begin(), unproven_.end(),
+    auto found = std::find_if(pending_auth_.begin(), pending_auth_.end(),
                               [&](const Pending& each) { return each.record == record; });
-    if (found != unproven_.end()) {
-        strangers_.left(found->place);
-        unproven_.erase(found);
+    if (found != pending_auth_.end()) {
+        pending_sources_.left(found->place);
+        pending_auth_.erase(found);
     }
     refused_.remove_if([&](const Refused& each) { return each.record == record; });
     for (Session& session : sessions_)
@@ -142,10 +142,10 @@ void SessionTable::unproven_gone(const std::shared_ptr<ChannelRecord>& record) {
     finish_stop();
 }
 
-void SessionTable::check_strangers(Nanoseconds now, bool close_all) {
+void SessionTable::check_pending_auth(Nanoseconds now, bool close_all) {
     for (const Refused& refused : refused_)
         if (close_all || now >= refused.deadline) close_soon(refused.record, "the initiator was refused");
-    for (const Pending& pending : unproven_) {
+    for (const Pending& pending : pending_auth_) {
         if (!close_all && now < pending.deadline) continue;
         close_soon(pending.record, "the initiator did not authenticate");
     }
@@ -310,7 +310,7 @@ void SessionTable::close_channels(Session& session, const char* why, bool gently
 
 void SessionTable::channel_gone(const std::shared_ptr<ChannelRecord>& record) {
     receives_.give_back(record->terms);
-    if (record->session_id == 0) return unproven_gone(record);
+    if (record->session_id == 0) return pending_auth_gone(record);
     places_.remove_channel(record->source);
     auto session = std::find_if(sessions_.begin(), sessions_.end(),
                                 [&](const Session& s) { return s.id == record->session_id; });
@@ -354,7 +354,7 @@ void SessionTable::stop(std::function<void()> done) {
     stopping_ = true;
     if (is_empty()) return done();
     stopped_ = std::move(done);
-    check_strangers(reactor_.now(), true);
+    check_pending_auth(reactor_.now(), true);
     stop_gently_until_ = reactor_.now() + kStopGently;
     for (Session& session : sessions_) close_channels(session, "the target is shutting down", true);
     set_timer();
@@ -371,7 +371,7 @@ void SessionTable::tick(void* self) noexcept {
     const Nanoseconds now = table.reactor_.now();
     const bool gentle_is_over = table.stopping_ && now >= table.stop_gently_until_;
     if (gentle_is_over) table.stop_gently_until_ = now + kStopGently;
-    table.check_strangers(now, table.stopping_);
+    table.check_pending_auth(now, table.stopping_);
     for (Session& session : table.sessions_) {
         if (gentle_is_over) table.close_channels(session, "the target is shutting down", false);
         table.check_timeouts(session, now);

@@ -12,7 +12,7 @@
 //      Options::fence_timeout, the login is refused with a reason. A retry finds the old session still
 //      closing.
 //  N2  Each login that opens a session gets a larger epoch. A MULTI login joins the session of its nexus and
-//      has its epoch. It is refused if that session was replaced while its authentication was pending.
+//      gets its epoch. It is refused if that session was replaced while the authentication was pending.
 //  N3  With keep-alive, a session whose channels were all silent for keepalive_ms is closed. Without it, a
 //      session is probed after silence_probe of silence, and closed after silence_max. A channel whose peer
 //      completes none of the posted work requests for take_timeout is closed.
@@ -21,7 +21,7 @@
 //      it is a login as in N1 and N2. A nexus belongs to the name that opened it: other names can neither end
 //      its session nor join it.
 //  N5  Unauthenticated peers cannot keep others out: at most kPendingAuthMax authentications are pending, and
-//      a new one evicts another (lib/fabric/stranger_places.h).
+//      a new one evicts another (lib/fabric/pending_places.h).
 //  N6  A channel that was refused after its proof receives the reason. It is closed if it has not ended
 //      within drain_timeout, when kRefusedMax newer ones wait as well, or when the target stops.
 //  N7  The number of sessions of a name, and of a source, is bounded (session_places.h).
@@ -37,7 +37,7 @@
 #include <vector>
 
 #include "lib/fabric/fabric.h"
-#include "lib/fabric/stranger_places.h"
+#include "lib/fabric/pending_places.h"
 #include "lib/reactor/reactor.h"
 #include "lib/wire/srp.h"
 #include "target/auth/auth.h"
@@ -56,7 +56,7 @@ class Worker;
 
 // State that the session table and a channel share. Outlives both.
 struct ChannelRecord {
-    // Immutable once the channel is made.
+    // Immutable once the channel is created.
     uint64_t epoch = 0;
     size_t worker = 0;
     size_t lane = 0;
@@ -119,8 +119,8 @@ class SessionTable {
     // A channel with pending authentication has proven `name` with `secret`.
     void authenticated(const std::shared_ptr<ChannelRecord>& record, const std::string& name,
                        const Secret& secret);
-    // Closes sessions that proved a secret which the new book does not have for their name; returns their
-    // number. Does not switch authentication on or off: nullptr may replace only nullptr.
+    // Closes sessions whose secret the new book does not list for their name; returns their number. Does not
+    // switch authentication on or off: nullptr may replace only nullptr.
     size_t set_secrets(std::shared_ptr<const auth::SecretBook> secrets);
     // Ends the sessions of this name or port id: commands in flight are completed, and the initiator may log
     // in again. Returns the number of sessions.
@@ -144,7 +144,7 @@ class SessionTable {
         ChannelTerms terms;
         size_t fabric_index = 0;
         Nanoseconds deadline;
-        fabric::StrangerPlaces::Place place = 0;  // N5; left when the channel is gone or authenticated
+        fabric::PendingPlaces::Place place = 0;  // N5; left when the channel is gone or authenticated
     };
     struct Session {
         uint64_t id = 0;
@@ -167,13 +167,13 @@ class SessionTable {
     void refuse(Pending& pending, const Refusal& why);
     void refuse_proven(const std::shared_ptr<ChannelRecord>& record, const Refusal& why);
     void begin_authentication(Pending pending);
-    void unproven_gone(const std::shared_ptr<ChannelRecord>& record);
+    void pending_auth_gone(const std::shared_ptr<ChannelRecord>& record);
     std::shared_ptr<ChannelRecord> make_record(const Pending& pending, uint64_t epoch);
     uint32_t boot_id() const noexcept;
     void accept(Pending& pending, const std::shared_ptr<ChannelRecord>& record,
                 wire::MultiChannelResult result);
-    void check_strangers(Nanoseconds now, bool close_all);
-    bool is_empty() const noexcept { return sessions_.empty() && unproven_.empty() && refused_.empty(); }
+    void check_pending_auth(Nanoseconds now, bool close_all);
+    bool is_empty() const noexcept { return sessions_.empty() && pending_auth_.empty() && refused_.empty(); }
     void finish_stop();
     Sessions::iterator find(const wire::LoginRequest& login);
     std::optional<Refusal> refuse_place(const Pending& pending);
@@ -199,8 +199,8 @@ class SessionTable {
     const Options options_;
 
     Sessions sessions_;
-    std::list<Pending> unproven_;                                     // N4, oldest first; deadline is set
-    fabric::StrangerPlaces strangers_{kPendingAuthMax, kEvictedMax};  // of unproven_
+    std::list<Pending> pending_auth_;  // N4, oldest first; deadline is set
+    fabric::PendingPlaces pending_sources_{kPendingAuthMax, kEvictedMax};  // of pending_auth_
     struct Refused {
         std::shared_ptr<ChannelRecord> record;
         Nanoseconds deadline;

@@ -10,7 +10,7 @@ static Refusal full(std::string text) {
 std::optional<Refusal> SessionPlaces::refuse_session(const std::string& name, const std::string& source) {
     if (use_.sessions >= kSessionsMax) {
         ++use_.refused_sessions;
-        return full(fmt::format("this target serves no more than {} sessions", kSessionsMax));
+        return full(fmt::format("this target serves at most {} sessions", kSessionsMax));
     }
     if (names_.of(name) >= per_name_) {
         ++use_.refused_name_sessions;
@@ -30,8 +30,8 @@ std::optional<Refusal> SessionPlaces::refuse_channel(const std::string& source) 
     if (!all && channel_sources_.of(source) < kChannelsPerSource) return std::nullopt;
     ++use_.refused_channels;
     return full(
-        all ? fmt::format("this target serves no more than {} channels", kChannelsMax)
-            : fmt::format("this target serves no more than {} channels of one source", kChannelsPerSource));
+        all ? fmt::format("this target serves at most {} channels", kChannelsMax)
+            : fmt::format("this target serves at most {} channels of one source", kChannelsPerSource));
 }
 
 void SessionPlaces::add_session(const std::string& name, const std::string& source) {

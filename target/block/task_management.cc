@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Task management. Each initiator (nexus) has its own task set (mode page 0A, TST = 001b): ABORT TASK SET and
 // CLEAR TASK SET end the commands of the requesting initiator, on all of its channels, and no others. LOGICAL
-// UNIT RESET ends the commands of all initiators. The others receive TASK ABORTED (TAS = 1) and, if they take
-// no notifications, a unit attention. From an initiator with read-only access it ends only its own commands.
-// PREEMPT AND ABORT ends the commands of the preempted initiators, as their own CLEAR TASK SET would.
+// UNIT RESET ends the commands of all initiators. The others receive TASK ABORTED (TAS = 1) and, if they do
+// not receive notifications, a unit attention. LOGICAL UNIT RESET by an initiator with read-only access ends
+// only that initiator's commands. PREEMPT AND ABORT ends the commands of the preempted initiators, as their
+// own CLEAR TASK SET would.
 //
 // A request is answered when no command that it concerns can still have an effect, by a storage or an RDMA
 // operation. Commands that are already answered (kSending) are not aborted, but the request waits for them.
@@ -41,7 +42,7 @@ void Channel::begin_answer(Request& request) noexcept {
     ++in_flight_;
     request.state = State::kAborting;
     request.is_task_management = true;
-    request.tell_aborted = request.aborted = request.has_sense = request.answer_waits = request.locked =
+    request.report_aborted = request.aborted = request.has_sense = request.answer_waits = request.locked =
         false;
     request.unit = nullptr;
     request.status = wire::kGood;
@@ -91,7 +92,7 @@ void Channel::abort_tasks(AbortJob& job) noexcept {
     if (others && job.victims.empty() && !terms_.notify() && running() && auth_ == nullptr &&
         find_unit(job.task.lun) != nullptr)
         attentions_.add(job.task.lun, scsi::Attention::kReset);
-    // On the requester's own channel the answer is ordered behind everything posted before.
+    // On the requester's own channel the answer is ordered after everything posted before.
     if (job.requester != record_ && life_ != Life::kClosed && sends_outstanding_ > 0) fence_for(job);
 }
 
@@ -116,12 +117,12 @@ void Channel::fence_passed() noexcept {
 void Channel::abort(Request& victim, AbortJob& job) noexcept {
     // An initiator that aborts its own command expects no answer, even if others abort the command as well.
     const bool others = record_->session_id != job.requester->session_id;
-    victim.tell_aborted = others && (victim.abort_job == nullptr || victim.tell_aborted);
+    victim.report_aborted = others && (victim.abort_job == nullptr || victim.report_aborted);
     victim.abort_job = AbortJob::join(victim.abort_job, job);
     if (victim.aborted) return;
     if (victim.state == State::kSending) return;
     victim.aborted = true;
-    if (victim.work != nullptr) worker_.service().cache()->hurry();
+    if (victim.cache_command != nullptr) worker_.service().cache()->flush_completions();
     // A command that waits for a buffer, a limit, a range or engines has not begun and ends here. Others end
     // at their next step.
     const bool has_posted = victim.state == State::kFetchingData || victim.state == State::kFetchingTable;

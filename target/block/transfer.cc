@@ -56,7 +56,7 @@ void Channel::fetched(Request& request) noexcept {
     }
     request.out_taken = request.to_move;
     counters_.written_bytes.add(request.to_move);
-    if (request.work != nullptr) return cached_data_here(request);
+    if (request.cache_command != nullptr) return cached_data_here(request);
     if (request.data_is_volume) return respond_good(request);
     data_ready(request);
 }
@@ -65,7 +65,7 @@ bool Channel::build_reads(Request& request) noexcept {
     while (request.moved < request.to_move) {
         if (!has_room() || reads_outstanding_ >= read_depth_) return false;
         uint32_t length = 0;
-        fabric::RemoteAddress remote = next_piece(request, length);
+        fabric::RemoteAddress remote = next_segment(request, length);
         fabric::WorkRequest& work =
             add(fabric::Op::kRead, request.local + request.moved, length, request.local_lkey);
         work.remote = remote;
@@ -80,7 +80,7 @@ bool Channel::build_reads(Request& request) noexcept {
 }
 
 // The next segment of the initiator's memory: within one descriptor, and at most the fabric's transfer_max.
-fabric::RemoteAddress Channel::next_piece(Request& request, uint32_t& length) const noexcept {
+fabric::RemoteAddress Channel::next_segment(Request& request, uint32_t& length) const noexcept {
     wire::RemoteBuffer descriptor =
         request.state == State::kFetchingTable
             ? (request.command.out.partial ? request.command.out : request.command.in).table
@@ -157,7 +157,7 @@ bool Channel::build_data_writes(Request& request, bool fused) noexcept {
     while (request.moved < request.to_move) {
         if (!has_room()) return false;
         uint32_t length = 0;
-        fabric::RemoteAddress remote = next_piece(request, length);
+        fabric::RemoteAddress remote = next_segment(request, length);
         const bool last = request.moved + length == request.to_move;
         fabric::WorkRequest& work = add(last && fused ? fabric::Op::kWriteImmediate : fabric::Op::kWrite,
                                         request.local + request.moved, length, request.local_lkey);
@@ -251,7 +251,7 @@ void Channel::build_message(Request& request) noexcept {
         signal(work, 0);
 }
 
-// Sends the complete message in the slot. It carries no credits: authentication takes none, and a RETRY
+// Sends the complete message in the slot. It carries no credits: authentication uses none, and a RETRY
 // implies the one of its command.
 void Channel::build_ready(Request& request) noexcept {
     signal(add(fabric::Op::kSend, request.slot + kSlotAnswer, request.ready_bytes, arena_->lkey()),

@@ -33,13 +33,13 @@ struct Hold : ListNode<> {
     uint32_t writers_left = 0;  // overlapping writes that began before and have not ended
 };
 
-struct Unit final : se::LostWaiters {
+struct Unit final : cache::LostWaiters {
     Unit(reactor::Reactor& reactor, volume::OpenVolume& volume) : open(&volume), throttle(reactor, volume) {}
     volume::OpenVolume* const open;
     const VolumeRegions* regions = nullptr;
-    std::byte* memory = nullptr;         // of a RAM volume
-    se::CachedVolume* cached = nullptr;  // nullptr: not cached, as long as the unit lives
-    Gate::Holder cached_place;           // in the gate of `cached`
+    std::byte* memory = nullptr;            // of a RAM volume
+    cache::CachedVolume* cached = nullptr;  // nullptr: not cached, as long as the unit lives
+    Gate::Holder cached_place;              // in the gate of `cached`
     scsi::Device device;
     volume::ReservationBook::Shared reservations;  // nullptr: no initiator has been registered
     uint32_t users = 0;

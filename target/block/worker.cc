@@ -13,7 +13,7 @@ namespace wss::block {
 AbortJob* AbortJob::join(AbortJob* present, AbortJob& joining) {
     joining.left.fetch_add(1, std::memory_order_relaxed);
     if (present == nullptr) return &joining;
-    // The follower keeps the count of the command, now for the leader.
+    // What the follower counted for the command now counts for the end of the leader.
     AbortJob& leader = joining.rank > present->rank ? joining : *present;
     AbortJob& follower = joining.rank > present->rank ? *present : joining;
     std::lock_guard guard(leader.lock);
@@ -46,11 +46,11 @@ Result<std::unique_ptr<Lane>> Lane::create(Worker& worker, fabric::Fabric& fabri
     auto arena = Arena::create(fabric, arena_bytes);
     if (!arena) return arena.status();
     lane->arena_ = std::move(*arena);
-    if (se::Cache* cache = worker.service().cache()) WSS_TRY(lane->register_with(*cache));
+    if (cache::Cache* cache = worker.service().cache()) WSS_TRY(lane->register_with(*cache));
     return lane;
 }
 
-Status Lane::register_with(se::Cache& cache) {
+Status Lane::register_with(cache::Cache& cache) {
     for (Part part : {Part::kSmall, Part::kLarge}) {
         auto regions = cache.register_buffers(arena_->pool(part).memory());
         if (!regions) return regions.status();
@@ -146,10 +146,10 @@ Result<std::unique_ptr<Worker>> Worker::create(Service& service, size_t index, r
         worker->lanes_.push_back(std::move(*lane));
         reactor.add(worker->lanes_.back()->poller());
     }
-    // Move the table behind the pollers, so that arriving commands reach storage in the same turn.
+    // Move the table after the pollers, so that arriving commands reach storage in the same turn.
     reactor.remove(table);
     reactor.add(table);
-    if (se::Cache* cache = service.cache()) cache->take_place();
+    if (cache::Cache* cache = service.cache()) cache->take_place();
     reactor.add(*worker);
     table.add_observer(*worker);
     table.for_each([&](volume::OpenVolume& volume) { worker->units_.add(volume); });
@@ -165,22 +165,24 @@ Worker::~Worker() {
 size_t Worker::poll() noexcept {
     size_t done = cache_queue_.serve(
         [this](Request& request) {
-            const auto& share = request.channel->nexus_of(request).works;
-            return service_.cache()->take_work(*request.unit->cached, share);
+            const auto& share = request.channel->nexus_of(request).commands;
+            return service_.cache()->take_command(*request.unit->cached, share);
         },
-        [](Request& request, se::Work* work) { request.channel->work_offered(request, *work); });
+        [](Request& request, cache::CacheCommand* command) {
+            request.channel->command_offered(request, *command);
+        });
     answer_time_ = kNever;
     for (auto& lane : lanes_) done += lane->turn();
     return done;
 }
 
 Status Worker::may_open(const volume::Volume& volume) {
-    const se::Cache* cache = service_.cache();
+    const cache::Cache* cache = service_.cache();
     return cache == nullptr ? Status::ok() : cache->may_open(volume);
 }
 
 void Worker::volume_changed(volume::Change change, volume::OpenVolume& volume) noexcept {
-    if (se::Cache* cache = service_.cache()) tell_cache(*cache, change, volume);
+    if (cache::Cache* cache = service_.cache()) notify_cache(*cache, change, volume);
     if (change == volume::Change::kAdded && service_.cache() == nullptr) units_.add(volume);
     for (auto& lane : lanes_)
         lane->for_each_channel([&](Channel& channel) { channel.volume_changed(change, volume); });
@@ -195,7 +197,7 @@ void Worker::volume_changed(volume::Change change, volume::OpenVolume& volume) n
 void Worker::volume_shrinks(volume::OpenVolume& volume, std::shared_ptr<volume::Shrink> shrink) noexcept {
     Unit* unit = units_.find(volume.volume().lun());
     if (unit == nullptr) return shrink->done();
-    // A write in storage beyond the new end would extend a file again.
+    // An outstanding write beyond the new end would extend a file again.
     auto mark = [end = shrink->bytes()](Request& request) {
         if (request.range.end <= end || request.action.kind == scsi::Action::Kind::kUnmap) return false;
         return !std::exchange(request.beyond, true);
@@ -206,7 +208,7 @@ void Worker::volume_shrinks(volume::OpenVolume& volume, std::shared_ptr<volume::
     if (unit->beyond == 0) end_shrinks(*unit);
 }
 
-// The rights of the channels are up to date already.
+// The rights of the channels are already up to date.
 void Worker::volume_fences(volume::OpenVolume& volume, std::shared_ptr<volume::WriteFence> fence) noexcept {
     Unit* unit = units_.find(volume.volume().lun());
     if (unit != nullptr) fence_writes(*unit, fence);
@@ -255,7 +257,7 @@ void Worker::end_shrinks(Unit& unit) noexcept {
     }
 }
 
-void Worker::tell_cache(se::Cache& cache, volume::Change change, volume::OpenVolume& volume) {
+void Worker::notify_cache(cache::Cache& cache, volume::Change change, volume::OpenVolume& volume) {
     if (change == volume::Change::kAdded) {
         Unit& unit = units_.add(volume);
         unit.cached = cache.add_volume(volume);

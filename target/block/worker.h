@@ -2,7 +2,7 @@
 // Worker: one reactor's part of the block service. Lane: the part of it that belongs to one fabric.
 //
 // The sources of a worker are registered with its reactor in the order of processing: completions (pollers),
-// storage (the volume table), and last the worker itself. The worker gives freed buffers to waiting commands
+// storage (the volume table), and last the worker itself. The worker offers freed buffers to waiting commands
 // and posts the work requests of the turn, once per channel.
 //
 // Thread-safety: belongs to its reactor; created and destroyed while the reactor does not run.
@@ -34,8 +34,8 @@ class Worker;
 // reaches zero, the job notifies the requesting channel, on that channel's reactor, and is freed.
 //
 // Several jobs may concern the same command: an initiator that gets no answer to its ABORT TASK resets the
-// unit. Then the wider job, or of equal ones the later job, waits for the command, and the other job
-// *follows*: it is answered when the first is. So an ABORT that a RESET overtook is not answered while any
+// unit. Then the wider job (of equally wide ones, the later) waits for the command, and the other job
+// *follows* it: both are answered together. So an ABORT that a RESET overtook is not answered while any
 // command that the RESET concerns still executes. The order (`rank`) is the same for every command, so no two
 // jobs wait for each other.
 struct AbortJob {
@@ -50,8 +50,8 @@ struct AbortJob {
     std::mutex lock;
     std::vector<AbortJob*> followers;  // guarded by lock; one entry per shared command
 
-    // `present` (or nullptr: no job) waits for a command that `joining` concerns too. Returns the one that
-    // waits for the command from now on.
+    // `present` (or nullptr: no job) waits for a command that `joining` concerns too. Returns the job that
+    // then waits for the command.
     static AbortJob* join(AbortJob* present, AbortJob& joining);
     // Starts the job of `request`, which waits for it. The job concerns the commands that `task` selects: of
     // `victims` if there are any, of all initiators if `everybodys`, or else of the requester's session.
@@ -62,7 +62,7 @@ struct AbortJob {
     void drop() noexcept;
 };
 
-class Lane final : public se::BufferHome {
+class Lane final : public cache::BufferHome {
   public:
     static Result<std::unique_ptr<Lane>> create(Worker& worker, fabric::Fabric& fabric, size_t index,
                                                 size_t arena_bytes);
@@ -76,7 +76,7 @@ class Lane final : public se::BufferHome {
     fabric::Poller& poller() noexcept { return *poller_; }
     Arena& arena() noexcept { return *arena_; }
     // The cache's registration of the part's memory; nullptr without a cache.
-    const se::BufferRegions* cache_regions(Part part) const noexcept {
+    const cache::BufferRegions* cache_regions(Part part) const noexcept {
         return cache_regions_[static_cast<size_t>(part)].get();
     }
     void give_back(std::byte* buffer, uint32_t bytes) noexcept override {
@@ -85,7 +85,7 @@ class Lane final : public se::BufferHome {
     // The share of the channel's initiator on this lane.
     std::shared_ptr<InitiatorShare> initiator_share(const ChannelRecord& record);
 
-    // Makes a channel. If that fails, rejects the connection and reports the channel gone.
+    // Creates a channel. If that fails, rejects the connection and reports the channel gone.
     void open_channel(std::shared_ptr<ChannelRecord> record, std::unique_ptr<fabric::ConnectRequest> request,
                       std::span<const std::byte> accept_data, uint64_t login_tag);
 
@@ -103,7 +103,7 @@ class Lane final : public se::BufferHome {
   private:
     Lane(Worker& worker, fabric::Fabric& fabric, size_t index)
         : worker_(worker), fabric_(fabric), index_(index) {}
-    Status register_with(se::Cache& cache);
+    Status register_with(cache::Cache& cache);
     void reap() noexcept;
 
     Worker& worker_;
@@ -111,7 +111,7 @@ class Lane final : public se::BufferHome {
     const size_t index_;
     std::unique_ptr<fabric::Poller> poller_;
     std::unique_ptr<Arena> arena_;
-    std::array<std::unique_ptr<se::BufferRegions>, kParts> cache_regions_;  // of the parts for I/O
+    std::array<std::unique_ptr<cache::BufferRegions>, kParts> cache_regions_;  // of the parts for I/O
     List<Channel, Channel> channels_;
     List<Channel, Lane> dirty_;
     size_t channel_count_ = 0;
@@ -171,7 +171,7 @@ class Worker final : public reactor::Source, public volume::Observer {
     void fence_writes(Unit& unit, const std::shared_ptr<volume::WriteFence>& fence);
     void hold_is_quiet(uint64_t lock_id) noexcept;
     void end_shrinks(Unit& unit) noexcept;
-    void tell_cache(se::Cache& cache, volume::Change change, volume::OpenVolume& volume);
+    void notify_cache(cache::Cache& cache, volume::Change change, volume::OpenVolume& volume);
 
     Service& service_;
     const size_t index_;

@@ -10,7 +10,7 @@
 #include "lib/io/ownership.h"
 #include "target/cache/remote.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 // True also if the target did not notice the other owner.
 bool AbsentVolumes::had_another_owner(const volume::Volume& volume) const {

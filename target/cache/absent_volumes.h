@@ -19,7 +19,7 @@
 #include "target/cache/losses.h"
 #include "target/cache/members.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class AbsentVolumes {
   public:

@@ -4,12 +4,12 @@
 #include <algorithm>
 
 #include "lib/base/log.h"
-#include "lib/base/memory.h"
+#include "lib/base/machine.h"
 #include "lib/base/source_limiter.h"
 #include "lib/fabric/sources.h"
 #include "target/cache/limits.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 using cache::EngineIndex;
 
@@ -96,7 +96,7 @@ void Admission::requested(size_t net, std::unique_ptr<fabric::ConnectRequest> re
     else if (secrets_ != nullptr)
         return ask_for_proof(*request, applicant);
     else if (refusal = exceeds_index(applicant.join); refusal.empty())
-        if (const char* why = judge_join(applicant, identity)) refusal = why;
+        if (const char* why = check_join(applicant, identity)) refusal = why;
     if (!refusal.empty()) {
         refuse_engine(request->peer(), refusal);
         const size_t length = std::min<size_t>(refusal.size(), nets_[net].fabric->caps().reject_data_max);
@@ -131,7 +131,7 @@ std::string Admission::exceeds_index(const wire::CacheJoin& join) const {
 }
 
 // nullptr: the engine may join, as `identity`. Otherwise the reason of the rejection.
-const char* Admission::judge_join(const EngineLink::Applicant& applicant,
+const char* Admission::check_join(const EngineLink::Applicant& applicant,
                                   EngineLink::Identity& identity) noexcept {
     const wire::CacheJoin& join = applicant.join;
     if (!join.is_storage && join.memory < limits_.line_bytes * 4) return "it lends too little memory";
@@ -205,7 +205,7 @@ std::string Admission::limit(const EngineLink& engine) {
 
 void Admission::proven(EngineLink& engine) noexcept {
     EngineLink::Identity identity;
-    if (const char* refusal = judge_join(engine.applicant(), identity); refusal != nullptr) {
+    if (const char* refusal = check_join(engine.applicant(), identity); refusal != nullptr) {
         refuse_engine(engine.peer(), refusal);
         return engine.close(Status(Code::kUnavailable, refusal));
     }

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/fabric/stranger_places.h"
+#include "lib/fabric/pending_places.h"
 #include "lib/reactor/reactor.h"
 #include "target/cache/engine_set.h"
 #include "target/cache/life.h"
@@ -24,7 +24,7 @@
 #include "target/cache/recovery_run.h"
 #include "target/cache/storage_nodes.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class Admission {
   public:
@@ -57,7 +57,7 @@ class Admission {
     struct Pending {
         std::unique_ptr<EngineLink> engine;
         Nanoseconds until{};
-        fabric::StrangerPlaces::Place place = 0;
+        fabric::PendingPlaces::Place place = 0;
     };
     void requested(size_t net, std::unique_ptr<fabric::ConnectRequest> request) noexcept;
     void ask_for_proof(fabric::ConnectRequest& request, const EngineLink::Applicant& applicant) noexcept;
@@ -66,7 +66,7 @@ class Admission {
     size_t turn_pending() noexcept;
     uint64_t lines_of(const wire::CacheJoin& join) const noexcept;
     std::string exceeds_index(const wire::CacheJoin& join) const;
-    const char* judge_join(const EngineLink::Applicant& applicant, EngineLink::Identity& identity) noexcept;
+    const char* check_join(const EngineLink::Applicant& applicant, EngineLink::Identity& identity) noexcept;
     wire::CacheWelcome welcome_for(const EngineLink::Identity& identity) const noexcept;
 
     Nets& nets_;
@@ -81,7 +81,7 @@ class Admission {
     EngineLinkOwner& owner_;
     std::vector<std::unique_ptr<Port>> ports_;
     std::list<Pending> pending_;
-    fabric::StrangerPlaces places_{kEnginesPendingMax, kEnginesEvictedMax};  // of pending_
+    fabric::PendingPlaces places_{kEnginesPendingMax, kEnginesEvictedMax};  // of pending_
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -16,7 +16,7 @@
 #include "lib/fabric/fabric.h"
 #include "lib/wire/srp.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class BufferRegions {
   public:
@@ -43,4 +43,4 @@ class BufferRegions {
     std::vector<std::unique_ptr<fabric::Region>> regions_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -3,11 +3,11 @@
 
 #include "lib/base/log.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 constexpr Nanoseconds kTick = from_ms(100);
 
-static uint32_t lines_per_work(const CacheOptions& options) {
+static uint32_t lines_per_command(const CacheOptions& options) {
     return kCommandBytesMax / options.line_bytes + 1;
 }
 
@@ -16,7 +16,7 @@ Cache::Cache(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
              const cache::LineGeometry& geometry)
     : reactor_(reactor),
       options_(options),
-      lines_(geometry, 4096 + lines_per_work(options), turn_),
+      lines_(geometry, 4096 + lines_per_command(options), turn_),
       members_(std::move(store), turn_, control_),
       volumes_(lines_.index(), turn_),
       nets_(std::move(nets)),
@@ -142,7 +142,7 @@ Status Cache::prepare(Random& random) {
     WSS_TRY(memory_.prepare(nets_, jobs + Mirror::kJobs, options_.line_bytes));
     destager_.prepare(options_.destages);
     mirror_.prepare(jobs);
-    WSS_TRY(datapath_.prepare(nets_, options_.works, lines_per_work(options_)));
+    WSS_TRY(datapath_.prepare(nets_, options_.commands, lines_per_command(options_)));
     WSS_TRY(members_.load().within("the cache's membership"));
     while (members_.now().storage == 0) members_.edit().storage = random.next();
     WSS_TRY(recovery_.begin(options_.line_bytes));

@@ -30,11 +30,11 @@
 #include "target/cache/shutdown.h"
 #include "target/cache/volume_control.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class Cache final : public reactor::Source {
   public:
-    using Net = se::Net;
+    using Net = cache::Net;
     static Result<std::unique_ptr<Cache>> create(reactor::Reactor& reactor, Random& random,
                                                  std::vector<Net> nets,
                                                  std::unique_ptr<MembershipStore> store,
@@ -77,14 +77,14 @@ class Cache final : public reactor::Source {
     void remove_client(Client* client);
 
     // --- commands: datapath.h
-    Work* take_work(CachedVolume& of, const WorkShareRef& by) noexcept { return datapath_.take_work(of, by); }
-    void begin(Work& work) noexcept { datapath_.begin(work); }
-    void buffer_ready(Work& work, std::byte* buffer, const BufferRegions& regions) noexcept {
-        datapath_.buffer_ready(work, buffer, regions);
+    CacheCommand* take_command(CachedVolume& of, const CommandShareRef& by) noexcept { return datapath_.take_command(of, by); }
+    void begin(CacheCommand& command) noexcept { datapath_.begin(command); }
+    void buffer_ready(CacheCommand& command, std::byte* buffer, const BufferRegions& regions) noexcept {
+        datapath_.buffer_ready(command, buffer, regions);
     }
-    void buffer_failed(Work& work) noexcept { datapath_.buffer_failed(work); }
-    void release(Work& work) noexcept { datapath_.release(work); }
-    void abandon(Work& work) noexcept { datapath_.abandon(work); }
+    void buffer_failed(CacheCommand& command) noexcept { datapath_.buffer_failed(command); }
+    void release(CacheCommand& command) noexcept { datapath_.release(command); }
+    void abandon(CacheCommand& command) noexcept { datapath_.abandon(command); }
     void fence_abandoned(const CachedVolume& of, const Fence& by) { datapath_.fence_abandoned(of, by); }
     // Fails with EAGAIN for clients while awaits() is true.
     void flush(CachedVolume& volume, std::function<void(int error)> done, Asker asker = Asker::kClient) {
@@ -95,7 +95,7 @@ class Cache final : public reactor::Source {
         return control_.freeze(volume, offset, length, std::move(done), asker);
     }
     void thaw(CachedVolume& volume) noexcept { control_.thaw(volume); }
-    void hurry() noexcept { engines_.hurry(); }
+    void flush_completions() noexcept { engines_.flush_completions(); }
     bool awaits(const CachedVolume& of, uint64_t offset, uint64_t length, bool write) const {
         return losses_.awaits(of, offset, length, write);
     }

@@ -17,7 +17,7 @@
 #include "target/cache/volume_gate.h"
 #include "target/volume/volume.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 // The origin of a flush. A client must get an error once for acknowledged writes that were given up. A failed
 // drain or stop of the operator does not count as that.
@@ -50,7 +50,7 @@ struct CachedVolume {
     // that would overwrite data of another owner.
     bool given_up = false;
     VolumeGate gate;
-    uint32_t works = 0;  // commands that are not released
+    uint32_t commands = 0;  // commands that are not released
     // Held by VolumeControl::remove() until the lines to be erased are found.
     Gate::Holder removal;
     bool gone = false;  // no user is left: freed, and its number reused, at the next turn

@@ -5,7 +5,7 @@
 
 #include "lib/base/assert.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 CachedVolume* CachedVolumes::find(const std::string& name) const {
     for (CachedVolume& volume : open())
@@ -102,4 +102,4 @@ bool CachedVolumes::being_wiped(uint64_t wwid) const {
            });
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -21,7 +21,7 @@
 #include "target/cache/cached_volume.h"
 #include "target/cache/turn.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class CachedVolumes {
   public:

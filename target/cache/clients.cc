@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace wss::se {
+namespace wss::cache {
 
 Client* Clients::add(std::unique_ptr<Client> client) {
     Client* made = client.get();
@@ -54,7 +54,7 @@ void Clients::withdraw(cache::EngineIndex engine) noexcept {
         handles_.erase(place.handle);
         place = {};
         wire::CacheEngineNotice notice{.added = false, .index = engine.value};
-        client->sink->tell(notice);
+        client->sink->notify(notice);
     }
 }
 
@@ -73,7 +73,7 @@ void Clients::invite_anew() noexcept {
 
 void Clients::grant_known(const wire::CacheEngineNotice& notice) noexcept {
     auto found = handles_.find(notice.handle);
-    if (found != handles_.end()) found->second.first->sink->tell(notice);
+    if (found != handles_.end()) found->second.first->sink->notify(notice);
 }
 
 void Clients::attached(const EngineLink& engine, uint64_t handle) noexcept {

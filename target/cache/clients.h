@@ -18,12 +18,12 @@
 #include "target/cache/engine_set.h"
 #include "target/cache/turn.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 // Receives notices of engines on behalf of a client.
 class ClientSink {
   public:
-    virtual void tell(const wire::CacheEngineNotice& notice) noexcept = 0;
+    virtual void notify(const wire::CacheEngineNotice& notice) noexcept = 0;
 
   protected:
     ~ClientSink() = default;
@@ -42,8 +42,8 @@ struct Client {
     static constexpr uint16_t kInviteTicks = 50, kInviteTicksMax = 600;  // of 100 ms
     // Limit of reads whose completion may be reported late. Each occupies a slot of the client's channel,
     // which has more than these.
-    static constexpr uint32_t kLazyMax = 15;
-    uint32_t lazy = 0;
+    static constexpr uint32_t kCoalescedMax = 15;
+    uint32_t coalesced = 0;
     bool is_storage = false;  // real storage on another node (bays.h)
     std::array<Place, cache::kEnginesMax> engines;
 };

@@ -7,11 +7,11 @@
 #include "lib/cache/header.h"
 #include "target/cache/remote.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 using cache::Line;
-using cache::Pieces;
-using cache::Slot;
+using cache::SubBlocks;
+using cache::ArenaSlot;
 using Op = wire::CacheStorage::Op;
 
 // Reserves, as parts of all command objects (as for buffers, block/arena.cc): the last free eighth is for
@@ -19,98 +19,98 @@ using Op = wire::CacheStorage::Op;
 constexpr uint32_t kVolumeReserve = 8, kNexusReserve = 16;
 
 void Commands::drop_all() noexcept {
-    for (auto& work : works_) {
-        work->unlink();
-        work->place.release();
+    for (auto& command : command_pool_) {
+        command->unlink();
+        command->place.release();
     }
 }
 
-void Commands::prepare(uint32_t works, uint32_t lines_per_work, const WorkPaths& paths) {
-    lines_per_work_ = lines_per_work;
-    for (uint32_t i = 0; i < works; ++i) {
-        auto work = std::make_unique<Work>();
-        work->path = paths;
-        work->on_entered = paths.entered;
-        work->lines = std::make_unique<LineWork[]>(lines_per_work);
-        free_.push_back(*work);
-        works_.push_back(std::move(work));
+void Commands::prepare(uint32_t commands, uint32_t lines_per_command, const CommandPaths& paths) {
+    lines_per_command_ = lines_per_command;
+    for (uint32_t i = 0; i < commands; ++i) {
+        auto command = std::make_unique<CacheCommand>();
+        command->path = paths;
+        command->on_entered = paths.entered;
+        command->lines = std::make_unique<LinePart[]>(lines_per_command);
+        free_.push_back(*command);
+        command_pool_.push_back(std::move(command));
     }
-    free_count_ = works;
+    free_count_ = commands;
 }
 
 // ---- Command objects -------------------------------------------------------------------------------------
 
-Work* Commands::take(CachedVolume& volume, const WorkShareRef& share) noexcept {
-    const size_t for_volumes = works_.size() / kVolumeReserve;
-    const size_t used = volume.works + for_volumes + works_.size() / kNexusReserve;
-    const bool first = share && share->works == 0;
-    if (volume.works > 0 && (first ? for_volumes : used) >= free_count_) return nullptr;
+CacheCommand* Commands::take(CachedVolume& volume, const CommandShareRef& share) noexcept {
+    const size_t for_volumes = command_pool_.size() / kVolumeReserve;
+    const size_t used = volume.commands + for_volumes + command_pool_.size() / kNexusReserve;
+    const bool first = share && share->commands == 0;
+    if (volume.commands > 0 && (first ? for_volumes : used) >= free_count_) return nullptr;
     // Each command that the volume takes makes its share larger and the free part smaller.
     const size_t room = free_count_ > used ? (free_count_ - used) / 2 : 0;
-    if (share && !leaves_enough(share->works, room)) return nullptr;
-    Work* work = free_.pop_front();
-    if (work == nullptr) return nullptr;
+    if (share && !leaves_enough(share->commands, room)) return nullptr;
+    CacheCommand* command = free_.pop_front();
+    if (command == nullptr) return nullptr;
     --free_count_;
-    work->volume = &volume;
-    work->share = share;
-    if (share) ++share->works;
-    work->place = volume.gate.enter();
-    if (work->place) ++volume.works;
-    work->line_count = work->entered = work->outstanding = 0;
-    work->phase = Work::Phase::kNone;
-    work->is_abandoned = work->is_again = work->is_ahead = work->is_delegated = work->is_lazy =
-        work->by_storage = work->transfer_failed = work->storing = work->rests = false;
-    work->hold = true;
-    work->attempts = 0;
-    work->failed_engine = WSS_CACHE_ENGINES_MAX;
-    work->buffer = nullptr;
-    work->regions = nullptr;
-    work->buffer_home = nullptr;
-    work->buffer_bytes = 0;
-    work->client = nullptr;
-    work->remote = {};
-    work->ending = {};
-    return work;
+    command->volume = &volume;
+    command->share = share;
+    if (share) ++share->commands;
+    command->place = volume.gate.enter();
+    if (command->place) ++volume.commands;
+    command->line_count = command->entered = command->outstanding = 0;
+    command->phase = CacheCommand::Phase::kNone;
+    command->is_abandoned = command->is_again = command->is_ahead = command->is_delegated = command->is_coalesced =
+        command->by_storage = command->transfer_failed = command->storing = command->rests = false;
+    command->hold = true;
+    command->attempts = 0;
+    command->failed_engine = WSS_CACHE_ENGINES_MAX;
+    command->buffer = nullptr;
+    command->regions = nullptr;
+    command->buffer_home = nullptr;
+    command->buffer_bytes = 0;
+    command->client = nullptr;
+    command->remote = {};
+    command->outcome = {};
+    return command;
 }
 
 // Called by the owner when it no longer needs the command and its buffer. If the cache's part is not over
 // yet, part_over() calls it again, which frees both.
-void Commands::release(Work& work) noexcept {
-    work.hold = false;
-    if (work.phase != Work::Phase::kNone) return;
-    if (work.buffer_home != nullptr) work.buffer_home->give_back(work.buffer, work.buffer_bytes);
-    work.buffer_home = nullptr;
-    if (work.share) --work.share->works;
-    work.share = {};
-    work.fences.clear();
-    work.state = Work::State::kIdle;
-    free_.push_back(work);
+void Commands::release(CacheCommand& command) noexcept {
+    command.hold = false;
+    if (command.phase != CacheCommand::Phase::kNone) return;
+    if (command.buffer_home != nullptr) command.buffer_home->give_back(command.buffer, command.buffer_bytes);
+    command.buffer_home = nullptr;
+    if (command.share) --command.share->commands;
+    command.share = {};
+    command.fences.clear();
+    command.state = CacheCommand::State::kIdle;
+    free_.push_back(command);
     ++free_count_;
     // The volume may be freed with it.
-    if (work.place) --work.volume->works;
-    work.place.release();
+    if (command.place) --command.volume->commands;
+    command.place.release();
 }
 
 void Commands::fence_abandoned(const CachedVolume& volume, const Fence& fence) {
-    for (auto& work : works_)
-        if (work->volume == &volume && work->is_write && work->is_abandoned &&
-            work->phase != Work::Phase::kNone)
-            work->fences.emplace_back(fence);
+    for (auto& command : command_pool_)
+        if (command->volume == &volume && command->is_write && command->is_abandoned &&
+            command->phase != CacheCommand::Phase::kNone)
+            command->fences.emplace_back(fence);
 }
 
 void Commands::forget(const Client& client) noexcept {
-    for (auto& work : works_)
-        if (work->client == &client) work->client = nullptr;
+    for (auto& command : command_pool_)
+        if (command->client == &client) command->client = nullptr;
 }
 
 // ---- Lines -----------------------------------------------------------------------------------------------
 
-void Commands::name_lines(Work& work) noexcept {
-    uint64_t at = work.offset;
-    uint64_t left = work.length;
+void Commands::name_lines(CacheCommand& command) noexcept {
+    uint64_t at = command.offset;
+    uint64_t left = command.length;
     while (left > 0) {
-        WSS_ASSERT(work.line_count < lines_per_work_, "a command is no longer than its lines");
-        LineWork& line = work.lines[work.line_count++];
+        WSS_ASSERT(command.line_count < lines_per_command_, "a command is no longer than its lines");
+        LinePart& line = command.lines[command.line_count++];
         line.span = geometry_.first_span(at, left);
         line.touched = geometry_.touched(line.span);
         line.covered = geometry_.covered(line.span);
@@ -129,116 +129,116 @@ bool Commands::is_wide(const CachedVolume& volume) noexcept {
 
 // Enters lines in ascending order and keeps each (L1). While it waits for the next line its lines rest, as
 // storage may hold that line for hours.
-bool Commands::enter_lines(Work& work) noexcept {
-    while (work.entered < work.line_count) {
-        LineWork& line = work.lines[work.entered];
-        Line* entry = index_.open({work.volume->number, line.span.line});
+bool Commands::enter_lines(CacheCommand& command) noexcept {
+    while (command.entered < command.line_count) {
+        LinePart& line = command.lines[command.entered];
+        Line* entry = index_.open({command.volume->number, line.span.line});
         if (entry == nullptr) {
-            ++work.volume->counters.busy;
-            end(work, {.kind = Ending::Kind::kBusy});
+            ++command.volume->counters.busy;
+            end(command, {.kind = CacheOutcome::Kind::kBusy});
             return false;
         }
         line.line = entry;
-        const bool hit = !work.is_write && entry->valid().contains(line.touched);
+        const bool hit = !command.is_write && entry->valid().contains(line.touched);
         line.op.access = hit ? cache::Access::kShared : cache::Access::kExclusive;
-        line.op.pieces = !hit && is_wide(*work.volume) ? geometry_.all() : line.touched;
-        if (!lines_.enter(*entry, line.op, work)) {
-            rest(work);
-            ++work.entered;
-            engines_.hurry();
+        line.op.sub_blocks = !hit && is_wide(*command.volume) ? geometry_.all() : line.touched;
+        if (!lines_.enter(*entry, line.op, command)) {
+            rest(command);
+            ++command.entered;
+            engines_.flush_completions();
             return false;  // continues from Lines::serve()
         }
-        ++work.entered;
+        ++command.entered;
     }
-    work.state = Work::State::kRunning;
+    command.state = CacheCommand::State::kRunning;
     return true;
 }
 
-void Commands::rest(Work& work) noexcept {
-    for (uint32_t i = 0; i < work.entered; ++i) work.lines[i].op.rest();
-    work.rests = true;
+void Commands::rest(CacheCommand& command) noexcept {
+    for (uint32_t i = 0; i < command.entered; ++i) command.lines[i].op.rest();
+    command.rests = true;
 }
 
-bool Commands::resume(Work& work, void (*then)(Work& work) noexcept) noexcept {
-    if (!work.rests) return true;
-    work.on_resumed = nullptr;
-    work.resumed = 0;
-    resume_lines(work);
-    work.on_resumed = then;
-    return !work.rests;
+bool Commands::resume(CacheCommand& command, void (*then)(CacheCommand& command) noexcept) noexcept {
+    if (!command.rests) return true;
+    command.on_resumed = nullptr;
+    command.resumed = 0;
+    resume_lines(command);
+    command.on_resumed = then;
+    return !command.rests;
 }
 
 // Keeps each resumed line, as enter_lines() does: the copying that it waits for waits for no other operation.
-void Commands::resume_lines(Work& work) noexcept {
-    while (work.resumed < work.entered)
-        if (!index_.resume(work.lines[work.resumed++].op)) return;
-    work.rests = false;
-    if (work.on_resumed != nullptr) work.on_resumed(work);
+void Commands::resume_lines(CacheCommand& command) noexcept {
+    while (command.resumed < command.entered)
+        if (!index_.resume(command.lines[command.resumed++].op)) return;
+    command.rests = false;
+    if (command.on_resumed != nullptr) command.on_resumed(command);
 }
 
-void Commands::leave_lines(Work& work) noexcept {
-    for (uint32_t i = 0; i < work.entered; ++i) {
-        lines_.leave(work.lines[i].op);
-        work.lines[i].line = nullptr;
+void Commands::leave_lines(CacheCommand& command) noexcept {
+    for (uint32_t i = 0; i < command.entered; ++i) {
+        lines_.leave(command.lines[i].op);
+        command.lines[i].line = nullptr;
     }
-    work.entered = 0;
+    command.entered = 0;
     lines_.want_turn_if_granted();
 }
 
 // ---- Endings ---------------------------------------------------------------------------------------------
 
 // Notifies the owner. The lines are left here, or by finish_part() when a fill continues.
-void Commands::end(Work& work, const Ending& ending) noexcept {
-    work.ending = ending;
-    const bool filling = work.phase == Work::Phase::kFill;
-    if (!filling) finish_part(work);
-    work.state = Work::State::kAnswered;
+void Commands::end(CacheCommand& command, const CacheOutcome& outcome) noexcept {
+    command.outcome = outcome;
+    const bool filling = command.phase == CacheCommand::Phase::kFill;
+    if (!filling) finish_part(command);
+    command.state = CacheCommand::State::kAnswered;
     // The owner may release it before ended() returns.
-    if (!filling) work.phase = Work::Phase::kEnding;
-    work.owner->ended(work, ending);
-    if (!filling) part_over(work);
+    if (!filling) command.phase = CacheCommand::Phase::kEnding;
+    command.owner->ended(command, outcome);
+    if (!filling) part_over(command);
 }
 
-void Commands::finish_part(Work& work) noexcept {
-    leave_lines(work);
-    if (work.bay) nodes_.give_back(work.bay);
-    CachedVolume& volume = *work.volume;
+void Commands::finish_part(CacheCommand& command) noexcept {
+    leave_lines(command);
+    if (command.staging) nodes_.give_back(command.staging);
+    CachedVolume& volume = *command.volume;
     // The time includes a fill that continued after the answer, as the next reader of these sub-blocks waits
     // for it. A completion that was reported late is charged the latency of the last one that was reported at
     // once.
-    auto took = static_cast<uint64_t>((reactor_.now() - work.began).count);
-    if (work.is_lazy)
+    auto took = static_cast<uint64_t>((reactor_.now() - command.began).count);
+    if (command.is_coalesced)
         took = volume.hit_ns;
-    else if (work.is_delegated)
+    else if (command.is_delegated)
         volume.hit_ns = took;
-    if (!work.is_ahead) (work.is_write ? volume.counters.write_ns : volume.counters.read_ns) += took;
+    if (!command.is_ahead) (command.is_write ? volume.counters.write_ns : volume.counters.read_ns) += took;
     volume.open->release();
     volume.gate.end();
 }
 
-void Commands::refuse(Work& work) noexcept {
-    end_unbegun(work, {.kind = Ending::Kind::kStorageFailed,
+void Commands::refuse(CacheCommand& command) noexcept {
+    end_unbegun(command, {.kind = CacheOutcome::Kind::kStorageFailed,
                        .error = ENXIO,
-                       .io_op = work.is_write ? io::Op::kWrite : io::Op::kRead,
-                       .offset = work.offset});
+                       .io_op = command.is_write ? io::Op::kWrite : io::Op::kRead,
+                       .offset = command.offset});
 }
 
-void Commands::end_unbegun(Work& work, const Ending& ending) noexcept {
-    work.phase = Work::Phase::kEnding;
-    work.state = Work::State::kAnswered;
-    work.owner->ended(work, ending);
-    part_over(work);
+void Commands::end_unbegun(CacheCommand& command, const CacheOutcome& outcome) noexcept {
+    command.phase = CacheCommand::Phase::kEnding;
+    command.state = CacheCommand::State::kAnswered;
+    command.owner->ended(command, outcome);
+    part_over(command);
 }
 
-void Commands::part_over(Work& work) noexcept {
-    work.phase = Work::Phase::kNone;
-    if (work.hold) return;
-    release(work);
+void Commands::part_over(CacheCommand& command) noexcept {
+    command.phase = CacheCommand::Phase::kNone;
+    if (command.hold) return;
+    release(command);
 }
 
 // ---- Transfers -------------------------------------------------------------------------------------------
 
-Transfer& Commands::next_transfer(Work& work, LineWork& line, Slot slot, Transfer::Done done) noexcept {
+Transfer& Commands::next_transfer(CacheCommand& command, LinePart& line, ArenaSlot slot, Transfer::Done done) noexcept {
     WSS_ASSERT(line.transfers_used < line.transfers.size(), "one transfer for each copy");
     const uint32_t i = line.transfers_used++;
     line.slots[i] = slot;
@@ -249,27 +249,27 @@ Transfer& Commands::next_transfer(Work& work, LineWork& line, Slot slot, Transfe
     transfer.move = {};
     transfer.move.slot = slot.number;
     transfer.done = done;
-    transfer.context = &work;
-    ++work.outstanding;
+    transfer.context = &command;
+    ++command.outstanding;
     return transfer;
 }
 
-void Commands::note_failed(Work& work, const Transfer& transfer) noexcept {
-    const bool is_first = !std::exchange(work.transfer_failed, true);
-    for (uint32_t i = 0; i < work.line_count; ++i)
-        for (uint32_t t = 0; t < work.lines[i].transfers_used; ++t) {
-            if (&work.lines[i].transfers[t] != &transfer) continue;
-            const uint32_t engine = work.lines[i].slots[t].engine.value;
+void Commands::note_failed(CacheCommand& command, const Transfer& transfer) noexcept {
+    const bool is_first = !std::exchange(command.transfer_failed, true);
+    for (uint32_t i = 0; i < command.line_count; ++i)
+        for (uint32_t t = 0; t < command.lines[i].transfers_used; ++t) {
+            if (&command.lines[i].transfers[t] != &transfer) continue;
+            const uint32_t engine = command.lines[i].slots[t].engine.value;
             // Once two engines have failed, all count, however many transfers fail afterwards.
-            work.failed_engine = is_first || work.failed_engine == engine ? engine : WSS_CACHE_ENGINES_MAX;
+            command.failed_engine = is_first || command.failed_engine == engine ? engine : WSS_CACHE_ENGINES_MAX;
             // Only the engine can make a move to or from the target's own memory fail.
-            EngineLink* failed = engines_.link(work.lines[i].slots[t].engine);
+            EngineLink* failed = engines_.link(command.lines[i].slots[t].engine);
             if (failed != nullptr && transfer.move.handle == wire::kStorageHandle)
                 failed->close(Status(Code::kIo, "the engine failed to move data"));
         }
 }
 
-bool Commands::still_there(const LineWork& line) noexcept {
+bool Commands::still_there(const LinePart& line) noexcept {
     for (uint32_t i = 0; i < line.transfers_used; ++i) {
         EngineLink* engine = engines_.link(line.slots[i].engine);
         if (engine == nullptr || engine->identity().incarnation != line.incarnations[i]) return false;
@@ -279,15 +279,15 @@ bool Commands::still_there(const LineWork& line) noexcept {
     return line.transfers_used > 0;
 }
 
-bool Commands::attached(const Work& work, Slot slot) noexcept {
-    return work.client != nullptr && work.remote.length >= work.length &&
-           work.client->engines[slot.engine.value].attached && engines_.link(slot.engine) != nullptr &&
+bool Commands::attached(const CacheCommand& command, ArenaSlot slot) noexcept {
+    return command.client != nullptr && command.remote.length >= command.length &&
+           command.client->engines[slot.engine.value].attached && engines_.link(slot.engine) != nullptr &&
            engines_.link(slot.engine)->is_ready();
 }
 
-std::array<std::byte, wire::kCacheHeaderBytes> Commands::header_bytes(const LineWork& line, Slot slot,
+std::array<std::byte, wire::kCacheHeaderBytes> Commands::header_bytes(const LinePart& line, ArenaSlot slot,
                                                                       const CachedVolume& volume,
-                                                                      Pieces valid, Pieces dirty,
+                                                                      SubBlocks valid, SubBlocks dirty,
                                                                       uint64_t generation) {
     std::array<std::byte, wire::kCacheHeaderBytes> bytes;
     cache::LineHeader header{.volume = volume.open->volume().wwid(),
@@ -303,53 +303,53 @@ std::array<std::byte, wire::kCacheHeaderBytes> Commands::header_bytes(const Line
 
 // ---- Real storage ----------------------------------------------------------------------------------------
 
-void Commands::start_storage(Work& work, io::Op op, void (*done)(io::Request& io) noexcept) noexcept {
-    CachedVolume& volume = *work.volume;
-    work.io.op = op;
-    work.io.offset = work.offset;
-    work.io.length = work.length;
-    work.io.data = work.buffer;
-    work.io.done = done;
-    work.io.context = &work;
+void Commands::start_storage(CacheCommand& command, io::Op op, void (*done)(io::Request& io) noexcept) noexcept {
+    CachedVolume& volume = *command.volume;
+    command.io.op = op;
+    command.io.offset = command.offset;
+    command.io.length = command.length;
+    command.io.data = command.buffer;
+    command.io.done = done;
+    command.io.context = &command;
     (op == io::Op::kRead ? volume.counters.storage_read_bytes : volume.counters.storage_write_bytes) +=
-        work.length;
-    ++work.outstanding;
-    volume.open->queue().submit(work.io);
+        command.length;
+    ++command.outstanding;
+    volume.open->queue().submit(command.io);
 }
 
-void Commands::note_error(Work& work, const io::Request& io) noexcept {
-    if (io.error == 0 || work.ending.error != 0) return;
-    work.ending = {.kind = Ending::Kind::kStorageFailed,
+void Commands::note_error(CacheCommand& command, const io::Request& io) noexcept {
+    if (io.error == 0 || command.outcome.error != 0) return;
+    command.outcome = {.kind = CacheOutcome::Kind::kStorageFailed,
                    .error = io.error,
                    .io_op = io.op,
                    .offset = io.offset + io.done_bytes};
 }
 
-bool Commands::reaches_storage(const Work& work) noexcept {
-    if (work.volume->remote == nullptr || work.client == nullptr || work.remote.length < work.length)
+bool Commands::reaches_storage(const CacheCommand& command) noexcept {
+    if (command.volume->remote == nullptr || command.client == nullptr || command.remote.length < command.length)
         return false;
-    const EngineLink* storage = work.volume->remote->storage();
-    return storage != nullptr && work.client->engines[storage->index().value].attached;
+    const EngineLink* storage = command.volume->remote->storage();
+    return storage != nullptr && command.client->engines[storage->index().value].attached;
 }
 
-Transfer& Commands::remote_io(Work& work, Op op, Transfer::Done done) noexcept {
-    EngineLink& storage = *work.volume->remote->storage();
-    work.remote_engine = storage.index();
-    Transfer& transfer = work.remote_io;
+Transfer& Commands::remote_io(CacheCommand& command, Op op, Transfer::Done done) noexcept {
+    EngineLink& storage = *command.volume->remote->storage();
+    command.remote_engine = storage.index();
+    Transfer& transfer = command.remote_io;
     transfer.kind = Transfer::Kind::kStorage;
     transfer.storage = {
-        .op = op, .volume = work.volume->remote->number(), .offset = work.offset, .length = work.length};
-    if (work.client != nullptr) {
-        transfer.storage.handle = work.client->engines[storage.index().value].handle;
-        transfer.storage.remote = {work.remote.address, work.remote.rkey, work.length};
+        .op = op, .volume = command.volume->remote->number(), .offset = command.offset, .length = command.length};
+    if (command.client != nullptr) {
+        transfer.storage.handle = command.client->engines[storage.index().value].handle;
+        transfer.storage.remote = {command.remote.address, command.remote.rkey, command.length};
     }
-    if (work.bay) {
-        transfer.storage.in_bay = true;
-        transfer.storage.bay = work.bay.place();
+    if (command.staging) {
+        transfer.storage.staged = true;
+        transfer.storage.staging_offset = command.staging.place();
     }
     transfer.done = done;
-    transfer.context = &work;
-    ++work.outstanding;
+    transfer.context = &command;
+    ++command.outstanding;
     return transfer;
 }
 

@@ -17,9 +17,9 @@
 #include "target/cache/clients.h"
 #include "target/cache/lines.h"
 #include "target/cache/storage_nodes.h"
-#include "target/cache/work.h"
+#include "target/cache/cache_command.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class Commands {
   public:
@@ -31,14 +31,14 @@ class Commands {
           nodes_(nodes),
           reactor_(reactor) {}
     // `paths`: the same for all commands.
-    void prepare(uint32_t works, uint32_t lines_per_work, const WorkPaths& paths);
+    void prepare(uint32_t commands, uint32_t lines_per_command, const CommandPaths& paths);
 
     // ---- Command objects
     // `share`: of the requesting session; empty for commands of the cache itself. nullptr: no command object
     // is free for this volume or session now.
-    Work* take(CachedVolume& volume, const WorkShareRef& share) noexcept;
-    void release(Work& work) noexcept;
-    size_t works() const noexcept { return works_.size(); }
+    CacheCommand* take(CachedVolume& volume, const CommandShareRef& share) noexcept;
+    void release(CacheCommand& command) noexcept;
+    size_t commands() const noexcept { return command_pool_.size(); }
     // Waits for the volume's writes that their owners have abandoned.
     void fence_abandoned(const CachedVolume& volume, const Fence& fence);
     // Detaches the client from its commands, which continue.
@@ -48,50 +48,50 @@ class Commands {
     void drop_all() noexcept;
 
     // ---- Lines
-    void name_lines(Work& work) noexcept;
+    void name_lines(CacheCommand& command) noexcept;
     // False: the command waits for a line, or has ended because the index had no free line. Some lines may
     // rest.
-    bool enter_lines(Work& work) noexcept;
+    bool enter_lines(CacheCommand& command) noexcept;
     // L3. rest(): the command waits for storage or a buffer. resume(): it is about to change copies; if
     // false, `then` is called later, after engines have ended their operations.
-    static void rest(Work& work) noexcept;
-    bool resume(Work& work, void (*then)(Work& work) noexcept) noexcept;
-    void resume_lines(Work& work) noexcept;
+    static void rest(CacheCommand& command) noexcept;
+    bool resume(CacheCommand& command, void (*then)(CacheCommand& command) noexcept) noexcept;
+    void resume_lines(CacheCommand& command) noexcept;
 
     // ---- Endings
-    void end(Work& work, const Ending& ending) noexcept;
+    void end(CacheCommand& command, const CacheOutcome& outcome) noexcept;
     // Ends a command that has not begun; refuse(): because its volume is being removed.
-    void end_unbegun(Work& work, const Ending& ending) noexcept;
-    void refuse(Work& work) noexcept;
+    void end_unbegun(CacheCommand& command, const CacheOutcome& outcome) noexcept;
+    void refuse(CacheCommand& command) noexcept;
     // The cache's part is over: the command no longer refers to lines, engines or storage. After the owner
     // was notified, part_over() follows.
-    void finish_part(Work& work) noexcept;
-    void part_over(Work& work) noexcept;
+    void finish_part(CacheCommand& command) noexcept;
+    void part_over(CacheCommand& command) noexcept;
 
     // ---- Transfers
     // The caller fills in the rest, except slot and `done`.
-    Transfer& next_transfer(Work& work, LineWork& line, cache::Slot slot, Transfer::Done done) noexcept;
-    void note_failed(Work& work, const Transfer& transfer) noexcept;
+    Transfer& next_transfer(CacheCommand& command, LinePart& line, cache::ArenaSlot slot, Transfer::Done done) noexcept;
+    void note_failed(CacheCommand& command, const Transfer& transfer) noexcept;
     // True if the copies that the line's transfers went to are still its copies: no engine was lost and
     // replaced.
-    bool still_there(const LineWork& line) noexcept;
+    bool still_there(const LinePart& line) noexcept;
     // True if the client is connected to the engine, and the engine may move all of the command's data.
-    bool attached(const Work& work, cache::Slot slot) noexcept;
-    std::array<std::byte, wire::kCacheHeaderBytes> header_bytes(const LineWork& line, cache::Slot slot,
+    bool attached(const CacheCommand& command, cache::ArenaSlot slot) noexcept;
+    std::array<std::byte, wire::kCacheHeaderBytes> header_bytes(const LinePart& line, cache::ArenaSlot slot,
                                                                 const CachedVolume& volume,
-                                                                cache::Pieces valid, cache::Pieces dirty,
+                                                                cache::SubBlocks valid, cache::SubBlocks dirty,
                                                                 uint64_t generation);
 
     // ---- Real storage
-    void start_storage(Work& work, io::Op op, void (*done)(io::Request& io) noexcept) noexcept;
-    static void note_error(Work& work, const io::Request& io) noexcept;
+    void start_storage(CacheCommand& command, io::Op op, void (*done)(io::Request& io) noexcept) noexcept;
+    static void note_error(CacheCommand& command, const io::Request& io) noexcept;
     // Real storage on another node, directly between it and the client.
-    bool reaches_storage(const Work& work) noexcept;
-    Transfer& remote_io(Work& work, wire::CacheStorage::Op op, Transfer::Done done) noexcept;
+    bool reaches_storage(const CacheCommand& command) noexcept;
+    Transfer& remote_io(CacheCommand& command, wire::CacheStorage::Op op, Transfer::Done done) noexcept;
 
   private:
     bool is_wide(const CachedVolume& volume) noexcept;
-    void leave_lines(Work& work) noexcept;
+    void leave_lines(CacheCommand& command) noexcept;
 
     Lines& lines_;
     cache::Index& index_;
@@ -99,10 +99,10 @@ class Commands {
     EngineSet& engines_;
     StorageNodes& nodes_;
     reactor::Reactor& reactor_;
-    std::vector<std::unique_ptr<Work>> works_;
-    List<Work> free_;
+    std::vector<std::unique_ptr<CacheCommand>> command_pool_;
+    List<CacheCommand> free_;
     uint32_t free_count_ = 0;
-    uint32_t lines_per_work_ = 0;
+    uint32_t lines_per_command_ = 0;
 };
 
 }  // namespace wss::se

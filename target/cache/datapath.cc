@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/cache/datapath.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 Datapath::Datapath(const Uses& uses, reactor::Reactor& reactor)
     : index_(uses.lines.index()),
@@ -15,129 +15,137 @@ Datapath::Datapath(const Uses& uses, reactor::Reactor& reactor)
               reactor),
       prefetch_(*this, uses.recovery, uses.lines.geometry()) {}
 
-Status Datapath::prepare(const Nets& nets, uint32_t works, uint32_t lines_per_work) {
-    commands_.prepare(works, lines_per_work,
+Status Datapath::prepare(const Nets& nets, uint32_t commands, uint32_t lines_per_command) {
+    commands_.prepare(commands, lines_per_command,
                       {.datapath = this, .reads = &reads_, .writes = &writes_, .entered = entered});
     return prefetch_.prepare(nets);
 }
 
-void Datapath::count_command(Work& work) noexcept {
-    CachedVolume& volume = *work.volume;
-    (work.is_write ? volume.counters.writes : volume.counters.reads)++;
-    (work.is_write ? volume.counters.write_bytes : volume.counters.read_bytes) += work.length;
+void Datapath::count_command(CacheCommand& command) noexcept {
+    CachedVolume& volume = *command.volume;
+    (command.is_write ? volume.counters.writes : volume.counters.reads)++;
+    (command.is_write ? volume.counters.write_bytes : volume.counters.read_bytes) += command.length;
     // Without engines there is no place to load lines into.
-    if (!work.is_write && !volume.gate.frozen() && !recovery_.holding() && index_.placeable_engines() > 0)
-        prefetch_.reads(volume, {work.offset, work.length});
+    if (!command.is_write && !volume.gate.frozen() && !recovery_.holding() && index_.placeable_engines() > 0)
+        prefetch_.reads(volume, {command.offset, command.length});
 }
 
-void Datapath::begin(Work& work) noexcept {
-    CachedVolume& volume = *work.volume;
-    if (!work.is_ahead && !work.is_again) count_command(work);
-    work.began = reactor_.now();
-    if (volume.removed()) return commands_.refuse(work);
+void Datapath::begin(CacheCommand& command) noexcept {
+    CachedVolume& volume = *command.volume;
+    if (!command.is_ahead && !command.is_again) count_command(command);
+    command.began = reactor_.now();
+    if (volume.removed()) return commands_.refuse(command);
     if (recovery_.holds(volume) && life_.waits_are_over())
-        return commands_.end_unbegun(work, {.kind = Ending::Kind::kBusy});
+        return commands_.end_unbegun(command, {.kind = CacheOutcome::Kind::kBusy});
     volume.open->hold();
     if (volume.gate.frozen() || recovery_.holds(volume)) {
-        work.state = Work::State::kHeld;
-        volume.gate.hold_back(work);
+        command.state = CacheCommand::State::kHeld;
+        volume.gate.hold_back(command);
         return;
     }
-    if (!work.is_write && reads_.hit(work)) return;
-    admit(work);
+    if (!command.is_write && reads_.hit(command)) return;
+    admit(command);
 }
 
-void Datapath::admit(Work& work) noexcept {
-    work.volume->gate.begin();
-    work.changes = nodes_.changes();
-    work.state = Work::State::kEntering;
-    commands_.name_lines(work);
-    go_on(work);
+void Datapath::admit(CacheCommand& command) noexcept {
+    command.volume->gate.begin();
+    command.changes = nodes_.changes();
+    command.state = CacheCommand::State::kEntering;
+    commands_.name_lines(command);
+    go_on(command);
 }
 
 void Datapath::entered(LineUser& user) noexcept {
-    Work& work = static_cast<Work&>(user);
-    Datapath& datapath = *work.path.datapath;
-    work.state == Work::State::kEntering ? datapath.go_on(work) : datapath.commands_.resume_lines(work);
+    CacheCommand& command = static_cast<CacheCommand&>(user);
+    Datapath& datapath = *command.path.datapath;
+    command.state == CacheCommand::State::kEntering ? datapath.go_on(command)
+                                                    : datapath.commands_.resume_lines(command);
 }
 
 // Size check, in run(): commands that entered their lines before the volume became smaller hold them. Later
 // ones fail.
-void Datapath::go_on(Work& work) noexcept {
-    if (!commands_.enter_lines(work)) return;
-    if (!commands_.resume(work, [](Work& resumed) noexcept { resumed.path.datapath->run(resumed); })) return;
-    run(work);
+void Datapath::go_on(CacheCommand& command) noexcept {
+    if (!commands_.enter_lines(command)) return;
+    if (!commands_.resume(command,
+                          [](CacheCommand& resumed) noexcept { resumed.path.datapath->run(resumed); }))
+        return;
+    run(command);
 }
 
-void Datapath::run(Work& work) noexcept {
-    if (work.offset + work.length > work.volume->open->volume().size())
-        return commands_.end(work, {.kind = Ending::Kind::kStorageFailed,
-                                    .error = ENOSPC,
-                                    .io_op = work.is_write ? io::Op::kWrite : io::Op::kRead,
-                                    .offset = work.offset});
+void Datapath::run(CacheCommand& command) noexcept {
+    if (command.offset + command.length > command.volume->open->volume().size())
+        return commands_.end(command, {.kind = CacheOutcome::Kind::kStorageFailed,
+                                       .error = ENOSPC,
+                                       .io_op = command.is_write ? io::Op::kWrite : io::Op::kRead,
+                                       .offset = command.offset});
     // Not before: the command may have waited for its lines.
-    work.by_storage = work.by_storage || work.volume->suspended;
-    work.is_write ? writes_.run(work) : reads_.run(work);
+    command.by_storage = command.by_storage || command.volume->suspended;
+    command.is_write ? writes_.run(command) : reads_.run(command);
 }
 
-void Datapath::buffer_ready(Work& work, std::byte* buffer, const BufferRegions& regions) noexcept {
-    work.buffer = buffer;
-    work.regions = &regions;
+void Datapath::buffer_ready(CacheCommand& command, std::byte* buffer, const BufferRegions& regions) noexcept {
+    command.buffer = buffer;
+    command.regions = &regions;
     // The buffer may serve only the fill.
-    if (work.phase == Work::Phase::kFetch && reads_.fetches(work)) return;
-    (work.is_ahead ? work.volume->counters.read_ahead_bytes : work.volume->counters.through_us_bytes) +=
-        work.length;
-    work.is_write ? writes_.start(work) : reads_.buffer_ready(work);
+    if (command.phase == CacheCommand::Phase::kFetch && reads_.fetches(command)) return;
+    (command.is_ahead ? command.volume->counters.read_ahead_bytes
+                      : command.volume->counters.through_us_bytes) += command.length;
+    command.is_write ? writes_.start(command) : reads_.buffer_ready(command);
 }
 
-void Datapath::buffer_failed(Work& work) noexcept {
-    // The write may have changed copies: Work::may_have_changed().
-    if (work.is_write && work.attempts > 0) return writes_.give_up(work, {.kind = Ending::Kind::kBusy});
-    commands_.end(work, {.kind = Ending::Kind::kBusy});
+void Datapath::buffer_failed(CacheCommand& command) noexcept {
+    // The write may have changed copies: CacheCommand::may_have_changed().
+    if (command.is_write && command.attempts > 0)
+        return writes_.give_up(command, {.kind = CacheOutcome::Kind::kBusy});
+    commands_.end(command, {.kind = CacheOutcome::Kind::kBusy});
 }
 
 // Owner of abandoned commands: ignores their outcome.
-class Nobody final : public WorkOwner {
+class Nobody final : public CommandOwner {
   public:
-    void need_buffer(Work& work) noexcept override { work.path.datapath->buffer_failed(work); }
-    void delegated(Work&) noexcept override {}
-    void answered(Work& work) noexcept override { work.path.datapath->release(work); }
-    void ended(Work& work, const Ending&) noexcept override { work.path.datapath->release(work); }
+    void need_buffer(CacheCommand& command) noexcept override {
+        command.path.datapath->buffer_failed(command);
+    }
+    void delegated(CacheCommand&) noexcept override {}
+    void answered(CacheCommand& command) noexcept override { command.path.datapath->release(command); }
+    void ended(CacheCommand& command, const CacheOutcome&) noexcept override {
+        command.path.datapath->release(command);
+    }
 };
 
 // A write that has failed once ends only when its copies are made equal, possibly long after its owner is
 // gone.
-void Datapath::abandon(Work& work) noexcept {
+void Datapath::abandon(CacheCommand& command) noexcept {
     static Nobody nobody;
-    work.owner = &nobody;
-    work.cookie = nullptr;
-    work.is_abandoned = true;
-    buffer_failed(work);
+    command.owner = &nobody;
+    command.cookie = nullptr;
+    command.is_abandoned = true;
+    buffer_failed(command);
 }
 
 // ---- Waiting commands ------------------------------------------------------------------------------------
 
 void Datapath::begin_held(CachedVolume& volume) noexcept {
     while (!volume.gate.frozen() && !recovery_.holds(volume)) {
-        Work* work = volume.gate.next_held();
-        if (work == nullptr) return;
-        admit(*work);
+        CacheCommand* command = volume.gate.next_held();
+        if (command == nullptr) return;
+        admit(*command);
     }
 }
 
-void Datapath::end_held(CachedVolume& volume, const Ending& ending) noexcept {
-    while (Work* work = volume.gate.next_held()) {
+void Datapath::end_held(CachedVolume& volume, const CacheOutcome& outcome) noexcept {
+    while (CacheCommand* command = volume.gate.next_held()) {
         volume.open->release();
-        commands_.end_unbegun(*work, ending);
+        commands_.end_unbegun(*command, outcome);
     }
 }
 
 void Datapath::refuse_waiting(CachedVolume& volume) noexcept {
     prefetch_.forget(volume);
-    while (Work* work = volume.gate.next_held()) {
+    while (CacheCommand* command = volume.gate.next_held()) {
         volume.open->release();
-        commands_.refuse(*work);
+        commands_.refuse(*command);
     }
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -14,9 +14,9 @@
 #include "target/cache/recovery_run.h"
 #include "target/cache/writes.h"
 
-namespace wss::se {
+namespace wss::cache {
 
-class Datapath final : public WorkSource {
+class Datapath final : public CommandSource {
   public:
     // What it and its parts call.
     struct Uses {
@@ -30,21 +30,21 @@ class Datapath final : public WorkSource {
         const Life& life;
     };
     Datapath(const Uses& uses, reactor::Reactor& reactor);
-    Status prepare(const Nets& nets, uint32_t works, uint32_t lines_per_work);
+    Status prepare(const Nets& nets, uint32_t commands, uint32_t lines_per_command);
 
     // A command object for `volume`; nullptr: not now. A volume may hold as many as it leaves free, not
     // counting an eighth of all, so that a volume whose storage hangs cannot take those of others. A volume
     // that holds none may take any.
-    Work* take_work(CachedVolume& volume, const WorkShareRef& share) noexcept override {
+    CacheCommand* take_command(CachedVolume& volume, const CommandShareRef& share) noexcept override {
         return commands_.take(volume, share);
     }
-    void begin(Work& work) noexcept override;  // a read or write
-    void buffer_ready(Work& work, std::byte* buffer, const BufferRegions& regions) noexcept override;
-    void buffer_failed(Work& work) noexcept;
+    void begin(CacheCommand& command) noexcept override;  // a read or write
+    void buffer_ready(CacheCommand& command, std::byte* buffer, const BufferRegions& regions) noexcept override;
+    void buffer_failed(CacheCommand& command) noexcept;
     // Called by the owner after `ended` or `answered`.
-    void release(Work& work) noexcept override { commands_.release(work); }
+    void release(CacheCommand& command) noexcept override { commands_.release(command); }
     // As buffer_failed(), by an owner that is destroyed: it is no longer notified of this command.
-    void abandon(Work& work) noexcept;
+    void abandon(CacheCommand& command) noexcept;
     // Waits for the volume's abandoned writes.
     void fence_abandoned(const CachedVolume& volume, const Fence& fence) {
         commands_.fence_abandoned(volume, fence);
@@ -54,7 +54,7 @@ class Datapath final : public WorkSource {
     // volume again.
     void begin_held(CachedVolume& volume) noexcept;
     // Ends the commands that wait at the volume's gate with this outcome.
-    void end_held(CachedVolume& volume, const Ending& ending) noexcept;
+    void end_held(CachedVolume& volume, const CacheOutcome& outcome) noexcept;
     // The volume is being removed: waiting commands fail.
     void refuse_waiting(CachedVolume& volume) noexcept;
     void refuse_unacknowledged(const CachedVolume& volume) noexcept { writes_.wait_no_more(volume); }
@@ -65,10 +65,10 @@ class Datapath final : public WorkSource {
     bool wants_turn() const noexcept { return prefetch_.wants_turn(); }
 
   private:
-    void count_command(Work& work) noexcept;
-    void admit(Work& work) noexcept;
-    void go_on(Work& work) noexcept;
-    void run(Work& work) noexcept;
+    void count_command(CacheCommand& command) noexcept;
+    void admit(CacheCommand& command) noexcept;
+    void go_on(CacheCommand& command) noexcept;
+    void run(CacheCommand& command) noexcept;
     static void entered(LineUser& user) noexcept;
 
     cache::Index& index_;

@@ -4,7 +4,7 @@
 #include "lib/base/log.h"
 #include "lib/base/size.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 struct Deletions::Pending {
     CachedVolume& volume;
@@ -37,7 +37,7 @@ void Deletions::prepare(volume::Deletion deletion) {
     const Nanoseconds until = reactor_.clock().now() + deletion.limit;
     pending_.push_back(
         std::make_shared<Pending>(Pending{*volume, std::move(deletion), until, volume->gate.enter()}));
-    bring_home(pending_.back());
+    destage(pending_.back());
 }
 
 Status Deletions::refusal(const CachedVolume& volume, const std::string& why) const {
@@ -67,13 +67,13 @@ Status Deletions::replaced(const Pending& pending) {
                    pending.command.name);
 }
 
-void Deletions::bring_home(const PendingRef& pending) {
+void Deletions::destage(const PendingRef& pending) {
     // The callback keeps its own reference: the list's may be removed within the call.
     uses_.destager.flush(
-        pending->volume, [this, pending](int error) { came_home(pending, error); }, Asker::kOperator);
+        pending->volume, [this, pending](int error) { destaged(pending, error); }, Asker::kOperator);
 }
 
-void Deletions::came_home(const PendingRef& pending, int error) {
+void Deletions::destaged(const PendingRef& pending, int error) {
     if (pending->over) return;
     CachedVolume& volume = pending->volume;
     if (volume.removed()) return end(pending, replaced(*pending));
@@ -81,9 +81,9 @@ void Deletions::came_home(const PendingRef& pending, int error) {
         return end(pending, refusal(volume, Status::from_errno(error, "its storage fails").to_string()));
     if (pending->frozen) return end(pending, Status::ok());
     pending->frozen = volume.gate.freeze();
-    if (volume.gate.active() > 0) uses_.engines.hurry();
+    if (volume.gate.active() > 0) uses_.engines.flush_completions();
     volume.gate.when_quiet([this, pending] {
-        if (!pending->over) bring_home(pending);
+        if (!pending->over) destage(pending);
     });
 }
 

@@ -24,7 +24,7 @@
 
 #include "target/cache/volume_control.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class Deletions {
   public:
@@ -58,8 +58,8 @@ class Deletions {
     using PendingRef = std::shared_ptr<Pending>;
     static Status replaced(const Pending& pending);
     Status refusal(const CachedVolume& volume, const std::string& why) const;
-    void bring_home(const PendingRef& pending);
-    void came_home(const PendingRef& pending, int error);
+    void destage(const PendingRef& pending);
+    void destaged(const PendingRef& pending, int error);
     void time_is_over(const PendingRef& pending);
     void end(PendingRef pending, Status status);
     volume::Deletion::Hold hold_of(CachedVolume& volume);

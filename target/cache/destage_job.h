@@ -11,7 +11,7 @@
 
 #include "target/cache/destager.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 // Neighbouring lines that are stored with one write. Their jobs have adjacent numbers, and so adjacent
 // buffers. All lines are fetched. Then the dirty data that continues without a gap from one line into the
@@ -64,7 +64,7 @@ struct Destager::Job : LineUser {
 
     Destager* owner = nullptr;
     std::byte* buffer = nullptr;  // one line
-    Bay bay;                      // used instead of `buffer` for real storage on another node
+    StagingBuffer staging;                      // used instead of `buffer` for real storage on another node
     bool busy = false;
     Nanoseconds since;    // when the job began
     bool silent = false;  // busy for longer than kSilentAfter
@@ -76,7 +76,7 @@ struct Destager::Job : LineUser {
     cache::LineKey key;
     cache::LineOp op;
     cache::Index::Destage token;
-    cache::Pieces left;       // still to be stored
+    cache::SubBlocks left;       // still to be stored
     cache::EngineIndex from;  // the primary
     Phase phase = Phase::kFetch;
     bool begun = false, failed = false;
@@ -92,7 +92,7 @@ struct Destager::Job : LineUser {
     io::Request io;
     // The volume ends at byte `end`, within this sub-block, whose rest is not stored.
     struct {
-        cache::Pieces piece;
+        cache::SubBlocks piece;
         uint64_t end = 0;
     } cut_off;
 };

@@ -4,9 +4,9 @@
 
 #include "target/cache/destage_job.h"
 
-namespace wss::se {
+namespace wss::cache {
 
-using cache::Pieces;
+using cache::SubBlocks;
 
 Destager::Runs::Runs(Destager& destager, size_t jobs) : destager_(destager), jobs_(destager.jobs_) {
     while (runs_.size() < jobs) {
@@ -99,12 +99,12 @@ void Destager::Runs::store(Run& run) noexcept {
 // Number of jobs of the run, from this one on, whose data is contiguous in storage.
 uint32_t Destager::Runs::neighbours(const Job& job, const Run* run, uint32_t most) const noexcept {
     const uint64_t size = job.volume->open->volume().size();
-    const Pieces all = destager_.geometry_.all();
+    const SubBlocks all = destager_.geometry_.all();
     const auto may = [&](const Job& one) {
         const uint64_t end = destager_.geometry_.start_of(one.key.line) + destager_.geometry_.line_bytes();
-        return one.run == run && !one.failed && !one.bay && one.left.first_run() == one.left && end <= size;
+        return one.run == run && !one.failed && !one.staging && one.left.first_run() == one.left && end <= size;
     };
-    const auto has = [&](const Job& one, uint32_t piece) { return (one.left.bits >> piece & 1) != 0; };
+    const auto has = [&](const Job& one, uint32_t sub_block) { return (one.left.bits >> sub_block & 1) != 0; };
     if (!may(job)) return 1;
     uint32_t count = 1;
     for (; count < most; ++count) {
@@ -120,10 +120,10 @@ void Destager::Runs::store_together(Job& job, uint32_t count) noexcept {
     for (uint32_t i = 0; i < count; ++i) {
         Job& one = *jobs_[job.number + i];
         one.phase = Job::Phase::kStore;
-        length += uint64_t{one.left.count()} * cache::kPieceBytes;
+        length += uint64_t{one.left.count()} * cache::kSubBlockBytes;
     }
     job.merged = count;
-    const uint64_t begin = uint64_t{job.left.first()} * cache::kPieceBytes;
+    const uint64_t begin = uint64_t{job.left.first()} * cache::kSubBlockBytes;
     job.io.op = io::Op::kWrite;
     job.io.fua = false;
     job.io.offset = destager_.geometry_.start_of(job.key.line) + begin;
@@ -144,7 +144,7 @@ void Destager::Runs::stored(io::Request& io) noexcept {
     const uint32_t number = first.number, count = first.merged;
     for (uint32_t i = 0; i < count; ++i) {
         Job& job = *destager.jobs_[number + i];
-        if (good) destager.count_stored(job, uint64_t{job.left.count()} * cache::kPieceBytes);
+        if (good) destager.count_stored(job, uint64_t{job.left.count()} * cache::kSubBlockBytes);
         if (good) job.left = {};
         over ? destager.done(job, error) : destager.step(job);
     }

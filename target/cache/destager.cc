@@ -8,9 +8,9 @@
 #include "target/cache/destage_job.h"
 #include "target/cache/remote.h"
 
-namespace wss::se {
+namespace wss::cache {
 
-using cache::Pieces;
+using cache::SubBlocks;
 using wire::CacheStatus;
 using Op = wire::CacheStorage::Op;
 
@@ -171,24 +171,24 @@ void Destager::begin_job(Job& job, CachedVolume& volume, cache::Line& line, cach
     job.key = line.key();
     job.error = 0;
     job.changes = uses_.nodes.changes();
-    job.bay = {};
+    job.staging = {};
     job.cut_off = {};
     job.failed = false;
     job.begun = false;
     job.phase = Job::Phase::kFetch;
     volume.open->hold();
-    job.op.pieces = geometry_.all();
+    job.op.sub_blocks = geometry_.all();
     job.op.access = access;
     if (uses_.lines.enter(line, job.op, job)) return entered(job);
     Runs::leave(job);
-    uses_.engines.hurry();
+    uses_.engines.flush_completions();
 }
 
 // Chooses the sub-blocks to destage and their slot. False: nothing is left to destage.
-bool Destager::choose_copy(Job& job, cache::Slot& slot) noexcept {
+bool Destager::choose_copy(Job& job, cache::ArenaSlot& slot) noexcept {
     if (job.salvage) {
         slot = job.item.slot;
-        job.token = {.pieces = salvageable(job.item)};
+        job.token = {.sub_blocks = salvageable(job.item)};
         EngineLink* engine = uses_.engines.link(slot.engine);
         if (engine == nullptr || engine->identity().incarnation != job.item.incarnation) return false;
     } else {
@@ -196,18 +196,18 @@ bool Destager::choose_copy(Job& job, cache::Slot& slot) noexcept {
         slot = job.line->holders()[0];
         job.token = index_.begin_destage(*job.line);
     }
-    return !job.token.pieces.empty();
+    return !job.token.sub_blocks.empty();
 }
 
 void Destager::entered(Job& job) noexcept {
-    cache::Slot slot;
+    cache::ArenaSlot slot;
     if (!choose_copy(job, slot)) {
         Runs::leave(job);
         return done(job, 0);
     }
     job.begun = true;
     if (job.salvage) job.op.rest();  // the line's copies do not have these sub-blocks
-    job.left = job.token.pieces;
+    job.left = job.token.sub_blocks;
     const uint32_t first = job.left.first();
     const uint32_t last = 63 - static_cast<uint32_t>(std::countl_zero(job.left.bits));
     EngineLink& engine = *uses_.engines.link(slot.engine);
@@ -216,12 +216,12 @@ void Destager::entered(Job& job) noexcept {
     transfer.move = {};
     transfer.move.to_peer = true;
     transfer.move.slot = slot.number;
-    transfer.move.offset = first * cache::kPieceBytes;
-    transfer.move.length = (last + 1 - first) * cache::kPieceBytes;
+    transfer.move.offset = first * cache::kSubBlockBytes;
+    transfer.move.length = (last + 1 - first) * cache::kSubBlockBytes;
     job.from = slot.engine;
-    if (!job.salvage) job.bay = uses_.nodes.take(*job.volume, slot.engine, geometry_.line_bytes());
-    if (job.bay)
-        uses_.nodes.aim(transfer, job.bay, slot.engine, transfer.move.offset);
+    if (!job.salvage) job.staging = uses_.nodes.take(*job.volume, slot.engine, geometry_.line_bytes());
+    if (job.staging)
+        uses_.nodes.aim(transfer, job.staging, slot.engine, transfer.move.offset);
     else
         transfer.move.remote = uses_.memory.regions().remote(
             engine.identity().net, job.buffer + transfer.move.offset, transfer.move.length);
@@ -235,8 +235,8 @@ void Destager::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
     Job& job = *static_cast<Job*>(transfer.context);
     job.failed = job.failed || status != CacheStatus::kOk;
     if (--job.outstanding > 0) return;
-    const bool unfetched = job.failed && job.phase == Job::Phase::kFetch;
-    if (unfetched && job.bay) job.owner->uses_.nodes.distrust(job.bay, job.from, transfer.move.handle);
+    const bool late = job.failed && job.phase == Job::Phase::kFetch;
+    if (late && job.staging) job.owner->uses_.nodes.quarantine(job.staging, job.from, transfer.move.handle);
     if (job.phase == Job::Phase::kFetch) return job.owner->runs_->fetched(job);
     // An engine that failed to clear the dirty bits is disconnected, and its copy counts no more.
     job.owner->step(job);
@@ -257,40 +257,40 @@ void Destager::storage_done(io::Request& io) noexcept {
 void Destager::count_stored(Job& job, uint64_t bytes) noexcept {
     job.volume->counters.storage_write_bytes += bytes;
     job.volume->counters.destaged_bytes += bytes;
-    StorageNodes::count_upkeep(*job.volume, job.bay, bytes);
+    StorageNodes::count_upkeep(*job.volume, job.staging, bytes);
 }
 
 // The next sub-blocks to store. Of a lost line: those still lost, up to where the volume ended meanwhile.
-Pieces Destager::next_run(Job& job) const noexcept {
+SubBlocks Destager::next_run(Job& job) const noexcept {
     if (job.salvage) job.left &= salvageable(job.item);
-    const Pieces run = job.left.first_run();
+    const SubBlocks run = job.left.first_run();
     if (!job.salvage || run.empty()) return run;
-    const uint64_t last = (end_of(job.item, run) - 1) >> cache::kPieceShift;
-    return last >= cache::kPiecesMax - 1 ? run : run & Pieces{(uint64_t{2} << last) - 1};
+    const uint64_t last = (end_of(job.item, run) - 1) >> cache::kSubBlockShift;
+    return last >= cache::kSubBlocksMax - 1 ? run : run & SubBlocks{(uint64_t{2} << last) - 1};
 }
 
-uint64_t Destager::end_of(const SalvageQueue::Item& item, Pieces pieces) const noexcept {
-    return uses_.members.now().lost.end_of(item.header.volume, item.header.line, pieces);
+uint64_t Destager::end_of(const SalvageQueue::Item& item, SubBlocks sub_blocks) const noexcept {
+    return uses_.members.now().lost.end_of(item.header.volume, item.header.line, sub_blocks);
 }
 
 // Stores one contiguous run of dirty sub-blocks after the other, then clears the copies.
 void Destager::step(Job& job) noexcept {
     if (job.phase == Job::Phase::kClear) return done(job, 0);
     job.phase = Job::Phase::kStore;
-    const Pieces run = next_run(job);
+    const SubBlocks run = next_run(job);
     if (!run.empty()) {
         job.left = job.left.without(run);
-        const uint64_t begin = uint64_t{run.first()} * cache::kPieceBytes;
+        const uint64_t begin = uint64_t{run.first()} * cache::kSubBlockBytes;
         const uint64_t line_begin = geometry_.start_of(job.key.line), at = line_begin + begin;
         uint64_t size = job.volume->open->volume().size();
         if (job.salvage) size = std::min(size, line_begin + end_of(job.item, run));
-        const uint64_t run_bytes = uint64_t{run.count()} * cache::kPieceBytes;
+        const uint64_t run_bytes = uint64_t{run.count()} * cache::kSubBlockBytes;
         if (at >= size) return step(job);  // the volume shrank
         const uint64_t length = std::min(run_bytes, size - at);
         if (length < run_bytes)
             job.cut_off = {.piece = {uint64_t{1} << (run.first() + run.count() - 1)}, .end = size};
-        if (job.bay) {
-            if (!store_from_bay(job, at, static_cast<uint32_t>(begin), length)) done(job, EAGAIN);
+        if (job.staging) {
+            if (!store_from_staging(job, at, static_cast<uint32_t>(begin), length)) done(job, EAGAIN);
             return;
         }
         job.io.op = io::Op::kWrite;
@@ -310,7 +310,7 @@ void Destager::step(Job& job) noexcept {
     index_.begin_clear(*job.line, job.token);
     job.outstanding = 1;
     uint32_t which = 0;
-    for (const cache::Slot& slot : job.line->copies()) {
+    for (const cache::ArenaSlot& slot : job.line->copies()) {
         EngineLink& engine = *uses_.engines.link(slot.engine);
         Transfer& transfer = job.transfers[which];
         transfer.kind = Transfer::Kind::kHeader;
@@ -320,7 +320,7 @@ void Destager::step(Job& job) noexcept {
                                  .line = job.key.line,
                                  .generation = job.line->generation(),
                                  .incarnation = engine.identity().incarnation,
-                                 .valid = which == 0 ? job.line->valid() : Pieces{},
+                                 .valid = which == 0 ? job.line->valid() : SubBlocks{},
                                  .dirty = {},
                                  .line_shift = geometry_.shift()};
         // Once the line is clean the second copy is erased.
@@ -335,27 +335,27 @@ void Destager::step(Job& job) noexcept {
 }
 
 // False: the storage is lost, and its staging buffer too.
-bool Destager::store_from_bay(Job& job, uint64_t at, uint32_t begin, uint64_t length) noexcept {
-    EngineLink* storage = uses_.nodes.storage_of(job.bay, *job.volume);
+bool Destager::store_from_staging(Job& job, uint64_t at, uint32_t begin, uint64_t length) noexcept {
+    EngineLink* storage = uses_.nodes.storage_of(job.staging, *job.volume);
     if (storage == nullptr) return false;
     Transfer& transfer = job.transfers[0];
     transfer.kind = Transfer::Kind::kStorage;
     transfer.storage = {.op = Op::kWrite,
-                        .in_bay = true,
+                        .staged = true,
                         .volume = job.volume->remote->number(),
                         .offset = at,
                         .length = length,
-                        .bay = job.bay.place() + begin};
-    transfer.done = stored_from_bay;
+                        .staging_offset = job.staging.place() + begin};
+    transfer.done = stored_from_staging;
     transfer.context = &job;
     storage->submit(transfer);
     return true;
 }
 
-void Destager::stored_from_bay(Transfer& transfer, CacheStatus status) noexcept {
+void Destager::stored_from_staging(Transfer& transfer, CacheStatus status) noexcept {
     Job& job = *static_cast<Job*>(transfer.context);
     Destager& destager = *job.owner;
-    const bool failed = transfer.error != 0 && job.volume->remote->answers_for_it(job.bay.storage);
+    const bool failed = transfer.error != 0 && job.volume->remote->answers_for_it(job.staging.storage);
     if (status != CacheStatus::kOk) return destager.done(job, failed ? transfer.error : EAGAIN);
     job.volume->remote->note_write();
     destager.count_stored(job, transfer.storage.length);
@@ -395,12 +395,12 @@ void Destager::done(Job& job, int error) noexcept {
         index_.end_destage(*job.line, job.token,
                            error == 0 ? cache::Index::Destaged::kStable : cache::Index::Destaged::kFailed);
     if (job.begun && !job.salvage && job.changes != uses_.nodes.changes())
-        index_.invalidate(*job.line, job.token.pieces.without(job.line->dirty()));
+        index_.invalidate(*job.line, job.token.sub_blocks.without(job.line->dirty()));
     // Real storage may have other data beyond the former end, which is visible when the volume grows.
     if (is_cut_off && error == 0) index_.invalidate(*job.line, job.cut_off.piece.without(job.line->dirty()));
     const bool storage_failed = error != 0 && error != EAGAIN;
     // Also if every holder was lost meanwhile: real storage has the data.
-    if (error == 0 && job.begun) uses_.losses.brought_home(volume, job.key.line, job.token.pieces);
+    if (error == 0 && job.begun) uses_.losses.destaged(volume, job.key.line, job.token.sub_blocks);
     if (error != 0 && job.salvage) salvage_failed(job);
     if (error == 0 && job.begun) {
         ++(job.salvage ? volume.counters.salvaged_lines : volume.counters.destaged_lines);
@@ -419,7 +419,7 @@ void Destager::done(Job& job, int error) noexcept {
                        text);
         volume.last_error = std::move(text);
     }
-    if (job.bay) uses_.nodes.give_back(job.bay);
+    if (job.staging) uses_.nodes.give_back(job.staging);
     uses_.lines.leave(job.op);
     turn_.want();
     // From here on the job may be reused.
@@ -438,31 +438,31 @@ void Destager::done(Job& job, int error) noexcept {
 
 void Destager::check_flushes(CachedVolume& volume, Failure failure) noexcept {
     auto& flushes = volume.flushes;
-    const bool tells = !flushes.empty() && uses_.losses.fails_flushes(volume, Asker::kClient);
+    const bool reports = !flushes.empty() && uses_.losses.fails_flushes(volume, Asker::kClient);
     // Lines in engines that the target leaves are not in real storage.
     const bool leaves = uses_.life.leaving();
     for (auto at = flushes.begin(); at != flushes.end();) {
         const bool done = index_.dirty(volume.number).flushed(at->mark);
         const bool clients = at->asker == Asker::kClient;
-        const bool lost = clients ? tells : uses_.losses.fails_flushes(volume, at->asker);
+        const bool lost = clients ? reports : uses_.losses.fails_flushes(volume, at->asker);
         const int error = at->holds && failure.plain == 0 ? failure.holding : failure.plain;
         if (!done && error == 0 && !lost && !leaves) {
             ++at;
             continue;
         }
         const Gate::Holder place = std::move(at->place);
-        auto tell = std::move(at->done);
+        auto report = std::move(at->done);
         at = flushes.erase(at);
         if (leaves) {
-            tell(EBUSY);
+            report(EBUSY);
             continue;
         }
         if (lost && clients && uses_.losses.awaits(volume)) {
-            tell(uses_.life.waits_are_over() ? EBUSY : EAGAIN);
+            report(uses_.life.waits_are_over() ? EBUSY : EAGAIN);
             continue;
         }
         if (lost && clients) uses_.losses.told(volume);
-        tell(lost ? EIO : done ? 0 : error);
+        report(lost ? EIO : done ? 0 : error);
     }
     if (!flushes.empty()) return;
     volume.planner->want_no_more();
@@ -513,8 +513,8 @@ void Destager::salvage() noexcept {
                 return turn_.want();
             }
             Job* const free = free_job();
-            const auto works = [](const auto& job) { return job->busy && !job->silent; };
-            if (free == nullptr || std::count_if(jobs_.begin(), jobs_.end(), works) >= destages_) break;
+            const auto working = [](const auto& job) { return job->busy && !job->silent; };
+            if (free == nullptr || std::count_if(jobs_.begin(), jobs_.end(), working) >= destages_) break;
             SalvageQueue::Item item = *queue.take();
             if (!start_salvage(*free, item)) queue.postpone(std::move(item));
         }
@@ -585,7 +585,7 @@ bool Destager::start_salvage(Job& job, const SalvageQueue::Item& item) noexcept 
 }
 
 // The sub-blocks that are still lost: some may have been written again since.
-Pieces Destager::salvageable(const SalvageQueue::Item& item) const noexcept {
+SubBlocks Destager::salvageable(const SalvageQueue::Item& item) const noexcept {
     const cache::LineHeader& header = item.header;
     return uses_.members.now().lost.in_copy({header.volume, header.line, header.generation}, header.dirty);
 }

@@ -40,7 +40,7 @@
 #include "target/cache/single_copies.h"
 #include "target/cache/storage_nodes.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class Destager {
   public:
@@ -102,13 +102,13 @@ class Destager {
     bool is_refused(CachedVolume& volume, const Job& job) noexcept;
     bool follows_storage(CachedVolume& volume) noexcept;
     void begin_job(Job& job, CachedVolume& volume, cache::Line& line, cache::Access access) noexcept;
-    bool choose_copy(Job& job, cache::Slot& slot) noexcept;
+    bool choose_copy(Job& job, cache::ArenaSlot& slot) noexcept;
     void entered(Job& job) noexcept;
     void count_stored(Job& job, uint64_t bytes) noexcept;
-    cache::Pieces next_run(Job& job) const noexcept;
+    cache::SubBlocks next_run(Job& job) const noexcept;
     void go_on(Job& job) noexcept;
     void step(Job& job) noexcept;
-    bool store_from_bay(Job& job, uint64_t at, uint32_t begin, uint64_t length) noexcept;
+    bool store_from_staging(Job& job, uint64_t at, uint32_t begin, uint64_t length) noexcept;
     void done(Job& job, int error) noexcept;
     // Errors of the destaging that a flush waits for; 0: none.
     struct Failure {
@@ -121,11 +121,11 @@ class Destager {
     void salvage() noexcept;
     void salvage_again() noexcept;
     bool start_salvage(Job& job, const SalvageQueue::Item& item) noexcept;
-    cache::Pieces salvageable(const SalvageQueue::Item& item) const noexcept;
-    uint64_t end_of(const SalvageQueue::Item& item, cache::Pieces pieces) const noexcept;
+    cache::SubBlocks salvageable(const SalvageQueue::Item& item) const noexcept;
+    uint64_t end_of(const SalvageQueue::Item& item, cache::SubBlocks sub_blocks) const noexcept;
     void salvage_failed(Job& job) noexcept;
     static void transfer_done(Transfer& transfer, wire::CacheStatus status) noexcept;
-    static void stored_from_bay(Transfer& transfer, wire::CacheStatus status) noexcept;
+    static void stored_from_staging(Transfer& transfer, wire::CacheStatus status) noexcept;
     static void storage_done(io::Request& io) noexcept;
 
     const Uses uses_;

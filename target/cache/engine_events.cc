@@ -3,7 +3,7 @@
 
 #include "lib/base/log.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 void EngineEvents::engine_item(EngineLink& engine, const wire::CacheHeader& item) noexcept {
     if (engine.identity().returned) return uses_.destager.add_salvage(engine, item);

@@ -13,7 +13,7 @@
 #include "target/cache/storage_nodes.h"
 #include "target/cache/volume_control.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class EngineEvents final : public EngineLinkOwner {
   public:

@@ -8,7 +8,7 @@
 #include "lib/fabric/sources.h"
 #include "target/cache/limits.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 using wire::CacheStatus;
 using wire::ParseError;
@@ -66,13 +66,13 @@ Status EngineLink::open(fabric::ConnectRequest& request, fabric::Fabric& fabric,
 }
 
 bool EngineLink::prove(const wire::Record& record) noexcept {
-    using Verdict = auth::Authenticator::Verdict;
+    using Progress = auth::Authenticator::Progress;
     if (record.type != RecordType::kAuthStart && record.type != RecordType::kAuthProof) return false;
     std::array<std::byte, 256> answer;
     size_t length = 0;
-    const Verdict verdict = auth_->take(record.body, answer, length);
-    if (verdict == Verdict::kViolation) return false;
-    if (verdict == Verdict::kRefused) {
+    const Progress progress = auth_->take(record.body, answer, length);
+    if (progress == Progress::kViolation) return false;
+    if (progress == Progress::kRefused) {
         static log::SourceLimiter limiter(10);
         if (limiter.allow(fabric::source_of(link_->peer())))
             log::warning("{}: cache engine '{}' refused: {}", link_->peer(), auth_->name(), auth_->finding());
@@ -81,12 +81,12 @@ bool EngineLink::prove(const wire::Record& record) noexcept {
             fmt::format("the target has no cache engine '{}' with this secret", auth_->name()), answer);
     }
     std::string refusal;
-    if (verdict == Verdict::kProven) refusal = owner_.engine_limit(*this);
-    if (verdict == Verdict::kProven) length = auth_->result(refusal, answer);
+    if (progress == Progress::kProven) refusal = owner_.engine_limit(*this);
+    if (progress == Progress::kProven) length = auth_->result(refusal, answer);
     const RecordType type =
-        verdict == Verdict::kChallenge ? RecordType::kAuthChallenge : RecordType::kAuthResult;
+        progress == Progress::kChallenge ? RecordType::kAuthChallenge : RecordType::kAuthResult;
     link_->wrote(wire::put_bytes(type, {answer.data(), length}, link_->room()));
-    if (verdict != Verdict::kProven || !refusal.empty()) return true;
+    if (progress != Progress::kProven || !refusal.empty()) return true;
     auth_.reset();
     owner_.engine_proven(*this);
     return true;
@@ -98,7 +98,7 @@ void EngineLink::submit(Transfer& transfer) noexcept {
     transfer.error = 0;
     if (over_ || !link_->is_up()) return refused_.push_back(transfer);
     if (!free_ids_.empty()) return send(transfer);
-    transfer.move.lazy = false;  // a ping that flushes completions may overtake it
+    transfer.move.coalesced = false;  // a ping that flushes completions may overtake it
     queue_.push_back(transfer);
 }
 
@@ -113,7 +113,7 @@ static bool cannot_fail(const Transfer& transfer) noexcept {
 
 // The operation that waits for it holds a line, and a freeze or flush may wait for that line.
 static bool is_late(const Transfer* transfer, Nanoseconds now) noexcept {
-    return transfer != nullptr && cannot_fail(*transfer) && !transfer->move.lazy &&
+    return transfer != nullptr && cannot_fail(*transfer) && !transfer->move.coalesced &&
            transfer->seen != kNever && now - transfer->seen > kOwnWorkMax;
 }
 
@@ -124,7 +124,7 @@ void EngineLink::send(Transfer& transfer) noexcept {
     transfer.seen = kNever;
     ++outstanding_;
     const wire::CacheMove& move = transfer.move;
-    lazy_ += move.lazy;
+    coalesced_ += move.coalesced;
     switch (transfer.kind) {
         case Transfer::Kind::kMove:
             if (move.immediate) bytes_to_clients_ += move.length;
@@ -146,7 +146,7 @@ void EngineLink::send(Transfer& transfer) noexcept {
 // answer to a ping behind the grant confirms the grant.
 void EngineLink::grant(const wire::CacheEngineNotice& notice) noexcept {
     if (!link_->is_up()) return;
-    if (granted_.size() >= kGrantsMax)
+    if (granted_.size() >= kGrantsUnconfirmedMax)
         return close(Status(Code::kInvalid, "the cache engine does not confirm its clients' grants"));
     link_->wrote(wire::put_grant({notice.handle, notice.token}, link_->room()));
     link_->wrote(wire::put_plain(RecordType::kPing, 0, kPingOfGrant, link_->room()));
@@ -178,8 +178,8 @@ void EngineLink::name_engine(const wire::CacheEngineNotice& notice) noexcept {
     if (link_->is_up()) link_->wrote(wire::put_engine(notice, link_->room()));
 }
 
-void EngineLink::hurry() noexcept {
-    if (lazy_ > 0 && link_->is_up()) link_->wrote(wire::put_plain(RecordType::kPing, 0, 0, link_->room()));
+void EngineLink::flush_completions() noexcept {
+    if (coalesced_ > 0 && link_->is_up()) link_->wrote(wire::put_plain(RecordType::kPing, 0, 0, link_->room()));
 }
 
 void EngineLink::say_goodbye() noexcept {
@@ -202,10 +202,10 @@ bool EngineLink::record(cache::RecordLink&, const wire::Record& record) noexcept
         case RecordType::kVolumeState:
             return take_state(record);
         case RecordType::kVolume:
-        case RecordType::kBays:
-            return brings(record);
+        case RecordType::kStaging:
+            return take_offer(record);
         case RecordType::kEngineGone:
-            if (bays_.bytes == 0 || wire::parse_handle(record, handle) != ParseError::kNone) return false;
+            if (staging_.bytes == 0 || wire::parse_handle(record, handle) != ParseError::kNone) return false;
             owner_.engine_gone(*this, handle);
             return true;
         case RecordType::kAttached:
@@ -273,11 +273,11 @@ bool EngineLink::take_slots(const wire::Record& record) noexcept {
 }
 
 // Takes a volume, or the staging buffers, of real storage.
-bool EngineLink::brings(const wire::Record& record) {
+bool EngineLink::take_offer(const wire::Record& record) {
     wire::CacheVolume volume;
     if (ready_ || !is_storage()) return false;
-    if (record.type == RecordType::kBays)
-        return bays_.bytes == 0 && wire::parse_bays(record, bays_) == ParseError::kNone;
+    if (record.type == RecordType::kStaging)
+        return staging_.bytes == 0 && wire::parse_staging(record, staging_) == ParseError::kNone;
     if (volumes_.size() == kStorageVolumesMax || wire::parse_volume(record, volume) != ParseError::kNone)
         return false;
     volumes_.push_back(std::move(volume));
@@ -311,7 +311,7 @@ bool EngineLink::done(const wire::Record& record, CacheStatus status, int error)
     Transfer& transfer = *std::exchange(by_id_[record.id], nullptr);
     free_ids_.push_back(record.id);
     --outstanding_;
-    lazy_ -= transfer.move.lazy;
+    coalesced_ -= transfer.move.coalesced;
     transfer.under_way = false;
     // Before `done`, which may submit more: these must not overtake the queue.
     if (Transfer* next = queue_.pop_front()) send(*next);

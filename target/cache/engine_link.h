@@ -21,7 +21,7 @@
 #include "lib/wire/cache.h"
 #include "target/auth/auth.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 constexpr uint32_t kTransfersPerEngine = 1024;
 
@@ -109,7 +109,7 @@ class EngineLink final : private cache::RecordLinkOwner {
     void say_goodbye() noexcept;
     // Flushes completions: requests that the engine reports completed operations now, and those in flight as
     // soon as they complete.
-    void hurry() noexcept;
+    void flush_completions() noexcept;
     void close(Status why) noexcept { link_->close(std::move(why)); }
     // Whether the engine ran when the engine with this incarnation, which joined later, had joined already:
     // it has answered a ping of after that. The first call sends the ping.
@@ -126,7 +126,7 @@ class EngineLink final : private cache::RecordLinkOwner {
     // nullptr: no volume of it has this number, or it does not report states.
     const wire::CacheVolumeState* state_of(uint32_t number) const noexcept;
     // Staging buffers of real storage; no bytes if it lends none.
-    const wire::CacheBays& bays() const noexcept { return bays_; }
+    const wire::CacheStaging& staging() const noexcept { return staging_; }
     // Without an index until the engine is admitted.
     const Identity& identity() const noexcept { return identity_; }
     cache::EngineIndex index() const noexcept { return identity_.index; }
@@ -134,7 +134,7 @@ class EngineLink final : private cache::RecordLinkOwner {
     bool is_over() const noexcept { return over_ && refused_.empty() && queue_.empty() && outstanding_ == 0; }
     uint32_t slots() const noexcept { return slots_; }
     uint32_t outstanding() const noexcept { return outstanding_; }
-    uint32_t lazy() const noexcept { return lazy_; }
+    uint32_t coalesced() const noexcept { return coalesced_; }
     std::string peer() const { return link_ ? link_->peer() : std::string(); }
     const std::vector<fabric::Address>& addresses() const noexcept { return addresses_; }
     uint64_t bytes_to_clients() const noexcept { return bytes_to_clients_; }
@@ -150,7 +150,7 @@ class EngineLink final : private cache::RecordLinkOwner {
                 wire::Bytes answer);
     void begin(const Identity& identity, const wire::CacheWelcome& welcome);
     bool prove(const wire::Record& record) noexcept;
-    bool brings(const wire::Record& record);
+    bool take_offer(const wire::Record& record);
     bool take_state(const wire::Record& record);
     bool take_item(const wire::Record& record) noexcept;
     bool take_slots(const wire::Record& record) noexcept;
@@ -169,11 +169,11 @@ class EngineLink final : private cache::RecordLinkOwner {
     List<Transfer> queue_;    // wait for a free id
     List<Transfer> refused_;  // to end with kFailed
     uint32_t outstanding_ = 0;
-    uint32_t lazy_ = 0;  // outstanding moves with coalesced completion
+    uint32_t coalesced_ = 0;  // outstanding moves with coalesced completion
     std::vector<fabric::Address> addresses_;
     std::vector<wire::CacheVolume> volumes_;
     std::vector<wire::CacheVolumeState> states_;  // at most one per number in volumes_
-    wire::CacheBays bays_;
+    wire::CacheStaging staging_;
     uint64_t slots_max_ = 0;  // of the memory that the join offered
     uint64_t next_item_ = 0;  // items come in ascending order of slots, each once
     uint32_t slots_ = 0;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace wss::se {
+namespace wss::cache {
 
 EngineLink* EngineSet::find(uint64_t identity) noexcept {
     for (EngineLink& engine : all())
@@ -59,10 +59,10 @@ void EngineSet::clear() noexcept {
     retired_.clear();
 }
 
-void EngineSet::hurry() noexcept {
+void EngineSet::flush_completions() noexcept {
     if (late_ == 0) return;
     for (size_t i = 0; i < end_; ++i)
-        if (links_[i] != nullptr) links_[i]->hurry();
+        if (links_[i] != nullptr) links_[i]->flush_completions();
     turn_.want();
 }
 

@@ -16,7 +16,7 @@
 #include "target/cache/engine_link.h"
 #include "target/cache/turn.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class EngineSet {
   public:
@@ -63,7 +63,7 @@ class EngineSet {
     void late_over() noexcept { --late_; }
     uint32_t late() const noexcept { return late_; }
     // Flushes completions of all engines.
-    void hurry() noexcept;
+    void flush_completions() noexcept;
 
     // At the end of the cache: nothing is reported from here on.
     void clear() noexcept;

@@ -3,9 +3,9 @@
 
 #include "lib/cache/header.h"
 
-namespace wss::se {
+namespace wss::cache {
 
-using cache::Pieces;
+using cache::SubBlocks;
 using wire::CacheStatus;
 
 // One line of a removed volume or beyond the end of a volume: its contents are zeroed, then its slots are
@@ -58,7 +58,7 @@ std::unique_ptr<Eraser::Erase> Eraser::erase_of(cache::Line& line) {
         job.owner->entered(job);
     };
     erase->line = &line;
-    erase->op.pieces = geometry_.all();
+    erase->op.sub_blocks = geometry_.all();
     erase->op.access = cache::Access::kExclusive;
     return erase;
 }
@@ -66,7 +66,7 @@ std::unique_ptr<Eraser::Erase> Eraser::erase_of(cache::Line& line) {
 void Eraser::begin(std::unique_ptr<Erase> erase) {
     Erase& job = *erase;
     erases_.push_back(std::move(erase));
-    lines_.enter(*job.line, job.op, job) ? entered(job) : engines_.hurry();
+    lines_.enter(*job.line, job.op, job) ? entered(job) : engines_.flush_completions();
 }
 
 void Eraser::entered(Erase& erase) noexcept {
@@ -74,7 +74,7 @@ void Eraser::entered(Erase& erase) noexcept {
     index_.begin_erase(*erase.line, cache::LineState::kWiping);
     erase.outstanding = 1;
     uint32_t which = 0;
-    for (const cache::Slot& slot : erase.line->holders()) {
+    for (const cache::ArenaSlot& slot : erase.line->holders()) {
         Transfer& transfer = erase.transfers[which++];
         transfer.kind = Transfer::Kind::kWipe;
         transfer.move = {};
@@ -97,13 +97,13 @@ void Eraser::trim(Erase& erase) noexcept {
     cache::Line& line = *erase.line;
     const uint32_t keep = erase.keep;
     const cache::Span tail{.line = line.key().line, .offset = keep, .length = geometry_.line_bytes() - keep};
-    const Pieces split = geometry_.touched(tail).without(geometry_.covered(tail)) & line.dirty();
+    const SubBlocks split = geometry_.touched(tail).without(geometry_.covered(tail)) & line.dirty();
     index_.invalidate(line, geometry_.touched(tail).without(split));
     line.seen().cut(keep);
     const uint64_t generation = index_.stamp(line);
     erase.outstanding = 1;
     uint32_t which = 0;
-    for (const cache::Slot& slot : line.holders()) {
+    for (const cache::ArenaSlot& slot : line.holders()) {
         EngineLink& engine = *engines_.link(slot.engine);
         Transfer& transfer = erase.transfers[which];
         transfer.move = {};
@@ -122,7 +122,7 @@ void Eraser::trim(Erase& erase) noexcept {
             transfer.move.to_peer = false;
             transfer.move.atomic = transfer.move.has_header = true;
             transfer.move.offset = keep;
-            transfer.move.length = (split.first() + 1) * cache::kPieceBytes - keep;
+            transfer.move.length = (split.first() + 1) * cache::kSubBlockBytes - keep;
             transfer.move.remote =
                 memory_.regions().remote(engine.identity().net, memory_.zeroes(), transfer.move.length);
         }

@@ -17,7 +17,7 @@
 #include "target/cache/job_memory.h"
 #include "target/cache/lines.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class Eraser {
   public:

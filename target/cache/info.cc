@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/cache/cache.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 static Nanoseconds age_of_dirty(const CachedVolume& volume, cache::Index& index, Nanoseconds now,
                                 Nanoseconds recovery_began) {

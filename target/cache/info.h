@@ -10,11 +10,11 @@
 #include "lib/cache/index.h"
 #include "lib/cache/policy.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 struct CacheCounters {
     uint64_t reads = 0, read_hits = 0, read_bytes = 0;
-    uint64_t short_hits = 0;  // part of read_hits: on the fast path of hit.cc
+    uint64_t fast_path_hits = 0;  // part of read_hits: on the fast path of hit.cc
     uint64_t out_of_band_reads = 0, out_of_band_read_bytes = 0;
     uint64_t out_of_band_writes = 0, out_of_band_write_bytes = 0;
     uint64_t through_us_bytes = 0;  // data of commands that passed through buffers of the target

@@ -12,17 +12,17 @@
 #include "lib/cache/types.h"
 #include "target/cache/nets.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class JobMemory {
   public:
     Status prepare(const Nets& nets, uint32_t buffers, uint32_t line_bytes) {
         line_bytes_ = line_bytes;
-        const size_t bytes = size_t{buffers} * line_bytes + cache::kPieceBytes;
+        const size_t bytes = size_t{buffers} * line_bytes + cache::kSubBlockBytes;
         memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, bytes)));
         if (memory_ == nullptr) return failure(Code::kExhausted, "no memory for destaging: {} bytes", bytes);
-        zeroes_ = memory_.get() + bytes - cache::kPieceBytes;
-        std::memset(zeroes_, 0, cache::kPieceBytes);
+        zeroes_ = memory_.get() + bytes - cache::kSubBlockBytes;
+        std::memset(zeroes_, 0, cache::kSubBlockBytes);
         auto regions = nets.register_buffers({memory_.get(), bytes});
         if (regions) regions_ = std::move(*regions);
         return regions.status();

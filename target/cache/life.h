@@ -17,14 +17,14 @@
 
 #include "lib/base/assert.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class Life {
   public:
     enum class State : uint8_t { kServing, kEndingWaits, kStopping, kLeaving, kStopped };
 
     void advance(State next) noexcept {
-        WSS_ASSERT(next > state_, "the states of the cache's life only grow");
+        WSS_ASSERT(next > state_, "the states of the cache only advance");
         state_ = next;
     }
     State state() const noexcept { return state_; }
@@ -36,4 +36,4 @@ class Life {
     State state_ = State::kServing;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -8,7 +8,7 @@
 
 #include "lib/base/clock.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 // Bytes of one command; each command object has room for its lines.
 constexpr uint32_t kCommandBytesMax = 1024 * 1024;
@@ -22,13 +22,13 @@ constexpr uint64_t kLinesMax = uint64_t{64} << 20;
 // The index takes at most this share of the machine's memory.
 constexpr uint64_t kIndexMemoryShare = 2;  // one half
 
-// Grants that an engine has not confirmed. A reactor's completion queue has room for some dozens of channels
+// Grants that an engine has not confirmed. A reactor's completion queue has room for a few dozen channels
 // with one grant each, and few are granted again meanwhile.
-constexpr size_t kGrantsMax = 4096;
+constexpr size_t kGrantsUnconfirmedMax = 4096;
 // Addresses that one engine listens on.
 constexpr size_t kAddressesMax = 16;
 // Connections pending authentication as engines. Each holds the memory of a link. One more evicts another
-// (lib/fabric/stranger_places.h). The second limit is for evicted connections that are still closing.
+// (lib/fabric/pending_places.h). The second limit is for evicted connections that are still closing.
 constexpr size_t kEnginesPendingMax = 16;
 constexpr size_t kEnginesEvictedMax = 16;
 // Time for an engine to authenticate.
@@ -39,4 +39,4 @@ constexpr size_t kStorageVolumesMax = 1024;
 // kLinesMax, or what this machine's memory allows.
 uint64_t lines_max_here();
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-namespace wss::se {
+namespace wss::cache {
 
 // Limits per turn; each takes less than 0.3 ms.
 constexpr uint64_t kPlacesPerTurn = 4096;
@@ -138,7 +138,7 @@ void Lines::begin_drop(cache::Line& line, Ended ended) {
     };
     drop.owner = this;
     drop.line = &line;
-    drop.op.pieces = geometry().all();
+    drop.op.sub_blocks = geometry().all();
     drop.op.access = cache::Access::kExclusive;
     drop.ended = std::move(ended);
     if (enter(line, drop.op, drop)) entered(drop);

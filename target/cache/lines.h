@@ -16,7 +16,7 @@
 #include "lib/cache/index.h"
 #include "target/cache/turn.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 // A user of lines: the context of each of its operations.
 struct LineUser {

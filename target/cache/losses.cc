@@ -5,9 +5,9 @@
 
 #include "lib/base/log.h"
 
-namespace wss::se {
+namespace wss::cache {
 
-using cache::Pieces;
+using cache::SubBlocks;
 
 constexpr size_t kLooksPerTurn = 256;  // below 0.2 ms
 // More than the number of engines that realistically come and go while one line lacks its second copy. Beyond
@@ -28,7 +28,7 @@ void Losses::note(const EngineLink& engine, const cache::Loss& loss) {
         if (!wwid) continue;  // the volume is being removed
         any = true;
         if (CachedVolume* volume = volumes_.at(line.key.volume)) volume->loss_told = false;
-        members_.edit().lost.add({*wwid, line.key.line, line.generation}, line.pieces, reactor_.now(),
+        members_.edit().lost.add({*wwid, line.key.line, line.generation}, line.sub_blocks, reactor_.now(),
                                  line.bounds);
     }
     if (!any) return;
@@ -68,7 +68,7 @@ void Losses::ask_again(const EngineLink& engine) {
 uint64_t Losses::lost_bytes(const volume::Volume& volume) const {
     return members_.now().lost.is_whole(volume.wwid())
                ? volume.size()
-               : members_.now().lost.pieces_of(volume.wwid()) * cache::kPieceBytes;
+               : members_.now().lost.sub_blocks_of(volume.wwid()) * cache::kSubBlockBytes;
 }
 
 Nanoseconds Losses::lost_for(const CachedVolume& volume) const {
@@ -81,14 +81,14 @@ struct Asked {
     bool is_write = false;
 };
 // The time of the first loss in the range of a command; kNever: none of it is lost.
-static Nanoseconds first_loss(const cache::LineGeometry& geometry, const cache::LostPieces& lost,
+static Nanoseconds first_loss(const cache::LineGeometry& geometry, const cache::LostSubBlocks& lost,
                               uint64_t wwid, Asked asked) {
     Nanoseconds first = kNever;
     while (asked.length > 0) {
         const cache::Span span = geometry.first_span(asked.offset, asked.length);
-        const Pieces touched = geometry.touched(span);
-        const Pieces pieces = asked.is_write ? touched.without(geometry.covered(span)) : touched;
-        first = std::min(first, lost.since(wwid, span.line, pieces));
+        const SubBlocks touched = geometry.touched(span);
+        const SubBlocks sub_blocks = asked.is_write ? touched.without(geometry.covered(span)) : touched;
+        first = std::min(first, lost.since(wwid, span.line, sub_blocks));
         asked.offset += span.length;
         asked.length -= span.length;
     }
@@ -97,29 +97,29 @@ static Nanoseconds first_loss(const cache::LineGeometry& geometry, const cache::
 
 // A read of lost data would return old data. A write of a part of a lost sub-block would be undone, wholly or
 // partly, when the sub-block returns.
-std::optional<Ending> Losses::refusal(const Work& work) noexcept {
+std::optional<CacheOutcome> Losses::refusal(const CacheCommand& command) noexcept {
     if (none()) return std::nullopt;
-    CachedVolume& volume = *work.volume;
+    CachedVolume& volume = *command.volume;
     const uint64_t wwid = volume.open->volume().wwid();
     const bool whole = members_.now().lost.is_whole(wwid);
-    for (uint32_t i = 0; i < work.line_count; ++i) {
-        const LineWork& line = work.lines[i];
-        const Pieces asked = work.is_write && !whole ? line.touched.without(line.covered) : line.touched;
-        const Pieces lost = members_.now().lost.of(wwid, line.span.line) & asked;
+    for (uint32_t i = 0; i < command.line_count; ++i) {
+        const LinePart& line = command.lines[i];
+        const SubBlocks asked = command.is_write && !whole ? line.touched.without(line.covered) : line.touched;
+        const SubBlocks lost = members_.now().lost.of(wwid, line.span.line) & asked;
         if (lost.empty()) continue;
-        const uint64_t at = geometry_.start_of(line.span.line) + uint64_t{lost.first()} * cache::kPieceBytes;
-        Ending ending{.kind = Ending::Kind::kStorageFailed,
+        const uint64_t at = geometry_.start_of(line.span.line) + uint64_t{lost.first()} * cache::kSubBlockBytes;
+        CacheOutcome outcome{.kind = CacheOutcome::Kind::kStorageFailed,
                       .error = EIO,
-                      .io_op = work.is_write ? io::Op::kWrite : io::Op::kRead,
-                      .offset = std::max(at, work.offset)};
+                      .io_op = command.is_write ? io::Op::kWrite : io::Op::kRead,
+                      .offset = std::max(at, command.offset)};
         // A write that may have changed copies may be visible, and others may write over it. So it is not
         // repeated later.
-        const bool may_wait = !life_.waits_are_over() && !work.may_have_changed();
-        const Asked all{work.offset, work.length, work.is_write};
+        const bool may_wait = !life_.waits_are_over() && !command.may_have_changed();
+        const Asked all{command.offset, command.length, command.is_write};
         if (!whole && in_time(volume, first_loss(geometry_, members_.now().lost, wwid, all)))
-            ending = {.kind = may_wait ? Ending::Kind::kAwait : Ending::Kind::kBusy};
-        if (ending.kind == Ending::Kind::kStorageFailed) ++volume.counters.lost_refusals;
-        return ending;
+            outcome = {.kind = may_wait ? CacheOutcome::Kind::kAwait : CacheOutcome::Kind::kBusy};
+        if (outcome.kind == CacheOutcome::Kind::kStorageFailed) ++volume.counters.lost_refusals;
+        return outcome;
     }
     return std::nullopt;
 }
@@ -178,27 +178,27 @@ void Losses::look() noexcept {
     if (looking_) turn_.want();
 }
 
-bool Losses::known_again(uint64_t wwid, uint64_t line, Pieces pieces) {
-    if (members_.now().lost.empty() || !members_.edit().lost.found(wwid, line, pieces)) return false;
+bool Losses::known_again(uint64_t wwid, uint64_t line, SubBlocks sub_blocks) {
+    if (members_.now().lost.empty() || !members_.edit().lost.found(wwid, line, sub_blocks)) return false;
     clear_away_if_none();
     return true;
 }
 
 // SE2: the write is acknowledged when that is stable. Until then a restart after a crash would destage the
 // lost copy over it, even if that copy was destaged before.
-void Losses::written_anew(const CachedVolume& volume, uint64_t line, Pieces pieces) {
+void Losses::written_anew(const CachedVolume& volume, uint64_t line, SubBlocks sub_blocks) {
     if (members_.now().lost.empty() && !members_.any_home_unsaved()) return;
     const uint64_t wwid = volume.open->volume().wwid();
-    if (known_again(wwid, line, pieces) || members_.is_home_unsaved(wwid, line)) members_.save();
+    if (known_again(wwid, line, sub_blocks) || members_.is_home_unsaved(wwid, line)) members_.save();
 }
 
 // Real storage has these sub-blocks. A restart before that is stable destages them once more, which changes
 // nothing as long as no write changes the line. So many are saved together: at the next tick, or with another
 // change.
-void Losses::brought_home(const CachedVolume& volume, uint64_t line, Pieces pieces) {
+void Losses::destaged(const CachedVolume& volume, uint64_t line, SubBlocks sub_blocks) {
     const uint64_t wwid = volume.open->volume().wwid();
-    if (!known_again(wwid, line, pieces)) return;
-    members_.came_home(wwid, line);
+    if (!known_again(wwid, line, sub_blocks)) return;
+    members_.destaged(wwid, line);
     if (members_.now().lost.empty()) members_.save();
 }
 

@@ -20,9 +20,9 @@
 #include "target/cache/cached_volumes.h"
 #include "target/cache/life.h"
 #include "target/cache/members.h"
-#include "target/cache/work.h"
+#include "target/cache/cache_command.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class Losses {
   public:
@@ -38,8 +38,8 @@ class Losses {
 
     // ---- What is lost
     bool none() const noexcept { return members_.now().lost.empty(); }
-    bool has(const CachedVolume& volume, uint64_t line, cache::Pieces pieces) const noexcept {
-        return members_.now().lost.of(volume.wwid, line).overlaps(pieces);
+    bool has(const CachedVolume& volume, uint64_t line, cache::SubBlocks sub_blocks) const noexcept {
+        return members_.now().lost.of(volume.wwid, line).overlaps(sub_blocks);
     }
     void note(const EngineLink& engine, const cache::Loss& loss);
     // Incremented when lines are lost.
@@ -55,7 +55,7 @@ class Losses {
     void joined(uint64_t identity) { departed_.erase(identity); }
     void none_dirty() noexcept { departed_.clear(); }
     // The outcome of a command that needs lost data; see Ending::Kind::kAwait.
-    std::optional<Ending> refusal(const Work& work) noexcept;
+    std::optional<CacheOutcome> refusal(const CacheCommand& command) noexcept;
     uint64_t lost_bytes(const volume::Volume& volume) const;
     Nanoseconds lost_for(const CachedVolume& volume) const;
 
@@ -75,9 +75,9 @@ class Losses {
 
     // ---- Data that is known again
     // True: the sub-blocks were lost, and are still recorded as lost on stable storage.
-    bool known_again(uint64_t wwid, uint64_t line, cache::Pieces pieces);
-    void written_anew(const CachedVolume& volume, uint64_t line, cache::Pieces pieces);
-    void brought_home(const CachedVolume& volume, uint64_t line, cache::Pieces pieces);
+    bool known_again(uint64_t wwid, uint64_t line, cache::SubBlocks sub_blocks);
+    void written_anew(const CachedVolume& volume, uint64_t line, cache::SubBlocks sub_blocks);
+    void destaged(const CachedVolume& volume, uint64_t line, cache::SubBlocks sub_blocks);
     void forget(uint64_t wwid);
     // As forget(), but the caller must call save(), together with other changes of the volume.
     bool drop(uint64_t wwid);

@@ -3,7 +3,7 @@
 
 #include "lib/base/log.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 void Members::Counting::add(const Membership& membership, const Engines& members) {
     engines.insert(members.begin(), members.end());
@@ -39,7 +39,7 @@ void Members::change() {
 void Members::turn() {
     if (state_ != State::kChanged) return;
     state_ = State::kSaving;
-    came_home_.clear();
+    destaged_.clear();
     Engines members = now_.engines;
     members.insert(awaited_.begin(), awaited_.end());
     saving_ = {};
@@ -59,23 +59,23 @@ void Members::saved(const Status& status) {
     trouble_ = status;
     if (was == State::kProbing) {
         state_ = State::kStable;
-        return tell_recorders(status, nullptr);
+        return notify_recorders(status, nullptr);
     }
     if (!status) {
         static log::Limiter limiter(1);
         if (limiter.allow())
             log::error("the cache's membership cannot be saved, writes wait for it: {}", status.to_string());
-        return tell_recorders(status, nullptr);
+        return notify_recorders(status, nullptr);
     }
     found_ = saving_;
     saved_text_ = saving_text_;
     if (was == State::kSavingOld) return change();
     observer_.membership_saved();
     waiting_.run(nullptr);
-    if (!pending()) tell_recorders(status, nullptr);
+    if (!pending()) notify_recorders(status, nullptr);
 }
 
-void Members::tell_recorders(const Status& status, const CachedVolume* of) {
+void Members::notify_recorders(const Status& status, const CachedVolume* of) {
     std::list<Recorder> told;
     for (auto it = recorders_.begin(); it != recorders_.end();) {
         auto next = std::next(it);
@@ -114,4 +114,4 @@ void Members::when_recorded(std::function<void()> task) {
     waiting_.add(std::move(task));
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

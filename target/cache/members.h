@@ -9,8 +9,8 @@
 //
 //   kStable ─probe()─▶ kProbing ─▶ kStable, or ─save()─▶ kSavingOld: what is saved is written once more
 //
-// All changes of a turn are saved in one text, so that no restart finds a part of them. A text that could not
-// be saved, or is being saved, may still be the one that a restart finds. Its contents delay writes, too.
+// All changes of a turn are saved together, so that no restart finds only a part of them. A membership whose
+// save failed or is in progress may still be the one that a restart finds. Its contents delay writes, too.
 //
 // It owns the store, the save in progress and the tasks that wait for it. After a save it notifies its
 // observer first, then runs the tasks.
@@ -28,7 +28,7 @@
 #include "target/cache/postponed.h"
 #include "target/cache/turn.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class MembersObserver {
   public:
@@ -98,10 +98,10 @@ class Members {
     // The volume is being removed.
     void wait_no_more(const CachedVolume& volume) {
         waiting_.run(&volume);
-        tell_recorders(Status(Code::kNotFound, "the volume is gone"), &volume);
+        notify_recorders(Status(Code::kNotFound, "the volume is gone"), &volume);
     }
     // The target stops: outstanding record() and probe() calls end with BUSY.
-    void end_waits() { tell_recorders(stopping(), nullptr); }
+    void end_waits() { notify_recorders(stopping(), nullptr); }
     void forget_tasks() noexcept {
         waiting_.clear();
         recorders_.clear();
@@ -114,9 +114,9 @@ class Members {
 
     // Lost lines (WWID, number) that were destaged since, but are still recorded as lost in the
     // membership that is saved or being saved.
-    void came_home(uint64_t wwid, uint64_t line) { came_home_.insert({wwid, line}); }
-    bool is_home_unsaved(uint64_t wwid, uint64_t line) const { return came_home_.contains({wwid, line}); }
-    bool any_home_unsaved() const noexcept { return !came_home_.empty(); }
+    void destaged(uint64_t wwid, uint64_t line) { destaged_.insert({wwid, line}); }
+    bool is_home_unsaved(uint64_t wwid, uint64_t line) const { return destaged_.contains({wwid, line}); }
+    bool any_home_unsaved() const noexcept { return !destaged_.empty(); }
 
   private:
     enum class State : uint8_t { kStable, kChanged, kSaving, kSavingOld, kUnsaved, kProbing };
@@ -137,7 +137,7 @@ class Members {
         std::function<void(const Status&)> done;
     };
     // Notifies all recorders, or those of one volume.
-    void tell_recorders(const Status& status, const CachedVolume* of);
+    void notify_recorders(const Status& status, const CachedVolume* of);
     bool saving() const noexcept {
         return state_ == State::kSaving || state_ == State::kSavingOld || state_ == State::kProbing;
     }
@@ -150,11 +150,11 @@ class Members {
     State state_ = State::kStable;
     Engines awaited_;
     std::string saving_text_, saved_text_;
-    Counting saving_, found_;  // of the text that is being saved; of all texts that a restart may find
+    Counting saving_, found_;  // of the membership being saved; of all that a restart may find
     Status trouble_;
     std::list<Recorder> recorders_;
-    std::set<std::pair<uint64_t, uint64_t>> came_home_;
+    std::set<std::pair<uint64_t, uint64_t>> destaged_;
     Postponed waiting_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

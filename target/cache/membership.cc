@@ -10,7 +10,7 @@
 
 #include "lib/base/file.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 using nlohmann::json;
 
@@ -88,19 +88,19 @@ static void derive_dirty(Membership& out) {
     for (uint64_t wwid : out.lost.whole()) out.dirty[wwid];
 }
 
-static json lines_of(const cache::LostPieces& lost, uint64_t volume) {
+static json lines_of(const cache::LostSubBlocks& lost, uint64_t volume) {
     json out = json::array();
     const auto end = lost.lines().upper_bound({volume, UINT64_MAX, UINT64_MAX});
     for (auto line = lost.lines().lower_bound({volume, 0, 0}); line != end; ++line) {
         const auto& [key, loss] = *line;
-        out.push_back(fmt::format("{:x} {:x} {:x} {:x} {:x}", key.line, key.generation, loss.pieces.bits,
+        out.push_back(fmt::format("{:x} {:x} {:x} {:x} {:x}", key.line, key.generation, loss.sub_blocks.bits,
                                   loss.bounds.end, loss.bounds.passed_over));
     }
     return out;
 }
 
 // Volumes with the fewest lost lines first, so that a large loss makes no other volume lost as a whole.
-static void put_lost_lines(const cache::LostPieces& lost, json& out) {
+static void put_lost_lines(const cache::LostSubBlocks& lost, json& out) {
     std::vector<std::pair<size_t, uint64_t>> volumes;
     for (const auto& [volume, count] : lost.counts()) volumes.push_back({count.lines, volume});
     std::sort(volumes.begin(), volumes.end());
@@ -141,13 +141,13 @@ static Status get_lost(const json& all, int version, Membership& out) {
     for (const auto& [volume, lines] : all.at("lost").items())
         for (const json& line : lines) {
             std::istringstream words(line.get<std::string>());
-            cache::LostPieces::Key key{.volume = std::stoull(volume, nullptr, 16)};
-            cache::Pieces pieces;
+            cache::LostSubBlocks::Key key{.volume = std::stoull(volume, nullptr, 16)};
+            cache::SubBlocks sub_blocks;
             cache::LossBounds bounds;
-            words >> std::hex >> key.line >> key.generation >> pieces.bits;
+            words >> std::hex >> key.line >> key.generation >> sub_blocks.bits;
             if (version >= 5) words >> bounds.end >> bounds.passed_over;
             if (!words) return failure(Code::kInvalid, "damaged: a lost line of {}", volume);
-            out.lost.add(key, pieces, {}, bounds);
+            out.lost.add(key, sub_blocks, {}, bounds);
         }
     for (const json& volume : all.at("lost_whole"))
         out.lost.add_whole(std::stoull(volume.get<std::string>(), nullptr, 16));

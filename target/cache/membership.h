@@ -24,7 +24,7 @@
 #include "target/volume/state_lock.h"
 #include "target/volume/volume.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 // A volume of which engines may hold dirty lines.
 struct DirtyVolume {
@@ -51,7 +51,7 @@ struct Membership {
     std::map<uint64_t, uint32_t> engines;  // identity → incarnation
     // Dirty data of which all copies are in engines that are away, and those of these engines that may return
     // it. They are not members: their other contents do not count.
-    cache::LostPieces lost;
+    cache::LostSubBlocks lost;
     std::map<uint64_t, uint32_t> away;  // identity → incarnation
     // Upper bound of the generations of copies in engines that are away.
     uint64_t generation = 0;

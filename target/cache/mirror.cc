@@ -8,14 +8,14 @@
 #include "lib/base/log.h"
 #include "lib/cache/header.h"
 
-namespace wss::se {
+namespace wss::cache {
 
-using cache::Pieces;
+using cache::SubBlocks;
 using wire::CacheStatus;
 
 constexpr Nanoseconds kNextRound = from_s(1);
 // Lines that will be copied or destaged shortly are not worth a warning.
-constexpr Nanoseconds kTellAfter = from_s(5);
+constexpr Nanoseconds kLogAfter = from_s(5);
 
 //   kFetch: the first holder writes the dirty sub-blocks to `buffer` → kPut: the second takes them
 //   → kErase: only if the copy is no longer wanted or failed, for example because the first holder was lost
@@ -30,9 +30,9 @@ struct Mirror::Job {
     uint64_t wwid = 0;
     cache::Line* line = nullptr;
     cache::LineOp op;
-    Pieces pieces;
+    SubBlocks sub_blocks;
     // First and second holder, and the incarnations of their engines.
-    std::array<cache::Slot, cache::kHoldersMax> slots;
+    std::array<cache::ArenaSlot, cache::kHoldersMax> slots;
     std::array<uint32_t, cache::kHoldersMax> incarnations{};
     Phase phase = Phase::kFetch;
     bool failed = false;
@@ -82,19 +82,19 @@ bool Mirror::may_copy() const {
 
 void Mirror::tick() {
     const uint64_t lines = all_single_lines();
-    tell(lines);
+    log_single(lines);
     if (lines == 0 || walks_ > 0 || reactor_.now() < next_round_ || !may_copy()) return;
     begin_round();
 }
 
-void Mirror::tell(uint64_t lines) {
+void Mirror::log_single(uint64_t lines) {
     if (lines == 0) {
         if (std::exchange(told_, false)) log::info("all dirty lines are in real storage or have two copies");
         single_since_ = kNever;
         return;
     }
     if (single_since_ == kNever) single_since_ = reactor_.now();
-    if (told_ || reactor_.now() - single_since_ < kTellAfter) return;
+    if (told_ || reactor_.now() - single_since_ < kLogAfter) return;
     told_ = true;
     log::warning("{} dirty lines have one copy, which is lost with its cache engine: {}", lines,
                  index_.placeable_engines() > 1
@@ -157,7 +157,7 @@ bool Mirror::begin(cache::Line& line, Lines::Ended& ended) {
     job.busy = true;
     job.wwid = *wwid;
     job.line = &line;
-    job.pieces = line.dirty();
+    job.sub_blocks = line.dirty();
     job.failed = false;
     job.ended = std::move(ended);
     for (size_t which = 0; which < job.slots.size(); ++which) {
@@ -183,16 +183,16 @@ void Mirror::submit(Job& job, EngineLink& engine) noexcept {
 
 void Mirror::fetch(Job& job) noexcept {
     job.phase = Job::Phase::kFetch;
-    const uint32_t first = job.pieces.first();
-    const uint32_t end = 64 - static_cast<uint32_t>(std::countl_zero(job.pieces.bits));
+    const uint32_t first = job.sub_blocks.first();
+    const uint32_t end = 64 - static_cast<uint32_t>(std::countl_zero(job.sub_blocks.bits));
     EngineLink& engine = *engine_of(job, 0);
     Transfer& transfer = job.transfer;
     transfer.kind = Transfer::Kind::kMove;
     transfer.move = {};
     transfer.move.to_peer = true;
     transfer.move.slot = job.slots[0].number;
-    transfer.move.offset = first * cache::kPieceBytes;
-    transfer.move.length = (end - first) * cache::kPieceBytes;
+    transfer.move.offset = first * cache::kSubBlockBytes;
+    transfer.move.length = (end - first) * cache::kSubBlockBytes;
     transfer.move.remote = uses_.memory.regions().remote(
         engine.identity().net, job.buffer + transfer.move.offset, transfer.move.length);
     submit(job, engine);
@@ -205,8 +205,8 @@ void Mirror::put(Job& job) noexcept {
                                    .line = job.line->key().line,
                                    .generation = job.line->generation(),
                                    .incarnation = job.incarnations[1],
-                                   .valid = job.pieces,
-                                   .dirty = job.pieces,
+                                   .valid = job.sub_blocks,
+                                   .dirty = job.sub_blocks,
                                    .line_shift = index_.geometry().shift()};
     wire::CacheMove& move = job.transfer.move;
     const uint32_t offset = move.offset, length = move.length;
@@ -240,7 +240,7 @@ void Mirror::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
 void Mirror::settle(Job& job) noexcept {
     EngineLink* const second = engine_of(job, 1);
     if (!job.failed && job.line->copying()) {
-        WSS_ASSERT(job.line->dirty() == job.pieces, "L3: no operation changes a line that is being copied");
+        WSS_ASSERT(job.line->dirty() == job.sub_blocks, "L3: no operation changes a line that is being copied");
         index_.end_copy(*job.line, job.slots[1], true);
         return over(job);
     }

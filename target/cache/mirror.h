@@ -30,7 +30,7 @@
 #include "target/cache/members.h"
 #include "target/cache/single_copies.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class Mirror {
   public:
@@ -59,7 +59,7 @@ class Mirror {
     struct Job;
     bool may_copy() const;
     uint64_t all_single_lines() const;
-    void tell(uint64_t lines);
+    void log_single(uint64_t lines);
     void begin_round();
     void visit(cache::Line& line, Lines::Ended ended);
     void begin_waiting();

@@ -14,7 +14,7 @@
 #include "lib/fabric/fabric.h"
 #include "target/cache/buffer_regions.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 struct Net {
     fabric::Fabric* fabric = nullptr;
@@ -39,4 +39,4 @@ class Nets {
     std::vector<Net> nets_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -13,13 +13,13 @@
 #include "target/auth/auth.h"
 #include "target/cache/limits.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 struct CacheOptions {
     uint32_t line_bytes = cache::kLineBytesDefault;
     cache::PolicySettings default_policy{};  // for volumes without a policy of their own
     uint64_t lines_max = lines_max_here();   // of all engines; bounds the index
-    uint32_t works = 1024;                   // active commands
+    uint32_t commands = 1024;                   // active commands
     // Lines that are destaged at a time, of all volumes, without those for which storage does not answer.
     uint32_t destages = 16;
     Nanoseconds silence_max = from_ms(1200);  // an engine that is silent for longer is lost

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/cache/postponed.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 void Postponed::run(const CachedVolume* of) {
     std::list<Task> due;
@@ -12,4 +12,4 @@ void Postponed::run(const CachedVolume* of) {
     for (Task& one : due) one.run();
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -11,7 +11,7 @@
 
 #include "target/cache/cached_volume.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class Postponed {
   public:
@@ -33,4 +33,4 @@ class Postponed {
     std::list<Task> tasks_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

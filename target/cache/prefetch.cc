@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace wss::se {
+namespace wss::cache {
 
 Status Prefetch::prepare(const Nets& nets) {
     const size_t bytes = size_t{kBuffers} * geometry_.line_bytes();
@@ -51,37 +51,37 @@ bool Prefetch::begin(const Wanted& wanted) noexcept {
     const uint64_t size = volume.open->volume().size();
     // Operations that froze the volume or made it smaller do not wait for read-ahead.
     if (!volume.serves() || volume.gate.frozen() || recovery_.holding() || offset >= size) return false;
-    Work* work = works_.take_work(volume, {});
-    if (work == nullptr) return false;
-    work->owner = this;
-    work->cookie = free_.back();
+    CacheCommand* command = commands_.take_command(volume, {});
+    if (command == nullptr) return false;
+    command->owner = this;
+    command->cookie = free_.back();
     free_.pop_back();
-    work->is_write = work->fua = false;
-    work->is_ahead = true;
-    work->offset = offset;
-    work->length = static_cast<uint32_t>(std::min<uint64_t>(geometry_.line_bytes(), size - offset));
-    works_.begin(*work);
+    command->is_write = command->fua = false;
+    command->is_ahead = true;
+    command->offset = offset;
+    command->length = static_cast<uint32_t>(std::min<uint64_t>(geometry_.line_bytes(), size - offset));
+    commands_.begin(*command);
     return true;
 }
 
-void Prefetch::need_buffer(Work& work) noexcept {
-    work.buffer_home = this;
-    work.buffer_bytes = geometry_.line_bytes();
-    works_.buffer_ready(work, static_cast<std::byte*>(work.cookie), *regions_);
+void Prefetch::need_buffer(CacheCommand& command) noexcept {
+    command.buffer_home = this;
+    command.buffer_bytes = geometry_.line_bytes();
+    commands_.buffer_ready(command, static_cast<std::byte*>(command.cookie), *regions_);
 }
 
-void Prefetch::delegated(Work&) noexcept {
+void Prefetch::delegated(CacheCommand&) noexcept {
     WSS_ASSERT(false, "there is no client to delegate to");
 }
 
-void Prefetch::answered(Work&) noexcept {
+void Prefetch::answered(CacheCommand&) noexcept {
     WSS_ASSERT(false, "there is no client that an engine could answer");
 }
 
 // Errors are ignored: the reader gets them by its own miss.
-void Prefetch::ended(Work& work, const Ending&) noexcept {
-    if (work.buffer_home == nullptr) free_.push_back(static_cast<std::byte*>(work.cookie));
-    works_.release(work);
+void Prefetch::ended(CacheCommand& command, const CacheOutcome&) noexcept {
+    if (command.buffer_home == nullptr) free_.push_back(static_cast<std::byte*>(command.cookie));
+    commands_.release(command);
 }
 
 void Prefetch::give_back(std::byte* buffer, uint32_t) noexcept {

@@ -20,29 +20,29 @@
 #include "target/cache/cached_volume.h"
 #include "target/cache/nets.h"
 #include "target/cache/recovery_run.h"
-#include "target/cache/work.h"
+#include "target/cache/cache_command.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 // Allocates, starts and releases the commands of read-ahead.
-class WorkSource {
+class CommandSource {
   public:
-    virtual Work* take_work(CachedVolume& volume, const WorkShareRef& share) noexcept = 0;
-    virtual void begin(Work& work) noexcept = 0;
-    virtual void buffer_ready(Work& work, std::byte* buffer, const BufferRegions& regions) noexcept = 0;
-    virtual void release(Work& work) noexcept = 0;
+    virtual CacheCommand* take_command(CachedVolume& volume, const CommandShareRef& share) noexcept = 0;
+    virtual void begin(CacheCommand& command) noexcept = 0;
+    virtual void buffer_ready(CacheCommand& command, std::byte* buffer, const BufferRegions& regions) noexcept = 0;
+    virtual void release(CacheCommand& command) noexcept = 0;
 
   protected:
-    ~WorkSource() = default;
+    ~CommandSource() = default;
 };
 
-class Prefetch final : public WorkOwner, public BufferHome {
+class Prefetch final : public CommandOwner, public BufferHome {
   public:
     static constexpr uint32_t kBuffers = 32;  // each of one line; limits the lines being loaded
 
     // `works` outlives it, and has ended its commands before it is destroyed.
-    Prefetch(WorkSource& works, const RecoveryRun& recovery, const cache::LineGeometry& geometry)
-        : works_(works), recovery_(recovery), geometry_(geometry) {}
+    Prefetch(CommandSource& commands, const RecoveryRun& recovery, const cache::LineGeometry& geometry)
+        : commands_(commands), recovery_(recovery), geometry_(geometry) {}
     Status prepare(const Nets& nets);
 
     // A client reads this range of the volume, which is served and not frozen.
@@ -53,10 +53,10 @@ class Prefetch final : public WorkOwner, public BufferHome {
     size_t turn() noexcept;
     bool wants_turn() const noexcept { return waiting_ > 0 && !free_.empty(); }
 
-    void need_buffer(Work& work) noexcept override;
-    void delegated(Work&) noexcept override;
-    void answered(Work&) noexcept override;
-    void ended(Work& work, const Ending& ending) noexcept override;
+    void need_buffer(CacheCommand& command) noexcept override;
+    void delegated(CacheCommand&) noexcept override;
+    void answered(CacheCommand&) noexcept override;
+    void ended(CacheCommand& command, const CacheOutcome& outcome) noexcept override;
     void give_back(std::byte* buffer, uint32_t bytes) noexcept override;
 
   private:
@@ -71,7 +71,7 @@ class Prefetch final : public WorkOwner, public BufferHome {
 
     bool begin(const Wanted& wanted) noexcept;
 
-    WorkSource& works_;
+    CommandSource& commands_;
     const RecoveryRun& recovery_;
     const cache::LineGeometry geometry_;
     std::unique_ptr<std::byte, FreeBuffer> memory_;

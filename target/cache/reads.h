@@ -19,7 +19,7 @@
 #include "target/cache/life.h"
 #include "target/cache/losses.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class Reads {
   public:
@@ -35,44 +35,44 @@ class Reads {
           life_(life) {}
 
     // The fast path. False: it does not apply, and nothing has changed.
-    bool hit(Work& work) noexcept;
+    bool hit(CacheCommand& command) noexcept;
     // The full path. Requires that the command's lines are entered.
-    void run(Work& work) noexcept;
+    void run(CacheCommand& command) noexcept;
     // The command has the buffer that it requested. fetches() is tried first: real storage on another node
     // may answer the client, so that the buffer serves only the fill. buffer_ready() continues otherwise.
-    bool fetches(Work& work) noexcept;
-    void buffer_ready(Work& work) noexcept;
+    bool fetches(CacheCommand& command) noexcept;
+    void buffer_ready(CacheCommand& command) noexcept;
 
   private:
-    void part_over(Work& work) noexcept;
-    bool refuse_lost(Work& work) noexcept;
-    void answer(Work& work) noexcept;
-    bool can_delegate(const Work& work) noexcept;
-    bool may_be_lazy(const Work& work) noexcept;
-    void lazy_over(Work& work) noexcept;
-    void begin_delegation(Work& work) noexcept;
-    void delegate_to(Work& work, LineWork& line, uint32_t at, Transfer& transfer) noexcept;
-    void delegate(Work& work) noexcept;
-    void gather(Work& work) noexcept;
-    void start_storage(Work& work) noexcept;
-    void overlay(Work& work) noexcept;
-    bool wants_fill(const LineWork& line) const noexcept;
-    bool may_fill(const Work& work, const LineWork& line) const noexcept;
-    void fill(Work& work) noexcept;
-    void fill_over(Work& work) noexcept;
-    void fill_failed(Work& work, const Transfer& transfer) noexcept;
-    void settle_unfilled(Work& work) noexcept;
+    void part_over(CacheCommand& command) noexcept;
+    bool refuse_lost(CacheCommand& command) noexcept;
+    void answer(CacheCommand& command) noexcept;
+    bool can_delegate(const CacheCommand& command) noexcept;
+    bool may_coalesce(const CacheCommand& command) noexcept;
+    void coalesced_over(CacheCommand& command) noexcept;
+    void begin_delegation(CacheCommand& command) noexcept;
+    void delegate_to(CacheCommand& command, LinePart& line, uint32_t at, Transfer& transfer) noexcept;
+    void delegate(CacheCommand& command) noexcept;
+    void gather(CacheCommand& command) noexcept;
+    void start_storage(CacheCommand& command) noexcept;
+    void overlay(CacheCommand& command) noexcept;
+    bool wants_fill(const LinePart& line) const noexcept;
+    bool may_fill(const CacheCommand& command, const LinePart& line) const noexcept;
+    void fill(CacheCommand& command) noexcept;
+    void fill_over(CacheCommand& command) noexcept;
+    void fill_failed(CacheCommand& command, const Transfer& transfer) noexcept;
+    void settle_unfilled(CacheCommand& command) noexcept;
     static void hit_over(Transfer& transfer, wire::CacheStatus status) noexcept;
     static void transfer_done(Transfer& transfer, wire::CacheStatus status) noexcept;
     static void storage_done(io::Request& io) noexcept;
 
     // reads_past.cc
-    bool can_fetch(const Work& work) noexcept;
-    bool can_bring(const Work& work) const noexcept;
-    void miss(Work& work) noexcept;
-    Bay bay_for(const Work& work) noexcept;
-    void fetch(Work& work) noexcept;
-    void bring(Work& work) noexcept;
+    bool can_fetch(const CacheCommand& command) noexcept;
+    bool can_stage(const CacheCommand& command) const noexcept;
+    void miss(CacheCommand& command) noexcept;
+    StagingBuffer staging_for(const CacheCommand& command) noexcept;
+    void fetch(CacheCommand& command) noexcept;
+    void stage(CacheCommand& command) noexcept;
     static void fetched(Transfer& transfer, wire::CacheStatus status) noexcept;
     static void brought(Transfer& transfer, wire::CacheStatus status) noexcept;
 

@@ -4,117 +4,117 @@
 #include "target/cache/reads.h"
 #include "target/cache/remote.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 using cache::EngineIndex;
 using wire::CacheStatus;
 using Op = wire::CacheStorage::Op;
 
 // True if real storage alone has the data: no dirty sub-blocks overlay it, and nothing has failed before.
-static bool is_storages_alone(const Work& work) noexcept {
-    if (work.by_storage || work.attempts > 0) return false;
-    for (uint32_t i = 0; i < work.line_count; ++i)
-        if (work.lines[i].touched.overlaps(work.lines[i].line->dirty())) return false;
+static bool is_storages_alone(const CacheCommand& command) noexcept {
+    if (command.by_storage || command.attempts > 0) return false;
+    for (uint32_t i = 0; i < command.line_count; ++i)
+        if (command.lines[i].touched.overlaps(command.lines[i].line->dirty())) return false;
     return true;
 }
 
-bool Reads::can_fetch(const Work& work) noexcept {
-    return !work.is_ahead && commands_.reaches_storage(work) && is_storages_alone(work);
+bool Reads::can_fetch(const CacheCommand& command) noexcept {
+    return !command.is_ahead && commands_.reaches_storage(command) && is_storages_alone(command);
 }
 
-bool Reads::can_bring(const Work& work) const noexcept {
-    return work.is_ahead && work.volume->remote != nullptr && is_storages_alone(work);
+bool Reads::can_stage(const CacheCommand& command) const noexcept {
+    return command.is_ahead && command.volume->remote != nullptr && is_storages_alone(command);
 }
 
-bool Reads::fetches(Work& work) noexcept {
-    if (!can_fetch(work)) return false;
-    fetch(work);
+bool Reads::fetches(CacheCommand& command) noexcept {
+    if (!can_fetch(command)) return false;
+    fetch(command);
     return true;
 }
 
-void Reads::miss(Work& work) noexcept {
+void Reads::miss(CacheCommand& command) noexcept {
     bool fills = false;
-    for (uint32_t i = 0; i < work.line_count; ++i) fills = fills || wants_fill(work.lines[i]);
-    const bool direct = can_fetch(work);
-    if (fills && (direct || can_bring(work))) work.bay = bay_for(work);
-    if (work.bay && !direct) return bring(work);
-    if (direct && (work.bay || !fills)) return fetch(work);
-    if (direct) work.phase = Work::Phase::kFetch;
-    Commands::rest(work);
-    work.owner->need_buffer(work);
+    for (uint32_t i = 0; i < command.line_count; ++i) fills = fills || wants_fill(command.lines[i]);
+    const bool direct = can_fetch(command);
+    if (fills && (direct || can_stage(command))) command.staging = staging_for(command);
+    if (command.staging && !direct) return stage(command);
+    if (direct && (command.staging || !fills)) return fetch(command);
+    if (direct) command.phase = CacheCommand::Phase::kFetch;
+    Commands::rest(command);
+    command.owner->need_buffer(command);
 }
 
 // A staging buffer that every engine to be filled can reach, or none.
-Bay Reads::bay_for(const Work& work) noexcept {
-    if (!nodes_.has_bays()) return {};
+StagingBuffer Reads::staging_for(const CacheCommand& command) noexcept {
+    if (!nodes_.has_staging()) return {};
     EngineIndex one;
-    Bay bay;
-    for (uint32_t i = 0; i < work.line_count; ++i) {
-        if (!wants_fill(work.lines[i])) continue;
-        const EngineIndex engine = index_.first_choice(*work.lines[i].line);
+    StagingBuffer staging;
+    for (uint32_t i = 0; i < command.line_count; ++i) {
+        if (!wants_fill(command.lines[i])) continue;
+        const EngineIndex engine = index_.first_choice(*command.lines[i].line);
         if (engine == one) continue;
         one = engine;
-        if (!bay)
-            bay = nodes_.take(*work.volume, engine, work.length);
-        else if (!nodes_.reaches(bay, engine))
-            nodes_.give_back(bay);
-        if (!bay) return {};
+        if (!staging)
+            staging = nodes_.take(*command.volume, engine, command.length);
+        else if (!nodes_.reaches(staging, engine))
+            nodes_.give_back(staging);
+        if (!staging) return {};
     }
-    return bay;
+    return staging;
 }
 
 // Real storage answers the client. If the command has a staging buffer or a buffer of the target, storage
 // also writes the data there, for the fill.
-void Reads::fetch(Work& work) noexcept {
-    work.phase = Work::Phase::kFetch;
-    Commands::rest(work);
-    work.is_delegated = true;
-    work.owner->delegated(work);
-    CacheCounters& counters = work.volume->counters;
+void Reads::fetch(CacheCommand& command) noexcept {
+    command.phase = CacheCommand::Phase::kFetch;
+    Commands::rest(command);
+    command.is_delegated = true;
+    command.owner->delegated(command);
+    CacheCounters& counters = command.volume->counters;
     ++counters.direct_reads;
     ++counters.out_of_band_reads;
-    counters.out_of_band_read_bytes += work.length;
-    counters.storage_read_bytes += work.length;
-    EngineLink& storage = *work.volume->remote->storage();
-    Transfer& transfer = commands_.remote_io(work, Op::kRead, fetched);
+    counters.out_of_band_read_bytes += command.length;
+    counters.storage_read_bytes += command.length;
+    EngineLink& storage = *command.volume->remote->storage();
+    Transfer& transfer = commands_.remote_io(command, Op::kRead, fetched);
     transfer.storage.immediate = true;
-    transfer.storage.immediate_value = wire::pack_fused({.tag = work.tag, .credits = 0});
-    transfer.storage.has_copy = work.buffer != nullptr;
-    if (work.buffer != nullptr)
-        transfer.storage.copy = work.regions->remote(storage.identity().net, work.buffer, work.length);
+    transfer.storage.immediate_value = wire::pack_fused({.tag = command.tag, .credits = 0});
+    transfer.storage.has_copy = command.buffer != nullptr;
+    if (command.buffer != nullptr)
+        transfer.storage.copy = command.regions->remote(storage.identity().net, command.buffer, command.length);
     storage.submit(transfer);
 }
 
 void Reads::fetched(Transfer& transfer, CacheStatus status) noexcept {
-    Work& work = *static_cast<Work*>(transfer.context);
-    --work.outstanding;
-    const bool counts = work.volume->remote->answers_for_it(work.remote_engine);
+    CacheCommand& command = *static_cast<CacheCommand*>(transfer.context);
+    --command.outstanding;
+    const bool counts = command.volume->remote->answers_for_it(command.remote_engine);
     if (status != CacheStatus::kOk || (transfer.error != 0 && !counts)) {
-        work.transfer_failed = true;
-        work.failed_engine = work.remote_engine.value;
+        command.transfer_failed = true;
+        command.failed_engine = command.remote_engine.value;
     }
     // The RS reports that its storage failed: it has written nothing to the client and will not.
     if (transfer.error != 0 && counts)
-        work.ending = {.kind = Ending::Kind::kStorageFailed, .error = transfer.error, .offset = work.offset};
-    work.path.reads->part_over(work);
+        command.outcome = {.kind = CacheOutcome::Kind::kStorageFailed, .error = transfer.error, .offset = command.offset};
+    command.path.reads->part_over(command);
 }
 
 // Read-ahead: from real storage to an engine only, through a staging buffer.
-void Reads::bring(Work& work) noexcept {
-    work.phase = Work::Phase::kFetch;
-    Commands::rest(work);
-    work.volume->counters.storage_read_bytes += work.length;
-    work.volume->counters.read_ahead_bytes += work.length;
-    Transfer& transfer = commands_.remote_io(work, Op::kRead, brought);
-    work.volume->remote->storage()->submit(transfer);
+void Reads::stage(CacheCommand& command) noexcept {
+    command.phase = CacheCommand::Phase::kFetch;
+    Commands::rest(command);
+    command.volume->counters.storage_read_bytes += command.length;
+    command.volume->counters.read_ahead_bytes += command.length;
+    Transfer& transfer = commands_.remote_io(command, Op::kRead, brought);
+    command.volume->remote->storage()->submit(transfer);
 }
 
 void Reads::brought(Transfer& transfer, CacheStatus status) noexcept {
-    Work& work = *static_cast<Work*>(transfer.context);
-    --work.outstanding;
+    CacheCommand& command = *static_cast<CacheCommand*>(transfer.context);
+    --command.outstanding;
     if (status != CacheStatus::kOk)
-        work.ending = {.kind = Ending::Kind::kStorageFailed, .error = EIO, .offset = work.offset};
-    work.path.reads->part_over(work);
+        command.outcome = {.kind = CacheOutcome::Kind::kStorageFailed, .error = EIO, .offset = command.offset};
+    command.path.reads->part_over(command);
 }
 
 }  // namespace wss::se

@@ -5,7 +5,7 @@
 
 #include "lib/base/log.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 constexpr size_t kLooksPerTurn = 4096;  // clean copies; below 0.5 ms
 constexpr size_t kErasesMax = 1024;     // active at a time
@@ -93,7 +93,7 @@ std::vector<uint64_t> RecoveryRun::missing() const {
 }
 
 // Logs once why commands hang.
-void RecoveryRun::tell_of_wait() {
+void RecoveryRun::log_wait() {
     if (wait_is_told_ || reactor_.clock().now() - began_ <= grace_) return;
     wait_is_told_ = true;
     log::warning(
@@ -122,7 +122,7 @@ void RecoveryRun::note_forgotten() {
 void RecoveryRun::check() {
     if (!waiting()) return;
     Members::Engines back = this->back();
-    if (!may_finish(back.size())) return tell_of_wait();
+    if (!may_finish(back.size())) return log_wait();
     const bool without = back.size() < uses_.members.awaited().size();
     forgotten_ = false;  // does not apply to engines that are lost from now on
     if (without) {

@@ -31,7 +31,7 @@
 #include "target/cache/postponed.h"
 #include "target/cache/single_copies.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class RecoveryObserver {
   public:
@@ -99,7 +99,7 @@ class RecoveryRun {
     bool finds_all(size_t back) const;
     bool may_finish(size_t back) const;
     Members::Engines back() const;
-    void tell_of_wait();
+    void log_wait();
     void note_forgotten();
     void finish();
     void go_on();

@@ -10,9 +10,9 @@
 #include "lib/io/request.h"
 #include "target/cache/storage_nodes.h"
 
-namespace wss::se {
+namespace wss::cache {
 
-using cache::Pieces;
+using cache::SubBlocks;
 using wire::CacheStatus;
 using Op = wire::CacheStorage::Op;
 
@@ -68,7 +68,7 @@ RemoteQueue::RemoteQueue(StorageNodes& nodes, reactor::Reactor& reactor, std::st
 Result<std::unique_ptr<io::Queue>> RemoteQueue::create(StorageNodes& nodes, reactor::Reactor& reactor,
                                                        std::string name, std::shared_ptr<RemoteState> state) {
     std::unique_ptr<RemoteQueue> made(new RemoteQueue(nodes, reactor, std::move(name), std::move(state)));
-    constexpr size_t kMemory = size_t{kJobs} * kPiece;
+    constexpr size_t kMemory = size_t{kJobs} * kPartBytes;
     made->memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, kMemory)));
     if (made->memory_ == nullptr)
         return failure(Code::kExhausted, "no {} MiB of memory for volume rs:{}", kMemory >> 20, made->name_);
@@ -79,7 +79,7 @@ Result<std::unique_ptr<io::Queue>> RemoteQueue::create(StorageNodes& nodes, reac
         made->jobs_.push_back(std::make_unique<Job>());
         Job& job = *made->jobs_.back();
         job.owner = made.get();
-        job.buffer = made->memory_.get() + size_t{i} * kPiece;
+        job.buffer = made->memory_.get() + size_t{i} * kPartBytes;
         made->free_.push_back(&job);
     }
     return std::unique_ptr<io::Queue>(std::move(made));
@@ -214,7 +214,7 @@ void RemoteQueue::start(Job& job, EngineLink& storage) noexcept {
     }
     const uint64_t done = progress_of(request).done;
     const uint64_t length =
-        moves(request) ? std::min<uint64_t>(request.length - done, kPiece) : request.length;
+        moves(request) ? std::min<uint64_t>(request.length - done, kPartBytes) : request.length;
     if (request.op == io::Op::kWrite) std::memcpy(job.buffer, request.data + done, length);
     job.storage = storage.index();
     job.writes = writes_;

@@ -28,13 +28,13 @@
 #include "target/cache/engine_link.h"
 #include "target/cache/remote_state.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class StorageNodes;
 
 class RemoteQueue final : public io::Queue {
   public:
-    static constexpr uint32_t kJobs = 32, kPiece = 256 * 1024;
+    static constexpr uint32_t kJobs = 32, kPartBytes = 256 * 1024;
     static constexpr Nanoseconds kAwayMax = from_s(5);
     // Time for a process that took the storage to join. It opens all its volumes first, and may wait half a
     // minute until Ceph considers the former client dead.

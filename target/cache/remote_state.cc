@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace wss::se {
+namespace wss::cache {
 
 Result<std::shared_ptr<RemoteState>> RemoteState::create(uint64_t bytes) {
     auto made = std::make_shared<RemoteState>(bytes);
@@ -58,4 +58,4 @@ void RemoteState::lose(std::string why) {
     sizes_.lose();
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

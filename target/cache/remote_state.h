@@ -14,7 +14,7 @@
 
 #include "lib/io/size_notices.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class RemoteState {
   public:
@@ -42,12 +42,12 @@ class RemoteState {
     struct Refusal {
         std::string why;
         uint64_t offered = UINT64_MAX;  // size of the volume at the RS that is present
-        bool suspends = false;          // data in engines does not count meanwhile
+        bool suspends = false;          // engines serve no hits and acknowledge no writes
         bool may_give_up = false;       // engines hold data for an owner that is absent
     };
     // False if this reason was reported before.
     bool refuse(Refusal refusal);
-    // The RS of the refusal has left. Only the reason is another one now.
+    // The RS of the refusal has left: only the reason changes.
     void note_departed();
     // As io::Backend::give_up(), while Refusal::may_give_up.
     bool give_up() noexcept;
@@ -56,12 +56,13 @@ class RemoteState {
   private:
     const uint64_t given_;
     mutable std::mutex m_;
-    // Guarded by m_.
-    bool suspended_there_ = false, may_give_up_ = false;
+    // Guarded by m_. Until an RS has reported, others may have had the storage since the target knew it last:
+    // the volume is suspended.
+    bool suspended_there_ = true, may_give_up_ = false;
     std::string trouble_ = "waits for its real storage, which has not joined yet";
-    std::atomic<bool> lost_{false}, suspended_{false};
+    std::atomic<bool> lost_{false}, suspended_{true};
     std::atomic<uint64_t> offered_{UINT64_MAX};  // written under m_
     io::SizeNotices sizes_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

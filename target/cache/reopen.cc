@@ -8,7 +8,7 @@
 #include "target/cache/remote.h"
 #include "target/cache/volume_control.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 void VolumeControl::reopen(CachedVolume& volume, std::shared_ptr<volume::Reopening> reopening) {
     if (uses_.recovery.holds(volume)) return reopening->end(recovering());
@@ -16,7 +16,7 @@ void VolumeControl::reopen(CachedVolume& volume, std::shared_ptr<volume::Reopeni
     if (reopening->look_only()) return drop_contents(volume, reopening);
     auto place = std::make_shared<Gate::Holder>(volume.gate.enter());
     if (!*place) return;
-    uses_.engines.hurry();
+    uses_.engines.flush_completions();
     volume.gate.when_quiet([this, &volume, place, reopening = std::move(reopening)] {
         if (!volume.removed()) drop_contents(volume, reopening);
     });

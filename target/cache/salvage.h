@@ -14,12 +14,12 @@
 #include "lib/cache/header.h"
 #include "lib/cache/types.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class SalvageQueue {
   public:
     struct Item {
-        cache::Slot slot;
+        cache::ArenaSlot slot;
         uint32_t incarnation = 0;
         cache::LineHeader header{};
         Nanoseconds not_before{};  // after a failure of real storage

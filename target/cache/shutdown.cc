@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/cache/shutdown.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 constexpr Nanoseconds kLastSaveMax = from_s(2);  // of the membership, at the end
 
-// Storage that hangs, or a state that cannot be saved, may keep dirty lines from being destaged for ever.
-// Lines that are left when the time is over stay in the engines, and in the membership.
+// Storage that hangs, or a state that cannot be saved, may keep dirty lines from being destaged forever.
+// Lines that are left when the time has expired stay in the engines, and in the membership.
 void Shutdown::begin(Nanoseconds home_max, LastSave last, Done done) {
     uses_.life.advance(Life::State::kStopping);
     done_ = std::move(done);
@@ -15,7 +15,7 @@ void Shutdown::begin(Nanoseconds home_max, LastSave last, Done done) {
     uses_.admission.close_ports();
     uses_.admission.tick();
     uses_.volumes.end_waits();
-    uses_.volumes.bring_all_home([this](Status home) { leave_engines(std::move(home)); });
+    uses_.volumes.destage_all([this](Status home) { leave_engines(std::move(home)); });
 }
 
 void Shutdown::leave_engines(Status home) {
@@ -66,4 +66,4 @@ void Shutdown::check() {
     done_(home_, std::move(saved));
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -13,7 +13,7 @@
 #include "target/cache/admission.h"
 #include "target/cache/volume_control.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 // Whether the membership is saved at the end. A target that failed to start leaves the membership of its
 // predecessor unchanged.
@@ -50,8 +50,8 @@ class Shutdown {
     Nanoseconds until_{};  // deadline of the current step
     LastSave last_ = LastSave::kYes;
     bool behind_ = false;  // the saved membership was not the latest even before the last save
-    Status home_;          // from Life::State::kLeaving on: the result of destaging
+    Status home_;          // set in Life::State::kLeaving: the result of destaging
     Done done_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -13,7 +13,7 @@
 #include "target/cache/cached_volumes.h"
 #include "target/cache/members.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class SingleCopies {
   public:

@@ -6,7 +6,7 @@
 #include "lib/base/log.h"
 #include "target/cache/remote.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 using cache::EngineIndex;
 using Offer = StorageOffer;
@@ -17,19 +17,19 @@ struct StorageNodes::Reached final : ClientSink {
         : engines(all),
           storage(link.index()),
           incarnation(link.identity().incarnation),
-          bays(link.bays(), storage, incarnation) {}
+          staging(link.staging(), storage, incarnation) {}
 
-    void tell(const wire::CacheEngineNotice& notice) noexcept override {
+    void notify(const wire::CacheEngineNotice& notice) noexcept override {
         EngineLink* link = engines.link(storage);
         if (link == nullptr) return;
-        if (notice.added) bays.named(notice.handle);
+        if (notice.added) staging.named(notice.handle);
         link->name_engine(notice);
     }
 
     EngineSet& engines;
     const EngineIndex storage;
     const uint32_t incarnation;
-    Bays bays;
+    StagingPool staging;
     Client* client = nullptr;
 };
 
@@ -54,7 +54,7 @@ void StorageNodes::ready(EngineLink& engine) {
         attach(volume);
     }
     clients_.introduce(engine);
-    open_bays(engine);
+    open_staging(engine);
     turn_.want();
 }
 
@@ -354,8 +354,8 @@ void StorageNodes::forget_clean(const CachedVolume& volume) noexcept {
     });
 }
 
-void StorageNodes::open_bays(EngineLink& storage) {
-    if (storage.bays().bytes < kBayUnit) return;
+void StorageNodes::open_staging(EngineLink& storage) {
+    if (storage.staging().bytes < kStagingUnit) return;
     reached_.push_back(std::make_unique<Reached>(engines_, storage));
     auto client = std::make_unique<Client>();
     client->sink = reached_.back().get();
@@ -372,54 +372,54 @@ StorageNodes::Reached* StorageNodes::reached_by(EngineIndex storage, uint32_t in
 
 void StorageNodes::engine_gone(const EngineLink& storage, uint64_t handle) noexcept {
     if (Reached* reached = reached_by(storage.index(), storage.identity().incarnation))
-        reached->bays.gone(handle);
+        reached->staging.gone(handle);
 }
 
 // ---- Staging buffers -------------------------------------------------------------------------------------
 
-bool StorageNodes::reaches(const Bay& bay, EngineIndex engine) noexcept {
-    const Reached* reached = reached_by(bay.storage, bay.incarnation);
+bool StorageNodes::reaches(const StagingBuffer& staging, EngineIndex engine) noexcept {
+    const Reached* reached = reached_by(staging.storage, staging.incarnation);
     EngineLink* holder = engines_.link(engine);
     return reached != nullptr && holder != nullptr && holder->is_ready() &&
            reached->client->engines[engine.value].attached;
 }
 
-Bay StorageNodes::take(const CachedVolume& volume, EngineIndex engine, uint32_t bytes) noexcept {
+StagingBuffer StorageNodes::take(const CachedVolume& volume, EngineIndex engine, uint32_t bytes) noexcept {
     if (reached_.empty() || volume.remote == nullptr) return {};
     const EngineLink* storage = volume.remote->storage();
     if (storage == nullptr) return {};
-    const Bay whose{.storage = storage->index(), .incarnation = storage->identity().incarnation};
+    const StagingBuffer whose{.storage = storage->index(), .incarnation = storage->identity().incarnation};
     if (!reaches(whose, engine)) return {};
-    return reached_by(whose.storage, whose.incarnation)->bays.take(bytes);
+    return reached_by(whose.storage, whose.incarnation)->staging.take(bytes);
 }
 
-void StorageNodes::give_back(Bay& bay) noexcept {
-    if (Reached* reached = reached_by(bay.storage, bay.incarnation)) reached->bays.give_back(bay);
-    bay = {};
+void StorageNodes::give_back(StagingBuffer& staging) noexcept {
+    if (Reached* reached = reached_by(staging.storage, staging.incarnation)) reached->staging.give_back(staging);
+    staging = {};
 }
 
-void StorageNodes::aim(Transfer& transfer, const Bay& bay, EngineIndex engine, uint32_t offset) noexcept {
-    const Reached& reached = *reached_by(bay.storage, bay.incarnation);
+void StorageNodes::aim(Transfer& transfer, const StagingBuffer& staging, EngineIndex engine, uint32_t offset) noexcept {
+    const Reached& reached = *reached_by(staging.storage, staging.incarnation);
     transfer.move.handle = reached.client->engines[engine.value].handle;
-    transfer.move.remote = reached.bays.remote(bay, offset, transfer.move.length);
+    transfer.move.remote = reached.staging.remote(staging, offset, transfer.move.length);
 }
 
 // SB1. Revokes the connection between the RS and the engine, so that they reconnect: this one may be
 // faulty.
-void StorageNodes::distrust(const Bay& bay, EngineIndex engine, uint64_t handle) noexcept {
-    Reached* reached = reached_by(bay.storage, bay.incarnation);
+void StorageNodes::quarantine(const StagingBuffer& staging, EngineIndex engine, uint64_t handle) noexcept {
+    Reached* reached = reached_by(staging.storage, staging.incarnation);
     if (reached == nullptr) return;
-    reached->bays.distrust(bay, handle);
+    reached->staging.quarantine(staging, handle);
     Client::Place& place = reached->client->engines[engine.value];
     if (place.handle != handle) return;
     place.attached = false;
     if (EngineLink* holder = engines_.link(engine)) holder->revoke(handle);
 }
 
-EngineLink* StorageNodes::storage_of(const Bay& bay, const CachedVolume& volume) noexcept {
+EngineLink* StorageNodes::storage_of(const StagingBuffer& staging, const CachedVolume& volume) noexcept {
     EngineLink* storage = volume.remote->storage();
-    const bool same = reached_by(bay.storage, bay.incarnation) != nullptr && storage != nullptr &&
-                      storage->index() == bay.storage;
+    const bool same = reached_by(staging.storage, staging.incarnation) != nullptr && storage != nullptr &&
+                      storage->index() == staging.storage;
     return same ? storage : nullptr;
 }
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lib/cache/index.h"
-#include "target/cache/bays.h"
+#include "target/cache/staging.h"
 #include "target/cache/cached_volumes.h"
 #include "target/cache/clients.h"
 #include "target/cache/engine_set.h"
@@ -22,7 +22,7 @@
 #include "target/cache/storage_offers.h"
 #include "target/cache/turn.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class StorageNodes {
   public:
@@ -66,19 +66,19 @@ class StorageNodes {
     uint64_t changes() const noexcept { return changes_; }
 
     // ---- Staging buffers
-    bool has_bays() const noexcept { return !reached_.empty(); }
-    bool reaches(const Bay& bay, cache::EngineIndex engine) noexcept;
+    bool has_staging() const noexcept { return !reached_.empty(); }
+    bool reaches(const StagingBuffer& staging, cache::EngineIndex engine) noexcept;
     // Takes a staging buffer to move data between the volume's real storage and this engine.
-    Bay take(const CachedVolume& volume, cache::EngineIndex engine, uint32_t bytes) noexcept;
-    void give_back(Bay& bay) noexcept;
+    StagingBuffer take(const CachedVolume& volume, cache::EngineIndex engine, uint32_t bytes) noexcept;
+    void give_back(StagingBuffer& staging) noexcept;
     // Makes the staging buffer the peer of this move, `offset` bytes from its beginning.
-    void aim(Transfer& transfer, const Bay& bay, cache::EngineIndex engine, uint32_t offset) noexcept;
-    void distrust(const Bay& bay, cache::EngineIndex engine, uint64_t handle) noexcept;
-    static void count_upkeep(CachedVolume& volume, const Bay& bay, uint64_t bytes) noexcept {
-        (bay ? volume.counters.upkeep_direct_bytes : volume.counters.upkeep_through_us_bytes) += bytes;
+    void aim(Transfer& transfer, const StagingBuffer& staging, cache::EngineIndex engine, uint32_t offset) noexcept;
+    void quarantine(const StagingBuffer& staging, cache::EngineIndex engine, uint64_t handle) noexcept;
+    static void count_upkeep(CachedVolume& volume, const StagingBuffer& staging, uint64_t bytes) noexcept {
+        (staging ? volume.counters.upkeep_direct_bytes : volume.counters.upkeep_through_us_bytes) += bytes;
     }
     // The storage that lends this buffer, if it still serves the volume.
-    EngineLink* storage_of(const Bay& bay, const CachedVolume& volume) noexcept;
+    EngineLink* storage_of(const StagingBuffer& staging, const CachedVolume& volume) noexcept;
 
   private:
     struct Reached;
@@ -93,7 +93,7 @@ class StorageNodes {
     static void refuse(const CachedVolume& volume, RemoteState::Refusal refusal);
     void use(CachedVolume& volume, const StorageOffer& offer);
     void forget_clean(const CachedVolume& volume) noexcept;
-    void open_bays(EngineLink& storage);
+    void open_staging(EngineLink& storage);
     Reached* reached_by(cache::EngineIndex storage, uint32_t incarnation) noexcept;
 
     Nets& nets_;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace wss::se {
+namespace wss::cache {
 
 bool StorageOffers::is_of_another(const CachedVolume& volume, const StorageOffer& offer) noexcept {
     return volume.remote->served_by() != 0 && volume.remote->owner() != offer.owner();

@@ -12,7 +12,7 @@
 #include "target/cache/members.h"
 #include "target/cache/remote.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 struct StorageOffer {
     // In order of preference. kReadOnly: and the volume is not. kUnseen: the process may have lost the

@@ -7,7 +7,7 @@
 
 #include <utility>
 
-namespace wss::se {
+namespace wss::cache {
 
 class Turn {
   public:
@@ -19,4 +19,4 @@ class Turn {
     bool wanted_ = false;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -8,9 +8,9 @@
 #include "lib/base/log.h"
 #include "target/cache/remote.h"
 
-namespace wss::se {
+namespace wss::cache {
 
-using cache::Pieces;
+using cache::SubBlocks;
 using cache::Policy;
 
 // ---- Life ------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ void VolumeControl::remove(CachedVolume& volume) {
         uses_.losses.forget(volume.open->volume().wwid());
         uses_.losses.told(volume);
     }
-    uses_.engines.hurry();
+    uses_.engines.flush_completions();
     // The caller drops the volume when `open` has no users. That must not be before a restart would drop it,
     // too.
     volume.open->hold();
@@ -180,7 +180,7 @@ void VolumeControl::set_policy(const std::string& name, const cache::PolicySetti
         }
         if (!cache::forgets_lines(volume->settings.policy, settings.policy)) return change();
         uses_.lines.drop(volume->number, 0, UINT64_MAX, change);
-        uses_.engines.hurry();
+        uses_.engines.flush_completions();
     };
     uses_.members.probe(*volume, [this, name, volume, done = std::move(done),
                                   frozen_now = std::move(frozen_now)](const Status& status) mutable {
@@ -319,20 +319,20 @@ bool VolumeControl::freeze(CachedVolume& volume, uint64_t offset, uint64_t lengt
             // SE2. Only copies that were lost before still claim dirty data.
             uses_.members.when_saved(volume, [&volume, done] { done(volume.removed() ? ENXIO : 0); });
         });
-        uses_.engines.hurry();
+        uses_.engines.flush_completions();
     };
     auto home = [this, &volume, offset, length, asker, dropped = std::move(dropped)] {
-        bring_range_home(volume, {offset, length}, dropped, asker);
+        destage_range(volume, {offset, length}, dropped, asker);
     };
     auto quiet = [&volume, home = std::move(home)] { volume.gate.when_quiet(home); };
-    if (volume.gate.active() > 0) uses_.engines.hurry();
+    if (volume.gate.active() > 0) uses_.engines.flush_completions();
     uses_.recovery.waits(volume) ? uses_.recovery.when_over(volume, std::move(quiet)) : quiet();
     return true;
 }
 
 // Destages all of the volume if a line of the range is dirty, else nothing, so that full storage can be
 // discarded.
-void VolumeControl::bring_range_home(CachedVolume& volume, cache::Stretch range,
+void VolumeControl::destage_range(CachedVolume& volume, cache::Stretch range,
                                      std::function<void(int error)> done, Asker asker) {
     const bool known = range.length > 0 && !uses_.recovery.holds(volume) &&
                        !uses_.members.now().lost.any_of(volume.wwid) && !volume.removed();
@@ -357,7 +357,7 @@ void VolumeControl::thaw(CachedVolume& volume) noexcept {
     uses_.datapath.begin_held(volume);
 }
 
-void VolumeControl::bring_all_home(std::function<void(Status)> done) {
+void VolumeControl::destage_all(std::function<void(Status)> done) {
     auto left = std::make_shared<uint32_t>(1);
     auto failed = std::make_shared<Status>();
     auto one = [left, failed, done = std::move(done)](Status home) {
@@ -369,12 +369,12 @@ void VolumeControl::bring_all_home(std::function<void(Status)> done) {
     };
     for (CachedVolume& volume : uses_.volumes.open()) {
         ++*left;
-        bring_home(volume, one);
+        destage(volume, one);
     }
     one(Status::ok());
 }
 
-void VolumeControl::bring_home(CachedVolume& volume, std::function<void(Status)> done) {
+void VolumeControl::destage(CachedVolume& volume, std::function<void(Status)> done) {
     auto flushed = [this, &volume, done = std::move(done)](int error) {
         if (error == 0) return done(Status::ok());
         const std::string& name = volume.open->volume().name();
@@ -392,7 +392,7 @@ void VolumeControl::bring_home(CachedVolume& volume, std::function<void(Status)>
 void VolumeControl::drain(const std::string& name, std::function<void(Status)> done) {
     if (uses_.recovery.holding() && !uses_.recovery.missing().empty()) return done(recovering());
     if (name.empty())
-        return bring_all_home([this, done = std::move(done)](Status home) {
+        return destage_all([this, done = std::move(done)](Status home) {
             Status others = uses_.recovery.holding() ? recovering() : uses_.absent.all_home("");
             done(home ? std::move(others) : std::move(home));
         });
@@ -403,7 +403,7 @@ void VolumeControl::drain(const std::string& name, std::function<void(Status)> d
                          : std::move(kept));
     }
     if (volume->removed()) return done(failure(Code::kBusy, "volume {} is being deleted", name));
-    bring_home(*volume, std::move(done));
+    destage(*volume, std::move(done));
 }
 
 // The error while recovery has not determined which lines engines hold.
@@ -445,7 +445,7 @@ void VolumeControl::end_waits() {
     if (!uses_.life.waits_are_over()) uses_.life.advance(Life::State::kEndingWaits);
     uses_.members.end_waits();
     for (CachedVolume& volume : uses_.volumes.open())
-        if (uses_.recovery.holds(volume)) uses_.datapath.end_held(volume, {.kind = Ending::Kind::kBusy});
+        if (uses_.recovery.holds(volume)) uses_.datapath.end_held(volume, {.kind = CacheOutcome::Kind::kBusy});
     uses_.recovery.run_tasks();
     uses_.losses.tick();
 }

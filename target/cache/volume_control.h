@@ -17,7 +17,7 @@
 #include "target/cache/destager.h"
 #include "target/cache/options.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class VolumeControl final : public MembersObserver, public RecoveryObserver {
   public:
@@ -71,7 +71,7 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
                               std::function<void(int error)> done, Asker asker);
     void thaw(CachedVolume& volume) noexcept;
     // Destages the dirty lines of open volumes. The error names those that are left.
-    void bring_all_home(std::function<void(Status)> done);
+    void destage_all(std::function<void(Status)> done);
     // Operator's command: destages the data in engines, of one volume, or of all when `name` is empty. Fails
     // if engines hold, or may hold, more than could be destaged.
     void drain(const std::string& name, std::function<void(Status)> done);
@@ -87,9 +87,9 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     void tick();
 
   private:
-    void bring_range_home(CachedVolume& volume, cache::Stretch range, std::function<void(int error)> done,
+    void destage_range(CachedVolume& volume, cache::Stretch range, std::function<void(int error)> done,
                           Asker asker);
-    void bring_home(CachedVolume& volume, std::function<void(Status)> done);
+    void destage(CachedVolume& volume, std::function<void(Status)> done);
     void membership_saved() override;
     void recovery_over() override;
     void refuse_waiting(CachedVolume& volume) noexcept;

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace wss::se {
+namespace wss::cache {
 
 void VolumeGate::end() noexcept {
     WSS_ASSERT(active_ > 0, "each end() has its begin()");
@@ -30,4 +30,4 @@ void VolumeGate::when_quiet(std::function<void()> task) {
     waiters_.push_back(std::move(task));
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

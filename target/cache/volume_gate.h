@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "lib/base/gate.h"
-#include "target/cache/work.h"
+#include "target/cache/cache_command.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class VolumeGate {
   public:
@@ -35,9 +35,9 @@ class VolumeGate {
     void begin() noexcept { ++active_; }
     void end() noexcept;
     uint32_t active() const noexcept { return active_; }
-    void hold_back(Work& work) noexcept { held_.push_back(work); }
+    void hold_back(CacheCommand& command) noexcept { held_.push_back(command); }
     // The command that has waited longest; nullptr: none waits.
-    Work* next_held() noexcept { return held_.pop_front(); }
+    CacheCommand* next_held() noexcept { return held_.pop_front(); }
 
     // ---- Freezing (SE3)
     // False: the volume is being removed; do not call thaw().
@@ -52,8 +52,8 @@ class VolumeGate {
     Gate gate_;
     uint32_t active_ = 0;
     std::vector<Gate::Holder> freezes_;
-    List<Work> held_;
+    List<CacheCommand> held_;
     std::list<std::function<void()>> waiters_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

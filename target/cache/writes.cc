@@ -5,15 +5,15 @@
 
 #include "target/cache/remote.h"
 
-namespace wss::se {
+namespace wss::cache {
 
-using cache::Pieces;
+using cache::SubBlocks;
 using wire::CacheStatus;
 using Op = wire::CacheStorage::Op;
 
-static cache::WriteFacts facts_of(const Work& work, const LineWork& line, uint32_t engines) {
-    return {.settings = work.volume->for_writes(),
-            .fua = work.fua,
+static cache::WriteFacts facts_of(const CacheCommand& command, const LinePart& line, uint32_t engines) {
+    return {.settings = command.volume->for_writes(),
+            .fua = command.fua,
             .touched = line.touched,
             .covered = line.covered,
             .valid = line.line->valid(),
@@ -24,90 +24,90 @@ static cache::WriteFacts facts_of(const Work& work, const LineWork& line, uint32
 
 // True if a holder wants to leave. It may leave when it has no dirty lines, so none of its lines may become
 // dirty.
-bool Writes::engine_leaves(const LineWork& line) const noexcept {
-    for (const cache::Slot& slot : line.line->holders())
+bool Writes::engine_leaves(const LinePart& line) const noexcept {
+    for (const cache::ArenaSlot& slot : line.line->holders())
         if (engines_.link(slot.engine)->leaving()) return true;
     return false;
 }
 
-void Writes::plan_line(Work& work, LineWork& line) noexcept {
+void Writes::plan_line(CacheCommand& command, LinePart& line) noexcept {
     const uint32_t engines = index_.placeable_engines();
-    cache::WriteFacts facts = facts_of(work, line, engines);
-    const bool past = work.by_storage || engine_leaves(line);
+    cache::WriteFacts facts = facts_of(command, line, engines);
+    const bool past = command.by_storage || engine_leaves(line);
     line.write = past ? cache::without_room(facts) : cache::plan_write(facts);
     if (!line.write.storage && line.write.copies > facts.holders) {
         if (index_.place(*line.line, line.write.copies) != cache::Placed::kDone) {
-            ++work.volume->counters.no_room;
-            line.write = cache::without_room(facts_of(work, line, engines));
+            ++command.volume->counters.no_room;
+            line.write = cache::without_room(facts_of(command, line, engines));
         }
     }
     // A sub-block that is written in part and is not valid: the path through storage needs no read first.
-    if (!line.write.fetch.empty()) line.write = cache::without_room(facts_of(work, line, engines));
+    if (!line.write.fetch.empty()) line.write = cache::without_room(facts_of(command, line, engines));
     // Makes a line that was placed here but is not used evictable.
     if (line.line->state() == cache::LineState::kFilling) index_.filled(*line.line, {});
 }
 
 // True if the write may have changed dirty sub-blocks in only one of two copies.
-bool Writes::may_differ(const LineWork& line) noexcept {
+bool Writes::may_differ(const LinePart& line) noexcept {
     return line.line->holders().size() > 1 && line.filling.overlaps(line.line->dirty());
 }
 
-void Writes::run(Work& work) noexcept {
-    if (refuse_lost(work)) return;
+void Writes::run(CacheCommand& command) noexcept {
+    if (refuse_lost(command)) return;
     bool storage = false, direct = true;
-    for (uint32_t i = 0; i < work.line_count; ++i) {
-        LineWork& line = work.lines[i];
+    for (uint32_t i = 0; i < command.line_count; ++i) {
+        LinePart& line = command.lines[i];
         line.transfers_used = 0;
-        plan_line(work, line);
+        plan_line(command, line);
         storage = storage || line.write.storage;
-        for (const cache::Slot& slot : line.line->holders())
-            direct = direct && commands_.attached(work, slot);
+        for (const cache::ArenaSlot& slot : line.line->holders())
+            direct = direct && commands_.attached(command, slot);
         if (!line.line->holders().empty()) index_.touch(*line.line, line.touched);
     }
-    const bool through_us = storage && !commands_.reaches_storage(work);
-    if ((through_us || !direct || work.attempts > 0) && work.buffer == nullptr) {
-        Commands::rest(work);
-        return work.owner->need_buffer(work);
+    const bool through_us = storage && !commands_.reaches_storage(command);
+    if ((through_us || !direct || command.attempts > 0) && command.buffer == nullptr) {
+        Commands::rest(command);
+        return command.owner->need_buffer(command);
     }
-    start(work);
+    start(command);
 }
 
-void Writes::start(Work& work) noexcept {
-    if (!commands_.resume(work, [](Work& resumed) noexcept { resumed.path.writes->start(resumed); })) return;
+void Writes::start(CacheCommand& command) noexcept {
+    if (!commands_.resume(command, [](CacheCommand& resumed) noexcept { resumed.path.writes->start(resumed); })) return;
     // Plans again: lines, or the storage, may have changed during the wait for the buffer.
-    if (refuse_lost(work)) return;
-    work.by_storage = work.by_storage || work.volume->suspended;
+    if (refuse_lost(command)) return;
+    command.by_storage = command.by_storage || command.volume->suspended;
     bool storage = false, fua = false;
-    const bool from_client = work.buffer == nullptr;
-    for (uint32_t i = 0; i < work.line_count; ++i) {
-        LineWork& line = work.lines[i];
+    const bool from_client = command.buffer == nullptr;
+    for (uint32_t i = 0; i < command.line_count; ++i) {
+        LinePart& line = command.lines[i];
         line.transfers_used = 0;
-        plan_line(work, line);
+        plan_line(command, line);
         storage = storage || line.write.storage;
         fua = fua || line.write.storage_fua;
     }
-    if (storage && from_client && !commands_.reaches_storage(work)) {
-        Commands::rest(work);
-        return work.owner->need_buffer(work);
+    if (storage && from_client && !commands_.reaches_storage(command)) {
+        Commands::rest(command);
+        return command.owner->need_buffer(command);
     }
-    work.phase = Work::Phase::kWrite;
-    work.storing = storage;
-    ++work.outstanding;
+    command.phase = CacheCommand::Phase::kWrite;
+    command.storing = storage;
+    ++command.outstanding;
     if (from_client) {
-        ++work.volume->counters.out_of_band_writes;
-        work.volume->counters.out_of_band_write_bytes += work.length;
+        ++command.volume->counters.out_of_band_writes;
+        command.volume->counters.out_of_band_write_bytes += command.length;
     }
-    for (uint32_t i = 0; i < work.line_count; ++i) update_copies(work, work.lines[i], from_client);
+    for (uint32_t i = 0; i < command.line_count; ++i) update_copies(command, command.lines[i], from_client);
     if (storage && from_client) {
-        store_from_client(work, fua);
+        store_from_client(command, fua);
     } else if (storage) {
-        work.io.fua = fua;
-        commands_.start_storage(work, io::Op::kWrite, storage_done);
+        command.io.fua = fua;
+        commands_.start_storage(command, io::Op::kWrite, storage_done);
     }
-    one_over(work);
+    one_over(command);
 }
 
-void Writes::update_copies(Work& work, LineWork& line, bool from_client) noexcept {
+void Writes::update_copies(CacheCommand& command, LinePart& line, bool from_client) noexcept {
     if (!line.write.invalidate.empty()) index_.invalidate(*line.line, line.write.invalidate);
     line.filling = {};
     if (line.write.update.empty() || line.line->holders().empty()) return;
@@ -115,66 +115,66 @@ void Writes::update_copies(Work& work, LineWork& line, bool from_client) noexcep
     const uint32_t first = line.write.update.first();
     const uint32_t last = 63 - static_cast<uint32_t>(std::countl_zero(line.write.update.bits));
     const uint64_t through_last = last == 63 ? ~uint64_t{0} : (uint64_t{1} << (last + 1)) - 1;
-    const Pieces hull{through_last & ~((uint64_t{1} << first) - 1)};
-    const uint32_t begin = std::max(first * cache::kPieceBytes, line.span.offset);
-    const uint32_t end = std::min((last + 1) * cache::kPieceBytes, line.span.offset + line.span.length);
+    const SubBlocks hull{through_last & ~((uint64_t{1} << first) - 1)};
+    const uint32_t begin = std::max(first * cache::kSubBlockBytes, line.span.offset);
+    const uint32_t end = std::min((last + 1) * cache::kSubBlockBytes, line.span.offset + line.span.length);
     uint32_t line_begins = 0;
-    for (uint32_t i = 0; &work.lines[i] != &line; ++i) line_begins += work.lines[i].span.length;
+    for (uint32_t i = 0; &command.lines[i] != &line; ++i) line_begins += command.lines[i].span.length;
     const uint32_t in_buffer = line_begins + (begin - line.span.offset);
     line.filling = hull;
     line.generation = index_.stamp(*line.line);
-    const Pieces dirty = line.line->dirty() | line.write.dirty_after;
-    const Pieces valid = line.line->valid() | hull | line.write.dirty_after;
+    const SubBlocks dirty = line.line->dirty() | line.write.dirty_after;
+    const SubBlocks valid = line.line->valid() | hull | line.write.dirty_after;
     uint32_t which = 0;
-    for (const cache::Slot& slot : line.line->holders()) {
+    for (const cache::ArenaSlot& slot : line.line->holders()) {
         EngineLink& engine = *engines_.link(slot.engine);
-        Transfer& transfer = commands_.next_transfer(work, line, slot, transfer_done);
+        Transfer& transfer = commands_.next_transfer(command, line, slot, transfer_done);
         transfer.move.to_peer = false;
         transfer.move.atomic = true;
         transfer.move.has_header = true;
-        transfer.move.header = commands_.header_bytes(line, slot, *work.volume, which++ == 0 ? valid : dirty,
+        transfer.move.header = commands_.header_bytes(line, slot, *command.volume, which++ == 0 ? valid : dirty,
                                                       dirty, line.generation);
         transfer.move.offset = begin;
         transfer.move.length = end - begin;
         if (from_client) {
-            transfer.move.handle = work.client->engines[slot.engine.value].handle;
-            transfer.move.remote = {work.remote.address + in_buffer, work.remote.rkey, end - begin};
+            transfer.move.handle = command.client->engines[slot.engine.value].handle;
+            transfer.move.remote = {command.remote.address + in_buffer, command.remote.rkey, end - begin};
         } else {
             transfer.move.remote =
-                work.regions->remote(engine.identity().net, work.buffer + in_buffer, end - begin);
+                command.regions->remote(engine.identity().net, command.buffer + in_buffer, end - begin);
         }
         engine.submit(transfer);
     }
 }
 
 // Lets the lines rest when only storage is outstanding, which may take hours.
-void Writes::one_over(Work& work) noexcept {
-    if (--work.outstanding == 0) return part_over(work);
-    if (work.storing && work.outstanding == 1) Commands::rest(work);
+void Writes::one_over(CacheCommand& command) noexcept {
+    if (--command.outstanding == 0) return part_over(command);
+    if (command.storing && command.outstanding == 1) Commands::rest(command);
 }
 
-void Writes::part_over(Work& work) noexcept {
-    if (!commands_.resume(work, [](Work& resumed) noexcept { resumed.path.writes->part_over(resumed); }))
+void Writes::part_over(CacheCommand& command) noexcept {
+    if (!commands_.resume(command, [](CacheCommand& resumed) noexcept { resumed.path.writes->part_over(resumed); }))
         return;
-    if (work.phase == Work::Phase::kRepair) return repaired(work);
+    if (command.phase == CacheCommand::Phase::kRepair) return repaired(command);
     // Real storage failed: give up, even if an engine failed too.
-    if (work.ending.kind != Ending::Kind::kGood) return give_up(work, work.ending);
-    if (!work.transfer_failed) {
-        for (uint32_t i = 0; i < work.line_count; ++i)
-            if (!work.lines[i].filling.empty() && !commands_.still_there(work.lines[i]))
-                work.transfer_failed = true;
+    if (command.outcome.kind != CacheOutcome::Kind::kGood) return give_up(command, command.outcome);
+    if (!command.transfer_failed) {
+        for (uint32_t i = 0; i < command.line_count; ++i)
+            if (!command.lines[i].filling.empty() && !commands_.still_there(command.lines[i]))
+                command.transfer_failed = true;
     }
-    if (!work.transfer_failed) return settle(work);
-    work.transfer_failed = false;
-    work.by_storage = true;
-    for (uint32_t i = 0; i < work.line_count; ++i) {
-        LineWork& line = work.lines[i];
+    if (!command.transfer_failed) return settle(command);
+    command.transfer_failed = false;
+    command.by_storage = true;
+    for (uint32_t i = 0; i < command.line_count; ++i) {
+        LinePart& line = command.lines[i];
         // Copies that missed the write differ: clean sub-blocks become invalid, dirty ones are written again.
         index_.invalidate(*line.line, line.filling.without(line.line->dirty()));
     }
-    if (++work.attempts <= 4) return run(work);
-    ++work.volume->counters.busy;
-    give_up(work, {.kind = Ending::Kind::kBusy});
+    if (++command.attempts <= 4) return run(command);
+    ++command.volume->counters.busy;
+    give_up(command, {.kind = CacheOutcome::Kind::kBusy});
 }
 
 // A write that failed may have reached none, some or all copies, and their headers may claim that its
@@ -188,60 +188,60 @@ void Writes::part_over(Work& work) noexcept {
 //
 // From then on the line shows the write or not, consistently. An engine that was lost before may have the
 // other version: as soon as a remaining copy has its new header, older copies no longer count (lost.h).
-void Writes::give_up(Work& work, const Ending& ending) noexcept {
-    work.ending = ending;
-    work.phase = Work::Phase::kRepair;
-    if (!commands_.resume(work, [](Work& resumed) noexcept {
-            resumed.path.writes->give_up(resumed, Ending(resumed.ending));
+void Writes::give_up(CacheCommand& command, const CacheOutcome& outcome) noexcept {
+    command.outcome = outcome;
+    command.phase = CacheCommand::Phase::kRepair;
+    if (!commands_.resume(command, [](CacheCommand& resumed) noexcept {
+            resumed.path.writes->give_up(resumed, CacheOutcome(resumed.outcome));
         }))
         return;
     bool differ = false;
-    for (uint32_t i = 0; i < work.line_count; ++i) {
-        if (!may_differ(work.lines[i])) continue;
+    for (uint32_t i = 0; i < command.line_count; ++i) {
+        if (!may_differ(command.lines[i])) continue;
         differ = true;
-        index_.mark_single(*work.lines[i].line);
+        index_.mark_single(*command.lines[i].line);
     }
-    if (!differ) return repair(work);
+    if (!differ) return repair(command);
     if (!members_.now().degraded) {
         members_.edit().degraded = true;
         members_.save();
     }
     single_.note();
-    Commands::rest(work);
-    members_.when_saved(*work.volume, [this, &work] { repair(work); });
+    Commands::rest(command);
+    members_.when_saved(*command.volume, [this, &command] { repair(command); });
 }
 
-void Writes::repair(Work& work) noexcept {
-    if (!commands_.resume(work, [](Work& resumed) noexcept { resumed.path.writes->repair(resumed); })) return;
-    ++work.outstanding;
-    for (uint32_t i = 0; i < work.line_count; ++i) {
-        LineWork& line = work.lines[i];
+void Writes::repair(CacheCommand& command) noexcept {
+    if (!commands_.resume(command, [](CacheCommand& resumed) noexcept { resumed.path.writes->repair(resumed); })) return;
+    ++command.outstanding;
+    for (uint32_t i = 0; i < command.line_count; ++i) {
+        LinePart& line = command.lines[i];
         if (line.filling.empty() || line.line->holders().empty()) continue;
-        const Pieces dirty = line.line->dirty();
+        const SubBlocks dirty = line.line->dirty();
         index_.invalidate(*line.line, line.filling.without(dirty));
         line.generation = index_.stamp(*line.line);
         line.transfers_used = 0;
         // A second copy that was made since (mirror.h) equals the first.
         line.one_copy = line.line->single() && may_differ(line);
         uint32_t which = 0;
-        for (const cache::Slot& slot : line.line->holders()) {
-            Transfer& transfer = commands_.next_transfer(work, line, slot, transfer_done);
+        for (const cache::ArenaSlot& slot : line.line->holders()) {
+            Transfer& transfer = commands_.next_transfer(command, line, slot, transfer_done);
             transfer.kind = Transfer::Kind::kHeader;
             const bool first = which++ == 0;
             // Without a header in the move the slot's header is erased.
             if (first || !line.one_copy)
                 transfer.move.header = commands_.header_bytes(
-                    line, slot, *work.volume, first ? line.line->valid() : dirty, dirty, line.generation);
+                    line, slot, *command.volume, first ? line.line->valid() : dirty, dirty, line.generation);
             engines_.link(slot.engine)->submit(transfer);
         }
     }
-    if (--work.outstanding == 0) part_over(work);
+    if (--command.outstanding == 0) part_over(command);
 }
 
-void Writes::repaired(Work& work) noexcept {
+void Writes::repaired(CacheCommand& command) noexcept {
     bool again = false;
-    for (uint32_t i = 0; i < work.line_count; ++i) {
-        LineWork& line = work.lines[i];
+    for (uint32_t i = 0; i < command.line_count; ++i) {
+        LinePart& line = command.lines[i];
         const bool one_copy = std::exchange(line.one_copy, false);
         if (line.line->holders().empty()) continue;
         // The first holder was lost meanwhile: the second is left, and its header must match the index.
@@ -252,94 +252,94 @@ void Writes::repaired(Work& work) noexcept {
         if (line.filling.overlaps(line.line->dirty())) line.line->seen().set(line.generation);
         if (one_copy && line.line->holders().size() > 1) index_.drop_copy(*line.line, line.slots[1].engine);
     }
-    again ? repair(work) : commands_.end(work, work.ending);
+    again ? repair(command) : commands_.end(command, command.outcome);
 }
 
-void Writes::settle(Work& work) noexcept {
+void Writes::settle(CacheCommand& command) noexcept {
     const Nanoseconds now = reactor_.now();
-    for (uint32_t i = 0; i < work.line_count; ++i) {
-        LineWork& line = work.lines[i];
-        losses_.written_anew(*work.volume, line.span.line, line.covered);
+    for (uint32_t i = 0; i < command.line_count; ++i) {
+        LinePart& line = command.lines[i];
+        losses_.written_anew(*command.volume, line.span.line, line.covered);
         if (line.filling.empty()) continue;
         if (!line.write.dirty_after.empty()) index_.written(*line.line, line.write.dirty_after, now);
-        const Pieces clean = line.filling.without(line.write.dirty_after);
-        if (work.changes == nodes_.changes())
+        const SubBlocks clean = line.filling.without(line.write.dirty_after);
+        if (command.changes == nodes_.changes())
             index_.filled(*line.line, clean);
         else
             index_.invalidate(*line.line, clean.without(line.line->dirty()));
     }
-    if (members_.delays(*work.volume)) {  // SE2
-        Commands::rest(work);
-        unacknowledged_.push_back(work);
+    if (members_.delays(*command.volume)) {  // SE2
+        Commands::rest(command);
+        unacknowledged_.push_back(command);
         return;
     }
-    commands_.end(work, {});
+    commands_.end(command, {});
 }
 
-void Writes::store_from_client(Work& work, bool fua) noexcept {
-    ++work.volume->counters.direct_writes;
-    work.volume->counters.storage_write_bytes += work.length;
-    Transfer& transfer = commands_.remote_io(work, Op::kWrite, stored);
+void Writes::store_from_client(CacheCommand& command, bool fua) noexcept {
+    ++command.volume->counters.direct_writes;
+    command.volume->counters.storage_write_bytes += command.length;
+    Transfer& transfer = commands_.remote_io(command, Op::kWrite, stored);
     transfer.storage.fua = fua;
-    work.volume->remote->storage()->submit(transfer);
+    command.volume->remote->storage()->submit(transfer);
 }
 
 // An RS that is lost may still read the client's memory. The client closes its link to the RS before it
 // reuses the memory, and sends the command again. By RS1 the RS does not write data to the disk that it read
 // after that.
 void Writes::stored(Transfer& transfer, CacheStatus status) noexcept {
-    Work& work = *static_cast<Work*>(transfer.context);
-    if (transfer.error != 0 && work.volume->remote->answers_for_it(work.remote_engine))
-        work.ending = {.kind = Ending::Kind::kStorageFailed,
+    CacheCommand& command = *static_cast<CacheCommand*>(transfer.context);
+    if (transfer.error != 0 && command.volume->remote->answers_for_it(command.remote_engine))
+        command.outcome = {.kind = CacheOutcome::Kind::kStorageFailed,
                        .error = transfer.error,
                        .io_op = io::Op::kWrite,
-                       .offset = work.offset};
+                       .offset = command.offset};
     else if (status != CacheStatus::kOk || transfer.error != 0)
-        work.ending = {.kind = Ending::Kind::kDoAgain, .engine = work.remote_engine.value};
+        command.outcome = {.kind = CacheOutcome::Kind::kRetry, .engine = command.remote_engine.value};
     else
-        work.volume->remote->note_write();
-    work.storing = false;
-    work.path.writes->one_over(work);
+        command.volume->remote->note_write();
+    command.storing = false;
+    command.path.writes->one_over(command);
 }
 
-bool Writes::refuse_lost(Work& work) noexcept {
+bool Writes::refuse_lost(CacheCommand& command) noexcept {
     if (losses_.none()) return false;
-    const std::optional<Ending> ending = losses_.refusal(work);
-    if (!ending) return false;
-    work.may_have_changed() ? give_up(work, *ending) : commands_.end(work, *ending);
+    const std::optional<CacheOutcome> outcome = losses_.refusal(command);
+    if (!outcome) return false;
+    command.may_have_changed() ? give_up(command, *outcome) : commands_.end(command, *outcome);
     return true;
 }
 
 void Writes::storage_done(io::Request& io) noexcept {
-    Work& work = *static_cast<Work*>(io.context);
-    Commands::note_error(work, io);
-    work.storing = false;
-    work.path.writes->one_over(work);
+    CacheCommand& command = *static_cast<CacheCommand*>(io.context);
+    Commands::note_error(command, io);
+    command.storing = false;
+    command.path.writes->one_over(command);
 }
 
 void Writes::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
-    Work& work = *static_cast<Work*>(transfer.context);
-    Writes& writes = *work.path.writes;
-    if (status != CacheStatus::kOk) writes.commands_.note_failed(work, transfer);
-    writes.one_over(work);
+    CacheCommand& command = *static_cast<CacheCommand*>(transfer.context);
+    Writes& writes = *command.path.writes;
+    if (status != CacheStatus::kOk) writes.commands_.note_failed(command, transfer);
+    writes.one_over(command);
 }
 
 void Writes::membership_saved() noexcept {
-    List<Work> ready;
+    List<CacheCommand> ready;
     ready.splice_back(unacknowledged_);
-    while (Work* work = ready.pop_front()) commands_.end(*work, {});
+    while (CacheCommand* command = ready.pop_front()) commands_.end(*command, {});
 }
 
 void Writes::wait_no_more(const CachedVolume& volume) noexcept {
-    List<Work> others, refused;
-    while (Work* work = unacknowledged_.pop_front())
-        (work->volume == &volume ? refused : others).push_back(*work);
+    List<CacheCommand> others, refused;
+    while (CacheCommand* command = unacknowledged_.pop_front())
+        (command->volume == &volume ? refused : others).push_back(*command);
     unacknowledged_.splice_back(others);
-    while (Work* work = refused.pop_front())
-        commands_.end(*work, {.kind = Ending::Kind::kStorageFailed,
+    while (CacheCommand* command = refused.pop_front())
+        commands_.end(*command, {.kind = CacheOutcome::Kind::kStorageFailed,
                               .error = ENXIO,
                               .io_op = io::Op::kWrite,
-                              .offset = work->offset});
+                              .offset = command->offset});
 }
 
 }  // namespace wss::se

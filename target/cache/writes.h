@@ -17,7 +17,7 @@
 #include "target/cache/members.h"
 #include "target/cache/single_copies.h"
 
-namespace wss::se {
+namespace wss::cache {
 
 class Writes {
   public:
@@ -33,27 +33,27 @@ class Writes {
           reactor_(reactor) {}
 
     // Requires that the command's lines are entered.
-    void run(Work& work) noexcept;
+    void run(CacheCommand& command) noexcept;
     // Continues when the command has the buffer that it requested.
-    void start(Work& work) noexcept;
-    void give_up(Work& work, const Ending& ending) noexcept;
+    void start(CacheCommand& command) noexcept;
+    void give_up(CacheCommand& command, const CacheOutcome& outcome) noexcept;
     // SE2. membership_saved(): the writes that wait for it are acknowledged. wait_no_more(): those of a
     // volume that is being removed fail.
     void membership_saved() noexcept;
     void wait_no_more(const CachedVolume& volume) noexcept;
 
   private:
-    void plan_line(Work& work, LineWork& line) noexcept;
-    bool engine_leaves(const LineWork& line) const noexcept;
-    bool refuse_lost(Work& work) noexcept;
-    void update_copies(Work& work, LineWork& line, bool from_client) noexcept;
-    void store_from_client(Work& work, bool fua) noexcept;
-    void one_over(Work& work) noexcept;
-    void part_over(Work& work) noexcept;
-    void settle(Work& work) noexcept;
-    static bool may_differ(const LineWork& line) noexcept;
-    void repair(Work& work) noexcept;
-    void repaired(Work& work) noexcept;
+    void plan_line(CacheCommand& command, LinePart& line) noexcept;
+    bool engine_leaves(const LinePart& line) const noexcept;
+    bool refuse_lost(CacheCommand& command) noexcept;
+    void update_copies(CacheCommand& command, LinePart& line, bool from_client) noexcept;
+    void store_from_client(CacheCommand& command, bool fua) noexcept;
+    void one_over(CacheCommand& command) noexcept;
+    void part_over(CacheCommand& command) noexcept;
+    void settle(CacheCommand& command) noexcept;
+    static bool may_differ(const LinePart& line) noexcept;
+    void repair(CacheCommand& command) noexcept;
+    void repaired(CacheCommand& command) noexcept;
     static void transfer_done(Transfer& transfer, wire::CacheStatus status) noexcept;
     static void storage_done(io::Request& io) noexcept;
     static void stored(Transfer& transfer, wire::CacheStatus status) noexcept;
@@ -66,7 +66,7 @@ class Writes {
     Losses& losses_;
     SingleCopies& single_;
     reactor::Reactor& reactor_;
-    List<Work> unacknowledged_;  // SE2: writes that wait for the membership
+    List<CacheCommand> unacknowledged_;  // SE2: writes that wait for the membership
 };
 
 }  // namespace wss::se

@@ -6,7 +6,7 @@
 
 #include "kernel/uapi/wss_srp.h"
 #include "lib/base/config.h"
-#include "lib/base/cpus.h"
+#include "lib/base/machine.h"
 #include "lib/base/size.h"
 #include "lib/base/suggest.h"
 #include "lib/cache/policy.h"
@@ -87,7 +87,7 @@ void describe(ConfigSchema& schema, TargetConfig& config) {
                   [&config](ConfigSchema& row) { describe_volume(row, config.volumes.emplace_back()); });
 }
 
-// Applies an option behind the backend. False: `word` is not an option and belongs to the backend.
+// Applies an option after the backend. False: `word` is not an option and belongs to the backend.
 Result<bool> apply_word(std::string_view word, VolumeOptions& volume) {
     if (word == "ro") return volume.read_only = true;
     if (word == "create") return volume.create = true;
@@ -139,7 +139,7 @@ Status check_tls(const fabric::tls::Files& files, std::initializer_list<std::spa
         if (std::any_of(some.begin(), some.end(), is_tls)) return Status::ok();
     return Status(
         Code::kInvalid,
-        "TLS is configured (--tls-cert, --tls-key, --tls-ca or --tls-client-ca), and no address is tls://: "
+        "TLS is configured (--tls-cert, --tls-key, --tls-ca or --tls-client-ca), but no address is tls://: "
         "nothing would be encrypted");
 }
 
@@ -244,8 +244,8 @@ static Status check_cache(const TargetConfig& config) {
 static Status check_kv_secrets(const TargetConfig& config) {
     if (config.kv.secrets.empty() || all_tls(config.kv.listen)) return Status::ok();
     return Status(Code::kInvalid,
-                  "--kv-secrets: clients of the key-value store prove their secrets by TLS only: give tls:// "
-                  "addresses, and no others");
+                  "--kv-secrets: clients of the key-value store prove their secrets only over TLS: give only "
+                  "tls:// addresses");
 }
 
 Status check_volumes(const std::vector<VolumeOptions>& volumes) {
@@ -254,7 +254,7 @@ Status check_volumes(const std::vector<VolumeOptions>& volumes) {
     for (const VolumeOptions& volume : volumes) {
         if (!names.insert(volume.name).second)
             return failure(Code::kInvalid, "volume {} is given twice", volume.name);
-        // The first of them would take it from a dead owner, and the second would end the start.
+        // The first of them would take it from a dead owner, and the second would make the start fail.
         if (io::has_owner(volume.backend) && !storage.insert(io::storage_name(volume.backend).name).second)
             return failure(Code::kInvalid, "volume {}: {} is the storage of another volume", volume.name,
                            volume.backend);
@@ -281,12 +281,12 @@ Status check_target_config(const TargetConfig& config) {
         return failure(Code::kInvalid, "secrets and auth_off exclude each other: use one of the two");
     WSS_TRY(check_cache(config));
     if (config.volumes.size() > volume::kVolumesMax)
-        return failure(Code::kInvalid, "{} volumes are more than the {} possible", config.volumes.size(),
+        return failure(Code::kInvalid, "{} volumes exceed the limit of {}", config.volumes.size(),
                        volume::kVolumesMax);
     if (config.volumes.empty() && config.control.empty() && config.state.empty() && config.kv.listen.empty())
         return failure(
             Code::kInvalid,
-            "nothing to serve: give --volume NAME=BACKEND, or a control socket to create volumes by");
+            "nothing to serve: give --volume NAME=BACKEND, or a control socket for creating volumes");
     return Status::ok();
 }
 

@@ -45,7 +45,7 @@ struct TargetConfig {
     std::string join;                            // role "rs": the target that serves the volumes stored here
     std::vector<std::string> advertise;          // ... addresses for clients, instead of `listen`
     std::string secret_file;  // this process's NAME:SECRET line, for `join` or for other partitions
-    kvpart::KvOptions kv;
+    kv::KvOptions kv;
     std::vector<volume::VolumeOptions> volumes;  // all `declared`
 };
 
@@ -62,7 +62,7 @@ Status parse_target_config(std::string_view text, const std::string& path, Targe
 
 // The cross-field checks, after options were applied.
 Status check_target_config(const TargetConfig& config);
-// The checks of volumes that do not need to open them.
+// Checks volumes without opening them.
 Status check_volumes(const std::vector<volume::VolumeOptions>& volumes);
 
 // Refuses settings of another role. Otherwise an operator might configure a secret or an access list that has
@@ -73,7 +73,8 @@ Status check_role(const TargetConfig& config);
 void describe_tls(ConfigSchema& schema, fabric::tls::Files& files);
 // Checks that the files are consistent, and that at least one address uses them.
 Status check_tls(const fabric::tls::Files& files, std::initializer_list<std::span<const std::string>> uris);
-// Whether every client of `uris` must present a certificate of --tls-client-ca, or prove a secret.
+// Whether every client of `uris` must present a certificate issued by --tls-client-ca, or prove possession
+// of a secret.
 bool admits_by_certificate(const fabric::tls::Files& files, std::span<const std::string> uris);
 Status check_log_level(const std::string& level);
 

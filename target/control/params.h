@@ -29,7 +29,7 @@ class Params {
     Params& text(const char* key, std::string& value, Presence presence = kOptional) {
         const nlohmann::json* found = find(key, presence);
         if (found == nullptr) return *this;
-        if (!found->is_string()) return fail(fmt::format("{} must be a text", key));
+        if (!found->is_string()) return fail(fmt::format("{} must be a string", key));
         value = found->get<std::string>();
         return *this;
     }
@@ -40,7 +40,7 @@ class Params {
         value = found->get<bool>();
         return *this;
     }
-    // A number of bytes, or a text like "64M".
+    // A number of bytes, or a string like "64M".
     Params& size(const char* key, uint64_t& value, Presence presence = kOptional) {
         const nlohmann::json* found = find(key, presence);
         if (found == nullptr) return *this;
@@ -49,28 +49,28 @@ class Params {
             return *this;
         }
         if (!found->is_string())
-            return fail(fmt::format("{} must be a number of bytes or a text like \"64M\"", key));
+            return fail(fmt::format("{} must be a number of bytes or a string like \"64M\"", key));
         auto parsed = parse_size(found->get<std::string>());
         if (!parsed) return fail(fmt::format("{}: {}", key, parsed.status().to_string()));
         value = *parsed;
         return *this;
     }
-    // A non-negative number or a text, returned as text; empty if it is missing.
+    // A non-negative number or a string, returned as a string; empty if it is missing.
     Params& number_or_text(const char* key, std::string& value) {
         const nlohmann::json* found = find(key, kOptional);
         if (found == nullptr) return *this;
         const bool is_text = found->is_string() && !found->get_ref<const std::string&>().empty();
         if (!is_text && !found->is_number_unsigned())
-            return fail(fmt::format("{} must be a number from 0 to 2^64 - 1 or a text like \"64M\"", key));
+            return fail(fmt::format("{} must be a number from 0 to 2^64 - 1 or a string like \"64M\"", key));
         value = is_text ? found->get<std::string>() : found->dump();
         return *this;
     }
     Params& texts(const char* key, std::vector<std::string>& values, Presence presence = kOptional) {
         const nlohmann::json* found = find(key, presence);
         if (found == nullptr) return *this;
-        if (!found->is_array()) return fail(fmt::format("{} must be a list of texts", key));
+        if (!found->is_array()) return fail(fmt::format("{} must be a list of strings", key));
         for (const nlohmann::json& item : *found) {
-            if (!item.is_string()) return fail(fmt::format("{} must be a list of texts", key));
+            if (!item.is_string()) return fail(fmt::format("{} must be a list of strings", key));
             values.push_back(item.get<std::string>());
         }
         return *this;

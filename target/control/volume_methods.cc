@@ -55,7 +55,7 @@ Result<json> answer_with(const VolumeSet& volumes, const std::string& name) {
     return to_json(*info);
 }
 
-// A number, or a text like "100M" or "none". 0: no limit.
+// A number, or a string like "100M" or "none". 0: no limit.
 Status read_limits(Params& params, VolumeSet::LimitsChange& limits) {
     auto read = [&params](const char* key, auto parse, std::optional<uint64_t>& value) {
         std::string text;
@@ -119,7 +119,7 @@ Result<json> remove(VolumeSet& volumes, const json& json_params) {
     bool declared = info.is_ok() && info->declared;
     WSS_TRY(volumes.remove(name, how));
     json answer = {{"name", name}};
-    if (declared) answer["note"] = "the configuration declares this volume: it comes back at the next start";
+    if (declared) answer["note"] = "the configuration declares this volume: the next start creates it again";
     return answer;
 }
 
@@ -178,7 +178,7 @@ void add_volume_methods(Methods& methods, VolumeSet& volumes) {
                        [&](const json& params) { return reopen(volumes, params); });
     methods.add_change("volume.delete",
                        "name, [give_up_dirty]: stops serving it; the backing file stays. Refused if cache "
-                       "engines hold acknowledged writes that the file cannot get",
+                       "engines hold acknowledged writes that cannot be written to the file",
                        [&](const json& params) { return remove(volumes, params); });
     methods.add_change("volume.set",
                        "name, [read_only], [iops], [bandwidth]: changes settings while the volume is served; "

@@ -22,7 +22,7 @@ Result<T> ask_reactor(Ask&& ask, std::chrono::seconds limit = kReactorAnswers) {
     ask([promise](T value) { promise->set_value(std::move(value)); });
     if (future.wait_for(limit) != std::future_status::ready)
         return failure(Code::kTimedOut,
-                       "the reactor does not answer in {} s; the target is overloaded or stuck",
+                       "the reactor did not answer within {} s; the target is overloaded or stuck",
                        limit.count());
     return future.get();
 }

@@ -15,10 +15,10 @@ namespace {
 constexpr std::chrono::seconds kDrainAnswers{300};
 constexpr std::chrono::seconds kRecordAnswers{15};
 
-json to_json(const se::CacheCounters& c) {
+json to_json(const cache::CacheCounters& c) {
     return {{"reads", c.reads},
             {"read_hits", c.read_hits},
-            {"short_hits", c.short_hits},
+            {"fast_path_hits", c.fast_path_hits},
             {"read_bytes", c.read_bytes},
             {"out_of_band_reads", c.out_of_band_reads},
             {"out_of_band_read_bytes", c.out_of_band_read_bytes},
@@ -49,7 +49,7 @@ json to_json(const se::CacheCounters& c) {
             {"busy", c.busy}};
 }
 
-json to_json(const se::EngineInfo& engine) {
+json to_json(const cache::EngineInfo& engine) {
     return {{"index", engine.index},
             {"identity", fmt::format("{:016x}", engine.identity)},
             {"peer", engine.peer},
@@ -63,7 +63,7 @@ json to_json(const se::EngineInfo& engine) {
             {"state", engine.state}};
 }
 
-json to_json(const se::CachedVolumeInfo& volume) {
+json to_json(const cache::CachedVolumeInfo& volume) {
     return {{"name", volume.name},
             {"policy", std::string(to_string(volume.settings.policy))},
             {"unsafe", volume.settings.unsafe},
@@ -78,7 +78,7 @@ json to_json(const se::CachedVolumeInfo& volume) {
             {"counters", to_json(volume.counters)}};
 }
 
-json to_json(const se::AbsentVolumeInfo& volume) {
+json to_json(const cache::AbsentVolumeInfo& volume) {
     return {{"name", volume.name},
             {"wwid", volume::wwid_text(volume.wwid)},
             {"dirty_lines", volume.dirty_lines},
@@ -86,7 +86,7 @@ json to_json(const se::AbsentVolumeInfo& volume) {
             {"lost", volume.lost}};
 }
 
-json to_json(const se::CacheInfo& info) {
+json to_json(const cache::CacheInfo& info) {
     json engines = json::array(), volumes = json::array(), absent = json::array(), awaited = json::array();
     for (uint64_t identity : info.awaited) awaited.push_back(fmt::format("{:016x}", identity));
     for (const auto& volume : info.absent) absent.push_back(to_json(volume));
@@ -109,7 +109,7 @@ json to_json(const se::CacheInfo& info) {
 
 using Take = std::function<void(Status)>;
 
-// Makes the reactor carry out a change, which it reports by a Status.
+// Runs a change on the reactor, which reports the result as a Status.
 template <typename Change>
 Result<json> change(reactor::Reactor& reactor, std::chrono::seconds limit, Change&& make) {
     struct Answer {
@@ -125,7 +125,7 @@ Result<json> change(reactor::Reactor& reactor, std::chrono::seconds limit, Chang
     return json::object();
 }
 
-Result<json> set_policy(reactor::Reactor& reactor, se::Cache& cache, const json& json_params) {
+Result<json> set_policy(reactor::Reactor& reactor, cache::Cache& cache, const json& json_params) {
     std::string volume, policy;
     bool unsafe = false;
     control::Params params(json_params);
@@ -145,8 +145,8 @@ Result<json> set_policy(reactor::Reactor& reactor, se::Cache& cache, const json&
 
 }  // namespace
 
-Result<se::CacheInfo> CachePart::info() {
-    return ask_reactor<se::CacheInfo>(
+Result<cache::CacheInfo> CachePart::info() {
+    return ask_reactor<cache::CacheInfo>(
         [&](auto take) { reactor_.post([this, take] { take(cache_->info()); }); });
 }
 
@@ -183,8 +183,7 @@ void CachePart::add_methods(control::Methods& methods) {
     methods.add_change(
         "cache.give_up",
         "volume (name or WWID): gives up acknowledged data in engines that are away, or of a volume that is "
-        "not "
-        "open",
+        "not open",
         [this](const json& params) -> Result<json> {
             std::string volume;
             WSS_TRY(control::Params(params).text("volume", volume, control::Params::kRequired).finish());
@@ -194,7 +193,7 @@ void CachePart::add_methods(control::Methods& methods) {
             if (!given_up)
                 return failure(Code::kTimedOut,
                                "giving up the writes of volume {} was not recorded within {} s: the state "
-                               "file's disk, or the reactor, does not answer",
+                               "file's disk or the reactor does not answer",
                                volume, kRecordAnswers.count());
             if (!*given_up) return given_up->status();
             return json{{"volume", volume}, {"wwid", volume::wwid_text(**given_up)}};

@@ -25,7 +25,7 @@ Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig
         part->known_ = std::make_shared<fabric::tls::KnownPeers>(secrets->secrets());
         credentials.known = part->known_;
     }
-    std::vector<se::Cache::Net> nets;
+    std::vector<cache::Cache::Net> nets;
     for (const std::string& uri : config.cache_listen) {
         auto address = fabric::parse_local(uri, control::kCachePort);
         if (!address) return address.status().within("--cache-listen");
@@ -42,7 +42,7 @@ Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig
         reactor.add(*part->pollers_.back());
         nets.push_back({part->fabrics_.back().get(), part->pollers_.back().get()});
     }
-    se::CacheOptions options;
+    cache::CacheOptions options;
     options.line_bytes = static_cast<uint32_t>(config.cache_line);
     options.read_ahead.window_max = static_cast<uint32_t>(config.cache_read_ahead);
     options.read_ahead.window_first =
@@ -54,8 +54,8 @@ Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig
     options.default_policy.policy = *policy;
     options.lost_grace = from_s(config.cache_grace);
     auto store =
-        state == nullptr ? se::open_membership_memory(reactor) : se::open_membership_file(state, reactor);
-    auto cache = se::Cache::create(reactor, part->random_, nets, std::move(store), options);
+        state == nullptr ? cache::open_membership_memory(reactor) : cache::open_membership_file(state, reactor);
+    auto cache = cache::Cache::create(reactor, part->random_, nets, std::move(store), options);
     if (!cache) return cache.status();
     part->cache_ = std::move(*cache);
     return part;
@@ -83,7 +83,7 @@ void CachePart::add_remote_storage(volume::VolumeSet::Options& options) {
             ours.owner = owner;
             return open(specification, ours);
         }
-        return se::RemoteBackend::open(cache_->storage_nodes(), specification.substr(kRemote.size()), how);
+        return cache::RemoteBackend::open(cache_->storage_nodes(), specification.substr(kRemote.size()), how);
     };
 }
 
@@ -141,7 +141,7 @@ void CachePart::warn_if_open(const control::TargetConfig& config) const {
         "write; use --cache-secrets FILE, or --cache-auth-off if that is intended");
 }
 
-Status CachePart::stop(uint32_t seconds, se::LastSave last) {
+Status CachePart::stop(uint32_t seconds, cache::LastSave last) {
     auto promise = std::make_shared<std::promise<Status>>();
     auto future = promise->get_future();
     reactor_.post([this, promise, last, home_max = from_s(seconds)] {
@@ -158,7 +158,7 @@ Status CachePart::stop(uint32_t seconds, se::LastSave last) {
 }
 
 std::string CachePart::not_ready() const {
-    const se::CacheInfo info = cache_->info();
+    const cache::CacheInfo info = cache_->info();
     if (info.recovering) return "the cache waits for engines with dirty lines";
     return info.trouble.empty() ? "" : "writes wait for the state of the cache: " + info.trouble;
 }

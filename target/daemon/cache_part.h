@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CachePart: the parts of a target that its cache needs: the cache, separate fabrics for it (no client is
-// connected to them), and its methods of the control socket.
+// CachePart: the parts of a target that form its cache: the cache itself, separate fabrics for it (no client
+// is connected to them), and its methods of the control socket.
 //
 // Thread-safety: create() and the destructor while the reactor does not run, the rest from the daemon's
 // thread while it runs.
@@ -29,22 +29,22 @@ class CachePart {
                                                      reactor::Reactor& reactor);
     ~CachePart();
 
-    se::Cache& cache() { return *cache_; }
+    cache::Cache& cache() { return *cache_; }
     // Adds backends "rs:NAME", each for one volume.
     void add_remote_storage(volume::VolumeSet::Options& options);
     // Refuses to delete a volume while only engines have some of its data, unless that data is given up.
     void follow_deletions(volume::VolumeSet::Options& options);
     Status listen();
-    // Reads --cache-secrets again, for engines that join from now on.
+    // Reloads --cache-secrets, for engines that join later.
     Status reload_secrets(const control::TargetConfig& config);
     void warn_if_open(const control::TargetConfig& config) const;
     // Destages dirty lines. Lines that could not be destaged within `seconds` stay in the engines until the
     // next start; this is logged. On failure the stop is still in progress, and the part must not be
     // destroyed.
-    Status stop(uint32_t seconds, se::LastSave last);
+    Status stop(uint32_t seconds, cache::LastSave last);
     // ", cache engines at tcp://10.0.0.1:5556"
     std::string describe() const;
-    Result<se::CacheInfo> info();
+    Result<cache::CacheInfo> info();
     // The reason why some commands wait; "": none. On the reactor's thread.
     std::string not_ready() const;
     // cache.status, .policy, .drain, .remove, .give_up, .forget and the section "cache" of stats.
@@ -61,7 +61,7 @@ class CachePart {
     std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;
     std::vector<fabric::ReservedAddress> reserved_;  // until listen()
     std::vector<std::unique_ptr<fabric::Poller>> pollers_;
-    std::unique_ptr<se::Cache> cache_;
+    std::unique_ptr<cache::Cache> cache_;
 };
 
 }  // namespace wss::daemon

@@ -11,15 +11,15 @@
 #include <nlohmann/json.hpp>
 
 #include "kernel/uapi/wss_version.h"
-#include "lib/base/cpus.h"
+#include "lib/base/machine.h"
 #include "lib/base/log.h"
 #include "lib/fabric/open.h"
 #include "lib/fabric/resolve.h"
 #include "lib/io/plugin.h"
 #include "target/block/volume_regions.h"
 #include "target/daemon/ask_reactor.h"
-#include "target/daemon/boot_id.h"
-#include "target/daemon/machine_id.h"
+#include "target/daemon/machine.h"
+#include "target/daemon/machine.h"
 #include "target/daemon/session_methods.h"
 #include "target/daemon/target_metrics.h"
 #include "target/kv/kv_metrics.h"
@@ -81,7 +81,7 @@ Result<fabric::tls::Credentials> Daemon::kv_credentials() {
 Status Daemon::start_kv() {
     auto credentials = kv_credentials();
     if (!credentials) return credentials.status();
-    auto kv = kvpart::KvPart::start(config_.kv, *credentials);
+    auto kv = kv::KvPart::start(config_.kv, *credentials);
     if (!kv) return kv.status();
     kv_ = std::move(*kv);
     return Status::ok();
@@ -332,7 +332,7 @@ void Daemon::add_methods() {
 void Daemon::add_metrics() {
     http_.exporter().add(metrics::tls_samples);
     if (service_ != nullptr) add_target_metrics(http_.exporter(), *service_, *volumes_, cache_.get());
-    if (kv_ != nullptr) kvpart::add_kv_metrics(http_.exporter(), *kv_);
+    if (kv_ != nullptr) kv::add_kv_metrics(http_.exporter(), *kv_);
 }
 
 void Daemon::add_health() {
@@ -373,7 +373,7 @@ Status Daemon::stop(const Step& next) {
     // Before the volumes close, because dirty lines are destaged to them.
     if (cache_ != nullptr) {
         next("dirty lines of the cache", drain + CachePart::kFarewellMax);
-        note(cache_->stop(config_.drain_seconds, started_ ? se::LastSave::kYes : se::LastSave::kNo));
+        note(cache_->stop(config_.drain_seconds, started_ ? cache::LastSave::kYes : cache::LastSave::kNo));
     }
     if (volumes_ != nullptr) {
         next("volumes", drain);

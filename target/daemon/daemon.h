@@ -35,7 +35,7 @@ namespace wss::daemon {
 
 class Daemon final : public Service {
   public:
-    // `next` is called before each step that may take long.
+    // `next` is called before each step that may take a long time.
     static Result<std::unique_ptr<Daemon>> start(
         const control::TargetConfig& config, const Step& next = [](const std::string&, Nanoseconds) {});
     // Waits for commands in flight, then closes everything. If a part does not finish within the configured
@@ -98,7 +98,7 @@ class Daemon final : public Service {
     bool started_ = false;   // the start was successful
     std::vector<int> cpus_;  // CPUs that the threads are pinned to, in turn; empty: not pinned
     std::vector<fabric::Address> bound_;
-    std::unique_ptr<kvpart::KvPart> kv_;  // nullptr: no key-value service
+    std::unique_ptr<kv::KvPart> kv_;  // nullptr: no key-value service
     HttpPart http_;
 };
 

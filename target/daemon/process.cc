@@ -39,7 +39,8 @@ int fail(const Program& program, const Status& status) {
     return kExitFailure;
 }
 
-// Called before any thread is created, so that all inherit the mask: only next_signal() takes these signals.
+// Called before any thread is created, so that all inherit the mask: only next_signal() receives these
+// signals.
 sigset_t block_signals() {
     sigset_t signals;
     sigemptyset(&signals);
@@ -153,12 +154,12 @@ void Attendant::reload() {
     if (!status)
         log::error("reload: {}; {}", reload_failure_,
                    status.code() == Code::kTimedOut ? "it may still take effect"
-                                                    : "continuing with what was loaded before");
+                                                    : "continuing with the files loaded before");
     ready();
 }
 
-// Reports that the process is alive, if it is. Without reports the service manager restarts it. After a
-// failed check the next one is soon, so that a short stall does not use up the watchdog interval. Returns the
+// Reports that the process is alive, if it is. Without reports the service manager restarts it. The next
+// check follows a failed one soon, so that a short stall does not use up the watchdog interval. Returns the
 // time of the next check.
 Nanoseconds Attendant::report_alive() {
     if (Status alive = service_.check_alive(); !alive) {
@@ -186,8 +187,8 @@ Status Attendant::stop() {
     });
 }
 
-// Programs expect only the ready line on standard output, but librados prints there too (a monitor that is
-// not in DNS). So this function redirects standard output to standard error and returns a descriptor of the
+// Programs expect only the ready line on standard output, but librados prints there too (if a monitor is not
+// in DNS). So this function redirects standard output to standard error and returns a descriptor of the
 // original one; -1 if it was closed. The descriptor stays open, so the reader gets end-of-file only when the
 // process ends.
 int take_standard_output() {
@@ -227,8 +228,8 @@ int serve(const Program& program, const sigset_t& signals) {
 
 void describe_tls(CLI::App& app, fabric::tls::Files& files) {
     app.add_option("--tls-cert", files.certificate,
-                   "Certificate of this machine (PEM, with its chain), presented at tls:// addresses to "
-                   "clients that have no secret here")
+                   "Certificate of this machine (PEM, with its chain), presented to clients that connect to "
+                   "tls:// addresses and have no secret here")
         ->type_name("FILE");
     app.add_option("--tls-key", files.key, "Private key of --tls-cert (PEM)")->type_name("FILE");
     app.add_option("--tls-ca", files.authorities,

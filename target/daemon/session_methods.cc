@@ -106,7 +106,7 @@ Result<ReloadedSecrets> reload_secrets(block::Service& service, const control::T
         return failure(Code::kInvalid,
                        "this target was started without secrets: start it with --secrets FILE");
     auto book = read_secret_book(config, config.secrets);
-    if (!book) return book.status().within("nothing is changed");
+    if (!book) return book.status().within("nothing was changed");
     const size_t count = (*book)->names();
     known.replace((*book)->secrets());
     // Once posted the change takes effect, even after a timeout here; the log has the time.
@@ -127,7 +127,7 @@ void add_auth_methods(control::Methods& methods, block::Service& service, const 
                     WSS_TRY(control::Params(params).finish());
                     return json{{"authentication", config.secrets.empty() ? "off" : "on"}};
                 });
-    methods.add_change("auth.reload", "reloads the file of secrets", [&](const json& params) -> Result<json> {
+    methods.add_change("auth.reload", "reloads the secrets file", [&](const json& params) -> Result<json> {
         WSS_TRY(control::Params(params).finish());
         auto done = reload_secrets(service, config, known);
         if (!done) return done.status();

@@ -23,7 +23,7 @@ void counter(Samples& out, std::string name, std::string help, const std::string
 
 Sample latency_sample(const char* operation, const block::LatencyTotals& latency) {
     Sample sample{"wss_block_request_seconds",
-                  "from the arrival of a command to its answer",
+                  "time from the arrival of a command to its answer",
                   Sample::Kind::kHistogram,
                   {{"operation", operation}},
                   static_cast<double>(latency.total_ns) / 1e9};
@@ -69,7 +69,7 @@ Samples session_samples(block::Service& service) {
                    static_cast<double>(use->channels)});
     auto refused = [&out](const char* limit, uint64_t count) {
         out.push_back({"wss_logins_refused_total",
-                       "logins refused by a limit, by that limit",
+                       "logins refused because of a limit, by limit",
                        Sample::Kind::kCounter,
                        {{"limit", limit}},
                        static_cast<double>(count)});
@@ -96,12 +96,13 @@ Samples volume_samples(volume::VolumeSet& volumes) {
         auto sample = [&](const char* name, const char* help, Sample::Kind kind, double value) {
             out.push_back({name, help, kind, {{"volume", info.name}}, value});
         };
-        sample("wss_volume_delayed_seconds_total", "sum of their waiting times", Sample::Kind::kCounter,
-               static_cast<double>(t.delayed_ns) / 1e9);
+        sample("wss_volume_delayed_seconds_total", "time that commands waited for the volume's limits",
+               Sample::Kind::kCounter, static_cast<double>(t.delayed_ns) / 1e9);
         sample("wss_volume_limit_iops", "operations per second that the volume is limited to; 0: no limit",
                Sample::Kind::kGauge, static_cast<double>(info.limits.iops));
-        sample("wss_volume_limit_bytes_per_second", "bytes per second that it is limited to; 0: no limit",
-               Sample::Kind::kGauge, static_cast<double>(info.limits.bandwidth));
+        sample("wss_volume_limit_bytes_per_second",
+               "bytes per second that the volume is limited to; 0: no limit", Sample::Kind::kGauge,
+               static_cast<double>(info.limits.bandwidth));
         out.push_back(
             {"wss_volume_storage_trouble",
              "1 while requests wait for real storage that does not answer, or another owner has taken it",
@@ -112,33 +113,32 @@ Samples volume_samples(volume::VolumeSet& volumes) {
     return out;
 }
 
-void add_cached_volume(Samples& out, const se::CachedVolumeInfo& volume) {
-    const se::CacheCounters& c = volume.counters;
+void add_cached_volume(Samples& out, const cache::CachedVolumeInfo& volume) {
+    const cache::CacheCounters& c = volume.counters;
     const std::string& name = volume.name;
     counter(out, "wss_cache_reads_total", "reads", name, c.reads);
-    counter(out, "wss_cache_read_hits_total", "reads of which every byte was in an engine", name,
-            c.read_hits);
+    counter(out, "wss_cache_read_hits_total", "reads whose bytes were all in engines", name, c.read_hits);
     counter(out, "wss_cache_writes_total", "writes", name, c.writes);
     counter(out, "wss_cache_engine_read_bytes_total", "bytes that engines sent to clients", name,
             c.out_of_band_read_bytes);
-    counter(out, "wss_cache_engine_write_bytes_total", "bytes that engines took from clients", name,
+    counter(out, "wss_cache_engine_write_bytes_total", "bytes that engines received from clients", name,
             c.out_of_band_write_bytes);
-    counter(out, "wss_cache_through_target_bytes_total", "bytes of commands that crossed the target", name,
-            c.through_us_bytes);
+    counter(out, "wss_cache_through_target_bytes_total", "bytes of commands that passed through the target",
+            name, c.through_us_bytes);
     counter(out, "wss_cache_storage_read_bytes_total", "bytes read from real storage", name,
             c.storage_read_bytes);
     counter(out, "wss_cache_storage_write_bytes_total", "bytes written to real storage", name,
             c.storage_write_bytes);
-    counter(out, "wss_cache_read_ahead_bytes_total", "of these, before a read requested them", name,
-            c.read_ahead_bytes);
-    counter(out, "wss_cache_fill_bytes_total", "bytes that engines took after misses", name, c.fill_bytes);
+    counter(out, "wss_cache_read_ahead_bytes_total",
+            "bytes read from real storage before a read requested them", name, c.read_ahead_bytes);
+    counter(out, "wss_cache_fill_bytes_total", "bytes loaded into engines after misses", name, c.fill_bytes);
     counter(out, "wss_cache_upkeep_direct_bytes_total",
-            "bytes filled and destaged straight between an engine and real storage elsewhere", name,
+            "bytes filled and destaged directly between an engine and a storage process", name,
             c.upkeep_direct_bytes);
     counter(out, "wss_cache_upkeep_through_target_bytes_total",
-            "bytes filled and destaged by way of the target", name, c.upkeep_through_us_bytes);
+            "bytes filled and destaged through the target", name, c.upkeep_through_us_bytes);
     counter(out, "wss_cache_destaged_bytes_total", "dirty bytes destaged", name, c.destaged_bytes);
-    counter(out, "wss_cache_destage_errors_total", "times that real storage did not take dirty data", name,
+    counter(out, "wss_cache_destage_errors_total", "failed writes of dirty data to real storage", name,
             c.destage_errors);
     out.push_back({"wss_cache_dirty_lines",
                    "lines newer than real storage",
@@ -146,18 +146,18 @@ void add_cached_volume(Samples& out, const se::CachedVolumeInfo& volume) {
                    {{"volume", name}},
                    static_cast<double>(volume.dirty_lines)});
     out.push_back({"wss_cache_single_lines",
-                   "of these, lines that have one copy and should have two: lost with one more engine",
+                   "dirty lines that have one copy and should have two: lost with one more engine",
                    Sample::Kind::kGauge,
                    {{"volume", name}},
                    static_cast<double>(volume.single_lines)});
     out.push_back({"wss_cache_lost_bytes",
-                   "acknowledged bytes that only engines which are away have; reading them waits for "
+                   "acknowledged bytes whose copies are all in engines that are away; reading them waits for "
                    "--cache-grace, then fails",
                    Sample::Kind::kGauge,
                    {{"volume", name}},
                    static_cast<double>(volume.lost_bytes)});
     out.push_back({"wss_cache_waiting_commands",
-                   "commands that wait for engines to come back with what is lost, for --cache-grace",
+                   "commands that wait, for up to --cache-grace, for engines to return with lost data",
                    Sample::Kind::kGauge,
                    {{"volume", name}},
                    static_cast<double>(volume.waiting)});
@@ -184,7 +184,7 @@ Samples cache_samples(CachePart& cache) {
     const auto engines = std::count_if(info->engines.begin(), info->engines.end(), [](const auto& engine) {
         return engine.state != "joining" && engine.state != "storage";
     });
-    gauge("wss_cache_engines", "cache engines that are joined", static_cast<double>(engines));
+    gauge("wss_cache_engines", "cache engines that have joined", static_cast<double>(engines));
     gauge("wss_cache_lines", "lines that the engines have room for",
           static_cast<double>(info->capacity_lines));
     gauge("wss_cache_used_lines", "lines in use", static_cast<double>(info->index.lines));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // UncachedStart: protects volumes when a target that had a cache starts without one. Cache engines may hold
-// acknowledged writes that storage does not have. Without a cache those volumes stay closed: they would show
+// acknowledged writes that storage does not have. Without a cache those volumes stay closed: they would serve
 // old data, and a later start with a cache would destage old lines over newer writes.
 //
 // Thread-safety: immutable, except for its place among the observers of a table.
@@ -27,9 +27,9 @@ class UncachedStart final : public volume::Observer {
     void volume_changed(volume::Change, volume::OpenVolume&) noexcept override {}
 
   private:
-    explicit UncachedStart(std::map<uint64_t, se::DirtyVolume> dirty) : dirty_(std::move(dirty)) {}
+    explicit UncachedStart(std::map<uint64_t, cache::DirtyVolume> dirty) : dirty_(std::move(dirty)) {}
 
-    const std::map<uint64_t, se::DirtyVolume> dirty_;  // by WWID
+    const std::map<uint64_t, cache::DirtyVolume> dirty_;  // by WWID
 };
 
 }  // namespace wss::daemon

@@ -5,7 +5,7 @@
 #include "lib/fabric/address.h"
 #include "target/control/config.h"
 
-namespace wss::daemon {
+namespace wss::engine {
 
 static ConfigSchema schema_of(EngineConfig& config) {
     ConfigSchema schema;
@@ -34,7 +34,7 @@ Status check_engine_config(const EngineConfig& config) {
                        "no storage engine: give --join URI, for instance --join tcp://storage1:{}",
                        control::kCachePort);
     if (config.advertise.size() > config.listen.size())
-        return failure(Code::kInvalid, "there are more --advertise than --listen");
+        return failure(Code::kInvalid, "there are more --advertise than --listen addresses");
     for (const std::string& uri : config.join)
         WSS_TRY(fabric::Address::parse(uri, control::kCachePort).status().within("--join"));
     for (size_t i = 0; i < config.listen.size(); ++i) {
@@ -42,10 +42,10 @@ Status check_engine_config(const EngineConfig& config) {
         if (!address) return address.status().within("--listen");
         const bool anywhere = address->host == "0.0.0.0" || address->host == "::";
         if (anywhere && (i >= config.advertise.size() || config.advertise[i].empty()))
-            return failure(
-                Code::kInvalid,
-                "--listen {}: clients cannot connect to that; give their address with --advertise URI",
-                address->to_string());
+            return failure(Code::kInvalid,
+                           "--listen {}: clients cannot connect to that address; give the one to use with "
+                           "--advertise URI",
+                           address->to_string());
     }
     return Status::ok();
 }
@@ -54,4 +54,4 @@ Status parse_engine_config(std::string_view text, const std::string& path, Engin
     return schema_of(config).read_text(text, path);
 }
 
-}  // namespace wss::daemon
+}  // namespace wss::engine

@@ -11,14 +11,14 @@
 #include "lib/fabric/tls/credentials.h"
 #include "target/volume/options.h"
 
-namespace wss::daemon {
+namespace wss::engine {
 
 struct EngineConfig {
     std::vector<std::string> join;       // storage engines
     std::vector<std::string> listen;     // for clients
     std::vector<std::string> advertise;  // addresses sent to clients, in the order of `listen`; "": that
     uint64_t memory = 1u << 30;
-    std::vector<volume::VolumeOptions> volumes;  // if any: real storage of the one in `join`, no cache
+    std::vector<volume::VolumeOptions> volumes;  // if any: real storage of the target in `join`, not a cache
     std::string control;                         // "": none
     std::string http;                            // "[HOST:]PORT"; "": none
     std::string secret_file;                     // with our NAME:SECRET; "": no authentication of either side
@@ -37,4 +37,4 @@ Status parse_engine_config(std::string_view text, const std::string& path, Engin
 // Checks the values against each other, after options were applied.
 Status check_engine_config(const EngineConfig& config);
 
-}  // namespace wss::daemon
+}  // namespace wss::engine

@@ -14,12 +14,11 @@
 #include "target/control/config.h"
 #include "target/control/params.h"
 #include "target/daemon/ask_reactor.h"
-#include "target/daemon/boot_id.h"
-#include "target/daemon/machine_id.h"
+#include "target/daemon/machine.h"
 #include "target/metrics/tls_samples.h"
 #include "target/volume/try_volumes.h"
 
-namespace wss::daemon {
+namespace wss::engine {
 
 using nlohmann::json;
 
@@ -28,11 +27,12 @@ constexpr Nanoseconds kControlMax = from_s(30);
 constexpr Nanoseconds kLeaveMargin = from_s(5);
 constexpr Nanoseconds kCloseMax = from_s(10);
 
-Result<std::unique_ptr<EngineDaemon>> EngineDaemon::start(const EngineConfig& config, const Step& next) {
+Result<std::unique_ptr<EngineDaemon>> EngineDaemon::start(const EngineConfig& config,
+                                                          const daemon::Step& next) {
     WSS_TRY(check_engine_config(config));
     std::unique_ptr<EngineDaemon> daemon(new EngineDaemon(config));
     const Status started = daemon->run_start(next);
-    return started_or_stopped(std::move(daemon), started);
+    return daemon::started_or_stopped(std::move(daemon), started);
 }
 
 Result<EngineDaemon::Net> EngineDaemon::open_net(std::string key, const fabric::Address& address) {
@@ -58,7 +58,7 @@ Result<size_t> EngineDaemon::net_for(const fabric::Address& address) {
     return nets_.size() - 1;
 }
 
-Status EngineDaemon::run_start(const Step& next) {
+Status EngineDaemon::run_start(const daemon::Step& next) {
     WSS_TRY(http_.listen(config_.http, config_.control));
     if (!config_.secret_file.empty()) {
         auto secret = read_own_secret(config_.secret_file);
@@ -98,15 +98,15 @@ Status EngineDaemon::run_start(const Step& next) {
 // to, whichever process serves it.
 static std::string owner_of(const fabric::Address& target) {
     const bool anywhere = fabric::has_host(target.scheme) && !fabric::is_loopback(target.host);
-    const std::string text = "storage of " + target.to_string() + (anywhere ? "" : machine_id());
+    const std::string text = "storage of " + target.to_string() + (anywhere ? "" : daemon::machine_id());
     return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }
 
-Status EngineDaemon::open_volumes(cache::Engine::Options& options, const Step& next) {
-    next("looking for the volumes", kOpeningMax);
+Status EngineDaemon::open_volumes(cache::Engine::Options& options, const daemon::Step& next) {
+    next("looking for the volumes", daemon::kOpeningMax);
     WSS_TRY(volume::try_volumes(config_.volumes, {}, {.keeps_taken = true, .have_size = {}}));
     for (const volume::VolumeOptions& volume : config_.volumes) {
-        next("opening " + volume.backend, kOpeningMax);
+        next("opening " + volume.backend, daemon::kOpeningMax);
         auto backend = io::open_backend(volume.backend, {.size = volume.size,
                                                          .create = volume.create,
                                                          .read_only = volume.read_only,
@@ -123,7 +123,7 @@ Status EngineDaemon::open_volumes(cache::Engine::Options& options, const Step& n
         reach_ = std::move(*reach);
         options.reach = {reach_.fabric.get(), reach_.poller.get()};
     }
-    options.boot = boot_id();
+    options.boot = daemon::boot_id();
     return Status::ok();
 }
 
@@ -206,7 +206,7 @@ void EngineDaemon::add_methods() {
                                          .version = WSS_VERSION});
     control::add_tls_statistics(methods);
     auto status = [this]() -> Result<json> {
-        auto answer = ask_reactor<json>(
+        auto answer = daemon::ask_reactor<json>(
             [this](auto take) { reactor_.post([this, take] { take(to_json(*engine_)); }); });
         return answer;
     };
@@ -215,7 +215,7 @@ void EngineDaemon::add_methods() {
                     WSS_TRY(control::Params(params).finish());
                     return status();
                 });
-    methods.add_change("engine.join", "joins again the storage engines that released it",
+    methods.add_change("engine.join", "rejoins the storage engines that released it",
                        [this](const json& params) -> Result<json> {
                            WSS_TRY(control::Params(params).finish());
                            reactor_.post([this] { engine_->join_again(); });
@@ -231,7 +231,7 @@ void EngineDaemon::add_metrics() {
     http_.exporter().add(metrics::tls_samples);
     http_.exporter().add([this] {
         std::vector<metrics::Sample> out;
-        auto c = ask_reactor<cache::EngineCounters>(
+        auto c = daemon::ask_reactor<cache::EngineCounters>(
             [this](auto take) { reactor_.post([this, take] { take(engine_->counters()); }); });
         if (!c) return out;
         auto add = [&out](const char* name, const char* help, uint64_t value) {
@@ -241,8 +241,8 @@ void EngineDaemon::add_metrics() {
         add("wss_engine_from_client_bytes_total", "bytes read from clients", c->from_client_bytes);
         add("wss_engine_to_storage_bytes_total", "bytes written to storage engines", c->to_storage_bytes);
         add("wss_engine_from_storage_bytes_total", "bytes read from storage engines", c->from_storage_bytes);
-        add("wss_engine_moves_total", "operations of storage engines", c->moves);
-        add("wss_engine_failed_moves_total", "operations that failed", c->failed_moves);
+        add("wss_engine_moves_total", "operations requested by storage engines", c->moves);
+        add("wss_engine_failed_moves_total", "failed operations of storage engines", c->failed_moves);
         add("wss_engine_clients_accepted_total", "clients with a valid token", c->clients_accepted);
         add("wss_engine_clients_refused_total", "clients without a valid token", c->clients_refused);
         add("wss_engine_wipes_total", "lines of deleted volumes wiped", c->wipes);
@@ -256,9 +256,9 @@ void EngineDaemon::add_metrics() {
     });
 }
 
-Status EngineDaemon::stop(const Step& next) {
+Status EngineDaemon::stop(const daemon::Step& next) {
     io::end_plugin_waits();
-    next("control socket and HTTP port", kControlMax + HttpPart::kAnswerMax);
+    next("control socket and HTTP port", kControlMax + daemon::HttpPart::kAnswerMax);
     Status first = http_.stop(kControlMax);
     if (!thread_.joinable()) return first;
     auto left = std::make_shared<std::promise<Status>>();
@@ -271,7 +271,7 @@ Status EngineDaemon::stop(const Step& next) {
         engine_->leave(from_s(config_.leave_seconds),
                        [left](Status status) { left->set_value(std::move(status)); });
     });
-    Status home = failure(Code::kTimedOut, "leaving the storage engines timed out; ending without that");
+    Status home = failure(Code::kTimedOut, "leaving the storage engines timed out; exiting anyway");
     if (left_future.wait_for(std::chrono::nanoseconds(leave.count)) == std::future_status::ready)
         home = left_future.get();
     if (!home && !first) log::error("{}", first.to_string());
@@ -279,7 +279,7 @@ Status EngineDaemon::stop(const Step& next) {
     next("connections", kCloseMax);
     reactor_.post([this, stopped] { engine_->stop([stopped] { stopped->set_value(); }); });
     if (stopped_future.wait_for(std::chrono::nanoseconds(kCloseMax.count)) != std::future_status::ready)
-        return failure(Code::kTimedOut, "connections did not close; ending without them");
+        return failure(Code::kTimedOut, "connections did not close; exiting without them");
     reactor_.stop();
     thread_.join();
     return first;
@@ -294,14 +294,14 @@ EngineDaemon::~EngineDaemon() {
 }
 
 Status EngineDaemon::reload() {
-    if (!config_.tls.empty()) return reload_tls_files();
+    if (!config_.tls.empty()) return daemon::reload_tls_files();
     log::info(
         "nothing to reload: a running cache engine reloads only TLS files, and was started without them");
     return Status::ok();
 }
 
 Status EngineDaemon::check_alive() {
-    constexpr Nanoseconds kLimit = from_s(kReactorAnswers.count());
+    constexpr Nanoseconds kLimit = from_s(daemon::kReactorAnswers.count());
     return http_.health().alive(kLimit, kLimit);
 }
 
@@ -315,4 +315,4 @@ std::string EngineDaemon::describe() const {
     return text + fmt::format(", {} MiB", config_.memory >> 20);
 }
 
-}  // namespace wss::daemon
+}  // namespace wss::engine

@@ -17,15 +17,15 @@
 #include "target/daemon/process.h"
 #include "target/engine/config.h"
 
-namespace wss::daemon {
+namespace wss::engine {
 
-class EngineDaemon final : public Service {
+class EngineDaemon final : public daemon::Service {
   public:
-    // `next` is called before each step that may take long.
-    static Result<std::unique_ptr<EngineDaemon>> start(const EngineConfig& config, const Step& next);
-    // Leaves the storage engines, which destage dirty lines first, within leave_seconds. A failure has the
-    // number of lines that they did not destage: those end with the process.
-    Status stop(const Step& next) override;
+    // `next` is called before each step that may take a long time.
+    static Result<std::unique_ptr<EngineDaemon>> start(const EngineConfig& config, const daemon::Step& next);
+    // Leaves the storage engines, which destage dirty lines first, within leave_seconds. A failure reports
+    // the number of lines that they did not destage, which are lost with the process.
+    Status stop(const daemon::Step& next) override;
     using Service::stop;
     ~EngineDaemon() override;
 
@@ -41,11 +41,11 @@ class EngineDaemon final : public Service {
 
   private:
     explicit EngineDaemon(const EngineConfig& config) : config_(config) {}
-    Status run_start(const Step& next);
+    Status run_start(const daemon::Step& next);
     Result<Net> open_net(std::string key, const fabric::Address& address);
     Result<size_t> net_for(const fabric::Address& address);
     Status reserve_places();
-    Status open_volumes(cache::Engine::Options& options, const Step& next);
+    Status open_volumes(cache::Engine::Options& options, const daemon::Step& next);
     Status listen_all();
     void add_methods();
     void add_metrics();
@@ -68,7 +68,7 @@ class EngineDaemon final : public Service {
     std::vector<std::unique_ptr<io::Backend>> backends_;
     std::unique_ptr<cache::Engine> engine_;
     std::thread thread_;
-    HttpPart http_;
+    daemon::HttpPart http_;
 };
 
-}  // namespace wss::daemon
+}  // namespace wss::engine

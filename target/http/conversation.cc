@@ -160,7 +160,7 @@ class Conversation final : private httplib::Server {
     }
 
   private:
-    // Newer versions of the library (0.18.7 of Debian 13) also take the addresses of both ends.
+    // Newer versions of the library (0.18.7 of Debian 13) also expect the addresses of both ends.
     template <class Stream, class Prepare>
     bool process(Stream& stream, bool& closed, const Prepare& prepare) {
         const bool last = terms_.only_health;
@@ -204,20 +204,21 @@ class Conversation final : private httplib::Server {
     std::optional<Answer> refusal_of(const httplib::Request& request, bool reads) const {
         if (terms_.only_local && request.has_header("Host") &&
             !names_this_machine(request.get_header_value("Host")))
-            return error_answer(Status(Code::kPermission,
-                                       "this port serves programs of this machine: request localhost or its "
-                                       "address, not another name"));
+            return error_answer(
+                Status(Code::kPermission,
+                       "this port serves only programs on this machine: request localhost or its "
+                       "address, not another name"));
         if (terms_.only_health && !Site::is_health(request.path))
             return error_answer(Status(Code::kExhausted, "too many clients are connected: try again later"));
         if (!reads && request.method != "POST") {
-            Answer answer = error_answer(failure(Code::kInvalid, "{} is not possible here", request.method));
+            Answer answer = error_answer(failure(Code::kInvalid, "{} is not supported here", request.method));
             answer.status = 405;
             answer.allow = "GET, HEAD, POST";
             return answer;
         }
         if (!reads && !terms_.may_change)
-            return error_answer(
-                Status(Code::kPermission, "this port only reads: changes go by the control socket (wssctl)"));
+            return error_answer(Status(Code::kPermission,
+                                       "this port is read-only: changes need the control socket (wssctl)"));
         // The library accepts chunks that end in the wrong place.
         if (request.has_header("Transfer-Encoding")) {
             Answer answer = error_answer(

@@ -43,7 +43,7 @@ Result<fabric::SocketAddress> resolve(const std::string& address) {
     auto parsed = fabric::Address::parse((only_port ? "tcp://127.0.0.1:" : "tcp://") + address, 0);
     if (!parsed || address.empty() || (parsed->port == 0 && !address.ends_with("0")))
         return failure(Code::kInvalid,
-                       "invalid address '{}': write HOST:PORT, or PORT for this machine alone", address);
+                       "invalid address '{}': write HOST:PORT, or PORT for the loopback address", address);
     auto all = fabric::resolve(*parsed);
     if (!all) return all.status();
     return all->front();
@@ -57,7 +57,7 @@ Result<std::unique_ptr<Server>> Server::start_at_socket(const std::string& path,
     if (!folder.empty()) std::filesystem::create_directories(folder, error);
     if (error)
         return Status::from_errno(error.value(),
-                                  fmt::format("control socket {}: cannot make its folder", path));
+                                  fmt::format("control socket {}: cannot create its folder", path));
     auto listener = UnixListener::open(path, SOCK_STREAM | SOCK_NONBLOCK, kBacklog);
     if (!listener && listener.status().code() == Code::kBusy)
         return listener.status().within("stop that program or give --control");
@@ -73,7 +73,7 @@ Result<Server::Listener> Server::listen_at_port(const std::string& address, std:
     Descriptor socket(::socket(wanted->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const int yes = 1;
     if (!socket || setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0)
-        return Status::from_errno(errno, "cannot make a socket");
+        return Status::from_errno(errno, "cannot create a socket");
     if (bind(socket.get(), wanted->get(), wanted->length) != 0 || listen(socket.get(), kBacklog) != 0) {
         if (errno == EADDRINUSE)
             return failure(Code::kBusy,
@@ -107,7 +107,7 @@ Server::Server(Listener listener, std::string address, Descriptor stop, Descript
       stop_(std::move(stop)),
       ended_(std::move(ended)),
       site_(site) {
-    // Only the main thread takes signals. Threads inherit the signal mask of their creator.
+    // Only the main thread receives signals. Threads inherit the signal mask of their creator.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -134,7 +134,7 @@ Status Server::stop(std::unique_ptr<Server> server, Nanoseconds limit) {
     server->end_accepting();
     if (server->wait_for_clients(limit)) return Status::ok();
     (void)server.release();
-    return failure(Code::kTimedOut, "a request is not over after {} s; ending without it",
+    return failure(Code::kTimedOut, "a request has not completed after {} s; exiting without it",
                    limit.count / 1'000'000'000);
 }
 
@@ -182,13 +182,13 @@ void Server::reap_finished() {
     }
 }
 
-// Checks the permission of the client and the limit of clients.
+// Checks the permission of the client and the limit on clients.
 Status Server::check(int fd) const {
     if (listener_.path && !may_use(fd))
         return Status(Code::kPermission, "only root and the user who runs this program may control it");
     const size_t most = listener_.path ? kControlClientsMax : kPortClientsMax + kHealthClientsMax;
     if (clients_.size() < most) return Status::ok();
-    return failure(Code::kExhausted, "{} clients are connected, the limit: end one of them", most);
+    return failure(Code::kExhausted, "{} clients are connected, the maximum: disconnect one of them", most);
 }
 
 void Server::admit(int fd) {
@@ -208,7 +208,7 @@ void Server::admit(int fd) {
     try {
         client.thread = std::thread([this, &client] { serve(client); });
     } catch (const std::system_error&) {  // thread limit of the user or of the service
-        refuse(fd, Status(Code::kExhausted, "no thread can be made for another client: try again later"));
+        refuse(fd, Status(Code::kExhausted, "cannot create a thread for another client: try again later"));
         close(fd);
         clients_.pop_back();
     }

@@ -107,15 +107,16 @@ Answer Site::health(bool ready) const {
 Result<std::string> Site::method_of(const std::string& path) const {
     std::string name = path.substr(kApi.size());
     if (name.find('.') != std::string::npos)
-        return failure(Code::kNotFound, "there is nothing at {}: write /api/v1/volume/list", path);
+        return failure(Code::kNotFound, "there is nothing at {}: write a path like /api/v1/volume/list",
+                       path);
     std::replace(name.begin(), name.end(), '/', '.');
     return name;
 }
 
 Answer Site::get(const std::string& path, const Query& query) const {
     if (is_health(path)) return health(path == "/readyz");
-    // A browser loads a page over six connections and keeps them open: ten pages would use all client places.
-    // So the connection ends after a file.
+    // A browser loads a page over six connections and keeps them open: ten pages would use up all client
+    // connections. So the connection ends after a file.
     for (const Asset& asset : assets())
         if (path == asset.path)
             return {.type = std::string(asset.type), .body = std::string(asset.text), .last = true};
@@ -145,7 +146,7 @@ Status Site::check_change(const std::string& path, Answer& refusal) const {
     };
     if (!open_.load(std::memory_order_acquire)) return refuse(starting());
     if (!path.starts_with(kApi)) {
-        refusal = not_allowed("GET", "only the methods of the API take POST");
+        refusal = not_allowed("GET", "only methods of the API accept POST");
         return Status(Code::kInvalid, "no method");
     }
     auto name = method_of(path);

@@ -6,7 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-namespace wss::kvpart {
+namespace wss::kv {
 
 namespace {
 
@@ -28,43 +28,43 @@ constexpr Row kRows[] = {
     {"server", "ready", "wss_kv_ready", "1 when clients are served", kGauge},
     {"traffic", "connections", "wss_kv_connections", "connections of clients and partitions", kGauge},
     {"traffic", "connections_refused", "wss_kv_refused_connections_total",
-     "connections refused because their source, or all together, have too many", kCounter},
+     "connections refused because there were too many from their source, or in total", kCounter},
     {"traffic", "closed_ungreeted", "wss_kv_closed_ungreeted_total",
      "connections closed because they sent no greeting in time, or to make room for others", kCounter},
     {"traffic", "messages", "wss_kv_messages_total", "messages that arrived", kCounter},
-    {"traffic", "gets", "wss_kv_gets_total", "get messages: a part of a read transaction each", kCounter},
+    {"traffic", "gets", "wss_kv_gets_total", "get messages, each a part of a read transaction", kCounter},
     {"traffic", "get_keys", "wss_kv_get_keys_total", "keys read by message", kCounter},
     {"traffic", "second_round_keys", "wss_kv_second_round_keys_total",
      "keys that were read again by timestamp (the second round of RAMP)", kCounter},
     {"traffic", "one_sided_keys", "wss_kv_one_sided_keys_total",
      "keys that clients read one-sidedly; clients report once a second", kCounter},
-    {"traffic", "prepares", "wss_kv_prepares_total", "prepares and puts: a part of a write transaction each",
+    {"traffic", "prepares", "wss_kv_prepares_total", "prepares and puts, each a part of a write transaction",
      kCounter},
     {"traffic", "commits", "wss_kv_commits_total", "commits by clients", kCounter},
     {"traffic", "aborts", "wss_kv_aborts_total", "aborts by clients", kCounter},
-    {"traffic", "checks", "wss_kv_checks_total", "inquiries of other partitions", kCounter},
+    {"traffic", "inquiries", "wss_kv_inquiries_total", "inquiries from other partitions", kCounter},
     {"traffic", "conditional_puts", "wss_kv_conditional_puts_total", "conditional puts", kCounter},
     {"traffic", "scans", "wss_kv_scans_total", "pages of scans", kCounter},
     {"traffic", "locks", "wss_kv_locks_total", "locks requested (two-phase locking)", kCounter},
-    {"traffic", "refused", "wss_kv_refused_total", "requests refused with a text", kCounter},
-    {"traffic", "malformed", "wss_kv_malformed_total", "requests that broke the protocol", kCounter},
+    {"traffic", "refused", "wss_kv_refused_total", "requests refused with a message", kCounter},
+    {"traffic", "malformed", "wss_kv_malformed_total", "requests that violated the protocol", kCounter},
     {"traffic", "refused_cold", "wss_kv_refused_cold_total",
-     "reads put off because too many wait for the disk already", kCounter},
+     "reads postponed because too many already wait for the disk", kCounter},
     {"traffic", "refused_backlog", "wss_kv_refused_backlog_total",
-     "reads put off because their client does not take its replies", kCounter},
+     "reads postponed because their client does not receive its replies", kCounter},
     {"traffic", "clock_ahead_max_us", "wss_kv_clock_ahead_max_seconds",
-     "the furthest that a client's clock was before this one", kGauge},
-    {"server", "client_ids", "wss_kv_client_ids", "client ids that this partition leases", kGauge},
-    {"server", "client_ids_leased", "wss_kv_client_ids_leased", "of these, leased now", kGauge},
+     "the most by which a client's clock has been ahead of this partition's clock", kGauge},
+    {"server", "client_ids", "wss_kv_client_ids", "client ids that this partition can lease", kGauge},
+    {"server", "client_ids_leased", "wss_kv_client_ids_leased", "client ids that are leased now", kGauge},
     {"ramp", "prepared", "wss_kv_prepared", "transactions prepared and undecided", kGauge},
     {"ramp", "terminations_waiting", "wss_kv_terminations_waiting",
      "transactions that wait for a partition that cannot be reached", kGauge},
     {"ramp", "refused_locks", "wss_kv_refused_locks_total", "locks refused because there are too many",
      kCounter},
-    {"ramp", "commits_lost", "wss_kv_commits_lost_total", "committed versions that a newer one preceded",
+    {"ramp", "commits_lost", "wss_kv_commits_lost_total", "versions that were committed after a newer one",
      kCounter},
-    {"ramp", "gc_lag_us", "wss_kv_gc_lag_seconds", "how long the oldest version has been due for collection",
-     kGauge},
+    {"ramp", "gc_lag_us", "wss_kv_gc_lag_seconds",
+     "how long the oldest superseded version has been overdue for collection", kGauge},
     {"ramp", "window_now_ms", "wss_kv_window_seconds", "how long superseded versions are kept now", kGauge},
     {"ramp", "collected", "wss_kv_collected_versions_total", "versions collected", kCounter},
     {"ramp", "expired", "wss_kv_expired_versions_total", "versions whose time to live has ended", kCounter},
@@ -72,15 +72,17 @@ constexpr Row kRows[] = {
     {"memory", "versions", "wss_kv_versions", "versions kept", kGauge},
     {"memory", "cold_versions", "wss_kv_cold_versions", "versions whose values are on disk only", kGauge},
     {"memory", "arena_bytes", "wss_kv_arena_bytes", "memory that clients may read", kGauge},
-    {"memory", "arena_used", "wss_kv_arena_used_bytes", "of it in use", kGauge},
+    {"memory", "arena_used", "wss_kv_arena_used_bytes", "used part of the memory that clients may read",
+     kGauge},
     {"memory", "indexed_keys", "wss_kv_indexed_keys", "keys that one-sided reads find without the server",
      kGauge},
-    {"memory", "index_used", "wss_kv_index_used_bytes", "memory of the index that leads to them", kGauge},
-    {"memory", "heap_used", "wss_kv_heap_used_bytes", "memory beside the arena: key index, decisions",
+    {"memory", "index_used", "wss_kv_index_used_bytes", "memory of the index for one-sided reads", kGauge},
+    {"memory", "heap_used", "wss_kv_heap_used_bytes", "memory outside the arena: key index, decisions",
      kGauge},
     {"memory", "refused_memory", "wss_kv_refused_memory_total", "writes refused because memory was full",
      kCounter},
-    {"memory", "evicted", "wss_kv_evicted_values_total", "values evicted to disk only", kCounter},
+    {"memory", "evicted", "wss_kv_evicted_values_total", "values of which only the copy on disk remains",
+     kCounter},
     {"memory", "fetched", "wss_kv_fetched_values_total", "values fetched from disk", kCounter},
     {"memory", "log_failures", "wss_kv_log_failures_total", "writes of the log that failed", kCounter},
     {"latency", "slow", "wss_kv_slow_requests_total", "requests that took longer than the slow log's limit",
@@ -105,12 +107,13 @@ void add_terminations(std::vector<Sample>& out, const Json& info) {
 }
 
 void add_fallbacks(std::vector<Sample>& out, const Json& info) {
-    for (const char* reason : {"cold", "invalid", "stale", "torn", "large", "second_round"})
-        out.push_back({"wss_kv_fallback_gets_total",
-                       "gets by message of clients that read one-sidedly, by the reason of their first key",
-                       kCounter,
-                       {{"reason", reason}},
-                       number_in(info, "traffic", fmt::format("fallback_{}", reason).c_str())});
+    for (const char* reason : {"no_address", "invalid", "stale", "torn", "large", "second_round"})
+        out.push_back(
+            {"wss_kv_fallback_gets_total",
+             "gets sent to the server by clients that read one-sidedly, by the reason for the first key",
+             kCounter,
+             {{"reason", reason}},
+             number_in(info, "traffic", fmt::format("fallback_{}", reason).c_str())});
 }
 
 // Bucket i of `info` counts requests shorter than 2^i microseconds that are in no smaller bucket.
@@ -163,4 +166,4 @@ void add_kv_metrics(metrics::Exporter& exporter, KvPart& part) {
     });
 }
 
-}  // namespace wss::kvpart
+}  // namespace wss::kv

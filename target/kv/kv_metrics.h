@@ -5,11 +5,11 @@
 #include "target/kv/kv_part.h"
 #include "target/metrics/exporter.h"
 
-namespace wss::kvpart {
+namespace wss::kv {
 
 // `info`: the status of a partition from KvPart::infos_json(). Empty or malformed: no samples.
 std::vector<metrics::Sample> kv_samples(const std::string& info);
 // `part` must outlive the exporter.
 void add_kv_metrics(metrics::Exporter& exporter, KvPart& part);
 
-}  // namespace wss::kvpart
+}  // namespace wss::kv

@@ -10,7 +10,7 @@
 #include "lib/fabric/resolve.h"
 #include "lib/kv/placement.h"
 
-namespace wss::kvpart {
+namespace wss::kv {
 
 namespace {
 

@@ -17,7 +17,7 @@
 #include "lib/kv/store/rocks_log.h"
 #include "target/kv/options.h"
 
-namespace wss::kvpart {
+namespace wss::kv {
 
 // Checks the options, also in combination.
 Status check_options(const KvOptions& options);

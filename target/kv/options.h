@@ -6,20 +6,20 @@
 #include <string>
 #include <vector>
 
-namespace wss::kvpart {
+namespace wss::kv {
 
 struct KvOptions {
     std::vector<std::string> listen;        // fabric URIs; empty: no key-value service
     std::vector<std::string> map;           // URIs of all partitions, in order; empty: this is the only one
     uint32_t partition = 0;                 // index of this target's (first) partition
-    uint32_t partitions = 1;                // number here, on one thread; if several, one address each
+    uint32_t partitions = 1;                // in this process, on one thread; one address for each
     uint64_t memory = uint64_t{256} << 20;  // of the arena: keys, values and slots, per partition
     uint64_t index_memory = UINT64_MAX;     // limit outside the arena: key lookup, decisions; per partition
     std::string durability = "memory";      // or "async", "sync"
     std::string directory;                  // of the log; needed unless durability is "memory"
     uint32_t window_ms = 5000;              // how long superseded versions are kept; limits reads
     std::string secrets;                    // file of NAME:SECRET lines: clients that tls:// accepts; "": any
-    uint32_t terminate_ms = 1000;           // then the partitions decide transactions left undecided
+    uint32_t terminate_ms = 1000;           // after this time the partitions decide a transaction
 };
 
-}  // namespace wss::kvpart
+}  // namespace wss::kv

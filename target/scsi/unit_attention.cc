@@ -28,7 +28,7 @@ static_assert(kCodes.size() == size_t(Attention::kRegistrationsPreempted) + 1, "
 }  // namespace
 
 wire::Sense UnitAttentions::take() {
-    WSS_ASSERT(!empty(), "there is a unit attention to take");
+    WSS_ASSERT(!empty(), "a unit attention is pending");
     auto first = unsigned(std::countr_zero(pending_));
     remove(Attention(first));
     return sense::make(wire::SenseKey::kUnitAttention, kCodes[first]);

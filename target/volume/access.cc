@@ -16,7 +16,7 @@ std::string_view to_string(Permission permission) {
 Result<AccessList> AccessList::parse(const std::vector<std::string>& words) {
     AccessList list;
     if (words.size() > kEntriesMax)
-        return failure(Code::kInvalid, "an access list has no more than {} entries", kEntriesMax);
+        return failure(Code::kInvalid, "an access list has at most {} entries", kEntriesMax);
     for (const std::string& word : words) {
         const size_t equals = word.rfind('=');
         const std::string name = word.substr(0, equals);

@@ -7,7 +7,7 @@ namespace wss::volume {
 
 Status LateEnds::begin(Task task) {
     std::lock_guard lock(m_);
-    if (stopped_) return Status(Code::kClosed, "the target ends");
+    if (stopped_) return Status(Code::kClosed, "the target is stopping");
     all_.remove_if([](const One& one) { return one.over->load(); });
     auto over = std::make_shared<std::atomic<bool>>(false);
     try {

@@ -16,13 +16,13 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kFormat = "wss-target-reservations";
 constexpr int kVersion = 1;
 constexpr const char* kSuffix = ".reservations";
-// 1024 volumes with all their registrations: a larger file is not one of ours.
+// 1024 volumes with all their registrations: a larger file is not a reservations file.
 constexpr size_t kFileMax = 32 << 20;
 
 template <typename... Args>
 Status damaged(const std::string& path, fmt::format_string<Args...> format, Args&&... args) {
     return failure(Code::kInvalid,
-                   "file of reservations {} is damaged: {}; repair it or move it away, which releases all "
+                   "reservations file {} is damaged: {}; repair it or move it away, which releases all "
                    "reservations",
                    path, fmt::format(format, std::forward<Args>(args)...));
 }
@@ -97,11 +97,11 @@ Result<ReservationBook::Stored> ReservationBook::parse(const std::string& text, 
         if (json.at("format").get<std::string>() != kFormat)
             return damaged(path, "its format is not {}", kFormat);
         if (json.at("version").get<int>() != kVersion)
-            return damaged(path, "its version is not {}, the one this program knows", kVersion);
+            return damaged(path, "its version is not {}, the one that this program supports", kVersion);
         for (const auto& [wwid_text, volume] : json.at("volumes").items()) {
             uint64_t wwid = 0;
             if (!parse_hex(wwid_text, wwid) || !take_volume(volume, stored[wwid]))
-                return damaged(path, "volume {} has a wrong field", wwid_text);
+                return damaged(path, "volume {} has an invalid field", wwid_text);
         }
     } catch (const Json::exception& error) {
         return damaged(path, "{}", error.what());
@@ -138,7 +138,7 @@ Status ReservationBook::load() {
         stored_ = format({});
         return Status::ok();
     }
-    if (!text) return text.status().within("file of reservations");
+    if (!text) return text.status().within("reservations file");
     auto stored = parse(*text, path);
     if (!stored) return stored.status();
     for (auto& [wwid, reservations] : *stored)
@@ -218,7 +218,7 @@ void ReservationBook::forget(uint64_t wwid) {
         Entries all = entries();
         all.erase(wwid);
         if (Status stored = store_or_correct(all); !stored)
-            log::warning("{}: it still has the reservations of a deleted volume, for now",
+            log::warning("{}: for now the file still holds the reservations of a deleted volume",
                          stored.to_string());
         std::lock_guard lock(m_);
         entries_ = std::move(all);

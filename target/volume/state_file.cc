@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr const char* kFormat = "wss-target-state";
 constexpr int kVersion = 1;
-// 1024 volumes of the longest paths: a larger file is not one of ours.
+// 1024 volumes with the longest paths: a larger file is not a state file.
 constexpr size_t kFileMax = 16 << 20;
 
 template <typename... Args>
@@ -101,7 +101,7 @@ Status parse_volume(const Json& json, const std::string& path, size_t index, Sto
     if (fine && json.contains("cut_ownership")) fine = take(json, "cut_ownership", volume.cut_ownership);
     if (fine && json.contains("unmade")) fine = take(json, "unmade", volume.unmade);
     if (fine && json.contains("deleted")) fine = take(json, "deleted", volume.deleted);
-    // Files from before access lists have none.
+    // Files that are older than access lists have none.
     if (fine && json.contains("access")) {
         fine = take(json, "access", options.access);
         volume.access_changed = options.declared;
@@ -143,7 +143,7 @@ Status check_unique(const std::vector<StoredVolume>& volumes, const std::string&
 std::string format_state(const std::vector<StoredVolume>& volumes) {
     Json json{{"format", kFormat}, {"version", kVersion}, {"volumes", Json::array()}};
     for (const StoredVolume& volume : volumes) json["volumes"].push_back(to_json(volume));
-    // Paths may hold any byte. JSON cannot hold bytes that are not UTF-8, so these are replaced.
+    // Paths may contain any byte. JSON cannot hold bytes that are not UTF-8, so these are replaced.
     return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -155,7 +155,7 @@ Result<std::vector<StoredVolume>> parse_state(const std::string& text, const std
     if (!take(json, "format", format) || format != kFormat)
         return damaged(path, "its format is not {}", kFormat);
     if (!take(json, "version", version) || version != kVersion)
-        return damaged(path, "version {} is not {}, the one this program knows", version, kVersion);
+        return damaged(path, "version {} is not {}, the one that this program supports", version, kVersion);
     auto list = json.find("volumes");
     if (list == json.end() || !list->is_array()) return damaged(path, "it has no list of volumes");
     std::vector<StoredVolume> volumes;

@@ -58,8 +58,8 @@ Status StateLock::keep() const {
     if (!again)
         return again.status().within(fmt::format("{} was removed while this process used it", beside));
     log::error(
-        "{} was removed while this process used it; it is made again. Another wss-target that ran with this "
-        "state file meanwhile may have changed the files beside it: this process has overwritten them",
+        "{} was removed while this process used it, and has been created again. If another wss-target used "
+        "this state file meanwhile, this process has overwritten its changes to the files beside it",
         beside);
     file_ = std::move(*again);
     return Status::ok();

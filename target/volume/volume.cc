@@ -90,7 +90,7 @@ std::span<std::byte> Volume::memory() const {
 }
 
 OpenVolume::~OpenVolume() {
-    WSS_ASSERT(users_ == 0, "a volume closes when nobody uses it");
+    WSS_ASSERT(users_ == 0, "a volume in use must not close");
 }
 
 }  // namespace wss::volume

@@ -88,9 +88,8 @@ class Volume {
     // discard, volatile_cache, rotational, physical block; its size and logical block are the volume's.
     const io::Limits& limits() const { return limits_; }
     io::Backend& backend() const { return *backend_; }
-    // The size of the volume when its storage has `bytes`: all of its blocks. A volume that was made a part
-    // of its storage does not become larger than it was made, even while it is all that is left of that
-    // storage.
+    // The size of the volume when its storage has `bytes`, in whole blocks. A volume on a part of its storage
+    // never exceeds the size that the operator gave it, even if it covers all that is left of the storage.
     uint64_t fit(uint64_t bytes) const {
         const uint64_t part = part_.load(), whole = bytes / block_size() * block_size();
         return part == 0 || whole < part ? whole : part;
@@ -100,16 +99,16 @@ class Volume {
     // The whole volume as memory; empty if its backend is not memory. The address never changes; the length
     // follows resize().
     std::span<std::byte> memory() const;
-    // It was opened while a shrink by the operator was incomplete: data beyond its end has to be dropped.
+    // It was opened while a shrink by the operator was incomplete: data beyond its end must be dropped.
     bool shrinking() const { return shrinking_; }
     // The extension that the owner of the VolumeSet attached, or nullptr.
     Extension* extension() const { return extension_.get(); }
 
   private:
     friend class VolumeSet;
-    // How much of its storage the volume covered when it lost it. The backend may no longer report that.
+    // How much of the lost storage the volume covered. The backend may no longer report that.
     enum class Loss : uint8_t { kNone, kOfPart, kOfAll };
-    // `bytes`: the last known size of its storage. Only the first call counts.
+    // `bytes`: the last known size of its storage. Only the first call has an effect.
     void lose(uint64_t bytes);
     bool lost_all() const { return loss_.load(std::memory_order_acquire) == Loss::kOfAll; }
 
@@ -124,7 +123,7 @@ class Volume {
     std::unique_ptr<Extension> extension_;  // destroyed before the backend
     // Atomic: written by the control thread, read by all.
     std::atomic<uint64_t> size_;
-    // The size at which the volume was made a part of its storage; 0: it covers all of it.
+    // The size that the operator gave a volume on a part of its storage; 0: it covers all of it.
     std::atomic<uint64_t> part_{0};
     std::atomic<bool> read_only_;
     std::atomic<Loss> loss_{Loss::kNone};
@@ -150,7 +149,7 @@ class OpenVolume : public ListNode<> {
     Counters& counters() { return counters_; }
     const Counters& counters() const { return counters_; }
 
-    // Its storage is full. Returns true once a minute, when that is to be logged.
+    // Called when its storage is full. Returns true at most once a minute, for the log.
     bool is_full_again(Nanoseconds now) noexcept {
         if (now < next_full_) return false;
         next_full_ = now + kFullPause;
@@ -164,7 +163,7 @@ class OpenVolume : public ListNode<> {
     }
     uint32_t users() const noexcept { return users_; }
     bool closing() const noexcept { return closing_; }
-    // While closing: a volume with the same name and identity follows at once.
+    // While closing: a volume with the same name and identity replaces it at once.
     bool reopening() const noexcept { return reopening_; }
 
   private:
@@ -264,8 +263,8 @@ class Reopening {
     Status status_{Code::kClosed, "the volume was removed meanwhile"};
 };
 
-// A command is about to delete a volume. The holder of acknowledged data that its storage lacks answers when
-// storage has that data, or refuses.
+// A command is about to delete a volume. An observer that holds acknowledged data answers when storage has
+// that data, or refuses.
 struct Deletion {
     // Part of a successful `answer`. No command of the volume begins while it exists.
     using Hold = std::shared_ptr<void>;
@@ -285,19 +284,19 @@ class Observer : public ListNode<> {
     // Called before a volume is published. A failure keeps it closed.
     virtual Status may_open(const Volume&) { return Status::ok(); }
     virtual void volume_changed(Change change, OpenVolume& volume) noexcept = 0;
-    // Called after kResized: size() is the smaller one already, but commands that were admitted before may be
-    // in flight.
+    // Called after kResized: size() is already smaller, but commands that were admitted earlier may be in
+    // flight.
     virtual void volume_shrinks(OpenVolume&, std::shared_ptr<Shrink> shrink) noexcept { shrink->done(); }
     // Called after kReadOnly and kAccess. An observer keeps the fence while it has fenced writes in flight.
     virtual void volume_fences(OpenVolume&, std::shared_ptr<WriteFence>) noexcept {}
-    // The volume no longer admits commands; those that were admitted before may be in flight.
+    // The volume no longer admits commands; those that were admitted earlier may be in flight.
     virtual void volume_reopens(OpenVolume&, std::shared_ptr<Reopening> reopening) noexcept {
         reopening->end(Status::ok());
     }
 };
 
-// The volumes of one reactor. A single Source that polls the queues of all its volumes, so that its place
-// among the reactor's sources does not change when volumes come and go.
+// The volumes of one reactor. A single Source polls the queues of all volumes, so that its place among the
+// reactor's sources does not change when volumes come and go.
 class VolumeTable final : public reactor::Source {
   public:
     explicit VolumeTable(reactor::Reactor& reactor);
@@ -328,11 +327,11 @@ class VolumeTable final : public reactor::Source {
 
   private:
     friend class VolumeSet;
-    Status open(OpenVolume& volume);   // gives it its queue
+    Status open(OpenVolume& volume);   // creates its queue
     void publish(OpenVolume& volume);  // find() returns it from now on
     // find() no longer returns it. `gone` is called when the last user and request are done.
     void close(OpenVolume& volume, std::function<void()> gone);
-    void tell(Change change, OpenVolume& volume);
+    void notify(Change change, OpenVolume& volume);
     // `done` is called when all observers have completed or failed.
     void shrink(OpenVolume& volume, uint64_t bytes, std::function<void(Status)> done);
     void reopen(OpenVolume& volume, bool give_up_dirty, bool look_only, std::function<void(Status)> done);

@@ -96,7 +96,7 @@ void VolumeSet::Removal::take_back(VolumeSet& set) {
     }
     // A loss that was reported meanwhile did not reach the reactors.
     if (record->volume->lost())
-        set.tell_reactors(record->volume, {.change = Change::kAccess, .access = nobody()},
+        set.notify_reactors(record->volume, {.change = Change::kAccess, .access = nobody()},
                           [](const Status&) {});
 }
 

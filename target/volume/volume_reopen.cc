@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// VolumeSet: reopens, by a command of the operator, a volume that lost its storage to another owner. The
+// VolumeSet: reopens a volume that lost its storage to another owner, when the operator requests it. The
 // volume gets a new backend and keeps everything else.
 //
-//   look      it is lost, no observer holds data that its storage lacks, and its owner can be shut out, if
-//             that was requested
-//   open      the new backend, by its own rules (it may refuse, while another owner lives)
+//   look      the volume is lost, no observer holds data that its storage lacks, and the present owner of the
+//             storage can be shut out, if that was requested
+//   open      the new backend opens by its own rules (it may refuse while another owner is alive)
 //   drop      observers drop their knowledge of its contents, which others have written since; before "open"
 //             if that shuts out another owner
 //   replace   the old volume closes on each reactor, the new one takes its LUN, name and identity
 //
 // A volume that could not be opened at all has no old backend. It is opened as at a start.
 //
-// Until "replace" a failure leaves the volume lost, as it was.
+// A failure before "replace" leaves the volume lost, as it was.
 #include "lib/base/log.h"
 #include "target/volume/volume_record.h"
 
@@ -21,14 +21,14 @@ namespace wss::volume {
 class VolumeSet::LostVolume {
   public:
     LostVolume(VolumeSet& set, const std::string& name) : set_(set), name_(name) {}
-    // Fails unless the volume exists and is lost. With `may_give_up` trouble of its backend is enough.
+    // Fails unless the volume exists and is lost. With `may_give_up`, trouble of its backend suffices.
     Status find(bool may_give_up);
-    // Makes the volume lost, if it is not yet.
+    // Marks the volume as lost, unless it already is.
     Status give_up();
     // Observers drop their knowledge of its contents. `look_only`: they only report whether they would.
     Status drop_contents(bool give_up_dirty, bool look_only);
-    // Gives `made` the settings of the volume. Later changes of settings are refused while it is reopened. A
-    // failure leaves all as it was.
+    // Copies the settings of the volume to `made`. Changes of settings are then refused until the reopening
+    // ends. A failure changes nothing.
     Status hand_over_to(Record& made);
 
     const RecordPtr& record() const { return record_; }
@@ -65,7 +65,7 @@ Status VolumeSet::LostVolume::give_up() {
 Status VolumeSet::LostVolume::not_lost() const {
     const std::string trouble = volume_->backend().trouble();
     if (trouble.empty())
-        return failure(Code::kInvalid, "volume {} has its storage: there is nothing to reopen", name_);
+        return failure(Code::kInvalid, "volume {} still has its storage: there is nothing to reopen", name_);
     return failure(Code::kInvalid, "volume {} has not lost its storage: there is nothing to reopen; {}",
                    name_, trouble);
 }
@@ -87,7 +87,7 @@ Status VolumeSet::LostVolume::drop_contents(bool give_up_dirty, bool look_only) 
     });
 }
 
-// Makes the volume as a start would, on a backend that is open.
+// Creates the volume as a start would, on an open backend.
 Result<VolumeSet::RecordPtr> VolumeSet::make_again(const Record& lost, const Volume& volume,
                                                    std::unique_ptr<io::Backend> backend) {
     auto record = std::make_shared<Record>();
@@ -128,12 +128,12 @@ Status VolumeSet::LostVolume::hand_over_to(Record& made) {
 
 Status VolumeSet::LostVolume::save_for(const Record& made) {
     Known before;
-    // Others may have resized the storage: the next start must not restore the size of the configuration.
+    // Others may have resized the storage: the next start must not restore the configured size.
     const bool there = set_.remember(*volume_, [&](Known& known) {
         before = known;
         const uint64_t bytes = made.volume->size(), configured = record_->options.size;
         if (known.resized != 0 || (configured != 0 && configured != bytes)) known.resized = bytes;
-        // An incomplete shrink ends: the data that it was to cut has been written by others since.
+        // An incomplete shrink is dropped: others have since written the data that it would remove.
         known.end_shrink();
     });
     if (!there) return removed_meanwhile();
@@ -141,11 +141,11 @@ Status VolumeSet::LostVolume::save_for(const Record& made) {
     if (saved) return saved;
     set_.remember(*volume_, [&](Known& known) { known = before; });
     set_.save_again();
-    return saved.within(fmt::format("volume {} is not reopened", name_));
+    return saved.within(fmt::format("volume {} was not reopened", name_));
 }
 
-// Opens the volume as a start does. Data in cache engines is not dropped: the cache refuses a volume that its
-// data does not fit (Observer::may_open()).
+// Opens the volume as a start does. Data in cache engines is not dropped: the cache refuses a volume that
+// does not match that data (Observer::may_open()).
 Status VolumeSet::open_again(const std::string& name, bool steal) {
     VolumeOptions options;
     {
@@ -171,8 +171,8 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     }
     if (unopened && how.give_up_dirty)
         return failure(Code::kInvalid,
-                       "volume {} is not open: wssctl cache give-up {} drops what cache engines hold of it",
-                       name, name);
+                       "volume {} is not open: wssctl cache give-up {} drops its data in cache engines", name,
+                       name);
     if (unopened) {
         WSS_TRY(open_again(name, how.steal));
         std::lock_guard changing(change_m_);
@@ -185,13 +185,13 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
     const std::shared_ptr<Volume> volume = former.volume();
     const bool was_lost = volume->lost();
     if (lost->resizing.exchange(true))
-        return failure(Code::kBusy, "volume {}: a change of its size, or a reopening, is not over; try again",
+        return failure(Code::kBusy, "volume {}: a resize or a reopening is still in progress; try again",
                        name);
     const Turn turn(lost);
     if (how.steal) WSS_TRY(volume->backend().may_steal().within("volume " + name));
-    // The next step drops contents, which only a lost volume may do.
+    // The next step drops contents, which is allowed only for a lost volume.
     if (how.steal) WSS_TRY(former.give_up());
-    // With `steal` contents are dropped now, before a live owner is shut out.
+    // With `steal`, contents are dropped now, before a live owner is shut out.
     WSS_TRY(former.drop_contents(how.give_up_dirty, !how.steal));
     auto backend = options_.open(volume->backend_name(), {.size = volume->size(),
                                                           .read_only = lost->options.read_only,
@@ -220,8 +220,7 @@ Status VolumeSet::reopen(const std::string& name, const ReopenOptions& how) {
             follow_backend(name, again.get(), volume->lost_all() ? again->size() : 0, now.limits().size);
         return Status::ok();
     }
-    return failure(Code::kRefused, "volume {}: its storage is still another owner's: {}", name,
-                   now.trouble());
+    return failure(Code::kRefused, "volume {}: its storage still has another owner: {}", name, now.trouble());
 }
 
 void VolumeSet::replace(const RecordPtr& lost, const RecordPtr& made, Done done) {
@@ -229,7 +228,7 @@ void VolumeSet::replace(const RecordPtr& lost, const RecordPtr& made, Done done)
         {
             std::lock_guard lock(m_);
             lost->opens.clear();
-            graves_.push_back(std::move(lost->volume));
+            retired_.push_back(std::move(lost->volume));
             records_[made->options.name] = made;
         }
         serve(made, [this, made, done](Status served) {

@@ -34,7 +34,7 @@ struct VolumeSet::Resize {
     void note_part() const;
     Status carry_out(VolumeSet& set);
     Status resize_storage(VolumeSet& set);
-    Status tell(VolumeSet& set) const;
+    Status notify(VolumeSet& set) const;
     Status end_later(VolumeSet& set, const std::shared_ptr<Begun>& dropped, Status late) const;
     Status carry_on(VolumeSet& set, const std::stop_token& stop);
     Status check_wanted(const VolumeSet& set) const;
@@ -128,7 +128,7 @@ void VolumeSet::drop_beyond(const Resize& change, Done done) {
         reactors_[i]->post([this, volume, answer, i, bytes = change.shrink_to, turn = change.turn]() mutable {
             OpenVolume* open = tables_[i]->find(volume->lun());
             if (open == nullptr || &open->volume() != volume.get()) return answer(turn, removed_meanwhile());
-            tables_[i]->tell(Change::kResized, *open);
+            tables_[i]->notify(Change::kResized, *open);
             // The turn ends with the last answer, whether that is a failure or not.
             tables_[i]->shrink(*open, bytes, [answer, turn = std::move(turn)](Status status) mutable {
                 answer(turn, std::move(status));
@@ -201,7 +201,7 @@ void VolumeSet::resize_async(const std::string& name, uint64_t bytes, Done done)
         if (!before) return done(before);
         if (!change.grows()) return done(before);
         if (Status grown = grow(change); !grown) return done(grown.within("volume " + change.name));
-        tell_reactors(change.volume, {.change = Change::kResized},
+        notify_reactors(change.volume, {.change = Change::kResized},
                       [turn = change.turn, done](Status) { done(Status::ok()); });
     };
     if (begun->shrink_to == 0) return grow_it(Status::ok());
@@ -232,7 +232,7 @@ Status VolumeSet::Resize::carry_out(VolumeSet& set) {
     Status resized = resize_storage(set);
     if (resized.code() == Code::kTimedOut && !follows) return end_later(set, nullptr, std::move(resized));
     WSS_TRY(resized);
-    return tell(set);
+    return notify(set);
 }
 
 // Called when observers have released the data beyond the new end. After a failure it can be repeated, and
@@ -245,10 +245,10 @@ Status VolumeSet::Resize::resize_storage(VolumeSet& set) {
 }
 
 // Notifies the reactors of a larger size. drop_beyond() has notified them of a smaller one.
-Status VolumeSet::Resize::tell(VolumeSet& set) const {
+Status VolumeSet::Resize::notify(VolumeSet& set) const {
     if (!grows()) return Status::ok();
     const auto told = Begun::begin(
-        [&](Done done) { set.tell_reactors(volume, {.change = Change::kResized}, std::move(done)); });
+        [&](Done done) { set.notify_reactors(volume, {.change = Change::kResized}, std::move(done)); });
     return set.end_of(*told, "resizing volume " + name);
 }
 
@@ -267,7 +267,7 @@ Status VolumeSet::Resize::carry_on(VolumeSet& set, const std::stop_token& stop) 
     for (;;) {
         WSS_TRY(check_wanted(set));
         Status resized = resize_storage(set);
-        if (resized) return tell(set);
+        if (resized) return notify(set);
         // kBusy: storage still executes the former attempt. A change that follows storage ends here, because
         // storage repeats its notice.
         if (follows || (resized.code() != Code::kTimedOut && resized.code() != Code::kBusy)) return resized;
@@ -348,7 +348,7 @@ bool VolumeSet::storage_lost(const std::string& name, const Volume* volume, uint
         save_again();
     }
     if (live != nullptr)
-        tell_reactors(live, {.change = Change::kAccess, .access = nobody()}, [](const Status&) {});
+        notify_reactors(live, {.change = Change::kAccess, .access = nobody()}, [](const Status&) {});
     return true;
 }
 

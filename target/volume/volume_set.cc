@@ -43,7 +43,7 @@ VolumeSet::VolumeSet(std::vector<reactor::Reactor*> reactors, Options options)
 VolumeSet::~VolumeSet() {
     late_ends_.stop();
     notices_->end();
-    bury();
+    retire();
     for (auto& [name, record] : records_) {
         // The kernel may still use its queues. A leak does less harm than writes to freed memory.
         log::error("volume {}: still in use at shutdown, not closed", name);
@@ -183,7 +183,7 @@ void VolumeSet::forget(const RecordPtr& record, bool identity_too) {
                           [&](const StoredVolume& stored) { return stored.identity == record->identity; });
         }
         record->opens.clear();
-        if (record->volume) graves_.push_back(std::move(record->volume));
+        if (record->volume) retired_.push_back(std::move(record->volume));
         records_.erase(name);
         if (records_.empty()) over.swap(all_closed_);
     }
@@ -191,17 +191,17 @@ void VolumeSet::forget(const RecordPtr& record, bool identity_too) {
     for (const Done& done : over) done(Status::ok());
 }
 
-void VolumeSet::bury() {
+void VolumeSet::retire() {
     // The storage is closed when this returns, even if another thread began to close it: the caller may open
     // it again next.
-    std::lock_guard burying(bury_m_);
-    std::vector<std::shared_ptr<Volume>> graves;
+    std::lock_guard retiring(retire_m_);
+    std::vector<std::shared_ptr<Volume>> retired;
     {
         std::lock_guard lock(m_);
-        graves.swap(graves_);
+        retired.swap(retired_);
     }
     // Together, because each may wait for storage that does not answer. Not those with other users.
-    for (const auto& volume : graves)
+    for (const auto& volume : retired)
         if (volume.use_count() == 1) volume->backend().begin_close();
 }
 
@@ -249,7 +249,7 @@ void VolumeSet::close_on_reactors(const RecordPtr& record, Done done, bool reope
         });
 }
 
-void VolumeSet::tell_reactors(const std::shared_ptr<Volume>& volume, const News& news, Done done) {
+void VolumeSet::notify_reactors(const std::shared_ptr<Volume>& volume, const News& news, Done done) {
     if (tables_.empty()) return done(Status::ok());
     auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
     for (size_t i = 0; i < tables_.size(); ++i)
@@ -261,7 +261,7 @@ void VolumeSet::tell_reactors(const std::shared_ptr<Volume>& volume, const News&
             if (there && news.access != nullptr)
                 open->former_access_ = std::exchange(open->access_, volume->lost() ? nobody() : news.access);
             if (there && news.change == Change::kLimits) open->limiter_ = news.limiter;
-            if (there) tables_[i]->tell(news.change, *open);
+            if (there) tables_[i]->notify(news.change, *open);
             if (there) open->former_access_.reset();
             auto ended = [gathering] { gathering->arrive(Status::ok()); };
             if (!there || news.writes == nullptr) return ended();
@@ -327,7 +327,7 @@ static Status not_alone(const VolumeOptions& options, const VolumeOptions& other
 }
 
 void VolumeSet::open_async(const VolumeOptions& options, const Opening& how, Done done) {
-    bury();
+    retire();
     auto reserved = reserve(options, how.again);
     if (!reserved) return done(reserved.status());
     RecordPtr record = *reserved;
@@ -391,7 +391,7 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
         known.unmade = false;
         lock.unlock();
         if (record->volume->lost())
-            return tell_reactors(record->volume, {.change = Change::kAccess, .access = nobody()}, done);
+            return notify_reactors(record->volume, {.change = Change::kAccess, .access = nobody()}, done);
         done(Status::ok());
     };
     open_on_reactors(record, [this, record, close, live](Status opened) {
@@ -445,7 +445,7 @@ void VolumeSet::set_read_only_async(const std::string& name, bool read_only, Don
     remember(**volume, [read_only](Known& known) { known.write_protected = read_only; });
     (*volume)->generation_.fetch_add(1, std::memory_order_relaxed);
     auto writes = read_only ? or_new(std::move(left)) : nullptr;
-    tell_reactors(*volume, {.change = Change::kReadOnly, .writes = std::move(writes)}, std::move(done));
+    notify_reactors(*volume, {.change = Change::kReadOnly, .writes = std::move(writes)}, std::move(done));
 }
 
 void VolumeSet::set_access_async(const std::string& name, const std::vector<std::string>& words, Done done,
@@ -463,7 +463,7 @@ void VolumeSet::set_access_async(const std::string& name, const std::vector<std:
         (*record)->options.access = words;
     }
     remember(*volume, [&words](Known& known) { known.access = words; });
-    tell_reactors(volume, {.change = Change::kAccess, .access = access, .writes = or_new(std::move(left))},
+    notify_reactors(volume, {.change = Change::kAccess, .access = access, .writes = or_new(std::move(left))},
                   std::move(done));
 }
 
@@ -479,7 +479,7 @@ void VolumeSet::set_limits_async(const std::string& name, const RateLimits& limi
         (*record)->options.limits = limits;
     }
     remember(*volume, [&limits](Known& known) { known.limits = limits; });
-    tell_reactors(volume, {.change = Change::kLimits, .limiter = limiter_of(limits)}, std::move(done));
+    notify_reactors(volume, {.change = Change::kLimits, .limiter = limiter_of(limits)}, std::move(done));
 }
 
 // --- the blocking forms ---
@@ -512,10 +512,10 @@ Status VolumeSet::wait_for(const std::string& what, const std::function<void(Don
     // A change that continues in the background also leaves volumes to retire. If there is no thread for
     // that, the next command retires them.
     if (begun->wait_for({}))
-        bury();
+        retire();
     else
         (void)late_ends_.begin([this, begun](const std::stop_token& stop) {
-            if (begun->wait(stop)) bury();
+            if (begun->wait(stop)) retire();
         });
     return status;
 }
@@ -582,7 +582,7 @@ Status VolumeSet::close_all() {
     const bool in_time = begun->wait_for(options_.wait);
     // Each notice holds its volume, which then could not be retired.
     notices_->end();
-    bury();
+    retire();
     if (in_time) {
         std::lock_guard lock(begun->m);
         return begun->status;

@@ -8,7 +8,7 @@
 // some reactor, or before it returns when it fails early or there is no reactor. It never blocks on a
 // reactor, so the single-threaded simulation can use it (call, then step). The plain form waits for the
 // change, at most Options::wait; never call it on a reactor's thread. The state file is written before
-// anything is destroyed, so a full state disk refuses the change and leaves everything as it was.
+// anything is destroyed, so if the state disk is full the change fails and everything stays as it was.
 //
 // Thread-safety: all methods may be called from any thread. Files are opened and resized on the caller's
 // thread.
@@ -72,16 +72,17 @@ class VolumeSet {
         // differ between hosts (for instance the machine id).
         std::string identity_salt;
         Open open = io::open_backend;
-        // True if the storage of a specification may serve one volume only and does not enforce that itself.
-        // May be empty: no storage is like that.
+        // True if the storage of a specification may serve only one volume and does not enforce that itself.
+        // If empty, no storage has this restriction.
         std::function<bool(const std::string& specification)> of_one_volume;
         Extend extend;  // may be empty
         Write write = write_state_file;
-        // Called when a volume that is not open was deleted: nothing of it may be kept. Runs on the caller's
-        // thread; `recorded` is called on any thread when the deletion is on stable storage. May be empty.
-        std::function<void(uint64_t wwid, std::function<void()> recorded)> deleted;
-        // A volume that is not open was deleted, with its persistent reservations. On the caller's thread.
+        // Called after a volume that is not open was deleted: none of its data may be kept. Runs on the
+        // caller's thread; `recorded` is called on any thread when the deletion is on stable storage.
         // May be empty.
+        std::function<void(uint64_t wwid, std::function<void()> recorded)> deleted;
+        // Called after a volume that is not open was deleted, with its persistent reservations, on the
+        // caller's thread. May be empty.
         std::function<void(uint64_t wwid)> forgotten;
         // Called before a command deletes anything of a volume, on the caller's thread. May be empty.
         std::function<void(Deletion deletion)> before_deletion;
@@ -110,8 +111,8 @@ class VolumeSet {
     size_t tables() const { return tables_.size(); }
 
     Status create(const VolumeOptions& options);
-    // The backing file stays. Unless `how` gives it up, all acknowledged data is in the file, or the volume
-    // is not removed.
+    // The backing file stays. The volume is removed only if that file has all acknowledged data, or `how`
+    // gives that data up.
     Status remove(const std::string& name, const RemoveOptions& how = {});
     Status resize(const std::string& name, uint64_t bytes);
     // Opens a volume again after another owner had its storage. It keeps its name, identity, size (unless it
@@ -144,7 +145,7 @@ class VolumeSet {
     void set_limits_async(const std::string& name, const RateLimits& limits, Done done);
 
     // For shutdown: closes every volume on every reactor without forgetting it, including volumes that are
-    // being made, reopened or removed. No volume is made from then on.
+    // being created, reopened or removed. After that no volume is created.
     void close_all_async(Done done);
     Status close_all();
 
@@ -155,7 +156,7 @@ class VolumeSet {
   private:
     struct Record;
     struct Gathering;
-    // The state of a volume that also lasts while it is not open.
+    // The state of a volume that is kept even while it is not open.
     struct Known {
         Identity identity;
         // Set by the operator at run time; overrides the configuration.
@@ -163,11 +164,11 @@ class VolumeSet {
         bool write_protected = false;
         std::optional<std::vector<std::string>> access;  // nullopt: never
         std::optional<RateLimits> limits;                // nullopt: never
-        // A shrink to `resized` has begun and may be incomplete. Data beyond that must not come back.
+        // A shrink to `resized` has begun and may be incomplete. Data beyond that must not reappear.
         bool shrinking = false;
-        // The size of the backend that this shrink, or its repetition, cuts to `resized`; 0: no cut.
+        // The size of the backend that this shrink, or its repetition, reduces to `resized`; 0: none.
         uint64_t cut_from = 0;
-        std::string cut_ownership;  // the backend's ownership() then; no cut after another owner had it
+        std::string cut_ownership;  // the backend's ownership() then; no shrink after another owner had it
         void forget_cut() {
             cut_from = 0;
             cut_ownership.clear();
@@ -177,8 +178,7 @@ class VolumeSet {
             forget_cut();
         }
         // It was never opened, or the operator deleted it: its storage may be created. Storage of other
-        // volumes is never created: if it is gone, initiators that know the identity would take an empty one
-        // for it.
+        // volumes is never created: if it is gone, initiators would mistake new, empty storage for it.
         bool unmade = false;
     };
     struct Begun;
@@ -200,10 +200,10 @@ class VolumeSet {
     void publish_on_reactors(const RecordPtr& record, Done done);
     void close_on_reactors(const RecordPtr& record, Done done, bool reopening = false);
     struct News;
-    void tell_reactors(const std::shared_ptr<Volume>& volume, const News& news, Done done);
+    void notify_reactors(const std::shared_ptr<Volume>& volume, const News& news, Done done);
     void forget(const RecordPtr& record, bool identity_too);
     void forget_unserved(const RecordPtr& record, const Status& why);
-    void bury();
+    void retire();
     // False: storage must repeat the notice.
     bool follow_backend(const std::string& name, const Volume* volume, uint64_t before, uint64_t after);
     bool storage_lost(const std::string& name, const Volume* volume, uint64_t bytes);
@@ -245,9 +245,9 @@ class VolumeSet {
     const std::vector<reactor::Reactor*> reactors_;
     std::vector<std::unique_ptr<VolumeTable>> tables_;
 
-    std::atomic<bool> ends_{false};  // set by close_all(), for good; written under m_
+    std::atomic<bool> ends_{false};  // set by close_all(), never cleared; written under m_
 
-    // Held by one change of the stored state at a time, until that is saved or taken back. Otherwise another
+    // Held by one change of the stored state at a time, until that is saved or reverted. Otherwise another
     // change's save could write a refused change to the file. Never held while waiting for reactors. Taken
     // before m_.
     std::mutex change_m_;
@@ -256,7 +256,7 @@ class VolumeSet {
     std::vector<StoredVolume> saved_;  // what the file holds
     bool saved_is_known_ = false;      // false: a save failed, and the file may hold its contents
 
-    std::mutex bury_m_;  // one thread at a time closes the volumes of graves_; taken before m_
+    std::mutex retire_m_;  // one thread at a time closes the volumes of retired_; taken before m_
 
     mutable std::mutex m_;
     std::condition_variable setting_over_;  // of m_
@@ -273,11 +273,11 @@ class VolumeSet {
     std::deque<uint32_t> former_luns_;
     // Volumes that every reactor has released. The control thread closes them, because closing may take long
     // (unmapping memory).
-    std::vector<std::shared_ptr<Volume>> graves_;
+    std::vector<std::shared_ptr<Volume>> retired_;
 
     LateEnds late_ends_;                      // stopped before other members are destroyed
     const std::shared_ptr<Notices> notices_;  // ended then, too
-    // The last member, so its thread ends first. begin() is called with change_m_ held.
+    // The last member, so that its thread ends first. begin() is called with change_m_ held.
     Repeater correct_later_{[this] {
         std::lock_guard changing(change_m_);
         return saved_is_known_ || save().is_ok();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// VolumeSet: state that lasts over restarts, and changes that are saved before they are made.
+// VolumeSet: state that survives restarts, and changes that are saved before they take effect.
 #include <algorithm>
 
 #include "lib/base/log.h"
@@ -8,7 +8,7 @@
 
 namespace wss::volume {
 
-// The declared volumes, as the state file knows them.
+// The declared volumes, as recorded in the state file.
 static std::vector<VolumeOptions> as_opened(std::vector<VolumeOptions> declared, const auto& known_volumes,
                                             TryOptions& how) {
     for (VolumeOptions& volume : declared) {
@@ -34,7 +34,7 @@ Status VolumeSet::restore(const std::vector<VolumeOptions>& declared) {
         saved_ = *stored;
         // Until they are open, each save leaves them unchanged.
         for (const StoredVolume& volume : *stored)
-            if (!volume.deleted && !volume.options.declared) unopened_.add(volume, "it is not opened yet");
+            if (!volume.deleted && !volume.options.declared) unopened_.add(volume, "it is not open yet");
         for (const StoredVolume& volume : *stored) {
             if (volume.deleted) continue;
             known_[volume.options.name] = {
@@ -76,7 +76,7 @@ Status VolumeSet::restore(const std::vector<VolumeOptions>& declared) {
             log::error("{}; it stays in {} and is not served; wssctl volume reopen {} tries again",
                        opened.to_string(), options_.state->path(), name);
     }
-    // Save the cuts that opening has cancelled.
+    // Save the cancellations of shrinks by the openings.
     const bool cut = std::any_of(stored->begin(), stored->end(),
                                  [](const StoredVolume& volume) { return volume.cut_from != 0; });
     std::lock_guard changing(change_m_);
@@ -111,8 +111,8 @@ std::vector<StoredVolume> VolumeSet::to_store() const {
     for (const auto& [name, known] : known_) {
         if (is_doomed(known.identity)) continue;
         if (unopened_.find(name) != nullptr) continue;
-        // Without a record it is a declared volume that the configuration does not have now. Its identity
-        // stays.
+        // A volume without a record is a declared one that the current configuration lacks. Its identity is
+        // kept.
         StoredVolume volume{.options = {.name = name, .declared = true},
                             .identity = known.identity,
                             .resized = known.resized,
@@ -158,8 +158,8 @@ Status VolumeSet::save() {
     return written;
 }
 
-// Saves after a change was taken back, because its failed save may have reached the file. Also logs the
-// failure of saves that can no longer be refused.
+// Saves after a change was reverted, because its failed save may have reached the file. Also logs failed
+// saves of changes that can no longer be refused.
 void VolumeSet::save_again() {
     if (Status saved = save(); !saved) log::error("{}", saved.to_string());
 }
@@ -211,9 +211,9 @@ bool VolumeSet::remember(const Volume& volume, const std::function<void(Known&)>
     return true;
 }
 
-// Excludes other changes of settings of the volume while it exists, so that a change replaces the value that
-// it has read. Changes run in the order of their arrival. A waiting one fails when a single change before it
-// takes longer than Options::wait, however many there are.
+// While it exists, other changes to the volume's settings wait, so that a change replaces the value that it
+// has read. Changes run in the order of their arrival. A waiting change fails when any single change before
+// it takes longer than Options::wait, however many there are.
 class VolumeSet::SettingTurn {
   public:
     SettingTurn(VolumeSet& set, const std::string& name) : set_(set), name_(name) {
@@ -242,7 +242,7 @@ class VolumeSet::SettingTurn {
     SettingTurn& operator=(const SettingTurn&) = delete;
     Status status() const {
         if (is_ours_) return Status::ok();
-        return failure(Code::kBusy, "volume {}: another change of it is not over after {} s; try again",
+        return failure(Code::kBusy, "volume {}: another change is still in progress after {} s; try again",
                        name_, set_.options_.wait.count / 1'000'000'000);
     }
 
@@ -252,8 +252,8 @@ class VolumeSet::SettingTurn {
     bool is_ours_ = false;
 };
 
-// Saves a change, then makes it, and takes it back if either fails. A timeout does not count as a failure.
-// Other volumes can be changed while it waits.
+// Saves a change, then applies it, and reverts it if either step fails. A timeout does not count as a
+// failure. Other volumes can be changed while it waits.
 template <typename Value>
 Status VolumeSet::save_and_do(const std::string& name, Value Known::*field, const Value& value,
                               const std::function<void(Done)>& start, const WritesLeft& left) {
@@ -270,7 +270,7 @@ Status VolumeSet::save_and_do(const std::string& name, Value Known::*field, cons
         remember(**volume, [&](Known& known) { before = std::exchange(known.*field, value); });
         if (Status saved = save(); !saved) {
             take_back();
-            return saved.within(fmt::format("volume {} is not changed", name));
+            return saved.within(fmt::format("volume {} was not changed", name));
         }
         begun = Begun::begin(start);
     }

@@ -66,11 +66,11 @@ Status VolumeTable::open(OpenVolume& volume) {
 void VolumeTable::publish(OpenVolume& volume) {
     uint32_t lun = volume.volume().lun();
     if (by_lun_.size() <= lun) by_lun_.resize(lun + 1);
-    WSS_ASSERT(by_lun_[lun] == nullptr, "one volume at a time has a LUN");
+    WSS_ASSERT(by_lun_[lun] == nullptr, "a LUN belongs to one volume at a time");
     by_lun_[lun] = &volume;
     polled_.push_back(&volume);
     ++count_;
-    tell(Change::kAdded, volume);
+    notify(Change::kAdded, volume);
 }
 
 void VolumeTable::close(OpenVolume& volume, std::function<void()> gone) {
@@ -86,7 +86,7 @@ void VolumeTable::close(OpenVolume& volume, std::function<void()> gone) {
     by_lun_[lun] = nullptr;
     --count_;
     closing_.push_back(volume);
-    tell(Change::kRemoved, volume);
+    notify(Change::kRemoved, volume);
 }
 
 size_t VolumeTable::reap_closing() noexcept {
@@ -104,7 +104,7 @@ size_t VolumeTable::reap_closing() noexcept {
     return reaped;
 }
 
-void VolumeTable::tell(Change change, OpenVolume& volume) {
+void VolumeTable::notify(Change change, OpenVolume& volume) {
     observers_.for_each([&](Observer& observer) { observer.volume_changed(change, volume); });
 }
 

@@ -20,7 +20,7 @@ class Workload {
         for (size_t i = 0; i < kKeys; i++) keys_.push_back("user" + std::to_string(i * 7919));
         for (size_t i = 0; i < kKeys; i++) write(i, true);
     }
-    // "-shown": on keys whose address a client has requested, and may read one-sidedly.
+    // "-shown": on keys whose address a client has requested, and which it may read one-sidedly.
     bool run(std::string_view operation, size_t count) {
         const bool shown = operation.ends_with("-shown") || operation == "one-sided";
         if (operation.ends_with("-shown")) operation.remove_suffix(6);
@@ -65,18 +65,18 @@ class Workload {
         bench_.clock.pass(from_ms(5));
         bench_.store->maintain({timestamp_});
     }
-    // Processes the bytes of one READ as a client would; the copy stands for the fabric.
+    // Processes the bytes of one READ as a client would. The copy stands for the fabric.
     void read_slot(size_t i) {
         const SlotAddress& slot = slots_[i % kKeys];
         std::memcpy(copy_.data(), reinterpret_cast<const std::byte*>(bench_.memory.data()) + slot.offset,
                     slot.bytes);
         SlotView view;
         RecordView record;
-        if (parse_slot(copy_, bench_.store->arena(), keys_[i % kKeys], slot, view) != Verdict::kOk)
+        if (parse_slot(copy_, bench_.store->arena(), keys_[i % kKeys], slot, view) != SlotStatus::kOk)
             std::abort();
         const Entry& latest = *view.latest();
         if (check_record(record_within(copy_, slot, latest), bench_.store->arena(), keys_[i % kKeys], latest,
-                         record) != Verdict::kOk)
+                         record) != SlotStatus::kOk)
             std::abort();
         seen_ += record.value.size();
     }

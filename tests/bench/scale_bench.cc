@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: scale_bench life|change|recovery|salvage LINES: the longest turn of the target's reactor while
-// engines and volumes with LINES lines come and go, and the cost of a line. Prints one JSON object a line,
-// which tests/bench/scale.py collects.
+// usage: scale_bench life|change|recovery|salvage LINES. Measures the longest turn of the target's reactor
+// while engines and volumes with LINES lines are added and removed, and the memory per line. Prints JSON
+// objects, one per line, which tests/bench/scale.py collects.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -24,7 +24,7 @@ void print(const char* what, uint64_t lines, double turn_ms, const char* more = 
     std::fflush(stdout);
 }
 
-// Whole commands, at least one.
+// Returns the bytes of `lines` lines, rounded to whole commands, at least one.
 uint64_t bytes_of(uint64_t lines) {
     return std::max<uint64_t>(lines / kCommandLines, 1) * kCommandBytes;
 }
@@ -76,16 +76,16 @@ void Scale::join(uint32_t live) {
     target_->until("the engines", [&] { return target_->live_engines() == live; });
 }
 
-// Initializes the parts that every target needs once, whatever its number of lines: buffers, links, commands.
+// Initializes what every target needs once, regardless of its number of lines: buffers, links, commands.
 void Scale::warm_up() {
     add_engines(kWarmLines, false);
     join(2);
     target_->run(false, 0, 4 * kWarmLines * kLineBytes);
     for (auto& engine : engines_) engine->leave();
-    target_->until("the end of the first engines", [&] { return target_->info().engines.empty(); });
+    target_->until("the first engines have left", [&] { return target_->info().engines.empty(); });
 }
 
-// Writes more lines than fit, so that ghosts of evicted lines exist too.
+// Writes more lines than fit in the engines, so that ghosts of evicted lines exist as well.
 void Scale::fill() {
     target_->run(false, 0, bytes_of(lines_ + lines_ / 2));
 }
@@ -99,9 +99,9 @@ void Scale::lose(BareEngine& engine) {
     engine.close();
     const size_t before = target_->info().engines.size();
     target_->until("the loss", [&] { return engine.is_over() && target_->info().engines.size() < before; });
-    // Includes the consequences at the next ticks.
+    // Includes the work that follows at the next ticks.
     const Nanoseconds end = world_.now() + from_ms(500);
-    target_->until("half a second", [&] { return world_.now() >= end; });
+    target_->until("half a second has passed", [&] { return world_.now() >= end; });
 }
 
 void Scale::life() {
@@ -144,7 +144,7 @@ void Scale::change() {
 }
 
 std::string Scale::saved_membership() {
-    se::Membership saved;
+    cache::Membership saved;
     saved.storage = 7;
     saved.line_bytes = kLineBytes;
     saved.next_incarnation = 3;
@@ -153,8 +153,8 @@ std::string Scale::saved_membership() {
     return saved.to_text();
 }
 
-// Every slot of both engines holds a line. Dirty lines are in both engines, scattered among clean ones; every
-// other clean line was filled and never written.
+// Every arena slot of both engines holds a line. Dirty lines are in both engines, scattered among clean ones.
+// Every other clean line was filled and never written.
 void Scale::keep_headers(uint64_t wwid) {
     cache::LineHeader header{.volume = wwid, .valid = {1}, .line_shift = 12};
     for (uint32_t copy = 0; copy < 2; ++copy) {
@@ -178,7 +178,7 @@ void Scale::recovery() {
     open("", cache::Policy::kBack);
     const std::string membership = saved_membership();
     const uint64_t wwid = target_->wwid();
-    (void)target_.release();  // never served: it must no longer be stepped
+    (void)target_.release();  // leaked, as it must no longer be stepped
     world_.find(kTarget)->services().clear();
     open(membership, cache::Policy::kBack);
     add_engines(lines_, true);
@@ -187,7 +187,7 @@ void Scale::recovery() {
     target_->take_longest();
     for (auto& engine : engines_) engine->join(7, static_cast<uint32_t>(engine->identity()));
     target_->until("recovery", [&] {
-        const se::CacheInfo info = target_->info();
+        const cache::CacheInfo info = target_->info();
         return !info.recovering && info.index.dirty_lines == dirty_;
     });
     print("recovery of dirty lines", lines_, target_->take_longest());

@@ -161,8 +161,8 @@ bool BareEngine::record(cache::RecordLink&, const wire::Record& record) noexcept
 
 // ---- The target ------------------------------------------------------------------------------------------
 
-// A save is stable at once.
-class Target::Saved final : public se::MembershipStore {
+// A membership store whose saves are stable at once.
+class Target::Saved final : public cache::MembershipStore {
   public:
     Saved(reactor::Reactor& reactor, std::string text) : reactor_(reactor), text_(std::move(text)) {}
     Result<std::string> load() override { return text_; }
@@ -186,18 +186,18 @@ Target::Target(sim::World& world, const fabric::SimNetwork& network, uint64_t by
       poller_(std::move(*fabric_->create_poller())),
       buffer_(kCommandBytes) {
     reactor_.add(*poller_);
-    se::CacheOptions options;
+    cache::CacheOptions options;
     options.line_bytes = kLineBytes;
     options.default_policy = {.policy = policy};
     options.lines_max = UINT64_MAX;
-    options.works = 16;
+    options.commands = 16;
     options.silence_max = kUntilMax;
-    // Dirty lines stay until an operation needs them destaged.
+    // Dirty lines stay until an operation requires their destaging.
     options.destage = {.age_max = kUntilMax, .dirty_high_percent = 100, .dirty_low_percent = 100};
     options.read_ahead = {.window_first = 0};
     options.lost_grace = {};
-    auto cache = se::Cache::create(reactor_, random_, {{fabric_.get(), poller_.get()}},
-                                   std::make_unique<Saved>(reactor_, std::move(membership)), options);
+    auto cache = cache::Cache::create(reactor_, random_, {{fabric_.get(), poller_.get()}},
+                                      std::make_unique<Saved>(reactor_, std::move(membership)), options);
     if (!cache) std::abort();
     cache_ = std::move(*cache);
     regions_ = std::move(*cache_->register_buffers(buffer_));
@@ -217,7 +217,7 @@ Target::Target(sim::World& world, const fabric::SimNetwork& network, uint64_t by
         std::abort();
 }
 
-// The rest is freed at the end of the process.
+// The process frees the rest when it exits.
 Target::~Target() = default;
 
 void Target::volume_changed(volume::Change change, volume::OpenVolume& volume) noexcept {
@@ -242,7 +242,7 @@ void Target::until(const char* what, const std::function<bool()>& done) {
     while (!done()) {
         turn();
         if (world_.now() < limit) continue;
-        std::fprintf(stderr, "scale_bench: %s does not come\n", what);
+        std::fprintf(stderr, "scale_bench: %s: not within the time limit\n", what);
         std::_Exit(1);
     }
 }
@@ -251,7 +251,7 @@ void Target::until(const char* what, const std::function<bool()>& done) {
 
 void Target::run(bool is_write, uint64_t offset, uint64_t length) {
     load_ = {.is_write = is_write, .offset = offset, .commands = length / kCommandBytes};
-    until("the end of the load", [this] {
+    until("the load has ended", [this] {
         begin_more();
         return load_.next == load_.commands && load_.under_way == 0;
     });
@@ -262,26 +262,26 @@ void Target::run(bool is_write, uint64_t offset, uint64_t length) {
 
 void Target::begin_more() {
     while (load_.next < load_.commands && load_.under_way < kCommandsAtATime) {
-        se::Work* work = cache_->take_work(*cached_, {});
-        if (work == nullptr) return;
+        cache::CacheCommand* command = cache_->take_command(*cached_, {});
+        if (command == nullptr) return;
         ++load_.under_way;
-        work->owner = this;
-        work->is_write = load_.is_write;
-        work->fua = false;
-        work->offset = load_.offset + load_.next++ * kCommandBytes;
-        work->length = kCommandBytes;
-        cache_->begin(*work);
+        command->owner = this;
+        command->is_write = load_.is_write;
+        command->fua = false;
+        command->offset = load_.offset + load_.next++ * kCommandBytes;
+        command->length = kCommandBytes;
+        cache_->begin(*command);
     }
 }
 
-void Target::need_buffer(se::Work& work) noexcept {
-    cache_->buffer_ready(work, buffer_.data(), *regions_);
+void Target::need_buffer(cache::CacheCommand& command) noexcept {
+    cache_->buffer_ready(command, buffer_.data(), *regions_);
 }
 
-void Target::ended(se::Work& work, const se::Ending& ending) noexcept {
-    load_.failed += ending.kind != se::Ending::Kind::kGood;
+void Target::ended(cache::CacheCommand& command, const cache::CacheOutcome& outcome) noexcept {
+    load_.failed += outcome.kind != cache::CacheOutcome::Kind::kGood;
     --load_.under_way;
-    cache_->release(work);
+    cache_->release(command);
 }
 
 void Target::discard(uint64_t offset, uint64_t length) {
@@ -305,12 +305,12 @@ void Target::scrape() {
 void Target::remove_volume() {
     bool removed = false;
     volumes_->remove_async("disk", [&](const Status& status) { removed = status.is_ok(); });
-    until("the end of the volume", [&] { return removed && info().index.lines == 0; });
+    until("the volume has been deleted", [&] { return removed && info().index.lines == 0; });
 }
 
 uint32_t Target::live_engines() {
     uint32_t live = 0;
-    for (const se::EngineInfo& engine : info().engines) live += engine.state == "live";
+    for (const cache::EngineInfo& engine : info().engines) live += engine.state == "live";
     return live;
 }
 

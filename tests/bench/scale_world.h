@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment of scale_bench: the shipped storage engine (se::Cache, its volumes and its reactor) on the
-// simulated fabric. Real storage keeps no data, and cache engines acknowledge every operation without moving
-// data. So lines use only the target's memory. Each turn of the target's reactor is timed by its thread's
-// clock.
+// The environment of scale_bench: the shipped storage engine (cache::Cache, its volumes and its reactor) on
+// the simulated fabric. Real storage keeps no data, and cache engines acknowledge every operation without
+// moving data, so lines use only the target's memory. The clock of the reactor's thread measures each turn.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +18,7 @@
 namespace wss::bench {
 
 constexpr uint32_t kLineBytes = cache::kLineBytesMin;
-constexpr uint32_t kCommandBytes = se::kCommandBytesMax;
+constexpr uint32_t kCommandBytes = cache::kCommandBytesMax;
 constexpr uint32_t kCommandLines = kCommandBytes / kLineBytes;
 constexpr const char* kTarget = "target";
 
@@ -29,7 +28,7 @@ class EmptyBackend final : public io::Backend {
     EmptyBackend(uint64_t bytes, const bool& holds) : bytes_(bytes), holds_(holds) {}
     io::Limits limits() const noexcept override { return {.size = bytes_, .discard = true}; }
     Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor&) override;
-    Status resize(uint64_t) override { return failure(Code::kUnsupported, "it has its size"); }
+    Status resize(uint64_t) override { return failure(Code::kUnsupported, "the size is fixed"); }
     std::string describe() const override { return "empty"; }
 
   private:
@@ -37,18 +36,18 @@ class EmptyBackend final : public io::Backend {
     const bool& holds_;
 };
 
-// A cache engine that acknowledges operations without performing them. With `keeps` it stores headers, which
-// recovery and salvage need.
+// A cache engine that acknowledges operations without performing them. With `keeps` it stores the headers
+// that recovery and salvage need.
 class BareEngine final : public cache::RecordLinkOwner {
   public:
     BareEngine(sim::World& world, const fabric::SimNetwork& network, uint64_t identity, uint32_t slots,
                bool keeps);
     ~BareEngine();
 
-    // `incarnation`: that of the headers that it still holds; `storage`: the target that they belong to.
+    // `incarnation` is that of the headers that it still holds, `storage` the target that they belong to.
     void join(uint64_t storage = 0, uint32_t incarnation = 0);
     void leave();
-    void close() { link_->close(Status(Code::kClosed, "the bench loses it")); }
+    void close() { link_->close(Status(Code::kClosed, "closed by the benchmark")); }
     bool is_over() const { return over_; }
     uint32_t incarnation() const { return welcome_.incarnation; }
     uint64_t identity() const { return identity_; }
@@ -70,19 +69,19 @@ class BareEngine final : public cache::RecordLinkOwner {
     std::unique_ptr<fabric::Poller> poller_;
     std::unique_ptr<cache::RecordLink> link_;
     wire::CacheWelcome welcome_;
-    std::vector<Header> headers_;  // by slot; empty: it keeps none
+    std::vector<Header> headers_;  // by arena slot; empty without `keeps`
     bool over_ = true;
 };
 
-class Target final : volume::Observer, se::WorkOwner {
+class Target final : volume::Observer, cache::CommandOwner {
   public:
     Target(sim::World& world, const fabric::SimNetwork& network, uint64_t bytes, std::string membership,
            cache::Policy policy);
     ~Target() override;
 
-    // Steps target and engines until `done`. Ends the process after a time limit.
+    // Steps target and engines until `done`. Exits the process at a time limit.
     void until(const char* what, const std::function<bool()>& done);
-    // Returns the longest turn since the last call, or the processor time of all turns, in ms, and resets it.
+    // Return the longest turn and the processor time of all turns since the last call, in ms.
     double take_longest() { return std::exchange(longest_, 0); }
     double take_total() { return std::exchange(total_, 0); }
     double worst() const { return longest_; }
@@ -94,8 +93,8 @@ class Target final : volume::Observer, se::WorkOwner {
     void remove_volume();
     uint32_t live_engines();
 
-    se::Cache& cache() { return *cache_; }
-    se::CacheInfo info() { return cache_->info(); }
+    cache::Cache& cache() { return *cache_; }
+    cache::CacheInfo info() { return cache_->info(); }
     uint64_t wwid() const { return wwid_; }
     bool holds_writes = false;  // of storage
 
@@ -104,10 +103,10 @@ class Target final : volume::Observer, se::WorkOwner {
     void turn();
     void begin_more();
     void volume_changed(volume::Change change, volume::OpenVolume& volume) noexcept override;
-    void need_buffer(se::Work& work) noexcept override;
-    void delegated(se::Work&) noexcept override {}
-    void answered(se::Work& work) noexcept override { ended(work, {}); }
-    void ended(se::Work& work, const se::Ending& ending) noexcept override;
+    void need_buffer(cache::CacheCommand& command) noexcept override;
+    void delegated(cache::CacheCommand&) noexcept override {}
+    void answered(cache::CacheCommand& command) noexcept override { ended(command, {}); }
+    void ended(cache::CacheCommand& command, const cache::CacheOutcome& outcome) noexcept override;
 
     sim::World& world_;
     sim::Node& node_;
@@ -115,11 +114,11 @@ class Target final : volume::Observer, se::WorkOwner {
     reactor::Reactor reactor_;
     std::unique_ptr<fabric::Fabric> fabric_;
     std::unique_ptr<fabric::Poller> poller_;
-    std::unique_ptr<se::Cache> cache_;
+    std::unique_ptr<cache::Cache> cache_;
     std::unique_ptr<volume::VolumeSet> volumes_;
     std::vector<std::byte> buffer_;
-    std::unique_ptr<se::BufferRegions> regions_;
-    se::CachedVolume* cached_ = nullptr;
+    std::unique_ptr<cache::BufferRegions> regions_;
+    cache::CachedVolume* cached_ = nullptr;
     uint64_t wwid_ = 0;
     double longest_ = 0, total_ = 0;
     struct {

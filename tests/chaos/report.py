@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts effects, prints progress, and decides whether a run was long and effective enough. Kept between invocations by
---resume."""
+"""Counts effects, prints progress, and decides whether a run had enough effects for its length. --resume keeps it between
+invocations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from . import limits
 
-# In 180 seconds on a machine without other load.
+# Required in 180 seconds on a machine without other load.
 EFFECTS = 5  # of each action
 OPERATIONS = 100_000
 
@@ -20,7 +20,7 @@ OPERATIONS = 100_000
 class Report:
     def __init__(self, seed: int, state: Path | None):
         self.seed, self.state = seed, state
-        self.log: Path | None = None  # of all that is printed
+        self.log: Path | None = None  # of everything that is printed
         self.lock = threading.Lock()
         self.tried: Counter[str] = Counter()
         self.effects: Counter[str] = Counter()
@@ -28,7 +28,7 @@ class Report:
         self.episodes = self.operations = 0
         self.problem = ""
         self.details: dict = {}
-        self.growth: dict[str, int] = {}  # largest growth in MiB of a process of each role, between two verifications of one life
+        self.growth: dict[str, int] = {}  # largest growth of a process of each role since its first verification, in MiB
         if state is not None and state.exists():
             kept = json.loads(state.read_text())
             self.seed, self.seconds, self.episodes, self.operations = (kept[key] for key in ("seed", "seconds", "episodes", "operations"))
@@ -58,18 +58,18 @@ class Report:
             self.state.write_text(json.dumps(self.as_dict(), indent=1))
 
     def shortfalls(self, actions: list[str]) -> list[str]:
-        """Returns the actions that took effect too rarely for the length of the run. In a run that is too short for one effect
-        of each action, the sum of the effects is checked."""
+        """Returns the actions that took effect too rarely for the length of the run. The total is checked as well, for runs that
+        are too short for one effect of each action."""
         share = self.seconds / 180 / limits.SLOW
-        short = [f"{name}: took effect {self.effects[name]} times ({self.tried[name]} tries), {int(EFFECTS * share)} wanted"
+        short = [f"{name}: took effect {self.effects[name]} times ({self.tried[name]} tries), {int(EFFECTS * share)} required"
                  for name in sorted(actions) if self.effects[name] < int(EFFECTS * share)]
         total = sum(self.effects[name] for name in actions)
         if total < (wanted := int(EFFECTS * share * len(actions))):
-            short.append(f"steps took effect {total} times, {wanted} wanted")
+            short.append(f"steps took effect {total} times, {wanted} required")
         if self.operations < (wanted := int(OPERATIONS * share)):
-            short.append(f"{self.operations} operations verified, {wanted} wanted")
+            short.append(f"{self.operations} operations verified, {wanted} required")
         return short
 
     def without_effect(self) -> list[str]:
-        """Returns the planned steps that did not take effect; each must."""
+        """Returns the planned steps that did not take effect. Each of them must."""
         return [f"{name}: took effect {self.effects[name]} times of {tried}" for name, tried in sorted(self.tried.items()) if self.effects[name] < tried]

@@ -47,7 +47,7 @@ class Refusal : public Conformance {
         ASSERT_TRUE(wait([&] { return both_closed(); })) << "both sides close";
         EXPECT_EQ(client_.heard.status(1), CompletionStatus::kRemoteAccess);
         EXPECT_EQ(client_.heard.status(2), CompletionStatus::kFlushed);
-        EXPECT_EQ(server_.heard.status(50), CompletionStatus::kFlushed) << "nothing after it is executed";
+        EXPECT_EQ(server_.heard.status(50), CompletionStatus::kFlushed) << "later requests are not executed";
         EXPECT_FALSE(server_.heard.why.is_ok());
         EXPECT_EQ(client_.text(0, length), before);
     }
@@ -69,13 +69,13 @@ TEST_P(Refusal, F4_a_read_with_an_unknown_key_is_refused) {
     expect_refused(Op::kRead, where, 100);
 }
 
-TEST_P(Refusal, F4_a_write_past_the_end_is_refused_whole) {
+TEST_P(Refusal, F4_a_write_past_the_end_is_refused_and_changes_nothing) {
     Guarded guarded;
     auto region = region_of(server_, std::span(guarded.memory).first(1000), Access::kRemoteReadWrite);
     RemoteAddress where = remote_of(*region);
     where.address += 990;
     expect_refused(Op::kWrite, where, 11);
-    EXPECT_TRUE(guarded.untouched()) << "not even the part that was inside";
+    EXPECT_TRUE(guarded.untouched()) << "not even the part inside the region";
 }
 
 TEST_P(Refusal, F4_a_write_before_the_beginning_is_refused) {
@@ -112,14 +112,14 @@ TEST_P(Refusal, F4_a_read_of_a_region_that_may_only_be_written_is_refused) {
     expect_refused(Op::kRead, remote_of(*region), 100);
 }
 
-TEST_P(Refusal, F4_a_local_region_is_out_of_reach) {
+TEST_P(Refusal, F4_a_remote_access_to_a_local_region_is_refused) {
     Guarded guarded;
     auto region = region_of(server_, guarded.memory, Access::kLocal);
     expect_refused(Op::kWrite, remote_of(*region), 100);
     EXPECT_TRUE(guarded.untouched());
 }
 
-TEST_P(Refusal, F4_allocated_memory_has_its_permissions_too) {
+TEST_P(Refusal, F4_permissions_of_allocated_memory_are_enforced) {
     for (Access access : {Access::kLocal, Access::kRemoteRead}) {
         Result<std::unique_ptr<Region>> region = server_.fabric->allocate(8192, access);
         ASSERT_TRUE(region) << region.status().to_string();
@@ -132,13 +132,13 @@ TEST_P(Refusal, F4_allocated_memory_has_its_permissions_too) {
     }
 }
 
-TEST_P(Refusal, F4_allocated_memory_that_may_only_be_written_cannot_be_read) {
+TEST_P(Refusal, F4_a_read_of_allocated_memory_that_may_only_be_written_is_refused) {
     Result<std::unique_ptr<Region>> region = server_.fabric->allocate(8192, Access::kRemoteWrite);
     ASSERT_TRUE(region) << region.status().to_string();
     expect_refused(Op::kRead, remote_of(**region), 100);
 }
 
-TEST_P(Refusal, F4_a_revoked_region_is_refused_though_it_was_used_before) {
+TEST_P(Refusal, F4_a_revoked_region_is_refused_even_after_earlier_use) {
     Guarded guarded;
     auto region = region_of(server_, guarded.memory, Access::kRemoteReadWrite);
     RemoteAddress where = remote_of(*region);
@@ -154,7 +154,7 @@ TEST_P(Refusal, F4_a_revoked_region_is_refused_though_it_was_used_before) {
     EXPECT_TRUE(guarded.untouched());
 }
 
-TEST_P(Refusal, F4_revoked_allocated_memory_is_refused_though_it_was_used_before) {
+TEST_P(Refusal, F4_revoked_allocated_memory_is_refused_even_after_earlier_use) {
     Result<std::unique_ptr<Region>> region = server_.fabric->allocate(8192, Access::kRemoteReadWrite);
     ASSERT_TRUE(region) << region.status().to_string();
     RemoteAddress where = remote_of(**region);
@@ -177,7 +177,7 @@ static void expect_one_refusal(const Recorder& heard, size_t requests) {
     for (++i; i < requests; ++i) EXPECT_EQ(heard.completions[i].status, CompletionStatus::kFlushed);
 }
 
-TEST_P(Refusal, F4_a_region_revoked_under_writes_is_not_touched_again) {
+TEST_P(Refusal, F4_a_region_revoked_during_writes_is_not_written_again) {
     std::vector<std::byte> memory(512u << 10);
     auto region = region_of(server_, memory, Access::kRemoteReadWrite);
     RemoteAddress where = remote_of(*region);
@@ -196,7 +196,7 @@ TEST_P(Refusal, F4_a_region_revoked_under_writes_is_not_touched_again) {
     for (std::byte byte : memory) ASSERT_EQ(byte, std::byte{0x77});
 }
 
-TEST_P(Refusal, F4_a_region_revoked_under_reads_ends_them) {
+TEST_P(Refusal, F4_revoking_a_region_ends_the_reads_in_flight) {
     std::vector<std::byte> memory(512u << 10);
     auto region = region_of(server_, memory, Access::kRemoteRead);
     RemoteAddress where = remote_of(*region);
@@ -211,7 +211,7 @@ TEST_P(Refusal, F4_a_region_revoked_under_reads_ends_them) {
 }
 
 // One thread destroys a region while the progress thread writes to it. Its memory is unmapped at once, so
-// that one late byte is a crash.
+// that a single late byte would crash the process.
 TEST_P(Refusal, F4_memory_may_be_unmapped_as_soon_as_its_region_is_destroyed) {
     if (!world_->is_real()) GTEST_SKIP() << "one thread only";
     constexpr size_t kBytes = 256u << 10;
@@ -247,7 +247,7 @@ TEST_P(Refusal, F4_memory_may_be_unmapped_as_soon_as_its_region_is_destroyed) {
     }
 }
 
-TEST_P(Conformance, F4_a_refused_access_of_one_connection_leaves_the_others_alone) {
+TEST_P(Conformance, F4_a_refused_access_on_one_connection_does_not_affect_the_others) {
     ASSERT_NO_FATAL_FAILURE(connect());
     listener_.reset();  // some worlds have one address per end
     End good;
@@ -292,7 +292,7 @@ TEST_P(Conformance, F4_a_refused_access_of_one_connection_leaves_the_others_alon
     EXPECT_EQ(client_.heard.status(5), CompletionStatus::kOk);
 }
 
-TEST_P(Conformance, a_segment_that_its_lkey_does_not_cover_fails_here_and_closes) {
+TEST_P(Conformance, a_segment_outside_the_region_of_its_lkey_fails_locally_and_closes) {
     ASSERT_NO_FATAL_FAILURE(connect());
     ASSERT_EQ(server_.receive(9, 0, 64), Code::kOk);
     Segment past = client_.segment(kArenaBytes - 4, 8);
@@ -307,7 +307,7 @@ TEST_P(Conformance, a_segment_that_its_lkey_does_not_cover_fails_here_and_closes
     EXPECT_EQ(server_.heard.status(9), CompletionStatus::kFlushed);
 }
 
-TEST_P(Conformance, requests_posted_with_one_that_its_lkey_does_not_cover_complete) {
+TEST_P(Conformance, requests_posted_with_a_segment_outside_the_region_of_its_lkey_complete) {
     ASSERT_NO_FATAL_FAILURE(connect());
     ASSERT_EQ(server_.receive(9, 0, 64), Code::kOk);
     Segment good = client_.segment(0, 8), past = client_.segment(kArenaBytes - 4, 8);
@@ -323,7 +323,7 @@ TEST_P(Conformance, requests_posted_with_one_that_its_lkey_does_not_cover_comple
     EXPECT_EQ(server_.heard.status(9), CompletionStatus::kFlushed);
 }
 
-TEST_P(Conformance, a_message_longer_than_its_receive_fails_on_both_sides_and_writes_nothing_past_it) {
+TEST_P(Conformance, a_message_longer_than_its_receive_buffer_fails_on_both_sides_without_overrun) {
     ASSERT_NO_FATAL_FAILURE(connect());
     std::memset(client_.at(0), 0x44, 64);
     ASSERT_EQ(server_.receive(1, 0, 16), Code::kOk);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// F5, F6: the end of a connection in every state, and the notifications of it.
+// F5, F6: connections end in every state, and handlers are notified of the end.
 #include <sys/wait.h>
 #include <unistd.h>
 #include <csignal>
@@ -32,7 +32,7 @@ TEST_P(Conformance, F5_everything_posted_is_flushed_exactly_once_and_on_closed_i
     EXPECT_EQ(client_.receive(52, 0, 8), Code::kClosed);
 }
 
-TEST_P(Conformance, F5_the_peers_close_flushes_what_is_posted_here) {
+TEST_P(Conformance, F5_the_peers_close_flushes_local_requests) {
     ASSERT_NO_FATAL_FAILURE(connect());
     ASSERT_EQ(server_.receive(1, 0, 8), Code::kOk);
     ASSERT_EQ(server_.send(2, 0, 8), Code::kOk);
@@ -45,7 +45,7 @@ TEST_P(Conformance, F5_the_peers_close_flushes_what_is_posted_here) {
     EXPECT_FALSE(server_.heard.why.is_ok());
 }
 
-TEST_P(Conformance, F5_closing_while_connecting_is_heard_and_the_peer_is_not_left_waiting) {
+TEST_P(Conformance, F5_a_client_that_closes_while_connecting_gets_on_closed_and_its_peer_is_notified) {
     answer_ = Answer::kKeep;
     ASSERT_NO_FATAL_FAILURE(listen());
     ASSERT_NO_FATAL_FAILURE(begin_connect());
@@ -61,7 +61,7 @@ TEST_P(Conformance, F5_closing_while_connecting_is_heard_and_the_peer_is_not_lef
     ASSERT_TRUE(wait([&] { return server_.heard.over(); }));
 }
 
-TEST_P(Conformance, F5_closing_at_once_while_the_address_is_still_dialled_is_heard) {
+TEST_P(Conformance, F5_a_client_that_closes_right_after_connect_gets_on_closed) {
     ASSERT_NO_FATAL_FAILURE(listen());
     ASSERT_NO_FATAL_FAILURE(begin_connect());
     client_.connection->close();
@@ -107,7 +107,7 @@ TEST_P(Conformance, F5_a_handler_may_close_and_may_destroy_its_connection_in_on_
     EXPECT_EQ(owner.status(1), CompletionStatus::kOk);
 }
 
-TEST_P(Conformance, F5_a_full_queue_of_large_writes_ends_cleanly_when_either_side_closes_in_the_middle) {
+TEST_P(Conformance, F5_a_full_queue_of_large_writes_ends_cleanly_if_either_side_closes_during_a_transfer) {
     options_.send_depth = 64;
     for (bool client_closes : {true, false}) {
         ASSERT_NO_FATAL_FAILURE(connect());
@@ -124,13 +124,13 @@ TEST_P(Conformance, F5_a_full_queue_of_large_writes_ends_cleanly_when_either_sid
     }
 }
 
-// --- F6: a peer process that is killed, at each step
+// --- F6: peer processes that are killed at each step
 
 namespace {
 
 enum class Step { kRequested, kAccepted, kReceiving };
 
-// The arena of the child, as it reports it to its parent.
+// The arena of the child, as the child reports it to its parent.
 struct Card {
     uint64_t address;
     uint32_t rkey;
@@ -208,7 +208,7 @@ struct Child {
 
 }  // namespace
 
-TEST_P(Conformance, F6_a_peer_killed_before_it_answers_is_a_refusal) {
+TEST_P(Conformance, F6_connecting_to_a_peer_killed_before_it_answers_is_refused) {
     if (!world_->is_real()) GTEST_SKIP() << "no processes";
     Child child(GetParam(), Step::kRequested);
     address_ = child.address;
@@ -241,7 +241,7 @@ TEST_P(Conformance, F6_a_peer_killed_with_requests_pending_closes_the_connection
     EXPECT_EQ(client_.heard.completions.size(), 3u);
 }
 
-TEST_P(Conformance, F6_a_peer_killed_while_data_moves_closes_the_connection) {
+TEST_P(Conformance, F6_a_peer_killed_during_transfers_closes_the_connection) {
     if (!world_->is_real()) GTEST_SKIP() << "no processes";
     Child child(GetParam(), Step::kReceiving);
     address_ = child.address;
@@ -262,9 +262,9 @@ TEST_P(Conformance, F6_a_peer_killed_while_data_moves_closes_the_connection) {
     for (uint64_t i = 0; i < posted; ++i) EXPECT_EQ(client_.heard.completions[i].cookie, i);
 }
 
-TEST_P(Conformance, F6_an_idle_connection_notices_that_its_peer_is_killed) {
+TEST_P(Conformance, F6_an_idle_connection_closes_when_its_peer_is_killed) {
     if (!world_->is_real()) GTEST_SKIP() << "no processes";
-    if (caps().dead_peer_ms == 0) GTEST_SKIP() << "not without a pending operation";
+    if (caps().dead_peer_ms == 0) GTEST_SKIP() << "detected only with an operation pending";
     Child child(GetParam(), Step::kReceiving);
     address_ = child.address;
     ASSERT_NO_FATAL_FAILURE(begin_connect());

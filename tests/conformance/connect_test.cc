@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Establishing connections, and failures of that.
+// Connection setup and its failures.
 #include <dirent.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@ TEST_P(Conformance, connect_and_accept_carry_private_data) {
     EXPECT_FALSE(server_.connection->peer().empty());
 }
 
-TEST_P(Conformance, private_data_of_the_greatest_length_arrives_whole) {
+TEST_P(Conformance, private_data_of_the_maximum_length_arrives_complete) {
     std::string most(caps().connect_data_max, 'c');
     answer_data_ = std::string(caps().accept_data_max, 'a');
     ASSERT_NO_FATAL_FAILURE(listen());
@@ -32,7 +32,7 @@ TEST_P(Conformance, private_data_of_the_greatest_length_arrives_whole) {
     EXPECT_FALSE(client_.poller->connect(address_, bytes_of(most + "!"), options_, client_.heard));
 }
 
-TEST_P(Conformance, a_reject_is_a_refusal_with_its_data) {
+TEST_P(Conformance, a_rejected_client_is_refused_with_the_data_of_the_reject) {
     answer_ = Answer::kReject;
     answer_data_ = "no such volume";
     ASSERT_NO_FATAL_FAILURE(listen());
@@ -43,7 +43,7 @@ TEST_P(Conformance, a_reject_is_a_refusal_with_its_data) {
     EXPECT_EQ(client_.heard.why.code(), Code::kRefused) << client_.heard.why.to_string();
 }
 
-TEST_P(Conformance, a_request_that_is_dropped_is_rejected_without_data) {
+TEST_P(Conformance, a_dropped_request_is_rejected_without_data) {
     answer_ = Answer::kDrop;
     ASSERT_NO_FATAL_FAILURE(listen());
     ASSERT_NO_FATAL_FAILURE(begin_connect());
@@ -52,7 +52,7 @@ TEST_P(Conformance, a_request_that_is_dropped_is_rejected_without_data) {
     EXPECT_EQ(client_.heard.refused_data, "");
 }
 
-TEST_P(Conformance, an_accepting_connection_that_closes_unaccepted_is_a_reject) {
+TEST_P(Conformance, an_accepting_connection_that_closes_before_accept_rejects_the_client) {
     answer_ = Answer::kKeep;
     ASSERT_NO_FATAL_FAILURE(listen());
     ASSERT_NO_FATAL_FAILURE(begin_connect());
@@ -68,7 +68,7 @@ TEST_P(Conformance, an_accepting_connection_that_closes_unaccepted_is_a_reject) 
     EXPECT_EQ(server_.heard.status(1), CompletionStatus::kFlushed);
 }
 
-TEST_P(Conformance, an_answer_may_come_later_from_elsewhere) {
+TEST_P(Conformance, an_answer_may_come_later_from_outside_the_handler) {
     answer_ = Answer::kKeep;
     ASSERT_NO_FATAL_FAILURE(listen());
     ASSERT_NO_FATAL_FAILURE(begin_connect());
@@ -81,7 +81,7 @@ TEST_P(Conformance, an_answer_may_come_later_from_elsewhere) {
     ASSERT_TRUE(wait([&] { return client_.heard.established && server_.heard.established; }));
 }
 
-TEST_P(Conformance, receives_posted_before_accept_take_the_first_messages) {
+TEST_P(Conformance, receives_posted_before_accept_consume_the_first_messages) {
     answer_ = Answer::kKeep;
     ASSERT_NO_FATAL_FAILURE(listen());
     ASSERT_NO_FATAL_FAILURE(begin_connect());
@@ -107,9 +107,9 @@ TEST_P(Conformance, connecting_where_nobody_listens_is_refused) {
     EXPECT_FALSE(client_.heard.why.text().empty());
 }
 
-TEST_P(Conformance, connecting_to_a_silent_peer_is_given_up_in_time) {
+TEST_P(Conformance, connecting_to_a_silent_peer_times_out) {
     std::optional<Address> silent = world_->silent();
-    if (!silent) GTEST_SKIP() << "cannot make a silent peer here";
+    if (!silent) GTEST_SKIP() << "no silent peer in this world";
     address_ = *silent;
     options_.connect_timeout = from_ms(150);
     SystemClock clock;
@@ -123,7 +123,7 @@ TEST_P(Conformance, connecting_to_a_silent_peer_is_given_up_in_time) {
     EXPECT_LT(clock.now() - begin, from_s(10));
 }
 
-TEST_P(Conformance, listening_twice_at_one_address_fails_with_a_reason) {
+TEST_P(Conformance, listening_twice_on_one_address_fails_with_a_reason) {
     ASSERT_NO_FATAL_FAILURE(listen());
     Result<std::unique_ptr<Listener>> second = client_.poller->listen(address_, *this);
     ASSERT_FALSE(second);
@@ -143,7 +143,7 @@ TEST_P(Conformance, connections_outlive_their_listener_and_its_address_is_free_a
 
 namespace {
 
-// Both ends of one of many connections, echoing.
+// The two ends of one of many echoing connections.
 struct Pair {
     Recorder client_heard, server_heard;
     std::unique_ptr<Connection> client, server;
@@ -204,7 +204,7 @@ TEST_P(Conformance, many_connections_share_a_poller_without_mixing_their_message
 }
 
 // One thread receives the request and another one serves it, as in a target that distributes its sessions.
-TEST_P(Conformance, a_connection_may_be_made_on_another_threads_poller) {
+TEST_P(Conformance, a_connection_may_be_created_on_the_poller_of_another_thread) {
     if (!world_->is_real()) GTEST_SKIP() << "one thread only";
     answer_ = Answer::kKeep;
     ASSERT_NO_FATAL_FAILURE(listen());

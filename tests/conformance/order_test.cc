@@ -46,7 +46,7 @@ TEST_P(Conformance, F1_a_send_is_delivered_after_the_writes_before_it_are_placed
     ASSERT_EQ(client_.send(3, 0, 16), Code::kOk);
     ASSERT_TRUE(wait([&] { return server_.heard.done(1) && client_.heard.done(3); }));
     EXPECT_TRUE(placed);
-    EXPECT_FALSE(client_.heard.done(2)) << "an unsignalled success is silent";
+    EXPECT_FALSE(client_.heard.done(2)) << "an unsignalled success is not reported";
 }
 
 TEST_P(Conformance, F1_a_completed_write_is_in_the_peers_memory) {
@@ -57,11 +57,12 @@ TEST_P(Conformance, F1_a_completed_write_is_in_the_peers_memory) {
     EXPECT_EQ(client_.heard.status(1), CompletionStatus::kOk);
     EXPECT_EQ(client_.heard.find(1)->kind, CompletionKind::kWrite);
     EXPECT_EQ(server_.text(500, 9), "one-sided");
-    EXPECT_TRUE(server_.heard.completions.empty()) << "a plain WRITE is silent at the peer";
+    EXPECT_TRUE(server_.heard.completions.empty()) << "a plain WRITE is not reported to the peer";
 }
 
-// The target completes a request without data by such a WRITE, and fences a connection by a plain one.
-TEST_P(Conformance, F1_writes_of_no_bytes_need_no_region_and_keep_their_place) {
+// The target completes a request without data with an empty WRITE with Immediate, and fences a connection
+// with an empty plain WRITE.
+TEST_P(Conformance, F1_empty_writes_need_no_region_and_stay_in_order) {
     ASSERT_NO_FATAL_FAILURE(connect());
     client_.fill(0, "before");
     ASSERT_EQ(server_.receive(7, 100, 0), Code::kOk);
@@ -95,12 +96,12 @@ TEST_P(Conformance, F1_data_is_gathered_from_and_scattered_to_segments_in_order)
     ASSERT_NO_FATAL_FAILURE(connect());
     client_.fill(0, "abc");
     client_.fill(100, "defgh");
-    std::array pieces{client_.segment(0, 3), client_.segment(100, 5)};
+    std::array segments{client_.segment(0, 3), client_.segment(100, 5)};
     std::array places{server_.segment(0, 2), server_.segment(50, 20)};
     Receive receive{.cookie = 1, .segments = places};
     ASSERT_EQ(server_.connection->post_receives({&receive, 1}), Code::kOk);
-    ASSERT_EQ(client_.post({.op = Op::kSend, .cookie = 2}, pieces), Code::kOk);
-    ASSERT_EQ(client_.post({.op = Op::kWrite, .cookie = 3, .remote = server_.remote(200)}, pieces),
+    ASSERT_EQ(client_.post({.op = Op::kSend, .cookie = 2}, segments), Code::kOk);
+    ASSERT_EQ(client_.post({.op = Op::kWrite, .cookie = 3, .remote = server_.remote(200)}, segments),
               Code::kOk);
     std::vector<Segment> sinks{client_.segment(300, 1), client_.segment(301, 7)};
     if (client_.connection->limits().read_segments_max < 2) sinks = {client_.segment(300, 8)};
@@ -111,7 +112,7 @@ TEST_P(Conformance, F1_data_is_gathered_from_and_scattered_to_segments_in_order)
     EXPECT_EQ(client_.text(300, 8), "abcdefgh");
 }
 
-TEST_P(Conformance, F1_completions_come_in_posting_order_whatever_takes_longest) {
+TEST_P(Conformance, F1_completions_arrive_in_posting_order_whichever_request_is_slowest) {
     ASSERT_NO_FATAL_FAILURE(connect());
     ASSERT_EQ(server_.receive(1, 0, 8), Code::kOk);
     ASSERT_EQ(client_.read(10, 0, 512u << 10, server_.remote(0)), Code::kOk);
@@ -121,7 +122,7 @@ TEST_P(Conformance, F1_completions_come_in_posting_order_whatever_takes_longest)
     for (uint64_t i = 0; i < 3; ++i) EXPECT_EQ(client_.heard.completions[i].cookie, 10 + i);
 }
 
-TEST_P(Conformance, F1_more_reads_than_the_depth_allows_wait_their_turn) {
+TEST_P(Conformance, F1_reads_beyond_the_depth_wait) {
     options_.read_depth = 2;
     ASSERT_NO_FATAL_FAILURE(connect());
     for (uint32_t i = 0; i < 1000; ++i) std::memcpy(server_.at(i * 4), &i, 4);
@@ -189,15 +190,15 @@ TEST_P(Conformance, F3_a_send_waits_for_a_receive) {
     client_.fill(0, "patience");
     ASSERT_EQ(client_.send(1, 0, 8), Code::kOk);
     for (int i = 0; i < 1000; ++i) turn();
-    EXPECT_FALSE(client_.heard.done(1)) << "nothing can have taken it";
+    EXPECT_FALSE(client_.heard.done(1)) << "no receive was posted";
     EXPECT_FALSE(client_.heard.closed);
     ASSERT_EQ(server_.receive(2, 64, 8), Code::kOk);
     ASSERT_TRUE(wait([&] { return client_.heard.done(1) && server_.heard.done(2); }));
     EXPECT_EQ(server_.text(64, 8), "patience");
 }
 
-TEST_P(Conformance, F3_a_waiting_send_does_not_hold_back_what_the_peer_asks_for) {
-    // The peer posts its receive only after its own READ: with a fabric whose SENDs block other requests that
+TEST_P(Conformance, F3_a_waiting_send_does_not_block_the_requests_of_the_peer) {
+    // The peer posts its receive only after its own READ. If a waiting SEND blocked other requests, that
     // would be a deadlock.
     ASSERT_NO_FATAL_FAILURE(connect());
     client_.fill(0, "needed first");
@@ -238,7 +239,7 @@ TEST_P(Conformance, F7_a_full_receive_queue_refuses_all_of_a_batch) {
     EXPECT_EQ(server_.connection->post_receives({batch.data(), 1}), Code::kOk);
 }
 
-TEST_P(Conformance, F7_what_exceeds_the_capabilities_is_refused_at_once) {
+TEST_P(Conformance, F7_requests_beyond_the_capabilities_are_refused_at_once) {
     ASSERT_NO_FATAL_FAILURE(connect());
     std::vector<Segment> many(options_.send_segments + 1, client_.segment(0, 1));
     if (many.size() > caps().segments_max) many.resize(caps().segments_max + 1, many[0]);

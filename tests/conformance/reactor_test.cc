@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fabrics with a reactor: an idle one uses no CPU, and a sleeping one misses nothing. And random operations
-// of all kinds against a model.
+// Fabrics with a reactor: an idle reactor uses no CPU, and a sleeping one misses nothing. Random operations
+// of all kinds are checked against a model.
 #include <thread>
 
 #include "tests/conformance/suite.h"
@@ -26,7 +26,7 @@ TEST_P(Conformance, a_reactor_whose_connections_are_idle_sleeps) {
     reactor.remove(*client_.poller);
     reactor.remove(*server_.poller);
     reactor.remove(looks);
-    EXPECT_LT(looks.count, test::kLooksWhenIdle) << "in 500 ms without news";
+    EXPECT_LT(looks.count, test::kLooksWhenIdle) << "in 500 ms without events";
 }
 
 namespace {
@@ -59,18 +59,18 @@ class Echo {
         if (completion.kind != CompletionKind::kReceive || completion.status != CompletionStatus::kOk) return;
         EXPECT_EQ(end_.receive(completion.cookie, 64 * completion.cookie, 8), Code::kOk);
         ++heard_;
-        // The end that began receives the last reply, after the other one has sent it.
+        // The end that began does not answer the last reply.
         if (!begins_ || heard_ < rounds_) {
             EXPECT_EQ(end_.send(99, 1024, 8, false), Code::kOk);
         }
         if (heard_ == rounds_) linger();
     }
-    // Another turn sends the last reply.
+    // The last reply is sent in the next turn.
     void linger() {
         reactor_->post([this] { reactor_->post([this] { reactor_->stop(); }); });
     }
     void give_up() {
-        ADD_FAILURE() << "a message was slept through after " << heard_ << " rounds";
+        ADD_FAILURE() << "no wake-up for a message after " << heard_ << " rounds";
         reactor_->stop();
     }
 
@@ -105,7 +105,7 @@ TEST_P(Conformance, two_sleeping_reactors_never_miss_a_message) {
 namespace {
 
 // Random WRITEs, READs and SENDs of one side, against a copy of the peer's memory. The lower half of the
-// peer's arena is written and read one-sidedly, the upper half takes messages.
+// peer's arena is written and read one-sidedly, the upper half receives messages.
 class Mixture {
   public:
     Mixture(End& here, End& there, uint64_t seed, bool immediate)
@@ -147,7 +147,7 @@ class Mixture {
         moved_ += length;
     }
 
-    // Completions of this side's requests come in order.
+    // Completions of this side's requests arrive in order.
     void completed(const Completion& completion) {
         ASSERT_EQ(completion.status, CompletionStatus::kOk) << to_string(completion.status);
         ASSERT_EQ(completion.cookie, done_);
@@ -226,7 +226,7 @@ class Mixture {
 
 }  // namespace
 
-TEST_P(Conformance, a_hundred_megabytes_of_random_operations_arrive_as_a_model_says) {
+TEST_P(Conformance, a_hundred_megabytes_of_random_operations_match_a_model) {
     uint64_t seed = Random::entropy();
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const uint64_t total = world_->is_real() ? 100u << 20 : 10u << 20;

@@ -14,11 +14,12 @@
 namespace wss::fabric::conformance {
 namespace {
 
-// The folder of the sockets. Some tests fork peers and kill them; the first process deletes what these leave.
+// The folder of the sockets. Some tests fork peers and kill them; the first process deletes the sockets that
+// these leave.
 struct Folder {
     const pid_t owner = getpid();
     std::string path = "/tmp/wss-conformance-XXXXXX";
-    Folder() { WSS_ASSERT(mkdtemp(path.data()) != nullptr, "no folder in /tmp"); }
+    Folder() { WSS_ASSERT(mkdtemp(path.data()) != nullptr, "cannot create a folder in /tmp"); }
     ~Folder() {
         if (getpid() == owner) std::filesystem::remove_all(path);
     }
@@ -44,7 +45,7 @@ class ShmWorld final : public World {
   private:
     std::unique_ptr<Fabric> client_ = std::move(*shm::open());
     std::unique_ptr<Fabric> server_ = std::move(*shm::open());
-    UnixListener deaf_;  // the kernel accepts connections, but nobody answers them
+    UnixListener deaf_;  // the kernel accepts connections, but no listener answers them
 };
 
 const Registration kShm({.name = "shm", .make = [] { return std::make_unique<ShmWorld>(); }});

@@ -79,7 +79,7 @@ void Conformance::hang_up() {
         if (end->connection != nullptr && !end->heard.over()) end->connection->close();
     for (End* end : {&client_, &server_}) {
         if (end->connection == nullptr) continue;
-        ASSERT_TRUE(wait([&] { return end->heard.over(); })) << "on_closed follows close()";
+        ASSERT_TRUE(wait([&] { return end->heard.over(); })) << "close() leads to on_closed";
         end->connection.reset();
     }
 }

@@ -23,7 +23,7 @@ inline void PrintTo(CompletionStatus status, std::ostream* out) {
 namespace wss::fabric::conformance {
 
 constexpr size_t kArenaBytes = 1u << 20;
-constexpr Nanoseconds kPatience = from_s(20);  // far beyond what anything takes; bounds a hang
+constexpr Nanoseconds kPatience = from_s(20);  // far longer than any operation takes; bounds a hang
 
 inline std::vector<std::byte> bytes_of(std::string_view text) {
     auto* data = reinterpret_cast<const std::byte*>(text.data());
@@ -42,18 +42,18 @@ inline std::string private_text(std::span<const std::byte> bytes) {
 class Recorder : public ConnectionHandler {
   public:
     void on_established(Connection&, std::span<const std::byte> data) noexcept override {
-        EXPECT_FALSE(established || over()) << "on_established comes once and first";
+        EXPECT_FALSE(established || over()) << "on_established is called first and only once";
         established = true;
         established_data = private_text(data);
     }
     void on_refused(Connection&, const Status& status, std::span<const std::byte> data) noexcept override {
-        EXPECT_FALSE(established || over()) << "on_refused comes once, instead of on_established";
+        EXPECT_FALSE(established || over()) << "on_refused is called only once, and not with on_established";
         refused = true;
         why = status;
         refused_data = private_text(data);
     }
     void on_completions(Connection& connection, std::span<const Completion> batch) noexcept override {
-        EXPECT_FALSE(over()) << "nothing is heard after on_closed";
+        EXPECT_FALSE(over()) << "no handler is called after on_closed";
         EXPECT_FALSE(batch.empty());
         for (const Completion& completion : batch) {
             completions.push_back(completion);
@@ -61,7 +61,7 @@ class Recorder : public ConnectionHandler {
         }
     }
     void on_closed(Connection&, const Status& status) noexcept override {
-        EXPECT_FALSE(over()) << "on_closed comes once";
+        EXPECT_FALSE(over()) << "on_closed is called only once";
         closed = true;
         why = status;
     }

@@ -78,7 +78,7 @@ void a_region_without_permission_is_not_written(Verbs& t) {
     EXPECT_EQ((*region)->bytes()[0], std::byte{0});
 }
 
-void a_message_longer_than_its_receive_is_an_error_of_both(Verbs& t) {
+void a_message_longer_than_its_receive_buffer_fails_on_both_sides(Verbs& t) {
     t.receives = 1;
     t.connect();
     ASSERT_EQ(t.post(t.client, {.op = Op::kSend}, t.segment(0, Verbs::kReceiveSize + 1)), Code::kOk);
@@ -124,7 +124,7 @@ void closing_flushes_everything_once(Verbs& t) {
     for (size_t i = 100; i < 120; ++i) EXPECT_EQ(seen[i], 1) << "receive " << i;
 }
 
-void the_peers_close_is_heard_without_traffic(Verbs& t) {
+void the_peers_close_is_reported_without_traffic(Verbs& t) {
     t.receives = 2;
     t.connect();
     Nanoseconds start = SystemClock().now();
@@ -134,7 +134,7 @@ void the_peers_close_is_heard_without_traffic(Verbs& t) {
         << "the goodbye is answered, not timed out";
 }
 
-void a_closed_connection_can_be_closed_by_both_at_once(Verbs& t) {
+void both_ends_can_close_at_the_same_time(Verbs& t) {
     t.receives = 2;
     t.connect();
     t.client.connection->close();
@@ -162,7 +162,7 @@ void a_reject_carries_its_data(Verbs& t) {
     EXPECT_EQ(t.client.data, "no such volume");
 }
 
-void a_dropped_request_is_a_reject_without_data(Verbs& t) {
+void a_dropped_request_is_rejected_without_data(Verbs& t) {
     t.hold = true;
     t.start_connecting();
     ASSERT_TRUE(t.until([&] { return t.held != nullptr; }));
@@ -172,7 +172,7 @@ void a_dropped_request_is_a_reject_without_data(Verbs& t) {
     EXPECT_EQ(t.client.data, "");
 }
 
-void a_request_that_nobody_answers_times_out(Verbs& t) {
+void an_unanswered_request_times_out(Verbs& t) {
     t.hold = true;
     t.options.connect_timeout = from_ms(300);
     Nanoseconds start = SystemClock().now();
@@ -189,7 +189,7 @@ void a_request_that_nobody_answers_times_out(Verbs& t) {
     ASSERT_TRUE(t.until([&] { return t.server.closed; }));
 }
 
-void closing_while_connecting_ends_in_on_closed(Verbs& t) {
+void closing_while_connecting_calls_on_closed(Verbs& t) {
     t.hold = true;
     for (int turns : {0, 1, 70, 140, 210, 100'000}) {
         t.client = End();
@@ -218,7 +218,7 @@ void an_unaccepted_connection_can_be_closed(Verbs& t) {
     EXPECT_EQ(t.server.completions.size(), 4u);
 }
 
-void a_taken_port_is_named(Verbs& t) {
+void listening_on_a_taken_port_or_a_foreign_address_reports_why(Verbs& t) {
     auto second = t.server_poller->listen(t.where, t);
     ASSERT_FALSE(second);
     EXPECT_NE(second.status().text().find("taken"), std::string::npos) << second.status().to_string();
@@ -230,7 +230,7 @@ void a_taken_port_is_named(Verbs& t) {
         << foreign.status().to_string();
 }
 
-void an_address_that_does_not_answer_fails_in_time(Verbs& t) {
+void connecting_to_a_silent_address_fails_in_time(Verbs& t) {
     t.where.host = "10.87.0.250";
     t.options.connect_timeout = from_ms(1500);
     t.start_connecting();
@@ -270,7 +270,7 @@ void a_killed_peer_closes_the_connection(Verbs& t) {
 }
 
 // Under emulation a cycle takes tens of milliseconds; WSS_TEST_CYCLES sets their number.
-void connections_come_and_go_without_a_leak(Verbs& t) {
+void repeated_connections_leak_no_descriptor(Verbs& t) {
     const char* wanted = std::getenv("WSS_TEST_CYCLES");
     int cycles = wanted != nullptr ? std::atoi(wanted) : 200;
     size_t before = 0;
@@ -304,22 +304,22 @@ constexpr std::pair<const char*, VerbsBody> kTests[] = {
     VERBS_TEST(a_read_out_of_bounds_closes_both_sides),
     VERBS_TEST(a_revoked_region_is_not_written),
     VERBS_TEST(a_region_without_permission_is_not_written),
-    VERBS_TEST(a_message_longer_than_its_receive_is_an_error_of_both),
+    VERBS_TEST(a_message_longer_than_its_receive_buffer_fails_on_both_sides),
     VERBS_TEST(a_segment_with_a_wrong_key_is_a_local_error),
     VERBS_TEST(closing_flushes_everything_once),
-    VERBS_TEST(the_peers_close_is_heard_without_traffic),
-    VERBS_TEST(a_closed_connection_can_be_closed_by_both_at_once),
+    VERBS_TEST(the_peers_close_is_reported_without_traffic),
+    VERBS_TEST(both_ends_can_close_at_the_same_time),
     VERBS_TEST(connecting_where_nobody_listens_is_refused),
     VERBS_TEST(a_reject_carries_its_data),
-    VERBS_TEST(a_dropped_request_is_a_reject_without_data),
-    VERBS_TEST(a_request_that_nobody_answers_times_out),
-    VERBS_TEST(closing_while_connecting_ends_in_on_closed),
+    VERBS_TEST(a_dropped_request_is_rejected_without_data),
+    VERBS_TEST(an_unanswered_request_times_out),
+    VERBS_TEST(closing_while_connecting_calls_on_closed),
     VERBS_TEST(an_unaccepted_connection_can_be_closed),
-    VERBS_TEST(a_taken_port_is_named),
-    VERBS_TEST(an_address_that_does_not_answer_fails_in_time),
+    VERBS_TEST(listening_on_a_taken_port_or_a_foreign_address_reports_why),
+    VERBS_TEST(connecting_to_a_silent_address_fails_in_time),
     VERBS_TEST(a_queue_deeper_than_the_device_allows_is_refused),
     VERBS_TEST(a_killed_peer_closes_the_connection),
-    VERBS_TEST(connections_come_and_go_without_a_leak),
+    VERBS_TEST(repeated_connections_leak_no_descriptor),
 };
 
 [[maybe_unused]] const bool registered = register_verbs_tests("VerbsClose", __FILE__, kTests);

@@ -49,7 +49,7 @@ void messages_and_one_sided_operations_arrive(Verbs& t) {
     EXPECT_EQ(t.server.completions[1].length, 8u);
 }
 
-void unsignalled_work_retires_its_slots(Verbs& t) {
+void unsignalled_requests_free_their_queue_entries(Verbs& t) {
     t.options.send_depth = 16;
     t.connect();
     WorkRequest write{.op = Op::kWrite, .signalled = false, .remote = t.remote(4096)};
@@ -65,18 +65,18 @@ void unsignalled_work_retires_its_slots(Verbs& t) {
     write.cookie = 7;
     ASSERT_TRUE(t.until([&] { return t.post(t.client, write, t.segment(0, 8)) == Code::kOk; }));
     ASSERT_TRUE(t.until([&] { return !t.client.completions.empty(); }));
-    EXPECT_EQ(t.client.completions.size(), 1u) << "signalling of our own stays our own";
+    EXPECT_EQ(t.client.completions.size(), 1u) << "requests signalled internally are not reported";
     EXPECT_EQ(t.client.completions[0].cookie, 7u);
 }
 
-void a_batch_larger_than_the_room_is_refused_whole(Verbs& t) {
+void a_batch_larger_than_the_free_queue_entries_is_refused_entirely(Verbs& t) {
     t.options.send_depth = 40;
     t.connect();
     Segment one = t.segment(0, 8);
     std::vector<WorkRequest> batch(41, {.op = Op::kWrite, .segments = {&one, 1}, .remote = t.remote(4096)});
     EXPECT_EQ(t.client.connection->post(batch), Code::kExhausted);
     batch.pop_back();
-    EXPECT_EQ(t.client.connection->post(batch), Code::kOk) << "several doorbells";
+    EXPECT_EQ(t.client.connection->post(batch), Code::kOk) << "the batch takes more than one doorbell";
     EXPECT_EQ(t.client.connection->post({batch.data(), 1}), Code::kExhausted);
     ASSERT_TRUE(t.until([&] { return t.client.completions.size() == 40; }));
     EXPECT_EQ(t.client.connection->post({batch.data(), 1}), Code::kOk);
@@ -99,8 +99,8 @@ void an_inlined_payload_may_change_after_post(Verbs& t) {
     EXPECT_EQ(t.at(Verbs::kReceives)[limit - 1], std::byte{0x5a});
 }
 
-void a_queue_pair_that_the_device_refuses_is_made_with_fewer_inlined_bytes(Verbs& t) {
-    t.options.inline_bytes = 1u << 20;  // no device has so many
+void a_queue_pair_that_the_device_refuses_is_created_with_fewer_inline_bytes(Verbs& t) {
+    t.options.inline_bytes = 1u << 20;  // more than any device supports
     an_inlined_payload_may_change_after_post(t);
     EXPECT_LT(t.client.connection->limits().inline_max, 1u << 20);
 }
@@ -120,17 +120,17 @@ void a_send_waits_briefly_for_its_receive(Verbs& t) {
 void scattered_segments_are_gathered(Verbs& t) {
     t.options.send_segments = t.fabric->caps().segments_max;
     t.connect();
-    std::vector<Segment> pieces;
+    std::vector<Segment> segments;
     for (uint32_t i = 0; i < t.options.send_segments; ++i) {
         memset(t.at(i * 64), static_cast<int>(i + 1), 3);
-        pieces.push_back(t.segment(i * 64, 3));
+        segments.push_back(t.segment(i * 64, 3));
     }
-    std::vector<WorkRequest> batch(32, {.op = Op::kWrite, .segments = pieces, .remote = t.remote(65536)});
+    std::vector<WorkRequest> batch(32, {.op = Op::kWrite, .segments = segments, .remote = t.remote(65536)});
     ASSERT_EQ(t.client.connection->post(batch), Code::kOk);
     ASSERT_TRUE(t.until([&] { return t.client.completions.size() == batch.size(); }));
-    for (uint32_t i = 0; i < pieces.size() * 3; ++i) EXPECT_EQ(t.at(65536)[i], std::byte(i / 3 + 1)) << i;
-    pieces.push_back(t.segment(0, 1));
-    WorkRequest too_many{.op = Op::kWrite, .segments = pieces, .remote = t.remote(65536)};
+    for (uint32_t i = 0; i < segments.size() * 3; ++i) EXPECT_EQ(t.at(65536)[i], std::byte(i / 3 + 1)) << i;
+    segments.push_back(t.segment(0, 1));
+    WorkRequest too_many{.op = Op::kWrite, .segments = segments, .remote = t.remote(65536)};
     EXPECT_EQ(t.client.connection->post({&too_many, 1}), Code::kInvalid);
 }
 
@@ -144,7 +144,7 @@ void ask_answering(Verbs& t, uint32_t reads) {
     ASSERT_TRUE(t.until([&] { return t.held != nullptr; }));
 }
 
-void reads_in_flight_are_what_the_peer_answers(Verbs& t) {
+void reads_in_flight_are_limited_to_what_the_peer_answers(Verbs& t) {
     ASSERT_NO_FATAL_FAILURE(ask_answering(t, 3));
     auto made = t.held->create(*t.server_poller, {}, t.server);
     ASSERT_TRUE(made) << made.status().to_string();
@@ -156,7 +156,7 @@ void reads_in_flight_are_what_the_peer_answers(Verbs& t) {
     memcpy(t.at(4096), "fetched", 8);
     WorkRequest read{.op = Op::kRead, .remote = t.remote(4096)};
     for (uint32_t i = 0; i < 20; ++i)
-        ASSERT_EQ(t.post(t.server, read, t.segment(8192 + i * 64, 8)), Code::kOk) << "the rest waits";
+        ASSERT_EQ(t.post(t.server, read, t.segment(8192 + i * 64, 8)), Code::kOk) << "excess READs wait";
     ASSERT_TRUE(t.until([&] { return t.server.completions.size() == 20; }));
     EXPECT_STREQ(reinterpret_cast<char*>(t.at(8192 + 19 * 64)), "fetched");
 }
@@ -164,7 +164,7 @@ void reads_in_flight_are_what_the_peer_answers(Verbs& t) {
 void a_peer_that_answers_no_reads_is_refused_with_the_reason(Verbs& t) {
     ASSERT_NO_FATAL_FAILURE(ask_answering(t, 0));
     auto made = t.held->create(*t.server_poller, {}, t.server);
-    ASSERT_FALSE(made) << "its READs would never end";
+    ASSERT_FALSE(made) << "its READs would never complete";
     EXPECT_NE(made.status().text().find("the peer answers 0"), std::string::npos)
         << made.status().to_string();
     t.held->reject(bytes_of("it cannot be served"));
@@ -196,13 +196,13 @@ void a_peer_that_posts_no_receives_is_closed(Verbs& t) {
 constexpr std::pair<const char*, VerbsBody> kTests[] = {
     VERBS_TEST(private_data_travels_both_ways),
     VERBS_TEST(messages_and_one_sided_operations_arrive),
-    VERBS_TEST(unsignalled_work_retires_its_slots),
-    VERBS_TEST(a_batch_larger_than_the_room_is_refused_whole),
+    VERBS_TEST(unsignalled_requests_free_their_queue_entries),
+    VERBS_TEST(a_batch_larger_than_the_free_queue_entries_is_refused_entirely),
     VERBS_TEST(an_inlined_payload_may_change_after_post),
-    VERBS_TEST(a_queue_pair_that_the_device_refuses_is_made_with_fewer_inlined_bytes),
+    VERBS_TEST(a_queue_pair_that_the_device_refuses_is_created_with_fewer_inline_bytes),
     VERBS_TEST(a_send_waits_briefly_for_its_receive),
     VERBS_TEST(scattered_segments_are_gathered),
-    VERBS_TEST(reads_in_flight_are_what_the_peer_answers),
+    VERBS_TEST(reads_in_flight_are_limited_to_what_the_peer_answers),
     VERBS_TEST(a_peer_that_answers_no_reads_is_refused_with_the_reason),
     VERBS_TEST(a_connecting_side_refuses_a_peer_that_answers_no_reads),
     VERBS_TEST(a_peer_that_posts_no_receives_is_closed),

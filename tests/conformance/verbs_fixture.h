@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fixture of tests of verbs alone: both ends in one thread, each with a poller of its own. The rules for all
+// Fixture for tests of verbs alone: both ends in one thread, each with a poller of its own. The rules for all
 // fabrics are in the conformance suite. The tests are registered only if WSS_TEST_RDMA names the address of
 // an RDMA device of this machine, for example rdma://10.87.0.1 (see tests/lab/README.md).
 #pragma once
@@ -38,7 +38,7 @@ struct End final : ConnectionHandler {
         data = text(bytes);
     }
     void on_completions(Connection&, std::span<const Completion> done) noexcept override {
-        EXPECT_FALSE(closed || refused) << "completions come before the last call";
+        EXPECT_FALSE(closed || refused) << "completions are reported before the last call";
         completions.insert(completions.end(), done.begin(), done.end());
     }
     void on_closed(Connection&, const Status& status) noexcept override {

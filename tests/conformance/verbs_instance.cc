@@ -18,7 +18,7 @@ Address device_address(uint16_t port) {
 std::unique_ptr<Fabric> open_device() {
     Result<std::unique_ptr<Fabric>> fabric = verbs::open(device_address(0));
     if (!fabric) std::fprintf(stderr, "%s\n", fabric.status().to_string().c_str());
-    WSS_ASSERT(fabric.is_ok(), "WSS_TEST_RDMA names the address of an RDMA device");
+    WSS_ASSERT(fabric.is_ok(), "WSS_TEST_RDMA does not name the address of an RDMA device");
     return std::move(*fabric);
 }
 
@@ -28,7 +28,7 @@ class VerbsWorld final : public World, private ListenHandler {
     Fabric& server() override { return *server_; }
     Address listen_address() override { return device_address(0); }
     Address nobody() override { return device_address(1); }
-    // A listener whose poller nobody polls.
+    // A listener whose poller is never polled.
     std::optional<Address> silent() override {
         if (deaf_ == nullptr) {
             deaf_poller_ = std::move(*server_->create_poller());

@@ -24,7 +24,7 @@ void a_connection_tries_every_address_of_a_name(Verbs& t) {
     EXPECT_EQ(t.client.data, "welcome");
 }
 
-void a_name_where_nobody_listens_is_refused_in_time(Verbs& t) {
+void connecting_to_a_name_where_nobody_listens_is_refused_in_time(Verbs& t) {
     t.options.connect_timeout = from_s(3);
     t.where.port = 1;
     begin(t, kTwoAddresses);
@@ -32,20 +32,20 @@ void a_name_where_nobody_listens_is_refused_in_time(Verbs& t) {
     EXPECT_NE(t.client.why.text().find(kTwoAddresses), std::string::npos) << t.client.why.to_string();
 }
 
-void a_connection_names_an_unknown_host(Verbs& t) {
+void a_connect_error_names_an_unknown_host(Verbs& t) {
     begin(t, "no-such-host.invalid");
     ASSERT_TRUE(t.until([&] { return t.client.refused; }));
     EXPECT_NE(t.client.why.text().find("no-such-host.invalid"), std::string::npos)
         << t.client.why.to_string();
 }
 
-void a_connection_may_close_during_the_look_up(Verbs& t) {
+void a_connection_may_close_during_name_resolution(Verbs& t) {
     begin(t, "no-such-host.invalid");
     t.client.connection->close();
     EXPECT_TRUE(t.until([&] { return t.client.closed || t.client.refused; }));
 }
 
-void a_fabric_opens_by_a_name(Verbs& t) {
+void a_fabric_can_be_opened_by_host_name(Verbs& t) {
     Address named = t.where;
     named.host = kTwoAddresses;
     auto opened = open(named);
@@ -54,10 +54,10 @@ void a_fabric_opens_by_a_name(Verbs& t) {
 
 constexpr std::pair<const char*, VerbsBody> kTests[] = {
     VERBS_TEST(a_connection_tries_every_address_of_a_name),
-    VERBS_TEST(a_name_where_nobody_listens_is_refused_in_time),
-    VERBS_TEST(a_connection_names_an_unknown_host),
-    VERBS_TEST(a_connection_may_close_during_the_look_up),
-    VERBS_TEST(a_fabric_opens_by_a_name),
+    VERBS_TEST(connecting_to_a_name_where_nobody_listens_is_refused_in_time),
+    VERBS_TEST(a_connect_error_names_an_unknown_host),
+    VERBS_TEST(a_connection_may_close_during_name_resolution),
+    VERBS_TEST(a_fabric_can_be_opened_by_host_name),
 };
 [[maybe_unused]] const bool registered = register_verbs_tests("VerbsNames", __FILE__, kTests);
 

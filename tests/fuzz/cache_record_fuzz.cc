@@ -87,7 +87,7 @@ void storage(Bytes whole) {
             FUZZ_REQUIRE(storage.length > 0 && storage.length <= kStorageTransferMax);
             for (const RemoteBuffer& place : {storage.remote, storage.copy})
                 FUZZ_REQUIRE(place.length == storage.length && place.address + place.length >= place.address);
-            FUZZ_REQUIRE(!storage.in_bay || (storage.bay % 4096 == 0 && !storage.has_copy));
+            FUZZ_REQUIRE(!storage.staged || (storage.staging_offset % 4096 == 0 && !storage.has_copy));
             return error;
         },
         [](const CacheStorage& storage, MutableBytes out) { return put_storage(1, storage, out); });
@@ -153,8 +153,8 @@ void record(const Record& head, Bytes whole, bool sign) {
             return record_trip<uint32_t>(whole, parse_slot, slot);
         case RecordType::kGrant:
             return record_trip<CacheLogin>(whole, parse_grant, put_grant);
-        case RecordType::kBays:
-            return record_trip<CacheBays>(whole, parse_bays, put_bays);
+        case RecordType::kStaging:
+            return record_trip<CacheStaging>(whole, parse_staging, put_staging);
         case RecordType::kRevoke:
         case RecordType::kAttached:
         case RecordType::kDetached:
@@ -221,6 +221,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     connect_data(message, sign);
     line_header(message, sign);
     round_trip<CacheEngineNotice>(parse_cache_engine, encode_cache_engine, message);
-    round_trip<DoAgain>(parse_do_again, encode_do_again, message);
+    round_trip<RetryNotice>(parse_retry, encode_retry, message);
     return 0;
 }

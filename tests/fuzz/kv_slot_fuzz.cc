@@ -49,7 +49,7 @@ void fuzz_record(Bytes extent, const SlotAddress& address, const Entry& entry) {
     }
     RecordView view;
     std::vector<std::byte> copy(within.begin(), within.end());
-    if (check_record(copy, kArena, kKey, entry, view) != Verdict::kOk) return;
+    if (check_record(copy, kArena, kKey, entry, view) != SlotStatus::kOk) return;
     FUZZ_REQUIRE(view.key == kKey && view.timestamp == entry.timestamp);
     FUZZ_REQUIRE(view.key.size() + view.metadata.size() + view.value.size() + kRecordHeaderBytes ==
                  copy.size());
@@ -65,8 +65,8 @@ void fuzz_slot(std::vector<std::byte> bytes, bool signed_slot, bool right_key) {
         if (signed_slot) sign(bytes, kSlotHeaderBytes);
     }
     SlotView view;
-    const Verdict verdict = parse_slot(bytes, kArena, kKey, address, view);
-    if (verdict != Verdict::kOk) return;
+    const SlotStatus status = parse_slot(bytes, kArena, kKey, address, view);
+    if (status != SlotStatus::kOk) return;
     FUZZ_REQUIRE(view.entry_count <= kEntries && view.fingerprint == fingerprint(kKey));
     for (uint32_t i = 0; i < view.entry_count; i++) {
         const Entry& entry = view.entries[i];
@@ -80,7 +80,7 @@ void fuzz_slot(std::vector<std::byte> bytes, bool signed_slot, bool right_key) {
     std::array<std::byte, kSlotHeaderBytes> again;
     encode_slot(view, kArena.epoch, again);
     SlotView twice;
-    FUZZ_REQUIRE(parse_slot(again, kArena, kKey, address, twice) == Verdict::kOk);
+    FUZZ_REQUIRE(parse_slot(again, kArena, kKey, address, twice) == SlotStatus::kOk);
     FUZZ_REQUIRE(twice.entries == view.entries && twice.invalid == view.invalid);
 }
 
@@ -93,10 +93,10 @@ void fuzz_lone_record(std::vector<std::byte> bytes) {
     entry.expires = view.expires;
     entry.checksum = seal_record(kArena.epoch, bytes);
     RecordView checked;
-    FUZZ_REQUIRE(check_record(bytes, kArena, view.key, entry, checked) == Verdict::kOk);
+    FUZZ_REQUIRE(check_record(bytes, kArena, view.key, entry, checked) == SlotStatus::kOk);
     FUZZ_REQUIRE(checked.value.size() == view.value.size() && checked.value.data() == view.value.data());
     bytes.back() ^= std::byte{1};
-    FUZZ_REQUIRE(check_record(bytes, kArena, view.key, entry, checked) != Verdict::kOk);
+    FUZZ_REQUIRE(check_record(bytes, kArena, view.key, entry, checked) != SlotStatus::kOk);
 }
 
 // A bucket at any place that a reader reads: it must not lead outside the index or the arena, and the number
@@ -118,11 +118,12 @@ void fuzz_bucket(std::vector<std::byte> bytes, bool is_signed, bool is_there) {
         if (is_there) std::memcpy(bytes.data() + 13, &number, sizeof number);
         if (is_signed) sign(bytes, kBucketBytes);
         BucketView view;
-        if (parse_bucket(bytes, kArena, group, number, view) == Verdict::kOk) {
+        if (parse_bucket(bytes, kArena, group, number, view) == SlotStatus::kOk) {
             std::array<std::byte, kBucketBytes> again;
             encode_bucket(view, kArena.epoch, again);
             BucketView twice;
-            FUZZ_REQUIRE(parse_bucket(again, kArena, group, number, twice) == Verdict::kOk && twice == view);
+            FUZZ_REQUIRE(parse_bucket(again, kArena, group, number, twice) == SlotStatus::kOk &&
+                         twice == view);
         }
         next = lookup.arrived(bytes, kArena, facts, found);
         FUZZ_REQUIRE(facts.groups <= kGroups);

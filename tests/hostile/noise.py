@@ -42,17 +42,17 @@ def noise(address: str, until: float, chance: random.Random) -> int:
     scheme, host, port = re.fullmatch(r"(tcp|tls|http)://(.+):(\d+)", address).groups()
     count = 0
     while time.monotonic() < until:
-        with socket.create_connection((host, int(port)), timeout=10) as stranger:
-            stranger.settimeout(0.3)
+        with socket.create_connection((host, int(port)), timeout=10) as peer:
+            peer.settimeout(0.3)
             try:
                 if scheme == "tls" and chance.random() < 0.7:
-                    stranger.sendall(client_hello(chance))
+                    peer.sendall(client_hello(chance))
                 if scheme == "http" and chance.random() < 0.9:
-                    stranger.sendall(requests(chance))
+                    peer.sendall(requests(chance))
                 for _ in range(chance.randrange(4)):
-                    stranger.sendall(chance.randbytes(chance.choice((1, 16, 64, 4096, 100000))))
+                    peer.sendall(chance.randbytes(chance.choice((1, 16, 64, 4096, 100000))))
                 if chance.random() < 0.3:
-                    stranger.recv(100)
+                    peer.recv(100)
             except (ConnectionError, socket.timeout):
                 pass
         count += 1

@@ -38,7 +38,7 @@ def answer(control: Path, *words: str) -> dict:
     return json.loads(run(HOSTILE / "wssctl", "--control", control, "--json", *words).stdout)
 
 
-def test_initiators_that_lie_disturb_nobody(tmp_path: Path, monkeypatch) -> None:
+def test_hostile_initiators_affect_no_other_initiator(tmp_path: Path, monkeypatch) -> None:
     print(f"seed {SEED}")
     monkeypatch.setattr(programs, "TARGET", HOSTILE / "wss-target")
     monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=99:allocator_may_return_null=0")
@@ -84,7 +84,7 @@ def attack_beside_a_good_client(target: programs.Target, addresses: tuple[str, .
          "--time_based", f"--runtime={SECONDS}", "--output-format=json"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         with ThreadPoolExecutor() as pool:
-            strangers = min(pool.map(lambda address: noise(address, until, random.Random(SEED)), addresses))
+            connections = min(pool.map(lambda address: noise(address, until, random.Random(SEED)), addresses))
         assert target.process.poll() is None, target.log.read_text()[-8000:]
         said, complaint = attack.communicate(timeout=90)
         assert attack.returncode == 0, (said, complaint, target.log.read_text()[-8000:])
@@ -99,7 +99,7 @@ def attack_beside_a_good_client(target: programs.Target, addresses: tuple[str, .
     grown = memory_mib(target.process.pid) - first
     print(f"{done}, {job['read']['total_ios']} reads verified beside it, memory grew by {grown} MiB")
     # Otherwise there was no attack.
-    assert strangers > SECONDS
+    assert connections > SECONDS
     assert answer(control, "stats")["target"]["tls"]["handshakes_failed"] > SECONDS
     assert done["messages"] > 500 * SECONDS and done["answers"] > 100 * SECONDS and done["logins"] > 3 * SECONDS, done
     assert done["refused"] > 0 and done["closed_by_target"] > SECONDS, done

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel that the machines boot: the newest installed one with modules, a fetched one (newer, newest), or one given by
-name."""
+"""The kernel that the machines boot: the newest installed one that has modules, a fetched one (newer, newest), or one given by its
+path."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ KERNEL_SCRIPTS = REPOSITORY / "tests/lab/kernels"
 
 @dataclass(frozen=True)
 class Kernel:
-    """A bootable image with its module tree (`modules_root`/lib/modules/`release`) and, unless it is an installed one, the tree
-    that modules are built against (`modules_root`/build)."""
+    """A bootable image with its module tree (`modules_root`/lib/modules/`release`) and, unless it is installed, the tree that
+    modules are built against (`modules_root`/build)."""
 
     release: str
     image: Path
@@ -31,16 +31,16 @@ class Kernel:
 
 
 def choose_kernel() -> Kernel:
-    """Returns the kernel of WSS_LAB_KERNEL (image) and WSS_LAB_MODULES (its modules' root), else the newest installed one."""
+    """Returns the kernel of WSS_LAB_KERNEL (image) and WSS_LAB_MODULES (root of its modules), else the newest installed one."""
     image = os.environ.get("WSS_LAB_KERNEL")
     return custom_kernel(Path(image), Path(os.environ.get("WSS_LAB_MODULES", Path(image).parent))) if image else newest_installed()
 
 
 def fetched_kernel(which: str) -> Kernel:
-    """Returns the kernel `which`, newer or newest, fetched once; progress is printed on standard error."""
+    """Returns the kernel `which` (newer or newest) and fetches it if necessary, with progress on standard error."""
     fetched = subprocess.run([str(KERNEL_SCRIPTS / f"{which}.sh")], stdout=subprocess.PIPE, text=True, check=False)
     if fetched.returncode != 0:
-        raise LabError(f"the {which} kernel could not be had")
+        raise LabError(f"the {which} kernel could not be fetched")
     home = Path(fetched.stdout.strip())
     return custom_kernel(home / "bzImage", home)
 
@@ -57,7 +57,7 @@ def newest_installed(boot: Path = Path("/boot")) -> Kernel:
 
 
 def custom_kernel(image: Path, root: Path) -> Kernel:
-    """A custom kernel. Its modules' root must hold exactly one lib/modules/RELEASE."""
+    """Returns a custom kernel. The root of its modules must have exactly one lib/modules/RELEASE."""
     root = root.resolve()
     releases = [path.parent.name for path in root.glob("lib/modules/*/modules.dep")]
     if not image.is_file() or len(releases) != 1:
@@ -69,6 +69,6 @@ def custom_kernel(image: Path, root: Path) -> Kernel:
 
 
 def _natural(release: str) -> list[tuple[int, int | str]]:
-    """Sort key for which 6.1.0-56 is newer than 6.1.0-9."""
+    """Returns a sort key for which 6.1.0-56 is newer than 6.1.0-9."""
     parts = re.findall(r"\d+|\D+", release)
     return [(1, int(part)) if part.isdigit() else (0, part) for part in parts]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An interactive shell in a machine: connects the local terminal, in raw mode, to one in the guest.
+"""An interactive shell in a machine. Connects the local terminal, in raw mode, to a terminal in the guest.
 
-Ctrl-] leaves at once, even when the guest hangs. The local terminal is restored however the shell ends.
+Ctrl-] ends the shell at once, even if the guest hangs. The local terminal is always restored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ END_CHECK_SECONDS = 0.1
 
 
 def run_shell(vm: Vm) -> int:
-    """Runs bash in the machine until it ends; returns its exit status."""
+    """Runs bash in the machine until it exits, and returns its exit status."""
     terminal = sys.stdin.isatty()
     environment = {"TERM": os.environ.get("TERM", "linux"), "PS1": rf"{vm.name}:\w# "}
     process = vm.start(["bash", "--norc", "-i"] if terminal else ["bash"], tty=terminal, env=environment, on_output=relay)
@@ -44,24 +44,24 @@ def relay(_kind: int, data: bytes) -> None:
 
 def _converse_raw(process: Process) -> None:
     before = termios.tcgetattr(sys.stdin)
-    handler = signal.signal(signal.SIGWINCH, lambda *_: _tell_size(process))
+    handler = signal.signal(signal.SIGWINCH, lambda *_: _send_size(process))
     try:
         tty.setraw(sys.stdin)
-        _tell_size(process)
+        _send_size(process)
         _pump(process, lambda data: ESCAPE not in data)
     finally:
         signal.signal(signal.SIGWINCH, handler)
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
-def _tell_size(process: Process) -> None:
+def _send_size(process: Process) -> None:
     rows, columns, _, _ = struct.unpack("HHHH", fcntl.ioctl(sys.stdin, termios.TIOCGWINSZ, bytes(8)))
     assert isinstance(process.controls, AgentControls)
     process.controls.resize(rows, columns)
 
 
 def _pump(process: Process, goes_on: Callable[[bytes], bool]) -> None:
-    """Forwards local input to the shell, until either ends."""
+    """Forwards local input to the shell until either ends."""
     sources = [sys.stdin]
     while process.running:
         if not select.select(sources, [], [], END_CHECK_SECONDS)[0]:

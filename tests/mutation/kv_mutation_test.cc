@@ -121,7 +121,7 @@ KvOptions with_a_quiet_client(uint64_t seed) {
     return options;
 }
 
-TEST_F(KvSimMutation, the_store_as_it_is_passes) {
+TEST_F(KvSimMutation, the_unmodified_store_passes) {
     for (auto* options :
          {contended, with_skew, with_conditions, with_crossing_conditions, with_deaths, with_slow_reads,
           with_sleepers, with_sleepers_told_by_immediates, with_sleepers_in_reach,
@@ -133,11 +133,11 @@ TEST_F(KvSimMutation, a_skipped_second_round_is_caught) {
     EXPECT_NE(caught(kv::Mutation::kSkipSecondRound, contended), "");
 }
 
-TEST_F(KvSimMutation, colliding_timestamps_are_caught) {
+TEST_F(KvSimMutation, colliding_timestamps_are_detected) {
     EXPECT_NE(caught(kv::Mutation::kCollidingTimestamps, contended), "");
 }
 
-TEST_F(KvSimMutation, clocks_that_do_not_look_at_what_was_read_are_caught) {
+TEST_F(KvSimMutation, clocks_that_ignore_timestamps_of_reads_are_caught) {
     EXPECT_NE(caught(kv::Mutation::kNoHybridClock, with_skew), "");
 }
 
@@ -150,7 +150,7 @@ TEST_F(KvSimMutation, a_condition_that_does_not_hold_until_the_commit_is_caught)
               std::string::npos);
 }
 
-TEST_F(KvSimMutation, a_termination_that_promises_nothing_is_caught) {
+TEST_F(KvSimMutation, a_termination_that_keeps_no_promise_is_caught) {
     EXPECT_NE(caught(kv::Mutation::kTerminationRace, with_deaths, 30), "");
 }
 
@@ -163,12 +163,12 @@ TEST_F(KvSimMutation, a_wake_up_that_is_lost_is_caught) {
 // Memory is in reach only while nothing else is in flight. A reader announced its sleep by a word, could not
 // withdraw it, and did not announce it again although the writer had woken it and took it for awake. Or it
 // fell asleep while a frame was in flight as a WRITE.
-TEST_F(KvSimMutation, a_sleeper_who_is_taken_for_awake_is_caught) {
+TEST_F(KvSimMutation, a_sleeper_that_is_assumed_to_be_awake_is_caught) {
     EXPECT_NE(caught(kv::Mutation::kToldOnce, with_sleepers_in_reach_at_times, 200).find("nobody woke him"),
               std::string::npos);
 }
 
-TEST_F(KvSimMutation, a_frame_that_arrives_behind_the_word_of_a_sleeper_is_caught) {
+TEST_F(KvSimMutation, a_sleeper_that_misses_a_frame_in_flight_is_caught) {
     EXPECT_NE(caught(kv::Mutation::kLooksOnce, with_a_quiet_client, 130).find("nobody woke him"),
               std::string::npos);
 }

@@ -22,7 +22,7 @@ std::string value_of(uint64_t ts) {
 }
 
 // One-sided reads whose first half is read before a write and whose second half after it. Returns how many
-// readers accepted a value that nobody wrote.
+// readers accepted a value that was never written.
 size_t torn_values() {
     Bench bench({.window = {}, .window_floor = {}});
     size_t wrong = 0;
@@ -39,18 +39,18 @@ size_t torn_values() {
                          copy.size() - half / 8 * 8);
         bench.store->maintain({});
         SlotView view;
-        if (parse_slot(copy, bench.store->arena(), "x", address, view) != Verdict::kOk) continue;
+        if (parse_slot(copy, bench.store->arena(), "x", address, view) != SlotStatus::kOk) continue;
         const Bytes record = record_within(copy, address, *view.latest());
         RecordView version;
         if (record.empty() ||
-            check_record(record, bench.store->arena(), "x", *view.latest(), version) != Verdict::kOk)
+            check_record(record, bench.store->arena(), "x", *view.latest(), version) != SlotStatus::kOk)
             continue;
         if (text_of(version.value) != value_of(version.timestamp.value)) wrong++;
     }
     return wrong;
 }
 
-TEST(KvMutation, TornReadsAreBelievedOnlyWithoutTheChecksum) {
+TEST(KvMutation, TornReadsAreAcceptedOnlyWithoutTheChecksum) {
     EXPECT_EQ(torn_values(), 0u);
     const Switched off(only(Mutation::kNoCrc));
     EXPECT_GT(torn_values(), 0u);
@@ -68,7 +68,7 @@ size_t unwritten_values() {
     return wrong;
 }
 
-TEST(KvMutation, CommitBeforePayloadShowsWhatNobodyWrote) {
+TEST(KvMutation, CommitBeforePayloadReturnsDataThatWasNeverWritten) {
     EXPECT_EQ(unwritten_values(), 0u);
     const Switched off(only(Mutation::kCommitBeforePayload));
     EXPECT_GT(unwritten_values(), 0u);

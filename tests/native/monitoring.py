@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prometheus as a process, promtool's checks of rules, and the metrics that metrics.md and the dashboards name."""
+"""Runs Prometheus, and reads the metrics that metrics.md and the dashboards name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MONITORING = ROOT / "tools/monitoring"
 ALERTS = MONITORING / "alerts.yaml"
 START_SECONDS = 60
 INTERVAL = "1s"
-# Values for Grafana's variables: ranges must hold several scrapes.
+# Values for Grafana's variables. Each range must span more than one scrape.
 RANGES = {"$__rate_interval": "10s", "$__range": "10s"}
 
 
@@ -32,12 +32,12 @@ def dashboards() -> dict[str, dict]:
 
 
 def queries(dashboard: dict) -> list[tuple[str, str]]:
-    """Title of the panel, and expression."""
+    """Returns the panel title and the expression of each query."""
     return [(panel["title"], target["expr"]) for panel in dashboard["panels"] for target in panel["targets"]]
 
 
 def names_in(expression: str) -> set[str]:
-    """Returns the metrics of an expression, without the suffixes of histograms."""
+    """Returns the metrics in an expression, without the _bucket suffix of histograms."""
     bare = re.sub(r'"(?:\\.|[^"\\])*"', '""', expression)
     found = set(re.findall(r"\b(?:wss_\w+|node_\w+|up)\b", bare))
     return {re.sub(r"_bucket$", "", name) for name in found}
@@ -50,13 +50,13 @@ def is_documented(name: str) -> bool:
 
 
 def anchors(page: str) -> set[str]:
-    """Returns the anchors of a document's headings, as web pages of Markdown have them."""
+    """Returns the anchors that rendered Markdown has for the headings of a document."""
     headings = re.findall(r"^#+ (.*)$", page, re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 class TextFiles:
-    """Serves metrics like node_exporter: its own metrics of disks and the files of its textfile collector."""
+    """Serves metrics as node_exporter does: its own disk metrics and the files of its textfile collector."""
 
     def __init__(self, text):
         """`text()` is called for each scrape."""
@@ -91,7 +91,7 @@ class _Answers(http.server.BaseHTTPRequestHandler):
 
 
 class Prometheus:
-    """A running prometheus that scrapes `jobs` (name: ports) and has the alert rules."""
+    """A running Prometheus that scrapes `jobs` (name: ports) and evaluates the alert rules."""
 
     def __init__(self, folder: Path, jobs: dict[str, list[int]]):
         self.port = free_port()
@@ -112,7 +112,7 @@ class Prometheus:
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         try:
-            until(self._is_ready, START_SECONDS, "prometheus is ready")
+            until(self._is_ready, START_SECONDS, "Prometheus is ready")
         except BaseException:
             self.__exit__()
             raise
@@ -136,7 +136,7 @@ class Prometheus:
             raise AssertionError(f"{path} {parameters}: {failure.read().decode()}") from None
 
     def query(self, expression: str) -> list[dict]:
-        """Returns the series of an instant query after replacing Grafana's variables."""
+        """Replaces Grafana's variables, runs an instant query and returns its series."""
         for variable, value in RANGES.items():
             expression = expression.replace(variable, value)
         return self._get("query", query=re.sub(r"\$\w+", ".*", expression))["result"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C API from the view of a C programmer: only the header and the shared library."""
+"""The C API as a C programmer uses it: with only the header and the shared library."""
 
 from pathlib import Path
 
@@ -15,18 +15,18 @@ def client(tmp_path_factory):
     program = tmp_path_factory.mktemp("c") / "client"
     run("cc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", ROOT / "lib/initiator",
         ROOT / "tests/native/client.c", "-o", program, "-L", BUILD, "-l:libwss.so", f"-Wl,-rpath,{BUILD}")
-    # The library's name has a version; the build directory has the plain name.
+    # The program loads the library by its versioned name; the build directory has the plain name.
     link = program.parent / "libwss.so.0"
     link.symlink_to(BUILD / "libwss.so")
     return program
 
 
-def test_every_function_works_from_c(client, target):
+def test_every_function_of_libwss_works_from_c(client, target):
     done = run(client, target.address, "ram", env={"LD_LIBRARY_PATH": str(client.parent)}, timeout=60)
     assert done.stdout == f"{1536 * 1024 * 1024} bytes\n"
 
 
-def test_the_library_shows_its_api_and_nothing_else():
+def test_library_exports_only_its_api():
     symbols = run("nm", "-D", "--defined-only", BUILD / "libwss.so").stdout.split()[2::3]
     exported = {symbol.split("@")[0] for symbol in symbols} - {"WSS_0"}
     header = "".join((ROOT / path).read_text() for path in ("lib/initiator/wss.h", "lib/kv/client/wss_kv.h"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completion in bash: the words that bash offers after TAB."""
+"""Completion in bash: the words that bash offers after a TAB."""
 
 import re
 import subprocess
@@ -14,7 +14,7 @@ PROGRAMS = ("wss-target", "wss-cache", "wssctl", "kvctl", "wssbench")
 
 
 def offered(line):
-    """Returns bash's COMPREPLY after TAB at the end of `line`, as bash splits it into words."""
+    """Returns bash's COMPREPLY after a TAB at the end of `line`, whose words bash has split at blanks."""
     words = line.split(" ")
     inside = f"""
         source {SCRIPT}
@@ -29,14 +29,14 @@ def offered(line):
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_every_option_of_the_help_is_offered(program):
+def test_completion_offers_every_option_of_the_help(program):
     help_text = run(BUILD / program, "--help").stdout
     options = set(re.findall(r"^\s+(?:-\w,)?(--[\w-]+)", help_text, re.M))
     assert options and set(offered(f"{program} --")) == options
 
 
 @pytest.mark.parametrize("program", ("wssctl", "kvctl", "wssbench"))
-def test_every_command_of_the_help_is_offered(program):
+def test_completion_offers_every_command_of_the_help(program):
     help_text = run(BUILD / program, "--help").stdout
     commands = re.findall(r"^  ([\w-]+)  ", help_text[help_text.index("Subcommands:"):], re.M)
     assert commands and offered(f"{program} ") == commands
@@ -55,21 +55,21 @@ def test_every_command_of_the_help_is_offered(program):
     ("wss-target --config ", []),
     ("wssctl nothing-of-that-kind", []),
 ])
-def test_words_are_completed_where_they_stand(line, words):
+def test_completion_offers_the_words_that_are_valid_at_the_cursor(line, words):
     assert sorted(offered(line)) == sorted(words)
 
 
-def test_nothing_is_done_and_nothing_is_offered_for_a_wrong_line():
+def test_completion_of_a_wrong_line_runs_nothing():
     assert offered("wss-target --listen tcp://127.0.0.1:0 --volume") == ["--volume"]
     assert offered("wssctl --wrong wrong ") == offered("wssctl ")
 
 
-def test_bash_offers_files_where_the_program_offers_nothing():
+def test_bash_offers_file_names_where_the_program_offers_nothing():
     done = run("bash", "-c", f"source {SCRIPT}; complete -p {' '.join(PROGRAMS)}")
     assert done.stdout.count("-o default") == len(PROGRAMS)
 
 
-def test_make_install_puts_it_where_bash_completion_looks(tmp_path):
+def test_make_install_puts_completions_where_bash_completion_looks(tmp_path):
     root = Path(__file__).resolve().parents[2]
     listed = subprocess.run(["make", "-n", "-o", "programs", "install", "PREFIX=/usr", f"DESTDIR={tmp_path}", f"BUILD={BUILD}"],
                             cwd=root, capture_output=True, text=True, timeout=120, check=True).stdout  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of the key-value store, built as their headers describe and run against a store."""
+"""The examples of the key-value store, built as their header comments describe and run against a store."""
 
 import subprocess
 from pathlib import Path
@@ -20,21 +20,21 @@ def store(request, tmp_path_factory):
         yield running
 
 
-def test_the_index_in_c_is_never_out_of_step(store, tmp_path):
+def test_index_example_in_c_stays_consistent(store, tmp_path):
     run("cc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", ROOT / "lib/kv/client", EXAMPLES / "index.c", "-o", tmp_path / "index",
         "-L", BUILD, "-l:libwss.so", f"-Wl,-rpath,{tmp_path}")
     (tmp_path / "libwss.so.0").symlink_to(BUILD / "libwss.so")
     assert run(tmp_path / "index", store.target).stdout.endswith("5 entries, 0 out of step\n")
 
 
-def test_the_transfers_in_c_lose_no_money(store, tmp_path):
+def test_transfer_example_in_c_loses_no_money(store, tmp_path):
     run("cc", "-std=gnu11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread", "-I", ROOT / "lib/kv/client", EXAMPLES / "transfer.c", "-o",
         tmp_path / "transfer", "-L", BUILD, "-l:libwss.so", f"-Wl,-rpath,{tmp_path}")  # fmt: skip
     (tmp_path / "libwss.so.0").symlink_to(BUILD / "libwss.so")
     assert run(tmp_path / "transfer", store.target, timeout=100).stdout.endswith("5000 in all accounts\n")
 
 
-def test_the_followers_in_cxx_are_never_miscounted(store, tmp_path):
+def test_followers_example_in_cxx_reads_no_contradiction(store, tmp_path):
     run("c++", "-std=c++20", "-I", ROOT, "-pthread", EXAMPLES / "followers.cc", "-o", tmp_path / "followers", BUILD / "libwss.a", *LIBRARIES, timeout=200)
     assert run(tmp_path / "followers", store.target, timeout=60).stdout == "300 followers written, 600 reads, 0 contradictions\n"
 

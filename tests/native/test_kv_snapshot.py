@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kvctl snapshot: partitions write files from which a store can start again, to a folder that the operator has allowed."""
+"""kvctl snapshot: partitions write files from which a store can start, to a folder that the operator has configured."""
 
 import re
 import select
@@ -14,7 +14,7 @@ def free_address() -> str:
 
 
 class Partitions:
-    """Two partitions; `options(index)` are the options of each."""
+    """Two partitions. `options(index)` returns the options of each."""
 
     def __init__(self, options):
         self.addresses = [free_address() for _ in range(2)]
@@ -49,7 +49,7 @@ def durable(tmp_path, index):
     return ["--kv-durability", "sync", "--kv-directory", tmp_path / f"data-{index}"]
 
 
-def test_store_starts_from_a_snapshot_that_has_whole_transactions(tmp_path):
+def test_store_starts_from_a_snapshot_of_complete_transactions(tmp_path):
     keys = [f"key{i}" for i in range(20)]
     with Partitions(lambda index: durable(tmp_path, index)) as store:
         store.kvctl("put-all", *[f"{key}=first" for key in keys])
@@ -65,7 +65,7 @@ def test_store_starts_from_a_snapshot_that_has_whole_transactions(tmp_path):
         assert said.count("first") == len(keys) and "second" not in said, said
 
 
-def test_snapshot_goes_only_where_the_operator_said(tmp_path):
+def test_snapshot_goes_only_to_the_folder_that_the_operator_configured(tmp_path):
     with Partitions(lambda index: []) as store:
         refused = store.kvctl("snapshot", "monday", check=False)
         assert refused.returncode != 0 and "--kv-directory" in refused.stderr, refused

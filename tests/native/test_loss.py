@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loss of the target: errors come in bounded time, and I/O continues when it is back."""
+"""Loss of the target: I/O fails in bounded time, or continues when the target returns."""
 
 import subprocess
 import time
@@ -25,7 +25,7 @@ def wait_for_io(server, process, seconds=20):
         time.sleep(0.01)
 
 
-def test_a_killed_target_fails_io_in_bounded_time(listen, nbd, tmp_path):
+def test_io_fails_in_bounded_time_after_its_target_is_killed(listen, nbd, tmp_path):
     target = Target(listen, {"disk": FILE_VOLUME.format(tmp_path)}, tmp_path).start()
     server = nbd(target, "disk", reconnect_timeout=1)
     process = start_fio(server.uri)
@@ -40,14 +40,14 @@ def test_a_killed_target_fails_io_in_bounded_time(listen, nbd, tmp_path):
     finally:
         process.kill()
         process.communicate()
-    # Later requests fail at once.
+    # Later requests fail as well.
     asked = time.monotonic()
     assert run("qemu-io", "-f", "raw", server.uri, "-c", "read 0 4k", check=False, timeout=30).returncode != 0
     assert time.monotonic() - asked < 15
     assert "connection lost" in server.log.read_text()
 
 
-def test_io_waits_for_a_target_that_is_restarted(listen, nbd, tmp_path):
+def test_io_continues_after_its_target_restarts(listen, nbd, tmp_path):
     volumes = {"disk": FILE_VOLUME.format(tmp_path)}
     state = ("--state", str(tmp_path / "state"))
     target = Target(listen, volumes, tmp_path, *state).start()
@@ -60,14 +60,14 @@ def test_io_waits_for_a_target_that_is_restarted(listen, nbd, tmp_path):
         target = Target(target.address, volumes, tmp_path, *state).start()
         output, _ = process.communicate(timeout=40)
         assert process.returncode == 0, output
-        # Written before the crash, read after it.
+        # Reads what was written before the crash.
         fio(server.uri, dict(rw="write", bs="64k", size="8m", offset="0", iodepth=8, verify="crc32c", verify_only=1))
     finally:
         target.kill()
     assert "reconnected" in server.log.read_text()
 
 
-def test_a_target_that_stops_ends_a_client_that_is_connected(listen, nbd, tmp_path):
+def test_target_stops_while_a_client_is_connected(listen, nbd, tmp_path):
     target = Target(listen, {"disk": "ram:16M"}, tmp_path).start()
     nbd(target, "disk")
     assert target.stop() == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host names in the addresses of programs. A name with several addresses needs an /etc/hosts of its own: unshare(1)."""
+"""Host names in the addresses of programs. Tests of names with two addresses mount their own /etc/hosts with unshare(1)."""
 
 import re
 import socket
@@ -18,13 +18,13 @@ def with_hosts(tmp_path, text, *command, **options):
 
 
 class Silent:
-    """An address at which connects are never answered: the queue of its listener is full."""
+    """An address that never answers a connect, as the queue of its listener is full."""
 
     def __init__(self, host, port):
         self.sockets = [socket.socket()]
         self.sockets[0].bind((host, port))
         self.sockets[0].listen(0)
-        # One more than the queue takes: further connects stay unanswered.
+        # More than the queue holds, so further connects stay unanswered.
         for _ in range(4):
             client = socket.socket()
             client.setblocking(False)
@@ -43,12 +43,12 @@ def port_of(address):
     return int(re.search(r":(\d+)$", address)[1])
 
 
-def test_a_listener_takes_a_name_and_reports_the_address_it_became(tmp_path):
+def test_listener_accepts_a_host_name_and_reports_its_address(tmp_path):
     with Target("tcp://localhost:0", {"disk0": "ram:16M"}, tmp_path) as target:
         assert re.match(r"tcp://(127\.0\.0\.1|\[::1\]):\d+$", target.address), target.address
 
 
-def test_a_listener_with_an_unknown_name_says_what_to_check(tmp_path):
+def test_error_of_a_listener_with_an_unknown_name_advises_what_to_check(tmp_path):
     for program, words in (
         ("wss-target", ["--volume", "disk0=ram:16M", "--control", "", "--listen"]),
         ("wss-target", ["--role", "kv", "--control", "", "--listen"]),
@@ -60,8 +60,8 @@ def test_a_listener_with_an_unknown_name_says_what_to_check(tmp_path):
 
 
 @pytest.mark.parametrize("silent, serving", [("127.0.0.1", "127.0.0.2"), ("127.0.0.2", "127.0.0.1")])
-def test_an_address_that_does_not_answer_leaves_time_for_the_next(tmp_path, silent, serving):
-    """In both orders, as the system prefers one of the two whatever the order in /etc/hosts."""
+def test_client_tries_the_next_address_if_the_first_does_not_answer(tmp_path, silent, serving):
+    """Runs with both assignments, as the system prefers one of the two addresses regardless of their order in /etc/hosts."""
     port = free_port()
     partition = Partition(0, [f"tcp://{serving}:{port}"], tmp_path, [], [], {})
     partition.start()
@@ -73,7 +73,7 @@ def test_an_address_that_does_not_answer_leaves_time_for_the_next(tmp_path, sile
         partition.kill()
 
 
-def test_kvctl_takes_names(tmp_path):
+def test_kvctl_accepts_host_names(tmp_path):
     with Store("tcp", 1, tmp_path) as store:
         target = f"tcp://localhost:{port_of(store.target)}"
         run(BUILD / "kvctl", "--target", target, "put", "a", "1")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make lint detects changes of the declarations that programs and plug-ins share without another kPluginAbi
+"""make lint detects changes of the declarations that programs and plug-ins share if kPluginAbi was not raised
 (tests/lint/plugin_abi.py)."""
 
 import re
@@ -40,7 +40,7 @@ def number_of(tree):
     return int(NUMBER.search((tree / HEADER).read_text()).group(1))
 
 
-def test_the_shared_headers_are_those_that_a_compiler_reads():
+def test_lint_checks_the_headers_that_a_compiler_reads():
     read = subprocess.run(["g++", "-std=c++20", "-MM", "-I.", "-x", "c++", HEADER], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     assert set(shared_headers(ROOT)) == set(read.replace("\\\n", " ").split()[1:])
 
@@ -60,7 +60,7 @@ def test_lint_ignores_comments_layout_and_the_order_of_includes(tree):
     ("lib/reactor/reactor.h", "int wake_fd_ = -1;", ""),
     ("lib/base/clock.h", "int64_t count = 0;", "int32_t count = 0;"),
 ], ids=lambda word: re.sub(r"\W+", "-", word)[:30])
-def test_lint_finds_a_change_until_the_number_is_raised(tree, header, old, new):
+def test_lint_reports_a_change_until_the_number_is_raised(tree, header, old, new):
     number = number_of(tree)
     edit(tree / header, old, new)
     [finding] = check_plugin_abi(tree)
@@ -73,7 +73,7 @@ def test_lint_finds_a_change_until_the_number_is_raised(tree, header, old, new):
     assert list(check_plugin_abi(tree)) == []
 
 
-def test_lint_finds_a_number_without_its_digest(tree):
+def test_lint_reports_a_number_without_its_digest(tree):
     number = number_of(tree)
     edit(tree / HEADER, f"kPluginAbi = {number};", f"kPluginAbi = {number + 1};")
     [finding] = check_plugin_abi(tree)

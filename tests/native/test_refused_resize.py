@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A resize that the backend refuses changes nothing, and the next start is unaffected."""
+"""A resize that the backend refuses has no effect, not even on the next start."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from .programs import Target
 MIB = 1 << 20
 
 
-def test_a_shrink_that_a_read_only_file_refuses_leaves_the_volume_as_it_was(tmp_path):
+def test_refused_shrink_of_a_read_only_file_leaves_the_volume_unchanged(tmp_path):
     image, control = tmp_path / "disk.img", tmp_path / "control.sock"
     image.write_bytes(bytes(MIB))
     target = Target(f"shm://{tmp_path}/serve", {"disk": f"aio:{image},ro"}, tmp_path, "--control", str(control), "--auth-off",

@@ -41,7 +41,7 @@ TEST_F(Clone, is_served) {
     EXPECT_EQ(backend_->trouble(), "");
 }
 
-TEST_F(Clone, with_another_parent_reads_and_writes_nothing) {
+TEST_F(Clone, with_a_replaced_parent_reads_and_writes_nothing) {
     open_clone();
     ceph_.clone(kImage, "other");
     ASSERT_TRUE(is_suspended());
@@ -52,7 +52,7 @@ TEST_F(Clone, with_another_parent_reads_and_writes_nothing) {
     EXPECT_NE(backend_->trouble().find("was replaced"), std::string::npos) << backend_->trouble();
 }
 
-TEST_F(Clone, with_another_parent_is_not_resized) {
+TEST_F(Clone, with_a_replaced_parent_is_not_resized) {
     open_clone();
     ceph_.clone(kImage, "other");
     ASSERT_TRUE(is_suspended());
@@ -62,7 +62,7 @@ TEST_F(Clone, with_another_parent_is_not_resized) {
 }
 
 // Ceph may have answered a read with zeroes that has not been sent to the initiator yet.
-TEST_F(Clone, with_another_parent_makes_what_is_under_way_fail) {
+TEST_F(Clone, with_a_replaced_parent_fails_requests_in_flight) {
     open_clone();
     ceph_.hold(0, kObject);
     Io& read = way().read(0);
@@ -74,7 +74,7 @@ TEST_F(Clone, with_another_parent_makes_what_is_under_way_fail) {
     EXPECT_EQ(read.done_bytes, 0u);
 }
 
-TEST_F(Clone, of_a_clone_with_another_parent_reads_nothing) {
+TEST_F(Clone, of_a_clone_with_a_replaced_parent_reads_nothing) {
     open_clone();
     ceph_.clone("near", "other");
     ASSERT_TRUE(is_suspended());
@@ -90,7 +90,7 @@ TEST_F(Clone, whose_farthest_parent_is_removed_reads_nothing) {
 
 // It is never known whether the nearest parent is gone, too, which would mean that the image may be
 // flattened.
-TEST_F(Clone, whose_farthest_parent_is_removed_while_the_nearest_may_not_be_read_gives_up_the_lock) {
+TEST_F(Clone, whose_farthest_parent_is_removed_while_the_nearest_is_unreadable_releases_the_lock) {
     open_clone("away_timeout=5");
     look();
     ceph_.refuse_looks_at("near", EPERM);
@@ -103,7 +103,7 @@ TEST_F(Clone, whose_farthest_parent_is_removed_while_the_nearest_may_not_be_read
 }
 
 // With the lock, librbd would carry out requests of others (rbd flatten) with the zeroes that it reads.
-TEST_F(Clone, with_another_parent_gives_up_the_lock_and_is_not_lost) {
+TEST_F(Clone, with_a_replaced_parent_releases_the_lock_and_is_not_lost) {
     open_clone();
     ceph_.clone(kImage, "other");
     EXPECT_TRUE(wait_for([this] { return ceph_.lock_owner() == 0; }));
@@ -125,7 +125,7 @@ TEST_F(Clone, with_another_parent_and_a_silent_call_shuts_itself_out_and_is_not_
     EXPECT_FALSE(backend_->lost());
 }
 
-TEST_F(Clone, with_another_parent_whose_lock_cannot_be_released_shuts_itself_out) {
+TEST_F(Clone, with_a_replaced_parent_blocklists_itself_if_its_lock_cannot_be_released) {
     open_clone();
     look();
     ceph_.refuse(Kind::kLock, EIO);
@@ -134,7 +134,7 @@ TEST_F(Clone, with_another_parent_whose_lock_cannot_be_released_shuts_itself_out
 }
 
 // The request itself never reaches osd_timeout, because the clock does not advance.
-TEST_F(Clone, with_another_parent_does_not_keep_the_lock_for_a_silent_read) {
+TEST_F(Clone, with_a_replaced_parent_does_not_keep_the_lock_for_a_silent_read) {
     open_clone();
     ceph_.hold(0, kObject);
     Io& read = way().read(0);
@@ -144,7 +144,7 @@ TEST_F(Clone, with_another_parent_does_not_keep_the_lock_for_a_silent_read) {
     EXPECT_FALSE(read.is_done);
 }
 
-TEST_F(Clone, with_another_parent_does_not_mark_the_map_of_the_next_owner) {
+TEST_F(Clone, with_a_replaced_parent_does_not_mark_the_map_of_the_next_owner) {
     open_clone();
     look();
     ceph_.refuse(Kind::kMark, EPERM);
@@ -162,7 +162,7 @@ TEST_F(Clone, with_another_parent_does_not_mark_the_map_of_the_next_owner) {
 }
 
 // No mark is sent either after Ceph has released the lock and before it has answered.
-TEST_F(Clone, with_another_parent_marks_no_map_after_its_lock_is_released) {
+TEST_F(Clone, with_a_replaced_parent_marks_no_map_after_its_lock_is_released) {
     open_clone();
     look();
     ceph_.refuse(Kind::kMark, EPERM);
@@ -181,7 +181,7 @@ TEST_F(Clone, with_another_parent_marks_no_map_after_its_lock_is_released) {
     EXPECT_FALSE(ceph_.is_map_invalid());
 }
 
-TEST_F(Clone, with_another_parent_ends_what_waits_for_a_mark) {
+TEST_F(Clone, with_a_replaced_parent_fails_requests_that_wait_for_a_mark) {
     open_clone();
     look();
     ceph_.hold(0, 2 * kObject);
@@ -204,7 +204,7 @@ TEST_F(Clone, with_another_parent_ends_what_waits_for_a_mark) {
 }
 
 // The flattening of the last clone removes its parents, before its own header shows that it has none.
-TEST_F(Clone, that_is_being_flattened_keeps_requests_until_it_is) {
+TEST_F(Clone, holds_requests_while_it_is_being_flattened) {
     open_clone();
     ceph_.remove("near");
     ceph_.remove("far");
@@ -220,7 +220,7 @@ TEST_F(Clone, that_is_being_flattened_keeps_requests_until_it_is) {
     EXPECT_EQ(backend_->trouble(), "");
 }
 
-TEST_F(Clone, that_is_being_flattened_reads_again_what_may_be_zeroes) {
+TEST_F(Clone, that_is_being_flattened_repeats_reads_that_may_have_returned_zeroes) {
     open_clone();
     ceph_.hold(0, kObject);
     Io& read = way().read(0);
@@ -238,7 +238,7 @@ TEST_F(Clone, that_is_being_flattened_reads_again_what_may_be_zeroes) {
 }
 
 // The clone is not being flattened: its parents were removed.
-TEST_F(Clone, whose_parents_are_gone_fails_requests_when_they_are_late) {
+TEST_F(Clone, whose_parents_are_gone_fails_overdue_requests) {
     open_clone();
     ceph_.remove("near");
     ASSERT_TRUE(is_in_doubt());
@@ -249,7 +249,7 @@ TEST_F(Clone, whose_parents_are_gone_fails_requests_when_they_are_late) {
 }
 
 // Without an answer of its header it is not known whether the clone was flattened.
-TEST_F(Clone, whose_own_header_is_silent_reads_and_writes_nothing_after_a_parent_moved) {
+TEST_F(Clone, whose_header_is_silent_reads_and_writes_nothing_after_a_parent_was_replaced) {
     open_clone();
     look();
     ceph_.hold_looks_at(kImage);
@@ -267,7 +267,7 @@ TEST_F(Clone, whose_own_header_is_silent_reads_and_writes_nothing_after_a_parent
 }
 
 // An OSD that has lost its objects drops operations.
-TEST_F(Clone, is_looked_at_again_when_a_look_at_a_parent_is_never_answered) {
+TEST_F(Clone, repeats_an_unanswered_look_at_a_parent) {
     open_clone("away_timeout=5");
     look();
     ceph_.hold_looks_at("near");
@@ -281,7 +281,7 @@ TEST_F(Clone, is_looked_at_again_when_a_look_at_a_parent_is_never_answered) {
     EXPECT_TRUE(is_suspended());
 }
 
-TEST_F(Clone, in_doubt_is_looked_at_with_pauses_while_looks_are_refused) {
+TEST_F(Clone, in_doubt_pauses_between_looks_that_are_refused) {
     open_clone();
     look();
     ceph_.hold_looks_at(kImage);
@@ -299,7 +299,7 @@ TEST_F(Clone, in_doubt_is_looked_at_with_pauses_while_looks_are_refused) {
 }
 
 // Acknowledged writes are stable, so that a flush need not wait.
-TEST_F(Clone, in_doubt_ends_flushes_at_once) {
+TEST_F(Clone, in_doubt_completes_flushes_at_once) {
     open_clone();
     look();
     ceph_.remove("near");
@@ -312,7 +312,7 @@ TEST_F(Clone, in_doubt_ends_flushes_at_once) {
 }
 
 // Zeroes in place of a removed parent's data do not count in `done_bytes`.
-TEST_F(Clone, in_doubt_whose_read_fails_has_no_good_bytes) {
+TEST_F(Clone, in_doubt_reports_no_bytes_for_a_failed_read) {
     open_clone();
     ceph_.hold(0, 2 * kObject);
     Io& read = way().read(kObject - 4096, 8192);
@@ -330,7 +330,7 @@ TEST_F(Clone, in_doubt_whose_read_fails_has_no_good_bytes) {
     EXPECT_EQ(read.done_bytes, 0u);
 }
 
-TEST_F(Clone, shows_no_trouble_right_after_its_opening) {
+TEST_F(Clone, reports_no_trouble_right_after_opening) {
     ceph_.clone(kImage, "near");
     for (int i = 0; i < 20; ++i) {
         auto other = open_other();
@@ -341,7 +341,7 @@ TEST_F(Clone, shows_no_trouble_right_after_its_opening) {
 
 // librbd renews the lock together with the watch of the image, and then notifies of a header change. Each
 // notification makes a clone look at once.
-TEST_F(Clone, whose_lock_has_no_holder_for_a_moment_is_not_lost) {
+TEST_F(Clone, whose_lock_has_no_owner_for_a_moment_is_not_lost) {
     open_clone();
     look();
     const Nanoseconds began = SystemClock().now();
@@ -360,7 +360,7 @@ TEST_F(Clone, whose_lock_has_no_holder_for_a_moment_is_not_lost) {
 }
 
 // Not silent: Ceph answers each look, with an error.
-TEST_F(Clone, whose_parents_may_not_be_read_any_more_is_not_called_silent) {
+TEST_F(Clone, whose_parents_become_unreadable_is_not_reported_as_silent) {
     open_clone();
     look();
     ceph_.refuse_looks_at("near", EPERM);
@@ -384,7 +384,7 @@ TEST_F(Clone, whose_parents_change_while_it_is_opened_is_not_opened) {
     EXPECT_TRUE(again) << again.status().to_string();
 }
 
-TEST_F(Clone, that_is_lost_lets_its_parents_go) {
+TEST_F(Clone, that_is_lost_ends_the_watches_of_its_parents) {
     open_clone();
     look();
     EXPECT_EQ(ceph_.watches(), 3u);
@@ -393,7 +393,7 @@ TEST_F(Clone, that_is_lost_lets_its_parents_go) {
     EXPECT_TRUE(wait_for([this] { return ceph_.watches() == 1; }));
 }
 
-TEST_F(Clone, that_was_flattened_reads_again_what_its_parents_have_answered) {
+TEST_F(Clone, that_was_flattened_repeats_reads_that_its_parents_have_answered) {
     open_clone();
     ceph_.hold(0, kObject);
     Io& read = way().read(0);
@@ -425,7 +425,7 @@ TEST_F(Clone, that_was_flattened_has_no_parents) {
     EXPECT_EQ(backend_->trouble(), "");
 }
 
-TEST_F(Clone, with_silent_parents_ends_at_once) {
+TEST_F(Clone, with_silent_parents_closes_at_once) {
     open_clone();
     ceph_.hold(Kind::kLook);
     ASSERT_TRUE(wait_for([&] { return ceph_.held().size() >= 3; }));
@@ -433,7 +433,7 @@ TEST_F(Clone, with_silent_parents_ends_at_once) {
     EXPECT_EQ(io::rbd::Client::alive(), 0u) << "it is abandoned";
 }
 
-TEST_F(Clone, whose_watches_end_late_keeps_its_connection_until_they_have) {
+TEST_F(Clone, whose_watches_end_late_keeps_its_connection_until_they_end) {
     open_clone();
     look();
     ceph_.hold(Kind::kSize);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a client: if all calls are answered it releases the lock, else it is abandoned with the lock.
+// A client that ends releases the lock if all calls are answered. Otherwise it is abandoned with the lock.
 #include <cerrno>
 #include <thread>
 
@@ -30,14 +30,13 @@ TEST_F(Closing, with_a_silent_call_abandons_the_client_with_its_lock) {
     auto next = open_other();
     ASSERT_FALSE(next);
     EXPECT_EQ(next.status().code(), Code::kBusy) << next.status().to_string();
-    // Ceph answers.
     ceph_.release();
     EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
     EXPECT_EQ(ceph_.lock_owner(), 0u);
     EXPECT_EQ(ceph_.read(0, 1), "a");
 }
 
-TEST_F(Closing, with_a_silent_call_lets_a_thief_shut_the_client_out) {
+TEST_F(Closing, with_a_silent_call_lets_the_next_owner_blocklist_the_client) {
     open();
     ceph_.hold(0, kObject);
     way().write(0, 'a');
@@ -59,7 +58,7 @@ TEST_F(Closing, does_not_wait_for_an_answer_that_never_comes) {
     ceph_.notify();
     ASSERT_TRUE(wait_for([&] { return ceph_.holds(Kind::kSize); }));
     close();
-    EXPECT_EQ(io::rbd::Client::alive(), 0u) << "it is abandoned";
+    EXPECT_EQ(io::rbd::Client::alive(), 0u) << "the client is abandoned";
     EXPECT_EQ(ceph_.lock_owner(), 0u);
 }
 
@@ -71,8 +70,8 @@ TEST_F(Closing, with_a_silent_header_abandons_the_client) {
     EXPECT_EQ(ceph_.lock_owner(), client());
 }
 
-// For the sanitizers: callbacks of librbd come while their queue, backend and client are destroyed.
-TEST_F(Closing, stands_callbacks_that_come_meanwhile) {
+// For the sanitizers: librbd calls back while the queue, backend and client are being destroyed.
+TEST_F(Closing, tolerates_concurrent_callbacks) {
     for (int round = 0; round < 20; ++round) {
         open();
         ceph_.hold(0, 8 * kObject);

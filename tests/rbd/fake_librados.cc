@@ -236,10 +236,10 @@ int rados_stat(rados_ioctx_t, const char*, uint64_t*, time_t*) {
 // ---- Notifications: each client that has the image open acknowledges
 
 int rados_notify2(rados_ioctx_t, const char*, const char*, int, uint64_t, char** reply, size_t* bytes) {
-    const std::vector<uint64_t> numbers = ceph().with([] { return ceph().alive(); });
-    *bytes = numbers.size() * sizeof(uint64_t);
+    const std::vector<uint64_t> watches = ceph().with([] { return ceph().alive(); });
+    *bytes = watches.size() * sizeof(uint64_t);
     *reply = static_cast<char*>(std::malloc(*bytes + 1));
-    if (!numbers.empty()) std::memcpy(*reply, numbers.data(), *bytes);
+    if (!watches.empty()) std::memcpy(*reply, watches.data(), *bytes);
     return 0;
 }
 int rados_decode_notify_response(char* reply, size_t bytes, notify_ack_t** acks, size_t* ack_count,

@@ -22,7 +22,7 @@ FakeCeph& ceph() {
 
 // The plug-in releases the completion in its callback.
 struct Completion {
-    rbd_callback_t landed = nullptr;
+    rbd_callback_t completed = nullptr;
     void* context = nullptr;
     ssize_t result = 0;
 };
@@ -44,7 +44,7 @@ int take(Kind kind, rbd_image_t handle, uint64_t offset, uint64_t length, rbd_co
                  .carry_out = std::move(carry_out),
                  .answer = [one = static_cast<Completion*>(completion)](int64_t result) {
                      one->result = result;
-                     one->landed(one, one->context);
+                     one->completed(one, one->context);
                  }});
     return 0;
 }
@@ -238,8 +238,8 @@ void rbd_config_image_list_cleanup(rbd_config_option_t* options, int count) {
 
 // ---- Requests
 
-int rbd_aio_create_completion(void* context, rbd_callback_t landed, rbd_completion_t* completion) {
-    *completion = new Completion{landed, context};
+int rbd_aio_create_completion(void* context, rbd_callback_t completed, rbd_completion_t* completion) {
+    *completion = new Completion{completed, context};
     return 0;
 }
 ssize_t rbd_aio_get_return_value(rbd_completion_t completion) {

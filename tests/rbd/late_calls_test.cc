@@ -20,13 +20,13 @@ TEST_F(LateCalls, request_fails_after_osd_timeout_and_not_before) {
     EXPECT_EQ(request.error, ETIMEDOUT);
 }
 
-TEST_F(LateCalls, write_that_was_given_up_undoes_no_later_one) {
+TEST_F(LateCalls, write_that_timed_out_does_not_undo_a_later_one) {
     open();
     ceph_.hold(0, kObject);
     const Io& first = way().write(0, 'a');
     pass(from_s(3));
     ASSERT_EQ(first.error, ETIMEDOUT);
-    // Waits: librbd has a call of the same object, and guarantees no order for two.
+    // This write waits: librbd has a call for the same object and does not order two calls.
     const Io& second = way().write(0, 'b');
     settle();
     EXPECT_EQ(ceph_.held().size(), 1u);
@@ -36,7 +36,7 @@ TEST_F(LateCalls, write_that_was_given_up_undoes_no_later_one) {
     EXPECT_EQ(ceph_.read(0, 1), "b");
 }
 
-TEST_F(LateCalls, reader_does_not_see_a_given_up_write_come_late) {
+TEST_F(LateCalls, read_waits_for_a_write_that_timed_out) {
     open();
     ceph_.hold(0, kObject);
     way().write(0, 'a');
@@ -50,7 +50,7 @@ TEST_F(LateCalls, reader_does_not_see_a_given_up_write_come_late) {
     EXPECT_EQ(reader.error, 0);
 }
 
-TEST_F(LateCalls, what_waits_for_a_given_up_call_fails_after_osd_timeout) {
+TEST_F(LateCalls, request_behind_a_silent_call_fails_after_osd_timeout) {
     open();
     ceph_.hold(0, kObject);
     way().write(0, 'a');
@@ -63,7 +63,7 @@ TEST_F(LateCalls, what_waits_for_a_given_up_call_fails_after_osd_timeout) {
     EXPECT_EQ(ceph_.held().size(), 1u);
 }
 
-TEST_F(LateCalls, other_objects_are_served_meanwhile) {
+TEST_F(LateCalls, silent_object_does_not_delay_requests_for_other_objects) {
     open();
     ceph_.hold(0, kObject);
     const Io& long_one = way().write(0, 'a', 3 * kObject);
@@ -76,8 +76,9 @@ TEST_F(LateCalls, other_objects_are_served_meanwhile) {
     EXPECT_EQ(beside.error, 0);
 }
 
-// Initiators repeat failed requests. Each attempt waits for the first calls, and takes no call of librbd.
-TEST_F(LateCalls, repeated_reads_of_a_silent_object_leave_librbd_to_others) {
+// Initiators repeat failed requests. Each attempt waits for the first calls and uses no further call of
+// librbd.
+TEST_F(LateCalls, repeated_reads_of_a_silent_object_leave_calls_for_other_objects) {
     open();
     ceph_.hold(0, kObject);
     for (int round = 0; round < 40; ++round) {
@@ -91,7 +92,7 @@ TEST_F(LateCalls, repeated_reads_of_a_silent_object_leave_librbd_to_others) {
     EXPECT_TRUE(elsewhere.is_done);
 }
 
-TEST_F(LateCalls, more_silent_requests_than_a_queue_has_calls_keep_no_other_waiting) {
+TEST_F(LateCalls, more_silent_requests_than_a_queue_has_calls_do_not_block_others) {
     open("osd_timeout=60");
     ceph_.hold(0, 32 * kObject);
     for (uint64_t i = 0; i < 300; ++i) way().read(i % 32 * kObject);
@@ -104,7 +105,7 @@ TEST_F(LateCalls, more_silent_requests_than_a_queue_has_calls_keep_no_other_wait
     EXPECT_EQ(way().done(), 1u);
 }
 
-TEST_F(LateCalls, answered_after_their_queue_has_ended_hold_nothing_back) {
+TEST_F(LateCalls, answered_after_their_queue_was_destroyed_block_nothing) {
     open();
     auto other = make_way();
     ceph_.hold(0, kObject);
@@ -120,8 +121,8 @@ TEST_F(LateCalls, answered_after_their_queue_has_ended_hold_nothing_back) {
     EXPECT_TRUE(wait_for([&] { return backend_->trouble().empty(); })) << backend_->trouble();
 }
 
-// The queue has taken the landed calls, but one turn completes only 1 MiB.
-TEST_F(LateCalls, whose_queue_ends_between_two_turns_hold_nothing_back) {
+// The queue has received the completed calls, but one turn completes only 1 MiB.
+TEST_F(LateCalls, whose_queue_is_destroyed_between_two_turns_block_nothing) {
     open();
     auto other = make_way();
     ceph_.hold(0, 4 * kObject);
@@ -138,7 +139,7 @@ TEST_F(LateCalls, whose_queue_ends_between_two_turns_hold_nothing_back) {
 }
 
 // Acknowledged writes are stable, so that a flush need not wait.
-TEST_F(LateCalls, delay_no_flush) {
+TEST_F(LateCalls, do_not_delay_a_flush) {
     open();
     ceph_.hold(0, kObject);
     way().write(0, 'a');
@@ -148,7 +149,7 @@ TEST_F(LateCalls, delay_no_flush) {
     EXPECT_EQ(flush.error, 0);
 }
 
-TEST_F(LateCalls, fail_once_when_librbd_does_not_take_them) {
+TEST_F(LateCalls, fail_once_if_librbd_does_not_accept_them) {
     open();
     ceph_.refuse(Kind::kTake, ENOMEM);
     const Io& request = way().write(0, 'a', 3 * kObject);

@@ -10,7 +10,7 @@ namespace {
 
 using Limits = RbdTest;
 
-TEST_F(Limits, lengthen_the_time_of_what_librbd_keeps_back) {
+TEST_F(Limits, extend_the_timeout_of_requests_that_librbd_delays) {
     ceph_.set("rbd_qos_iops_limit", "1");
     open();
     ceph_.hold(Kind::kWrite);
@@ -26,7 +26,7 @@ TEST_F(Limits, lengthen_the_time_of_what_librbd_keeps_back) {
     for (const Io* write : writes) EXPECT_EQ(write->error, 0);
 }
 
-TEST_F(Limits, lengthen_it_by_what_they_take_and_no_more) {
+TEST_F(Limits, extend_the_timeout_only_by_the_delay_that_they_cause) {
     ceph_.set("rbd_qos_iops_limit", "1");
     open();
     ceph_.hold(0, kObject);
@@ -37,8 +37,8 @@ TEST_F(Limits, lengthen_it_by_what_they_take_and_no_more) {
     EXPECT_EQ(write.error, ETIMEDOUT);
 }
 
-// librbd has the maximum of calls, and answers none within osd_timeout.
-TEST_F(Limits, lengthen_the_time_of_what_waits_for_those) {
+// librbd has its maximum number of calls and answers none of them within osd_timeout.
+TEST_F(Limits, extend_the_timeout_of_requests_that_wait_for_delayed_ones) {
     ceph_.set("rbd_qos_bps_limit", "1048576");
     open();
     ceph_.hold(Kind::kRead);

@@ -19,7 +19,7 @@ class Loss : public RbdTest {
     }
 };
 
-TEST_F(Loss, of_the_lock_makes_all_requests_fail) {
+TEST_F(Loss, of_the_lock_fails_all_requests) {
     open();
     ceph_.set_lock_owner(kForeign);
     ASSERT_TRUE(is_lost());
@@ -31,14 +31,14 @@ TEST_F(Loss, of_the_lock_makes_all_requests_fail) {
     EXPECT_NE(backend_->trouble().find("lock was taken away"), std::string::npos) << backend_->trouble();
 }
 
-TEST_F(Loss, of_the_lock_without_an_owner_counts_as_well) {
+TEST_F(Loss, of_the_lock_is_detected_without_a_new_owner) {
     open();
     ceph_.set_lock_owner(0);
     EXPECT_TRUE(is_lost());
 }
 
 // Data of answers after the loss may be old, and writes may have been overwritten.
-TEST_F(Loss, of_the_lock_makes_what_is_under_way_fail) {
+TEST_F(Loss, of_the_lock_fails_requests_in_flight) {
     open();
     ceph_.hold(0, kObject);
     const Io& write = way().write(0, 'a');
@@ -54,7 +54,7 @@ TEST_F(Loss, of_the_lock_makes_what_is_under_way_fail) {
 }
 
 // Monitor commands are limited in whole seconds: of the shortest mon_timeout less than one would be left.
-TEST_F(Loss, of_the_lock_has_the_client_shut_itself_out) {
+TEST_F(Loss, of_the_lock_makes_the_client_blocklist_itself) {
     open("mon_timeout=1");
     ceph_.set_lock_owner(kForeign);
     EXPECT_TRUE(is_shut_out());
@@ -82,7 +82,7 @@ TEST_F(Loss, lets_no_late_write_reach_the_next_owner) {
 }
 
 // The next owner must not take the image while this client still has requests that may succeed.
-TEST_F(Loss, lets_requests_end_before_the_client_shuts_itself_out) {
+TEST_F(Loss, lets_requests_end_before_the_client_blocklists_itself) {
     open();
     ceph_.hold(0, kObject);
     const Io& write = way().write(0, 'a');
@@ -97,7 +97,7 @@ TEST_F(Loss, lets_requests_end_before_the_client_shuts_itself_out) {
     EXPECT_TRUE(is_shut_out());
 }
 
-TEST_F(Loss, keeps_the_image_for_its_client_until_that_is_shut_out) {
+TEST_F(Loss, reserves_the_image_until_the_client_is_blocklisted) {
     open();
     ceph_.refuse(Kind::kMonitors, EACCES);
     ceph_.set_lock_owner(kForeign);
@@ -117,7 +117,7 @@ TEST_F(Loss, keeps_the_image_for_its_client_until_that_is_shut_out) {
     })) << other.status().to_string();
 }
 
-TEST_F(Loss, keeps_the_image_for_a_closed_client_that_could_not_be_shut_out) {
+TEST_F(Loss, reserves_the_image_for_a_closed_client_that_could_not_be_blocklisted) {
     open();
     ceph_.hold(0, kObject);
     way().write(0, 'a');
@@ -150,7 +150,7 @@ TEST_F(Loss, by_a_blocklist_is_seen_without_requests) {
     EXPECT_NE(backend_->trouble().find("blocklisted"), std::string::npos);
 }
 
-TEST_F(Loss, of_all_bytes_gives_the_lock_up) {
+TEST_F(Loss, by_a_resize_to_zero_releases_the_lock) {
     open();
     ceph_.resize(0);
     ASSERT_TRUE(is_lost());
@@ -159,7 +159,7 @@ TEST_F(Loss, of_all_bytes_gives_the_lock_up) {
 }
 
 // rbd_lock_release() would wait for the silent call.
-TEST_F(Loss, of_all_bytes_with_a_call_in_librbd_has_the_client_shut_itself_out) {
+TEST_F(Loss, by_a_resize_to_zero_with_a_call_in_librbd_makes_the_client_blocklist_itself) {
     open();
     ceph_.hold(0, kObject);
     way().write(0, 'a');
@@ -168,7 +168,7 @@ TEST_F(Loss, of_all_bytes_with_a_call_in_librbd_has_the_client_shut_itself_out) 
     EXPECT_TRUE(is_shut_out());
 }
 
-TEST_F(Loss, of_the_pool_makes_no_zeroes_of_what_was_there) {
+TEST_F(Loss, of_the_pool_does_not_turn_data_into_zeroes) {
     open();
     const Io& write = way().write(0, 'a');
     ASSERT_TRUE(turn_until([&] { return write.is_done; }));
@@ -180,7 +180,7 @@ TEST_F(Loss, of_the_pool_makes_no_zeroes_of_what_was_there) {
 }
 
 // While a snapshot of a silent cluster is taken, librbd blocks, even for a read of the image's settings.
-TEST_F(Loss, is_looked_for_while_librbd_answers_nothing) {
+TEST_F(Loss, is_checked_for_while_librbd_does_not_respond) {
     open();
     ceph_.hold(Kind::kSettings);
     ceph_.notify();
@@ -189,7 +189,7 @@ TEST_F(Loss, is_looked_for_while_librbd_answers_nothing) {
 }
 
 // An OSD that has lost its objects drops an operation, but answers later ones.
-TEST_F(Loss, is_seen_although_a_look_is_never_answered) {
+TEST_F(Loss, is_detected_even_if_a_look_is_never_answered) {
     open("away_timeout=5");
     ceph_.hold(Kind::kLook);
     ASSERT_TRUE(wait_for([&] { return ceph_.held().size() == 1; }));
@@ -202,14 +202,14 @@ TEST_F(Loss, is_seen_although_a_look_is_never_answered) {
     EXPECT_TRUE(is_lost());
 }
 
-TEST_F(Loss, is_seen_by_looks_that_take_longer_than_away_timeout) {
+TEST_F(Loss, is_detected_by_looks_that_take_longer_than_away_timeout) {
     open("away_timeout=5");
     ceph_.hold(Kind::kLook);
     ceph_.set_lock_owner(kForeign);
     EXPECT_TRUE(wait_with_late_answers(from_s(6), [this] { return backend_->lost(); }));
 }
 
-TEST_F(Loss, of_a_client_whose_librbd_answers_nothing_has_it_shut_itself_out) {
+TEST_F(Loss, makes_the_client_blocklist_itself_while_librbd_does_not_respond) {
     open();
     ceph_.hold(Kind::kSettings);
     ceph_.notify();

@@ -43,9 +43,9 @@ TEST_F(ObjectMap, is_marked_before_a_later_change_is_acknowledged) {
     EXPECT_TRUE(ceph_.is_map_invalid());
 }
 
-TEST_F(ObjectMap, is_not_marked_for_a_refusal_that_left_it_right) {
-    // Held from the first look on: the follower may act late on an earlier look, and would then find the mark
-    // in librbd's memory.
+TEST_F(ObjectMap, is_not_marked_for_a_refusal_that_left_it_valid) {
+    // Looks are held from the start: the follower may act late on an earlier look, and would then find the
+    // mark in librbd's memory.
     ceph_.hold(Kind::kLook);
     open();
     ceph_.hold(Kind::kMark);
@@ -63,7 +63,7 @@ TEST_F(ObjectMap, is_not_marked_for_a_refusal_that_left_it_right) {
     EXPECT_FALSE(ceph_.is_map_invalid());
 }
 
-TEST_F(ObjectMap, that_may_not_be_marked_keeps_changes_until_osd_timeout) {
+TEST_F(ObjectMap, that_cannot_be_marked_holds_changes_until_osd_timeout) {
     open();
     ceph_.refuse(Kind::kMark, EPERM);
     refuse_one(EPERM);
@@ -74,7 +74,7 @@ TEST_F(ObjectMap, that_may_not_be_marked_keeps_changes_until_osd_timeout) {
     EXPECT_EQ(later.error, ETIMEDOUT);
 }
 
-TEST_F(ObjectMap, is_marked_although_librbd_forgets_the_refusal) {
+TEST_F(ObjectMap, is_marked_even_if_librbd_forgets_the_refusal) {
     open();
     ceph_.refuse(Kind::kMark, EPERM);
     refuse_one(EPERM);
@@ -83,7 +83,7 @@ TEST_F(ObjectMap, is_marked_although_librbd_forgets_the_refusal) {
     const Io& later = way().write(kObject, 'b');
     follow_up(4);
     settle();
-    EXPECT_FALSE(later.is_done) << "acknowledged, and the header is not marked";
+    EXPECT_FALSE(later.is_done) << "acknowledged although the header is not marked";
     ceph_.refuse(Kind::kMark, 0);
     follow_up(2);
     EXPECT_TRUE(turn_until([&] { return later.is_done; }));
@@ -91,7 +91,7 @@ TEST_F(ObjectMap, is_marked_although_librbd_forgets_the_refusal) {
     EXPECT_TRUE(ceph_.is_map_invalid());
 }
 
-TEST_F(ObjectMap, is_marked_although_librbd_forgets_while_the_mark_is_under_way) {
+TEST_F(ObjectMap, is_marked_even_if_librbd_forgets_the_refusal_while_the_mark_is_in_flight) {
     open();
     ceph_.hold(Kind::kMark);
     refuse_one(EPERM);
@@ -100,19 +100,19 @@ TEST_F(ObjectMap, is_marked_although_librbd_forgets_while_the_mark_is_under_way)
     const Io& later = way().write(kObject, 'b');
     follow_up(4);
     settle();
-    EXPECT_FALSE(later.is_done) << "acknowledged, and the mark is not answered";
+    EXPECT_FALSE(later.is_done) << "acknowledged although the mark is not answered";
     ceph_.refuse(Kind::kMark, EPERM);
     ceph_.release();
     follow_up(4);
     settle();
-    EXPECT_FALSE(later.is_done) << "acknowledged, and the mark was refused";
+    EXPECT_FALSE(later.is_done) << "acknowledged although the mark was refused";
     ceph_.refuse(Kind::kMark, 0);
     follow_up(2);
     EXPECT_TRUE(turn_until([&] { return later.is_done; }));
     EXPECT_TRUE(ceph_.is_map_invalid());
 }
 
-TEST_F(ObjectMap, is_marked_for_what_was_refused_during_a_mark_without_another_look) {
+TEST_F(ObjectMap, is_marked_without_another_look_for_refusals_during_a_mark) {
     ceph_.hold(Kind::kLook);
     open();
     ceph_.hold(Kind::kMark);
@@ -127,7 +127,7 @@ TEST_F(ObjectMap, is_marked_for_what_was_refused_during_a_mark_without_another_l
 }
 
 // An OSD that has lost its objects drops the mark.
-TEST_F(ObjectMap, is_marked_anew_when_a_mark_is_never_answered) {
+TEST_F(ObjectMap, is_marked_again_when_a_mark_is_never_answered) {
     open("away_timeout=5");
     ceph_.hold(Kind::kMark);
     refuse_one(EPERM);
@@ -169,7 +169,7 @@ TEST_F(ObjectMap, delays_no_reads) {
     EXPECT_EQ(read.error, 0);
 }
 
-TEST_F(ObjectMap, is_marked_when_its_client_ends_at_the_latest) {
+TEST_F(ObjectMap, is_marked_no_later_than_its_client_ends) {
     open();
     ceph_.refuse(Kind::kMark, EPERM);
     refuse_one(EPERM);
@@ -180,9 +180,9 @@ TEST_F(ObjectMap, is_marked_when_its_client_ends_at_the_latest) {
     EXPECT_TRUE(ceph_.is_map_invalid());
 }
 
-// The client may write the data pool, but no longer the header's pool. Changes that librbd carries out are
-// not acknowledged while the map may lack their objects.
-TEST_F(ObjectMap, that_cannot_be_marked_is_shown_as_trouble) {
+// The client may still write the data pool, but not the pool of the header. Changes that librbd carries out
+// are not acknowledged while the map may lack their objects.
+TEST_F(ObjectMap, that_cannot_be_marked_is_reported_as_trouble) {
     open();
     ceph_.refuse(Kind::kMark, EPERM);
     ceph_.refuse(Kind::kWrite, EPERM);
@@ -201,7 +201,7 @@ TEST_F(ObjectMap, that_cannot_be_marked_is_shown_as_trouble) {
     EXPECT_EQ(backend_->trouble(), "");
 }
 
-// The last answer to a mark comes while the client closes.
+// The last answer to a mark arrives while the client closes.
 TEST_F(ObjectMap, that_cannot_be_marked_at_the_end_is_reported) {
     open("close_timeout=20");
     ceph_.hold(Kind::kMark);
@@ -224,8 +224,8 @@ TEST_F(ObjectMap, that_cannot_be_marked_at_the_end_is_reported) {
     EXPECT_FALSE(ceph_.is_map_invalid());
 }
 
-// The last look is up to a second old: it still shows the mark from before the rebuild.
-TEST_F(ObjectMap, that_was_rebuilt_is_marked_at_the_end_for_what_was_refused_since) {
+// The last look is up to a second old and still shows the mark that preceded the rebuild.
+TEST_F(ObjectMap, that_was_rebuilt_is_marked_at_the_end_for_later_refusals) {
     open("close_timeout=20");
     ceph_.refuse(Kind::kWrite, EPERM);
     const Io& first = way().write(0, 'a');
@@ -245,7 +245,7 @@ TEST_F(ObjectMap, that_was_rebuilt_is_marked_at_the_end_for_what_was_refused_sin
     ceph_.release(Kind::kLook);
     close();
     ASSERT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
-    EXPECT_TRUE(ceph_.is_map_invalid()) << "the next owner uses a map that lacks what was refused";
+    EXPECT_TRUE(ceph_.is_map_invalid()) << "the next owner uses a map without the refused objects";
 }
 
 }  // namespace

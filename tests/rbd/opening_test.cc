@@ -20,13 +20,13 @@ TEST_F(Opening, takes_the_lock) {
     EXPECT_NE(ceph_.lock_owner(), 0u);
 }
 
-TEST_F(Opening, of_an_image_that_this_program_has_is_refused) {
+TEST_F(Opening, of_an_image_that_this_program_has_open_is_refused) {
     open();
     EXPECT_EQ(open_other("steal=true").status().code(), Code::kRefused);
     EXPECT_FALSE(ceph_.is_blocklisted(client()));
 }
 
-TEST_F(Opening, shuts_a_dead_owner_out) {
+TEST_F(Opening, blocklists_a_dead_owner) {
     ceph_.set_lock_owner(kDead);
     open();
     EXPECT_TRUE(ceph_.is_blocklisted(kDead));
@@ -69,31 +69,31 @@ class Chain : public Opening {
     }
 };
 
-TEST_F(Chain, begins_with_a_client_that_shut_out_nobody) {
+TEST_F(Chain, restarts_when_the_lock_has_no_owner) {
     ceph_.set_lock_owner(0);
     open();
     expect_first();
 }
 
-TEST_F(Chain, goes_on_with_the_client_that_shut_out_the_one_before) {
+TEST_F(Chain, continues_with_the_client_that_blocklists_the_previous_one) {
     open();
     expect_next();
 }
 
-TEST_F(Chain, ends_when_another_one_had_the_image) {
+TEST_F(Chain, ends_when_the_owner_did_not_write_the_mark) {
     ceph_.set_metadata(kKey, io::HolderMark{kOfDead, kDead + 1}.text());
     open();
     expect_first();
 }
 
-TEST_F(Chain, ends_when_another_one_may_have_had_the_lock_for_a_moment) {
+TEST_F(Chain, ends_when_another_client_may_have_held_the_lock_for_a_moment) {
     constexpr uint64_t kOther = 2;
     ceph_.add_watcher(kOther);
     open();
     expect_first();
 }
 
-TEST_F(Chain, ends_when_the_other_one_has_the_number_of_an_own_client_in_another_cluster) {
+TEST_F(Chain, ends_when_the_other_client_has_the_number_of_a_client_of_this_program_in_another_cluster) {
     constexpr uint64_t kOther = 2;
     io::rbd::OwnClients of_another_cluster;
     of_another_cluster.add("another cluster", kOther);
@@ -103,19 +103,19 @@ TEST_F(Chain, ends_when_the_other_one_has_the_number_of_an_own_client_in_another
 }
 
 // The other client opens the image after the first list of watchers, and closes it before the second.
-TEST_F(Chain, ends_when_another_one_had_the_lock_between_two_looks) {
+TEST_F(Chain, ends_when_another_client_held_the_lock_between_two_looks) {
     ceph_.let_others_lock(2);
     open();
     expect_first();
 }
 
-TEST_F(Chain, does_not_end_with_what_the_client_that_was_shut_out_had_sent) {
+TEST_F(Chain, continues_despite_late_lock_requests_of_the_blocklisted_client) {
     ceph_.let_others_lock(kDead);
     open();
     expect_next();
 }
 
-TEST_F(Chain, ends_where_somebody_wrote_over_its_mark) {
+TEST_F(Chain, ends_when_its_mark_was_overwritten) {
     ceph_.set_metadata(kKey, "5 3 1 \xff");
     open();
     expect_first();
@@ -123,7 +123,7 @@ TEST_F(Chain, ends_where_somebody_wrote_over_its_mark) {
 }
 
 // For example the watch of an earlier start of this program that was killed.
-TEST_F(Chain, goes_on_after_the_watch_of_a_client_that_ended_without_closing_the_image) {
+TEST_F(Chain, continues_after_the_watch_of_a_client_that_exited_without_closing_the_image) {
     keeps_taken_ = true;
     ceph_.add_dead_watcher(2);
     std::thread time([this] {
@@ -138,7 +138,7 @@ TEST_F(Chain, goes_on_after_the_watch_of_a_client_that_ended_without_closing_the
 }
 
 // The owner was away for longer than osd_client_watch_timeout.
-TEST_F(Chain, shuts_out_no_owner_that_is_back_after_such_a_watch) {
+TEST_F(Chain, does_not_blocklist_an_owner_that_returns_before_the_watch_of_a_dead_client_ends) {
     keeps_taken_ = true;
     ceph_.add_dead_watcher(2);
     std::thread time([this] {
@@ -151,7 +151,7 @@ TEST_F(Chain, shuts_out_no_owner_that_is_back_after_such_a_watch) {
     EXPECT_FALSE(ceph_.is_blocklisted(kDead));
 }
 
-TEST_F(Chain, does_not_wait_for_clients_that_are_alive) {
+TEST_F(Chain, does_not_wait_for_live_clients) {
     keeps_taken_ = true;
     ceph_.add_watcher(2);
     open("steal=true");
@@ -159,7 +159,7 @@ TEST_F(Chain, does_not_wait_for_clients_that_are_alive) {
 }
 
 // Each opening runs in a child process, which ends without destroying the client.
-TEST_F(Chain, goes_on_over_an_opening_that_failed) {
+TEST_F(Chain, continues_after_an_opening_that_failed) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     const auto fail = [this](bool keeps) {
         const auto opened = open_larger(keeps);
@@ -172,7 +172,7 @@ TEST_F(Chain, goes_on_over_an_opening_that_failed) {
     EXPECT_EXIT(fail(true), testing::ExitedWithCode(4), "") << "it was taken from nobody";
 }
 
-TEST_F(Chain, goes_on_over_an_opening_that_was_given_up_when_it_had_the_lock) {
+TEST_F(Chain, continues_after_an_opening_that_was_abandoned_while_it_held_the_lock) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     const auto give_up = [this] {
         keeps_taken_ = true;
@@ -197,7 +197,7 @@ TEST_F(Chain, goes_on_over_an_opening_that_was_given_up_when_it_had_the_lock) {
 }
 
 // A broken lock that nobody takes could be another client's for a time, without a trace.
-TEST_F(Chain, goes_on_over_an_opening_that_was_given_up_when_it_had_broken_the_lock) {
+TEST_F(Chain, continues_after_an_opening_that_was_abandoned_after_it_broke_the_lock) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     const auto give_up = [this] {
         keeps_taken_ = true;
@@ -220,7 +220,7 @@ TEST_F(Chain, goes_on_over_an_opening_that_was_given_up_when_it_had_broken_the_l
     EXPECT_EXIT(give_up(), testing::ExitedWithCode(3), "Its lock is kept");
 }
 
-TEST_F(Chain, goes_on_after_an_opening_that_could_not_read_who_has_the_image_open) {
+TEST_F(Chain, continues_after_an_opening_that_could_not_list_the_watchers) {
     ceph_.refuse(Kind::kWatchers, ETIMEDOUT);
     EXPECT_FALSE(open_other("steal=true"));
     EXPECT_EQ(ceph_.lock_owner(), kDead) << "nothing is taken";
@@ -242,14 +242,14 @@ TEST_F(Chain, goes_on_over_a_process_that_ended_before_it_was_used) {
     EXPECT_EXIT(end(true), testing::ExitedWithCode(4), "");
 }
 
-TEST_F(Opening, breaks_no_lock_of_an_owner_that_cannot_be_shut_out) {
+TEST_F(Opening, does_not_break_the_lock_of_an_owner_that_cannot_be_blocklisted) {
     ceph_.set_lock_owner(kDead);
     ceph_.refuse(Kind::kMonitors, EACCES);
     EXPECT_FALSE(open_other());
     EXPECT_EQ(ceph_.lock_owner(), kDead);
 }
 
-TEST_F(Opening, that_is_tried_takes_nothing_and_changes_nothing) {
+TEST_F(Opening, check_takes_no_lock_and_blocklists_no_owner) {
     ceph_.set_lock_owner(kDead);
     EXPECT_TRUE(check("steal=true"));
     EXPECT_EQ(ceph_.lock_owner(), kDead);
@@ -257,7 +257,7 @@ TEST_F(Opening, that_is_tried_takes_nothing_and_changes_nothing) {
     EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
 }
 
-TEST_F(Opening, that_is_tried_is_refused_beside_a_live_owner_unless_it_would_take_the_image) {
+TEST_F(Opening, check_is_refused_for_a_live_owner_unless_steal_is_set) {
     open();
     EXPECT_EQ(check().code(), Code::kBusy);
     EXPECT_TRUE(check("steal=true"));
@@ -265,7 +265,7 @@ TEST_F(Opening, that_is_tried_is_refused_beside_a_live_owner_unless_it_would_tak
 }
 
 // Otherwise the opening would wait for them after it has taken another image.
-TEST_F(Opening, that_is_tried_waits_for_the_watches_of_dead_clients) {
+TEST_F(Opening, check_waits_for_the_watches_of_dead_clients) {
     keeps_taken_ = true;
     ceph_.set_lock_owner(kDead);
     ceph_.add_dead_watcher(2);
@@ -282,7 +282,7 @@ TEST_F(Opening, that_is_tried_waits_for_the_watches_of_dead_clients) {
 }
 
 // A process that served a clone and its parent has died. The client of the clone watches the parent.
-TEST_F(Opening, that_is_tried_does_not_wait_for_an_owner_that_the_start_shuts_out_before) {
+TEST_F(Opening, check_does_not_wait_for_an_owner_that_the_start_blocklists_first) {
     constexpr uint64_t kOfClone = 7;  // known until the program ends, so no other test uses it
     keeps_taken_ = true;
     ceph_.set_lock_owner(kOfClone);
@@ -294,7 +294,7 @@ TEST_F(Opening, that_is_tried_does_not_wait_for_an_owner_that_the_start_shuts_ou
     EXPECT_EQ(ceph_.answered(Kind::kWatchers), looks + 1) << "a wait looks again and again";
 }
 
-TEST_F(Opening, that_is_tried_is_refused_by_an_owner_that_is_back_after_such_a_wait) {
+TEST_F(Opening, check_is_refused_if_the_owner_returns_before_the_watch_of_a_dead_client_ends) {
     keeps_taken_ = true;
     ceph_.set_lock_owner(kDead);
     ceph_.add_dead_watcher(2);
@@ -308,17 +308,17 @@ TEST_F(Opening, that_is_tried_is_refused_by_an_owner_that_is_back_after_such_a_w
 }
 
 // The check has a time limit, and what it reads after that has none.
-TEST_F(Opening, that_is_tried_reads_the_header_only_to_open_the_image) {
+TEST_F(Opening, check_reads_the_header_only_to_open_the_image) {
     ceph_.hold(Kind::kHeader);
     EXPECT_TRUE(check());
 }
 
-TEST_F(Opening, that_is_tried_fails_for_what_would_end_it_later) {
+TEST_F(Opening, check_rejects_an_image_that_an_opening_would_reject) {
     ceph_.resize(0);
     EXPECT_EQ(check().code(), Code::kInvalid);
 }
 
-TEST_F(Opening, that_is_given_up_takes_no_lock) {
+TEST_F(Opening, that_was_abandoned_takes_no_lock) {
     ceph_.hold(Kind::kLock);
     EXPECT_EQ(open_other("open_timeout=1").status().code(), Code::kTimedOut);
     ceph_.release();
@@ -327,7 +327,7 @@ TEST_F(Opening, that_is_given_up_takes_no_lock) {
     open();
 }
 
-TEST_F(Opening, is_refused_when_the_image_would_acknowledge_what_ceph_does_not_have) {
+TEST_F(Opening, is_refused_when_the_image_would_acknowledge_writes_that_ceph_does_not_have) {
     ceph_.set("rbd_cache", "true");
     EXPECT_FALSE(open_other());
     EXPECT_EQ(ceph_.lock_owner(), 0u);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kBlock = 4096, kBlocks = 256;
 constexpr uint64_t kObjectBytes = 64 << 10, kStripeUnit = 16 << 10;
-constexpr uint64_t kTail = 512 << 10;  // bytes at the end that resizes remove and add; without requests
+constexpr uint64_t kTail = 512 << 10;  // bytes at the end that resizes remove and add; no requests go there
 constexpr size_t kSlots = 48;
 constexpr int kSteps = 3000, kWaysMax = 12;
 
@@ -62,9 +62,9 @@ class RandomRun : public RbdTest, public testing::WithParamInterface<uint64_t> {
     Slot slots_[kSlots];
     std::unique_ptr<Way> ways_[2];
     uint32_t last_number_ = 0;
-    // The reason for which Ceph refuses changes in this run: missing permission, or no space.
+    // The error with which Ceph refuses changes in this run: missing permission, or no space.
     const int refusal_ = chance(2) ? EPERM : ENOSPC;
-    bool refused_ = false;  // a missing permission was reported since the last rebuild of the map
+    bool refused_ = false;  // EPERM was reported since the last rebuild of the map
     uint64_t rebuilt_ = 0;  // number of rebuilds
     int ways_made_ = 0;
     uint64_t succeeded_ = 0, failed_ = 0;
@@ -116,7 +116,7 @@ void RandomRun::check_read(const Slot& slot) {
             << "block " << slot.first + i << " is torn";
         const std::string may = model_.text(slot.first + i);
         EXPECT_TRUE(model_.shows(slot.first + i, number))
-            << "block " << slot.first + i << " reads as " << number << " and may be" << may;
+            << "block " << slot.first + i << " reads as " << number << " but may be only" << may;
     }
 }
 
@@ -130,10 +130,10 @@ void RandomRun::over(Slot& slot) {
             model_.acknowledged(slot.first + i, slot.number);
         else
             model_.failed(slot.first + i, slot.number);
-    // A refusal from before a rebuild of the map may be reported after it.
+    // A refusal that preceded a rebuild of the map may be reported after it.
     if (slot.error == EIO && refusal_ == EPERM && slot.rebuilt == rebuilt_) refused_ = true;
     if (slot.error != 0 || !slot.in_doubt || slot.rebuilt != rebuilt_) return;
-    EXPECT_TRUE(ceph_.is_map_invalid()) << "acknowledged after a refusal, and the header is not marked";
+    EXPECT_TRUE(ceph_.is_map_invalid()) << "acknowledged after a refusal although the header is not marked";
 }
 
 // Starts or ends holds, refusals, lost flags and limits at random.
@@ -155,7 +155,7 @@ void RandomRun::disturb() {
         case 6:
             return ceph_.set("rbd_qos_iops_limit", chance(2) ? "2000" : "0");
         default:
-            // Not together with EPERM: a call that librbd does not take also ends with EIO.
+            // Not together with EPERM: a call that librbd does not accept also ends with EIO.
             return ceph_.refuse(Kind::kTake, refusal_ != EPERM && chance(2) ? ENOMEM : 0);
     }
 }
@@ -202,11 +202,11 @@ void RandomRun::check_image() {
         uint32_t number = 0;
         std::memcpy(&number, bytes.data() + i * kBlock, sizeof number);
         EXPECT_TRUE(model_.may_be(i, number))
-            << "block " << i << " is " << number << " and may be" << model_.text(i);
+            << "block " << i << " is " << number << " but may be only" << model_.text(i);
     }
 }
 
-// Ends with all calls answered, or with a next owner that comes while calls of this client are late.
+// A run ends with all calls answered, or with a next owner that arrives while calls of this client are late.
 void RandomRun::finish() {
     for (const Kind kind : {Kind::kWrite, Kind::kMark, Kind::kTake}) ceph_.refuse(kind, 0);
     ceph_.release();
@@ -216,7 +216,7 @@ void RandomRun::finish() {
         for (int i = 0; i < 20; ++i) submit();
     }
     for (int i = 0; i < 100 && !is_idle(); ++i) pass(from_ms(500));
-    ASSERT_TRUE(is_idle()) << "a request does not end";
+    ASSERT_TRUE(is_idle()) << "a request did not complete";
     for (auto& way : ways_) way.reset();
     close();
     if (!abandons) {
@@ -232,13 +232,13 @@ void RandomRun::finish() {
     EXPECT_EQ(ceph_.read(0, kBlocks * kBlock), before) << "a late change reached the next owner";
 }
 
-TEST_P(RandomRun, shows_only_what_was_promised) {
+TEST_P(RandomRun, allows_only_the_promised_contents) {
     SCOPED_TRACE("WSS_RBD_SEED=" + std::to_string(GetParam()));
     begin();
     for (int i = 0; i < kSteps && !HasFailure(); ++i) step();
     const bool lost = backend_->lost();
     finish();
-    EXPECT_FALSE(lost) << "nothing was to be lost";
+    EXPECT_FALSE(lost) << "this run must not lose the image";
     EXPECT_GT(succeeded_, 100u);
     EXPECT_GT(failed_, 10u);
 }

@@ -19,29 +19,29 @@ TEST_F(Resize, is_refused_before_it_begins_when_ceph_permits_no_change) {
     open();
     ceph_.refuse(Kind::kMark, EPERM);
     EXPECT_EQ(backend_->may_resize().code(), Code::kPermission);
-    EXPECT_TRUE(backend_->resize(64 * kObject)) << "it has that size";
+    EXPECT_TRUE(backend_->resize(64 * kObject)) << "the size does not change";
     for (const uint64_t objects : {32, 128})
         EXPECT_EQ(backend_->resize(objects * kObject).code(), Code::kPermission);
     EXPECT_EQ(ceph_.answered(Kind::kResize), 0u);
     const Io& write = way().write(0, 'a');
     EXPECT_TRUE(turn_until([&] { return write.is_done; }));
-    EXPECT_EQ(write.error, 0) << "nothing has begun that the object map may lack";
+    EXPECT_EQ(write.error, 0) << "no change has begun, so the object map is complete";
     ceph_.refuse(Kind::kMark, 0);
     EXPECT_TRUE(backend_->may_resize());
     EXPECT_FALSE(ceph_.is_map_invalid());
     EXPECT_TRUE(backend_->resize(128 * kObject));
 }
 
-// Otherwise the resize would count as unfinished for ever.
+// Otherwise the resize would count as unfinished forever.
 TEST_F(Resize, is_refused_before_it_begins_when_the_image_is_gone) {
     open();
     ceph_.refuse(Kind::kMark, ENOENT);
     EXPECT_FALSE(backend_->may_resize());
     ceph_.refuse(Kind::kMark, ENOSPC);
-    EXPECT_TRUE(backend_->may_resize()) << "to be smaller frees space";
+    EXPECT_TRUE(backend_->may_resize()) << "shrinking frees space";
 }
 
-TEST_F(Resize, is_refused_at_once_while_ceph_has_not_answered_the_one_before) {
+TEST_F(Resize, is_refused_at_once_while_the_previous_resize_is_unanswered) {
     open("resize_timeout=1");
     ceph_.hold(Kind::kResize);
     EXPECT_EQ(backend_->resize(32 * kObject).code(), Code::kTimedOut);
@@ -52,7 +52,7 @@ TEST_F(Resize, is_refused_at_once_while_ceph_has_not_answered_the_one_before) {
     EXPECT_EQ(ceph_.size(), 32 * kObject);
 }
 
-// A may_resize() that was answered late does not block the next one.
+// A may_resize() that Ceph answered late does not block the next one.
 TEST_F(Resize, can_be_repeated_when_ceph_answers_again) {
     open("resize_timeout=1");
     ceph_.hold(Kind::kMark);
@@ -65,12 +65,12 @@ TEST_F(Resize, can_be_repeated_when_ceph_answers_again) {
     answers.join();
 }
 
-// The volume is then reopened, which waits for the resize.
-TEST_F(Resize, is_given_up_when_the_image_is_lost) {
+// The volume is then reopened, and the reopening waits for the resize.
+TEST_F(Resize, is_abandoned_when_the_image_is_lost) {
     open("resize_timeout=600");
     ceph_.hold(Kind::kResize);
     std::thread others([&] {
-        EXPECT_TRUE(wait_for([&] { return backend_->limits().size == 32 * kObject; })) << "it has begun";
+        EXPECT_TRUE(wait_for([&] { return backend_->limits().size == 32 * kObject; })) << "resize has begun";
         ceph_.set_lock_owner(1);
     });
     const Status resized = backend_->resize(32 * kObject);
@@ -78,7 +78,7 @@ TEST_F(Resize, is_given_up_when_the_image_is_lost) {
     EXPECT_EQ(resized.code(), Code::kClosed) << resized.to_string();
 }
 
-TEST_F(Resize, that_fails_leaves_the_size_as_it_is) {
+TEST_F(Resize, that_fails_leaves_the_size_unchanged) {
     open();
     ceph_.refuse(Kind::kResize, EPERM);
     EXPECT_FALSE(backend_->resize(32 * kObject));
@@ -89,7 +89,7 @@ TEST_F(Resize, that_fails_leaves_the_size_as_it_is) {
     EXPECT_EQ(ceph_.size(), 32 * kObject);
 }
 
-TEST_F(Resize, whose_outcome_cannot_be_read_is_followed_by_no_other_until_a_look_shows_it) {
+TEST_F(Resize, of_unknown_outcome_blocks_further_resizes_until_a_look_shows_the_size) {
     ceph_.hold(Kind::kLook);
     open();
     ceph_.refuse(Kind::kResize, EIO);
@@ -106,7 +106,7 @@ TEST_F(Resize, whose_outcome_cannot_be_read_is_followed_by_no_other_until_a_look
     EXPECT_TRUE(backend_->resize(16 * kObject));
 }
 
-TEST_F(Resize, of_others_is_followed) {
+TEST_F(Resize, by_another_program_is_adopted) {
     open();
     ceph_.resize(32 * kObject);
     EXPECT_TRUE(has_size(32 * kObject));
@@ -115,7 +115,7 @@ TEST_F(Resize, of_others_is_followed) {
 }
 
 // librbd uses the new size before the header has it, while it removes the objects beyond the new end.
-TEST_F(Resize, that_is_under_way_fails_writes_beyond_the_end_with_an_error_of_its_own) {
+TEST_F(Resize, in_progress_fails_writes_beyond_the_new_end_with_an_error_of_its_own) {
     open();
     ceph_.hold(Kind::kSize);
     ceph_.hold(Kind::kHeader);
@@ -135,7 +135,7 @@ TEST_F(Resize, that_is_under_way_fails_writes_beyond_the_end_with_an_error_of_it
     EXPECT_EQ(later.error, EFBIG);
 }
 
-TEST_F(Resize, that_makes_the_image_smaller_fails_reads_beyond_its_end) {
+TEST_F(Resize, to_a_smaller_size_fails_reads_beyond_the_end) {
     open();
     ceph_.hold(Kind::kRead);
     const Io& read = way().read(63 * kObject);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns of a reactor after many answers have come: each does a bounded amount of work, and no request that
+// Reactor turns after many answers have arrived: each turn does a bounded amount of work, and no request that
 // Ceph has answered fails.
 #include "tests/rbd/rig.h"
 
@@ -10,7 +10,7 @@ using Turns = RbdTest;
 
 constexpr uint64_t kTurnMax = 1 << 20;  // bytes that one turn completes
 
-TEST_F(Turns, after_a_pause_of_osd_timeout_fail_nothing_that_ceph_has_answered) {
+TEST_F(Turns, after_a_pause_of_osd_timeout_fail_no_request_that_ceph_has_answered) {
     open();
     std::vector<Io*> reads;
     for (uint64_t i = 0; i < 256; ++i) reads.push_back(&way().read(i % 32 * kObject, 64 << 10));
@@ -21,8 +21,8 @@ TEST_F(Turns, after_a_pause_of_osd_timeout_fail_nothing_that_ceph_has_answered) 
     for (const Io* read : reads) EXPECT_EQ(read->error, 0);
 }
 
-// There are more requests than calls, so that some wait behind the answered ones.
-TEST_F(Turns, after_a_pause_of_osd_timeout_fail_nothing_that_had_to_wait) {
+// There are more requests than calls, so some wait behind the answered ones.
+TEST_F(Turns, after_a_pause_of_osd_timeout_fail_no_request_that_had_to_wait) {
     open();
     std::vector<Io*> reads;
     for (uint64_t i = 0; i < 600; ++i) reads.push_back(&way().read(i % 32 * kObject, 64 << 10));
@@ -33,8 +33,8 @@ TEST_F(Turns, after_a_pause_of_osd_timeout_fail_nothing_that_had_to_wait) {
     for (const Io* read : reads) EXPECT_EQ(read->error, 0);
 }
 
-// The answer to the late call has come, behind others that fill a turn.
-TEST_F(Turns, after_a_pause_of_osd_timeout_fail_nothing_that_waits_for_a_late_call) {
+// The answer to the late call has arrived behind others that fill a turn.
+TEST_F(Turns, after_a_pause_of_osd_timeout_fail_no_request_that_waits_for_a_late_call) {
     open();
     ceph_.hold(0, kObject);
     way().write(0, 'a');

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs simulations from the command line: `make sim SEED=…` for one, `make sim-soak SEEDS=…` for many.
 //
-// A first word "cache", "kv" or "storage" runs the scenario of that name instead of "block".
+// A first argument of "cache", "kv" or "storage" runs the scenario of that name instead of "block".
 //
 //   wss-sim SEED          runs SEED twice: prints the options drawn from it and the result of the first run;
 //                         both traces must be equal
@@ -77,7 +77,7 @@ int run_one(uint64_t seed) {
     fmt::print("{}\n", first.text);
     Outcome second = scenario->run(seed);
     if (first.trace != second.trace) {
-        fmt::print("FAILED: the same seed gave another run: trace {:016x}\n", second.trace);
+        fmt::print("FAILED: the same seed gave a different run: trace {:016x}\n", second.trace);
         return 1;
     }
     return first.failure.empty() ? 0 : 1;

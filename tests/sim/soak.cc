@@ -94,7 +94,7 @@ class Soak {
     void hear(size_t at) {
         char held[kSeedsOfChild];
         const ssize_t got = read(children_[at].pipe, held, sizeof held);
-        if (got <= 0) return bury(at, "died");
+        if (got <= 0) return retire(at, "died");
         Child& child = children_[at];
         for (ssize_t i = 0; i < got; ++i) {
             ++child.next;
@@ -105,11 +105,11 @@ class Soak {
 
     void give_up(size_t at) {
         kill(children_[at].pid, SIGKILL);
-        bury(at, "did not end");
+        retire(at, "did not end");
     }
 
     // The child has ended. If it ended within a seed, that seed failed; a new child runs the remaining ones.
-    void bury(size_t at, const char* how) {
+    void retire(size_t at, const char* how) {
         const Child child = children_[at];
         children_.erase(children_.begin() + static_cast<ptrdiff_t>(at));
         close(child.pipe);

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs in the machine: discards between writes in flight.
+"""Runs in the machine: discards sectors while writes are in flight.
 
     block_discards.py DEVICE
 
-The first 16 MiB are extents of 256 KiB. One thread writes the even ones repeatedly, another discards ranges of sectors in the
-odd ones. At the end every even extent must hold the last written data, and every odd sector its former content, or zeroes where
-it was discarded."""
+The first 16 MiB are extents of 256 KiB. One thread repeatedly writes to the even extents, another discards ranges of sectors in
+the odd ones. At the end every even extent must hold the data written last. Every sector of the odd extents must hold zeroes if
+it was discarded, and otherwise its original content."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ EXTENTS = 64
 WRITES = 300
 DISCARDS = 400
 BLKDISCARD = 0x1277
-FILL = bytes(range(1, 129)) * 4  # no sector of zeroes
+FILL = bytes(range(1, 129)) * 4  # a sector without zeroes
 
 
 class Device:
     def __init__(self, path: str) -> None:
         self.fd = os.open(path, os.O_RDWR | os.O_DIRECT)
-        self._buffer = mmap.mmap(-1, EXTENT)  # used by one thread
+        self._buffer = mmap.mmap(-1, EXTENT)  # each device is used by one thread
 
     def write(self, offset: int, data: bytes) -> None:
         self._buffer[: len(data)] = data
@@ -65,7 +65,7 @@ def discard_odds(device: Device, model: bytearray) -> None:
 def guarded(work, failures: list[BaseException], *arguments) -> None:
     try:
         work(*arguments)
-    except BaseException as error:  # noqa: BLE001  (in a thread: main reports it)
+    except BaseException as error:  # noqa: BLE001  (main raises it)
         failures.append(error)
 
 
@@ -77,7 +77,7 @@ def compare(device: Device, model: bytearray) -> int:
             want = model[extent * EXTENT + at : extent * EXTENT + at + SECTOR]
             if data[at : at + SECTOR] != want:
                 wrong += 1
-                print(f"sector {(extent * EXTENT + at) // SECTOR}: {data[at : at + 16].hex()}…, not {want[:16].hex()}…")
+                print(f"sector {(extent * EXTENT + at) // SECTOR}: {data[at : at + 16].hex()}…, expected {want[:16].hex()}…")
     return wrong
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A request uses one region, whatever the segments of its memory, and the target moves it by one RDMA operation."""
+"""A request uses one region, however its memory is segmented, and the target moves its data by one RDMA operation."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tests.lab.vm import Vm
 from tests.system.block_setup import RUN, Target, difference, loaded, run_fio
 
 PAGES = (1, 2, 3, 8, 16, 32, 64, 128, 255, 256)
-PIECES = (1, 2, 3, 8, 9, 64, 255, 256)  # of 512 bytes
-RAGGED = (0, 1, 7, 100, 254)  # whole pages between two halves
+SEGMENTS = (1, 2, 3, 8, 9, 64, 255, 256)  # of 512 bytes
+RAGGED = (0, 1, 7, 100, 254)  # whole pages between two partial pages
 IMMEDIATE_BYTES = 16384
 
 
 def shapes(way: str) -> list[tuple[str, int]]:
-    """(shape, bytes)"""
+    """Returns each shape with its length in bytes."""
     whole = [(f"{way}:pages:{count}", count * 4096) for count in PAGES]
-    small = [(f"{way}:pieces:{count}", count * 512) for count in PIECES]
+    small = [(f"{way}:segments:{count}", count * 512) for count in SEGMENTS]
     return whole + small + [(f"{way}:ragged:{count}", count * 4096 + 1024) for count in RAGGED]
 
 
@@ -50,7 +50,7 @@ def assert_data_went_with_the_command(result: dict) -> None:
 
 
 @pytest.mark.parametrize("backend", ["ram", "nvme"])
-def test_reads_and_writes_of_any_pieces_are_one_region_and_one_rdma(vm: Vm, backend: str) -> None:
+def test_read_or_write_of_any_segments_uses_one_region_and_one_rdma(vm: Vm, backend: str) -> None:
     volume = "ram:16M" if backend == "ram" else f"aio:{vm.disk_device(0)}"
     with loaded(vm) as driver, Target(vm, {"v": volume}) as target:
         device = driver.map(target, "v", "max_imm=0")
@@ -62,7 +62,7 @@ def test_reads_and_writes_of_any_pieces_are_one_region_and_one_rdma(vm: Vm, back
         driver.unmap(device)
 
 
-def test_only_small_writes_of_few_pieces_go_with_their_command(vm: Vm) -> None:
+def test_driver_sends_only_small_writes_as_immediate_data(vm: Vm) -> None:
     with loaded(vm) as driver, Target(vm, {"v": "ram:16M"}) as target:
         device = driver.map(target, "v")
         wanted = shapes("write")
@@ -78,8 +78,8 @@ def test_only_small_writes_of_few_pieces_go_with_their_command(vm: Vm) -> None:
         driver.unmap(device)
 
 
-def test_a_stream_of_mixed_io_needs_one_region_and_one_rdma_a_request(vm: Vm) -> None:
-    """The same over thousands of requests in flight together, which the block layer merges and splits."""
+def test_stream_of_mixed_io_uses_one_region_and_one_rdma_per_request(vm: Vm) -> None:
+    """Runs thousands of requests, 32 at a time, which the block layer merges and splits."""
     with loaded(vm) as driver, Target(vm, {"v": f"aio:{RUN}/stream.img,size=64M,create"}) as target:
         device = driver.map(target, "v", "max_imm=0")
         before, before_target = driver.counters(), target.counters()

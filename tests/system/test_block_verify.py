@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fio reads back what it wrote: mixed random I/O with checksums, over RDMA, through the driver.
+"""fio verifies mixed random I/O by checksums, over RDMA, through the driver.
 
-An emulated machine moves small blocks slowly, so they get a small share of the bytes. With WSS_THOROUGH=1 the total is a
-gibibyte."""
+An emulated machine moves small blocks slowly, so they are a small share of the bytes. With WSS_THOROUGH=1 the total is 1 GiB."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ LIMIT = 900 if THOROUGH else 240
 
 @dataclass(frozen=True)
 class Mix:
-    """One fio job. `sizes` is a bssplit: shares are of the number of requests."""
+    """One fio job. `sizes` is a bssplit, whose shares are of the number of requests."""
 
     name: str
     mib: int
@@ -37,7 +36,7 @@ class Mix:
                 f"--size={self.mib * SCALE}m --randseed={len(self.name) * 7 + self.depth} {self.more}")
 
 
-# Each run writes 128 MiB; the reads of the verification double that.
+# Each run writes 128 MiB; the reads of the verification double the traffic.
 MIXES = (
     Mix("all_sizes_deep", 40, 64, "512/4:1k/4:4k/12:8k/8:16k/16:64k/24:256k/20:1m/12", "--blockalign=512"),
     Mix("all_sizes_shallow", 8, 1, "512/2:4k/10:16k/16:64k/30:512k/30:1m/12", "--blockalign=512"),
@@ -50,12 +49,12 @@ MIXES = (
 
 
 @pytest.mark.parametrize("backend", ["nvme", "ram"])
-def test_what_is_written_is_read_back(vm: Vm, backend: str) -> None:
+def test_disk_returns_what_fio_wrote(vm: Vm, backend: str) -> None:
     volume = "ram:512M" if backend == "ram" else f"aio:{vm.disk_device(0)}"
     with loaded(vm) as driver, Target(vm, {"v": volume}) as target:
         device = driver.map(target, "v")
         before = driver.counters()
-        # The backend makes no difference to the driver, so the short run does half of the mixes in memory.
+        # The backend makes no difference to the driver, so the short run uses only some of the mixes with the RAM volume.
         for mix in MIXES if THOROUGH or backend == "nvme" else MIXES[1:-2]:
             end = run_fio(vm, device, mix.words, LIMIT)
             assert end.status == 0 and end.error == 0, (mix.name, end)
@@ -68,7 +67,7 @@ def test_what_is_written_is_read_back(vm: Vm, backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["file", "ram"])
-def test_discards_between_writes_in_flight_take_no_sector_too_many(vm: Vm, backend: str) -> None:
+def test_discards_between_writes_in_flight_affect_no_other_sector(vm: Vm, backend: str) -> None:
     volume = "ram:16M" if backend == "ram" else f"aio:{RUN}/discards.img,size=16M,create"
     with loaded(vm) as driver, Target(vm, {"v": volume}) as target:
         device = driver.map(target, "v")
@@ -80,8 +79,7 @@ def test_discards_between_writes_in_flight_take_no_sector_too_many(vm: Vm, backe
 
 
 def requests_seen(vm: Vm, command: str) -> dict[str, list[str]]:
-    """Returns the kinds of the requests (W: write, F before it: flush, F after it: FUA) that each disk got while the command
-    ran."""
+    """Returns the kinds of requests that each disk got while the command ran. (W: write; F before it: flush; F after it: FUA.)"""
     tracing = "/sys/kernel/tracing"
     vm.run(f"mountpoint -q {tracing} || mount -t tracefs tracefs {tracing}; cd {tracing} && echo > trace && "
            "echo 1 > events/block/block_rq_issue/enable")
@@ -97,14 +95,14 @@ def requests_seen(vm: Vm, command: str) -> dict[str, list[str]]:
     return seen
 
 
-def test_fua_and_flush_reach_the_disk_behind_the_target(vm: Vm) -> None:
+def test_fua_and_flush_reach_the_backing_disk(vm: Vm) -> None:
     with loaded(vm) as driver, Target(vm, {"v": f"aio:{vm.disk_device(0)}"}) as target:
         device = driver.map(target, "v")
         ours, disk = device.removeprefix("/dev/"), vm.disk_device(0).removeprefix("/dev/")
         plain = requests_seen(vm, f"dd if=/dev/zero of={device} bs=64k count=5 oflag=direct")
         assert sum(kind.startswith("W") for kind in plain[ours]) == 5 and not any("F" in kind for kind in plain[disk]), plain
         fua = requests_seen(vm, f"dd if=/dev/zero of={device} bs=64k count=5 oflag=direct,dsync")
-        # dd opens with O_DSYNC: each write is FUA for the WSS disk, and therefore for the backing one.
+        # dd opens the disk with O_DSYNC. Each write is FUA for the WSS disk, and therefore for the backing disk.
         assert sum(kind.startswith("WF") for kind in fua[ours]) == 5, fua
         assert sum(kind.startswith("WF") for kind in fua[disk]) >= 5 or sum(kind.startswith("F") for kind in fua[disk]) >= 5, fua
         flush = requests_seen(vm, f"dd if=/dev/zero of={device} bs=64k count=5 oflag=direct conv=fsync")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of the lab that need no machine: sizes, frames, kernel choice, kernel log, the host as guest."""
+"""Tests of parts of the lab that need no machine: sizes, frames, choice of the kernel, kernel log, and the host as a guest."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from tests.lab.vm import Shape
 
 
 @pytest.mark.parametrize(("text", "size"), [("4096", 4096), ("64M", 64 << 20), ("2GiB", 2 << 30), ("1tb", 1 << 40)])
-def test_sizes_are_read(text: str, size: int) -> None:
+def test_parser_accepts_sizes(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "0", "1", "-4096", "1.5G", "4Q"])
-def test_senseless_sizes_are_refused(text: str) -> None:
+def test_parser_rejects_invalid_sizes(text: str) -> None:
     with pytest.raises(ValueError):
         parse_size(text)
 
 
-def test_frames_survive_any_cut_of_the_stream() -> None:
+def test_parser_accepts_frames_split_at_any_byte() -> None:
     stream = frames.pack(frames.STDOUT, 1, b"abc") + frames.pack(frames.EXIT, 2) + frames.pack(frames.KLOG, 0, b"x" * 300)
     parser = frames.Parser()
     found = [frame for byte in stream for frame in parser.feed(bytes([byte]))]
@@ -48,7 +48,7 @@ def test_frames_survive_any_cut_of_the_stream() -> None:
     ]
 
 
-def test_frame_longer_than_the_limit_is_refused() -> None:
+def test_parser_rejects_a_frame_longer_than_the_limit() -> None:
     with pytest.raises(ValueError, match="limit"):
         frames.Parser().feed(frames.HEADER.pack(frames.STDOUT, 1, frames.PAYLOAD_MAX + 1))
 
@@ -71,7 +71,7 @@ def test_frame_longer_than_the_limit_is_refused() -> None:
         "DMA-API: nvme 0000:00:06.0: device driver has pending DMA allocations while released from device",
     ],
 )
-def test_complaint_of_the_kernel_is_recognised(line: str) -> None:
+def test_log_detects_a_complaint_of_the_kernel(line: str) -> None:
     log = KernelLog("test")
     log.append(f"4,1,5000000,-;{line}\n SUBSYSTEM=pci")
     assert len(log.reports()) == 1
@@ -81,7 +81,7 @@ def test_complaint_of_the_kernel_is_recognised(line: str) -> None:
 @pytest.mark.parametrize(
     "line", ["wss: debugging is on", "Spectre V2 : WARN not applicable", "debug: BUGS none", "nvme: Ignoring bogus Namespace"]
 )
-def test_harmless_line_is_no_complaint(line: str) -> None:
+def test_harmless_line_is_not_a_complaint(line: str) -> None:
     log = KernelLog("test")
     log.append(f"6,1,5000000,-;{line}")
     assert log.reports() == []
@@ -103,7 +103,7 @@ def test_last_words_begin_with_the_cause_however_long_the_trace() -> None:
     assert len(last_words(text).splitlines()) < 40
 
 
-def test_console_adds_only_what_the_agent_did_not_send(tmp_path: Path) -> None:
+def test_console_adds_only_lines_that_the_agent_did_not_send(tmp_path: Path) -> None:
     log = KernelLog("test")
     log.new_boot()
     log.append("4,1,1000000,-;WARNING: sent")
@@ -136,7 +136,7 @@ def test_acceleration_is_used_only_if_a_kernel_boots_with_it(
     assert reason in answer.reason
 
 
-def test_acceleration_is_remembered_and_probed_again_when_the_circumstances_change(
+def test_result_of_the_acceleration_probe_is_cached_until_its_inputs_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BUILD", str(tmp_path))
@@ -151,13 +151,13 @@ def test_acceleration_is_remembered_and_probed_again_when_the_circumstances_chan
     assert len(probes) == 2
 
 
-def test_boot_without_any_kernel_names_the_package(tmp_path: Path) -> None:
+def test_error_without_a_kernel_names_the_package(tmp_path: Path) -> None:
     (tmp_path / "vmlinuz-9.9.9-none").touch()
     with pytest.raises(LabError, match="linux-image-amd64"):
         newest_installed(tmp_path)
 
 
-def test_packed_kernel_is_unpacked_and_an_unknown_packing_is_left_alone() -> None:
+def test_compressed_kernel_is_unpacked_unless_its_format_is_unknown() -> None:
     body = b"\x7fELF kernel"
     payload = gzip.compress(body)
     image = bytearray(1024) + payload
@@ -177,7 +177,7 @@ def test_initramfs_is_an_archive_with_init_and_modules() -> None:
     assert {"init", "bin/busybox", "dev/console", "modules/order", "modules/overlay.ko"} <= set(names)
 
 
-def test_lab_of_no_machine_or_unknown_place_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lab_rejects_invalid_numbers_of_machines_and_unknown_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LabError, match="1 to"):
         Lab(0)
     monkeypatch.setenv("LAB", "moon")
@@ -190,7 +190,7 @@ def test_lab_of_no_machine_or_unknown_place_is_refused(monkeypatch: pytest.Monke
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HostGuest]:
-    """The host. It may have no RDMA, so its address is given."""
+    """The host as a guest. It may have no RDMA, so its address is given."""
     monkeypatch.setenv("WSS_LAB_ADDRESS", "127.0.0.1")
     guest = HostGuest(tmp_path)
     yield guest
@@ -223,7 +223,7 @@ def test_host_ends_background_commands_with_the_lab(tmp_path: Path, monkeypatch:
     assert background.wait(5).status == -signal.SIGKILL
 
 
-def test_disks_of_a_run_that_was_killed_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pruning_removes_the_disks_of_a_killed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUILD", str(tmp_path))
     dead, alive = (paths.runs_directory() / name for name in ("99999999-0", f"{os.getpid()}-0"))
     for run in (dead, alive):
@@ -237,7 +237,7 @@ def test_disks_of_a_run_that_was_killed_are_removed(tmp_path: Path, monkeypatch:
     assert alive.exists() and not dead.exists()
 
 
-def test_host_kernel_log_is_checked(host: HostGuest) -> None:
+def test_host_checks_its_kernel_log(host: HostGuest) -> None:
     host.check_klog()
     host.klog.append("4,1,1,-;WARNING: on the host")
     with pytest.raises(KernelComplaint, match="on the host"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Completion for bash of all programs of WSS: the program itself lists what may stand there. Where it lists nothing, files are offered.
+# Completion for bash of all programs of WSS: the program itself lists the possible words. If it lists none, files are offered.
 _wss_complete() {
     local IFS=$'\n'
     COMPREPLY=($("${COMP_WORDS[0]}" --complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))

@@ -131,7 +131,7 @@ Json store_lines(const BenchShared& shared, const RunResult& result, const Phase
                {"ReadsByMessage", s.reads_by_message},
                {"IndexReads", s.index_reads},
                {"WithoutServer(%)", share(s.reads_one_sided, s.reads_one_sided + s.reads_by_message)},
-               {"FallbackCold", s.fallback_cold},
+               {"FallbackCold", s.fallback_no_address},
                {"FallbackInvalid", s.fallback_invalid},
                {"FallbackStale", s.fallback_stale},
                {"FallbackTorn", s.fallback_torn},
@@ -190,7 +190,7 @@ class Bench {
   private:
     Status prepare();
     Status phase(Phase which);
-    void judge(Phase which, const kv::ycsb::Measurements& measured);
+    void check_result(Phase which, const kv::ycsb::Measurements& measured);
     void report(Phase which, const RunResult& result);
     Status finish();
     void report_check();
@@ -236,13 +236,13 @@ Status Bench::phase(Phase which) {
     auto result = kv::ycsb::run(workload_, options);
     if (!result) return result.status();
     phases_.after = cpu_now(client);
-    judge(which, result->measurements);
+    check_result(which, result->measurements);
     if (which == Phase::kRun || arguments_.phase == "load") report(which, *result);
     return Status::ok();
 }
 
 // Failed operations of a run are only counted, but a run needs all records of the load.
-void Bench::judge(Phase which, const kv::ycsb::Measurements& measured) {
+void Bench::check_result(Phase which, const kv::ycsb::Measurements& measured) {
     if (measured.failed() == 0) return;
     const bool on_purpose = shared_.mischief.fault_every != 0;
     const bool incomplete = which == Phase::kLoad && !on_purpose;
@@ -288,7 +288,7 @@ void Bench::report_check() {
         print_lines({{"CHECK",
                       {{"Reads", checked.reads},
                        {"Writes", checked.writes},
-                       {"NotJudged", checked.unjudged},
+                       {"NotJudged", checked.unchecked},
                        {"FracturedReads", shared_.checker->fractured()},
                        {"Violations", checked.total()}}}});
     }

@@ -49,7 +49,7 @@ class StoreDatabase final : public kv::ycsb::Database {
     const kv::GetAll& last_read() const { return get_; }
 
   private:
-    void judge_read();
+    void check_read();
     void note_read();
     void fill_items(std::span<const std::string> keys, std::span<const std::string> values,
                     const Writer& writer);
@@ -76,7 +76,7 @@ class StoreDatabase final : public kv::ycsb::Database {
     std::vector<uint64_t> distinct_records_, prints_;
     std::vector<size_t> place_;  // of each requested key, among the distinct ones
     std::vector<kv::Timestamp> floors_;
-    std::vector<ReadItem> judged_;
+    std::vector<ReadItem> checked_items_;
     std::vector<kv::check::Expected> expected_;
     std::vector<kv::check::HistorySession::Item> noted_, noted_reads_;
     uint64_t writes_ = 0, half_done_ = 0, conditions_won_ = 0, conditions_lost_ = 0, unknown_ = 0;
@@ -104,18 +104,18 @@ Status StoreDatabase::read_items(std::span<const uint64_t> records, std::span<co
     }
     client_->run(get_);
     if (!get_.status) return get_.status;
-    if (checked_ != nullptr) judge_read();
+    if (checked_ != nullptr) check_read();
     if (checked_ != nullptr && checked_->history != nullptr) note_read();
     return Status::ok();
 }
 
-void StoreDatabase::judge_read() {
-    judged_.clear();
+void StoreDatabase::check_read() {
+    checked_items_.clear();
     for (size_t i = 0; i < get_.items.size(); ++i) {
         const kv::GetAll::Item& item = get_.items[i];
-        judged_.push_back({prints_[i], item.timestamp, item.found, item.value, item.siblings, floors_[i]});
+        checked_items_.push_back({prints_[i], item.timestamp, item.found, item.value, item.siblings, floors_[i]});
     }
-    checked_->session->read(judged_);
+    checked_->session->read(checked_items_);
 }
 
 void StoreDatabase::note_read() {

@@ -26,7 +26,7 @@ struct Mischief {
 // The checking state of one thread. It outlives the thread's database: writes of unknown outcome are resolved
 // after the run.
 struct CheckedSession {
-    std::unique_ptr<kv::check::Session> session;
+    std::unique_ptr<kv::check::CheckerSession> session;
     std::unique_ptr<kv::check::HistorySession> history;
     struct Unknown {
         size_t in_history = 0;

@@ -22,7 +22,7 @@ void StoreLanes::get_done(kv::Request& request) noexcept {
     auto missing = [](const kv::GetAll::Item& item) { return !item.found; };
     bool all = !request.status || std::none_of(lane.get.items.begin(), lane.get.items.end(), missing);
     lane.lanes->ended_.push_back(
-        {lane.number, all ? request.status : Status(Code::kNotFound, "a record is not there")});
+        {lane.number, all ? request.status : Status(Code::kNotFound, "a record does not exist")});
 }
 
 void StoreLanes::put_done(kv::Request& request) noexcept {
@@ -56,7 +56,7 @@ void StoreLanes::submit(kv::Request& request, uint32_t number) {
 }
 
 void StoreLanes::wait(std::vector<Ended>& ended) {
-    if (!ended_.empty()) client_.breathe();
+    if (!ended_.empty()) client_.maybe_poll();
     while (ended_.empty()) client_.turn();
     ended.swap(ended_);
 }

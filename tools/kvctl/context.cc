@@ -168,7 +168,7 @@ Result<std::string> get_bytes(const Json& object, const std::string& name) {
         return text->get<std::string>();
     if (auto coded = object.find(name + "_base64"); coded != object.end() && coded->is_string())
         return from_base64(coded->get_ref<const std::string&>());
-    return failure(Code::kInvalid, "'{}' (a text) or '{}_base64' is missing", name, name);
+    return failure(Code::kInvalid, "'{}' (a string) or '{}_base64' is missing", name, name);
 }
 
 uint64_t left_ms(kv::Timestamp expires) {
@@ -199,7 +199,7 @@ Result<std::string> read_input(const std::string& path, size_t limit) {
         text.append(buffer, got);
     bool failed = std::ferror(file) != 0;
     if (file != stdin) std::fclose(file);
-    if (failed) return failure(Code::kIo, "{} cannot be read to its end", path);
+    if (failed) return failure(Code::kIo, "{} cannot be read completely", path);
     if (text.size() > limit) return failure(Code::kInvalid, "{}: more than {} bytes", path, limit);
     return text;
 }

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 // Documented in --help.
 enum Exit : int {
     kDone = 0,
-    kFailed = 1,        // the store refused, or something went wrong
+    kFailed = 1,        // the store refused, or another error
     kUsage = 2,         // wrong command line
     kNotReachable = 3,  // a target did not answer
     kNotFound = 4,      // a requested key is absent
@@ -35,9 +35,9 @@ struct Context {
     std::string secret_file;
     uint32_t timeout_seconds = 10;
     bool json = false, raw = false;
-    bool shell = false;  // commands come from the shell: no second shell in it
+    bool shell = false;  // commands come from the shell: no nested shell
     int exit = kDone;
-    std::unique_ptr<kv::Client> connection;  // made when first needed
+    std::unique_ptr<kv::Client> connection;  // created when first needed
 
     // The client, or nullptr after reporting why there is none.
     kv::Client* client();
@@ -60,7 +60,7 @@ Result<kv::PutAll::Condition> parse_condition(const std::string& text);
 void put_bytes(Json& object, const std::string& name, std::string_view bytes);
 Result<std::string> get_bytes(const Json& object, const std::string& name);
 constexpr const char* kTtlHelp =
-    "With a last column: the milliseconds until the key is gone, '-' if it has no end";
+    "Add a last column: the milliseconds until the key expires, '-' if it does not";
 // Milliseconds until a key expires; 0: it has expired meanwhile.
 uint64_t left_ms(kv::Timestamp expires);
 // "\t" and left_ms(), or "-" if the key does not expire.

@@ -35,7 +35,7 @@ void print_explained(Context& context, kv::Client& client, const kv::GetAll& req
                     client.partition_of(item.key), std::string(kv::to_string(item.explain.path)).c_str(),
                     item.explain.rounds, static_cast<unsigned long long>(item.timestamp.value),
                     static_cast<unsigned long long>(item.explain.bytes), item.siblings.size(),
-                    item.found ? "" : "  (not there)");
+                    item.found ? "" : "  (absent)");
     }
     std::printf("%u round%s, %u retr%s\n", request.rounds, request.rounds == 1 ? "" : "s", request.retries,
                 request.retries == 1 ? "y" : "ies");
@@ -66,27 +66,28 @@ void check(Context& context, const std::string& path, bool conditions) {
     auto history = kv::check::read_history(path);
     if (!history) return context.fail(history.status());
     if (history->operations.empty())
-        return context.fail_with(kFailed, fmt::format("{} holds no operation: nothing was checked", path));
-    kv::check::Verdict verdict = kv::check::judge_history(*history, conditions);
-    if (!verdict.violations.empty()) context.exit = kViolation;
+        return context.fail_with(kFailed,
+                                 fmt::format("{} contains no operations: nothing was checked", path));
+    kv::check::CheckResult result = kv::check::check_history(*history, conditions);
+    if (!result.violations.empty()) context.exit = kViolation;
     if (context.json)
-        return context.print({{"transactions", verdict.transactions},
-                              {"operations", verdict.operations},
+        return context.print({{"transactions", result.transactions},
+                              {"operations", result.operations},
                               {"partial", history->is_partial},
-                              {"unexplained", verdict.unexplained},
-                              {"violations", verdict.violations}});
+                              {"unexplained", result.unexplained},
+                              {"violations", result.violations}});
     std::printf("%llu operations in %llu transactions: %s\n",
-                static_cast<unsigned long long>(verdict.operations),
-                static_cast<unsigned long long>(verdict.transactions),
-                !verdict.violations.empty() ? "NOT Read Atomic, or a condition was broken"
-                : conditions                ? "Read Atomic, and every condition held"
-                                            : "Read Atomic");
+                static_cast<unsigned long long>(result.operations),
+                static_cast<unsigned long long>(result.transactions),
+                !result.violations.empty() ? "NOT Read Atomic, or a condition was broken"
+                : conditions               ? "Read Atomic, and every condition held"
+                                           : "Read Atomic");
     if (history->is_partial)
         std::printf(
-            "  the history is not complete: its writer was killed; %llu reads are of writes that it "
-            "does not have\n",
-            static_cast<unsigned long long>(verdict.unexplained));
-    for (const std::string& violation : verdict.violations) std::printf("  %s\n", violation.c_str());
+            "  the history is incomplete: its writer was killed; %llu reads are of writes that it "
+            "does not contain\n",
+            static_cast<unsigned long long>(result.unexplained));
+    for (const std::string& violation : result.violations) std::printf("  %s\n", violation.c_str());
 }
 
 }  // namespace
@@ -97,7 +98,7 @@ void add_explain(CLI::App& app, Context& context) {
     CLI::App* command = app.add_subcommand(
         "explain", "Show for each key how a read obtained it: path, rounds, timestamp, bytes");
     command->add_option("words", *words, "get KEY ...")->required();
-    command->add_option("--repeat", *repeat, "Read so many times: the first read of a key learns its address")
+    command->add_option("--repeat", *repeat, "Number of reads: the first read of a key looks up its address")
         ->capture_default_str()
         ->check(CLI::Range(1, 1000));
     command->callback([&context, words, repeat] { explain(context, *words, *repeat); });
@@ -118,8 +119,8 @@ void add_check(CLI::App& app, Context& context) {
     command->add_option("file", *path)->required();
     auto conditions = std::make_shared<bool>(false);
     command->add_flag("--conditions", *conditions,
-                      "Transactions that read and write had conditions on what they read, as those of 'bench "
-                      "--conditional-share': they must have an order");
+                      "Also check that transactions with conditions on what they read, as those of 'bench "
+                      "--conditional-share', have an order");
     command->callback([&context, path, conditions] { check(context, *path, *conditions); });
 }
 

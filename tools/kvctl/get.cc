@@ -13,7 +13,7 @@ static void get(Context& context, const std::string& key, bool ttl) {
     const kv::GetAll::Item& item = request.items[0];
     if (!item.found) context.exit = kNotFound;
     if (context.json) return context.print(to_json(item));
-    if (!item.found) return context.fail_with(kNotFound, fmt::format("key '{}' is not there", key));
+    if (!item.found) return context.fail_with(kNotFound, fmt::format("key '{}' does not exist", key));
     std::string value = shown(context, item.value) + (ttl ? ttl_column(item.expires) : "");
     std::fwrite(value.data(), 1, value.size(), stdout);
     if (!context.raw) std::putchar('\n');
@@ -22,7 +22,7 @@ static void get(Context& context, const std::string& key, bool ttl) {
 void add_get(CLI::App& app, Context& context) {
     auto key = std::make_shared<std::string>();
     auto ttl = std::make_shared<bool>(false);
-    CLI::App* command = app.add_subcommand("get", "Print the value of a key (exit status 4: not there)");
+    CLI::App* command = app.add_subcommand("get", "Print the value of a key (exit status 4: no such key)");
     command->add_option("key", *key)->required();
     command->add_flag("--ttl", *ttl, kTtlHelp);
     command->callback([&context, key, ttl] { get(context, *key, *ttl); });
@@ -42,7 +42,7 @@ static void get_all(Context& context, const std::vector<std::string>& keys, bool
     for (const kv::GetAll::Item& item : request.items) {
         std::string line = item.found ? shown(context, item.key) + "\t" + shown(context, item.value) +
                                             (ttl ? ttl_column(item.expires) : "")
-                                      : shown(context, item.key) + " is not there";
+                                      : shown(context, item.key) + " does not exist";
         std::fwrite(line.data(), 1, line.size(), item.found ? stdout : stderr);
         std::fputc('\n', item.found ? stdout : stderr);
     }

@@ -104,11 +104,11 @@ void add_watch_stats(CLI::App& app, Context& context) {
     auto interval = std::make_shared<uint32_t>(1);
     auto count = std::make_shared<uint64_t>(0);
     CLI::App* command =
-        app.add_subcommand("watch-stats", "Show which counters move, and how fast, until interrupted");
+        app.add_subcommand("watch-stats", "Show which counters change, and how fast, until interrupted");
     command->add_option("--interval", *interval, "Seconds")
         ->capture_default_str()
         ->check(CLI::Range(1, 3600));
-    command->add_option("--count", *count, "So many times; 0: for ever")->capture_default_str();
+    command->add_option("--count", *count, "Number of updates; 0: forever")->capture_default_str();
     command->callback([&context, interval, count] { watch(context, *interval, *count); });
 }
 

@@ -47,7 +47,7 @@ void add_global_options(CLI::App& app, Context& context) {
         ->type_name("URI,...");
     app.add_option(
            "--secret-file", context.secret_file,
-           "File with the client's line NAME:SECRET (mode 600), for tls:// partitions with --kv-secrets")
+           "File with the client's NAME:SECRET line (mode 600), for tls:// partitions with --kv-secrets")
         ->type_name("FILE");
     app.add_option("--tls-ca", context.options.tls.authorities,
                    "CA certificates (PEM) that sign the certificates of tls:// partitions")
@@ -67,17 +67,17 @@ void add_global_options(CLI::App& app, Context& context) {
                kOneSided, context.options.one_sided);
     app.add_option(
            "--address-cache", context.options.address_cache,
-           "Keys whose slots' addresses are remembered for --one-sided; 0: none, every read looks into "
-           "the partition's index")
+           "Number of keys whose slot addresses are cached for --one-sided; 0: every read searches the "
+           "partition's index")
         ->capture_default_str()
         ->check(CLI::Range(0u, kv::kAddressCacheMax))
         ->type_name("KEYS");
     app.add_flag("--session-order", context.options.session_order,
-                 "A session never reads an older version of a key than before (ramp-fast)");
-    app.add_option("--timeout", context.timeout_seconds, "Of a request, in seconds")
+                 "A session never reads an older version of a key than it has read before (ramp-fast)");
+    app.add_option("--timeout", context.timeout_seconds, "Time limit of a request, in seconds")
         ->capture_default_str()
         ->check(CLI::Range(1, 3600));
-    app.add_flag("--json", context.json, "Print answers as JSON, one object a line");
+    app.add_flag("--json", context.json, "Print answers as JSON, one object per line");
     app.add_flag("--raw", context.raw, "Print values as they are, byte for byte");
 }
 
@@ -104,9 +104,9 @@ void describe(CLI::App& app, Context& context) {
     add_check(app, context);
     if (!context.shell) add_shell(app, context);
     app.footer(
-        "Transactions are Read Atomic: all of a put-all is visible or nothing of it. They are not "
-        "serializable: lost updates and write "
-        "skew are possible, unless a put-all or txn has conditions on what was read (--if, \"if\").\n"
+        "Transactions are Read Atomic: either all of a put-all is visible or none of it. They are not "
+        "serializable: lost updates and write skew are possible, unless a put-all or txn has conditions "
+        "on what was read (--if, \"if\").\n"
         "Examples:\n"
         "  export KVCTL_TARGET=tcp://10.0.0.1:5600,tcp://10.0.0.2:5600\n"
         "  kvctl put-all follows:a:b=1 followers:b:a=1\n"
@@ -114,8 +114,8 @@ void describe(CLI::App& app, Context& context) {
         "  kvctl put-all balance:a=90 balance:b=110 --if balance:a=5577006791947779410 --if "
         "balance:b=absent\n"
         "  kvctl bench --workload a -p threadcount=4 -p txnlen=8 --verify\n"
-        "Exit status: 0 done, 1 failed, 2 wrong usage, 3 not reachable, 4 key not there, 5 condition does "
-        "not hold, 6 isolation broken");
+        "Exit status: 0 done, 1 failed, 2 wrong usage, 3 not reachable, 4 key not found, 5 condition does "
+        "not hold, 6 isolation violated");
 }
 
 std::vector<std::string> names_of(const CLI::App& app) {

@@ -30,7 +30,7 @@ void put_if(Context& context, const PutArguments& arguments) {
     request.expected = {arguments.if_timestamp};
     if (context.run(request)) return print_written(context, request, request.timestamp);
     if (request.status.code() != Code::kRefused) return;
-    std::fprintf(stderr, "kvctl: not written: the key is at timestamp %llu now\n",
+    std::fprintf(stderr, "kvctl: not written: the key now has timestamp %llu\n",
                  static_cast<unsigned long long>(request.timestamp.value));
 }
 
@@ -71,9 +71,9 @@ void put_all(Context& context, const PutAllArguments& arguments) {
     if (!request.failed_condition) return;
     const std::string key = shown(context, request.conditions[*request.failed_condition].key);
     if (request.present.is_none())
-        std::fprintf(stderr, "kvctl: not written: %s is absent now\n", key.c_str());
+        std::fprintf(stderr, "kvctl: not written: %s is now absent\n", key.c_str());
     else
-        std::fprintf(stderr, "kvctl: not written: %s is at timestamp %llu now\n", key.c_str(),
+        std::fprintf(stderr, "kvctl: not written: %s now has timestamp %llu\n", key.c_str(),
                      static_cast<unsigned long long>(request.present.value));
 }
 
@@ -106,15 +106,15 @@ void add_put(CLI::App& app, Context& context) {
     command->add_option("key", arguments->key)->required();
     CLI::Option* value = command->add_option("value", arguments->value);
     CLI::Option* file =
-        command->add_option("--file", arguments->file, "Take the value from a file, '-' for standard input")
+        command->add_option("--file", arguments->file, "Read the value from a file, '-' for standard input")
             ->excludes(value);
     CLI::Option* absent = command->add_flag("--if-absent", arguments->if_absent,
-                                            "Only if the key is not there (exit status 5: it is)");
+                                            "Only if the key does not exist (exit status 5: it does)");
     command
         ->add_option("--if-timestamp", arguments->if_timestamp,
                      "Only if the key's latest version has this timestamp (get --json prints it)")
         ->excludes(absent);
-    command->add_option("--ttl", arguments->ttl_ms, "Milliseconds after which the key is gone; 0: never");
+    command->add_option("--ttl", arguments->ttl_ms, "Milliseconds after which the key expires; 0: never");
     command->callback([&context, arguments, value, file] {
         if (value->count() + file->count() == 0)
             return context.fail_with(kUsage, "put: give a VALUE or --file");
@@ -129,12 +129,12 @@ void add_put_all(CLI::App& app, Context& context) {
     command->add_option("pairs", arguments->pairs, "KEY=VALUE ...")->required();
     command
         ->add_option("--if", arguments->conditions,
-                     "KEY=TIMESTAMP or KEY=absent: only if the key's latest version is that one (get-all "
-                     "--json prints it), or there is none; may be given several times, also for keys that "
-                     "are not written (exit status 5: one does not hold, nothing was written)")
+                     "KEY=TIMESTAMP or KEY=absent: only if the key's latest version has that timestamp "
+                     "(get-all --json prints it), or the key is absent; repeatable, also for keys that are "
+                     "not written (exit status 5: a condition does not hold, nothing was written)")
         ->allow_extra_args(false);
     command->add_option("--ttl", arguments->ttl_ms,
-                        "Milliseconds after which all of them are gone together; 0: never");
+                        "Milliseconds after which all of them expire together; 0: never");
     command->callback([&context, arguments] { put_all(context, *arguments); });
 }
 
@@ -143,9 +143,8 @@ void add_incr(CLI::App& app, Context& context) {
     CLI::App* command = app.add_subcommand(
         "incr", "Add to a counter, a key whose value is a decimal number, and print the sum");
     command->add_option("key", request->key, "The counter; 0 if it is absent")->required();
-    command->add_option("--by", request->delta, "What to add, perhaps negative")->capture_default_str();
-    command->add_option("--ttl", request->ttl_ms,
-                        "Milliseconds after which the key is gone; 0: when it was before");
+    command->add_option("--by", request->delta, "The number to add; may be negative")->capture_default_str();
+    command->add_option("--ttl", request->ttl_ms, "Milliseconds after which the key expires; 0: unchanged");
     command->callback([&context, request] { increment(context, *request); });
 }
 

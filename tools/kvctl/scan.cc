@@ -173,7 +173,7 @@ void import_rows(Context& context, const std::string& path, uint32_t keys) {
     if (!importer.flush()) return;
     std::fprintf(stderr, "kvctl: %llu keys imported\n", static_cast<unsigned long long>(importer.written()));
     if (importer.expired() > 0)
-        std::fprintf(stderr, "kvctl: %llu keys left out: they have expired since the export\n",
+        std::fprintf(stderr, "kvctl: %llu keys skipped: they have expired since the export\n",
                      static_cast<unsigned long long>(importer.expired()));
 }
 
@@ -184,18 +184,18 @@ void add_scan(CLI::App& app, Context& context) {
     CLI::App* command = app.add_subcommand(
         "scan", "List keys by prefix, partition by partition (pages are not one transaction)");
     command->add_option("prefix", arguments->prefix);
-    command->add_option("--limit", arguments->limit, "At most so many keys; 0: all");
-    command->add_flag("--values", arguments->values, "With their values");
+    command->add_option("--limit", arguments->limit, "Maximum number of keys; 0: all");
+    command->add_flag("--values", arguments->values, "Print their values, too");
     command->add_flag("--ttl", arguments->ttl, kTtlHelp);
     command->callback([&context, arguments] { scan(context, *arguments); });
 }
 
 void add_export(CLI::App& app, Context& context) {
     auto arguments = std::make_shared<ScanArguments>();
-    CLI::App* command = app.add_subcommand(
-        "export", "Write all keys as JSON lines (for a state that is one transaction see snapshot)");
+    CLI::App* command =
+        app.add_subcommand("export", "Write all keys as JSON lines (for a read-atomic state see snapshot)");
     command->add_option("file", arguments->file, "'-' is standard output")->capture_default_str();
-    command->add_option("--prefix", arguments->prefix, "Only keys that begin so");
+    command->add_option("--prefix", arguments->prefix, "Only keys with this prefix");
     command->callback([&context, arguments] { export_rows(context, *arguments); });
 }
 
@@ -204,7 +204,7 @@ void add_import(CLI::App& app, Context& context) {
     auto keys = std::make_shared<uint32_t>(64);
     CLI::App* command = app.add_subcommand("import", "Write the keys of an export");
     command->add_option("file", *file, "'-' is standard input")->capture_default_str();
-    command->add_option("--keys", *keys, "Keys of one transaction")
+    command->add_option("--keys", *keys, "Keys per transaction")
         ->capture_default_str()
         ->check(CLI::Range(1u, kImportKeysMax));
     command->callback([&context, file, keys] { import_rows(context, *file, *keys); });

@@ -100,8 +100,8 @@ Status check(const Transaction& txn) {
         return Status(Code::kInvalid, "an empty transaction: use 'get', 'put', 'del' or 'if'");
     if (!txn.reads.empty() && writes)
         return Status(Code::kInvalid,
-                      "a transaction reads or writes, never both: to write what depends on what was read, "
-                      "read first, and write 'if' the keys still have the timestamps that were read");
+                      "a transaction reads or writes, never both: to write values that depend on others, "
+                      "read first, then write with 'if' and the timestamps that were read");
     return Status::ok();
 }
 
@@ -234,8 +234,8 @@ void add_txn(CLI::App& app, Context& context) {
         "1000}\n"
         "  {\"if\": {\"a\": 5577006791947779410, \"b\": null}, \"put\": {\"a\": \"2\"}}   only if the latest "
         "version of a is that one and b is absent\n"
-        "To write what depends on what was read: get, then put if the timestamps are still those; from the "
-        "start again if not (exit status 5).\n"
+        "To write values that depend on others: get, then put if the timestamps are unchanged; otherwise "
+        "(exit status 5) start again.\n"
         "Bytes that are not text: {\"put\": [{\"key_base64\": \"AA==\", \"value_base64\": \"/w==\"}]}");
     command->callback([&context, words, file] { txn(context, *words, *file); });
 }

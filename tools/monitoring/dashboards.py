@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the dashboards for Grafana in dashboards/ from the lists below: tools/monitoring/dashboards.py [--check].
+"""Generates the dashboards for Grafana in dashboards/ from the lists below: tools/monitoring/dashboards.py [--check].
 
-The files are in the tree so that they can be imported without this program. --check changes nothing, and fails if one of them is not
-what this program makes. A panel is here if it answers a question of an operator; its description says what to do.
+The files are in the tree so that they can be imported without this program. --check changes nothing, and fails if one of them is out
+of date. A panel is here if it answers a question of an operator; its description has the next step.
 """
 
 import json
@@ -112,7 +112,7 @@ TARGET_DASHBOARD = Dashboard("wss-target", "WSS / Target", "Volumes, latency, se
     ],
     [
         Panel("Errors", "Operations per second. Storage: real storage failed. Aborted: clients received no response in time. Illegal: a client sent a command that "
-              "is not permitted, for example a write to a read-only volume. Violations: a peer broke the protocol and was disconnected.", [
+              "is not permitted, for example a write to a read-only volume. Violations: a peer violated the protocol and was disconnected.", [
                   per_second("wss_volume_errors_total", VOLUME, "volume", "{{volume}} storage"),
                   per_second("wss_block_aborted_total", TARGET, "instance", "{{instance}} aborted"),
                   per_second("wss_block_illegal_requests_total", TARGET, "instance", "{{instance}} illegal"),
@@ -164,7 +164,7 @@ CACHE_DASHBOARD = Dashboard("wss-cache", "WSS / Cache", "Hits, dirty data and ca
     ],
     [
         Panel("Engines over time", "Engines that have joined. Each drop is a loss, a stop or wssctl cache remove.", [(f"wss_cache_engines{{{TARGET}}}", "{{instance}}")], width=8),
-        Panel("Use of the cache", "In use: normally close to 100 %, because engines evict only lines that have not been used for long. Dirty: from 40 % on, the target destages "
+        Panel("Use of the cache", "In use: normally close to 100 %, because engines evict only lines that have not been used for a long time. Dirty: above 40 %, the target destages "
               "lines of any age; near 50 %, writes become as slow as storage.", [
                   (f"wss_cache_used_lines{{{TARGET}}} / wss_cache_lines{{{TARGET}}}", "{{instance}} in use"),
                   (f"sum by (instance) (wss_cache_dirty_lines{{{TARGET}}}) / on (instance) wss_cache_lines{{{TARGET}}}", "{{instance}} dirty")],
@@ -230,7 +230,7 @@ KV_DASHBOARD = Dashboard("wss-kv", "WSS / Key-value store", "Requests, transacti
             (f"sum(rate(wss_kv_one_sided_keys_total{{{PARTITION}}}{RATE}))", "one-sided"),
             (f"sum(rate(wss_kv_get_keys_total{{{PARTITION}}}{RATE}))", "by message"),
             (f"sum(rate(wss_kv_second_round_keys_total{{{PARTITION}}}{RATE}))", "second round")], "ops"),
-        Panel("Why one-sided readers send messages", "Per second. cold: the client has not read the key before. stale, torn: it was just written. large: its value does not "
+        Panel("Why one-sided readers send messages", "Per second. no_address: the client has not read the key before. stale, torn: it was just written. large: its value does not "
               "fit in a slot.", [(f"sum by (reason) (rate(wss_kv_fallback_gets_total{{{PARTITION}}}{RATE}))", "{{reason}}")], "reqps"),
     ],
     [
@@ -347,7 +347,7 @@ def dashboard_json(dashboard: Dashboard) -> dict:
 
 
 def text_of(value, indent: str = "") -> str:
-    """JSON with one entry a line where it does not fit in one line, so that a diff shows the query that changed."""
+    """JSON with one entry per line where it does not fit in one line, so that a diff shows the query that changed."""
     flat = json.dumps(value, ensure_ascii=False)
     if len(indent) + len(flat) <= 200 or not isinstance(value, (dict, list)) or not value:
         return flat

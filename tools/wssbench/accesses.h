@@ -18,7 +18,7 @@ struct Access {
     uint32_t length = 0;
 };
 
-// Belongs to one lane.
+// Belongs to one thread.
 class Accesses {
   public:
     virtual ~Accesses() = default;
@@ -47,14 +47,14 @@ class RandomAccesses final : public Accesses {
     Random random_;
 };
 
-// Lane `lane` of `lanes` accesses its own part of the span sequentially, in a loop.
+// Thread `thread` of `threads` accesses its own part of the span sequentially, in a loop.
 class SequentialAccesses final : public Accesses {
   public:
-    SequentialAccesses(const Pattern& pattern, uint64_t lane, uint64_t lanes)
+    SequentialAccesses(const Pattern& pattern, uint64_t thread, uint64_t threads)
         : pattern_(pattern),
-          first_(pattern.span / pattern.bytes * lane / lanes),
-          // With more lanes than blocks some lanes share one.
-          count_(std::max<uint64_t>(pattern.span / pattern.bytes * (lane + 1) / lanes - first_, 1)) {}
+          first_(pattern.span / pattern.bytes * thread / threads),
+          // With more threads than blocks some threads share one.
+          count_(std::max<uint64_t>(pattern.span / pattern.bytes * (thread + 1) / threads - first_, 1)) {}
     bool next(Access& access) noexcept override {
         access = {pattern_.write, (first_ + at_++ % count_) * pattern_.bytes, pattern_.bytes};
         return true;
@@ -66,7 +66,7 @@ class SequentialAccesses final : public Accesses {
     uint64_t at_ = 0;
 };
 
-// One list for all lanes: each access is taken once, in order.
+// One list for all threads: each access is taken once, in order.
 struct SharedTrace {
     std::vector<Access> accesses;
     std::atomic<size_t> next{0};
@@ -86,9 +86,9 @@ class TraceAccesses final : public Accesses {
     const std::shared_ptr<SharedTrace> trace_;
 };
 
-inline std::unique_ptr<Accesses> make_accesses(const Pattern& pattern, uint64_t lane, uint64_t lanes) {
-    if (pattern.sequential) return std::make_unique<SequentialAccesses>(pattern, lane, lanes);
-    return std::make_unique<RandomAccesses>(pattern, lane + 1);
+inline std::unique_ptr<Accesses> make_accesses(const Pattern& pattern, uint64_t thread, uint64_t threads) {
+    if (pattern.sequential) return std::make_unique<SequentialAccesses>(pattern, thread, threads);
+    return std::make_unique<RandomAccesses>(pattern, thread + 1);
 }
 
 }  // namespace wss::wssbench

@@ -208,13 +208,13 @@ class Wss {
         WSS_ASSERT(line != nullptr, "one operation at a time");
         bool hit = line->valid().contains(index_.geometry().all());
         cache::LineOp op;
-        op.pieces = index_.geometry().all();
+        op.sub_blocks = index_.geometry().all();
         op.access = hit ? cache::Access::kShared : cache::Access::kExclusive;
         index_.enter(*line, op);
         if (hit)
-            index_.touch(*line, op.pieces);
+            index_.touch(*line, op.sub_blocks);
         else if (index_.place(*line, 1) == cache::Placed::kDone)
-            index_.filled(*line, op.pieces);
+            index_.filled(*line, op.sub_blocks);
         cache::Granted granted;
         index_.leave(op, granted);
         return hit;

@@ -49,7 +49,7 @@ class Peer final : public fabric::ConnectionHandler {
     }
     // Fills in one or two work requests; returns their number.
     size_t answer(uint64_t slot, uint32_t length, fabric::WorkRequest* requests,
-                  fabric::Segment* pieces) noexcept;
+                  fabric::Segment* segments) noexcept;
 
     static constexpr size_t kBatch = 64;
     static constexpr size_t kAnswerMax = 2;  // work requests
@@ -97,8 +97,8 @@ Status Peer::take(fabric::ConnectRequest& request, fabric::Poller& poller, const
     connection_ = std::move(*made);
     immediate_ = caps.write_immediate;
     for (uint32_t slot = 0; slot < kEchoDepthMax; ++slot) {
-        fabric::Segment piece = segment(slot, kPingBytesMax);
-        fabric::Receive receive{.cookie = slot, .segments = {&piece, 1}};
+        fabric::Segment room = segment(slot, kPingBytesMax);
+        fabric::Receive receive{.cookie = slot, .segments = {&room, 1}};
         if (connection_->post_receives({&receive, 1}) != Code::kOk)
             return Status(Code::kExhausted, "the echo server's receives cannot be posted");
     }
@@ -111,28 +111,28 @@ void Peer::over() noexcept {
 }
 
 size_t Peer::answer(uint64_t slot, uint32_t length, fabric::WorkRequest* requests,
-                    fabric::Segment* pieces) noexcept {
+                    fabric::Segment* segments) noexcept {
     Ask ask;
     std::memcpy(&ask, message(slot), sizeof ask);
     const bool asks = length >= sizeof ask && (ask.kind == AskKind::kRead || ask.kind == AskKind::kWrite);
     size_t count = 0;
     if (asks && ask.kind == AskKind::kRead) {
         uint32_t bytes = std::min(ask.length, kEchoBytesMax);
-        pieces[0] = {memory_.bytes().data() + uint64_t{ask.slot} * bytes % (memory_.bytes().size() - bytes),
-                     bytes, memory_.lkey()};
+        segments[0] = {memory_.bytes().data() + uint64_t{ask.slot} * bytes % (memory_.bytes().size() - bytes),
+                       bytes, memory_.lkey()};
         requests[count++] = {.op = immediate_ ? fabric::Op::kWriteImmediate : fabric::Op::kWrite,
                              .signalled = immediate_ && ++answers_ % kSignalEvery == 0,
                              .cookie = kNoSlot,
-                             .segments = {&pieces[0], 1},
+                             .segments = {&segments[0], 1},
                              .remote = {ask.address, ask.rkey},
                              .immediate = ask.slot};
         if (immediate_) return count;
     }
-    pieces[count] = segment(slot, asks ? uint32_t{sizeof ask} : length);
+    segments[count] = segment(slot, asks ? uint32_t{sizeof ask} : length);
     requests[count] = {.op = fabric::Op::kSend,
-                       .inlined = pieces[count].length <= inline_max_,
+                       .inlined = segments[count].length <= inline_max_,
                        .cookie = slot,
-                       .segments = {&pieces[count], 1}};
+                       .segments = {&segments[count], 1}};
     return count + 1;
 }
 
@@ -140,7 +140,7 @@ size_t Peer::answer(uint64_t slot, uint32_t length, fabric::WorkRequest* request
 // otherwise when the send of the answer has completed.
 void Peer::on_completions(fabric::Connection& connection,
                           std::span<const fabric::Completion> completions) noexcept {
-    fabric::Segment pieces[kBatch * kAnswerMax], rooms[kBatch];
+    fabric::Segment segments[kBatch * kAnswerMax], rooms[kBatch];
     fabric::WorkRequest requests[kBatch * kAnswerMax];
     fabric::Receive receives[kBatch];
     while (!completions.empty()) {
@@ -149,7 +149,7 @@ void Peer::on_completions(fabric::Connection& connection,
             if (completion.status != fabric::CompletionStatus::kOk) continue;  // the connection closes
             uint64_t slot = completion.cookie;
             if (completion.kind == fabric::CompletionKind::kReceive) {
-                asked += answer(slot, completion.length, &requests[asked], &pieces[asked]);
+                asked += answer(slot, completion.length, &requests[asked], &segments[asked]);
                 if (requests[asked - 1].cookie == kNoSlot) {
                     give_back(slot, rooms[left], receives[left]);
                     ++left;
@@ -233,8 +233,7 @@ void serve(Context& context, const std::string& uri) {
 
 void add_echo_server(CLI::App& app, Context& context) {
     static std::string listen;
-    CLI::App* command =
-        app.add_subcommand("echo-server", "The other side of echo, net and burst, on another machine");
+    CLI::App* command = app.add_subcommand("echo-server", "Serve echo, net and burst of another machine");
     command->add_option("--listen", listen, "Where to listen: rdma://HOST:PORT, tcp://HOST:PORT, shm:///PATH")
         ->required()
         ->type_name("URI");

@@ -58,7 +58,7 @@ Result<IoTrace> read_io_trace(const std::string& path, uint64_t span) {
         if (!line) return line.status().within(fmt::format("{}, line {}", path, number));
         lines.push_back(*line);
     }
-    if (lines.empty()) return failure(Code::kInvalid, "{}: no access in it", path);
+    if (lines.empty()) return failure(Code::kInvalid, "{}: contains no accesses", path);
     auto places = lay_out(lines);
     IoTrace trace{.name = path, .volumes = static_cast<uint32_t>(places.size())};
     for (const Line& line : lines) {

@@ -17,43 +17,43 @@ reactor::Reactor::Options spinning() {
     return {.spin = processors().size() > 1 ? from_us(50) : Nanoseconds{0}};
 }
 
-uint64_t sum_of(const Lanes& lanes) {
+uint64_t sum_of(const LoadThreads& threads) {
     uint64_t sum = 0;
-    for (const auto& lane : lanes) sum += lane->operations();
+    for (const auto& thread : threads) sum += thread->operations();
     return sum;
 }
 
-bool all_over(const Lanes& lanes) {
-    return std::all_of(lanes.begin(), lanes.end(), [](const auto& lane) { return lane->over(); });
+bool all_over(const LoadThreads& threads) {
+    return std::all_of(threads.begin(), threads.end(), [](const auto& thread) { return thread->over(); });
 }
 
-bool any_over(const Lanes& lanes) {
-    return std::any_of(lanes.begin(), lanes.end(), [](const auto& lane) { return lane->over(); });
+bool any_over(const LoadThreads& threads) {
+    return std::any_of(threads.begin(), threads.end(), [](const auto& thread) { return thread->over(); });
 }
 
 // Sleeps until the time is over, a lane has ended, or (`drain`) all lanes have ended.
-void watch(const Lanes& lanes, double seconds, bool drain) {
+void watch(const LoadThreads& threads, double seconds, bool drain) {
     for (double end = seconds_now() + seconds; seconds_now() < end && !interrupted();) {
-        if (drain ? all_over(lanes) : any_over(lanes)) return;
+        if (drain ? all_over(threads) : any_over(threads)) return;
         double slice = drain ? 0.002 : std::min(0.02, std::max(end - seconds_now(), 0.0));
         std::this_thread::sleep_for(std::chrono::duration<double>(slice));
     }
 }
 
 // Waits for all lanes to run: the time to connect is not measured, however long it is on a busy machine.
-void wait_for_first(const Lanes& lanes) {
-    auto begun = [](const auto& lane) { return lane->ready() && lane->operations() > 0; };
+void wait_for_first(const LoadThreads& threads) {
+    auto begun = [](const auto& thread) { return thread->ready() && thread->operations() > 0; };
     for (double end = seconds_now() + kBeginSeconds; seconds_now() < end && !interrupted();) {
-        if (any_over(lanes) || std::all_of(lanes.begin(), lanes.end(), begun)) return;
+        if (any_over(threads) || std::all_of(threads.begin(), threads.end(), begun)) return;
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
 }
 
 // A disk that others use too may need longer than the window for an operation: extend the window until one
 // ends.
-void wait_for_one_more(const Lanes& lanes, uint64_t before) {
+void wait_for_one_more(const LoadThreads& threads, uint64_t before) {
     for (double end = seconds_now() + kBeginSeconds; seconds_now() < end && !interrupted();) {
-        if (any_over(lanes) || sum_of(lanes) > before) return;
+        if (any_over(threads) || sum_of(threads) > before) return;
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
 }
@@ -63,15 +63,15 @@ struct Moment {
     uint64_t operations;
 };
 
-Moment moment(const Lanes& lanes, Program* server) {
-    return {seconds_now(), own_cpu_seconds(), server == nullptr ? 0 : server->cpu_seconds(), sum_of(lanes)};
+Moment moment(const LoadThreads& threads, Program* server) {
+    return {seconds_now(), own_cpu_seconds(), server == nullptr ? 0 : server->cpu_seconds(), sum_of(threads)};
 }
 
 // Time from the first operation of any lane to the end of the last one, without connecting and logging out.
-double seconds_of_operations(const Lanes& lanes) {
+double seconds_of_operations(const LoadThreads& threads) {
     Nanoseconds first{0}, last{0};
-    for (const auto& lane : lanes) {
-        Lane::Span span = lane->span();
+    for (const auto& thread : threads) {
+        LoadThread::Span span = thread->span();
         if (span.last.count == 0) continue;
         first = first.count == 0 ? span.first : std::min(first, span.first);
         last = std::max(last, span.last);
@@ -79,11 +79,11 @@ double seconds_of_operations(const Lanes& lanes) {
     return static_cast<double>((last - first).count) * 1e-9;
 }
 
-Result<Sample> sample_of(const Lanes& lanes, const Moment& from, const Moment& to, bool server) {
+Result<Sample> sample_of(const LoadThreads& threads, const Moment& from, const Moment& to, bool server) {
     auto operations = static_cast<double>(to.operations - from.operations);
     if (operations == 0) return Status(Code::kTimedOut, "no operation ended while it was measured");
     Histogram latencies;
-    for (const auto& lane : lanes) latencies.merge(lane->latencies());
+    for (const auto& thread : threads) latencies.merge(thread->latencies());
     Sample sample{.rate = operations / (to.time - from.time)};
     if (latencies.count() > 0) {
         sample.latency_us = static_cast<double>(latencies.percentile(50)) / 1000;
@@ -96,9 +96,9 @@ Result<Sample> sample_of(const Lanes& lanes, const Moment& from, const Moment& t
 
 }  // namespace
 
-Lane::Lane() : reactor_(clock_, spinning()) {}
+LoadThread::LoadThread() : reactor_(clock_, spinning()) {}
 
-void Lane::start(int processor) {
+void LoadThread::start(int processor) {
     thread_ = std::thread([this, processor] {
         if (processor >= 0) pin_thread(0, {processor});
         begin();
@@ -107,41 +107,41 @@ void Lane::start(int processor) {
     });
 }
 
-void Lane::ask_to_end() {
+void LoadThread::ask_to_end() {
     reactor_.post([this] { end(); });
 }
 
-void Lane::end() {
+void LoadThread::end() {
     if (ending_) return;
     ending_ = true;
     wind_down();
 }
 
-void Lane::join() {
+void LoadThread::join() {
     if (thread_.joinable()) thread_.join();
 }
 
-Status Lane::failure_of_it() {
+Status LoadThread::failure_of_it() {
     std::lock_guard lock(m_);
     return why_;
 }
 
-void Lane::operations_begin() noexcept {
+void LoadThread::operations_begin() noexcept {
     if (takes_span_ && span_.first.count == 0) span_.first = clock_.now();
 }
 
-void Lane::count_one(Nanoseconds begun) noexcept {
+void LoadThread::count_one(Nanoseconds begun) noexcept {
     operations_.fetch_add(1, std::memory_order_relaxed);
     if (takes_span_) span_.last = clock_.now();
     if (begun.count > 0 && measuring_.load(std::memory_order_relaxed))
         latencies_.record(static_cast<uint64_t>((clock_.now() - begun).count));
 }
 
-Nanoseconds Lane::stamp() noexcept {
+Nanoseconds LoadThread::stamp() noexcept {
     return stamps_++ % kLatencyEvery == 0 ? clock_.now() : Nanoseconds{0};
 }
 
-void Lane::failed(const Status& why) {
+void LoadThread::failed(const Status& why) {
     {
         std::lock_guard lock(m_);
         if (!why_) return;  // keep the first failure
@@ -150,42 +150,42 @@ void Lane::failed(const Status& why) {
     end();
 }
 
-void Lane::finished() {
+void LoadThread::finished() {
     reactor_.stop();
 }
 
-Result<Sample> measure_lanes(Lanes& lanes, const Window& window, const Settings& settings, Program* server) {
+Result<Sample> measure_threads(LoadThreads& threads, const Window& window, const Settings& settings, Program* server) {
     std::vector<int> clients = client_processors();
     if (settings.pin && server != nullptr) server->pin(server_processors());
     bool until_done = window.seconds <= 0;
-    Moment from = moment(lanes, server);
-    for (size_t i = 0; i < lanes.size(); ++i) {
-        lanes[i]->measure(until_done);
-        if (until_done) lanes[i]->take_span();
-        lanes[i]->start(settings.pin ? clients[i % clients.size()] : -1);
+    Moment from = moment(threads, server);
+    for (size_t i = 0; i < threads.size(); ++i) {
+        threads[i]->measure(until_done);
+        if (until_done) threads[i]->take_span();
+        threads[i]->start(settings.pin ? clients[i % clients.size()] : -1);
     }
     if (!until_done) {
-        wait_for_first(lanes);
-        watch(lanes, window.warm_up, false);
-        for (const auto& lane : lanes) lane->measure(true);
-        from = moment(lanes, server);
+        wait_for_first(threads);
+        watch(threads, window.warm_up, false);
+        for (const auto& thread : threads) thread->measure(true);
+        from = moment(threads, server);
     }
-    watch(lanes, until_done ? kTraceSeconds : window.seconds, until_done);
-    wait_for_one_more(lanes, from.operations);
-    Moment to = moment(lanes, server);
-    for (const auto& lane : lanes) {
-        lane->measure(false);
-        lane->ask_to_end();
+    watch(threads, until_done ? kTraceSeconds : window.seconds, until_done);
+    wait_for_one_more(threads, from.operations);
+    Moment to = moment(threads, server);
+    for (const auto& thread : threads) {
+        thread->measure(false);
+        thread->ask_to_end();
     }
-    watch(lanes, kEndSeconds, true);
+    watch(threads, kEndSeconds, true);
     Status why;
-    for (const auto& lane : lanes) {
-        lane->join();
-        if (why) why = lane->failure_of_it();
+    for (const auto& thread : threads) {
+        thread->join();
+        if (why) why = thread->failure_of_it();
     }
     if (!why) return why;
-    if (until_done) to.time = from.time + seconds_of_operations(lanes);
-    return sample_of(lanes, from, to, server != nullptr);
+    if (until_done) to.time = from.time + seconds_of_operations(threads);
+    return sample_of(threads, from, to, server != nullptr);
 }
 
 }  // namespace wss::wssbench

@@ -21,13 +21,13 @@ namespace wss::wssbench {
 
 constexpr uint32_t kLatencyEvery = 8;
 
-class Lane {
+class LoadThread {
   public:
-    Lane();
+    LoadThread();
     // REQUIRES: its thread has ended.
-    virtual ~Lane() = default;
-    Lane(const Lane&) = delete;
-    Lane& operator=(const Lane&) = delete;
+    virtual ~LoadThread() = default;
+    LoadThread(const LoadThread&) = delete;
+    LoadThread& operator=(const LoadThread&) = delete;
 
     // For the measuring thread.
     void start(int processor);  // -1: any processor
@@ -83,10 +83,10 @@ class Lane {
     std::thread thread_;
 };
 
-using Lanes = std::vector<std::unique_ptr<Lane>>;
+using LoadThreads = std::vector<std::unique_ptr<LoadThread>>;
 
 // Starts the lanes, warms up, measures, and ends the lanes. A window of 0 seconds lasts until the lanes have
 // no more operations. `server` may be nullptr.
-Result<Sample> measure_lanes(Lanes& lanes, const Window& window, const Settings& settings, Program* server);
+Result<Sample> measure_threads(LoadThreads& threads, const Window& window, const Settings& settings, Program* server);
 
 }  // namespace wss::wssbench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssbench local: storage with no network, by requests in flight and by size (B figs 4, 5).
+// wssbench local: storage without a network, by requests in flight and by size (B figs 4, 5).
 #include "lib/base/size.h"
 #include "tools/wssbench/remote_points.h"
 
@@ -62,7 +62,7 @@ void add_local(CLI::App& app, Context& context) {
         ->capture_default_str();
     command
         ->add_option("--threads", arguments.threads,
-                     "I/O threads; of aio and uring, which need none, requests in flight")
+                     "I/O threads; for aio and uring, which need none, requests in flight")
         ->delimiter(',')
         ->check(CLI::Range(1u, 1000u))
         ->capture_default_str();
@@ -73,10 +73,10 @@ void add_local(CLI::App& app, Context& context) {
         ->delimiter(',')
         ->check(CLI::IsMember({"read", "write"}))
         ->capture_default_str();
-    command->add_flag("--sequential", arguments.sequential, "One after the other instead of at random");
+    command->add_flag("--sequential", arguments.sequential, "Access blocks sequentially, not at random");
     command->add_option("--path", arguments.path,
                         "File or device to use; writes destroy its contents (default: a temporary file)");
-    command->add_option("--file-size", arguments.file_size, "Bytes of it that are used")
+    command->add_option("--file-size", arguments.file_size, "Number of bytes of it to use")
         ->capture_default_str();
     command->callback([&context] { local(context, arguments); });
 }

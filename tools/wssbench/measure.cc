@@ -81,7 +81,7 @@ void add_more(const std::vector<Sample>& samples, Json& row) {
     }
 }
 
-Json turns_of(const std::vector<Sample>& samples) {
+Json all_turns(const std::vector<Sample>& samples) {
     Json turns = Json::object();
     for (auto [name, member] : kColumns) {
         std::vector<double> values = column(samples, member);
@@ -104,7 +104,7 @@ Json summary(const std::vector<Sample>& samples) {
     row["max"] = rounded(rates.max);
     row["spread_percent"] = samples.size() > 1 ? Json(rounded(rates.spread_percent)) : Json(nullptr);
     row["repeats"] = samples.size();
-    row["turns"] = turns_of(samples);
+    row["turns"] = all_turns(samples);
     add_more(samples, row);
     return row;
 }

@@ -75,7 +75,7 @@ void net(Context& context, const Arguments& arguments) {
 void burst(Context& context, const Arguments& arguments) {
     Figure figure{.name = "burst",
                   .paper = "D fig 12",
-                  .title = "1 to 8 consecutive RDMAs of one piece each, against one RDMA of their sum",
+                  .title = "1 to 8 consecutive RDMAs of one piece each, against one of the same total size",
                   .unit = "bursts/s",
                   .x = "rdmas",
                   .series = {"fabric", "operation", "piece", "as"}};
@@ -129,7 +129,7 @@ Result<Sample> measure_mr(const std::string& uri, uint32_t bytes, const Window& 
     }
     munmap(memory, pages);
     if (!why) return why;
-    if (count == 0) return Status(Code::kTimedOut, "no registration ended while it was measured");
+    if (count == 0) return Status(Code::kTimedOut, "no registration completed during the measurement");
     auto times = static_cast<double>(count);
     Sample sample{.rate = times / (lock + unlock)};
     sample.more = {{"mlock_us", lock * 1e6 / times}, {"munlock_us", unlock * 1e6 / times}};
@@ -213,7 +213,7 @@ void add_paper_d(CLI::App& app, Context& context) {
         ->delimiter(',')
         ->check(CLI::Range(1u, kEchoDepthMax))
         ->capture_default_str();
-    command->add_option("--operation", of_net.operations, "Which of them")
+    command->add_option("--operation", of_net.operations, "Operations to measure")
         ->delimiter(',')
         ->check(CLI::IsMember(of_net.operations))
         ->capture_default_str();

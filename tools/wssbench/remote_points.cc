@@ -16,13 +16,13 @@ namespace {
 constexpr uint32_t kLanesMax = 64;
 
 // Clients have one thread per client processor; connections are distributed over them.
-uint32_t lanes_for(uint32_t connections) {
+uint32_t threads_for(uint32_t connections) {
     auto clients = static_cast<uint32_t>(client_processors().size());
     return std::clamp(std::min(connections, clients), 1u, kLanesMax);
 }
 
-uint32_t share_of(uint32_t all, uint32_t lanes, uint32_t lane) {
-    return all / lanes + (lane < all % lanes ? 1 : 0);
+uint32_t share_of(uint32_t all, uint32_t threads, uint32_t thread) {
+    return all / threads + (thread < all % threads ? 1 : 0);
 }
 
 // Raises the descriptor limit: a connection needs at least one descriptor on either side, and servers inherit
@@ -41,11 +41,11 @@ Status descriptors_for(uint32_t connections) {
                    connections, connections + kOthers, files.rlim_cur, 2 * (connections + kOthers));
 }
 
-std::unique_ptr<Accesses> accesses_for(const IoPoint& point, uint64_t span, uint64_t lane, uint64_t lanes) {
+std::unique_ptr<Accesses> accesses_for(const IoPoint& point, uint64_t span, uint64_t thread, uint64_t threads) {
     if (point.trace) return std::make_unique<TraceAccesses>(point.trace);
     Pattern pattern = point.pattern;
     pattern.span = span;
-    return make_accesses(pattern, lane, lanes);
+    return make_accesses(pattern, thread, threads);
 }
 
 Result<std::unique_ptr<Program>> start_target(const RemotePoint& point, const Settings& settings,
@@ -63,18 +63,18 @@ Result<std::unique_ptr<Program>> start_target(const RemotePoint& point, const Se
 // Writes a RAM volume once from start to end, because the first access to a page of memory is a different
 // load.
 Status fill(const std::string& address, const RemotePoint& point, const Settings& settings, uint64_t bytes) {
-    constexpr uint32_t kPiece = 1 << 20;
+    constexpr uint32_t kChunk = 1 << 20;
     auto trace = std::make_shared<SharedTrace>();
-    for (uint64_t at = 0; at + kPiece <= bytes; at += kPiece) trace->accesses.push_back({true, at, kPiece});
+    for (uint64_t at = 0; at + kChunk <= bytes; at += kChunk) trace->accesses.push_back({true, at, kChunk});
     if (trace->accesses.empty()) return Status::ok();
-    RemoteOptions options{.depth = 4, .bytes = kPiece, .volume = point.volume};
+    RemoteOptions options{.depth = 4, .bytes = kChunk, .volume = point.volume};
     std::vector<std::unique_ptr<Accesses>> accesses;
     accesses.push_back(std::make_unique<TraceAccesses>(trace));
-    auto lane = RemoteLane::create(address, options, std::move(accesses));
-    if (!lane) return lane.status();
-    Lanes lanes;
-    lanes.push_back(std::move(*lane));
-    return measure_lanes(lanes, {.warm_up = 0, .seconds = 0}, settings, nullptr).status();
+    auto thread = RemoteLoad::create(address, options, std::move(accesses));
+    if (!thread) return thread.status();
+    LoadThreads threads;
+    threads.push_back(std::move(*thread));
+    return measure_threads(threads, {.warm_up = 0, .seconds = 0}, settings, nullptr).status();
 }
 
 // While it lives, the calling thread and the threads that it creates run on the servers' processors.
@@ -140,15 +140,15 @@ Result<Sample> measure_local(const IoPoint& point, const Settings& settings, Sto
         return io::open_backend(backend_of(point.method, point.threads, *path, storage.bytes()), {});
     }();
     if (!backend) return backend.status();
-    uint32_t count = lanes_for(point.depth);
-    Lanes lanes;
+    uint32_t count = threads_for(point.depth);
+    LoadThreads threads;
     for (uint32_t i = 0; i < count; ++i) {
-        auto lane = IoLane::create(**backend, accesses_for(point, storage.bytes(), i, count),
+        auto thread = IoLoad::create(**backend, accesses_for(point, storage.bytes(), i, count),
                                    share_of(point.depth, count, i), point.pattern.bytes);
-        if (!lane) return lane.status();
-        lanes.push_back(std::move(*lane));
+        if (!thread) return thread.status();
+        threads.push_back(std::move(*thread));
     }
-    return measure_lanes(lanes, window, settings, nullptr);
+    return measure_threads(threads, window, settings, nullptr);
 }
 
 Result<Sample> measure_remote(const RemotePoint& point, const Settings& settings, Storage& storage,
@@ -163,8 +163,8 @@ Result<Sample> measure_remote(const RemotePoint& point, const Settings& settings
         address = target->address();
         if (point.io.method == "ram") WSS_TRY(fill(address, point, settings, storage.bytes()));
     }
-    uint32_t count = lanes_for(point.connections);
-    Lanes lanes;
+    uint32_t count = threads_for(point.connections);
+    LoadThreads threads;
     for (uint32_t i = 0, first = 0; i < count; ++i) {
         RemoteOptions options{.connections = share_of(point.connections, count, i),
                               .depth = point.io.depth,
@@ -174,11 +174,11 @@ Result<Sample> measure_remote(const RemotePoint& point, const Settings& settings
         std::vector<std::unique_ptr<Accesses>> accesses;
         for (uint32_t c = 0; c < options.connections; ++c)
             accesses.push_back(accesses_for(point.io, storage.bytes(), first++, point.connections));
-        auto lane = RemoteLane::create(address, options, std::move(accesses));
-        if (!lane) return lane.status();
-        lanes.push_back(std::move(*lane));
+        auto thread = RemoteLoad::create(address, options, std::move(accesses));
+        if (!thread) return thread.status();
+        threads.push_back(std::move(*thread));
     }
-    auto sample = measure_lanes(lanes, window, settings, target.get());
+    auto sample = measure_threads(threads, window, settings, target.get());
     if (sample && target) sample->more = {{"server_mib", target->resident_bytes() >> 20}};
     return sample;
 }
@@ -196,16 +196,16 @@ Result<Sample> measure_echo(const EchoPoint& point, const Settings& settings, St
         server = std::move(*started);
         address = server->address();
     }
-    uint32_t count = lanes_for(point.connections);
-    Lanes lanes;
+    uint32_t count = threads_for(point.connections);
+    LoadThreads threads;
     for (uint32_t i = 0; i < count; ++i) {
         EchoOptions options = point.options;
         options.connections = share_of(point.connections, count, i);
-        auto lane = EchoLane::create(address, options);
-        if (!lane) return lane.status();
-        lanes.push_back(std::move(*lane));
+        auto thread = EchoLoad::create(address, options);
+        if (!thread) return thread.status();
+        threads.push_back(std::move(*thread));
     }
-    return measure_lanes(lanes, window, settings, server.get());
+    return measure_threads(threads, window, settings, server.get());
 }
 
 Result<std::vector<uint32_t>> sizes_of(const std::vector<std::string>& words) {

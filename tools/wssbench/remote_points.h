@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "tools/wssbench/echo_lane.h"
+#include "tools/wssbench/echo_load.h"
 #include "tools/wssbench/figure.h"
-#include "tools/wssbench/io_lane.h"
-#include "tools/wssbench/remote_lane.h"
+#include "tools/wssbench/io_load.h"
+#include "tools/wssbench/remote_load.h"
 
 namespace wss::wssbench {
 

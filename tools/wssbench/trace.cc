@@ -176,7 +176,7 @@ Result<Trace> read_trace(const std::string& path, const cache::LineGeometry& geo
     for (uint64_t number = 1; std::getline(file, text); ++number)
         if (Status added = add_line(trace, text, geometry); !added)
             return added.within(fmt::format("{}, line {}", path, number));
-    if (trace.accesses.empty()) return failure(Code::kInvalid, "{}: no access in it", path);
+    if (trace.accesses.empty()) return failure(Code::kInvalid, "{}: contains no accesses", path);
     return trace;
 }
 

@@ -20,13 +20,13 @@ static void make_secret(Context& context, const std::string& name) {
 void add_secret(CLI::App& app, Context& context) {
     static std::string name;
     CLI::App* command = app.add_subcommand(
-        "secret", "Print a fresh NAME:SECRET line: (umask 077; wssctl secret host1 > host1.secret)");
-    command->add_option("NAME", name, "the initiator's: 1 to 63 of A-Z a-z 0-9 . _ -")->required();
+        "secret", "Print a new NAME:SECRET line: (umask 077; wssctl secret host1 > host1.secret)");
+    command->add_option("NAME", name, "Name of the initiator: 1 to 63 of A-Z a-z 0-9 . _ -")->required();
     command->footer(
         "Add the same line to the file of the target (--secrets) and to the initiator's own.\n"
-        "To replace a secret, let the target's file have both lines for a while: add the new one,\n"
-        "`wssctl auth reload`, give it to the initiator, which uses it from its next login on, then\n"
-        "remove the former one and reload again. `wssctl session list` shows which one is in use.");
+        "To replace a secret, add the new line to the target's file, keep the old one, and run\n"
+        "`wssctl auth reload`. Give the new secret to the initiator, which uses it for its next login.\n"
+        "Then remove the old line and reload again. `wssctl session list` shows which secret is in use.");
     command->callback([&context] { make_secret(context, name); });
 }
 
@@ -49,8 +49,7 @@ void add_auth(CLI::App& app, Context& context) {
         print_authentication(context, ask(context, "auth.show"));
     });
     auth->add_subcommand(
-            "reload",
-            "Read the target's file of secrets again. Ends sessions whose secret is gone or changed")
+            "reload", "Reload the target's secrets file. Ends sessions whose secret was removed or changed")
         ->callback([&context] {
             print_authentication(context, request_change(context, "auth.reload", Json::object()));
         });

@@ -75,8 +75,7 @@ void print_recovery(const Json& status) {
     else
         std::printf(
             "recovering: waiting for cache engines that may hold acknowledged writes: %s (wssctl cache "
-            "forget "
-            "ends that)\n",
+            "forget ends the wait)\n",
             missing.c_str());
 }
 
@@ -94,11 +93,11 @@ void print_lost(const Json& status) {
         const std::string name = text(volume, "name");
         const uint64_t lost_for = number(volume, "lost_for_ms"), grace = number(status, "grace_ms");
         const std::string fails =
-            lost_for < grace ? fmt::format("{} commands wait for that, for {} s more at most, and fail then",
+            lost_for < grace ? fmt::format("{} commands wait for them for at most {} s more, then fail",
                                            number(volume, "waiting"), (grace - lost_for + 999) / 1000)
                              : "reading them fails";
         std::printf(
-            "volume %s: %s of acknowledged writes are only in engines that are away; %s until one is back "
+            "volume %s: %s of acknowledged writes are only in engines that are away; %s until one returns "
             "(%llu could help) or they are given up (wssctl cache give-up %s)\n",
             name.c_str(), readable_size(lost).c_str(), fails.c_str(),
             static_cast<unsigned long long>(number(status, "away")), name.c_str());
@@ -110,7 +109,7 @@ void print_single(const Json& status) {
         for (const Json& volume : status.value(kind, Json::array()))
             if (const uint64_t lines = number(volume, "single_lines"); lines > 0)
                 std::printf(
-                    "volume %s: %llu of its dirty lines have one copy, until they are in real storage or "
+                    "volume %s: %llu of its dirty lines have one copy until they are in real storage or "
                     "another "
                     "engine has room for a second one: the loss of an engine loses them\n",
                     text(volume, "name").c_str(), static_cast<unsigned long long>(lines));
@@ -121,8 +120,7 @@ void print_absent(const Json& status) {
         const std::string name = text(volume, "name");
         std::printf(
             "volume %s (%s) is not open: cache engines keep %llu dirty lines of it%s until it is, or until "
-            "they "
-            "are given up (wssctl cache give-up %s)\n",
+            "they are given up (wssctl cache give-up %s)\n",
             name.c_str(), text(volume, "wwid").c_str(),
             static_cast<unsigned long long>(number(volume, "dirty_lines")),
             volume.value("lost", false) ? ", and others are lost," : "", name.c_str());
@@ -173,7 +171,7 @@ void add_cache(CLI::App& app, Context& context) {
     cache->require_subcommand(1);
     cache
         ->add_subcommand("status",
-                         "Engines and volumes (of a wss-cache, by its --control: its storage engines)")
+                         "Show engines and volumes (with the --control of a wss-cache: its storage engines)")
         ->callback([&context] { status(context); });
     CLI::App* policy =
         cache->add_subcommand("policy", "Set how a volume is cached; dirty lines are destaged first");
@@ -197,18 +195,18 @@ void add_cache(CLI::App& app, Context& context) {
     remove->add_option("engine", arguments.engine, "Its number in `wssctl cache status`")->required();
     remove->callback([&context] { simple(context, "cache.remove", {{"engine", arguments.engine}}); });
     CLI::App* add = cache->add_subcommand(
-        "add", "Join again the storage engines that released a wss-cache (by its --control)");
+        "add", "Make a wss-cache rejoin the storage engines that released it (needs its --control)");
     add->callback([&context] { simple(context, "engine.join", Json::object()); });
     CLI::App* give_up = cache->add_subcommand(
         "give-up",
-        "Give up acknowledged writes that only engines which are away have, or that are of a volume which is "
-        "not open: reads show older data, and one flush fails");
+        "Give up acknowledged writes whose only copies are in engines that are away, or the dirty lines of a "
+        "volume that is not open: reads return older data, and one flush fails");
     give_up->add_option("volume", arguments.volume, "Name of the volume, or its WWID (naa.3...)")->required();
     give_up->callback([&context] { simple(context, "cache.give_up", {{"volume", arguments.volume}}); });
     cache
         ->add_subcommand("forget",
                          "After a restart: stop waiting for engines that hold dirty lines. Volumes that may "
-                         "have lost writes by that fail until they are given up (give-up)")
+                         "thereby have lost writes fail until they are given up (give-up)")
         ->callback([&context] { simple(context, "cache.forget", Json::object()); });
 }
 

@@ -41,7 +41,8 @@ Status connect_error(int error, const std::string& path) {
         return failure(Code::kUnavailable,
                        "no wss-target answers at {}: start it, or name its socket with --control", path);
     if (error == EACCES || error == EPERM)
-        return failure(Code::kUnavailable, "{}: not allowed; be root or the user who runs wss-target", path);
+        return failure(Code::kUnavailable,
+                       "{}: not allowed; run wssctl as root or as the user that runs wss-target", path);
     return failure(Code::kUnavailable, "{}: {}", path, std::strerror(error));
 }
 
@@ -56,9 +57,9 @@ Status connect_to(const Socket& socket, const std::string& path) {
     return connect_error(errno, path);
 }
 
-// Checks the owner of the listening process: a command may carry secrets, and in a folder where anyone may
-// make files, anyone may listen. Trusted are root, this user, and the owner of the socket's folder, who
-// controls its contents: the user wss for /run/wss.
+// Checks the owner of the listening process: a command may carry secrets, and anyone can listen in a folder
+// where anyone can create files. Trusted are root, this user, and the owner of the socket's folder, who
+// controls its contents (the user wss for /run/wss).
 Status check_peer(const Socket& socket, const std::string& path) {
     ucred peer{};
     socklen_t size = sizeof peer;
@@ -70,7 +71,7 @@ Status check_peer(const Socket& socket, const std::string& path) {
     if (stat(folder.empty() ? "." : folder.c_str(), &info) == 0 && info.st_uid == peer.uid)
         return Status::ok();
     return failure(Code::kPermission,
-                   "{} belongs to a process of user {}, neither yours nor root's nor that of the folder's "
+                   "{} belongs to a process of user {}, who is neither you, nor root, nor the folder's "
                    "owner: run wssctl as that user if you trust it",
                    path, peer.uid);
 }
@@ -80,7 +81,7 @@ Status send_all(const Socket& socket, const std::string& text) {
     while (sent < text.size()) {
         ssize_t result = send(socket.fd(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
         if (result < 0 && errno == EINTR) continue;
-        // A target that refuses the request may have answered already: read the answer.
+        // A target that refuses the request may already have answered: read the answer.
         if (result <= 0) break;
         sent += static_cast<size_t>(result);
     }

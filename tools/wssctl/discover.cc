@@ -27,7 +27,7 @@ Json to_json(const initiator::VolumeInfo& volume) {
 }
 
 // Sets the code for the matching exit status. A target that refuses the login is reachable, and so is a
-// program that answers like no target. kInvalid also means unusable files: no connection was tried.
+// program that is not a target. kInvalid also means unusable files: no connection was tried.
 Status explain(const Status& failure) {
     const bool unreachable = !is_login_failure(failure) && failure.code() != Code::kInvalid;
     return unreachable ? Status(Code::kUnavailable, failure.to_string()) : failure;
@@ -76,7 +76,7 @@ void add_discover(CLI::App& app, Context& context) {
             "shm:///PATH")
         ->required();
     describe(*command, arguments.credentials);
-    command->footer("wssctl map HOST NAME makes a device of one of them. No driver is needed to discover.");
+    command->footer("wssctl map HOST NAME creates a device for one of them. Discovery needs no driver.");
     command->callback([&context] {
         auto address = parse_host(arguments.host);
         if (!address) {

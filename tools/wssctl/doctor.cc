@@ -95,17 +95,17 @@ void add_doctor(CLI::App& app, Context& context) {
     static std::string root;
     static uint32_t wait_seconds = 5;
     CLI::App* command = app.add_subcommand(
-        "doctor", "Check this machine and the way to targets, and print what to do about each fault");
+        "doctor", "Check this machine and the path to targets, and print advice for each fault");
     command->add_option("HOST", question.hosts,
                         "Targets to reach: HOST[:PORT] (RDMA), rdma://HOST[:PORT], tcp://HOST[:PORT], "
                         "tls://HOST[:PORT] or shm:///PATH");
     describe(*command, question.credentials);
-    command->add_option("--wait", wait_seconds, "How long each step of reaching a host may take, in seconds")
+    command->add_option("--wait", wait_seconds, "Time limit of each step of reaching a host, in seconds")
         ->capture_default_str()
         ->check(CLI::Range(1, 600));
     command->add_option("--root", root)->group("");
     command->footer(
-        "Exit status: 0 nothing failed, 1 something failed. What needs rights is skipped without.");
+        "Exit status: 0 nothing failed, 1 something failed. Checks that need more rights are skipped.");
     command->callback([&context] {
         question.timeout = from_s(wait_seconds);
         examine(context, Host(root), question);

@@ -40,10 +40,10 @@ Findings check_kernel(const Host& host, const Question&) {
     const std::string release = release_of(host);
     if (release.empty())
         return {{"kernel", Level::kSkipped, "the kernel's release cannot be read",
-                 "Run it where /proc is mounted."}};
+                 "Run wssctl where /proc is mounted."}};
     if (is_tried(release)) return {{"kernel", Level::kOk, release, ""}};
     return {{"kernel", Level::kWarning, release + ": the driver was not tested on it",
-             "Boot a kernel 6.1, 6.12 or 7.3 for the driver, or use libwss or nbdkit, which need none."}};
+             "Boot kernel 6.1, 6.12 or 7.3 for the driver, or use libwss or nbdkit, which need no driver."}};
 }
 
 // Whether modprobe would find the module for kernel `release`.
@@ -65,8 +65,8 @@ Findings check_module(const Host& host, const Question&) {
             return {{"module", Level::kWarning, "installed for " + release + ", not loaded",
                      "Load it: modprobe wss, or systemctl start wss-maps."}};
         if (!is_tried(release))
-            return {{"module", Level::kWarning, "there is none for kernel " + release + ": no /dev/wssN here",
-                     "Boot a kernel that it was tested on (check kernel), for which wss-dkms compiles it; "
+            return {{"module", Level::kWarning, "not available for kernel " + release + ": no /dev/wssN here",
+                     "Boot a tested kernel (see the check kernel), for which wss-dkms builds the module; "
                      "libwss and nbdkit need no driver."}};
         return {{"module", Level::kWarning, "not installed for kernel " + release + ": no /dev/wssN here",
                  fmt::format("Install it: apt install wss-dkms linux-headers-{}; storage nodes and users of "
@@ -77,7 +77,7 @@ Findings check_module(const Host& host, const Question&) {
     if (version == WSS_VERSION) return {{"module", Level::kOk, "loaded, version " + version, ""}};
     return {{"module", Level::kFailed,
              fmt::format("version {} is loaded, wssctl is {}", version, WSS_VERSION),
-             "Load the one of this version: wssctl maps down && rmmod wss && modprobe wss."}};
+             "Load the matching version: wssctl maps down && rmmod wss && modprobe wss."}};
 }
 
 // --- clock ---
@@ -86,9 +86,9 @@ Findings check_clock(const Host&, const Question&) {
     timex state{};
     if (adjtimex(&state) < 0)
         return {{"clock", Level::kSkipped, fmt::format("its state cannot be read: {}", std::strerror(errno)),
-                 "Run it outside of the sandbox."}};
+                 "Run wssctl outside the sandbox."}};
     if (!(state.status & STA_UNSYNC)) return {{"clock", Level::kOk, "synchronised", ""}};
-    return {{"clock", Level::kWarning, "not synchronised: times in logs of several machines do not compare",
+    return {{"clock", Level::kWarning, "not synchronised: log times of different machines cannot be compared",
              "Run a time service: timedatectl set-ntp true, or apt install chrony."}};
 }
 
@@ -151,11 +151,11 @@ Findings check_state(const Host& host, const Question&) {
     const std::string text = fmt::format("{}: {} free", path, readable_size(bytes));
     const bool no_files = info.f_files > 0 && info.f_favail == 0;
     if (bytes == 0 || no_files)
-        return {{"state", Level::kFailed, text + (no_files ? ", no file can be made" : ""),
-                 "Make room on it: du -xh " + path + " shows what is large."}};
+        return {{"state", Level::kFailed, text + (no_files ? ", no file can be created" : ""),
+                 "Make room on it: du -xh " + path + " shows which directories are large."}};
     if (bytes < kStateBytesMin)
-        return {
-            {"state", Level::kWarning, text, "Make room on it: du -xh " + path + " shows what is large."}};
+        return {{"state", Level::kWarning, text,
+                 "Make room on it: du -xh " + path + " shows which directories are large."}};
     if (access(path.c_str(), W_OK) != 0 && geteuid() == 0)
         return {{"state", Level::kFailed, fmt::format("{}: {}", path, std::strerror(errno)),
                  "Make it writable for the user wss: chown wss: " + path + "."}};
@@ -168,11 +168,11 @@ Findings check_huge_pages(const Host& host, const Question&) {
     const auto mode = host.line("/sys/kernel/mm/transparent_hugepage/enabled");
     if (!mode)
         return {{"huge pages", Level::kSkipped, "this kernel has no transparent huge pages",
-                 "Nothing needs to be done; large caches cost more TLB misses."}};
+                 "No action is needed; large caches cause more TLB misses."}};
     if (mode->find("[never]") == std::string::npos)
         return {{"huge pages", Level::kOk, "transparent huge pages: " + *mode, ""}};
     return {{"huge pages", Level::kWarning,
-             "transparent huge pages are off: large memories cost more TLB misses",
+             "transparent huge pages are off: large memory regions cause more TLB misses",
              "Let programs request them: echo madvise >/sys/kernel/mm/transparent_hugepage/enabled."}};
 }
 

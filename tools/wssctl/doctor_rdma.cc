@@ -13,7 +13,7 @@ namespace wss::wssctl {
 
 // --- locked memory ---
 
-// Enough for the default buffers of a client; a target locks its volumes and caches besides.
+// Enough for the default buffers of a client; a target also locks its volumes and caches.
 constexpr uint64_t kMemlockEnough = 64 << 20;
 constexpr uint64_t kCapIpcLock = 1 << 14;  // see capabilities(7): no limit applies
 
@@ -26,8 +26,8 @@ Findings check_memlock(const Host& host, const Question&) {
         return {{name, Level::kOk, "no limit for this user; services have their own, LimitMEMLOCK=", ""}};
     auto limit = host.value("/proc/self/limits", "Max locked memory");
     if (!limit)
-        return {
-            {name, Level::kSkipped, "/proc/self/limits cannot be read", "Run it where /proc is mounted."}};
+        return {{name, Level::kSkipped, "/proc/self/limits cannot be read",
+                 "Run wssctl where /proc is mounted."}};
     limit->erase(0, limit->find_first_not_of(' '));
     if (limit->starts_with("unlimited")) return {{name, Level::kOk, "unlimited", ""}};
     uint64_t bytes = 0;
@@ -120,7 +120,7 @@ Findings check_mtu(const Host& host, const Question&) {
     }
     if (!findings.empty()) return findings;
     return {{"mtu", Level::kSkipped, "no RDMA device on a network interface",
-             "Name a HOST to see the MTU of the way to it."}};
+             "Name a HOST to see the MTU of the path to it."}};
 }
 
 }  // namespace wss::wssctl

@@ -41,7 +41,7 @@ Finding check_path(const std::string& target, const SocketAddress& address) {
         return {
             "route", Level::kFailed, where + ": no route leads there",
             "See ip route get " + address.host() + ", and bring the interface up or correct the address."};
-    return {"route", Level::kOk, fmt::format("{}: MTU {} on the way", where, mtu), ""};
+    return {"route", Level::kOk, fmt::format("{}: path MTU {}", where, mtu), ""};
 }
 
 bool says(const Status& status, std::string_view text) {
@@ -50,14 +50,13 @@ bool says(const Status& status, std::string_view text) {
 
 // Advice for failures of TLS, which come before the login; nullptr for other failures.
 const char* tls_advice(const Status& status) {
-    if (says(status, "it is reached as")) return "Write the address as the message has it.";
+    if (says(status, "connect with t")) return "Write the address as in the message.";
     if (says(status, "the clock of this machine is wrong"))
         return "Compare the clocks (date) and run a time service: timedatectl set-ntp true; if they are "
-               "right, "
-               "replace the certificate.";
+               "right, replace the certificate.";
     if (says(status, "certificate is refused"))
-        return "Compare --tls-ca with the authority of the target's --tls-cert, and the name in that with "
-               "the address.";
+        return "Compare --tls-ca with the authority of the target's --tls-cert, and the name in that "
+               "certificate with the address.";
     if (says(status, "certificate"))
         return "Give --tls-cert and --tls-key, signed by an authority in the target's --tls-client-ca.";
     return nullptr;
@@ -94,10 +93,11 @@ Finding explain_failure(const Address& address, const Status& status) {
                 "Compare --secret-file with the target's --secrets and --access (wssctl auth show there)."};
     if (says(status, "cannot be pinned"))
         return {"memlock", Level::kFailed, with_address(address, status), kRaiseMemlock};
-    return {"connect", Level::kFailed, with_address(address, status),
-            fmt::format("On the target see that wss-target runs and listens on port {} of that address, and "
-                        "that no firewall is in the way.",
-                        address.port)};
+    return {
+        "connect", Level::kFailed, with_address(address, status),
+        fmt::format("Check that wss-target runs on the target and listens on port {} of that address, and "
+                    "that no firewall blocks it.",
+                    address.port)};
 }
 
 // Login and small commands work even if packets of the full MTU are lost, so a longer read is needed.
@@ -113,12 +113,12 @@ Finding explain_silence(const std::string& text, const Address& address, const Q
     auto found = fabric::resolve(address, question.timeout);
     if (!found)
         return {"data", Level::kFailed, text, "See the log of the target: its storage does not answer."};
-    return {
-        "data", Level::kFailed, text + ", although the login was answered",
-        fmt::format("Try ping -M do -s {} {}: if it is not answered, packets of this length are lost, and "
-                    "every machine and switch on the way needs the same MTU; if it is, see the log of "
-                    "the target for its storage.",
-                    largest_ping(found->front()), found->front().host())};
+    return {"data", Level::kFailed, text + ", although the login was answered",
+            fmt::format(
+                "Try ping -M do -s {} {}: if there is no reply, packets of this length are lost, and every "
+                "machine and switch on the path needs the same MTU. Otherwise, see the log of the "
+                "target for storage errors.",
+                largest_ping(found->front()), found->front().host())};
 }
 
 void check_data(initiator::Client& client, const Address& address, const Question& question,
@@ -146,16 +146,16 @@ void check_data(initiator::Client& client, const Address& address, const Questio
         fmt::format("{}: reading {}: {}", what, readable_size(memory.size()), to_string(request.outcome));
     if (request.outcome == Outcome::kTimedOut || request.outcome == Outcome::kConnectionLost)
         return findings.push_back(explain_silence(text, address, question));
-    findings.push_back({"data", Level::kWarning, text,
-                        "See the log of the target, and its storage: wssctl volume list there."});
+    findings.push_back(
+        {"data", Level::kWarning, text, "See the log of the target, and run wssctl volume list there."});
 }
 
 void check_login(const Address& address, const Question& question, Findings& findings) {
     auto options = options_with(question.credentials, question.timeout);
     if (!options)
         return findings.push_back({"login", Level::kFailed, options.status().to_string(),
-                                   "Make it with wssctl secret, mode 600, and put its line into the "
-                                   "target's --secrets."});
+                                   "Create it with wssctl secret, mode 600, and add its line to the "
+                                   "target's --secrets file."});
     if (auto fault = check_tls(address, *options)) return findings.push_back(std::move(*fault));
     auto client = initiator::Client::connect(address.to_string(), std::move(*options));
     if (!client) return findings.push_back(explain_failure(address, client.status()));
@@ -209,7 +209,7 @@ Findings check_targets(const Host& host, const Question& question) {
     for (const std::string& target : question.hosts) check_target(host, target, question, findings);
     if (!question.hosts.empty()) return findings;
     return {
-        {"targets", Level::kSkipped, "no HOST was named", "Check the way to a target: wssctl doctor HOST."}};
+        {"targets", Level::kSkipped, "no HOST was named", "Check the path to a target: wssctl doctor HOST."}};
 }
 
 }  // namespace wss::wssctl

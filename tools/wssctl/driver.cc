@@ -131,7 +131,7 @@ Status check_word(const std::string& word) {
     std::string shown = word;
     std::replace_if(
         shown.begin(), shown.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
-    return failure(Code::kInvalid, "'{}' may not be empty or contain blanks or commas, or control characters",
+    return failure(Code::kInvalid, "'{}' must not be empty or contain blanks, commas or control characters",
                    shown);
 }
 

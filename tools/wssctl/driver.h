@@ -27,7 +27,7 @@ struct Pending {
 // The driver shows at most one page of them. Sets `*cut` to whether there may be more.
 std::vector<Pending> list_pending(const Context& context, bool* cut = nullptr);
 // For users, when the list is cut.
-constexpr std::string_view kMorePending = "more maps may be pending than the driver shows (a page)";
+constexpr std::string_view kMorePending = "more maps may be pending than the driver shows (one page)";
 // Counters of each session, {"session0": {"target": "...", "state": "...", "counters": {...}}}.
 Json session_statistics(const Context& context);
 // kInvalid if `word` may not be part of a line for the driver. The driver splits a line at blanks and commas

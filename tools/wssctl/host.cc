@@ -16,8 +16,8 @@ Result<fabric::Address> parse_host(const std::string& text) {
 void describe(CLI::App& command, Credentials& credentials) {
     command
         .add_option("--secret-file", credentials.secret_file,
-                    "File with the NAME:SECRET line of this machine, as in the target's --secrets (wssctl "
-                    "secret; mode 600)")
+                    "File with this machine's NAME:SECRET line (mode 600; see wssctl secret), as in the "
+                    "target's --secrets")
         ->type_name("FILE");
     command
         .add_option("--tls-ca", credentials.tls.authorities,

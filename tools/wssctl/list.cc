@@ -22,7 +22,7 @@ static Json to_json(const Context& context, const Disk& disk) {
 
 static void list(Context& context) {
     if (Status loaded = check_loaded(context); !loaded) return context.fail(loaded);
-    // Read first: a map that is no longer pending then is a disk.
+    // Read first: a map that is then no longer pending is a disk.
     bool is_cut = false;
     const std::vector<Pending> pendings = list_pending(context, &is_cut);
     Json all = Json::array();
@@ -43,13 +43,13 @@ static void list(Context& context) {
     if (is_cut) std::fprintf(stderr, "wssctl: %s\n", kMorePending.data());
     if (context.json) return context.print(all);
     if (table.empty())
-        std::printf("no devices; make one: wssctl map TARGET VOLUME\n");
+        std::printf("no devices; create one: wssctl map TARGET VOLUME\n");
     else
         table.print();
 }
 
 void add_list(CLI::App& app, Context& context) {
-    app.add_subcommand("list", "Devices of the driver")->callback([&context] { list(context); });
+    app.add_subcommand("list", "List the devices of the driver")->callback([&context] { list(context); });
 }
 
 }  // namespace wss::wssctl

@@ -54,7 +54,7 @@ static void describe(CLI::App& app, Context& context) {
     app.footer(
         "Examples:\n"
         "  wssctl volume create disk0 aio:/var/lib/wss/disk0.img --size 10G --create\n"
-        "  wssctl map rdma://10.0.0.1:5555 disk0     makes /dev/wss0\n"
+        "  wssctl map rdma://10.0.0.1:5555 disk0     creates /dev/wss0\n"
         "  wssctl stats --json\n"
         "Exit status: 0 done, 1 failed, 2 wrong usage, 3 not reachable (target not running, module not "
         "loaded)");

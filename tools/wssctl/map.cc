@@ -47,7 +47,7 @@ void map(Context& context, Mapping& arguments) {
             {{"device", device}, {"volume", volume}, {"size", disk == nullptr ? 0 : disk->size}});
     const std::vector<Pending> pending = list_pending(context);
     if (disk == nullptr && !pending.empty())
-        std::printf("%s is not there yet (%s): the driver keeps trying\n", arguments.volume.c_str(),
+        std::printf("%s is not available yet (%s): the driver keeps trying\n", arguments.volume.c_str(),
                     pending.back().error.c_str());
     else if (disk == nullptr)
         std::printf("mapped %s (see wssctl list)\n", arguments.volume.c_str());
@@ -59,19 +59,21 @@ void map(Context& context, Mapping& arguments) {
 
 void add_map(CLI::App& app, Context& context) {
     static Mapping arguments;
-    CLI::App* command = app.add_subcommand("map", "Make a device /dev/wssN of a target's volume (driver)");
+    CLI::App* command =
+        app.add_subcommand("map", "Create a device /dev/wssN for a volume of a target (driver)");
     command
         ->add_option("TARGET", arguments.target,
                      "HOST, HOST:PORT or rdma://HOST:PORT; all addresses of the host are tried")
         ->required();
     command->add_option("VOLUME", arguments.volume, "its name, lun:N or naa.HEX")->required();
     command
-        ->add_option("--secret-file", arguments.secret_file,
-                     "file with the NAME:SECRET line of this machine, as in the target's --secrets (wssctl "
-                     "secret; mode 600)")
+        ->add_option(
+            "--secret-file", arguments.secret_file,
+            "file with this machine's NAME:SECRET line (mode 600; see wssctl secret), as in the target's "
+            "--secrets")
         ->type_name("FILE");
     command->add_option("OPTION", arguments.options,
-                        "key=value for the driver: cat /sys/class/wss/map lists them");
+                        "key=value for the driver; /sys/class/wss/map lists the keys");
     command->callback([&context] { map(context, arguments); });
 }
 

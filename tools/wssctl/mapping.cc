@@ -63,7 +63,7 @@ static Status lend_secret(const std::string& path, std::string& line) {
     // Fails if there is no keyring yet.
     syscall(SYS_keyctl, KEYCTL_CLEAR, KEY_SPEC_THREAD_KEYRING);
     if (syscall(SYS_add_key, "logon", name.c_str(), bytes.data(), bytes.size(), KEY_SPEC_THREAD_KEYRING) < 0)
-        return Status::from_errno(errno, "cannot hand the secret to the kernel (add_key)");
+        return Status::from_errno(errno, "cannot pass the secret to the kernel (add_key)");
     line += " initiator=" + secret->name;
     return Status::ok();
 }

@@ -2,9 +2,9 @@
 // wssctl maps: maps and unmaps the volumes of /etc/wss/maps. wss-maps.service runs it at boot and at
 // shutdown.
 //
-// The command waits for disks for --wait seconds, and for the driver's first attempts until they end. The
+// The command waits up to --wait seconds for disks, and until the driver's first attempts have ended. The
 // driver keeps trying volumes that were not available in time, so disks of a target that starts later than
-// this machine appear too.
+// this machine appear, too.
 #include <poll.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ void wait_a_moment() {
 }
 
 // The progress of one line, and its result for the report.
-struct Work {
+struct MapTask {
     MapsLine line;
     bool started = false;        // its host is resolved
     Nanoseconds next_look_up{};  // earliest time of the next look-up
@@ -51,18 +51,18 @@ struct Work {
     std::string why_pending{};                      // the driver's last error
 };
 
-void finish(Work& work, std::string text) {
-    work.finished = true;
-    work.text = std::move(text);
+void finish(MapTask& task, std::string text) {
+    task.finished = true;
+    task.text = std::move(text);
 }
 
-void fail(Work& work, Status status) {
-    work.finished = true;
-    work.status = std::move(status);
+void fail(MapTask& task, Status status) {
+    task.finished = true;
+    task.status = std::move(status);
 }
 
-bool all_finished(const std::vector<Work>& works) {
-    return std::all_of(works.begin(), works.end(), [](const Work& work) { return work.finished; });
+bool all_finished(const std::vector<MapTask>& tasks) {
+    return std::all_of(tasks.begin(), tasks.end(), [](const MapTask& task) { return task.finished; });
 }
 
 // A snapshot of the driver's disks and pending maps.
@@ -85,67 +85,67 @@ struct Driver {
     }
 
     bool is_cut = false;            // there may be more in `pendings`
-    std::vector<Pending> pendings;  // read first: a map that is no longer pending then is a disk
+    std::vector<Pending> pendings;  // read first: a map that is then no longer pending is a disk
     std::vector<Disk> disks;
 };
 
-void report(Context& context, const Arguments& arguments, const std::vector<Work>& works) {
+void report(Context& context, const Arguments& arguments, const std::vector<MapTask>& tasks) {
     Json all = Json::array();
-    for (const Work& work : works) {
-        const Mapping& mapping = work.line.mapping;
-        Json one{{"line", work.line.number}, {"target", mapping.target}, {"volume", mapping.volume}};
-        if (work.status)
-            one["result"] = work.text;
+    for (const MapTask& task : tasks) {
+        const Mapping& mapping = task.line.mapping;
+        Json one{{"line", task.line.number}, {"target", mapping.target}, {"volume", mapping.volume}};
+        if (task.status)
+            one["result"] = task.text;
         else
-            one["error"] = work.status.to_string();
+            one["error"] = task.status.to_string();
         all.push_back(std::move(one));
-        if (work.status && !context.json)
-            std::printf("%s %s: %s\n", mapping.target.c_str(), mapping.volume.c_str(), work.text.c_str());
-        if (work.status) continue;
+        if (task.status && !context.json)
+            std::printf("%s %s: %s\n", mapping.target.c_str(), mapping.volume.c_str(), task.text.c_str());
+        if (task.status) continue;
         const std::string_view priority = journal::is_standard_error() ? journal::kError : "";
         std::fprintf(stderr, "%s%s:%zu: %s %s: %s\n", priority.data(), arguments.file.c_str(),
-                     work.line.number, mapping.target.c_str(), mapping.volume.c_str(),
-                     work.status.to_string().c_str());
+                     task.line.number, mapping.target.c_str(), mapping.volume.c_str(),
+                     task.status.to_string().c_str());
         context.exit = kFailed;
     }
     if (context.json) return context.print(all);
-    if (works.empty()) std::printf("%s: no volumes\n", arguments.file.c_str());
+    if (tasks.empty()) std::printf("%s: no volumes\n", arguments.file.c_str());
 }
 
 // Reads the lines of the file. On failure sets the exit status and returns none.
-std::vector<Work> begin(Context& context, const Arguments& arguments) {
+std::vector<MapTask> begin(Context& context, const Arguments& arguments) {
     auto lines = read_maps(arguments.file);
     if (!lines) {
         context.fail(lines.status());
         context.exit = kUsage;
         return {};
     }
-    std::vector<Work> works;
-    for (MapsLine& line : *lines) works.push_back({.line = std::move(line)});
-    if (works.empty()) return works;
+    std::vector<MapTask> tasks;
+    for (MapsLine& line : *lines) tasks.push_back({.line = std::move(line)});
+    if (tasks.empty()) return tasks;
     if (Status loaded = check_loaded(context); !loaded) {
         context.fail(loaded);
-        works.clear();
+        tasks.clear();
     }
-    return works;
+    return tasks;
 }
 
 // Resolves the host of a line. At boot, name servers may be available later than this machine, so --wait
 // includes the look-up.
-bool find_host(Work& work, Nanoseconds deadline) {
+bool find_host(MapTask& task, Nanoseconds deadline) {
     const Nanoseconds now = SystemClock().now();
-    if (now < work.next_look_up) return false;
+    if (now < task.next_look_up) return false;
     const Nanoseconds left = std::max(deadline - now, kLookUpMin);
-    work.status = resolve(work.line.mapping, std::min(left, fabric::kLookUpMax));
-    work.next_look_up = now + kLookUpEvery;
-    return work.status.is_ok();
+    task.status = resolve(task.line.mapping, std::min(left, fabric::kLookUpMax));
+    task.next_look_up = now + kLookUpEvery;
+    return task.status.is_ok();
 }
 
 // Whether users can access a mapped disk in its present state.
 bool is_usable(const Disk& disk) {
     return disk.state.empty() || disk.state == "live";
 }
-bool is_lost(const Disk& disk) {  // it never comes back
+bool is_lost(const Disk& disk) {  // it never recovers
     return disk.state == "failed" || disk.state == "dead";
 }
 
@@ -157,135 +157,134 @@ Mapping with_retry(Mapping mapping) {
 }
 
 // Requests maps for lines whose host is resolved by now and that are neither mapped nor pending.
-void start_maps(const Context& context, Nanoseconds deadline, std::vector<Work>& works) {
-    std::vector<Work*> found;
-    for (Work& work : works)
-        if (!work.started && find_host(work, deadline)) found.push_back(&work);
+void start_maps(const Context& context, Nanoseconds deadline, std::vector<MapTask>& tasks) {
+    std::vector<MapTask*> found;
+    for (MapTask& task : tasks)
+        if (!task.started && find_host(task, deadline)) found.push_back(&task);
     if (found.empty()) return;
     const Driver driver(context);
     std::vector<MapRequest> requests;
-    std::vector<Work*> requested;
-    for (Work* work : found) {
-        work->started = true;
-        const Mapping& mapping = work->line.mapping;
+    std::vector<MapTask*> requested;
+    for (MapTask* task : found) {
+        task->started = true;
+        const Mapping& mapping = task->line.mapping;
         const Disk* disk = driver.disk(mapping);
         if (disk != nullptr && is_usable(*disk)) {
-            finish(*work, context.dev + "/" + disk->device + ", mapped already");
+            finish(*task, context.dev + "/" + disk->device + ", already mapped");
         } else if (disk != nullptr ? is_lost(*disk) : driver.pending(mapping) == nullptr) {
-            work->request = requests.size();
+            task->request = requests.size();
             requests.push_back({with_retry(mapping), disk != nullptr ? disk->device : ""});
-            requested.push_back(work);
+            requested.push_back(task);
         }
     }
     const auto all = std::make_shared<const MapRequests>(context, std::move(requests));
-    for (Work* work : requested) work->requests = all;
+    for (MapTask* task : requested) task->requests = all;
 }
 
-bool is_unanswered(const Work& work) {
-    return work.requests != nullptr && !work.requests->answer(work.request);
+bool is_unanswered(const MapTask& task) {
+    return task.requests != nullptr && !task.requests->answer(task.request);
 }
 
-void look_for(const Context& context, const Driver& driver, Work& work) {
-    if (work.requests != nullptr) {
-        auto answer = work.requests->answer(work.request);
+void look_for(const Context& context, const Driver& driver, MapTask& task) {
+    if (task.requests != nullptr) {
+        auto answer = task.requests->answer(task.request);
         if (!answer) return;
-        if (!*answer) return fail(work, std::move(*answer));
+        if (!*answer) return fail(task, std::move(*answer));
     }
-    const Disk* disk = driver.disk(work.line.mapping);
+    const Disk* disk = driver.disk(task.line.mapping);
     if (disk != nullptr && is_usable(*disk))
-        return finish(work, fmt::format("{}/{}, {}", context.dev, disk->device, readable_size(disk->size)));
-    const Pending* pending = driver.pending(work.line.mapping);
-    if (pending != nullptr) work.why_pending = pending->error;
+        return finish(task, fmt::format("{}/{}, {}", context.dev, disk->device, readable_size(disk->size)));
+    const Pending* pending = driver.pending(task.line.mapping);
+    if (pending != nullptr) task.why_pending = pending->error;
 }
 
-// The error of a line that has no disk when the time is over.
-Status late(const Driver& driver, const Context& context, const Arguments& arguments, const Work& work) {
+// The error of a line that has no disk when the time has expired.
+Status late(const Driver& driver, const Context& context, const Arguments& arguments, const MapTask& task) {
     const uint32_t seconds = arguments.wait_seconds;
-    if (!work.started) return work.status;  // of the look-up
-    if (is_unanswered(work))
-        return failure(
-            Code::kTimedOut,
-            "not requested within {} s, because its target does not answer; run wssctl maps up again",
-            seconds);
-    if (const Disk* disk = driver.disk(work.line.mapping))
+    if (!task.started) return task.status;  // of the look-up
+    if (is_unanswered(task))
+        return failure(Code::kTimedOut,
+                       "not mapped within {} s, because its target does not answer; run wssctl maps up again",
+                       seconds);
+    if (const Disk* disk = driver.disk(task.line.mapping))
         return failure(Code::kTimedOut, "{}/{} is still {} after {} s", context.dev, disk->device,
                        disk->state, seconds);
-    const std::string why = work.why_pending.empty() ? "" : " (" + work.why_pending + ")";
-    if (driver.is_without(work.line.mapping))
+    const std::string why = task.why_pending.empty() ? "" : " (" + task.why_pending + ")";
+    if (driver.is_without(task.line.mapping))
         return failure(Code::kRefused,
                        "the driver has stopped trying{}; the kernel log has the reason (dmesg). Run wssctl "
                        "maps up again when the fault is repaired",
                        why);
-    return failure(Code::kTimedOut, "no disk after {} s{}; the driver continues to try", seconds, why);
+    return failure(Code::kTimedOut, "no disk after {} s{}; the driver keeps trying", seconds, why);
 }
 
 void up(Context& context, const Arguments& arguments) {
-    std::vector<Work> works = begin(context, arguments);
+    std::vector<MapTask> tasks = begin(context, arguments);
     if (context.exit != kDone) return;
     const Nanoseconds deadline = SystemClock().now() + from_s(arguments.wait_seconds);
     for (;;) {
-        start_maps(context, deadline, works);
-        const bool is_any_unanswered = std::any_of(works.begin(), works.end(), is_unanswered);
+        start_maps(context, deadline, tasks);
+        const bool is_any_unanswered = std::any_of(tasks.begin(), tasks.end(), is_unanswered);
         const Driver driver(context);
-        for (Work& work : works)
-            if (work.started && !work.finished) look_for(context, driver, work);
+        for (MapTask& task : tasks)
+            if (task.started && !task.finished) look_for(context, driver, task);
         const Nanoseconds now = SystemClock().now();
-        if (all_finished(works) || now >= deadline + kFirstTryMax || (now >= deadline && !is_any_unanswered))
+        if (all_finished(tasks) || now >= deadline + kFirstTryMax || (now >= deadline && !is_any_unanswered))
             break;
         wait_a_moment();
     }
     const Driver driver(context);
-    for (Work& work : works)
-        if (!work.finished) fail(work, late(driver, context, arguments, work));
-    report(context, arguments, works);
+    for (MapTask& task : tasks)
+        if (!task.finished) fail(task, late(driver, context, arguments, task));
+    report(context, arguments, tasks);
 }
 
 // Removes the disk or the pending map of a line. Called repeatedly, as a disk may be open for a moment (for
 // example by udev).
-void try_unmap(const Context& context, const Driver& driver, const Arguments& arguments, Work& work) {
-    const Disk* disk = driver.disk(work.line.mapping);
-    const Pending* pending = driver.pending(work.line.mapping);
+void try_unmap(const Context& context, const Driver& driver, const Arguments& arguments, MapTask& task) {
+    const Disk* disk = driver.disk(task.line.mapping);
+    const Pending* pending = driver.pending(task.line.mapping);
     if (disk == nullptr && pending == nullptr) return;
     const std::string name = disk != nullptr ? disk->device : pending->name;
-    work.text = name;
-    work.status =
+    task.text = name;
+    task.status =
         write_control(context, "unmap", name + (disk != nullptr && arguments.force ? " force" : ""));
 }
 
-void look_whether_gone(const Driver& driver, Work& work) {
-    if (!driver.is_without(work.line.mapping)) return;
-    work.status = Status::ok();
-    finish(work, work.text.empty() ? "not mapped" : "unmapped");
+void look_whether_gone(const Driver& driver, MapTask& task) {
+    if (!driver.is_without(task.line.mapping)) return;
+    task.status = Status::ok();
+    finish(task, task.text.empty() ? "not mapped" : "unmapped");
 }
 
 void down(Context& context, const Arguments& arguments) {
-    std::vector<Work> works = begin(context, arguments);
+    std::vector<MapTask> tasks = begin(context, arguments);
     if (context.exit != kDone) return;
-    std::reverse(works.begin(), works.end());
+    std::reverse(tasks.begin(), tasks.end());
     const Nanoseconds deadline = SystemClock().now() + from_s(arguments.wait_seconds);
-    for (Work& work : works)
-        if (!find_host(work, deadline))
-            fail(work, failure(work.status.code(), "{}; wssctl list shows the disk, wssctl unmap removes it",
-                               work.status.text()));
+    for (MapTask& task : tasks)
+        if (!find_host(task, deadline))
+            fail(task, failure(task.status.code(), "{}; wssctl list shows the disk, wssctl unmap removes it",
+                               task.status.text()));
     for (;;) {
         const bool is_last = SystemClock().now() >= deadline;
-        for (Work& work : works)
-            if (!work.finished) try_unmap(context, Driver(context), arguments, work);
+        for (MapTask& task : tasks)
+            if (!task.finished) try_unmap(context, Driver(context), arguments, task);
         const Driver driver(context);
-        for (Work& work : works)
-            if (!work.finished) look_whether_gone(driver, work);
-        if (all_finished(works) || is_last) break;
+        for (MapTask& task : tasks)
+            if (!task.finished) look_whether_gone(driver, task);
+        if (all_finished(tasks) || is_last) break;
         wait_a_moment();
     }
-    for (Work& work : works) {
-        if (work.finished || !work.status) continue;
-        fail(work, work.text.empty()
-                       ? failure(Code::kTimedOut,
-                                 "the driver cannot show all maps that wait: unmap others (wssctl list)")
-                       : failure(Code::kTimedOut, "{} is still there after {} s", work.text,
-                                 arguments.wait_seconds));
+    for (MapTask& task : tasks) {
+        if (task.finished || !task.status) continue;
+        fail(task,
+             task.text.empty()
+                 ? failure(Code::kTimedOut,
+                           "the driver cannot show all pending maps: unmap others (wssctl list)")
+                 : failure(Code::kTimedOut, "{} still exists after {} s", task.text, arguments.wait_seconds));
     }
-    report(context, arguments, works);
+    report(context, arguments, tasks);
 }
 
 void check(Context& context, const Arguments& arguments) {
@@ -303,7 +302,8 @@ void check(Context& context, const Arguments& arguments) {
 
 void add_maps(CLI::App& app, Context& context) {
     static Arguments arguments;
-    CLI::App* maps = app.add_subcommand("maps", "The volumes of /etc/wss/maps, as at boot (driver)");
+    CLI::App* maps =
+        app.add_subcommand("maps", "Map or unmap the volumes of /etc/wss/maps, as at boot (driver)");
     maps->require_subcommand(1);
     maps->fallthrough();
     maps->add_option("--file", arguments.file, "Lines of TARGET VOLUME [secret-file=FILE] [KEY=VALUE ...]")
@@ -312,10 +312,10 @@ void add_maps(CLI::App& app, Context& context) {
     maps->add_option("--wait", arguments.wait_seconds, "How long to wait for the disks, in seconds")
         ->capture_default_str()
         ->check(CLI::Range(0, 3600));
-    CLI::App* command = maps->add_subcommand("up", "Map those that are not mapped");
+    CLI::App* command = maps->add_subcommand("up", "Map the volumes that are not mapped");
     command->callback([&context] { up(context, arguments); });
-    command = maps->add_subcommand("down", "Unmap them, the last first; disks in use remain");
-    command->add_flag("--force", arguments.force, "also those in use: their users get I/O errors");
+    command = maps->add_subcommand("down", "Unmap them in reverse order; disks in use remain");
+    command->add_flag("--force", arguments.force, "also unmap disks in use: their users get I/O errors");
     command->callback([&context] { down(context, arguments); });
     maps->add_subcommand("check", "Check the file and change nothing")->callback([&context] {
         check(context, arguments);

@@ -59,7 +59,7 @@ Result<std::vector<MapsLine>> read_maps(const std::string& path) {
             return is_same(other.mapping, line.mapping);
         });
         if (same != lines.end())
-            return failure(Code::kInvalid, "{}:{}: {} {} is in the file already, in line {}", path, number,
+            return failure(Code::kInvalid, "{}:{}: {} {} is already in the file, on line {}", path, number,
                            line.mapping.target, line.mapping.volume, same->number);
         lines.push_back(std::move(line));
     }

@@ -67,8 +67,8 @@ void add_disks(std::vector<Sample>& out, const Context& context) {
 
 void print_metrics(Context& context) {
     if (context.json)
-        throw CLI::ValidationError("--json",
-                                   "metrics are text for Prometheus; as JSON: wssctl --json stats --driver");
+        throw CLI::ValidationError(
+            "--json", "metrics are text for Prometheus; for JSON use wssctl --json stats --driver");
     if (Status loaded = check_loaded(context); !loaded) return context.fail(loaded);
     metrics::Exporter exporter;
     exporter.add([&context] {
@@ -80,7 +80,7 @@ void print_metrics(Context& context) {
                                 static_cast<double>(list_pending(context).size())));
         return samples;
     });
-    // Report a failed write, because half a file would be installed like a whole one.
+    // Report a failed write, because a partial file would be installed like a complete one.
     if (std::fputs(exporter.text().c_str(), stdout) < 0 || std::fflush(stdout) != 0)
         context.fail(Status::from_errno(errno, "the metrics cannot be written"));
 }

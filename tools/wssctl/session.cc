@@ -46,8 +46,8 @@ void add_session(CLI::App& app, Context& context) {
     session->require_subcommand(1);
     CLI::App* list = session->add_subcommand("list", "List the sessions of initiators");
     list->footer(
-        "AUTH names the secret of a session that logged in with the second of two that its name has.\n"
-        "One that no session uses can be removed from the file without ending any.");
+        "AUTH shows whether a session logged in with the second of the two secrets of its name. A secret\n"
+        "that no session uses can be removed from the file without ending a session.");
     list->callback([&context] {
         auto answer = ask(context, "session.list");
         if (!answer) return context.fail(answer.status());
@@ -55,11 +55,11 @@ void add_session(CLI::App& app, Context& context) {
         print_sessions(answer->is_object() ? answer->value("sessions", Json::array()) : *answer);
     });
     static std::string initiator;
-    CLI::App* end = session->add_subcommand("end", "Log an initiator out; commands in flight are finished");
+    CLI::App* end = session->add_subcommand("end", "Log an initiator out; commands in flight complete");
     end->add_option("INITIATOR", initiator, "its name or its port id, as `session list` shows them")
         ->required();
     end->footer(
-        "The initiator may log in again. To keep it out, remove its line from the file of secrets and run\n"
+        "The initiator may log in again. To keep it out, remove its line from the secrets file and run\n"
         "`wssctl auth reload`, which ends its sessions as well.");
     end->callback([&context] {
         auto answer = request_change(context, "session.end", {{"initiator", initiator}});

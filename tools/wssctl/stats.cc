@@ -96,7 +96,7 @@ void stats(Context& context, const Arguments& arguments) {
         driver_missing = check_loaded(context);
         if (driver_missing) answer["driver"] = {{"sessions", session_statistics(context)}};
     }
-    // By default both are tried, and one is enough.
+    // By default both are tried, and one suffices.
     if (arguments.target && !target_missing) return context.fail(target_missing);
     if (arguments.driver && !driver_missing) return context.fail(driver_missing);
     if (answer.empty()) {
@@ -113,7 +113,7 @@ void stats(Context& context, const Arguments& arguments) {
 void add_stats(CLI::App& app, Context& context) {
     static Arguments arguments;
     CLI::App* command =
-        app.add_subcommand("stats", "Counters of the target and of the driver, whichever is here");
+        app.add_subcommand("stats", "Show counters of the target and of the driver, if they run here");
     command->add_flag("--target", arguments.target, "only the target's");
     command->add_flag("--driver", arguments.driver, "only the driver's");
     command->callback([&context] { stats(context, arguments); });

@@ -127,11 +127,11 @@ void top(Context& context, const Arguments& arguments) {
 void add_top(CLI::App& app, Context& context) {
     static Arguments arguments;
     CLI::App* command = app.add_subcommand(
-        "top", "What the cache does, live: hits, where bytes come from, dirty lines, latency");
-    command->add_option("--interval", arguments.interval_seconds, "Seconds between looks")
+        "top", "Show the activity of the cache live: hits, sources of bytes, dirty lines, latency");
+    command->add_option("--interval", arguments.interval_seconds, "Seconds between updates")
         ->capture_default_str()
         ->check(CLI::Range(0.05, 3600.0));
-    command->add_option("--count", arguments.count, "How many times; 0: until interrupted")
+    command->add_option("--count", arguments.count, "Number of updates; 0: until interrupted")
         ->capture_default_str();
     command->callback([&context] { top(context, arguments); });
 }

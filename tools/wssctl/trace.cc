@@ -68,7 +68,7 @@ Sessions read_sessions(const Context& context, const std::string& only) {
     return sessions;
 }
 
-// The difference to `before`; the whole row if the driver has reset the table.
+// The difference from `before`; the whole row if the driver has reset the table.
 Row since(const Row& now, const Rows& before) {
     for (const Row& old : before) {
         if (old.kind != now.kind || old.stage != now.stage || old.count > now.count ||
@@ -156,7 +156,7 @@ void print_rows(const std::string& session, const Rows& rows, double seconds) {
     }
     std::printf("%s, %.1f s\n", session.c_str(), seconds);
     if (table.empty())
-        std::printf("  no request ended\n");
+        std::printf("  no request completed\n");
     else
         table.print();
 }
@@ -213,9 +213,10 @@ void trace(Context& context, const Arguments& arguments) {
     std::error_code error;
     std::filesystem::path file = folder_of(context) / "measure";
     if (!std::filesystem::exists(file, error))
-        return context.fail(failure(Code::kRefused,
-                                    "{} cannot be seen: root, and `mount -t debugfs debugfs {}/kernel/debug`",
-                                    file.string(), context.sysfs));
+        return context.fail(
+            failure(Code::kRefused,
+                    "cannot access {}: this needs root, and `mount -t debugfs debugfs {}/kernel/debug`",
+                    file.string(), context.sysfs));
     Measuring measuring(file);
     if (!measuring.ok())
         return context.fail(failure(Code::kPermission, "{}: only root may do this", file.string()));
@@ -239,7 +240,8 @@ void trace(Context& context, const Arguments& arguments) {
 
 void add_trace(CLI::App& app, Context& context) {
     static Arguments arguments;
-    CLI::App* command = app.add_subcommand("trace", "Show live where the time of requests goes (driver)");
+    CLI::App* command =
+        app.add_subcommand("trace", "Show how long requests spend in each stage, live (driver)");
     command->add_option("--interval", arguments.interval, "seconds between two tables")
         ->capture_default_str()
         ->check(CLI::Range(0.05, 3600.0));

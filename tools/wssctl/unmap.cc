@@ -23,15 +23,15 @@ bool unmap_one(Context& context, const std::string& device, bool force, Json& do
     return status.is_ok();
 }
 
-// The driver shows at most one page of the pending maps. The others appear as those on the page end. Disks
-// are last: a pending map may become one at any time.
+// The driver shows at most one page of the pending maps. The others appear when those on the page end. Disks
+// are last, because a pending map may become one at any time.
 void unmap_all(Context& context, bool force, Json& done) {
     for (bool is_cut = true; is_cut;) {
         bool is_any_gone = false;
         for (const Pending& pending : list_pending(context, &is_cut))
             is_any_gone = unmap_one(context, pending.name, force, done) || is_any_gone;
         if (!is_cut || is_any_gone) continue;
-        context.fail(Status(Code::kRefused, std::string(kMorePending) + "; they are not unmapped"));
+        context.fail(Status(Code::kRefused, std::string(kMorePending) + "; those were not unmapped"));
         break;
     }
     for (const Disk& disk : list_disks(context)) unmap_one(context, disk.device, force, done);

@@ -35,7 +35,7 @@ void print_volumes(const Json& volumes) {
                    volume.value("read_only", false) ? "ro" : "rw", limits_of(volume),
                    volume.value("state", "?"), volume.value("wwid", "?"), volume.value("backend", "?")});
     if (table.empty()) {
-        std::printf("no volumes; make one: wssctl volume create NAME BACKEND\n");
+        std::printf("no volumes; create one: wssctl volume create NAME BACKEND\n");
         return;
     }
     table.print();
@@ -73,10 +73,11 @@ void add_create(CLI::App& volume, Context& context, Arguments& arguments) {
                      "aio:PATH (file or block device), uring:PATH, pool:THREADS:PATH, spawn:PATH, ram:SIZE "
                      "or rbd:POOL/IMAGE")
         ->required();
-    command->add_option("--size", arguments.size, "for example 10G; a file is created or grown to it");
+    command->add_option("--size", arguments.size,
+                        "for example 10G; a file is created with or extended to this size");
     command->add_option("--block-size", arguments.block_size,
-                        "512 or 4096 (default: 512 where the backend can)");
-    command->add_flag("--create", arguments.create, "create the file when it is not there");
+                        "512 or 4096 (default: 512 if the backend supports it)");
+    command->add_flag("--create", arguments.create, "create the file if it does not exist");
     command->add_flag("--read-only", arguments.open_read_only, "open the backend read-only");
     add_limits(*command, arguments);
     command->callback([&context, &arguments] {
@@ -102,14 +103,14 @@ void add_resize(CLI::App& volume, Context& context, Arguments& arguments) {
 
 void add_reopen(CLI::App& volume, Context& context, Arguments& arguments) {
     CLI::App* command = volume.add_subcommand("reopen",
-                                              "Serve a volume again whose storage another owner took, or "
-                                              "that could not be opened (see volume list)");
+                                              "Serve a volume again after another owner took its storage, or "
+                                              "after it could not be opened (see volume list)");
     command->add_option("NAME", arguments.name)->required();
     command->add_flag(
         "--steal", arguments.steal,
-        "shut out the client that has the storage now, also when the storage then turns out too small");
+        "shut out the present owner of the storage, even if the storage turns out to be too small");
     command->add_flag("--give-up-dirty", arguments.give_up_dirty,
-                      "lose acknowledged writes that are in cache engines and not in the storage");
+                      "lose acknowledged writes that are in cache engines but not in the storage");
     command->callback([&context, &arguments] {
         Json params = {{"name", arguments.name}};
         if (arguments.steal) params["steal"] = true;
@@ -119,14 +120,13 @@ void add_reopen(CLI::App& volume, Context& context, Arguments& arguments) {
 }
 
 void add_delete(CLI::App& volume, Context& context, Arguments& arguments) {
-    CLI::App* command =
-        volume.add_subcommand("delete",
-                              "Stop serving a volume; its backing file stays. Acknowledged writes that are "
-                              "in cache engines only are "
-                              "written to it first; if that fails, the volume is not deleted");
+    CLI::App* command = volume.add_subcommand(
+        "delete",
+        "Stop serving a volume; its backing file stays. Acknowledged writes that only "
+        "cache engines have are written to it first; if that fails, the volume is not deleted");
     command->add_option("NAME", arguments.name)->required();
     command->add_flag("--give-up-dirty", arguments.give_up_dirty,
-                      "delete it in any case; acknowledged writes that are in cache engines only are lost");
+                      "delete it in any case; acknowledged writes that only cache engines have are lost");
     command->callback([&context, &arguments] {
         Json params = {{"name", arguments.name}};
         if (arguments.give_up_dirty) params["give_up_dirty"] = true;
@@ -152,7 +152,8 @@ void add_set(CLI::App& volume, Context& context, Arguments& arguments) {
 void print_access(const Json& volume) {
     const Json list = volume.value("access", Json::array());
     if (list.empty())
-        std::printf("%s: everyone who may log in may read and write\n", volume.value("name", "?").c_str());
+        std::printf("%s: every initiator that can log in may read and write\n",
+                    volume.value("name", "?").c_str());
     for (const Json& word : list)
         std::printf("%s: %s\n", volume.value("name", "?").c_str(), word.get<std::string>().c_str());
 }
@@ -160,10 +161,11 @@ void print_access(const Json& volume) {
 void add_access(CLI::App& volume, Context& context, Arguments& arguments) {
     CLI::App* command = volume.add_subcommand("access", "Show or replace the access list of a volume");
     command->add_option("NAME", arguments.name)->required();
-    CLI::Option* rules =
-        command->add_option("RULE", arguments.access,
-                            "INITIATOR=rw, =ro or =none; INITIATOR * is everyone else; all rules at once");
-    command->add_flag("--clear", arguments.clear, "no list: everyone who may log in may read and write")
+    CLI::Option* rules = command->add_option(
+        "RULE", arguments.access,
+        "INITIATOR=rw, =ro or =none; INITIATOR * stands for all others; give all rules at once");
+    command
+        ->add_flag("--clear", arguments.clear, "no list: every initiator that can log in may read and write")
         ->excludes(rules);
     command->callback([&context, &arguments] {
         Json params = {{"name", arguments.name}};
@@ -175,7 +177,7 @@ void add_access(CLI::App& volume, Context& context, Arguments& arguments) {
 }
 
 void add_volume_list(CLI::App& volume, Context& context) {
-    CLI::App* command = volume.add_subcommand("list", "The volumes of the target");
+    CLI::App* command = volume.add_subcommand("list", "List the volumes of the target");
     command->callback([&context] {
         auto answer = ask(context, "volume.list");
         if (!answer) return context.fail(answer.status());

@@ -9,7 +9,7 @@ namespace {
 // Limit of cached record names; others are built for every operation.
 constexpr uint64_t kNamesMax = 1u << 20;
 // A thread adds to the shared counter once per this many operations, to avoid contention.
-constexpr uint64_t kTellEvery = 64;
+constexpr uint64_t kReportEvery = 64;
 
 class LaneWorker {
   public:
@@ -46,7 +46,7 @@ class LaneWorker {
     WorkloadThread records_;
     Lanes& lanes_;
     const uint64_t operations_;
-    uint64_t measured_ = 0, untold_ = 0;
+    uint64_t measured_ = 0, unreported_ = 0;
     std::vector<Begun> begun_;  // of each lane
     std::vector<std::string> names_, beyond_, values_;
     std::vector<uint64_t> numbers_;
@@ -79,7 +79,7 @@ void LaneWorker::begin(uint32_t lane) {
 }
 
 void LaneWorker::note(const Lanes::Ended& ended) {
-    if (++untold_ == kTellEvery) shared_.operations.fetch_add(std::exchange(untold_, 0));
+    if (++unreported_ == kReportEvery) shared_.operations.fetch_add(std::exchange(unreported_, 0));
     const Begun& begun = begun_[ended.lane];
     if (!begun.counts) return;
     measurements.count_operation(ended.status.is_ok());
@@ -101,7 +101,7 @@ void LaneWorker::work() {
                 --busy;
         }
     }
-    shared_.operations.fetch_add(untold_);
+    shared_.operations.fetch_add(unreported_);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engine: memory, listeners, clients' logins, and the end.
+// Engine: memory, listeners, clients' logins, and shutdown.
 #include "lib/cache/engine/engine.h"
 
 #include <sys/mman.h>
@@ -214,7 +214,7 @@ void Engine::leave_anyway() noexcept {
             "are lost; wssctl cache status of the target shows how many, and the error of its storage",
             left.lines, left.of, seconds(leave_max_));
     else
-        log::warning("{} did not release this cache engine in time; leaving anyway: it has no dirty lines",
+        log::warning("{} did not release this process in time; leaving anyway: it has no dirty lines",
                      left.of);
     std::exchange(left_, nullptr)(std::move(status));
 }

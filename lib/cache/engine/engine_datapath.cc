@@ -153,7 +153,7 @@ void Engine::SeLink::moved(Operation& operation, CacheStatus status) noexcept {
     operation.state = Operation::State::kFree;
     operation.client = nullptr;
     --busy_;
-    done(operation.id, status, !good || !move.lazy || operation.asked != asked_);
+    done(operation.id, status, !good || !move.coalesced || operation.asked != asked_);
     if (had_stage) serve_stage_waiters();
 }
 

@@ -6,15 +6,15 @@
 namespace wss::cache {
 
 // One for each engine, and some that are still closing.
-constexpr size_t kChannelsMax = 4 * WSS_CACHE_ENGINES_MAX;
+constexpr size_t kConnectionsMax = 4 * WSS_CACHE_ENGINES_MAX;
 constexpr Nanoseconds kConnectTimeout = from_s(2);
 
 // One connection to an engine. The RS sends no messages on it, and the engine's READs and WRITEs need no
-// action of the RS.
+// action by the RS.
 //   connecting → up → over, only forwards
-class Engine::Reach::Channel final : public fabric::ConnectionHandler {
+class Engine::Reach::EngineConnection final : public fabric::ConnectionHandler {
   public:
-    Channel(Reach& reach, const wire::CacheEngineNotice& notice)
+    EngineConnection(Reach& reach, const wire::CacheEngineNotice& notice)
         : reach_(reach), index_(notice.index), handle_(notice.handle) {}
 
     Status connect(const wire::CacheEngineNotice& notice) {
@@ -58,24 +58,24 @@ class Engine::Reach::Channel final : public fabric::ConnectionHandler {
     bool over_ = false;
 };
 
-Engine::Reach::Reach(SeLink& link, const Net& net, std::span<std::byte> bays)
-    : link_(link), net_(net), bays_(bays) {}
+Engine::Reach::Reach(SeLink& link, const Net& net, std::span<std::byte> staging)
+    : link_(link), net_(net), staging_(staging) {}
 
 Result<std::unique_ptr<Engine::Reach>> Engine::Reach::create(SeLink& link, const Net& net,
-                                                             std::span<std::byte> bays) {
-    std::unique_ptr<Reach> made(new Reach(link, net, bays));
-    auto region = net.fabric->register_memory(bays, fabric::Access::kRemoteReadWrite);
+                                                             std::span<std::byte> staging) {
+    std::unique_ptr<Reach> made(new Reach(link, net, staging));
+    auto region = net.fabric->register_memory(staging, fabric::Access::kRemoteReadWrite);
     if (!region) return region.status().within("registering memory for cache engines");
     made->region_ = std::move(*region);
     return made;
 }
 
 Engine::Reach::~Reach() {
-    WSS_ASSERT(channels_.empty(), "connections are closed before their memory is freed");
+    WSS_ASSERT(connections_.empty(), "connections are closed before their memory is freed");
 }
 
 void Engine::Reach::introduce(RecordLink& link) noexcept {
-    link.wrote(wire::put_bays({region_->remote_address(), bays_.size(), region_->rkey()}, link.room()));
+    link.wrote(wire::put_staging({region_->remote_address(), staging_.size(), region_->rkey()}, link.room()));
 }
 
 bool Engine::Reach::named(const wire::Record& record) noexcept {
@@ -83,33 +83,33 @@ bool Engine::Reach::named(const wire::Record& record) noexcept {
     if (wire::parse_cache_engine(record.body, notice) != wire::ParseError::kNone) return false;
     close(notice.index);
     if (!notice.added) return true;
-    auto channel = std::make_unique<Channel>(*this, notice);
-    if (channels_.size() < kChannelsMax && channel->connect(notice))
-        channels_.push_back(std::move(channel));
+    auto connection = std::make_unique<EngineConnection>(*this, notice);
+    if (connections_.size() < kConnectionsMax && connection->connect(notice))
+        connections_.push_back(std::move(connection));
     else
         link_.engine_gone(notice.handle);
     return true;
 }
 
-std::byte* Engine::Reach::bay(uint64_t offset, uint64_t bytes) const noexcept {
-    const bool inside = offset <= bays_.size() && bytes <= bays_.size() - offset;
-    return inside ? bays_.data() + offset : nullptr;
+std::byte* Engine::Reach::staging_buffer(uint64_t offset, uint64_t bytes) const noexcept {
+    const bool inside = offset <= staging_.size() && bytes <= staging_.size() - offset;
+    return inside ? staging_.data() + offset : nullptr;
 }
 
 void Engine::Reach::close(uint16_t index) noexcept {
-    for (auto& channel : channels_)
-        if (channel->index() == index) channel->close();
+    for (auto& connection : connections_)
+        if (connection->index() == index) connection->close();
 }
 
 void Engine::Reach::close_all() noexcept {
-    for (auto& channel : channels_) channel->close();
+    for (auto& connection : connections_) connection->close();
 }
 
 size_t Engine::Reach::turn() noexcept {
     if (!std::exchange(some_over_, false)) return 0;
-    for (const auto& channel : channels_)
-        if (channel->is_over()) link_.engine_gone(channel->handle());
-    return std::erase_if(channels_, [](const auto& channel) { return channel->is_over(); });
+    for (const auto& connection : connections_)
+        if (connection->is_over()) link_.engine_gone(connection->handle());
+    return std::erase_if(connections_, [](const auto& connection) { return connection->is_over(); });
 }
 
 }  // namespace wss::cache

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reach: the connections of real storage (RS) to the cache engines that hold lines. For each engine that the
 // SE names, the RS connects as clients do, with a token of its own. The engine WRITEs data to destage into
-// the RS's *staging buffers* ("bays" in names), and READs data to cache from there. The staging buffers are
+// the RS's *staging buffers*, and READs data to cache from there. The staging buffers are
 // one memory range that the SE manages. The RS only checks that a disk operation stays inside.
 //
 // Rules
@@ -24,29 +24,29 @@ namespace wss::cache {
 
 class Engine::Reach {
   public:
-    static Result<std::unique_ptr<Reach>> create(SeLink& link, const Net& net, std::span<std::byte> bays);
+    static Result<std::unique_ptr<Reach>> create(SeLink& link, const Net& net, std::span<std::byte> staging);
     ~Reach();
 
     void introduce(RecordLink& link) noexcept;
     // Handles a kEngine record. False: a protocol violation.
     bool named(const wire::Record& record) noexcept;
     // The staging buffer for a disk operation; nullptr if the range is outside.
-    std::byte* bay(uint64_t offset, uint64_t bytes) const noexcept;
+    std::byte* staging_buffer(uint64_t offset, uint64_t bytes) const noexcept;
     void close_all() noexcept;
     // Removes closed connections and reports their engines as gone.
     size_t turn() noexcept;
-    bool is_quiet() const noexcept { return channels_.empty(); }
+    bool is_quiet() const noexcept { return connections_.empty(); }
 
   private:
-    class Channel;
-    Reach(SeLink& link, const Net& net, std::span<std::byte> bays);
+    class EngineConnection;
+    Reach(SeLink& link, const Net& net, std::span<std::byte> staging);
     void close(uint16_t index) noexcept;
 
     SeLink& link_;
     const Net net_;
-    const std::span<std::byte> bays_;
+    const std::span<std::byte> staging_;
     std::unique_ptr<fabric::Region> region_;
-    std::list<std::unique_ptr<Channel>> channels_;
+    std::list<std::unique_ptr<EngineConnection>> connections_;
     bool some_over_ = false;
 };
 

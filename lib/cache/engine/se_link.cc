@@ -13,7 +13,8 @@ namespace wss::cache {
 
 constexpr uint32_t kProbeEvery = 4;               // looks
 constexpr Nanoseconds kLastReport = from_ms(50);  // for the message to arrive
-// At least: an item takes 80 bytes, and a message is full if the rest has no room for a record of any kind.
+// Minimum: an item takes 80 bytes, and a message is full when it has no room for a record of the maximum
+// size.
 constexpr uint32_t kItemsPerMessage = (wire::kCacheMessageMax - RecordLink::kRecordMax) / 80;
 
 Engine::SeLink::SeLink(Engine& engine, size_t net, fabric::Address address)
@@ -46,13 +47,13 @@ Status Engine::SeLink::start(std::span<std::byte> part) {
 
 void Engine::SeLink::connect() noexcept {
     if (stopping_) return;
-    // CE1. It also ensures that no command from before the loss is in progress when the SE accepts this
+    // CE1. This also ensures that no command from before the loss is in progress when the SE accepts this
     // engine again.
     if (!is_quiet()) return retry_later();
     RecordLink::Options options;
     options.operations = wire::kCacheOperationsMax;
     // The inventory needs one more record for each slot.
-    options.spill_max += static_cast<uint32_t>(part_.size() / kPieceBytes / kItemsPerMessage);
+    options.spill_max += static_cast<uint32_t>(part_.size() / kSubBlockBytes / kItemsPerMessage);
     auto link = RecordLink::create(*engine_.nets_[net_].fabric, options, *this);
     Status status = link.status();
     if (status) {
@@ -105,7 +106,7 @@ bool Engine::SeLink::welcomed(std::span<const std::byte> data) noexcept {
     if (storage_ != 0 && welcome.storage != storage_ && dirty_lines() > 0)
         return refuse(
             fmt::format("this engine holds {} dirty lines of another target: start that target (its --state, "
-                        "with the file beside it), or restart this engine, which destroys the lines",
+                        "with the file next to it), or restart this engine, which destroys the lines",
                         dirty_lines()));
     const bool keep = welcome.keep && welcome.storage == storage_ && welcome.line_bytes == line_bytes_ &&
                       welcome.incarnation == incarnation_;
@@ -151,7 +152,7 @@ bool Engine::SeLink::begin_proving(std::span<const std::byte> data) noexcept {
     const size_t length = wire::encode_auth_start(start, out);
     const bool whole = transcript_->logins(join_bytes_, wire::padded_for_proof(data)) &&
                        transcript_->start({out.data(), length});
-    WSS_ASSERT(whole, "padded logins have their lengths");
+    WSS_ASSERT(whole, "padded logins have a fixed length");
     link_->wrote(wire::put_bytes(wire::RecordType::kAuthStart, {out.data(), length}, link_->room()));
     return true;
 }
@@ -193,8 +194,8 @@ bool Engine::SeLink::take_result(const wire::Record& record) noexcept {
 }
 
 // An end that only receives does not notice that its peer has lost power. So during a silence this engine
-// sends a record from time to time. It reaches an SE that is merely slow, whose dirty data must not be lost
-// for that, and it fails if the peer is gone.
+// sends a record from time to time. The record fails if the peer is gone, but reaches an SE that is merely
+// slow, whose dirty data must not be lost for that reason.
 void Engine::SeLink::look_for_storage() noexcept {
     if (!link_->is_up()) return;
     const bool silent = std::exchange(heard_, link_->messages_received()) == link_->messages_received();

@@ -10,7 +10,7 @@
 
 namespace wss::cache {
 
-constexpr size_t kBayUnit = 64 * 1024, kBaysMax = 256u << 20;
+constexpr size_t kStagingMultiple = 64 * 1024, kStagingMax = 256u << 20;
 constexpr Nanoseconds kLookEvery = from_ms(100);
 
 using wire::CacheStatus;
@@ -58,12 +58,12 @@ Result<std::unique_ptr<Engine::Storage>> Engine::Storage::create(Engine& engine,
 // Half of the memory is for engines: they need it for less time, but reads of clients use it too.
 Status Engine::Storage::divide(std::span<std::byte> memory) {
     const Net& net = engine_.options_.reach;
-    const size_t bays = std::min(memory.size() / 2, kBaysMax) / kBayUnit * kBayUnit;
-    if (net.fabric != nullptr && memory.size() - bays >= wire::kStorageTransferMax && bays > 0) {
-        auto reach = Reach::create(link_, net, memory.first(bays));
+    const size_t staging = std::min(memory.size() / 2, kStagingMax) / kStagingMultiple * kStagingMultiple;
+    if (net.fabric != nullptr && memory.size() - staging >= wire::kStorageTransferMax && staging > 0) {
+        auto reach = Reach::create(link_, net, memory.first(staging));
         if (!reach) return reach.status();
         reach_ = std::move(*reach);
-        memory = memory.subspan(bays);
+        memory = memory.subspan(staging);
     }
     for (size_t at = 0; at + wire::kStorageTransferMax <= memory.size(); at += wire::kStorageTransferMax)
         free_.push_back(memory.data() + at);
@@ -183,8 +183,9 @@ bool Engine::Storage::begin(const wire::Record& record) noexcept {
         job.what.volume >= volumes_.size())
         return false;
     job.buffer = nullptr;
-    if (job.what.in_bay) {
-        job.buffer = reach_ == nullptr ? nullptr : reach_->bay(job.what.bay, job.what.length);
+    if (job.what.staged) {
+        job.buffer =
+            reach_ == nullptr ? nullptr : reach_->staging_buffer(job.what.staging_offset, job.what.length);
         if (job.buffer == nullptr) return false;
     }
     job.busy = true;
@@ -204,7 +205,7 @@ bool Engine::Storage::begin(const wire::Record& record) noexcept {
 }
 
 bool Engine::Storage::needs_buffer(const Job& job) const noexcept {
-    return job.what.moves() && !job.what.in_bay;
+    return job.what.moves() && !job.what.staged;
 }
 
 void Engine::Storage::start(Job& job) noexcept {
@@ -285,7 +286,7 @@ void Engine::Storage::io_done(io::Request& io) noexcept {
 
 // The copy first: its RDMA is not an answer to a client, and posting to the client may end the job at once.
 void Engine::Storage::push(Job& job) noexcept {
-    if (job.what.in_bay && job.what.handle == wire::kStorageHandle) return end(job, CacheStatus::kOk, 0);
+    if (job.what.staged && job.what.handle == wire::kStorageHandle) return end(job, CacheStatus::kOk, 0);
     job.moving = 1 + (job.what.has_copy ? 1 : 0);
     job.move = {.to_peer = true, .length = static_cast<uint32_t>(job.what.length), .remote = job.what.copy};
     if (job.what.has_copy && !link_.post(job)) moved(job, CacheStatus::kFailed);

@@ -37,7 +37,7 @@ Result<SharedMemory> make_shared(const char* name, size_t bytes, bool read_only)
     if (shared.fd && ftruncate(shared.fd.get(), static_cast<off_t>(bytes)) == 0)
         shared.mapping = map(shared.fd.get(), bytes, PROT_READ | PROT_WRITE);
     if (!shared.mapping)
-        return Status::from_errno(errno, fmt::format("cannot make {} bytes of shared memory", bytes));
+        return Status::from_errno(errno, fmt::format("cannot create {} bytes of shared memory", bytes));
     // After our own mapping: F_SEAL_FUTURE_WRITE does not affect existing mappings.
     int seals = F_SEAL_SHRINK | F_SEAL_GROW | (read_only ? F_SEAL_FUTURE_WRITE : 0) | F_SEAL_SEAL;
     if (fcntl(shared.fd.get(), F_ADD_SEALS, seals) != 0)
@@ -46,11 +46,11 @@ Result<SharedMemory> make_shared(const char* name, size_t bytes, bool read_only)
 }
 
 Result<Mapping> map_shared(int fd, size_t bytes, bool writable) {
-    int seals = fcntl(fd, F_GET_SEALS);  // fails for everything but a memfd
+    int seals = fcntl(fd, F_GET_SEALS);  // fails for anything other than a memfd
     struct stat status {};
     struct statfs system {};
-    // When its owner punches a hole, plain memory is refilled with zeros. With huge pages an access to the
-    // hole raises SIGBUS here once they have run out.
+    // When the owner punches a hole, ordinary memory is refilled with zeros. With huge pages, an access to
+    // the hole raises SIGBUS here once the huge pages have run out.
     bool fixed = seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && fstatfs(fd, &system) == 0 &&
                  system.f_type != HUGETLBFS_MAGIC;
     if (!fixed || fstat(fd, &status) != 0 || static_cast<uint64_t>(status.st_size) < bytes)

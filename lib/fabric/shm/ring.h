@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The message rings of one connection: a memory area that both ends map, with a byte ring for each direction.
-// One producer, one consumer, no locks. The peer may write any value to any place of the area at any time:
-// each end keeps its own positions in private memory and checks those of the peer.
+// One producer, one consumer, no locks. The peer may write any value anywhere in the area at any time: each
+// end keeps its own positions in private memory and checks those of the peer.
 //
 // Sleeping. An end that wants to sleep sets its word in `asleep`, then examines the rings once more. An end
 // that has moved a position reads the other end's word. All four accesses are sequentially consistent, so at
-// least one end sees the other: no message is slept through, and two busy ends make no system calls.
+// least one end sees the other: no message is missed, and two busy ends make no system calls.
 #pragma once
 
 #include <sys/uio.h>
@@ -28,7 +28,7 @@ struct alignas(64) SharedWord64 {
 struct alignas(64) SharedWord32 {
     std::atomic<uint32_t> value;
 };
-static_assert(std::atomic<uint64_t>::is_always_lock_free, "a lock would be in one process only");
+static_assert(std::atomic<uint64_t>::is_always_lock_free, "a lock would exist in only one process");
 
 struct Area {
     struct Direction {
@@ -50,13 +50,13 @@ class Rings {
     void detach() noexcept;
     explicit operator bool() const { return area_ != nullptr; }
 
-    // As Engine::read() and write(); -EPROTO when the peer's position is impossible.
+    // As Engine::read() and write(); -EPROTO when the peer's position is invalid.
     ssize_t read(std::span<const iovec> into) noexcept;
     ssize_t write(std::span<const iovec> from) noexcept;
     bool has_data() const noexcept;
-    bool has_space() const noexcept;  // for the write() that found none
+    bool has_space() const noexcept;  // for a write() that found no space
 
-    // Returns true when asleep; the peer will wake us. Returns false when there is data or space already.
+    // Returns true when asleep; the peer will wake us. Returns false when data or space is already available.
     bool sleep() noexcept;
     void awake() noexcept;
     // After read() or write(): returns true when the peer must be woken, at most once per sleep.

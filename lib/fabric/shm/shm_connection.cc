@@ -144,10 +144,10 @@ ShmConnection::ShmConnection(ShmPoller& poller, std::shared_ptr<Domain> domain, 
 
 Status ShmConnection::accept(std::span<const std::byte> data) {
     if (data.size() > stream::kHelloDataMax)
-        return failure(Code::kInvalid, "{} bytes of private data; an accept takes {}", data.size(),
+        return failure(Code::kInvalid, "{} bytes of private data; an accept holds {}", data.size(),
                        stream::kHelloDataMax);
     if (state() >= State::kClosing) return failure(Code::kClosed, "{}: the connection is closed", peer_);
-    if (phase_ != Phase::kDeciding) return failure(Code::kInvalid, "{} was accepted already", peer_);
+    if (phase_ != Phase::kDeciding) return failure(Code::kInvalid, "{} was already accepted", peer_);
     Hello answer = hello(HelloKind::kAccept);
     answer.set_data(data);
     std::array descriptors{domain_->validity_fd()};

@@ -13,7 +13,7 @@ namespace wss::fabric::shm {
 using stream::Hello;
 using stream::HelloKind;
 
-// A poller that is busy with its rings polls epoll only now and then, for hang-ups, new peers and deadlines,
+// A poller that is busy with its rings polls epoll only occasionally, for hang-ups, new peers and deadlines,
 // none of which is urgent. A poll costs about as much as ten messages.
 constexpr uint32_t kTurnsPerKernelLook = 32;
 
@@ -50,7 +50,7 @@ Result<std::unique_ptr<Connection>> ShmPoller::connect(const Address& address,
     if (address.scheme != Scheme::kShm)
         return failure(Code::kInvalid, "the shm fabric cannot connect to {}", address.to_string());
     if (data.size() > stream::kConnectDataMax)
-        return failure(Code::kInvalid, "{} bytes of private data; a connect takes {}", data.size(),
+        return failure(Code::kInvalid, "{} bytes of private data; a connect request holds {}", data.size(),
                        stream::kConnectDataMax);
     return std::unique_ptr<Connection>(
         std::make_unique<ShmConnection>(*this, domain_, address.host, data, options, handler));
@@ -121,7 +121,7 @@ ShmArrival::Heard ShmArrival::hear() noexcept {
 Result<std::unique_ptr<ConnectRequest>> ShmArrival::request() {
     if (!understood_ || greeting_.hello.kind != HelloKind::kConnect ||
         greeting_.message.descriptor_count != 2)
-        return failure(Code::kInvalid, "sent a greeting of another protocol or version");
+        return failure(Code::kInvalid, "sent a greeting of a different protocol or version");
     Result<Mapping> area = map_shared(greeting_.message.descriptors[0].get(), sizeof(Area), true);
     if (!area) return area.status();
     Result<Mapping> validity = map_shared(greeting_.message.descriptors[1].get(), kValidityBytes, false);

@@ -100,10 +100,10 @@ Result<Descriptor> connect_to(const std::string& path) {
     Result<sockaddr_un> address = unix_address(path);
     if (!address) return address.status().within("shm");
     Descriptor socket = make_socket();
-    if (!socket) return Status::from_errno(errno, "cannot make a socket");
+    if (!socket) return Status::from_errno(errno, "cannot create a socket");
     int error = connect_error(socket.get(), *address);
     if (error == 0) return socket;
-    if (error == EAGAIN) return failure(Code::kBusy, "shm://{}: too many are connecting", path);
+    if (error == EAGAIN) return failure(Code::kBusy, "shm://{}: too many peers are connecting", path);
     if (error == ENOENT || error == ECONNREFUSED)
         return failure(Code::kRefused,
                        "no process listens on shm://{}: start the server there or correct the path", path);

@@ -8,7 +8,7 @@ namespace wss::fabric {
 static void refuse(const EndpointPtr& end, Status why, std::vector<std::byte> data = {}) {
     if (!end->lives() || end->state != SimState::kConnecting) return;
     end->state = SimState::kClosing;
-    end->poller->tell(
+    end->poller->notify(
         {.kind = SimNews::Kind::kRefused, .endpoint = end, .why = std::move(why), .data = std::move(data)});
 }
 
@@ -63,14 +63,14 @@ static void request_arrives(const EndpointPtr& from, const Address& address, std
     auto listener = to->services().find(address.port);
     if (listener == to->services().end() ||
         world.fault("sim.refuse", from->poller->fabric().network().refuse_one_in))
-        return refuse(from, failure(Code::kRefused, "no process listens at {}", address.to_string()));
+        return refuse(from, failure(Code::kRefused, "no process listens on {}", address.to_string()));
     auto* found = static_cast<SimListener*>(listener->second);
     auto request = std::make_unique<SimConnectRequest>(from, found->poller().fabric(), std::move(data));
     world.note(from->id);
-    found->poller().tell({.kind = SimNews::Kind::kRequest,
-                          .endpoint = nullptr,
-                          .request = std::move(request),
-                          .listener = found});
+    found->poller().notify({.kind = SimNews::Kind::kRequest,
+                            .endpoint = nullptr,
+                            .request = std::move(request),
+                            .listener = found});
 }
 
 void request_connection(const EndpointPtr& from, const Address& address, std::vector<std::byte> data) {
@@ -84,7 +84,7 @@ void request_connection(const EndpointPtr& from, const Address& address, std::ve
 
 static void open_endpoint(const EndpointPtr& end, std::vector<std::byte> data) {
     end->state = SimState::kOpen;
-    end->poller->tell({.kind = SimNews::Kind::kEstablished, .endpoint = end, .data = std::move(data)});
+    end->poller->notify({.kind = SimNews::Kind::kEstablished, .endpoint = end, .data = std::move(data)});
     if (EndpointPtr peer = end->peer.lock()) start_transmission(peer);
 }
 

@@ -119,7 +119,7 @@ class SimPoller final : public Poller {
                                                 ConnectionHandler& handler) override;
 
     SimFabric& fabric() { return fabric_; }
-    void tell(SimNews news) {
+    void notify(SimNews news) {
         news_.push_back(std::move(news));
         fabric_.node().wake();
     }

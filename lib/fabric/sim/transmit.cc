@@ -15,7 +15,7 @@ static sim::World& world_of(const EndpointPtr& end) {
 
 static void complete(const EndpointPtr& end, Completion completion) {
     if (!end->lives()) return;
-    end->poller->tell({.kind = SimNews::Kind::kCompletion, .endpoint = end, .completion = completion});
+    end->poller->notify({.kind = SimNews::Kind::kCompletion, .endpoint = end, .completion = completion});
 }
 
 static CompletionKind kind_of(Op op) {
@@ -52,7 +52,7 @@ void break_endpoint(const EndpointPtr& end, const Status& why, SimOperation* cul
                        .kind = CompletionKind::kReceive,
                        .status = CompletionStatus::kFlushed});
     end->receives.clear();
-    end->poller->tell({.kind = kind, .endpoint = end, .why = why});
+    end->poller->notify({.kind = kind, .endpoint = end, .why = why});
 }
 
 void break_connection(const EndpointPtr& end, const Status& why, SimOperation* culprit,
@@ -153,7 +153,7 @@ static void peer_lost(const EndpointPtr& from) {
                      CompletionStatus::kPeerLost);
 }
 
-// The message does not get through now: retry until SimNetwork::retries is over.
+// The message does not get through now: retry until SimNetwork::retries has passed.
 static void retry(const EndpointPtr& from, const SimOperation& operation) {
     sim::World& world = world_of(from);
     Nanoseconds limit = operation.posted + from->poller->fabric().network().retries;

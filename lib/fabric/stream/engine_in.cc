@@ -140,7 +140,7 @@ void Engine::begin_frame() noexcept {
     header_have_ = 0;
     Frame frame;
     if (!decode(header_, frame)) return violation("a malformed frame");
-    if (!take_counts(frame)) return violation("counts of more than was sent, or decreasing counts");
+    if (!take_counts(frame)) return violation("counts that exceed what was sent, or that decrease");
     sink_ = Sink{.kind = payload_bytes(frame) > 0 ? SinkKind::kDiscard : SinkKind::kNone, .frame = frame};
     switch (frame.type) {
         case FrameType::kAcknowledge:

@@ -9,7 +9,7 @@ namespace wss::fabric::stream {
 
 // Writes per turn. Bounded because a peer that drains as fast as we fill must not delay other connections.
 constexpr int kWritesPerTurn = 4;
-// Bytes that this side moves itself (shm) per turn: some hundred microseconds of copying.
+// Bytes that this side moves itself (shm) per turn: a few hundred microseconds of copying.
 constexpr int64_t kDirectBytesPerTurn = 1 << 20;
 
 size_t Engine::transmit() noexcept {
@@ -38,7 +38,7 @@ size_t Engine::transmit() noexcept {
 bool Engine::write_outbox() noexcept {
     while (!outbox_.empty()) {
         RegionTable::Guard guard;
-        if (outbox_.has_region_pieces()) {
+        if (outbox_.has_region_parts()) {
             guard = table_->guard();
             if (std::optional<uint32_t> dropped = outbox_.drop_revoked(*table_)) refuse_read(*dropped);
         }
@@ -55,7 +55,7 @@ bool Engine::write_outbox() noexcept {
                 stream_failed(static_cast<int>(-written));
                 return false;
             }
-            // Read what the peer sent before it left; reading then meets the end of the stream.
+            // Read what the peer sent before it left; reading then reaches the end of the stream.
             readable_ = true;
             activate();
             return false;

@@ -14,7 +14,7 @@ namespace wss::fabric::stream {
 
 constexpr Nanoseconds kMessageWithin = from_s(5);
 // Sockets whose hello is due. A hello directly follows the handshake, so an honest peer needs its place for
-// one round trip only. Each place costs a descriptor.
+// only one round trip. Each place costs a descriptor.
 constexpr size_t kArrivalsMax = 512;
 constexpr size_t kArrivalsPerSource = 256;
 constexpr size_t kAcceptsPerTurn = 64;
@@ -105,7 +105,7 @@ void Arrival::on_ready(uint32_t) noexcept {
 Result<std::unique_ptr<Connection>> StreamConnectRequest::create(Poller& poller,
                                                                  const ConnectionOptions& options,
                                                                  ConnectionHandler& handler) {
-    if (answered_) return failure(Code::kInvalid, "the request of {} was answered already", peer_);
+    if (answered_) return failure(Code::kInvalid, "the request of {} was already answered", peer_);
     Result<std::unique_ptr<Connection>> connection = connection_on(poller, options, handler);
     answered_ = connection.is_ok();
     return connection;

@@ -47,7 +47,7 @@ Result<std::unique_ptr<Region>> allocate(const std::shared_ptr<RegionTable>& tab
 
 Result<std::unique_ptr<Region>> register_memory(const std::shared_ptr<RegionTable>& table,
                                                 std::span<std::byte> memory, Access access) {
-    if (memory.empty()) return failure(Code::kInvalid, "cannot register a region of no bytes");
+    if (memory.empty()) return failure(Code::kInvalid, "cannot register a region of 0 bytes");
     return std::unique_ptr<Region>(std::make_unique<TableRegion>(table, memory, access));
 }
 

@@ -7,7 +7,7 @@ namespace wss::fabric::stream {
 static const std::byte kZeros[kReadChunkMax]{};
 
 void Outbox::begin_frame(const Frame& frame, uint32_t number_after) noexcept {
-    WSS_ASSERT(has_room(), "callers ask before they add");
+    WSS_ASSERT(has_room(), "callers check for room before they add");
     std::byte* header = headers_[frames_used_].data();
     encode(frame, header);
     vecs_[vecs_used_++] = iovec{.iov_base = header, .iov_len = kFrameBytes};
@@ -25,11 +25,11 @@ void Outbox::add_region(const Frame& frame, uint32_t number_after, RemoteAddress
                         uint32_t number, uint64_t revocations) noexcept {
     begin_frame(frame, number_after);
     revocations_seen_ = revocations;
-    pieces_[pieces_used_++] = Piece{.where = where,
-                                    .length = frame.length,
-                                    .number = number,
-                                    .vec = static_cast<uint32_t>(vecs_used_),
-                                    .frame = static_cast<uint32_t>(frames_used_ - 1)};
+    parts_[parts_used_++] = RegionPart{.where = where,
+                                       .length = frame.length,
+                                       .number = number,
+                                       .vec = static_cast<uint32_t>(vecs_used_),
+                                       .frame = static_cast<uint32_t>(frames_used_ - 1)};
     vecs_[vecs_used_++] = iovec{.iov_base = data, .iov_len = frame.length};
 }
 
@@ -51,30 +51,30 @@ void Outbox::advance(size_t bytes) noexcept {
 }
 
 void Outbox::reset() noexcept {
-    frames_used_ = frames_sent_ = vecs_used_ = first_ = pieces_used_ = 0;
+    frames_used_ = frames_sent_ = vecs_used_ = first_ = parts_used_ = 0;
     bytes_added_ = bytes_sent_ = 0;
 }
 
 std::optional<uint32_t> Outbox::drop_revoked(const RegionTable& table) noexcept {
     if (table.revocations() == revocations_seen_) return std::nullopt;
     revocations_seen_ = table.revocations();
-    for (size_t i = 0; i < pieces_used_; ++i) {
-        const Piece piece = pieces_[i];
-        if (piece.vec < first_) continue;
-        if (table.remote(piece.where, piece.length, Access::kRemoteRead) != nullptr) continue;
-        pieces_used_ = i;
-        truncate(piece);
-        return piece.number;
+    for (size_t i = 0; i < parts_used_; ++i) {
+        const RegionPart part = parts_[i];
+        if (part.vec < first_) continue;
+        if (table.remote(part.where, part.length, Access::kRemoteRead) != nullptr) continue;
+        parts_used_ = i;
+        truncate(part);
+        return part.number;
     }
     return std::nullopt;
 }
 
-void Outbox::truncate(const Piece& piece) noexcept {
-    uint32_t header = piece.vec - 1;
+void Outbox::truncate(const RegionPart& part) noexcept {
+    uint32_t header = part.vec - 1;
     bool begun = first_ > header || vecs_[header].iov_len < kFrameBytes;
-    if (begun) vecs_[piece.vec].iov_base = const_cast<std::byte*>(kZeros);  // only read
-    vecs_used_ = begun ? piece.vec + 1 : header;
-    frames_used_ = begun ? piece.frame + 1 : piece.frame;
+    if (begun) vecs_[part.vec].iov_base = const_cast<std::byte*>(kZeros);  // only read
+    vecs_used_ = begun ? part.vec + 1 : header;
+    frames_used_ = begun ? part.frame + 1 : part.frame;
     bytes_added_ = frames_used_ > 0 ? ends_[frames_used_ - 1].bytes : 0;
     if (empty()) reset();
 }

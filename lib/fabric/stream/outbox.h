@@ -25,7 +25,7 @@ class Outbox {
     bool empty() const { return first_ == vecs_used_; }
     bool has_room() const { return frames_used_ < kFramesMax && vecs_used_ + 1 + kSegmentsMax <= kVecsMax; }
     // READ answers use at most half of the frames; the others are for our own requests.
-    bool has_room_for_region() const { return has_room() && pieces_used_ < kPiecesMax; }
+    bool has_room_for_region() const { return has_room() && parts_used_ < kRegionPartsMax; }
 
     // `number_after`: requests of ours on the wire once this frame is written. REQUIRES has_room().
     void add(const Frame& frame, uint32_t number_after, std::span<const Segment> payload = {}) noexcept;
@@ -39,21 +39,21 @@ class Outbox {
     // Number of requests whose frames are written completely.
     uint32_t sent_number() const { return sent_number_; }
 
-    bool has_region_pieces() const { return pieces_used_ > 0; }
-    // Caller holds the table's guard. A region may have been revoked since its part was added. Drops
-    // everything from the first such part on. A frame that is partly written is completed with zeros, as its
+    bool has_region_parts() const { return parts_used_ > 0; }
+    // Caller holds the table's guard. A region may have been revoked since its part was added. Drops the
+    // first such part and everything after it. A frame that is partly written is completed with zeros, as its
     // length is announced; no kReadEnd follows it. Returns the number of the READ that the part belongs to.
     std::optional<uint32_t> drop_revoked(const RegionTable& table) noexcept;
 
   private:
     static constexpr size_t kFramesMax = 64;
     static constexpr size_t kVecsMax = 256;
-    static constexpr size_t kPiecesMax = kFramesMax / 2;
+    static constexpr size_t kRegionPartsMax = kFramesMax / 2;
     struct FrameEnd {
         uint64_t bytes;  // of this outbox, up to the end of the frame
         uint32_t number_after;
     };
-    struct Piece {
+    struct RegionPart {
         RemoteAddress where;
         uint32_t length;
         uint32_t number;
@@ -62,22 +62,22 @@ class Outbox {
     };
 
     void reset() noexcept;
-    void truncate(const Piece& piece) noexcept;
+    void truncate(const RegionPart& part) noexcept;
     void begin_frame(const Frame& frame, uint32_t number_after) noexcept;
 
     std::array<std::array<std::byte, kFrameBytes>, kFramesMax> headers_;
     std::array<iovec, kVecsMax> vecs_;
     std::array<FrameEnd, kFramesMax> ends_;
-    std::array<Piece, kPiecesMax> pieces_;
+    std::array<RegionPart, kRegionPartsMax> parts_;
     size_t frames_used_ = 0;
     size_t frames_sent_ = 0;
     size_t vecs_used_ = 0;
     size_t first_ = 0;  // first vec with unsent bytes
-    size_t pieces_used_ = 0;
+    size_t parts_used_ = 0;
     uint64_t bytes_added_ = 0;
     uint64_t bytes_sent_ = 0;
     uint32_t sent_number_ = 0;
-    uint64_t revocations_seen_ = 0;  // of the region table, when the pieces were looked up
+    uint64_t revocations_seen_ = 0;  // of the region table, when the parts were looked up
 };
 
 }  // namespace wss::fabric::stream

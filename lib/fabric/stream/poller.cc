@@ -22,7 +22,7 @@ Status EventPoller::start() {
     epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
     timer_ = Descriptor(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
     if (!epoll_ || !timer_)
-        return Status::from_errno(errno, "cannot make a poller: raise the limit of open files (ulimit -n)");
+        return Status::from_errno(errno, "cannot create a poller: raise the limit of open files (ulimit -n)");
     epoll_event event{.events = EPOLLIN, .data = {.u64 = kTimerToken}};
     if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, timer_.get(), &event) != 0)
         return Status::from_errno(errno, "cannot watch the poller's timer");
@@ -32,35 +32,35 @@ Status EventPoller::start() {
 
 EventPoller::~EventPoller() {
     WSS_ASSERT(connections_ == 0, "a poller outlives its connections");
-    for (Slot& slot : slots_)  // a listener may outlive its poller, and gets no events then
-        if (slot.object != nullptr) slot.object->poller_ = nullptr;
+    for (Entry& entry : entries_)  // a listener may outlive its poller, and then gets no events
+        if (entry.object != nullptr) entry.object->poller_ = nullptr;
 }
 
 void EventPoller::enrol(Watched& object) {
     if (object.poller_ == this) return;
-    if (free_slots_.empty()) {
-        free_slots_.push_back(static_cast<uint32_t>(slots_.size()));
-        slots_.emplace_back();
+    if (free_entries_.empty()) {
+        free_entries_.push_back(static_cast<uint32_t>(entries_.size()));
+        entries_.emplace_back();
     }
-    uint32_t index = free_slots_.back();
-    free_slots_.pop_back();
-    slots_[index].object = &object;
+    uint32_t index = free_entries_.back();
+    free_entries_.pop_back();
+    entries_[index].object = &object;
     object.poller_ = this;
-    object.token_ = uint64_t{slots_[index].generation} << 32 | index;
+    object.token_ = uint64_t{entries_[index].generation} << 32 | index;
 }
 
 Watched* EventPoller::find(uint64_t token) noexcept {
     auto index = static_cast<uint32_t>(token);
-    if (index >= slots_.size() || slots_[index].generation != token >> 32) return nullptr;
-    return slots_[index].object;
+    if (index >= entries_.size() || entries_[index].generation != token >> 32) return nullptr;
+    return entries_[index].object;
 }
 
 void EventPoller::forget(Watched& object) noexcept {
     if (object.poller_ != this) return;
     auto index = static_cast<uint32_t>(object.token_);
-    slots_[index].object = nullptr;
-    if (++slots_[index].generation == 0) slots_[index].generation = 1;
-    free_slots_.push_back(index);
+    entries_[index].object = nullptr;
+    if (++entries_[index].generation == 0) entries_[index].generation = 1;
+    free_entries_.push_back(index);
     object.poller_ = nullptr;
     object.deadline_ = kNever;
 }
@@ -97,16 +97,16 @@ size_t EventPoller::expire() noexcept {
     [[maybe_unused]] ssize_t drained = read(timer_.get(), &expirations, sizeof expirations);
     Nanoseconds time = now();
     size_t fired = 0;
-    for (size_t i = 0; i < slots_.size(); ++i) {  // by index: on_deadline() may add slots
-        Watched* object = slots_[i].object;
+    for (size_t i = 0; i < entries_.size(); ++i) {  // by index: on_deadline() may add entries
+        Watched* object = entries_[i].object;
         if (object == nullptr || object->deadline_ > time) continue;
         object->deadline_ = kNever;
         object->on_deadline();
         ++fired;
     }
     Nanoseconds next = kNever;
-    for (const Slot& slot : slots_)
-        if (slot.object != nullptr) next = std::min(next, slot.object->deadline_);
+    for (const Entry& entry : entries_)
+        if (entry.object != nullptr) next = std::min(next, entry.object->deadline_);
     arm_timer(next);
     return fired;
 }

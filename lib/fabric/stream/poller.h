@@ -3,8 +3,8 @@
 // thread (so that a reactor can sleep on it), a timerfd in it for deadlines, and the list of connections that
 // are active this turn.
 //
-// The kernel knows objects by token, never by pointer: a handler may destroy any object while events that
-// name it are still unprocessed.
+// The kernel gets tokens of objects, never pointers: a handler may destroy any object while events that name
+// it are still unprocessed.
 #pragma once
 
 #include <array>
@@ -49,7 +49,7 @@ class EventPoller : public Poller {
     bool arm() noexcept override;
     int fd() const noexcept override { return epoll_.get(); }
 
-    // Edge-triggered: on_ready() reports what became possible since it was last exhausted.
+    // Edge-triggered: on_ready() reports what has become possible since the descriptor was last exhausted.
     Status watch(Watched& object, int fd, uint32_t epoll_events);
     void forget(Watched& object) noexcept;  // closing the descriptor ends its watch
     void set_deadline(Watched& object, Nanoseconds deadline) noexcept;
@@ -58,7 +58,7 @@ class EventPoller : public Poller {
     void activate(Engine& engine) noexcept;
     void count_connection(int change) noexcept { connections_ += change; }
 
-    // Scratch memory of the current turn; no user keeps it across a call of another.
+    // Scratch memory of the current turn; a user must not rely on its contents across a call of another user.
     std::span<std::byte> staging() { return staging_; }
     void push(const Completion& completion) noexcept { completions_[completions_used_++] = completion; }
     bool completions_low() const { return completions_used_ + 4 > completions_.size(); }
@@ -75,7 +75,7 @@ class EventPoller : public Poller {
     bool has_active() { return !active_.empty(); }
 
   private:
-    struct Slot {
+    struct Entry {
         Watched* object = nullptr;
         uint32_t generation = 1;
     };
@@ -93,8 +93,8 @@ class EventPoller : public Poller {
     Descriptor epoll_;
     Descriptor timer_;
     Nanoseconds timer_deadline_ = kNever;
-    std::vector<Slot> slots_;
-    std::vector<uint32_t> free_slots_;
+    std::vector<Entry> entries_;
+    std::vector<uint32_t> free_entries_;
     List<Engine, ActiveTag> active_;
     int connections_ = 0;
     std::vector<std::byte> staging_;

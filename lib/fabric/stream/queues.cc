@@ -35,10 +35,10 @@ void SendQueue::push(const WorkRequest& request, uint32_t length) noexcept {
     std::byte* copy = inline_storage_.data() + size_t{slot} * inline_bytes_;
     segments[0] = Segment{.address = copy, .length = length, .lkey = 0};
     entry.segment_count = 1;
-    for (const Segment& piece : request.segments) {
-        if (piece.length == 0) continue;
-        std::memcpy(copy, piece.address, piece.length);
-        copy += piece.length;
+    for (const Segment& segment : request.segments) {
+        if (segment.length == 0) continue;
+        std::memcpy(copy, segment.address, segment.length);
+        copy += segment.length;
     }
 }
 

@@ -26,7 +26,7 @@ constexpr int kKeepAliveIdleSeconds = 2;
 constexpr int kKeepAliveIntervalSeconds = 1;
 constexpr int kKeepAliveProbes = 4;
 constexpr unsigned kUserTimeoutMs = 6000;
-static_assert(kUserTimeoutMs + 2000 <= kDeadPeerMs, "the capability promises what the socket options do");
+static_assert(kUserTimeoutMs + 2000 <= kDeadPeerMs, "the socket options detect a dead peer in time");
 
 Status set_socket_options(int socket) noexcept {
     int on = 1;
@@ -91,7 +91,7 @@ void TcpConnection::dial() noexcept {
         stream_ = ByteStream(
             Descriptor(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)));
         if (!stream_) {
-            last_failure_ = Status::from_errno(errno, fmt::format("{}: cannot make a socket", peer_));
+            last_failure_ = Status::from_errno(errno, fmt::format("{}: cannot create a socket", peer_));
             continue;
         }
         last_failure_ = set_socket_options(stream_.socket());
@@ -170,15 +170,14 @@ void TcpConnection::hear_greeting() noexcept {
                 failure(Code::kRefused, "{} closed the connection without an answer", peer_), {});
         greeting_have_ += static_cast<size_t>(got);
         if (stream_.session() == nullptr && begins_tls(greeting_[0]))
-            return refuse_connect(failure(Code::kRefused, "{} speaks TLS: it is reached as tls://", peer_),
-                                  {});
+            return refuse_connect(failure(Code::kRefused, "{} uses TLS: connect with tls://", peer_), {});
     }
     greeted();
 }
 
 static std::string_view explain(HelloFault fault) {
     if (fault == HelloFault::kVersion)
-        return "speaks another version of this protocol: upgrade the older end";
+        return "uses a different version of this protocol: upgrade the older end";
     return "is not a WSS tcp endpoint: check host and port";
 }
 
@@ -222,10 +221,10 @@ TcpConnection::TcpConnection(TcpPoller& poller, std::shared_ptr<stream::RegionTa
 
 Status TcpConnection::accept(std::span<const std::byte> data) {
     if (data.size() > stream::kHelloDataMax)
-        return failure(Code::kInvalid, "{} bytes of private data; an accept takes {}", data.size(),
+        return failure(Code::kInvalid, "{} bytes of private data; an accept holds {}", data.size(),
                        stream::kHelloDataMax);
     if (state() >= State::kClosing) return failure(Code::kClosed, "{}: the connection is closed", peer_);
-    if (phase_ != Phase::kDeciding) return failure(Code::kInvalid, "{} was accepted already", peer_);
+    if (phase_ != Phase::kDeciding) return failure(Code::kInvalid, "{} was already accepted", peer_);
     Hello answer = hello(HelloKind::kAccept);
     answer.set_data(data);
     phase_ = Phase::kStreaming;
@@ -268,7 +267,8 @@ void TcpConnection::on_ready(uint32_t epoll_events) noexcept {
 
 ssize_t TcpConnection::read(std::span<const iovec> into) noexcept {
     const ssize_t got = stream_.read(into);
-    // The session may have met the end behind this data. Read on, as the socket reports nothing new.
+    // The session may have reached the end after this data. Continue reading, as the socket reports nothing
+    // new.
     if (stream_.session() != nullptr && stream_.session()->ended()) hung_up_ = true;
     return got;
 }

@@ -19,7 +19,7 @@ using stream::HelloKind;
 constexpr Nanoseconds kLingerLasts = from_s(1);
 constexpr size_t kLingerBytesMax = 64u << 20;     // bytes of a peer that were in flight when we closed
 constexpr size_t kLingerBytesPerTurn = 1u << 20;  // of all sockets: tens of microseconds of a turn
-constexpr size_t kDiscardCost = 4096;             // minimum cost of a call: many small ones take time too
+constexpr size_t kDiscardCost = 4096;             // minimum cost of a call: many small calls take time too
 constexpr size_t kLingeringMax = 256;             // each holds a descriptor; an honest peer is done at once
 constexpr int kBacklog = 1024;
 // Time of a turn for handshakes: no step begins after it. A step takes 0.1 to 1 ms, depending on keys and
@@ -32,7 +32,7 @@ void Linger::start() noexcept {
     poller_.set_deadline(*this, poller_.now() + kLingerLasts);
     say_last_words();
     const uint32_t writable = session_ ? uint32_t{EPOLLOUT} : 0;
-    if (!poller_.watch(*this, socket_.get(), EPOLLIN | EPOLLRDHUP | writable)) poller_.bury(*this);
+    if (!poller_.watch(*this, socket_.get(), EPOLLIN | EPOLLRDHUP | writable)) poller_.retire(*this);
 }
 
 void Linger::say_last_words() noexcept {
@@ -47,7 +47,7 @@ void Linger::on_ready(uint32_t) noexcept {
 }
 
 void Linger::on_deadline() noexcept {
-    poller_.bury(*this);
+    poller_.retire(*this);
 }
 
 size_t Linger::discard(size_t bytes_max) noexcept {
@@ -61,7 +61,7 @@ size_t Linger::discard(size_t bytes_max) noexcept {
     const auto bytes = static_cast<size_t>(std::max<ssize_t>(got, 0));
     discarded_ += bytes;
     if (bytes == 0 || discarded_ > kLingerBytesMax)
-        poller_.bury(*this);
+        poller_.retire(*this);
     else  // the watch is edge-triggered and does not report the remaining data again
         poller_.discard_later(*this);
     return bytes;
@@ -75,7 +75,7 @@ void TcpPoller::linger(Descriptor socket, std::unique_ptr<tls::Session> session)
     lingering_.back()->start();
 }
 
-void TcpPoller::bury(const Linger& linger) noexcept {
+void TcpPoller::retire(const Linger& linger) noexcept {
     std::erase_if(lingering_, [&](const auto& one) { return one.get() == &linger; });
 }
 
@@ -126,7 +126,7 @@ Result<std::unique_ptr<Connection>> TcpPoller::connect(const Address& address,
                        address.to_string());
     if (context_) WSS_TRY(context_->can_connect().within(address.to_string()));
     if (data.size() > stream::kConnectDataMax)
-        return failure(Code::kInvalid, "{} bytes of private data; a connect takes {}", data.size(),
+        return failure(Code::kInvalid, "{} bytes of private data; a connect request holds {}", data.size(),
                        stream::kConnectDataMax);
     return std::unique_ptr<Connection>(
         std::make_unique<TcpConnection>(*this, table_, address, data, options, handler));
@@ -239,11 +239,11 @@ TcpArrival::Heard TcpArrival::hear() noexcept {
 Result<std::unique_ptr<ConnectRequest>> TcpArrival::request() {
     if (!session_ && begins_tls(greeting_[0])) {
         send_wrong_protocol(socket_.get());
-        return failure(Code::kInvalid, "speaks TLS, but this address does not: it is reached as tcp://");
+        return failure(Code::kInvalid, "uses TLS, but this address does not: connect with tcp://");
     }
     Hello hello;
     if (stream::decode(greeting_, hello) != HelloFault::kNone || hello.kind != HelloKind::kConnect)
-        return failure(Code::kInvalid, "sent a greeting of another protocol or version");
+        return failure(Code::kInvalid, "sent a greeting of a different protocol or version");
     return std::unique_ptr<ConnectRequest>(std::make_unique<TcpConnectRequest>(
         table_, ByteStream(std::move(socket_), std::move(session_)), hello, from_));
 }

@@ -21,7 +21,7 @@ struct UnreadTag;
 struct HandshakeTag;
 
 // The socket of a closed connection, kept until the peer has read our last data: closing it with unread data
-// in it would make TCP discard that.
+// in it would make TCP discard our data.
 class Linger final : public stream::Watched, public ListNode<UnreadTag> {
   public:
     Linger(TcpPoller& poller, Descriptor socket, std::unique_ptr<tls::Session> session)
@@ -43,7 +43,7 @@ class Linger final : public stream::Watched, public ListNode<UnreadTag> {
 };
 
 // A socket accepted under TLS whose peer has sent data. Its handshake continues in the poller's turn, as each
-// step may take a good part of a millisecond.
+// step may take most of a millisecond.
 class Handshake : public ListNode<HandshakeTag> {
   public:
     virtual ~Handshake() { unlink(); }
@@ -67,7 +67,7 @@ class TcpPoller final : public stream::EventPoller {
     const std::shared_ptr<const tls::Context>& context() const { return context_; }
     Scheme scheme() const { return context_ ? Scheme::kTls : Scheme::kTcp; }
     void linger(Descriptor socket, std::unique_ptr<tls::Session> session = nullptr) noexcept;
-    void bury(const Linger& linger) noexcept;  // destroys it
+    void retire(const Linger& linger) noexcept;  // destroys it
     void discard_later(Linger& linger) noexcept;
     void shake_hands_later(Handshake& handshake) noexcept;
 

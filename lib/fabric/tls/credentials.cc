@@ -57,7 +57,7 @@ Secret KnownPeers::key_of(std::string_view identity) const {
 Status Files::check() const {
     if (certificate.empty() == key.empty()) return Status::ok();
     return failure(Code::kInvalid,
-                   "{} is given without {}: a certificate is of use only with its private key",
+                   "{} is given without {}: a certificate can be used only with its private key",
                    key.empty() ? "--tls-cert" : "--tls-key", key.empty() ? "--tls-key" : "--tls-cert");
 }
 

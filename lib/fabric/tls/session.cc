@@ -155,10 +155,10 @@ Status Session::explain(int error) const {
         return wss::failure(Code::kUnavailable, "closed the connection during the TLS handshake");
     if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) return explain_certificate();
     if (reason == SSL_R_TLSV1_ALERT_PROTOCOL_VERSION)
-        return wss::failure(Code::kRefused, "does not speak TLS 1.3; without TLS it is reached as tcp://");
+        return wss::failure(Code::kRefused, "does not use TLS 1.3; without TLS, connect with tcp://");
     if (peer_is_plain_)
         return wss::failure(Code::kInvalid,
-                            "does not speak TLS, but this address requires it: it is reached as tls://");
+                            "does not use TLS, but this address requires it: connect with tls://");
     return explain_reason(reason);
 }
 
@@ -225,7 +225,7 @@ ssize_t Session::read_some(std::byte* to, size_t length) noexcept {
         switch (SSL_get_error(ssl_, got)) {
             case SSL_ERROR_WANT_READ:
             case SSL_ERROR_WANT_WRITE:
-                if (records_read_ != before) continue;  // not user data; there may be some behind it
+                if (records_read_ != before) continue;  // not user data; there may be some after it
                 return -EAGAIN;
             case SSL_ERROR_ZERO_RETURN:
                 return 0;
@@ -237,7 +237,7 @@ ssize_t Session::read_some(std::byte* to, size_t length) noexcept {
         }
         const bool cut = ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
         if (!cut) {
-            failure_ = wss::failure(Code::kPermission, "TLS ended by an error: {}", last_error());
+            failure_ = wss::failure(Code::kPermission, "TLS failed: {}", last_error());
             return -EPROTO;
         }
         ERR_clear_error();
@@ -248,11 +248,11 @@ ssize_t Session::read_some(std::byte* to, size_t length) noexcept {
 
 ssize_t Session::read(std::span<const iovec> into) noexcept {
     size_t total = 0;
-    for (const iovec& piece : into) {
-        auto* to = static_cast<std::byte*>(piece.iov_base);
-        for (size_t done = 0; done < piece.iov_len;) {
+    for (const iovec& segment : into) {
+        auto* to = static_cast<std::byte*>(segment.iov_base);
+        for (size_t done = 0; done < segment.iov_len;) {
             if (!ended()) {
-                const ssize_t got = read_some(to + done, piece.iov_len - done);
+                const ssize_t got = read_some(to + done, segment.iov_len - done);
                 if (got > 0) {
                     done += static_cast<size_t>(got);
                     total += static_cast<size_t>(got);

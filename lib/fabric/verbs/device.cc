@@ -24,7 +24,7 @@ static Status no_device(int error, const Address& address) {
     if (error == EPERM || error == EACCES)
         return Status::from_errno(
             error,
-            fmt::format("{}: /dev/infiniband may not be opened; check its permissions", address.to_string()));
+            fmt::format("{}: no access to /dev/infiniband; check its permissions", address.to_string()));
     int devices = 0;
     if (ibv_device** list = ibv_get_device_list(&devices)) ibv_free_device_list(list);
     if (devices == 0)
@@ -33,7 +33,8 @@ static Status no_device(int error, const Address& address) {
     if (access("/dev/infiniband/rdma_cm", F_OK) != 0)
         return failure(Code::kNotFound, "{}: the RDMA connection manager is not loaded; modprobe rdma_ucm",
                        address.to_string());
-    return failure(Code::kNotFound, "{}: none of the {} RDMA devices has or reaches this address ({}); {}",
+    return failure(Code::kNotFound,
+                   "{}: no RDMA device of this machine ({} found) has or reaches this address ({}); {}",
                    address.to_string(), devices, Status::from_errno(error, "").to_string(), kHowToGetADevice);
 }
 
@@ -107,9 +108,10 @@ Status Device::describe() {
     return Status::ok();
 }
 
-// A program that uses libwss may fork. Before Linux 5.12 the page that parent or child writes next is copied,
-// and the device continues with the copy that belongs to the child. So registered memory has to be kept out
-// of the child. libibverbs does nothing where the kernel copies such pages in time (IBV_FORK_UNNEEDED).
+// A program that uses libwss may fork. Before Linux 5.12 the page that the parent or the child writes next is
+// copied, and the device continues to use the copy that belongs to the child. So registered memory has to be
+// kept out of the child. libibverbs does nothing where the kernel copies such pages in time
+// (IBV_FORK_UNNEEDED).
 static void prepare_for_forks() {
     static std::once_flag once;
     std::call_once(once, [] {

@@ -9,7 +9,7 @@
 
 namespace wss::fabric::verbs {
 
-// Requests that wait for on_connect_request(): a burst of clients with a connection per core each.
+// Requests that wait for on_connect_request(): a burst of clients, each with one connection per core.
 constexpr int kBacklog = 512;
 
 static log::Limiter foreign_device_log(1);
@@ -25,7 +25,7 @@ static Status cannot_listen(const Address& address, int error) {
     if (error == EADDRINUSE)
         return Status::from_errno(
             error,
-            fmt::format("{}: the port is taken by another program, choose another", address.to_string()));
+            fmt::format("{}: another program uses the port; choose a different one", address.to_string()));
     if (error == EADDRNOTAVAIL || error == ENODEV)
         return Status::from_errno(
             error, fmt::format("{}: no RDMA device of this machine has the address", address.to_string()));
@@ -75,7 +75,7 @@ VerbsConnectRequest::~VerbsConnectRequest() {
 }
 
 std::string VerbsConnectRequest::peer() const {
-    return id_ == nullptr ? "a peer that was answered" : to_string(rdma_get_peer_addr(id_.get()));
+    return id_ == nullptr ? "a peer whose request was answered" : to_string(rdma_get_peer_addr(id_.get()));
 }
 
 Result<std::unique_ptr<Connection>> VerbsConnectRequest::create(Poller& poller,

@@ -18,7 +18,7 @@ namespace wss::fabric::verbs {
 // Sources of the epoll descriptor.
 enum Watched : uint32_t { kCompletionChannel, kEventChannel, kTimer, kDevice, kLookUp };
 
-// Connection events per turn: connecting is slow anyway, and a storm of it must not delay I/O.
+// Connection events per turn: connecting is slow anyway, and a burst of connects must not delay I/O.
 constexpr size_t kCmEventsPerTurn = 16;
 
 VerbsPoller::VerbsPoller(std::shared_ptr<Device> device)
@@ -65,7 +65,7 @@ Status VerbsPoller::set_up() {
 }
 
 VerbsPoller::~VerbsPoller() {
-    WSS_ASSERT(free_slots_.size() == slots_.size(), "a poller outlives its connections");
+    WSS_ASSERT(free_entries_.size() == entries_.size(), "a poller outlives its connections");
 }
 
 Result<std::unique_ptr<Listener>> VerbsPoller::listen(const Address& address, ListenHandler& handler) {
@@ -82,27 +82,27 @@ Result<std::unique_ptr<Connection>> VerbsPoller::connect(const Address& address,
 Result<VerbsPoller::Place> VerbsPoller::attach(VerbsConnection& connection, uint32_t completions) {
     auto share = completions_.reserve(completions);
     if (!share) return share.status();
-    if (free_slots_.empty()) {
-        if (slots_.size() > kTagIndexMax)
-            return failure(Code::kExhausted, "{} connections on one poller are the limit", slots_.size());
-        free_slots_.push_back(static_cast<uint32_t>(slots_.size()));
-        slots_.emplace_back();
+    if (free_entries_.empty()) {
+        if (entries_.size() > kTagIndexMax)
+            return failure(Code::kExhausted, "a poller has at most {} connections", entries_.size());
+        free_entries_.push_back(static_cast<uint32_t>(entries_.size()));
+        entries_.emplace_back();
     }
-    uint32_t index = free_slots_.back();
-    free_slots_.pop_back();
-    slots_[index].connection = &connection;
+    uint32_t index = free_entries_.back();
+    free_entries_.pop_back();
+    entries_[index].connection = &connection;
     Place place;
     place.poller_ = this;
-    place.tag_ = make_tag(index, slots_[index].generation);
+    place.tag_ = make_tag(index, entries_[index].generation);
     place.completions_ = std::move(*share);
     return place;
 }
 
 void VerbsPoller::detach(uint32_t tag) noexcept {
     uint32_t index = tag_index(tag);
-    slots_[index].connection = nullptr;
-    slots_[index].generation = (slots_[index].generation + 1) & kTagGenerationMask;
-    free_slots_.push_back(index);
+    entries_[index].connection = nullptr;
+    entries_[index].generation = (entries_[index].generation + 1) & kTagGenerationMask;
+    free_entries_.push_back(index);
 }
 
 void VerbsPoller::watch_deadline(Nanoseconds deadline) {
@@ -121,8 +121,8 @@ size_t VerbsPoller::expire() noexcept {
     size_t expired = 0;
     earliest_ = kNever;
     // By index: on_deadline() may add connections.
-    for (size_t i = 0; i < slots_.size(); ++i) {
-        VerbsConnection* connection = slots_[i].connection;
+    for (size_t i = 0; i < entries_.size(); ++i) {
+        VerbsConnection* connection = entries_[i].connection;
         if (connection == nullptr) continue;
         if (connection->deadline() <= now) {
             connection->on_deadline();

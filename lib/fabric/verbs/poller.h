@@ -6,8 +6,8 @@
 // descriptor, which is also fd(). Polling it costs a system call, so a turn does it only after a sleep and
 // every kTurnsPerCheck turns.
 //
-// Finding the connection of a completion: the upper half of wr_id, its *tag*, holds an index into slots_ and
-// a generation. So a completion that outlives its connection is recognised and dropped.
+// Finding the connection of a completion: the upper half of wr_id, its *tag*, holds an index into entries_
+// and a generation. So a completion that outlives its connection is recognised and dropped.
 //
 // Thread-safety: none; belongs to one thread. ConnectRequest::create(), called on this thread, moves an id
 // here from another poller.
@@ -104,7 +104,7 @@ class VerbsPoller final : public Poller {
     void finish_soon(VerbsConnection& connection);
 
   private:
-    struct Slot {
+    struct Entry {
         VerbsConnection* connection = nullptr;
         uint32_t generation = 0;
     };
@@ -137,8 +137,8 @@ class VerbsPoller final : public Poller {
     uint32_t turns_ = 0;
     bool woken_ = false;  // the thread slept: poll the epoll descriptor
     Nanoseconds earliest_ = kNever;
-    std::vector<Slot> slots_;
-    std::vector<uint32_t> free_slots_;
+    std::vector<Entry> entries_;
+    std::vector<uint32_t> free_entries_;
     List<VerbsConnection> finished_;
 };
 

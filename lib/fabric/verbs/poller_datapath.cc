@@ -8,7 +8,7 @@ namespace wss::fabric::verbs {
 
 // Completions per turn; other sources of the reactor need their turn too.
 constexpr size_t kTurnBudget = 128;
-// Busy turns that a connection event waits at most (some hundred microseconds).
+// Maximum number of busy turns that a connection event waits (a few hundred microseconds).
 constexpr uint32_t kTurnsPerCheck = 64;
 
 size_t VerbsPoller::poll() noexcept {
@@ -27,7 +27,7 @@ size_t VerbsPoller::poll() noexcept {
 size_t VerbsPoller::poll_completions() noexcept {
     size_t handled = std::exchange(stashed_, 0);
     dispatch({batch_.data(), handled});
-    // The next turn continues behind the queue at which this one's budget ended.
+    // The next turn continues after the queue at which this one's budget ended.
     for (size_t left = completions_.count(); left > 0 && handled < kTurnBudget; --left) {
         size_t count = completions_.poll(batch_, false);
         while (count > 0) {
@@ -42,8 +42,8 @@ size_t VerbsPoller::poll_completions() noexcept {
 
 VerbsConnection* VerbsPoller::find(uint32_t tag) const noexcept {
     uint32_t index = tag_index(tag);
-    if (index >= slots_.size() || slots_[index].generation != tag_generation(tag)) return nullptr;
-    return slots_[index].connection;
+    if (index >= entries_.size() || entries_[index].generation != tag_generation(tag)) return nullptr;
+    return entries_[index].connection;
 }
 
 void VerbsPoller::dispatch(std::span<const ibv_wc> completions) noexcept {

@@ -85,7 +85,8 @@ constexpr FileKey kFiles[] = {
     {"tls-cert", &wss_options::tls_cert},
     {"tls-key", &wss_options::tls_key},
 };
-static_assert(std::size(kFiles) == std::extent_v<decltype(Settings::files)>, "each has its place");
+static_assert(std::size(kFiles) == std::extent_v<decltype(Settings::files)>,
+              "Settings::files has an entry for each");
 
 int plugin_config(const char* key, const char* value) {
     if (std::string_view(key) == "target") {
@@ -118,7 +119,7 @@ int plugin_config(const char* key, const char* value) {
         return 0;
     }
     nbdkit_error(
-        "unknown parameter '%s'; the plugin knows target, volume, secret-file, tls-ca, tls-cert, tls-key, "
+        "unknown parameter '%s'; the plugin accepts target, volume, secret-file, tls-ca, tls-cert, tls-key, "
         "channels, depth, "
         "connect-timeout, "
         "request-timeout and reconnect-timeout",
@@ -265,7 +266,7 @@ constexpr char kHelp[] =
     "tls-ca=FILE                 authorities of the target's certificate (tls://; PEM)\n"
     "tls-cert=FILE tls-key=FILE  client certificate, for a target that requires one\n"
     "channels=N                  connections to the target (1)\n"
-    "depth=N                     commands on the wire of each (128)\n"
+    "depth=N                     commands in flight per connection (128)\n"
     "connect-timeout=SECONDS     (5)\n"
     "request-timeout=SECONDS     of one request, including reconnects (30)\n"
     "reconnect-timeout=SECONDS   how long requests wait for a lost target (15)";

@@ -16,8 +16,8 @@ namespace wss::io {
 
 namespace {
 
-// Requests in the kernel at once, per reactor and volume. The sum over the system is fs.aio-max-nr (65536 by
-// default): 128 allows 512 queues and is as much as an NVMe queue pair can use.
+// Requests in the kernel at once, per reactor and volume. The sum over the system is limited by fs.aio-max-nr
+// (65536 by default): 128 allows 512 queues and is as much as an NVMe queue pair can use.
 constexpr uint32_t kDepth = 128;
 constexpr uint32_t kDepthMin = 16;
 // Maximum per io_submit() call; more calls follow in the same turn.
@@ -29,21 +29,22 @@ constexpr size_t kBounceBytes = 256 << 10;
 constexpr size_t kBounceCount = 8;
 // A request that the kernel returns (EAGAIN, EINTR) more often than this fails with EIO.
 constexpr uint8_t kRetriesMax = 64;
-// A RAM disk has moved the data when io_submit() returns. After so many such calls in a row, completions no
+// A RAM disk has moved the data when io_submit() returns. After this many such calls in a row, completions no
 // longer signal the eventfd, which saves its cost. The first call that returns before its requests are done
-// ends that.
+// turns the signals on again.
 constexpr uint32_t kPromptStreak = 32;
 
-struct Slot {
+struct RequestState {
     iocb control;
     uint64_t progress = 0;
     std::byte* bounce = nullptr;
     uint8_t retries = 0;
 };
-static_assert(sizeof(Slot) <= sizeof(Request::scratch) && alignof(Slot) <= 16, "a request carries its iocb");
+static_assert(sizeof(RequestState) <= sizeof(Request::scratch) && alignof(RequestState) <= 16,
+              "a request carries its iocb");
 
-Slot& slot_of(Request& request) noexcept {
-    return *std::launder(reinterpret_cast<Slot*>(request.scratch));
+RequestState& state_of(Request& request) noexcept {
+    return *std::launder(reinterpret_cast<RequestState*>(request.scratch));
 }
 
 // The completion ring, which the kernel maps at the address that io_setup() returns (linux: fs/aio.c, struct
@@ -109,7 +110,7 @@ AioQueue::~AioQueue() {
 }
 
 void AioQueue::submit(Request& request) noexcept {
-    new (request.scratch) Slot{};
+    new (request.scratch) RequestState{};
     ++in_flight_;
     wait_again(request);
 }
@@ -155,7 +156,7 @@ size_t AioQueue::start_waiting() noexcept {
             --waiting_count_;
             --left;
             Prepared prepared = prepare(request);
-            if (prepared == Prepared::kToKernel) batch[count++] = &slot_of(request).control;
+            if (prepared == Prepared::kToKernel) batch[count++] = &state_of(request).control;
             if (prepared == Prepared::kElsewhere) ++events;
             if (prepared == Prepared::kNoBuffer) {
                 waiting_.push_front(request);
@@ -182,7 +183,7 @@ AioQueue::Prepared AioQueue::prepare(Request& request) noexcept {
     }
     if (transfer) return prepare_transfer(request);
     if (request.op == Op::kFlush && backend_.async_flush()) {
-        iocb& control = slot_of(request).control;
+        iocb& control = state_of(request).control;
         io_prep_fdsync(&control, file.fd());
         io_set_eventfd(&control, event_fd_);
         control.data = &request;
@@ -193,25 +194,25 @@ AioQueue::Prepared AioQueue::prepare(Request& request) noexcept {
 }
 
 AioQueue::Prepared AioQueue::prepare_transfer(Request& request) noexcept {
-    Slot& slot = slot_of(request);
-    uint64_t length = std::min(request.length - slot.progress, kTransferMax);
-    std::byte* data = request.data + slot.progress;
+    RequestState& state = state_of(request);
+    uint64_t length = std::min(request.length - state.progress, kTransferMax);
+    std::byte* data = request.data + state.progress;
     if (needs_bounce(data)) {
-        slot.bounce = take_bounce();
-        if (slot.bounce == nullptr) return Prepared::kNoBuffer;
+        state.bounce = take_bounce();
+        if (state.bounce == nullptr) return Prepared::kNoBuffer;
         length = std::min<uint64_t>(length, kBounceBytes);
-        if (request.op == Op::kWrite) std::memcpy(slot.bounce, data, length);
-        data = slot.bounce;
+        if (request.op == Op::kWrite) std::memcpy(state.bounce, data, length);
+        data = state.bounce;
     }
     int fd = backend_.file().fd();
-    auto offset = static_cast<long long>(request.offset + slot.progress);
+    auto offset = static_cast<long long>(request.offset + state.progress);
     if (request.op == Op::kRead)
-        io_prep_pread(&slot.control, fd, data, length, offset);
+        io_prep_pread(&state.control, fd, data, length, offset);
     else
-        io_prep_pwrite(&slot.control, fd, data, length, offset);
-    if (request.op == Op::kWrite && request.fua) slot.control.aio_rw_flags = RWF_DSYNC;
-    if (prompt_streak_ < kPromptStreak) io_set_eventfd(&slot.control, event_fd_);
-    slot.control.data = &request;
+        io_prep_pwrite(&state.control, fd, data, length, offset);
+    if (request.op == Op::kWrite && request.fua) state.control.aio_rw_flags = RWF_DSYNC;
+    if (prompt_streak_ < kPromptStreak) io_set_eventfd(&state.control, event_fd_);
+    state.control.data = &request;
     return Prepared::kToKernel;
 }
 
@@ -303,7 +304,7 @@ size_t AioQueue::take_from_worker() noexcept {
 
 void AioQueue::complete(Request& request, int64_t result) noexcept {
     --in_kernel_;
-    if (is_silent(slot_of(request).control)) --silent_;
+    if (is_silent(state_of(request).control)) --silent_;
     if (request.op == Op::kFlush && result == -EINVAL) {
         backend_.no_async_flush();
         to_worker(request);
@@ -319,32 +320,32 @@ void AioQueue::complete(Request& request, int64_t result) noexcept {
 }
 
 void AioQueue::complete_transfer(Request& request, int64_t result) noexcept {
-    Slot& slot = slot_of(request);
+    RequestState& state = state_of(request);
     auto moved = static_cast<uint64_t>(result);
-    if (request.op == Op::kRead && slot.bounce != nullptr)
-        std::memcpy(request.data + slot.progress, slot.bounce, moved);
+    if (request.op == Op::kRead && state.bounce != nullptr)
+        std::memcpy(request.data + state.progress, state.bounce, moved);
     give_bounce(request);
-    slot.progress += moved;
-    if (slot.progress == request.length) return end(request, 0);
-    // A short transfer. O_DIRECT continues at block boundaries only.
-    uint64_t ragged = slot.progress % backend_.file().logical_block();
-    slot.progress -= ragged;
+    state.progress += moved;
+    if (state.progress == request.length) return end(request, 0);
+    // A short transfer. O_DIRECT can continue only at block boundaries.
+    uint64_t ragged = state.progress % backend_.file().logical_block();
+    state.progress -= ragged;
     // No progress: the file was truncated, or the medium is full.
     if (moved <= ragged) return end(request, request.op == Op::kRead ? EIO : ENOSPC);
     wait_again(request);
 }
 
 void AioQueue::retry(Request& request, int error) noexcept {
-    Slot& slot = slot_of(request);
+    RequestState& state = state_of(request);
     give_bounce(request);
-    if (++slot.retries > kRetriesMax) return end(request, error);
+    if (++state.retries > kRetriesMax) return end(request, error);
     wait_again(request);
 }
 
 void AioQueue::end(Request& request, int error) noexcept {
     give_bounce(request);
     --in_flight_;
-    finish(request, error, request.op == Op::kFlush ? 0 : slot_of(request).progress);
+    finish(request, error, request.op == Op::kFlush ? 0 : state_of(request).progress);
 }
 
 // --- unaligned data ---
@@ -368,10 +369,10 @@ std::byte* AioQueue::take_bounce() noexcept {
 }
 
 void AioQueue::give_bounce(Request& request) noexcept {
-    Slot& slot = slot_of(request);
-    if (slot.bounce == nullptr) return;
-    bounce_free_.push_back(slot.bounce);
-    slot.bounce = nullptr;
+    RequestState& state = state_of(request);
+    if (state.bounce == nullptr) return;
+    bounce_free_.push_back(state.bounce);
+    state.bounce = nullptr;
 }
 
 }  // namespace wss::io

@@ -41,7 +41,8 @@ Status set_op(FilterRule& rule, std::string_view value) {
     if (rule.any_op) return Status::ok();
     for (const NamedOp& known : kOps)
         if (value == known.name) return rule.op = known.op, Status::ok();
-    return failure(Code::kInvalid, "filter: '{}' is none of read, write, flush, discard, zeroes, all", value);
+    return failure(Code::kInvalid, "filter: '{}' is not one of read, write, flush, discard, zeroes, all",
+                   value);
 }
 
 Status set_key(FilterRule& rule, std::string_view key, std::string_view value) {
@@ -55,8 +56,8 @@ Status set_key(FilterRule& rule, std::string_view key, std::string_view value) {
                        : key == "us"    ? &rule.delay_us
                                         : nullptr;
     if (number == nullptr)
-        return failure(Code::kInvalid, "filter: '{}' is none of every, after, first, from, to, errno, op, us",
-                       key);
+        return failure(Code::kInvalid,
+                       "filter: '{}' is not one of every, after, first, from, to, errno, op, us", key);
     auto parsed = parse_size(value);
     if (!parsed) return parsed.status().within(fmt::format("filter: {}", key));
     *number = *parsed;

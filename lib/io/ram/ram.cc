@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "lib/base/memory.h"
+#include "lib/base/machine.h"
 #include "lib/base/size.h"
 #include "lib/io/request.h"
 

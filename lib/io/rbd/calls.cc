@@ -12,7 +12,7 @@
 
 namespace wss::io::rbd {
 
-void Landing::push(Call& call) noexcept {
+void CompletionStack::push(Call& call) noexcept {
     inside_.fetch_add(1);
     Call* top = top_.load(std::memory_order_relaxed);
     do {
@@ -26,24 +26,24 @@ void Landing::push(Call& call) noexcept {
     inside_.fetch_sub(1);
 }
 
-Call* Landing::take_all() noexcept {
+Call* CompletionStack::take_all() noexcept {
     if (top_.load(std::memory_order_relaxed) == nullptr) return nullptr;
     Call* stack = top_.exchange(nullptr);
     Call* first = nullptr;
     while (stack != nullptr) {
         Call* next = stack->next;
         stack->next = first;
-        stack->landed = true;
+        stack->completed = true;
         first = stack;
         stack = next;
     }
     return first;
 }
 
-// A callback that finds the landing armed adds one to the descriptor's count, some time later. `due_` counts
+// A callback that finds the stack armed adds one to the descriptor's count, some time later. `due_` counts
 // the signals that are not drained yet. So an idle volume costs no system call, and a late signal does not
 // keep its reactor from sleeping.
-bool Landing::arm() noexcept {
+bool CompletionStack::arm() noexcept {
     const bool was_armed = std::exchange(reactor_armed_, true);
     if (!armed_.exchange(true) && was_armed) ++due_;
     uint64_t count = 0;
@@ -55,8 +55,8 @@ bool Landing::arm() noexcept {
     return false;
 }
 
-// A callback may still be between its push and its return, which are a few instructions.
-Landing::~Landing() {
+// A callback may still be between its push and its return, a few instructions later.
+CompletionStack::~CompletionStack() {
     while (inside_.load() != 0) sched_yield();
     close(event_fd_);
 }
@@ -122,7 +122,7 @@ void Calls::give_back(Call& call) noexcept {
         return remove(call);
     }
     call.request = nullptr;
-    call.landed = false;
+    call.completed = false;
     call.next = std::exchange(free_, &call);
 }
 

@@ -41,7 +41,7 @@ struct Call : ListNode<> {
     std::byte* memory = nullptr;  // kMemory bytes for read data
     bool reads = false;
     bool replaced = false;
-    bool landed = false;  // librbd has called back, and the reactor has taken the call from the landing
+    bool completed = false;  // librbd has called back, and the reactor has taken the call from the landing
     uint64_t offset = 0, length = 0;
     uint64_t held = 0;  // bytes of data that the call and librbd hold
     Nanoseconds begun{};
@@ -52,12 +52,12 @@ struct Call : ListNode<> {
     static constexpr size_t kMemory = 1 << 20;
 };
 
-class Landing {
+class CompletionStack {
   public:
-    explicit Landing(int event_fd) : event_fd_(event_fd) {}
-    ~Landing();
-    Landing(const Landing&) = delete;
-    Landing& operator=(const Landing&) = delete;
+    explicit CompletionStack(int event_fd) : event_fd_(event_fd) {}
+    ~CompletionStack();
+    CompletionStack(const CompletionStack&) = delete;
+    CompletionStack& operator=(const CompletionStack&) = delete;
 
     // Called by librbd's threads. A callback must not use the call afterwards.
     void push(Call& call) noexcept;
@@ -95,7 +95,7 @@ class Calls {
     // Adds a free call in place of a slow one, which no longer counts against kDepth. Up to kMore.
     void replace(Call& call) noexcept;
     size_t taken() const noexcept { return taken_; }
-    Landing& landing() noexcept { return landing_; }
+    CompletionStack& completions() noexcept { return completions_; }
     // Called when their queue is destroyed. The keeper then takes the calls that land.
     void orphan() noexcept { orphaned_.store(true); }
     bool is_orphaned() const noexcept { return orphaned_.load(); }
@@ -111,11 +111,11 @@ class Calls {
     Calls* next = nullptr;  // the calls of another queue of the client
 
   private:
-    explicit Calls(int event_fd) : landing_(event_fd) {}
+    explicit Calls(int event_fd) : completions_(event_fd) {}
     bool add() noexcept;
     void remove(Call& call) noexcept;
 
-    Landing landing_;
+    CompletionStack completions_;
     std::atomic<bool> orphaned_{false};
     std::vector<std::unique_ptr<Call>> all_;
     Call* free_ = nullptr;  // the last used first, because the pages of its memory exist

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// LateCalls: the calls of an image whose requests have timed out, and that librbd may still carry out.
+// LateCalls: the calls of an image whose requests have timed out and which librbd may still carry out.
 //
 // The initiator of a timed-out change may repeat it, and librbd guarantees no order between calls in flight.
-// So a request that touches the same piece of an object waits until librbd has called back: an earlier change
+// So a request that touches the same stripe unit waits until librbd has called back: an earlier change
 // does not overwrite a later one, and does not appear after a later read. Repeated requests also do not fill
 // librbd while Ceph is silent.
 //
-// Thread-safety: all of it may be called from any thread.
+// Thread-safety: all functions may be called from any thread.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +20,12 @@ namespace wss::io::rbd {
 
 class LateCalls {
   public:
-    // `piece`: bytes of a piece, which begins at a multiple of this. The same for all calls of one object.
-    void add(Call& call, uint64_t piece) noexcept {
-        const Pieces pieces = of(call.offset, call.length, piece);
+    // `unit`: bytes of a stripe unit, which begins at a multiple of this. The same for all calls of one
+    // object.
+    void add(Call& call, uint64_t unit) noexcept {
+        const StripeUnits units = of(call.offset, call.length, unit);
         std::lock_guard lock(m_);
-        (pieces.first == pieces.last ? of_one_[pieces.first % kLists] : of_several_).push_back(call);
+        (units.first == units.last ? of_one_[units.first % kLists] : of_several_).push_back(call);
         count_.fetch_add(1);
     }
     void remove(Call& call) noexcept {
@@ -33,20 +34,20 @@ class LateCalls {
         count_.fetch_sub(1);
         ended_.fetch_add(1);
     }
-    // For when librbd no longer has any call of the image.
+    // To be called when librbd no longer has any call of the image.
     void clear() noexcept {
         std::lock_guard lock(m_);
         for (List<Call>& list : of_one_)
             while (list.pop_front() != nullptr) continue;
         while (of_several_.pop_front() != nullptr) continue;
     }
-    // Whether a late call is in a piece that the range touches. Must be fast: thousands of calls may be late,
-    // and reactors call this for each part of a request.
-    bool touch(uint64_t offset, uint64_t length, uint64_t piece) noexcept {
+    // Whether a late call is in a stripe unit that the range touches. Must be fast: thousands of calls may be
+    // late, and reactors call this for each part of a request.
+    bool touch(uint64_t offset, uint64_t length, uint64_t unit) noexcept {
         if (count_.load() == 0) return false;
-        const Pieces range = of(offset, length, piece);
+        const StripeUnits range = of(offset, length, unit);
         auto meets = [=](const Call& call) {
-            const Pieces its = of(call.offset, call.length, piece);
+            const StripeUnits its = of(call.offset, call.length, unit);
             return range.first <= its.last && its.first <= range.last;
         };
         const uint64_t lists = std::min<uint64_t>(range.last - range.first, kLists - 1) + 1;
@@ -60,17 +61,17 @@ class LateCalls {
     uint64_t ended() const noexcept { return ended_.load(); }
 
   private:
-    struct Pieces {
+    struct StripeUnits {
         uint64_t first, last;
     };
-    static Pieces of(uint64_t offset, uint64_t length, uint64_t piece) noexcept {
-        return {offset / piece, (offset + length - 1) / piece};
+    static StripeUnits of(uint64_t offset, uint64_t length, uint64_t unit) noexcept {
+        return {offset / unit, (offset + length - 1) / unit};
     }
 
     static constexpr size_t kLists = 1024;
     std::mutex m_;
     // Guarded by m_.
-    std::array<List<Call>, kLists> of_one_;  // calls within one piece, hashed by its number
+    std::array<List<Call>, kLists> of_one_;  // calls within one stripe unit, hashed by its number
     List<Call> of_several_;
     std::atomic<uint64_t> count_{0};
     std::atomic<uint64_t> ended_{0};

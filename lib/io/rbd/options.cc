@@ -59,7 +59,8 @@ Status check_name(std::string_view what, std::string_view name) {
 Status set_flag(const Key& key, std::string_view value, RbdOptions& options) {
     const bool yes = value == "true" || value == "1";
     if (!yes && value != "false" && value != "0")
-        return failure(Code::kInvalid, "rbd: {}={}: the value is true or false", key.name, excerpt(value));
+        return failure(Code::kInvalid, "rbd: {}={}: the value must be true or false", key.name,
+                       excerpt(value));
     options.*key.flag = yes;
     return Status::ok();
 }
@@ -69,8 +70,8 @@ Status set_seconds(const Key& key, std::string_view value, RbdOptions& options) 
     auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), seconds);
     if (wrong != std::errc() || end != value.data() + value.size() || seconds < key.seconds_min ||
         seconds > kSecondsMax)
-        return failure(Code::kInvalid, "rbd: {}={}: the value is a number of seconds, {} to {}", key.name,
-                       excerpt(value), key.seconds_min, kSecondsMax);
+        return failure(Code::kInvalid, "rbd: {}={}: the value must be a number of seconds from {} to {}",
+                       key.name, excerpt(value), key.seconds_min, kSecondsMax);
     options.*key.seconds = seconds;
     return Status::ok();
 }
@@ -83,7 +84,7 @@ Status set_text(const Key& key, std::string_view value, RbdOptions& options) {
     if (value.size() > most)
         return failure(Code::kInvalid, "rbd: {}={}: at most {} are possible", key.name, excerpt(value), most);
     if (path && !value.starts_with('/'))
-        return failure(Code::kInvalid, "rbd: {}={}: the path starts with /", key.name, excerpt(value));
+        return failure(Code::kInvalid, "rbd: {}={}: the path must start with /", key.name, excerpt(value));
     if (!path && value.starts_with("client."))
         return failure(Code::kInvalid, "rbd: id={}: write the user without 'client.'", excerpt(value));
     options.*key.text = value;

@@ -20,14 +20,14 @@ constexpr uint64_t kTransferMax = 1 << 30;
 // A request that the kernel returns (EAGAIN, EINTR) more often than this fails with EIO.
 constexpr uint8_t kRetriesMax = 64;
 
-struct Slot {
+struct RequestState {
     uint64_t progress = 0;
     uint8_t retries = 0;
 };
-static_assert(sizeof(Slot) <= sizeof(Request::scratch), "a request has room for its progress");
+static_assert(sizeof(RequestState) <= sizeof(Request::scratch), "a request has room for its progress");
 
-Slot& slot_of(Request& request) noexcept {
-    return *std::launder(reinterpret_cast<Slot*>(request.scratch));
+RequestState& state_of(Request& request) noexcept {
+    return *std::launder(reinterpret_cast<RequestState*>(request.scratch));
 }
 
 }  // namespace
@@ -44,9 +44,10 @@ Result<std::unique_ptr<Backend>> UringBackend::open(const std::string& path, con
 Result<std::unique_ptr<Queue>> UringBackend::open_queue(reactor::Reactor&) {
     auto ring = std::make_unique<io_uring>();
     if (int result = io_uring_queue_init(kDepth, ring.get(), 0); result < 0)
-        return Status::from_errno(-result, fmt::format("{}: io_uring (kernel.io_uring_disabled, seccomp and "
-                                                       "RLIMIT_MEMLOCK can forbid it; aio:PATH needs none)",
-                                                       describe()));
+        return Status::from_errno(-result,
+                                  fmt::format("{}: io_uring (kernel.io_uring_disabled, seccomp and "
+                                              "RLIMIT_MEMLOCK can forbid it; aio:PATH does not need it)",
+                                              describe()));
     int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int result = event_fd < 0 ? -errno : io_uring_register_eventfd(ring.get(), event_fd);
     if (result < 0) {
@@ -67,7 +68,7 @@ UringQueue::~UringQueue() {
 }
 
 void UringQueue::submit(Request& request) noexcept {
-    new (request.scratch) Slot{};
+    new (request.scratch) RequestState{};
     request.error = 0;
     ++in_flight_;
     waiting_.push_back(request);
@@ -124,16 +125,16 @@ size_t UringQueue::start_waiting() noexcept {
 }
 
 void UringQueue::prepare(io_uring_sqe& entry, Request& request) noexcept {
-    const Slot& slot = slot_of(request);
+    const RequestState& state = state_of(request);
     File& file = backend_.file();
-    auto length = static_cast<unsigned>(std::min(request.length - slot.progress, kTransferMax));
-    uint64_t offset = request.offset + slot.progress;
+    auto length = static_cast<unsigned>(std::min(request.length - state.progress, kTransferMax));
+    uint64_t offset = request.offset + state.progress;
     if (request.op == Op::kFlush)
         io_uring_prep_fsync(&entry, file.fd(), IORING_FSYNC_DATASYNC);
     else if (request.op == Op::kRead)
-        io_uring_prep_read(&entry, file.fd(), request.data + slot.progress, length, offset);
+        io_uring_prep_read(&entry, file.fd(), request.data + state.progress, length, offset);
     else
-        io_uring_prep_write(&entry, file.fd(), request.data + slot.progress, length, offset);
+        io_uring_prep_write(&entry, file.fd(), request.data + state.progress, length, offset);
     if (request.op == Op::kWrite && request.fua) entry.rw_flags = RWF_DSYNC;
     io_uring_sqe_set_data(&entry, &request);
     ++in_kernel_;
@@ -156,20 +157,20 @@ size_t UringQueue::reap() noexcept {
 }
 
 void UringQueue::complete(Request& request, int result) noexcept {
-    Slot& slot = slot_of(request);
+    RequestState& state = state_of(request);
     if (result == -EAGAIN || result == -EINTR) {
-        if (++slot.retries > kRetriesMax) return end(request, EIO);
+        if (++state.retries > kRetriesMax) return end(request, EIO);
     } else if (result < 0) {
         return end(request, volume_errno(-result));
     } else if (request.op == Op::kFlush) {
         return end(request, 0);
     } else {
-        // O_DIRECT continues at block boundaries only. No progress: the file was truncated, or the medium is
-        // full.
+        // O_DIRECT can continue only at block boundaries. No progress: the file was truncated, or the medium
+        // is full.
         uint64_t block = backend_.file().logical_block();
         uint64_t whole = static_cast<uint64_t>(result) / block * block;
-        slot.progress += whole;
-        if (slot.progress == request.length) return end(request, 0);
+        state.progress += whole;
+        if (state.progress == request.length) return end(request, 0);
         if (whole == 0) return end(request, request.op == Op::kRead ? EIO : ENOSPC);
     }
     waiting_.push_back(request);
@@ -191,7 +192,7 @@ size_t UringQueue::take_from_worker() noexcept {
 
 void UringQueue::end(Request& request, int error) noexcept {
     --in_flight_;
-    finish(request, error, request.op == Op::kFlush ? 0 : slot_of(request).progress);
+    finish(request, error, request.op == Op::kFlush ? 0 : state_of(request).progress);
 }
 
 }  // namespace wss::io

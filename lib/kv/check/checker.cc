@@ -31,7 +31,7 @@ uint64_t Report::total() const {
 
 std::string Report::to_string() const {
     std::string text =
-        fmt::format("{} reads and {} writes judged, {} not (forgotten), ", reads, writes, unjudged);
+        fmt::format("{} reads and {} writes checked, {} not checked (forgotten), ", reads, writes, unchecked);
     if (total() == 0) return text + "no violation";
     text += fmt::format("{} VIOLATIONS:", total());
     for (size_t i = 0; i < kViolations; ++i)
@@ -68,10 +68,10 @@ Checker::Checker(const Options& options)
 
 Checker::~Checker() = default;
 
-std::unique_ptr<Session> Checker::open_session() {
+std::unique_ptr<CheckerSession> Checker::open_session() {
     uint32_t number = sessions_.fetch_add(1);
     WSS_ASSERT(number < kSessionsMax, "a session is a thread of the load");
-    return std::unique_ptr<Session>(new Session(*this, number));
+    return std::unique_ptr<CheckerSession>(new CheckerSession(*this, number));
 }
 
 Report Checker::report() const {
@@ -79,7 +79,7 @@ Report Checker::report() const {
     Report copy = report_;
     copy.reads = reads_;
     copy.writes = writes_;
-    copy.unjudged = unjudged_;
+    copy.unchecked = unchecked_;
     return copy;
 }
 
@@ -130,7 +130,7 @@ static std::string name_of(const Writer& writer) {
     return fmt::format("write {} of session {}", writer.sequence, writer.session);
 }
 
-void Checker::judge_timestamp(Timestamp timestamp, const Writer& writer) {
+void Checker::check_timestamp(Timestamp timestamp, const Writer& writer) {
     Writer other = writer;
     {
         std::lock_guard lock(mutex_);
@@ -150,26 +150,26 @@ void Checker::judge_timestamp(Timestamp timestamp, const Writer& writer) {
 
 // ---- a session
 
-Session::Session(Checker& checker, uint32_t number)
+CheckerSession::CheckerSession(Checker& checker, uint32_t number)
     : checker_(checker), number_(number), ring_(std::make_unique<Checker::Ring>(checker.options_.remember)) {
     checker.rings_[number].store(ring_.get(), std::memory_order_release);
 }
 
 // Other sessions may be reading the ring, so it lives as long as the checker.
-Session::~Session() {
+CheckerSession::~CheckerSession() {
     checker_.retire(std::move(ring_));
 }
 
-Timestamp Session::floor_of(uint64_t key) const {
+Timestamp CheckerSession::floor_of(uint64_t key) const {
     Checker::Key* known = checker_.key(key, false);
     return {known == nullptr ? 0 : known->acknowledged.load(std::memory_order_acquire)};
 }
 
-std::string Session::words(const ReadItem& item) const {
+std::string CheckerSession::words(const ReadItem& item) const {
     return fmt::format("session {} read key {:016x} at {}", number_, item.key, item.timestamp.value);
 }
 
-bool Session::judge_value(const ReadItem& item, Stamp& stamp) {
+bool CheckerSession::check_value(const ReadItem& item, Stamp& stamp) {
     stamp.siblings.clear();
     stamp.writer = {};
     if (!item.found) {
@@ -183,7 +183,7 @@ bool Session::judge_value(const ReadItem& item, Stamp& stamp) {
                 words(item) + ": the value has no stamp (was the table loaded with verification?)");
             return false;
         case StampState::kTorn:
-            checker_.violate(Violation::kTorn, words(item) + ": the checksum does not fit");
+            checker_.violate(Violation::kTorn, words(item) + ": the checksum does not match");
             stamp.siblings.clear();
             return false;
         case StampState::kGood:
@@ -195,11 +195,11 @@ bool Session::judge_value(const ReadItem& item, Stamp& stamp) {
     return true;
 }
 
-void Session::judge_writer(const ReadItem& item, const Stamp& stamp) {
+void CheckerSession::check_writer(const ReadItem& item, const Stamp& stamp) {
     if (!item.siblings.empty() && !std::is_permutation(item.siblings.begin(), item.siblings.end(),
                                                        stamp.siblings.begin(), stamp.siblings.end()))
         checker_.violate(Violation::kIdentity,
-                         words(item) + ": the metadata names other keys than were written");
+                         words(item) + ": the metadata names keys other than those written");
     if (stamp.writer.run != checker_.run_) return;  // another process wrote it
     Checker::Ring* ring =
         stamp.writer.session < Checker::kSessionsMax ? checker_.rings_[stamp.writer.session].load() : nullptr;
@@ -208,7 +208,7 @@ void Session::judge_writer(const ReadItem& item, const Stamp& stamp) {
                                 fmt::format("{}: {} was never begun", words(item), name_of(stamp.writer)));
     Checker::Write* write = checker_.find(stamp.writer);
     if (write == nullptr) {
-        checker_.unjudged_.fetch_add(1, std::memory_order_relaxed);
+        checker_.unchecked_.fetch_add(1, std::memory_order_relaxed);
         return;
     }
     // Pairs with end_write(), which stores the outcome and then loads `seen`: at least one of the two detects
@@ -226,7 +226,7 @@ void Session::judge_writer(const ReadItem& item, const Stamp& stamp) {
                                                            name_of(stamp.writer), timestamp));
 }
 
-void Session::judge_atomicity(std::span<const ReadItem> items) {
+void CheckerSession::check_atomicity(std::span<const ReadItem> items) {
     for (size_t i = 0; i < items.size(); ++i)
         for (size_t j = 0; j < items.size(); ++j) {
             if (i == j || items[j].timestamp >= items[i].timestamp) continue;
@@ -238,28 +238,28 @@ void Session::judge_atomicity(std::span<const ReadItem> items) {
         }
 }
 
-void Session::judge_order(const ReadItem& item) {
+void CheckerSession::check_order(const ReadItem& item) {
     if (item.timestamp < item.floor)
         checker_.violate(Violation::kStale,
                          fmt::format("{}; {} was acknowledged before", words(item), item.floor.value));
     if (auto own = own_.find(item.key); own != own_.end() && item.timestamp < own->second)
         checker_.violate(Violation::kOwnWrite,
-                         fmt::format("{}, but has itself written {}", words(item), own->second.value));
+                         fmt::format("{}, but has written {} itself", words(item), own->second.value));
 }
 
-void Session::read(std::span<const ReadItem> items) {
+void CheckerSession::read(std::span<const ReadItem> items) {
     checker_.reads_.fetch_add(1, std::memory_order_relaxed);
     stamps_.resize(std::max(stamps_.size(), items.size()));
     for (size_t i = 0; i < items.size(); ++i)
-        if (judge_value(items[i], stamps_[i])) judge_writer(items[i], stamps_[i]);
-    judge_atomicity(items);
+        if (check_value(items[i], stamps_[i])) check_writer(items[i], stamps_[i]);
+    check_atomicity(items);
     for (const ReadItem& item : items) {
-        judge_order(item);
+        check_order(item);
         seen_ = std::max(seen_, item.timestamp);
     }
 }
 
-Writer Session::begin_write() {
+Writer CheckerSession::begin_write() {
     Writer writer{checker_.run_, number_, next_++};
     Checker::Write& write = ring_->writes[writer.sequence % ring_->writes.size()];
     write.sequence.store(UINT64_MAX);
@@ -271,8 +271,8 @@ Writer Session::begin_write() {
     return writer;
 }
 
-void Session::end_write(const Writer& writer, Outcome outcome, Timestamp timestamp,
-                        std::span<const uint64_t> keys, std::span<const Timestamp> floors) {
+void CheckerSession::end_write(const Writer& writer, Outcome outcome, Timestamp timestamp,
+                               std::span<const uint64_t> keys, std::span<const Timestamp> floors) {
     checker_.writes_.fetch_add(1, std::memory_order_relaxed);
     Checker::Write* write = checker_.find(writer);
     WSS_ASSERT(write != nullptr, "a session has one write at a time");
@@ -288,13 +288,14 @@ void Session::end_write(const Writer& writer, Outcome outcome, Timestamp timesta
     if (!write->timestamp.compare_exchange_strong(known, timestamp.value) && known != timestamp.value)
         checker_.violate(Violation::kIdentity, fmt::format("{} was read at {} and acknowledged at {}",
                                                            name_of(writer), known, timestamp.value));
-    checker_.judge_timestamp(timestamp, writer);
+    checker_.check_timestamp(timestamp, writer);
     if (timestamp <= seen_)
-        checker_.violate(Violation::kClock, fmt::format("{} got the timestamp {}, the session has seen {}",
-                                                        name_of(writer), timestamp.value, seen_.value));
+        checker_.violate(Violation::kClock,
+                         fmt::format("{} got the timestamp {}, but the session has seen {}", name_of(writer),
+                                     timestamp.value, seen_.value));
     seen_ = std::max(seen_, timestamp);
     if (outcome != Outcome::kCommitted) return;
-    judge_place(writer, timestamp, keys, floors);
+    check_place(writer, timestamp, keys, floors);
     for (uint64_t fingerprint : keys) {
         if (own_.size() < kOwnKeysMax || own_.contains(fingerprint)) own_[fingerprint] = timestamp;
         Checker::Key* key = checker_.key(fingerprint, true);
@@ -306,8 +307,8 @@ void Session::end_write(const Writer& writer, Outcome outcome, Timestamp timesta
     }
 }
 
-void Session::judge_place(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,
-                          std::span<const Timestamp> floors) {
+void CheckerSession::check_place(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,
+                                 std::span<const Timestamp> floors) {
     for (size_t i = 0; i < floors.size(); ++i)
         if (timestamp < floors[i])
             checker_.violate(Violation::kLost,
@@ -316,8 +317,9 @@ void Session::judge_place(const Writer& writer, Timestamp timestamp, std::span<c
                                          name_of(writer), timestamp.value, floors[i].value, keys[i]));
 }
 
-void Session::end_conditional(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,
-                              std::span<const Expected> conditions, std::span<const Timestamp> floors) {
+void CheckerSession::end_conditional(const Writer& writer, Timestamp timestamp,
+                                     std::span<const uint64_t> keys, std::span<const Expected> conditions,
+                                     std::span<const Timestamp> floors) {
     end_write(writer, Outcome::kCommitted, timestamp, keys, floors);
     for (const Expected& expected : conditions) {
         if (timestamp <= expected.version)
@@ -331,11 +333,11 @@ void Session::end_conditional(const Writer& writer, Timestamp timestamp, std::sp
                             name_of(writer), timestamp.value, expected.version.value, expected.key,
                             expected.floor.value));
     }
-    judge_conditions(writer, timestamp, keys, conditions);
+    check_conditions(writer, timestamp, keys, conditions);
 }
 
-void Session::judge_conditions(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,
-                               std::span<const Expected> conditions) {
+void CheckerSession::check_conditions(const Writer& writer, Timestamp timestamp,
+                                      std::span<const uint64_t> keys, std::span<const Expected> conditions) {
     std::vector<SerialOrder::Condition> found;
     for (const Expected& expected : conditions)
         found.push_back({expected.key, expected.version.value, expected.version.value});

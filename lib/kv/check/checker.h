@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A white-box checker of Read Atomic isolation. It runs beside the load, at the load's speed.
+// A white-box checker of Read Atomic isolation. It runs alongside the load, at the load's speed.
 //
 // White-box: versions carry timestamps and, in their stamps, the set of keys written together. Bailis'
 // definition is therefore decided directly, in time linear in the reads, without a search. Each read is
@@ -9,8 +9,8 @@
 //   torn        the value's checksum does not match
 //   wrong key   the value belongs to another key
 //   thin air    the value was never written: no stamp, or the stamp of a write that never began
-//   dirty       the write was reported as finally failed
-//   identity    one write has two timestamps, or its metadata names other keys than its stamp
+//   dirty       the write was reported as failed for good
+//   identity    one write has two timestamps, or its metadata and its stamp name different keys
 //   stale       older than a version that was acknowledged, to any session, before the read began (all
 //               partitions acknowledge commits)
 //   own write   older than a write of the reading session
@@ -23,12 +23,13 @@
 //               with conditions have no order in which each finds the versions that it expected
 //               (serial_order.h)
 //   lost        an acknowledged write has a timestamp below a write of the same key that was acknowledged
-//               before it began: it is never read, although the key was not written since
+//               before it began: it is never read, although the key has not been written since
 //
 // Memory is bounded: the last Options::remember writes of each session, and a table of Options::keys keys.
-// Forgotten writes are not checked but counted (Report::unjudged).
+// Forgotten writes are not checked but counted (Report::unchecked).
 //
-// Thread-safety: Checker all methods; a Session belongs to one thread and is destroyed before its Checker.
+// Thread-safety: all methods of Checker may be called from any thread; a CheckerSession belongs to one thread
+// and is destroyed before its Checker.
 #pragma once
 
 #include <array>
@@ -77,7 +78,7 @@ struct ReadItem {
     bool found = false;                  // false with a timestamp: deleted
     std::string_view value;              // only if found
     std::span<const uint64_t> siblings;  // from the store's metadata; may be empty
-    Timestamp floor;                     // from Session::floor_of(), before the read was sent
+    Timestamp floor;                     // from CheckerSession::floor_of(), before the read was sent
 };
 
 // A condition of a committed write: the version that it expected of a key. None: the key was not yet written.
@@ -85,11 +86,11 @@ struct ReadItem {
 struct Expected {
     uint64_t key = 0;  // fingerprint
     Timestamp version;
-    Timestamp floor;  // from Session::floor_of(), before the write was sent
+    Timestamp floor;  // from CheckerSession::floor_of(), before the write was sent
 };
 
 struct Report {
-    uint64_t reads = 0, writes = 0, unjudged = 0;
+    uint64_t reads = 0, writes = 0, unchecked = 0;
     std::array<uint64_t, kViolations> violations{};
     std::vector<std::string> examples;  // the first few, in words
     uint64_t total() const;
@@ -104,7 +105,7 @@ struct CheckerOptions {
     uint32_t run = 0;  // 0: a random one
 };
 
-class Session;
+class CheckerSession;
 
 class Checker {
   public:
@@ -114,7 +115,7 @@ class Checker {
     explicit Checker(const Options& options);
     ~Checker();
 
-    std::unique_ptr<Session> open_session();
+    std::unique_ptr<CheckerSession> open_session();
     // Covers all reads and writes so far.
     Report report() const;
     // Number of fractured reads, even in modes that allow them.
@@ -124,14 +125,14 @@ class Checker {
     bool was_seen(const Writer& writer) const;
 
   private:
-    friend class Session;
+    friend class CheckerSession;
     struct Write;
     struct Ring;
     struct Key;
     void violate(Violation kind, std::string text);
     Write* find(const Writer& writer) const;
     Key* key(uint64_t fingerprint, bool create) const;
-    void judge_timestamp(Timestamp timestamp, const Writer& writer);
+    void check_timestamp(Timestamp timestamp, const Writer& writer);
     void retire(std::unique_ptr<Ring> ring);
 
     const Options options_;
@@ -139,7 +140,7 @@ class Checker {
     std::array<std::atomic<Ring*>, kSessionsMax> rings_{};
     std::atomic<uint32_t> sessions_{0};
     std::unique_ptr<Key[]> keys_;
-    std::atomic<uint64_t> reads_{0}, writes_{0}, unjudged_{0}, fractured_{0};
+    std::atomic<uint64_t> reads_{0}, writes_{0}, unchecked_{0}, fractured_{0};
     mutable std::mutex mutex_;  // protects the members below
     Report report_;
     std::unordered_map<uint64_t, Writer> timestamps_, older_timestamps_;  // two generations
@@ -147,9 +148,9 @@ class Checker {
     SerialOrder order_;
 };
 
-class Session {
+class CheckerSession {
   public:
-    ~Session();
+    ~CheckerSession();
     uint32_t number() const { return number_; }
 
     // Call it before a read is sent (the read must return at least this version) or before a write is sent
@@ -169,15 +170,15 @@ class Session {
 
   private:
     friend class Checker;
-    Session(Checker& checker, uint32_t number);
-    void judge_place(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,
+    CheckerSession(Checker& checker, uint32_t number);
+    void check_place(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,
                      std::span<const Timestamp> floors);
-    void judge_conditions(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,
+    void check_conditions(const Writer& writer, Timestamp timestamp, std::span<const uint64_t> keys,
                           std::span<const Expected> conditions);
-    bool judge_value(const ReadItem& item, Stamp& stamp);
-    void judge_writer(const ReadItem& item, const Stamp& stamp);
-    void judge_atomicity(std::span<const ReadItem> items);
-    void judge_order(const ReadItem& item);
+    bool check_value(const ReadItem& item, Stamp& stamp);
+    void check_writer(const ReadItem& item, const Stamp& stamp);
+    void check_atomicity(std::span<const ReadItem> items);
+    void check_order(const ReadItem& item);
     std::string words(const ReadItem& item) const;
 
     Checker& checker_;

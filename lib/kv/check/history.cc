@@ -12,7 +12,8 @@
 namespace wss::kv::check {
 
 constexpr size_t kLinesKept = 4096;
-// The session number above, the number within the session below: unique, and positive as a signed number.
+// The session number in the upper bits, the number within the session in the lower ones: unique, and positive
+// as a signed number.
 constexpr int kTransactionBits = 40;
 
 Result<std::unique_ptr<HistoryFile>> HistoryFile::create(const std::string& path) {
@@ -83,8 +84,8 @@ size_t HistorySession::write_unknown(std::span<const Item> items) {
 void HistorySession::resolve(size_t unknown, bool committed) {
     Unknown& which = unknown_[unknown];
     which.resolved = true;
-    // Its client gave up, and the partitions decided it later. It becomes a session of its own, which has no
-    // later operations.
+    // Its client gave up, and the partitions decided the write later. It becomes a session of its own, which
+    // has no later operations.
     for (size_t i = 0; i < which.count; ++i) {
         if (committed)
             lines_[which.first + i].session = (number_ + 1) << 32 | unknown;
@@ -95,8 +96,7 @@ void HistorySession::resolve(size_t unknown, bool committed) {
 
 Status HistorySession::flush() {
     for (const Unknown& unknown : unknown_)
-        if (!unknown.resolved)
-            return Status(Code::kBusy, "a write whose end is not known has not been resolved");
+        if (!unknown.resolved) return Status(Code::kBusy, "a write of unknown outcome has not been resolved");
     unknown_.clear();
     Status written = file_.append(lines_);
     lines_.clear();
@@ -163,7 +163,7 @@ Result<History> read_history(const std::string& path) {
     for (size_t got; (got = std::fread(buffer, 1, sizeof buffer, file)) > 0;) text.append(buffer, got);
     bool failed = std::ferror(file) != 0;
     std::fclose(file);
-    if (failed) return Status(Code::kIo, "history " + path + " cannot be read to its end");
+    if (failed) return Status(Code::kIo, "history " + path + " cannot be read completely");
     auto history = parse_history(text, path);
     if (history && path.ends_with(kPartialSuffix)) history->is_partial = true;
     return history;

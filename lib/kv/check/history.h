@@ -8,11 +8,11 @@
 // "no version yet". Lines of a session are in its order. Transaction numbers are unique; a write with txn -1
 // was aborted.
 //
-// judge_history() decides Read Atomic from such a file alone. The committed transactions must have an order
+// check_history() decides Read Atomic from such a file alone. The committed transactions must have an order
 // that extends each session's order and the reads-from relation. In this order no transaction may read a
 // version of x from T1 while T2, which also wrote x, comes after T1 and precedes the reader in its session or
 // was read by it (Biswas and Enea, "On the complexity of checking transactional consistency"). Linear in the
-// size of the history but for hashing.
+// size of the history, except for hashing.
 //
 // With `conditions`, a transaction that reads and writes has conditions on what it reads, as write_if()
 // records them. Such transactions must also have an order in which each finds the versions that it expected
@@ -38,10 +38,11 @@ struct Operation {
     bool operator==(const Operation&) const = default;
 };
 
-// Suffix of an incomplete history. A killed process leaves a file of this name.
+// Suffix of an incomplete history. A killed process leaves a file with this suffix.
 constexpr std::string_view kPartialSuffix = ".partial";
 
-// Thread-safety: HistoryFile all methods; a HistorySession belongs to one thread.
+// Thread-safety: all methods of HistoryFile may be called from any thread; a HistorySession belongs to one
+// thread.
 class HistoryFile {
   public:
     // A regular file has the suffix kPartialSuffix until close() renames it.
@@ -104,12 +105,12 @@ Result<History> parse_history(std::string_view text, const std::string& name);
 // A file named with kPartialSuffix is partial too.
 Result<History> read_history(const std::string& path);
 
-struct Verdict {
+struct CheckResult {
     uint64_t transactions = 0, operations = 0;
     uint64_t unexplained = 0;  // reads of a partial history that lacks their writer
     // Empty: the history is Read Atomic.
     std::vector<std::string> violations;
 };
-Verdict judge_history(const History& history, bool conditions = false);
+CheckResult check_history(const History& history, bool conditions = false);
 
 }  // namespace wss::kv::check

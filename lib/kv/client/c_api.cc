@@ -277,7 +277,7 @@ int wss_kv_put_if(wss_kv* kv, const wss_kv_write* write, uint64_t expected, uint
     if (timestamp != nullptr) *timestamp = request.timestamp.value;
     if (request.status) return 0;
     if (request.status.code() == wss::Code::kRefused)
-        return fail(EAGAIN, "the key has another version than was expected");
+        return fail(EAGAIN, "the key has a different version from the expected one");
     return request.outcome_unknown ? fail(EINPROGRESS, request.status.to_string()) : fail(request.status);
 }
 

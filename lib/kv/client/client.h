@@ -19,8 +19,8 @@
 // requests that touch it; the status has its name and address. A write that fails with `outcome_unknown` may
 // still become visible, as a whole or not at all, within the termination time.
 //
-// Thread-safety: Client all methods; LocalClient belongs to one thread. A request belongs to the client from
-// submit() until `done` is called.
+// Thread-safety: all methods of Client may be called from any thread; a LocalClient belongs to one thread. A
+// request belongs to the client from submit() until `done` is called.
 #pragma once
 
 #include <memory>
@@ -36,7 +36,7 @@
 
 namespace wss::kv {
 
-class Session;
+class ClientSession;
 class SharedState;  // the address cache that clients of a process share
 
 constexpr uint32_t kAddressCacheMax = 1u << 26;
@@ -54,8 +54,8 @@ struct Options {
     uint32_t address_cache = 1u << 16;        // entries (keys); 0: no cache
     uint32_t lock_retries = 1000;             // of locking writes, each after a random wait
     // Monotonic reads across the transactions of a session (of a LocalClient, or of one thread of a Client).
-    // Also covers the siblings that observed versions list. Bounded to 65536 keys, those seen last.
-    // RAMP-Fast only.
+    // Also covers the siblings that observed versions list. Bounded to 65536 keys, those seen last. Only with
+    // RAMP-Fast.
     bool session_order = false;
     std::shared_ptr<SharedState> shared;  // from another client of the same partitions
     // For tls:// addresses: the offered pre-shared key, and certificates.
@@ -105,7 +105,7 @@ struct GetAll final : Request {
     std::vector<Item> items;
 };
 
-// Faults that tests inject into a write. They leave the state that a client leaves when it dies half-way.
+// Faults that tests inject into a write. They leave the state that a client leaves when it dies halfway.
 // skip_prepare needs die_after_prepare: a client that commits a transaction that is not prepared everywhere
 // breaks the protocol.
 struct WriteFault {
@@ -117,8 +117,8 @@ struct WriteFault {
 // Writes `items` as one transaction: all become visible or none. With `conditions`, only if all of them hold;
 // otherwise the status is kRefused and `failed_condition` is set. Conditions are checked together and hold
 // until the write is visible: no other client writes their keys, or those of `items`, in between.
-// Transactions with conditions on all versions that they have read are serializable among each other. A
-// transaction without items only checks.
+// Transactions with conditions on all versions that they have read are serializable with respect to each
+// other. A transaction without items only checks.
 //
 // For a read-modify-write: get_all, expect_unchanged(), put_all, and start over if the put_all is refused
 // (Redis: WATCH).
@@ -133,7 +133,7 @@ struct PutAll final : Request {
         std::string key;
         Timestamp expected;  // the version that must be the latest; none: the key must be absent
     };
-    // Adds a condition for each key that it is unchanged since `read`.
+    // Adds one condition for each key: that it is unchanged since `read`.
     void expect_unchanged(const GetAll& read);
 
     std::vector<Item> items;
@@ -204,7 +204,7 @@ struct Statistics {
     uint64_t reads_one_sided = 0, reads_by_message = 0;  // of keys
     uint64_t index_reads = 0;                            // of buckets, after address-cache misses
     // Keys that could have been read one-sidedly but were read by message, by reason (Fallback).
-    uint64_t fallback_cold = 0, fallback_invalid = 0, fallback_stale = 0, fallback_torn = 0,
+    uint64_t fallback_no_address = 0, fallback_invalid = 0, fallback_stale = 0, fallback_torn = 0,
              fallback_large = 0, fallback_second_round = 0;
     uint64_t reconnects = 0;
     void add(const Statistics& other);
@@ -213,7 +213,7 @@ struct Statistics {
 class Client {
   public:
     // Returns when one partition has answered, or an error with the reason why none has. Connections to the
-    // other partitions are made on demand.
+    // other partitions are created on demand.
     static Result<std::unique_ptr<Client>> connect(const Options& options);
     ~Client();  // ends requests in flight with kClosed first
     Client(const Client&) = delete;
@@ -248,7 +248,7 @@ class LocalClient {
     void turn() noexcept;
     // For loops of requests that end within submit(): polls now and then, so that the client notices lost
     // connections.
-    void breathe() noexcept;
+    void maybe_poll() noexcept;
     void run(Request& request) noexcept;
     uint32_t partitions() const noexcept;
     uint32_t sessions() const noexcept;

@@ -22,7 +22,7 @@ struct Engine {
     reactor::Reactor reactor{clock};
     std::unique_ptr<fabric::Fabric> fabric;
     std::unique_ptr<Lane> lane;
-    std::vector<std::unique_ptr<Session>> sessions;
+    std::vector<std::unique_ptr<ClientSession>> sessions;
 
     Status open(const Options& options) {
         if (options.partitions.empty())
@@ -37,7 +37,7 @@ struct Engine {
         if (!made) return made.status();
         lane = std::move(*made);
         for (uint32_t i = 0; i < std::max(options.sessions, 1u); ++i)
-            sessions.push_back(std::make_unique<Session>(*lane, wall, Random::entropy(), options));
+            sessions.push_back(std::make_unique<ClientSession>(*lane, wall, Random::entropy(), options));
         return Status::ok();
     }
     // Call it on the reactor's thread. False: the connections did not end in time; the engine must be leaked

@@ -22,7 +22,7 @@ bool ClientId::greeted(Link& link, Nanoseconds now) noexcept {
         return true;
     }
     // Two partitions have each leased an id at the same time.
-    link.tell(wire::KvKind::kGoodbye, 0, wire::KvDecision{});
+    link.send_only(wire::KvKind::kGoodbye, 0, wire::KvDecision{});
     link.options().client_id = clock_.client();
     link.reconnect("the client already has an id");
     return false;
@@ -46,7 +46,7 @@ ClientId::SecondLease& ClientId::second_lease(Link& link) {
     return leases_[link.options().partition == UINT32_MAX ? 0 : link.options().partition];
 }
 
-// Switches when no message in flight carries the present id. New requests wait meanwhile (is_usable), but not
+// Switches when no message in flight carries the current id. New requests wait meanwhile (is_usable), but not
 // beyond adopt_by_: a partition that does not answer would otherwise block requests to the others.
 bool ClientId::change(bool is_used, Nanoseconds now) noexcept {
     if (is_used && lessor_->ready() && now < adopt_by_) return false;

@@ -14,12 +14,12 @@ constexpr int64_t kLockBackoff_us = 50;
 // Number of retries after a failure that a retry is not expected to cure.
 constexpr uint32_t kFailuresMax = 3;
 
-void remember_address(Session& session, const ReadSet::Slot& slot,
+void remember_address(ClientSession& session, const ReadSet::KeyRead& key,
                       const wire::KvGetReply::Item& reply) noexcept {
     if (reply.slot_bytes == 0) return;
-    const PartitionFacts& facts = session.link(slot.partition).facts();
+    const PartitionFacts& facts = session.link(key.partition).facts();
     session.addresses().put(
-        slot.fingerprint, facts.arena_epoch,
+        key.fingerprint, facts.arena_epoch,
         {.offset = reply.slot, .bytes = reply.slot_bytes, .incarnation = reply.slot_incarnation});
 }
 
@@ -70,21 +70,21 @@ void GetJob::start_transaction() noexcept {
     failed_ = false;
     failure_ = nullptr;
     only_partition_ = true;
-    const Floors* order = session_.order();
+    const SessionVersions* order = session_.order();
     for (size_t i = 0; i < request_->items.size(); ++i) {
-        Slot& slot = set_[i];
-        slot.timestamp = {};
-        slot.required = slot.floor = order != nullptr ? order->of(slot.fingerprint) : Timestamp{};
-        slot.fallback = Fallback::kNone;
-        slot.expires = 0;
-        slot.deleted = slot.settled = slot.has_view = slot.has_cells = false;
-        slot.torn = 0;
-        slot.metadata.clear();
+        KeyRead& key = set_[i];
+        key.timestamp = {};
+        key.required = key.floor = order != nullptr ? order->of(key.fingerprint) : Timestamp{};
+        key.fallback = Fallback::kNone;
+        key.expires = 0;
+        key.deleted = key.settled = key.has_view = key.has_cells = false;
+        key.torn = 0;
+        key.metadata.clear();
         GetAll::Item& item = request_->items[i];
         item.value.clear();
         item.found = false;
         item.explain = {};
-        only_partition_ = only_partition_ && slot.partition == set_[0].partition;
+        only_partition_ = only_partition_ && key.partition == set_[0].partition;
     }
     Algorithm algorithm = session_.options().algorithm;
     bool locks = algorithm == Algorithm::kLockSequential || algorithm == Algorithm::kLockParallel;
@@ -219,36 +219,35 @@ void GetJob::refused(const Ask& ask, wire::KvStatus status, wire::Bytes message)
 }
 
 void GetJob::take_reply(uint32_t index, const wire::KvGetReply::Item& reply) noexcept {
-    Slot& slot = set_[index];
+    KeyRead& key = set_[index];
     GetAll::Item& item = request_->items[index];
-    remember_address(session_, slot, reply);
+    remember_address(session_, key, reply);
     item.explain.rounds += 1;
     item.explain.bytes += reply.value.size() + reply.metadata.size();
     item.explain.path = Path::kMessage;
     bool exists = reply.found == wire::KvFound::kExact || reply.found == wire::KvFound::kNewer;
     if (round_ > 1 && !exists) {
-        // RAMP-Fast knows that the version was written, so it has been lost. The other algorithms guessed
-        // from a set and keep the version that they have. A reader that met two keys with one fingerprint
-        // does too.
-        slot.settled = true;
+        // With RAMP-Fast the version was certainly written, so it has been lost. The other algorithms guessed
+        // from a set and keep the version that they have. So does a reader that met two keys with one
+        // fingerprint.
+        key.settled = true;
         // A version that this session has seen may have been collected since, if the key was deleted.
-        bool owed = slot.required > slot.timestamp && slot.required > slot.floor;
+        bool owed = key.required > key.timestamp && key.required > key.floor;
         if (session_.options().algorithm == Algorithm::kRampFast && owed) {
             failed_ = true;
             failure_ = "a version that was written is gone: its partition has lost data";
         }
         // RAMP-Small has no value yet for the version that its first round named.
-        if (session_.options().algorithm == Algorithm::kRampSmall && !slot.timestamp.is_none())
-            failed_ = true;
+        if (session_.options().algorithm == Algorithm::kRampSmall && !key.timestamp.is_none()) failed_ = true;
         return;
     }
     // The best version of the set. A filter that required a newer one was a false positive.
-    if (round_ > 1 && session_.options().algorithm == Algorithm::kRampHybrid) slot.settled = true;
-    if (!exists || Timestamp{reply.timestamp} < slot.timestamp) return;
-    slot.timestamp = {reply.timestamp};
-    slot.expires = reply.expires;
-    slot.deleted = reply.is_deleted;
-    slot.metadata.assign(reply.metadata.begin(), reply.metadata.end());
+    if (round_ > 1 && session_.options().algorithm == Algorithm::kRampHybrid) key.settled = true;
+    if (!exists || Timestamp{reply.timestamp} < key.timestamp) return;
+    key.timestamp = {reply.timestamp};
+    key.expires = reply.expires;
+    key.deleted = reply.is_deleted;
+    key.metadata.assign(reply.metadata.begin(), reply.metadata.end());
     auto* text = reinterpret_cast<const char*>(reply.value.data());
     item.value.assign(text, reply.value.size());
 }
@@ -304,11 +303,11 @@ void GetJob::give_up(const Status& why) noexcept {
     }
     locks_.forget();
     if (owner_ != 0) locks_.release(owner_);
-    for (Slot& slot : set_.all()) {
-        if (slot.reading == Reading::kNone) continue;
-        session_.reads().abandon(slot.cookie);
-        slot.reading = Reading::kNone;
-        slot.chunk = Landing::kNone;
+    for (KeyRead& key : set_.all()) {
+        if (key.reading == Reading::kNone) continue;
+        session_.reads().abandon(key.cookie);
+        key.reading = Reading::kNone;
+        key.chunk = ReadBuffers::kNone;
     }
     for (auto& waiting : waiting_) waiting.clear();
     release_reads();
@@ -317,11 +316,11 @@ void GetJob::give_up(const Status& why) noexcept {
 }
 
 void GetJob::release_reads() noexcept {
-    for (Slot& slot : set_.all()) {
-        slot.has_view = slot.has_cells = false;
-        if (slot.chunk == Landing::kNone || slot.reading != Reading::kNone) continue;
-        session_.reads().landing().give_back(slot.chunk);
-        slot.chunk = Landing::kNone;
+    for (KeyRead& key : set_.all()) {
+        key.has_view = key.has_cells = false;
+        if (key.chunk == ReadBuffers::kNone || key.reading != Reading::kNone) continue;
+        session_.reads().buffers().give_back(key.chunk);
+        key.chunk = ReadBuffers::kNone;
     }
 }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // GetJob: a get_all.
 //
-//   (locks, with 2PL) ─▶ round 1 ─▶ evaluate ──all siblings are there──▶ done
+//   (locks, with 2PL) ─▶ round 1 ─▶ evaluate ──all siblings were read──▶ done
 //                                     ▲   └─ a newer sibling is named ──▶ round 2 ─┐
 //                                     └─────────────────────────────────────────────┘
 //
 // Round 1 reads the latest committed version of each key: by a one-sided read if the address is cached or
 // found in the partition's index, otherwise by one message to each partition. Evaluation computes, from the
-// metadata of the returned versions, the version that each key must at least have (RAMP). Round 2 reads
-// those; the slot that a one-sided read fetched often holds them already. The versions of round 2 may name
-// newer siblings again, hence the loop. It is bounded (kRoundsMax, the GC window); beyond the bound the
-// transaction starts over.
+// metadata of the returned versions, the minimum version that each key must have (RAMP). Round 2 reads those;
+// the slot that a one-sided read fetched often holds them already. The versions of round 2 may name newer
+// siblings again, hence the loop. It is bounded (kRoundsMax, the GC window); beyond the bound the transaction
+// starts over.
 //
 // RAMP-Small always reads timestamps first, and then the newest version among all of them.
 #pragma once
@@ -29,7 +29,7 @@ namespace wss::kv {
 
 class GetJob final : public Job {
   public:
-    explicit GetJob(Session& session) : Job(session), locks_(session), search_(session) {}
+    explicit GetJob(ClientSession& session) : Job(session), locks_(session), search_(session) {}
 
     void begin(Request& request) noexcept override;
     void on_wake() noexcept override;
@@ -39,7 +39,7 @@ class GetJob final : public Job {
     void on_read_done(uint32_t index, bool good) noexcept override;
 
   private:
-    using Slot = ReadSet::Slot;
+    using KeyRead = ReadSet::KeyRead;
     using Reading = ReadSet::Reading;
     static constexpr uint32_t kRoundsMax = 6;
     static constexpr uint32_t kRestartsMax = 1000;  // the deadline usually comes first
@@ -80,7 +80,7 @@ class GetJob final : public Job {
     bool try_read(uint32_t item) noexcept;
     bool post_read(uint32_t item) noexcept;
     Now read_now(uint32_t item) noexcept;
-    Now judge_now(uint32_t item, const std::byte* bytes) noexcept;
+    Now check_now(uint32_t item, const std::byte* bytes) noexcept;
     Now record_now(uint32_t item, const store::Entry& entry) noexcept;
     bool read_record(uint32_t item, const store::Entry& entry) noexcept;
     void slot_arrived(uint32_t item) noexcept;
@@ -96,7 +96,7 @@ class GetJob final : public Job {
     void step_done() noexcept;
     void evaluate() noexcept;
     bool begin_next_round() noexcept;
-    void note_seen(const Slot& slot) noexcept;
+    void note_seen(const KeyRead& key) noexcept;
     void deliver() noexcept;
 
     Request* base_ = nullptr;

@@ -21,14 +21,14 @@ fabric::RemoteAddress at(fabric::RemoteAddress base, uint64_t offset) {
 }
 
 // The remote address of the bucket or slot to read next.
-fabric::RemoteAddress place_of(const ReadSet::Slot& slot, const PartitionFacts& facts) {
-    return slot.wanted == ReadSet::Reading::kBucket ? at(facts.index, slot.lookup.offset())
-                                                    : at(facts.arena, slot.address.offset);
+fabric::RemoteAddress place_of(const ReadSet::KeyRead& key, const PartitionFacts& facts) {
+    return key.wanted == ReadSet::Reading::kBucket ? at(facts.index, key.lookup.offset())
+                                                   : at(facts.arena, key.address.offset);
 }
 
 // After a slot or record changed during the read: kNone to read again, or kTorn after too many attempts.
-Fallback repeat(ReadSet::Slot& slot) {
-    return ++slot.torn < kTornMax ? Fallback::kNone : Fallback::kTorn;
+Fallback repeat(ReadSet::KeyRead& key) {
+    return ++key.torn < kTornMax ? Fallback::kNone : Fallback::kTorn;
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ GetJob::Now GetJob::fell_back(uint32_t index, Fallback reason) noexcept {
     if (reason == Fallback::kNone) return Now::kAgain;
     static constexpr uint64_t Statistics::*kCounts[] = {
         nullptr,
-        &Statistics::fallback_cold,
+        &Statistics::fallback_no_address,
         &Statistics::fallback_invalid,
         &Statistics::fallback_stale,
         &Statistics::fallback_torn,
@@ -52,10 +52,10 @@ GetJob::Now GetJob::fell_back(uint32_t index, Fallback reason) noexcept {
 }
 
 bool GetJob::try_read(uint32_t index) noexcept {
-    Slot& slot = set_[index];
-    Link& link = session_.link(slot.partition);
+    KeyRead& key = set_[index];
+    Link& link = session_.link(key.partition);
     if (!link.ready()) return false;
-    if (link.facts().arena_bytes == 0 || fell_back(index, search_.begin(slot)) == Now::kByMessage)
+    if (link.facts().arena_bytes == 0 || fell_back(index, search_.begin(key)) == Now::kByMessage)
         return false;
     switch (read_now(index)) {
         case Now::kDone:
@@ -68,32 +68,32 @@ bool GetJob::try_read(uint32_t index) noexcept {
 }
 
 bool GetJob::post_read(uint32_t index) noexcept {
-    Slot& slot = set_[index];
-    Link& link = session_.link(slot.partition);
-    const bool is_bucket = slot.wanted == Reading::kBucket;
-    if (slot.chunk == Landing::kNone) slot.chunk = session_.reads().landing().take();
-    if (slot.chunk == Landing::kNone) return false;
+    KeyRead& key = set_[index];
+    Link& link = session_.link(key.partition);
+    const bool is_bucket = key.wanted == Reading::kBucket;
+    if (key.chunk == ReadBuffers::kNone) key.chunk = session_.reads().buffers().take();
+    if (key.chunk == ReadBuffers::kNone) return false;
     if (!session_.reads().begin(link, *this,
-                                {.from = place_of(slot, link.facts()),
-                                 .length = is_bucket ? uint32_t{store::kBucketBytes} : slot.address.bytes,
-                                 .chunk = slot.chunk,
+                                {.from = place_of(key, link.facts()),
+                                 .length = is_bucket ? uint32_t{store::kBucketBytes} : key.address.bytes,
+                                 .chunk = key.chunk,
                                  .index = index},
-                                slot.cookie))
+                                key.cookie))
         return false;
-    slot.reading = slot.wanted;
+    key.reading = key.wanted;
     ++outstanding_;
     return true;
 }
 
 void GetJob::on_read_done(uint32_t index, bool good) noexcept {
-    Slot& slot = set_[index];
-    Reading what = std::exchange(slot.reading, Reading::kNone);
+    KeyRead& key = set_[index];
+    Reading what = std::exchange(key.reading, Reading::kNone);
     --outstanding_;
     ++request_->items[index].explain.rounds;
     if (!good)
         failed_ = true;
     else if (what == Reading::kBucket)
-        go_on(index, search_.take_bucket(slot, session_.reads().landing().data(slot.chunk)));
+        go_on(index, search_.take_bucket(key, session_.reads().buffers().data(key.chunk)));
     else if (what == Reading::kSlot)
         slot_arrived(index);
     else
@@ -104,51 +104,51 @@ void GetJob::on_read_done(uint32_t index, bool good) noexcept {
 // --- if this CPU can access the partition's memory: buckets, slot and record within one call ---
 
 GetJob::Now GetJob::read_now(uint32_t index) noexcept {
-    Slot& slot = set_[index];
-    Link& link = session_.link(slot.partition);
+    KeyRead& key = set_[index];
+    Link& link = session_.link(key.partition);
     for (;;) {
-        slot.has_view = false;
-        const bool is_bucket = slot.wanted == Reading::kBucket;
+        key.has_view = false;
+        const bool is_bucket = key.wanted == Reading::kBucket;
         const std::byte* bytes = session_.reads().now(
-            link, place_of(slot, link.facts()), is_bucket ? store::kBucketBytes : store::kSlotHeaderBytes);
+            link, place_of(key, link.facts()), is_bucket ? store::kBucketBytes : store::kSlotHeaderBytes);
         if (bytes == nullptr) return Now::kCannot;
         const Now result =
-            is_bucket ? fell_back(index, search_.take_bucket(slot, bytes)) : judge_now(index, bytes);
+            is_bucket ? fell_back(index, search_.take_bucket(key, bytes)) : check_now(index, bytes);
         if (result != Now::kAgain) return result;
     }
 }
 
-GetJob::Now GetJob::judge_now(uint32_t index, const std::byte* bytes) noexcept {
-    Slot& slot = set_[index];
+GetJob::Now GetJob::check_now(uint32_t index, const std::byte* bytes) noexcept {
+    KeyRead& key = set_[index];
     GetAll::Item& item = request_->items[index];
     item.explain.bytes += store::kSlotHeaderBytes;
-    store::Verdict verdict =
-        store::parse_slot({bytes, store::kSlotHeaderBytes}, arena_of(session_.link(slot.partition).facts()),
-                          slot.fingerprint, slot.address, slot.view);
-    if (verdict == store::Verdict::kTorn) return fell_back(index, repeat(slot));
-    if (verdict != store::Verdict::kOk) return fell_back(index, search_.begin_again(slot));
-    if (session_.options().one_sided == OneSided::kPaper && slot.view.invalid)
+    store::SlotStatus status =
+        store::parse_slot({bytes, store::kSlotHeaderBytes}, arena_of(session_.link(key.partition).facts()),
+                          key.fingerprint, key.address, key.view);
+    if (status == store::SlotStatus::kTorn) return fell_back(index, repeat(key));
+    if (status != store::SlotStatus::kOk) return fell_back(index, search_.begin_again(key));
+    if (session_.options().one_sided == OneSided::kPaper && key.view.invalid)
         return fell_back(index, Fallback::kInvalid);
-    slot.has_view = true;
-    const store::Entry* latest = slot.view.latest();
+    key.has_view = true;
+    const store::Entry* latest = key.view.latest();
     if (latest != nullptr) return record_now(index, *latest);
     // The key has no committed version, or the slot belongs to a key with the same fingerprint.
-    slot.has_view = false;
-    return fell_back(index, Fallback::kCold);
+    key.has_view = false;
+    return fell_back(index, Fallback::kNoAddress);
 }
 
 GetJob::Now GetJob::record_now(uint32_t index, const store::Entry& entry) noexcept {
-    Slot& slot = set_[index];
-    Link& link = session_.link(slot.partition);
+    KeyRead& key = set_[index];
+    Link& link = session_.link(key.partition);
     const std::byte* bytes =
         entry.is_cold() ? nullptr
                         : session_.reads().now(link, at(link.facts().arena, entry.offset), entry.length);
     if (bytes == nullptr) {
-        slot.has_view = false;
+        key.has_view = false;
         return fell_back(index, Fallback::kLarge);
     }
     request_->items[index].explain.bytes += entry.length;
-    if (!take_record(index, {bytes, entry.length}, entry)) return fell_back(index, repeat(slot));
+    if (!take_record(index, {bytes, entry.length}, entry)) return fell_back(index, repeat(key));
     ++request_->items[index].explain.rounds;
     return Now::kDone;
 }
@@ -167,33 +167,33 @@ void GetJob::go_on(uint32_t index, Fallback obstacle) noexcept {
 }
 
 void GetJob::slot_arrived(uint32_t index) noexcept {
-    Slot& slot = set_[index];
-    const PartitionFacts& facts = session_.link(slot.partition).facts();
-    wire::Bytes bytes(session_.reads().landing().data(slot.chunk), slot.address.bytes);
+    KeyRead& key = set_[index];
+    const PartitionFacts& facts = session_.link(key.partition).facts();
+    wire::Bytes bytes(session_.reads().buffers().data(key.chunk), key.address.bytes);
     request_->items[index].explain.bytes += bytes.size();
-    store::Verdict verdict =
-        store::parse_slot(bytes, arena_of(facts), slot.fingerprint, slot.address, slot.view);
-    if (verdict == store::Verdict::kTorn && ++slot.torn < kTornMax && try_read(index)) return;
-    if (verdict == store::Verdict::kTorn) return read_failed(index, Fallback::kTorn);
-    if (verdict != store::Verdict::kOk) return go_on(index, search_.begin_again(slot));
-    if (session_.options().one_sided == OneSided::kPaper && slot.view.invalid)
+    store::SlotStatus status =
+        store::parse_slot(bytes, arena_of(facts), key.fingerprint, key.address, key.view);
+    if (status == store::SlotStatus::kTorn && ++key.torn < kTornMax && try_read(index)) return;
+    if (status == store::SlotStatus::kTorn) return read_failed(index, Fallback::kTorn);
+    if (status != store::SlotStatus::kOk) return go_on(index, search_.begin_again(key));
+    if (session_.options().one_sided == OneSided::kPaper && key.view.invalid)
         return read_failed(index, Fallback::kInvalid);
-    slot.has_view = slot.has_cells = true;
-    const store::Entry* latest = slot.view.latest();
+    key.has_view = key.has_cells = true;
+    const store::Entry* latest = key.view.latest();
     // The key has no committed version, or the slot belongs to a key with the same fingerprint.
-    if (latest == nullptr) return read_failed(index, Fallback::kCold);
+    if (latest == nullptr) return read_failed(index, Fallback::kNoAddress);
     take_entry(index, *latest);
 }
 
 // Gets the entry's record: from the bytes already read, by another read, or by message. False: by message.
 bool GetJob::take_entry(uint32_t index, const store::Entry& entry) noexcept {
-    Slot& slot = set_[index];
-    wire::Bytes extent(session_.reads().landing().data(slot.chunk), slot.address.bytes);
-    wire::Bytes record = store::record_within(extent, slot.address, entry);
+    KeyRead& key = set_[index];
+    wire::Bytes extent(session_.reads().buffers().data(key.chunk), key.address.bytes);
+    wire::Bytes record = store::record_within(extent, key.address, entry);
     if (!record.empty()) {
         if (take_record(index, record, entry)) return true;
         // The cell was reused during the read. The slot has changed as well: read both again.
-        if (++slot.torn < kTornMax && round_ == 1 && try_read(index)) return true;
+        if (++key.torn < kTornMax && round_ == 1 && try_read(index)) return true;
         read_failed(index, Fallback::kTorn);
         return false;
     }
@@ -203,64 +203,64 @@ bool GetJob::take_entry(uint32_t index, const store::Entry& entry) noexcept {
 }
 
 bool GetJob::read_record(uint32_t index, const store::Entry& entry) noexcept {
-    Slot& slot = set_[index];
-    if (entry.length > Landing::kChunk) return false;
-    slot.entry = entry;
+    KeyRead& key = set_[index];
+    if (entry.length > ReadBuffers::kChunk) return false;
+    key.entry = entry;
     // Reuse the chunk: the slot's contents are in `view`, its cells are no longer needed.
-    Link& link = session_.link(slot.partition);
+    Link& link = session_.link(key.partition);
     if (!session_.reads().begin(link, *this,
                                 {.from = at(link.facts().arena, entry.offset),
                                  .length = entry.length,
-                                 .chunk = slot.chunk,
+                                 .chunk = key.chunk,
                                  .index = index},
-                                slot.cookie))
+                                key.cookie))
         return false;
-    slot.reading = Reading::kRecord;
-    slot.has_cells = false;
+    key.reading = Reading::kRecord;
+    key.has_cells = false;
     ++outstanding_;
     return true;
 }
 
 void GetJob::record_arrived(uint32_t index) noexcept {
-    Slot& slot = set_[index];
-    wire::Bytes record(session_.reads().landing().data(slot.chunk), slot.entry.length);
+    KeyRead& key = set_[index];
+    wire::Bytes record(session_.reads().buffers().data(key.chunk), key.entry.length);
     request_->items[index].explain.bytes += record.size();
-    if (take_record(index, record, slot.entry)) return;
+    if (take_record(index, record, key.entry)) return;
     // The record's memory was reused: the version is no longer the latest.
-    if (++slot.torn < kTornMax && round_ == 1 && try_read(index)) return;
+    if (++key.torn < kTornMax && round_ == 1 && try_read(index)) return;
     read_failed(index, Fallback::kTorn);
 }
 
 bool GetJob::take_record(uint32_t index, wire::Bytes record, const store::Entry& entry) noexcept {
-    Slot& slot = set_[index];
+    KeyRead& key = set_[index];
     GetAll::Item& item = request_->items[index];
     store::RecordView view;
-    const PartitionFacts& facts = session_.link(slot.partition).facts();
-    if (store::check_record(record, arena_of(facts), item.key, entry, view) != store::Verdict::kOk)
+    const PartitionFacts& facts = session_.link(key.partition).facts();
+    if (store::check_record(record, arena_of(facts), item.key, entry, view) != store::SlotStatus::kOk)
         return false;
-    slot.timestamp = view.timestamp;
-    slot.expires = view.expires.value;
-    slot.deleted = view.tombstone;
-    slot.metadata.assign(view.metadata.begin(), view.metadata.end());
+    key.timestamp = view.timestamp;
+    key.expires = view.expires.value;
+    key.deleted = view.tombstone;
+    key.metadata.assign(view.metadata.begin(), view.metadata.end());
     item.value.assign(reinterpret_cast<const char*>(view.value.data()), view.value.size());
-    search_.remember(slot);
+    search_.remember(key);
     item.explain.path = Path::kOneSided;
     ++session_.statistics().reads_one_sided;
-    session_.link(slot.partition).count_one_sided();
+    session_.link(key.partition).count_one_sided();
     return true;
 }
 
 // Round 2 of a key whose slot was read in round 1. The slot may show the required version, committed or
 // prepared, and often its record was read with it.
 bool GetJob::answer_from_view(uint32_t index) noexcept {
-    Slot& slot = set_[index];
-    if (!slot.has_view || session_.options().one_sided != OneSided::kOn) return false;
-    const store::Entry* entry = slot.view.find(slot.required);
+    KeyRead& key = set_[index];
+    if (!key.has_view || session_.options().one_sided != OneSided::kOn) return false;
+    const store::Entry* entry = key.view.find(key.required);
     if (entry == nullptr || entry->is_cold()) return false;
-    if (slot.chunk == Landing::kNone) return record_now(index, *entry) == Now::kDone;
-    if (slot.has_cells) {
-        wire::Bytes extent(session_.reads().landing().data(slot.chunk), slot.address.bytes);
-        wire::Bytes record = store::record_within(extent, slot.address, *entry);
+    if (key.chunk == ReadBuffers::kNone) return record_now(index, *entry) == Now::kDone;
+    if (key.has_cells) {
+        wire::Bytes extent(session_.reads().buffers().data(key.chunk), key.address.bytes);
+        wire::Bytes record = store::record_within(extent, key.address, *entry);
         if (!record.empty()) return take_record(index, record, *entry);
     }
     return read_record(index, *entry);

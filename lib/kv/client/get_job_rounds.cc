@@ -34,15 +34,15 @@ void GetJob::evaluate() noexcept {
     if (!begin_next_round()) deliver();
 }
 
-// False: all required versions are there.
+// False: all required versions have been read.
 bool GetJob::begin_next_round() noexcept {
     Algorithm algorithm = session_.options().algorithm;
     bool all = algorithm == Algorithm::kRampSmall;
-    auto lacks = [&](const Slot& slot) { return all || (slot.required > slot.timestamp && !slot.settled); };
+    auto lacks = [&](const KeyRead& key) { return all || (key.required > key.timestamp && !key.settled); };
     bool any = false;
     for (size_t i = 0; i < request_->items.size() && !any; ++i) any = lacks(set_[i]);
     if (!any) return false;
-    // Versions that are read by timestamp are kept for the window only.
+    // Versions that are read by timestamp are kept only for the window.
     if (round_ >= kRoundsMax || session_.now() - began_ > session_.read_window()) {
         restart(nullptr);
         return true;
@@ -66,13 +66,13 @@ bool GetJob::begin_next_round() noexcept {
     return true;
 }
 
-// Raises the session's floors to this version, also for its siblings.
-void GetJob::note_seen(const Slot& slot) noexcept {
-    if (slot.timestamp.is_none()) return;
-    Floors& order = *session_.order();
-    order.raise(slot.fingerprint, slot.timestamp);
-    Metadata metadata(slot.metadata);
-    for (size_t k = 0; k < metadata.keys(); ++k) order.raise(metadata.key(k), slot.timestamp);
+// Raises the session's versions, and those of its siblings, to this one.
+void GetJob::note_seen(const KeyRead& key) noexcept {
+    if (key.timestamp.is_none()) return;
+    SessionVersions& order = *session_.order();
+    order.raise(key.fingerprint, key.timestamp);
+    Metadata metadata(key.metadata);
+    for (size_t k = 0; k < metadata.keys(); ++k) order.raise(metadata.key(k), key.timestamp);
 }
 
 void GetJob::deliver() noexcept {
@@ -86,18 +86,18 @@ void GetJob::deliver() noexcept {
     session_.clock().observe(latest);
     const uint64_t now = std::max(session_.clock().now_ticks(), latest.ticks());
     for (size_t i = 0; i < request_->items.size(); ++i) {
-        Slot& slot = set_[i];
+        KeyRead& key = set_[i];
         GetAll::Item& item = request_->items[i];
-        item.timestamp = slot.timestamp;
+        item.timestamp = key.timestamp;
         // All siblings have the same expiry, so that they vanish together.
-        bool expired = slot.expires != 0 && slot.expires >> Timestamp::kClientBits <= now;
-        item.found = !slot.timestamp.is_none() && !slot.deleted && !expired;
-        item.expires = {item.found ? slot.expires : 0};
+        bool expired = key.expires != 0 && key.expires >> Timestamp::kClientBits <= now;
+        item.found = !key.timestamp.is_none() && !key.deleted && !expired;
+        item.expires = {item.found ? key.expires : 0};
         if (!item.found) item.value.clear();
-        Metadata metadata(slot.metadata);
+        Metadata metadata(key.metadata);
         item.siblings.clear();
         for (size_t k = 0; k < metadata.keys(); ++k) item.siblings.push_back(metadata.key(k));
-        if (session_.order() != nullptr) note_seen(slot);
+        if (session_.order() != nullptr) note_seen(key);
         base_->rounds = std::max(base_->rounds, item.explain.rounds);
     }
     end(Status::ok());

@@ -44,9 +44,9 @@ IndexLookup::Next IndexLookup::arrived(store::Bytes bucket, const store::ArenaVi
     reads_++;
     store::BucketView view;
     switch (store::parse_bucket(bucket, arena, group_, home() ^ distance_, view)) {
-        case store::Verdict::kOk:
+        case store::SlotStatus::kOk:
             break;
-        case store::Verdict::kTorn:
+        case store::SlotStatus::kTorn:
             return reads_ < kReadsMax ? Next::kRead : Next::kTorn;
         default:
             return Next::kTorn;

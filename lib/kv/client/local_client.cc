@@ -58,7 +58,7 @@ void LocalClient::turn() noexcept {
     parts_->engine->reactor.turn();
 }
 
-void LocalClient::breathe() noexcept {
+void LocalClient::maybe_poll() noexcept {
     Engine& engine = *parts_->engine;
     engine.reactor.refresh();
     if (engine.reactor.now() - parts_->turned < kTurnEvery) return;
@@ -72,7 +72,7 @@ void LocalClient::run(Request& request) noexcept {
     auto* done = std::exchange(
         request.done, [](Request& finished) noexcept { static_cast<Parts*>(finished.context)->over = true; });
     void* context = std::exchange(request.context, parts_.get());
-    breathe();
+    maybe_poll();
     submit(request);
     bool turned = !parts_->over;
     while (!parts_->over) engine.reactor.turn();

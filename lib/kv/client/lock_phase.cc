@@ -95,7 +95,7 @@ void LockPhase::release(uint64_t owner) noexcept {
         if (wanted.partition == last) continue;
         last = wanted.partition;
         ++session_.statistics().messages;
-        session_.link(last).tell(wire::KvKind::kUnlock, 0, wire::KvLock{.owner = owner, .keys = {}});
+        session_.link(last).send_only(wire::KvKind::kUnlock, 0, wire::KvLock{.owner = owner, .keys = {}});
     }
 }
 

@@ -22,13 +22,13 @@ namespace wss::kv {
 // transit time of messages. Partitions check the locks of a write; a read is not notified when its locks end.
 constexpr Nanoseconds kLockedFor = from_s(4);
 
-class Session;
+class ClientSession;
 
 enum class LockResult : uint8_t { kGranted, kConflict, kLost };
 
 class LockPhase {
   public:
-    explicit LockPhase(Session& session) : session_(session) {}
+    explicit LockPhase(ClientSession& session) : session_(session) {}
     struct Wanted {
         uint32_t partition = 0;
         std::string_view key;  // the request's
@@ -62,7 +62,7 @@ class LockPhase {
     static void on_reply(Call& call, const wire::KvHeader* header, wire::Bytes message) noexcept;
     void answered(LockResult result) noexcept;
 
-    Session& session_;
+    ClientSession& session_;
     std::vector<Wanted> wanted_;
     std::vector<std::unique_ptr<Ask>> asks_;
     uint32_t outstanding_ = 0;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/kv/client/landing.h"
+#include "lib/kv/client/read_buffers.h"
 #include "lib/kv/transport/link.h"
 
 namespace wss::kv {
@@ -30,11 +30,11 @@ class OneSidedReads {
         uint32_t index = 0;
     };
 
-    Landing& landing() { return landing_; }
+    ReadBuffers& buffers() { return buffers_; }
     // Begins a one-sided read into a chunk, which belongs to the session until end(). False: not possible
     // now. `cookie` can be passed to abandon().
     bool begin(Link& link, Job& job, const Read& read, uint32_t& cookie) noexcept;
-    // Reads `length` bytes within the call, if the fabric can; the next call overwrites them. nullptr: not
+    // Reads `length` bytes synchronously, if the fabric can; the next call overwrites them. nullptr: not
     // possible now.
     const std::byte* now(Link& link, fabric::RemoteAddress from, uint32_t length) noexcept;
     // The job is not notified of the completion, which returns the chunk.
@@ -45,9 +45,9 @@ class OneSidedReads {
     struct Reading {
         Job* job = nullptr;
         uint32_t index = 0;
-        uint32_t chunk = Landing::kNone;  // kNone: not in use
+        uint32_t chunk = ReadBuffers::kNone;  // kNone: not in use
     };
-    Landing landing_;
+    ReadBuffers buffers_;
     std::vector<Reading> readings_;  // by cookie
     std::vector<uint32_t> free_;
 };

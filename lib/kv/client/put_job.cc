@@ -34,9 +34,10 @@ Status status_of(wire::KvStatus status) {
             return Status(Code::kRefused,
                           "the transaction was ended by a partition that waited too long for it");
         case wire::KvStatus::kIo:
-            return Status(Code::kIo,
-                          "a partition cannot write its log, and refuses writes until it is restarted: its "
-                          "program's log says why");
+            return Status(
+                Code::kIo,
+                "a partition cannot write its log, and refuses writes until it is restarted: see its "
+                "program's log");
         case wire::KvStatus::kWrongPartition:
             return Status(Code::kInvalid,
                           "the partitions disagree about which partition holds a key: check the addresses "
@@ -45,7 +46,7 @@ Status status_of(wire::KvStatus status) {
             return Status(Code::kUnavailable, std::string(kLockedOut));
         case wire::KvStatus::kNotLeased:
             return Status(Code::kUnavailable,
-                          "a partition that was restarted had given the id of this client to another one");
+                          "a restarted partition had given the id of this client to another client");
         default:
             return failure(Code::kUnavailable, "a partition answered: {}", wire::to_string(status));
     }
@@ -87,8 +88,8 @@ Status PutJob::check_items() const {
         return failure(Code::kInvalid, "{} keys in one transaction: at most {} are possible",
                        request_->items.size(), kItemsMax);
     if (request_->ttl_ms > kTtlMax_ms)
-        return failure(Code::kInvalid, "keys that end after {} ms: at most {} are possible", request_->ttl_ms,
-                       kTtlMax_ms);
+        return failure(Code::kInvalid, "keys that expire after {} ms: at most {} are possible",
+                       request_->ttl_ms, kTtlMax_ms);
     if (request_->conditions.size() > kItemsMax)
         return failure(Code::kInvalid, "{} conditions on one transaction: at most {} are possible",
                        request_->conditions.size(), kItemsMax);
@@ -185,15 +186,15 @@ bool PutJob::know_conditions() {
 }
 
 void PutJob::start_transaction() noexcept {
-    // Before a partition has greeted, its time, and perhaps the client's id, are not known. Waiting also
-    // avoids leaving the transaction prepared because of a partition that is down.
+    // Before the greeting of a partition, its time, and perhaps the client's id, are not known. Waiting
+    // also avoids leaving the transaction prepared because of a partition that is down.
     if (!reaches_all()) {
         waits_to_start_ = true;
         return wake_in(kRetryAfterLoss);
     }
     if (!know_conditions()) return;
-    // Start at the slowest of its partitions' clocks at least: a client clock far behind them must not cause
-    // refusals.
+    // Start no earlier than the slowest of its partitions' clocks: a client clock far behind them must not
+    // cause refusals.
     Timestamp slowest = session_.times().of(parts_[0]->partition);
     for (size_t p = 1; p < part_count_; ++p)
         slowest = std::min(slowest, session_.times().of(parts_[p]->partition));
@@ -223,7 +224,8 @@ void PutJob::start_transaction() noexcept {
 }
 
 // The timestamp must be later than every version that the locks protect. The partitions granted the locks to
-// an owner of about that time. If the timestamp is too much later, the locks are requested again.
+// an owner with a timestamp of about that time. If the timestamp is too much later, the locks are requested
+// again.
 void PutJob::write_under_locks() noexcept {
     // The first lock may have ended while the client waited for the last.
     if (session_.now() - locking_since_ > kLockedFor) return restart();
@@ -266,7 +268,7 @@ void PutJob::enter(Phase phase) noexcept {
     send_all();
 }
 
-// Sends to all parts that are not done, also repetitions.
+// Sends to all parts that are not done, including repetitions.
 void PutJob::send_all() noexcept {
     building_ = true;
     lost_ = false;
@@ -504,7 +506,8 @@ void PutJob::end_unknown() noexcept {
     if (request_->failed_condition)
         failure_ = Status(Code::kUnavailable, "a partition no longer has the outcome of the write");
     if (committed_ && refused_parts() > 0)
-        failure_ = Status(Code::kInternal, "one partition has committed what another one has aborted");
+        failure_ = Status(Code::kInternal,
+                          "one partition has committed the transaction, another one has aborted it");
     end(failure_);
 }
 
@@ -563,7 +566,7 @@ void PutJob::give_up(const Status& why) noexcept {
     if (may_abort())
         for (size_t p = 0; p < part_count_; ++p)
             session_.link(parts_[p]->partition)
-                .tell(wire::KvKind::kAbort, 0, wire::KvDecision{.timestamp = request_->timestamp.value});
+                .send_only(wire::KvKind::kAbort, 0, wire::KvDecision{.timestamp = request_->timestamp.value});
     const bool is_known = (!one_message() || part_count_ == 1) && refused_parts() > 0 && !committed_;
     request_->outcome_unknown = sent_ && !is_known;
     if (is_known && request_->failed_condition) return end(failure_);
@@ -572,7 +575,7 @@ void PutJob::give_up(const Status& why) noexcept {
 }
 
 void PutJob::end(Status status) noexcept {
-    // A carried-out write ends its locks; a failed one may have left them.
+    // A successful write ends its locks; a failed one may have left them.
     if (!status && owner_ != 0 && takes_locks()) locks_.release(owner_);
     sent_ = false;
     // A condition that failed for a repeated write proves nothing.

@@ -16,14 +16,14 @@
 // is refused (the first one may have been carried out and forgotten), nor if the partition's log failed (its
 // restart may find the transaction).
 //   one part refused   the transaction can never commit: it has failed
-//   all parts refused  a new timestamp may be taken
+//   all parts refused  a new timestamp may be used
 //   none               the outcome is unknown; the partitions determine it (cooperative termination), the
 //                      same on all
 //
-// A condition that does not hold refuses its part, and no new timestamp is taken. An abort that is answered
+// A condition that does not hold refuses its part, and no new timestamp is used. An abort that is answered
 // "committed" is too late: the partitions have decided, and the client completes the commit. A client that
-// gives up before it has sent a commit sends aborts, because prepared transactions stay undecided as long as
-// a participant is down. The outcome is unknown to it.
+// gives up before it has sent a commit sends aborts, because prepared transactions stay undecided while a
+// participant is down. The outcome is unknown to it.
 //
 // Thread-safety: none; belongs to its session.
 #pragma once
@@ -39,7 +39,7 @@ namespace wss::kv {
 
 class PutJob final : public Job {
   public:
-    explicit PutJob(Session& session) : Job(session), locks_(session) {}
+    explicit PutJob(ClientSession& session) : Job(session), locks_(session) {}
 
     void begin(Request& request) noexcept override;
     void on_wake() noexcept override;

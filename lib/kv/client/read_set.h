@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReadSet: the keys that a get_all reads, the state of each, and the versions that each must at least have:
-// the RAMP algorithms.
+// ReadSet: the keys that a get_all reads, the state of each, and the minimum version that each must have. It
+// implements the reads of the RAMP algorithms.
 //
 // Thread-safety: none; belongs to its job. Keeps its memory from one transaction to the next.
 #pragma once
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/kv/client/index_lookup.h"
-#include "lib/kv/client/landing.h"
+#include "lib/kv/client/read_buffers.h"
 #include "lib/kv/store/slot_format.h"
 #include "lib/kv/types.h"
 #include "lib/wire/kv.h"
@@ -19,7 +19,7 @@ class ReadSet {
   public:
     enum class Reading : uint8_t { kNone, kBucket, kSlot, kRecord };
     // State of one key.
-    struct Slot {
+    struct KeyRead {
         uint64_t fingerprint = 0;
         uint32_t partition = 0;
         Timestamp timestamp;  // of the version read; none: no version
@@ -32,7 +32,7 @@ class ReadSet {
         // One-sided.
         Reading reading = Reading::kNone;
         uint32_t cookie = 0;
-        uint32_t chunk = Landing::kNone;
+        uint32_t chunk = ReadBuffers::kNone;
         uint32_t torn = 0;
         Fallback fallback = Fallback::kNone;
         bool has_view = false;            // `view` was read in this transaction
@@ -48,10 +48,10 @@ class ReadSet {
     // Starts a transaction with `count` keys.
     void begin(size_t count);
     size_t size() const { return count_; }
-    Slot& operator[](size_t index) { return slots_[index]; }
-    const Slot& operator[](size_t index) const { return slots_[index]; }
-    std::vector<Slot>& all() { return slots_; }  // including those of earlier, larger transactions
-    void sort();                                 // call it when all fingerprints are set
+    KeyRead& operator[](size_t index) { return keys_[index]; }
+    const KeyRead& operator[](size_t index) const { return keys_[index]; }
+    std::vector<KeyRead>& all() { return keys_; }  // including those of earlier, larger transactions
+    void sort();                                   // call it when all fingerprints are set
 
     // RAMP-Fast: each returned version names the keys that were written with it.
     void require_by_keys() noexcept;
@@ -70,9 +70,9 @@ class ReadSet {
     Timestamp latest() const noexcept;
 
   private:
-    static void require(Slot& slot, Timestamp timestamp) noexcept;
+    static void require(KeyRead& key, Timestamp timestamp) noexcept;
 
-    std::vector<Slot> slots_;
+    std::vector<KeyRead> keys_;
     size_t count_ = 0;
     std::vector<uint32_t> by_fingerprint_;
     std::vector<uint64_t> among_;

@@ -15,7 +15,7 @@ void Job::wake_in(Nanoseconds delay) noexcept {
     session_.want_tick(wake_at);
 }
 
-Session::Session(Lane& lane, WallClock& wall, uint64_t seed, Options options)
+ClientSession::ClientSession(Lane& lane, WallClock& wall, uint64_t seed, Options options)
     : lane_(lane),
       options_(std::move(options)),
       shared_(options_.shared ? options_.shared : std::make_shared<SharedState>(options_.address_cache)),
@@ -24,16 +24,16 @@ Session::Session(Lane& lane, WallClock& wall, uint64_t seed, Options options)
       nonce_(random_.next() | 1),
       times_(lane.reactor(), clock_),
       id_(clock_, links_),
-      timer_(&Session::on_tick, this) {}
+      timer_(&ClientSession::on_tick, this) {}
 
-Session::~Session() {
+ClientSession::~ClientSession() {
     close();
     lane_.reactor().cancel(timer_);
 }
 
 // --- starting ---
 
-void Session::start(std::function<void(const Status&)> ready) {
+void ClientSession::start(std::function<void(const Status&)> ready) {
     ready_ = std::move(ready);
     start_deadline_ = now() + options_.connect_timeout;
     if (options_.partitions.empty() || options_.partitions.size() > kPartitionsMax)
@@ -42,9 +42,9 @@ void Session::start(std::function<void(const Status&)> ready) {
     if (options_.session_order && options_.algorithm != Algorithm::kRampFast)
         return started(Status(
             Code::kInvalid, "session order needs RAMP-Fast: other algorithms do not list a version's keys"));
-    if (options_.session_order) floors_ = std::make_unique<Floors>(kFloors);
+    if (options_.session_order) versions_ = std::make_unique<SessionVersions>(kSessionVersions);
     if (options_.one_sided != OneSided::kOff)
-        if (Status status = reads_.landing().open(lane_.fabric()); !status) return started(status);
+        if (Status status = reads_.buffers().open(lane_.fabric()); !status) return started(status);
     for (uint32_t i = 0; i < options_.partitions.size(); ++i)
         if (Status status = make_link(i, options_.partitions[i]); !status) return started(status);
     // With one address the partition's index is not known yet.
@@ -61,7 +61,7 @@ bool reads_one_sidedly(const Options& options) {
             algorithm == Algorithm::kNone);
 }
 
-Status Session::make_link(uint32_t partition, const std::string& uri) {
+Status ClientSession::make_link(uint32_t partition, const std::string& uri) {
     auto address = fabric::Address::parse(uri, kDefaultPort);
     if (!address) return address.status();
     const auto count = static_cast<uint32_t>(options_.partitions.size());
@@ -79,7 +79,7 @@ Status Session::make_link(uint32_t partition, const std::string& uri) {
 
 // Start with a partition chosen by the nonce: clients spread over the partitions, which then lease ids
 // evenly.
-void Session::try_next_link() noexcept {
+void ClientSession::try_next_link() noexcept {
     next_try_ = now() + kTryNext;
     for (size_t i = 0; i < links_.size(); ++i) {
         Link& link = *links_[(nonce_ + i) % links_.size()];
@@ -87,8 +87,8 @@ void Session::try_next_link() noexcept {
     }
 }
 
-// One address was given; the partition there knows the others.
-Status Session::take_map(Link& link) {
+// One address was given; its partition sends the others.
+Status ClientSession::take_map(Link& link) {
     const uint32_t partition = link.facts().partition;
     options_.partitions = split_map(link.facts().map);
     if (options_.partitions.size() != link.facts().partitions)
@@ -105,7 +105,7 @@ Status Session::take_map(Link& link) {
     return Status::ok();
 }
 
-void Session::on_ready(Link& link) noexcept {
+void ClientSession::on_ready(Link& link) noexcept {
     const PartitionFacts& facts = link.facts();
     if (!id_.greeted(link, now())) return;
     if (id_.is_changing()) want_tick(now());
@@ -119,20 +119,20 @@ void Session::on_ready(Link& link) noexcept {
     wake_waiting();
 }
 
-void Session::on_lost(Link&, const Status&) noexcept {
+void ClientSession::on_lost(Link&, const Status&) noexcept {
     if (!closed_) ++statistics_.reconnects;
 }
 
-void Session::on_id_taken(Link& link) noexcept {
+void ClientSession::on_id_taken(Link& link) noexcept {
     id_.refused(link, now());
 }
 
-void Session::started(const Status& status) noexcept {
+void ClientSession::started(const Status& status) noexcept {
     is_ready_ = status.is_ok();
     if (auto ready = std::exchange(ready_, nullptr)) ready(status);
 }
 
-Status Session::check_links() const {
+Status ClientSession::check_links() const {
     for (const auto& link : links_)
         if (link->wanted() && !link->ready())
             return link->why().is_ok()
@@ -142,7 +142,7 @@ Status Session::check_links() const {
 }
 
 // The error of a request whose deadline has passed. Names only partitions that the request needs.
-Status Session::why_late(const Job& job) const {
+Status ClientSession::why_late(const Job& job) const {
     const uint32_t partition = job.waits_for();
     if (partition >= links_.size()) return Status(Code::kTimedOut, "the partitions did not answer in time");
     const Link& link = *links_[partition];
@@ -151,13 +151,13 @@ Status Session::why_late(const Job& job) const {
                        link.why().is_ok() ? "" : ": ", link.why().is_ok() ? "" : link.why().text());
     if (job.put_off_by == partition)
         return failure(Code::kTimedOut,
-                       "{} was not ready in time: it starts, is busy with its disk, or waits for a "
+                       "{} was not ready in time: it is starting, is busy with its disk, or waits for a "
                        "partition that is down",
                        link.name());
     return failure(Code::kTimedOut, "{} did not answer in time", link.name());
 }
 
-Status Session::too_far_ahead(uint32_t partition, Timestamp mine, Timestamp theirs) const {
+Status ClientSession::too_far_ahead(uint32_t partition, Timestamp mine, Timestamp theirs) const {
     const uint64_t ahead_ms = mine > theirs ? (mine.ticks() - theirs.ticks()) / 1000 : 0;
     return failure(
         Code::kUnavailable,
@@ -168,7 +168,7 @@ Status Session::too_far_ahead(uint32_t partition, Timestamp mine, Timestamp thei
 }
 
 // Requests that wait to retry may wait for the partition that has just become ready.
-void Session::wake_waiting() noexcept {
+void ClientSession::wake_waiting() noexcept {
     active_.for_each([&](Job& job) {
         if (job.wake_at != kNever) job.wake_at = now();
     });
@@ -177,7 +177,7 @@ void Session::wake_waiting() noexcept {
 
 // --- requests ---
 
-Job& JobPool::take(Session& session, Request::Kind kind) {
+Job& JobPool::take(ClientSession& session, Request::Kind kind) {
     auto& idle = idle_[static_cast<size_t>(kind)];
     if (idle.empty()) {
         switch (kind) {
@@ -206,7 +206,7 @@ void JobPool::give(Job& job) noexcept {
     busy_.pop_back();
 }
 
-void Session::submit(Request& request) noexcept {
+void ClientSession::submit(Request& request) noexcept {
     request.status = Status();
     request.rounds = request.retries = 0;
     if (closed_ || !is_ready_) {
@@ -223,7 +223,7 @@ void Session::submit(Request& request) noexcept {
     job.begin(request);
 }
 
-void Session::finish(Job& job, Request& request, Status status) noexcept {
+void ClientSession::finish(Job& job, Request& request, Status status) noexcept {
     job.unlink();
     if (request.kind == Request::Kind::kGetAll) ++statistics_.get_all;
     if (request.kind == Request::Kind::kPutAll) ++statistics_.put_all;
@@ -234,13 +234,13 @@ void Session::finish(Job& job, Request& request, Status status) noexcept {
     if (request.done != nullptr) request.done(request);
 }
 
-void Session::close() noexcept {
+void ClientSession::close() noexcept {
     if (std::exchange(closed_, true)) return;
     while (Job* job = active_.front()) job->give_up(Status(Code::kClosed, "the client is closing"));
     for (auto& link : links_) {
-        // Timestamps issued with a former id of this session are not later than those of the present id.
+        // Timestamps issued with a former id of this session are not later than those of the current id.
         const Timestamp last = Timestamp::make(clock_.issued().ticks(), link->facts().client_id);
-        link->tell(wire::KvKind::kGoodbye, 0, wire::KvDecision{.timestamp = last.value});
+        link->send_only(wire::KvKind::kGoodbye, 0, wire::KvDecision{.timestamp = last.value});
         link->close();
     }
     started(Status(Code::kClosed, "the client is closing"));
@@ -248,26 +248,26 @@ void Session::close() noexcept {
 
 // --- one-sided reads ---
 
-void Session::on_read_done(Link&, uint64_t cookie, fabric::CompletionStatus status) noexcept {
+void ClientSession::on_read_done(Link&, uint64_t cookie, fabric::CompletionStatus status) noexcept {
     const OneSidedReads::Ended ended = reads_.end(cookie);
     if (ended.job != nullptr) ended.job->on_read_done(ended.index, status == fabric::CompletionStatus::kOk);
 }
 
 // --- time ---
 
-// Deadlines are checked every kTick; a job that wants to be woken earlier is.
-void Session::want_tick(Nanoseconds at) noexcept {
+// Deadlines are checked every kTick; a job can request an earlier wake-up.
+void ClientSession::want_tick(Nanoseconds at) noexcept {
     at = std::min(at, now() + kTick);
     if (timer_.is_set() && at >= next_tick_) return;
     next_tick_ = at;
     lane_.reactor().set(timer_, at);
 }
 
-void Session::on_tick(void* self) noexcept {
-    static_cast<Session*>(self)->tick();
+void ClientSession::on_tick(void* self) noexcept {
+    static_cast<ClientSession*>(self)->tick();
 }
 
-Job* Session::find_due() noexcept {
+Job* ClientSession::find_due() noexcept {
     Job* due = nullptr;
     active_.for_each([&](Job& job) {
         if (due == nullptr && (now() >= job.deadline || now() >= job.wake_at)) due = &job;
@@ -276,14 +276,14 @@ Job* Session::find_due() noexcept {
 }
 
 // nullptr: a partition may still be the one that the map names.
-const Status* Session::refusal_of_all() const {
+const Status* ClientSession::refusal_of_all() const {
     for (const auto& link : links_)
         if (link->refusal().code() != Code::kInvalid) return nullptr;
     return links_.empty() ? nullptr : &links_[nonce_ % links_.size()]->refusal();
 }
 
 // Runs at every tick until a partition has answered.
-void Session::begin_anywhere() noexcept {
+void ClientSession::begin_anywhere() noexcept {
     bool all_failed = true;
     for (const auto& link : links_) all_failed = all_failed && (!link->wanted() || !link->why().is_ok());
     if (const Status* refusal = refusal_of_all()) return started(*refusal);
@@ -291,14 +291,14 @@ void Session::begin_anywhere() noexcept {
     if (all_failed || now() >= next_try_) try_next_link();
 }
 
-void Session::change_id() noexcept {
+void ClientSession::change_id() noexcept {
     if (!id_.is_changing()) return;
     bool is_used = false;
     active_.for_each([&](const Job& job) { is_used = is_used || job.uses_id(); });
     if (id_.change(is_used, now())) wake_waiting();
 }
 
-void Session::tick() noexcept {
+void ClientSession::tick() noexcept {
     if (closed_) return;
     if (!is_ready_ && ready_) begin_anywhere();
     change_id();

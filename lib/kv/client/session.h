@@ -22,7 +22,7 @@
 #include "lib/kv/client/address_cache.h"
 #include "lib/kv/client/client.h"
 #include "lib/kv/client/client_id.h"
-#include "lib/kv/client/floors.h"
+#include "lib/kv/client/session_versions.h"
 #include "lib/kv/client/one_sided_reads.h"
 #include "lib/kv/client/partition_times.h"
 #include "lib/kv/hlc.h"
@@ -46,7 +46,7 @@ struct GetScratch {
 // A request in flight.
 class Job : public ListNode<Job> {
   public:
-    explicit Job(Session& session) : session_(session) {}
+    explicit Job(ClientSession& session) : session_(session) {}
     virtual ~Job() = default;
     Job(const Job&) = delete;
     Job& operator=(const Job&) = delete;
@@ -71,13 +71,13 @@ class Job : public ListNode<Job> {
 
   protected:
     void wake_in(Nanoseconds delay) noexcept;
-    Session& session_;
+    ClientSession& session_;
 };
 
 // Jobs keep their memory: an ended job is reused for the next request of its kind.
 class JobPool {
   public:
-    Job& take(Session& session, Request::Kind kind);
+    Job& take(ClientSession& session, Request::Kind kind);
     void give(Job& job) noexcept;
 
   private:
@@ -88,10 +88,10 @@ class JobPool {
 // Whether the mode and the algorithm allow one-sided reads.
 bool reads_one_sidedly(const Options& options);
 
-class Session final : public LinkHandler {
+class ClientSession final : public LinkHandler {
   public:
-    Session(Lane& lane, WallClock& wall, uint64_t seed, Options options);
-    ~Session() override;
+    ClientSession(Lane& lane, WallClock& wall, uint64_t seed, Options options);
+    ~ClientSession() override;
 
     // `ready` is called once: with ok when a partition has answered, otherwise with the reason why none has.
     void start(std::function<void(const Status&)> ready);
@@ -125,13 +125,13 @@ class Session final : public LinkHandler {
     OneSidedReads& reads() { return reads_; }
     GetScratch& scratch() { return scratch_; }
     // The versions that this session has read, for session order; nullptr: no session order.
-    Floors* order() { return floors_.get(); }
+    SessionVersions* order() { return versions_.get(); }
     void finish(Job& job, Request& request, Status status) noexcept;
     void want_tick(Nanoseconds at) noexcept;
 
   private:
     static constexpr Nanoseconds kTick = from_ms(2);
-    static constexpr uint32_t kFloors = 1u << 16;          // keys
+    static constexpr uint32_t kSessionVersions = 1u << 16;          // keys
     static constexpr Nanoseconds kTryNext = from_ms(250);  // until start() tries another partition
 
     Status make_link(uint32_t partition, const std::string& uri);
@@ -159,7 +159,7 @@ class Session final : public LinkHandler {
     Random random_;
     const uint64_t nonce_;
     OneSidedReads reads_;
-    std::unique_ptr<Floors> floors_;            // nullptr: no session order
+    std::unique_ptr<SessionVersions> versions_;            // nullptr: no session order
     std::vector<std::unique_ptr<Link>> links_;  // by partition, once the map is known
     PartitionTimes times_;
     ClientId id_;

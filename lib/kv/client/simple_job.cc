@@ -46,7 +46,7 @@ Status SimpleJob::check() noexcept {
                 return failure(Code::kInvalid, "a value of {} bytes: at most {} are possible",
                                put.value.size(), kValueMax);
             if (put.ttl_ms > kTtlMax_ms)
-                return failure(Code::kInvalid, "a key that ends after {} ms: at most {} are possible",
+                return failure(Code::kInvalid, "a key that expires after {} ms: at most {} are possible",
                                put.ttl_ms, kTtlMax_ms);
             put.outcome_unknown = false;
             partition_ = partition_of(fingerprint(put.key), session_.partitions());
@@ -212,7 +212,7 @@ void SimpleJob::put_if_refused() noexcept {
             put.outcome_unknown = true;
             return end(Status(Code::kIo,
                               "the partition cannot write its log, and refuses writes until it is "
-                              "restarted: its program's log says why"));
+                              "restarted: see its program's log"));
         default:
             return end(failure(Code::kUnavailable, "the partition answered: {}", wire::to_string(refusal_)));
     }

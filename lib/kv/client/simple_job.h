@@ -16,7 +16,7 @@ namespace wss::kv {
 
 class SimpleJob final : public Job {
   public:
-    explicit SimpleJob(Session& session) : Job(session) {}
+    explicit SimpleJob(ClientSession& session) : Job(session) {}
 
     void begin(Request& request) noexcept override;
     void on_wake() noexcept override;

@@ -7,57 +7,56 @@
 
 namespace wss::kv {
 
-Fallback SlotSearch::begin(ReadSet::Slot& slot) noexcept {
-    Link& link = session_.link(slot.partition);
-    slot.by_index = false;
-    if (session_.addresses().find(slot.fingerprint, link.facts().arena_epoch, slot.address))
-        return take_address(slot);
-    return look_up(slot, slot.lookup.begin(slot.fingerprint, link.index_facts()));
+Fallback SlotSearch::begin(ReadSet::KeyRead& key) noexcept {
+    Link& link = session_.link(key.partition);
+    key.by_index = false;
+    if (session_.addresses().find(key.fingerprint, link.facts().arena_epoch, key.address))
+        return take_address(key);
+    return look_up(key, key.lookup.begin(key.fingerprint, link.index_facts()));
 }
 
-Fallback SlotSearch::take_bucket(ReadSet::Slot& slot, const std::byte* bytes) noexcept {
-    Link& link = session_.link(slot.partition);
+Fallback SlotSearch::take_bucket(ReadSet::KeyRead& key, const std::byte* bytes) noexcept {
+    Link& link = session_.link(key.partition);
     const store::ArenaView arena{.bytes = link.facts().arena_bytes, .epoch = link.facts().arena_epoch};
     ++session_.statistics().index_reads;
-    return look_up(
-        slot, slot.lookup.arrived({bytes, store::kBucketBytes}, arena, link.index_facts(), slot.address));
+    return look_up(key,
+                   key.lookup.arrived({bytes, store::kBucketBytes}, arena, link.index_facts(), key.address));
 }
 
-Fallback SlotSearch::begin_again(ReadSet::Slot& slot) noexcept {
-    const store::IndexFacts& facts = session_.link(slot.partition).index_facts();
-    session_.addresses().forget(slot.fingerprint);
-    const bool again = std::exchange(slot.by_index, true);
-    const IndexLookup::Next next =
-        again ? slot.lookup.again(facts) : slot.lookup.begin(slot.fingerprint, facts);
-    return next == IndexLookup::Next::kRead ? look_up(slot, next) : Fallback::kStale;
+Fallback SlotSearch::begin_again(ReadSet::KeyRead& key) noexcept {
+    const store::IndexFacts& facts = session_.link(key.partition).index_facts();
+    session_.addresses().forget(key.fingerprint);
+    const bool again = std::exchange(key.by_index, true);
+    const IndexLookup::Next next = again ? key.lookup.again(facts) : key.lookup.begin(key.fingerprint, facts);
+    return next == IndexLookup::Next::kRead ? look_up(key, next) : Fallback::kStale;
 }
 
-void SlotSearch::remember(const ReadSet::Slot& slot) noexcept {
-    if (!slot.by_index) return;
-    const PartitionFacts& facts = session_.link(slot.partition).facts();
-    session_.addresses().put(slot.fingerprint, facts.arena_epoch, slot.address);
+void SlotSearch::remember(const ReadSet::KeyRead& key) noexcept {
+    if (!key.by_index) return;
+    const PartitionFacts& facts = session_.link(key.partition).facts();
+    session_.addresses().put(key.fingerprint, facts.arena_epoch, key.address);
 }
 
-Fallback SlotSearch::look_up(ReadSet::Slot& slot, IndexLookup::Next next) noexcept {
+Fallback SlotSearch::look_up(ReadSet::KeyRead& key, IndexLookup::Next next) noexcept {
     switch (next) {
         case IndexLookup::Next::kRead:
-            slot.wanted = ReadSet::Reading::kBucket;
+            key.wanted = ReadSet::Reading::kBucket;
             return Fallback::kNone;
         case IndexLookup::Next::kFound:
-            slot.by_index = true;
-            return take_address(slot);
+            key.by_index = true;
+            return take_address(key);
         case IndexLookup::Next::kAbsent:
-            return slot.by_index ? Fallback::kStale : Fallback::kCold;
+            return key.by_index ? Fallback::kStale : Fallback::kNoAddress;
         default:
             return Fallback::kTorn;
     }
 }
 
-Fallback SlotSearch::take_address(ReadSet::Slot& slot) noexcept {
-    const PartitionFacts& facts = session_.link(slot.partition).facts();
-    slot.wanted = ReadSet::Reading::kSlot;
-    const bool fits = slot.address.bytes <= Landing::kChunk && slot.address.offset <= facts.arena_bytes &&
-                      slot.address.bytes <= facts.arena_bytes - slot.address.offset;
+Fallback SlotSearch::take_address(ReadSet::KeyRead& key) noexcept {
+    const PartitionFacts& facts = session_.link(key.partition).facts();
+    key.wanted = ReadSet::Reading::kSlot;
+    const bool fits = key.address.bytes <= ReadBuffers::kChunk && key.address.offset <= facts.arena_bytes &&
+                      key.address.bytes <= facts.arena_bytes - key.address.offset;
     return fits ? Fallback::kNone : Fallback::kLarge;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SlotSearch: finds the slot of a key in the address cache, or by reading the partition's index.
 //
-// Its functions return the obstacle to a one-sided read. Fallback::kNone: none; read what `Slot::wanted`
+// Its functions return the obstacle to a one-sided read. Fallback::kNone: none; read what `KeyRead::wanted`
 // names.
 //
 // Thread-safety: none; belongs to its session.
@@ -11,25 +11,25 @@
 
 namespace wss::kv {
 
-class Session;
+class ClientSession;
 
 class SlotSearch {
   public:
-    explicit SlotSearch(Session& session) : session_(session) {}
+    explicit SlotSearch(ClientSession& session) : session_(session) {}
 
-    Fallback begin(ReadSet::Slot& slot) noexcept;
+    Fallback begin(ReadSet::KeyRead& key) noexcept;
     // `bytes`: the bucket that was wanted.
-    Fallback take_bucket(ReadSet::Slot& slot, const std::byte* bytes) noexcept;
-    // The slot belongs to another key or is free. The index may have the key's present slot.
-    Fallback begin_again(ReadSet::Slot& slot) noexcept;
+    Fallback take_bucket(ReadSet::KeyRead& key, const std::byte* bytes) noexcept;
+    // The slot belongs to another key or is free. The index may have the key's current slot.
+    Fallback begin_again(ReadSet::KeyRead& key) noexcept;
     // Caches the address. Call it when the record has proven that the slot is the key's.
-    void remember(const ReadSet::Slot& slot) noexcept;
+    void remember(const ReadSet::KeyRead& key) noexcept;
 
   private:
-    Fallback look_up(ReadSet::Slot& slot, IndexLookup::Next next) noexcept;
-    Fallback take_address(ReadSet::Slot& slot) noexcept;
+    Fallback look_up(ReadSet::KeyRead& key, IndexLookup::Next next) noexcept;
+    Fallback take_address(ReadSet::KeyRead& key) noexcept;
 
-    Session& session_;
+    ClientSession& session_;
 };
 
 }  // namespace wss::kv

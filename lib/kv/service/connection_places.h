@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// ConnectionPlaces: limits the connections that a partition accepts, in total and of each source, and the
-// time that a connection has to greet.
+// ConnectionPlaces: limits the connections that a partition accepts, in total and per source, and the time
+// within which a connection must send its greeting.
 //
-// There are few places for connections that have not greeted (lib/fabric/stranger_places.h), each for
-// kGreetWithin. A source that connects and sends nothing therefore displaces its own connections, and no
-// source can take all places.
+// Connections that have not sent a greeting share a few places (lib/fabric/pending_places.h). Each keeps its
+// place for at most kGreetWithin. A source that connects and sends nothing therefore displaces its own
+// connections, and no source can take all places.
 //
 // Thread-safety: none; belongs to the partition's reactor.
 #pragma once
@@ -14,16 +14,16 @@
 #include <map>
 #include <string>
 
+#include "lib/fabric/pending_places.h"
 #include "lib/fabric/sources.h"
-#include "lib/fabric/stranger_places.h"
 #include "lib/kv/service/peer.h"
 
 namespace wss::kv {
 
 constexpr size_t kPeersMax = 4096;
 constexpr size_t kPeersPerSource = kPeersMax / 4;
-constexpr size_t kStrangersMax = 256;
-constexpr size_t kStrangersLeaving = 256;  // evicted, but not closed yet
+constexpr size_t kPendingMax = 256;
+constexpr size_t kPendingLeaving = 256;  // evicted, but not closed yet
 constexpr Nanoseconds kGreetWithin = from_s(5);
 
 class ConnectionPlaces {
@@ -32,7 +32,7 @@ class ConnectionPlaces {
         uint64_t refused = 0;           // no place was free
         uint64_t closed_ungreeted = 0;  // timed out or evicted
     };
-    // False: there is no place for it. May close the connection of another peer.
+    // False: no place is free. May close the connection of another peer.
     bool take(Peer& peer, const std::string& source, Nanoseconds now);
     void greeted(Peer& peer);
     void left(Peer& peer);  // its connection has ended, or was never accepted
@@ -41,19 +41,19 @@ class ConnectionPlaces {
     const Counters& counters() const { return counters_; }
 
   private:
-    struct Stranger {
+    struct Pending {
         Peer* peer = nullptr;
-        fabric::StrangerPlaces::Place place = 0;
+        fabric::PendingPlaces::Place place = 0;
         Nanoseconds since;
         bool closing = false;
     };
-    std::list<Stranger>::iterator find_stranger(const Peer& peer);
-    void close(Stranger& stranger, const char* why);
+    std::list<Pending>::iterator find_pending(const Peer& peer);
+    void close(Pending& pending, const char* why);
 
     std::map<const Peer*, std::string> sources_of_;  // all connections
     fabric::SourceCounts counts_;                    // of the same connections
-    fabric::StrangerPlaces places_{kStrangersMax, kStrangersLeaving};
-    std::list<Stranger> strangers_;  // oldest first, including those that are closing
+    fabric::PendingPlaces places_{kPendingMax, kPendingLeaving};
+    std::list<Pending> pending_;  // oldest first, including those that are closing
     Counters counters_;
 };
 

@@ -22,8 +22,8 @@ std::string Greeter::why_no_lease(wire::KvStatus status) const {
             return "this client id belongs to another client";
         case wire::KvStatus::kNoMemory:
             return fmt::format(
-                "all client ids of partition {} are leased: that of a client that vanished is free after {} "
-                "s",
+                "all client ids of partition {} are leased: the id of a vanished client becomes free after "
+                "{} s",
                 options.partition, options.lease.count / 1'000'000'000);
         default:
             return "invalid client id";
@@ -102,7 +102,7 @@ void Greeter::goodbye(Peer& peer, wire::Bytes message) {
     if (peer.lease == nullptr || !wire::parse(message, last) ||
         (last.timestamp != 0 && Timestamp{last.timestamp}.client() != peer.client_id))
         return peer.channel()->close("malformed goodbye");
-    // Timestamps beyond the bound were accepted by no partition.
+    // No partition has accepted timestamps beyond the bound.
     const auto bound_ticks = static_cast<uint64_t>(partition_.options().ahead_max.count / 1000);
     const Timestamp bound = Timestamp::make(partition_.lease_clock().ticks() + bound_ticks, 0);
     LeaseTable::say_goodbye(*peer.lease, std::min(Timestamp{last.timestamp}, bound));

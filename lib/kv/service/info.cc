@@ -73,7 +73,7 @@ std::string traffic_of(const ServiceCounters& c, const ConnectionPlaces::Counter
         .number("prepares", c.prepares)
         .number("commits", c.commits)
         .number("aborts", c.aborts)
-        .number("checks", c.checks)
+        .number("inquiries", c.inquiries)
         .number("conditional_puts", c.conditional)
         .number("scans", c.scans)
         .number("locks", c.locks)
@@ -82,7 +82,7 @@ std::string traffic_of(const ServiceCounters& c, const ConnectionPlaces::Counter
         .number("refused_cold", c.refused_cold)
         .number("refused_backlog", c.refused_backlog)
         .number("one_sided_keys", c.one_sided_keys)
-        .number("fallback_cold", c.fallbacks[size_t(Fallback::kCold)])
+        .number("fallback_no_address", c.fallbacks[size_t(Fallback::kNoAddress)])
         .number("fallback_invalid", c.fallbacks[size_t(Fallback::kInvalid)])
         .number("fallback_stale", c.fallbacks[size_t(Fallback::kStale)])
         .number("fallback_torn", c.fallbacks[size_t(Fallback::kTorn)])
@@ -109,7 +109,7 @@ std::string memory_of(const store::Statistics& kept) {
         .done();
 }
 
-// Covers the whole process: partitions of one process report the same.
+// Covers the whole process: all partitions of a process report the same values.
 std::string process_json() {
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);

@@ -18,7 +18,7 @@ struct ServiceOptions {
     uint64_t arena_bytes = 256u << 20;
     Nanoseconds terminate_after = from_s(1);
     Nanoseconds lease = from_s(60);  // how long an id stays leased after its last connection
-    Nanoseconds ahead_max = from_us(kAheadMax_ticks);  // of a timestamp ahead of this clock
+    Nanoseconds ahead_max = from_us(kAheadMax_ticks);  // maximum lead of a timestamp over this clock
     // `snapshots`: the directory below which snapshots are created by name; "": none. `identity`: the log's,
     // so that a server can start from a snapshot.
     std::string snapshots, identity;
@@ -29,10 +29,10 @@ struct ServiceOptions {
 struct ServiceCounters {
     uint64_t connections = 0, messages = 0;
     uint64_t gets = 0, get_keys = 0, second_round_gets = 0;
-    uint64_t prepares = 0, commits = 0, aborts = 0, checks = 0, conditional = 0, scans = 0, locks = 0;
+    uint64_t prepares = 0, commits = 0, aborts = 0, inquiries = 0, conditional = 0, scans = 0, locks = 0;
     uint64_t refused = 0, malformed = 0;
     uint64_t refused_cold = 0;     // reads beyond DiskShare's limits
-    uint64_t refused_backlog = 0;  // reads of a peer that does not take its replies
+    uint64_t refused_backlog = 0;  // reads of a peer that does not accept its replies
     uint64_t terminated_commit = 0, terminated_abort = 0, terminated_guess = 0, terminations_waiting = 0;
     uint64_t one_sided_keys = 0;                                 // as clients report
     std::array<uint64_t, size_t(Fallback::kCount)> fallbacks{};  // get messages, by Fallback

@@ -32,9 +32,9 @@ Status Partition::open(const store::Store::Memory& memory, store::Log* log) {
     return Status::ok();
 }
 
-// The one bound on timestamps from peers: a later one leaves no trace. A timestamp known here was within the
-// bound once. The bound starts at the floor if the clock is behind it, as after a step back, so that writes
-// can still pass the floor.
+// The one bound on timestamps from peers: a later one leaves no trace. A timestamp that is known here was
+// once within the bound. The bound starts at the floor if the clock is behind it, as after a step back, so
+// that writes can still pass the floor.
 bool Partition::is_too_far_ahead(Timestamp timestamp, uint64_t lead) {
     const uint64_t now = lease_clock().ticks();
     if (timestamp.ticks() <= now) return false;
@@ -87,7 +87,7 @@ void Partition::refuse_write(Peer& peer, const wire::KvHeader& request, wire::Kv
     // When the client reconnects, its id is refused.
     if (peer.lease != nullptr && LeaseTable::is_spent(*peer.lease, lease_clock()))
         return peer.channel()->close(
-            "an earlier client of this id has used the timestamps that would come next");
+            "an earlier client of this id has used the timestamps that would be issued next");
     Timestamp named = store_->floor();
     if (status == wire::KvStatus::kTooOld)
         named = std::max(named, LeaseTable::former_until(*peer.lease, refused));

@@ -65,7 +65,7 @@ class OwedPool {
         free_.push_back(std::move(busy_.back()));
         busy_.pop_back();
     }
-    // `forget` withdraws a reply's context from the component that holds it. That may give back other
+    // `forget` withdraws a reply's context from the component that holds it. That may return other
     // replies.
     template <typename Forget>
     void clear(Forget&& forget) {
@@ -100,8 +100,8 @@ class Peer final : public ChannelOwner {
 
   private:
     friend class Owed;
-    void on_up(Channel&) noexcept override {}
-    void on_message(Channel&, wire::Bytes message) noexcept override {
+    void on_up(MessageChannel&) noexcept override {}
+    void on_message(MessageChannel&, wire::Bytes message) noexcept override {
         handler_.message_arrived(*this, message);
     }
     void on_ended(const Status&) noexcept override { handler_.peer_gone(*this); }

@@ -7,10 +7,10 @@ namespace wss::kv {
 
 namespace {
 
-// Limit of one reply. Beyond it the client must split the transaction.
+// Size limit of one reply. Beyond it the client must split the transaction.
 constexpr size_t kReplyBytesMax = 16u << 20;
 constexpr std::string_view kTooMuchAtOnce =
-    "the values of these keys on one partition are more than 16 MiB: read fewer keys at once";
+    "the values of these keys on one partition exceed 16 MiB: read fewer keys at once";
 
 wire::KvFound found_of(store::Presence presence) {
     switch (presence) {
@@ -104,7 +104,7 @@ wire::KvStatus Reads::lock(const Peer& peer) {
 }
 
 // Looks up everything before anything else runs, so that the reply shows one state of this partition. False:
-// a value is on disk only.
+// a value is only on disk.
 bool Reads::look_up(uint8_t flags) {
     found_.clear();
     among_.clear();

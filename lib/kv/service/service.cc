@@ -18,7 +18,7 @@ constexpr Nanoseconds kTick = from_ms(5);
 // kOk if the message may be handled, otherwise the status of the reply.
 wire::KvStatus admit(Partition& partition, const Peer& peer, const wire::KvHeader& header) {
     using Kind = wire::KvKind;
-    const bool of_client = header.kind != Kind::kHello && header.kind != Kind::kCheck &&
+    const bool of_client = header.kind != Kind::kHello && header.kind != Kind::kInquire &&
                            header.kind != Kind::kInfo && header.kind != Kind::kPing &&
                            header.kind != Kind::kGoodbye;
     // Another partition, which must not access keys.
@@ -89,7 +89,8 @@ Result<std::unique_ptr<Service>> Service::create(reactor::Reactor& reactor,
                                                  store::Log* log, ServiceOptions options) {
     if (options.partitions.empty() || options.partitions.size() > kPartitionsMax ||
         options.partition >= options.partitions.size())
-        return failure(Code::kInvalid, "partition {} of {}: the map names every partition, this one too",
+        return failure(Code::kInvalid,
+                       "partition {} of {}: the map must name every partition, including this one",
                        options.partition, options.partitions.size());
     std::unique_ptr<Service> service(new Service(reactor, std::move(lanes), wall, std::move(options)));
     if (Status status = service->open(log); !status) return status;
@@ -198,7 +199,7 @@ void Service::dispatch(Peer& peer, const wire::KvHeader& header, wire::Bytes mes
             return writes_.prepare(peer, header, message);
         case Kind::kCommit:
         case Kind::kAbort:
-        case Kind::kCheck:
+        case Kind::kInquire:
             return writes_.decide(peer, header, message);
         case Kind::kPutIf:
             return writes_.put_if(peer, header, message);

@@ -38,10 +38,10 @@ void Snapshots::begin(Peer& peer, const wire::KvHeader& header, wire::Bytes mess
     if (!is_name(wanted.text))
         return partition_.refuse(
             peer, header, wire::KvStatus::kUnsupported,
-            "a snapshot's name has letters, digits, '-', '_' and '.', at most 64 of them");
+            "a snapshot's name consists of at most 64 letters, digits, '-', '_' and '.'");
     if (snapshot_)
         return partition_.refuse(peer, header, wire::KvStatus::kUnsupported,
-                                 "another snapshot is being made");
+                                 "another snapshot is in progress");
     std::string directory = partition_.options().snapshots + "/" + std::string(wanted.text);
     auto begun = store::Snapshot::begin(partition_.store(), {wanted.timestamp}, directory,
                                         partition_.options().identity);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Nanoseconds kTerminationTick = from_ms(50);
 constexpr size_t kTerminationsMax = 256;
-// Limit for the replies: a connected participant that does not reply blocks the inquiry no longer.
+// Limit for the replies: a connected participant that does not reply blocks the inquiry no longer than this.
 constexpr Nanoseconds kInquiryLimit = from_s(3);
 // After a restart: how long clients wait for partitions that cannot be reached.
 constexpr Nanoseconds kRecoveryLimit = from_s(10);
@@ -24,7 +24,8 @@ void Terminations::tick() {
     const Nanoseconds now = partition_.reactor().now();
     if (now - last_ < kTerminationTick) return;
     last_ = now;
-    // First, so that transactions deferred here come after the others below, and leave their places to these.
+    // This comes first so that the transactions that it defers come after the others below, and free their
+    // places for them.
     give_up_late(now);
     // Transactions that a restart found prepared are decided before clients are served.
     const Nanoseconds age = partition_.ready() ? partition_.options().terminate_after : Nanoseconds{0};
@@ -116,7 +117,7 @@ bool Terminations::ask(Termination& job, uint32_t partition) {
     made->call.done = &Terminations::answered;
     made->call.context = made.get();
     wire::KvDecision decision{.timestamp = job.timestamp.value};
-    if (!link->call(made->call, wire::KvKind::kCheck, 0, decision)) return false;
+    if (!link->call(made->call, wire::KvKind::kInquire, 0, decision)) return false;
     job.asks.push_back(std::move(made));
     ++job.outstanding;
     return true;

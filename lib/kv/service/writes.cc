@@ -15,7 +15,7 @@ Writes::~Writes() {
 wire::KvStatus Writes::check_timestamp(const Peer& peer, wire::KvKind kind, Timestamp timestamp,
                                        bool in_bound) {
     // Other partitions may inquire. Only the owner of the client id may write and decide.
-    if (kind != wire::KvKind::kCheck && timestamp.client() != peer.client_id &&
+    if (kind != wire::KvKind::kInquire && timestamp.client() != peer.client_id &&
         !mutated(Mutation::kCollidingTimestamps))
         return wire::KvStatus::kNotLeased;
     if (!in_bound && partition_.is_too_far_ahead(timestamp)) return wire::KvStatus::kTooFarAhead;
@@ -44,7 +44,7 @@ wire::KvStatus Writes::status_of(wire::KvKind kind, bool committing, store::Answ
         case store::Answer::kConflict:
             return Status::kConditionFailed;
         case store::Answer::kBusy:
-            // The client repeats a decision as it is; a write gets a later timestamp.
+            // The client repeats a decision unchanged, but a write with a later timestamp.
             return kind == wire::KvKind::kPrepare || kind == wire::KvKind::kPutIf ? Status::kLockConflict
                                                                                   : Status::kNotReady;
         case store::Answer::kNoMemory:
@@ -83,7 +83,7 @@ void Writes::finish(Pending& pending, store::Answer given) {
     if (Peer* peer = pending.peer()) {
         Timestamp timestamp = pending.timestamp;
         if (status == wire::KvStatus::kTooOld) timestamp = std::max(timestamp, partition_.store().floor());
-        // Report a conflicting timestamp exactly. If the clock is ahead of it, the client would take the
+        // Report a conflicting timestamp exactly. If the clock is ahead of it, the client would mistake the
         // clock for a version.
         const bool is_in_the_way =
             status == wire::KvStatus::kConditionFailed || status == wire::KvStatus::kTooOld;
@@ -203,7 +203,7 @@ void Writes::put_prepared(Peer& peer, const wire::KvHeader& header, bool locked,
     if (given != store::Answer::kPending) finish(pending, given);
 }
 
-// Leaves no trace. The reply has the failed condition and the present version.
+// Leaves no trace. The reply has the failed condition and the current version.
 void Writes::refuse_condition(Pending& pending, const store::Transaction& transaction) {
     const store::Store& store = partition_.store();
     const size_t failed = store.failed(transaction);
@@ -222,8 +222,8 @@ void Writes::put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
     wire::KvStatus status = partition_.check_key(put.item.key);
     if (status == wire::KvStatus::kOk) status = check_timestamp(peer, header.kind, {put.timestamp});
     if (status != wire::KvStatus::kOk) return partition_.refuse_write(peer, header, status, {put.timestamp});
-    // The conflicting version. Its timestamp may be newer than the writer's clock; the next attempt is then
-    // later.
+    // The conflicting version. Its timestamp may be newer than the writer's clock; the next attempt then uses
+    // a later one.
     store::Store& store = partition_.store();
     const store::Found latest = store.get(put.item.key, false);
     const Timestamp theirs =
@@ -260,10 +260,10 @@ void Writes::decide(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
     if (!wire::parse(message, decision) || decision.timestamp == 0)
         return partition_.refuse(peer, header, wire::KvStatus::kMalformed, "malformed decision");
     Timestamp timestamp{decision.timestamp};
-    const bool is_check = header.kind == wire::KvKind::kCheck;
+    const bool is_inquiry = header.kind == wire::KvKind::kInquire;
     if (wire::KvStatus status = check_timestamp(peer, header.kind, timestamp); status != wire::KvStatus::kOk)
         return partition_.refuse_write(peer, header, status, timestamp);
-    if (is_check && mutated(Mutation::kTerminationRace) && !is_prepared(timestamp))
+    if (is_inquiry && mutated(Mutation::kTerminationRace) && !is_prepared(timestamp))
         return partition_.answer(peer, header, wire::KvStatus::kAborted, timestamp.value);
     Pending& pending = expect(peer, header, timestamp);
     store::Continuation done{.run = &Writes::answered, .context = &pending};
@@ -274,8 +274,8 @@ void Writes::decide(Peer& peer, const wire::KvHeader& header, wire::Bytes messag
         ++counters.commits;
         pending.committing = true;
         given = store.commit(timestamp);
-    } else if (is_check) {
-        ++counters.checks;
+    } else if (is_inquiry) {
+        ++counters.inquiries;
         given = store.inquire(timestamp, done);
     } else {
         ++counters.aborts;

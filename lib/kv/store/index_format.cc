@@ -62,22 +62,22 @@ uint32_t group_of(uint64_t tag, uint32_t groups) noexcept {
     return deeper < groups ? deeper : group_at_depth(tag, depth);
 }
 
-Verdict parse_bucket(Bytes bucket, const ArenaView& arena, uint32_t group, uint32_t number,
-                     BucketView& view) noexcept {
-    if (bucket.size() != kBucketBytes) return Verdict::kBad;
+SlotStatus parse_bucket(Bytes bucket, const ArenaView& arena, uint32_t group, uint32_t number,
+                        BucketView& view) noexcept {
+    if (bucket.size() != kBucketBytes) return SlotStatus::kBad;
     const std::byte* at = bucket.data();
-    if (load<uint64_t>(at + kChecksum) != checksum_of(bucket, arena.epoch)) return Verdict::kTorn;
+    if (load<uint64_t>(at + kChecksum) != checksum_of(bucket, arena.epoch)) return SlotStatus::kTorn;
     view.group = load<uint32_t>(at + kGroup);
     view.depth = load<uint8_t>(at + kDepth);
     view.number = load<uint8_t>(at + kNumber);
     view.spilled = load<uint8_t>(at + kSpilled);
-    if (view.group != group || view.number != number || view.depth > kGroupBitsMax) return Verdict::kBad;
-    if (view.group >> view.depth != 0 || (view.spilled & ~kSpilledMask) != 0) return Verdict::kBad;
-    if (load<uint8_t>(at + kZero) != 0) return Verdict::kBad;
+    if (view.group != group || view.number != number || view.depth > kGroupBitsMax) return SlotStatus::kBad;
+    if (view.group >> view.depth != 0 || (view.spilled & ~kSpilledMask) != 0) return SlotStatus::kBad;
+    if (load<uint8_t>(at + kZero) != 0) return SlotStatus::kBad;
     load_entries(bucket, view.entries);
     for (const BucketEntry& entry : view.entries)
-        if (!is_sane(entry, arena)) return Verdict::kBad;
-    return Verdict::kOk;
+        if (!is_sane(entry, arena)) return SlotStatus::kBad;
+    return SlotStatus::kOk;
 }
 
 void encode_bucket(const BucketView& view, uint64_t epoch, std::span<std::byte, kBucketBytes> out) noexcept {

@@ -14,14 +14,14 @@
 // in its group, and the bits above them the group. If the home bucket is full, the entry is in another bucket
 // of the group, home ^ 1, ^ 2 or ^ 3, and bit 1, 2 or 3 of the home's `spilled` is set.
 //
-// The index grows by linear hashing: one group after the other is split in two, and nothing else moves. A
+// The index grows by linear hashing: one group after another is split in two, and nothing else moves. A
 // bucket stores the *depth* of its group: how many bits of the tag select it now. A reader that assumes fewer
-// bits finds the key's former group, sees that it was split, and continues at the key's present group. The
+// bits finds the key's former group, sees that it was split, and continues at the key's current group. The
 // number of groups only grows.
 //
 // An entry is a hint: it names a slot, and the slot proves which key it belongs to (slot_format.h V1–V3).
 //
-//   KX1  The checksum detects torn buckets, buckets of an earlier run of the server, and memory that is no
+//   KX1  The checksum detects torn buckets, buckets of an earlier run of the server, and memory that is not a
 //        bucket. Only buckets ever lie in this memory.
 //   KX2  A slot is published before its entry, and the entry is removed before the slot is freed. A late
 //        reader finds a slot with another fingerprint or incarnation.
@@ -29,7 +29,7 @@
 //        was read and checked proves the key. A slot without a committed version does not, as it may be the
 //        other key's.
 //   KX4  An absent entry proves nothing: use RPC. The entry may be moving to another bucket, there may have
-//        been no room for it, or its key is on disk only.
+//        been no room for it, or its key is only on disk.
 //
 // Thread-safety: pure functions on the caller's memory.
 #pragma once
@@ -49,8 +49,8 @@ constexpr uint32_t kGroupBitsMax = 24;
 
 // A reader's facts about an index.
 struct IndexFacts {
-    uint64_t bytes = 0;   // maximal size
-    uint32_t groups = 0;  // lower bound of the groups in use; 0: there is no index
+    uint64_t bytes = 0;   // maximum size
+    uint32_t groups = 0;  // lower bound of the groups in use; 0: no index
 };
 
 struct BucketEntry {
@@ -87,8 +87,8 @@ constexpr uint64_t bucket_offset(uint32_t group, uint32_t number) {
 
 // `bucket`: kBucketBytes as read at that place. Returns kOk, kTorn or kBad; with kOk the slots are within the
 // arena.
-Verdict parse_bucket(Bytes bucket, const ArenaView& arena, uint32_t group, uint32_t number,
-                     BucketView& view) noexcept;
+SlotStatus parse_bucket(Bytes bucket, const ArenaView& arena, uint32_t group, uint32_t number,
+                        BucketView& view) noexcept;
 
 // --- the server's side
 

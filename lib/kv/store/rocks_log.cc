@@ -182,15 +182,17 @@ Status RocksLog::open_database() {
     options.enable_blob_files = true;
     options.min_blob_size = kBlobBytes;
     options.enable_blob_garbage_collection = true;
-    // A crash leaves a torn tail of the log. Any other damage must be reported.
+    // A power failure leaves a torn tail of the log. Other damage must be reported. RocksDB mistakes some of
+    // it for a torn tail and drops all later records: a record in the last 32 KiB of the log whose header is
+    // zeroed or whose length reaches past the end.
     options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
     rocksdb::BlockBasedTableOptions table;
     table.block_cache = rocksdb::NewLRUCache(options_.cache_bytes);
     table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
     options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
     const std::string what = "opening the key-value data in " + options_.path;
-    // RocksDB logs a warning if the folder is missing, and DestroyDB() may fail then. It does not sync the
-    // entry of the folder.
+    // RocksDB logs a warning if the folder is missing, and DestroyDB() may then fail. RocksDB does not sync
+    // the directory entry of the folder.
     WSS_TRY(make_folder(options_.path).within("key-value data"));
     if (options_.fresh) {
         WSS_TRY(refuse_durable_data(options));
@@ -237,7 +239,7 @@ Status RocksLog::check_schema() {
     }
     WSS_TRY(status_of(found, "reading " + options_.path));
     if (!there.starts_with(kSchema))
-        return failure(Code::kUnsupported, "{} was written by another version of this program",
+        return failure(Code::kUnsupported, "{} was written by a different version of this program",
                        options_.path);
     if (there != mine)
         return failure(Code::kInvalid, "{} holds the data of '{}', not of '{}'", options_.path,
@@ -383,13 +385,13 @@ Result<bool> RocksLog::find_transaction(Timestamp timestamp, LoggedTransaction& 
     WSS_TRY(status_of(status, "reading " + options_.path));
     if (value.size() > 8 && parse_transaction(timestamp, std::string_view(value).substr(8), found))
         return true;
-    return failure(Code::kIo, "{} has a row that is damaged", options_.path);
+    return failure(Code::kIo, "{} has a damaged row", options_.path);
 }
 
 Status RocksLog::load(LogVisitor& visitor) {
     std::unique_ptr<rocksdb::Iterator> row(database_->NewIterator({}));
     const uint64_t now = unix_seconds();
-    const auto damaged = [this] { return failure(Code::kIo, "{} has a row that is damaged", options_.path); };
+    const auto damaged = [this] { return failure(Code::kIo, "{} has a damaged row", options_.path); };
     for (row->SeekToFirst(); row->Valid(); row->Next()) {
         const std::string_view name(row->key().data(), row->key().size());
         const std::string_view value(row->value().data(), row->value().size());

@@ -94,15 +94,15 @@ bool is_sane(const SlotView& view, const ArenaView& arena) noexcept {
 
 }  // namespace
 
-std::string_view to_string(Verdict verdict) {
-    switch (verdict) {
-        case Verdict::kOk:
+std::string_view to_string(SlotStatus status) {
+    switch (status) {
+        case SlotStatus::kOk:
             return "ok";
-        case Verdict::kTorn:
+        case SlotStatus::kTorn:
             return "torn";
-        case Verdict::kStale:
+        case SlotStatus::kStale:
             return "stale";
-        case Verdict::kBad:
+        case SlotStatus::kBad:
             return "bad";
     }
     return "?";
@@ -118,13 +118,13 @@ const Entry* SlotView::find(Timestamp timestamp) const {
     return nullptr;
 }
 
-Verdict parse_slot(Bytes slot, const ArenaView& arena, uint64_t fingerprint, const SlotAddress& expected,
-                   SlotView& view) noexcept {
-    if (slot.size() < kSlotHeaderBytes) return Verdict::kBad;
+SlotStatus parse_slot(Bytes slot, const ArenaView& arena, uint64_t fingerprint, const SlotAddress& expected,
+                      SlotView& view) noexcept {
+    if (slot.size() < kSlotHeaderBytes) return SlotStatus::kBad;
     slot = slot.first(kSlotHeaderBytes);
     const std::byte* at = slot.data();
     if (load<uint64_t>(at + kSlotChecksum) != checksum_of(slot.subspan(8), arena.epoch))
-        return Verdict::kTorn;
+        return SlotStatus::kTorn;
     const auto flags = load<uint8_t>(at + kSlotFlags);
     view.fingerprint = load<uint64_t>(at + kSlotFingerprint);
     view.incarnation = load<uint32_t>(at + kSlotIncarnation);
@@ -133,11 +133,11 @@ Verdict parse_slot(Bytes slot, const ArenaView& arena, uint64_t fingerprint, con
     view.incomplete = flags & kFlagIncomplete;
     view.entry_count = load<uint8_t>(at + kSlotCount);
     const bool is_mine = view.fingerprint == fingerprint && view.incarnation == expected.incarnation;
-    if (!(flags & kFlagUsed) || (!is_mine && !mutated(Mutation::kStaleAddress))) return Verdict::kStale;
-    if (view.entry_count > kEntries) return Verdict::kBad;
+    if (!(flags & kFlagUsed) || (!is_mine && !mutated(Mutation::kStaleAddress))) return SlotStatus::kStale;
+    if (view.entry_count > kEntries) return SlotStatus::kBad;
     for (uint32_t i = 0; i < view.entry_count; i++)
         view.entries[i] = load_entry(at + kSlotEntries + i * kEntryBytes);
-    return is_sane(view, arena) ? Verdict::kOk : Verdict::kBad;
+    return is_sane(view, arena) ? SlotStatus::kOk : SlotStatus::kBad;
 }
 
 bool parse_record(Bytes record, RecordView& view) noexcept {
@@ -158,19 +158,19 @@ bool parse_record(Bytes record, RecordView& view) noexcept {
     return true;
 }
 
-Verdict check_record(Bytes record, const ArenaView& arena, std::string_view key, const Entry& entry,
-                     RecordView& view) noexcept {
-    if (record.size() != entry.length || record.size() < kRecordHeaderBytes) return Verdict::kBad;
+SlotStatus check_record(Bytes record, const ArenaView& arena, std::string_view key, const Entry& entry,
+                        RecordView& view) noexcept {
+    if (record.size() != entry.length || record.size() < kRecordHeaderBytes) return SlotStatus::kBad;
     if (!mutated(Mutation::kNoCrc)) {
-        if (load<uint64_t>(record.data() + kRecordChecksum) != entry.checksum) return Verdict::kTorn;
-        if (entry.checksum != checksum_of(record.subspan(8), arena.epoch)) return Verdict::kTorn;
+        if (load<uint64_t>(record.data() + kRecordChecksum) != entry.checksum) return SlotStatus::kTorn;
+        if (entry.checksum != checksum_of(record.subspan(8), arena.epoch)) return SlotStatus::kTorn;
     }
-    if (!parse_record(record, view)) return Verdict::kBad;
-    if (view.key != key && !mutated(Mutation::kStaleAddress)) return Verdict::kStale;
+    if (!parse_record(record, view)) return SlotStatus::kBad;
+    if (view.key != key && !mutated(Mutation::kStaleAddress)) return SlotStatus::kStale;
     if (view.timestamp != entry.timestamp || view.expires != entry.expires ||
         view.tombstone != entry.tombstone)
-        return Verdict::kBad;
-    return Verdict::kOk;
+        return SlotStatus::kBad;
+    return SlotStatus::kOk;
 }
 
 Bytes record_within(Bytes extent, const SlotAddress& expected, const Entry& entry) noexcept {

@@ -11,7 +11,7 @@
 //                      prepared ones, then superseded ones. Each entry locates its record: in a cell of this
 //                      extent (the same READ has fetched it), elsewhere in the arena (one more READ of
 //                      `length` bytes at `offset`), or nowhere (cold: use RPC)
-//   record:            fixed part (48) | key | metadata | value immutable while any entry refers to it
+//   record:            fixed part (48) | key | metadata | value; immutable while any entry refers to it
 //
 // Why this is safe. Nothing here depends on the order in which a READ sees memory, nor on its being atomic:
 //  V1  The header carries a 64-bit checksum of itself, seeded with the arena's epoch. A mix of two headers, a
@@ -33,7 +33,7 @@
 // server can return wrong values, but lengths and offsets that parse_slot() returns are within the arena.
 //
 // `invalid` is the paper's invalid bit (`paper` mode): set while a prepared version of the key exists,
-// whether its transaction wins, loses or aborts (the prototype's bit stuck when a commit lost).
+// whether its transaction wins, loses or aborts (the prototype's bit remained set when a commit lost).
 //
 // Thread-safety: pure functions on the caller's memory.
 #pragma once
@@ -96,19 +96,19 @@ struct SlotView {
     const Entry* find(Timestamp timestamp) const;  // any state; nullptr: not shown
 };
 
-enum class Verdict : uint8_t {
+enum class SlotStatus : uint8_t {
     kOk,
     kTorn,   // changed during the read, or of another epoch: READ again, then RPC
     kStale,  // the slot is another key's, free or reincarnated: drop the address, RPC
     kBad,    // invalid: no correct server writes that
 };
-std::string_view to_string(Verdict verdict);
+std::string_view to_string(SlotStatus status);
 
 // `slot`: at least kSlotHeaderBytes as read; `expected`: the key's cached address.
-Verdict parse_slot(Bytes slot, const ArenaView& arena, uint64_t fingerprint, const SlotAddress& expected,
-                   SlotView& view) noexcept;
-inline Verdict parse_slot(Bytes slot, const ArenaView& arena, std::string_view key,
-                          const SlotAddress& expected, SlotView& view) noexcept {
+SlotStatus parse_slot(Bytes slot, const ArenaView& arena, uint64_t fingerprint, const SlotAddress& expected,
+                      SlotView& view) noexcept;
+inline SlotStatus parse_slot(Bytes slot, const ArenaView& arena, std::string_view key,
+                             const SlotAddress& expected, SlotView& view) noexcept {
     return parse_slot(slot, arena, fingerprint(key), expected, view);
 }
 
@@ -122,8 +122,8 @@ struct RecordView {
 };
 
 // `record`: exactly entry.length bytes. The view points into it.
-Verdict check_record(Bytes record, const ArenaView& arena, std::string_view key, const Entry& entry,
-                     RecordView& view) noexcept;
+SlotStatus check_record(Bytes record, const ArenaView& arena, std::string_view key, const Entry& entry,
+                        RecordView& view) noexcept;
 
 // The bytes of `entry`'s record if the READ of `expected` fetched them too; otherwise empty.
 Bytes record_within(Bytes extent, const SlotAddress& expected, const Entry& entry) noexcept;

@@ -98,7 +98,7 @@ void SlotIndex::erase(uint64_t fingerprint, const SlotAddress& slot) {
     Group group = load(group_of(tag, groups_));
     uint32_t bucket = 0;
     BucketEntry* entry = group.find(tag, slot, bucket);
-    WSS_ASSERT(entry != nullptr, "what was inserted is where its tag says");
+    WSS_ASSERT(entry != nullptr, "an inserted entry is in the group of its tag");
     *entry = {};
     publish(group, bucket);
     if (bucket != home_of(tag)) publish(group, home_of(tag));

@@ -35,7 +35,7 @@ Result<std::unique_ptr<Snapshot>> Snapshot::begin(Store& store, Timestamp at, co
                                                   const std::string& identity) {
     std::error_code error;
     if (std::filesystem::exists(directory, error))
-        return failure(Code::kExists, "{} exists already; a snapshot is a new directory", directory);
+        return failure(Code::kExists, "{} already exists; a snapshot is a new directory", directory);
     WSS_TRY(make_parents(directory));
     std::filesystem::remove_all(partial(directory), error);  // left by a crash
     Result<std::unique_ptr<RocksLog>> log =
@@ -139,7 +139,8 @@ void Snapshot::on_fetched(const Found& found) {
 }
 
 Status Snapshot::finish() {
-    // A server that starts from the snapshot must refuse older prepares: they would be parts of transactions.
+    // A server that starts from the snapshot must refuse older prepares, which would add parts of
+    // transactions.
     batch_.put_floor(at_);
     log_->append(std::move(batch_), 0);
     batch_ = {};

@@ -48,7 +48,7 @@ Result<std::unique_ptr<Store>> Store::create(const Options& options, const Memor
                                              Log* log) {
     if (options.epoch == 0) return failure(Code::kInvalid, "the store's epoch must not be 0");
     if (memory.arena.size() < 2 * Arena::kPageBytes)
-        return failure(Code::kInvalid, "{} bytes are too few for a store: {} at least", memory.arena.size(),
+        return failure(Code::kInvalid, "{} bytes are too few for a store: at least {}", memory.arena.size(),
                        2 * Arena::kPageBytes);
     if (options.inline_cells > kInlineCellsMax || options.inline_max > kInlineBytesMax)
         return failure(Code::kInvalid,

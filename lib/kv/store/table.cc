@@ -17,8 +17,8 @@ constexpr size_t whole_words(size_t bytes) {
 constexpr size_t kTreeNodeBytes = 48;  // of the ordered index, with the allocator's overhead
 
 // Offered slots were not requested. With cells they take twice the memory of their values, and their pages
-// never serve another size, so cells are only for a nearly empty arena. Above the second limit no slots are
-// offered: values will soon need the memory.
+// never serve another size, so offered slots get cells only in a nearly empty arena. Above the second limit
+// no slots are offered: values will soon need the memory.
 constexpr uint64_t kOfferCellsBelow_percent = 25;
 constexpr uint64_t kOfferBelow_percent = 75;
 // Limits of one turn. The checksum reads the whole record.
@@ -193,7 +193,7 @@ bool Table::move_out_of_cell(Item& item) {
     return true;
 }
 
-// Moves the latest version to where one READ gets it.
+// Moves the latest version to where one READ fetches it too.
 void Table::move_into_cell(Item& item, Version& version) {
     if (version.cell != kNoCell || version.is_cold()) return;
     const uint64_t from = version.offset;
@@ -391,8 +391,7 @@ RecordView Table::view(const Version& version) const {
     RecordView view;
     if (!version.is_cold()) {
         const bool whole = parse_record(record(version), view);
-        WSS_ASSERT(whole || mutated(Mutation::kCommitBeforePayload),
-                   "a record of the arena is as it was written");
+        WSS_ASSERT(whole || mutated(Mutation::kCommitBeforePayload), "a record in the arena is unchanged");
     }
     view.key = version.item->key;
     view.timestamp = version.timestamp;
@@ -409,7 +408,7 @@ SlotAddress Table::slot_of(const Item& item) const {
 }
 
 void Table::cool(Version& version) {
-    WSS_ASSERT(version.logged, "what is dropped from RAM is on disk");
+    WSS_ASSERT(version.logged, "a value that is dropped from RAM is on disk");
     free_record(version);
     if (version.item->warm == 0) free_slot(*version.item);
 }

@@ -11,8 +11,8 @@
 #include "lib/kv/mutation.h"
 
 #ifdef __SANITIZE_THREAD__
-// ThreadSanitizer does not support fences. The fences here order memory shared with other processes, which it
-// does not watch.
+// ThreadSanitizer does not support fences. The fences here order memory shared with other processes, which
+// ThreadSanitizer does not track.
 #pragma GCC diagnostic ignored "-Wtsan"
 #endif
 
@@ -41,14 +41,14 @@ fabric::ConnectionOptions connection_options() {
 
 }  // namespace
 
-Channel::Channel(Lane& lane, ChannelHandler& handler) : lane_(lane), handler_(&handler) {}
+MessageChannel::MessageChannel(Lane& lane, ChannelHandler& handler) : lane_(lane), handler_(&handler) {}
 
-Channel::~Channel() {
+MessageChannel::~MessageChannel() {
     WSS_ASSERT(over_ || connection_ == nullptr, "a channel is destroyed after its connection");
     unlink();
 }
 
-Status Channel::prepare() {
+Status MessageChannel::prepare() {
     WSS_TRY(frames_.open(lane_.fabric_));
     WSS_TRY(receives_.open(lane_.fabric_));
     reads_.reserve(kReadsMax);
@@ -56,7 +56,7 @@ Status Channel::prepare() {
     return Status::ok();
 }
 
-Status Channel::connect(const fabric::Address& address) {
+Status MessageChannel::connect(const fabric::Address& address) {
     WSS_TRY(prepare());
     auto connection = lane_.poller_->connect(address, std::as_bytes(std::span(wire::kKvMagic)),
                                              connection_options(), *this);
@@ -65,7 +65,7 @@ Status Channel::connect(const fabric::Address& address) {
     return Status::ok();
 }
 
-Status Channel::accept(fabric::ConnectRequest& request) {
+Status MessageChannel::accept(fabric::ConnectRequest& request) {
     WSS_TRY(prepare());
     auto connection = request.create(*lane_.poller_, connection_options(), *this);
     if (!connection) return connection.status();
@@ -74,11 +74,11 @@ Status Channel::accept(fabric::ConnectRequest& request) {
     return connection_->accept({});
 }
 
-void Channel::mark_dirty() noexcept {
+void MessageChannel::mark_dirty() noexcept {
     if (!linked()) lane_.dirty_.push_back(*this);
 }
 
-void Channel::close(std::string why) noexcept {
+void MessageChannel::close(std::string why) noexcept {
     if (closing_ || over_) return;
     closing_ = true;
     why_ = std::move(why);
@@ -88,15 +88,15 @@ void Channel::close(std::string why) noexcept {
 namespace {
 
 class Nobody : public ChannelHandler {
-    void on_up(Channel&) noexcept override {}
-    void on_message(Channel&, wire::Bytes) noexcept override {}
-    void on_down(Channel&, const Status&) noexcept override {}
+    void on_up(MessageChannel&) noexcept override {}
+    void on_message(MessageChannel&, wire::Bytes) noexcept override {}
+    void on_down(MessageChannel&, const Status&) noexcept override {}
 };
 
 constexpr uint32_t kLastWord = 1;  // an id that no call has: those of Link begin at 1 << 16
 
 class Leaver final : public Nobody {
-    void on_message(Channel& channel, wire::Bytes message) noexcept override {
+    void on_message(MessageChannel& channel, wire::Bytes message) noexcept override {
         wire::KvHeader header;
         if (!wire::parse_header(message, header) || header.id == kLastWord) channel.close("no longer needed");
     }
@@ -104,12 +104,12 @@ class Leaver final : public Nobody {
 
 }  // namespace
 
-void Channel::detach() noexcept {
+void MessageChannel::detach() noexcept {
     static Nobody nobody;
     handler_ = &nobody;
 }
 
-void Channel::leave() noexcept {
+void MessageChannel::leave() noexcept {
     static Leaver leaver;
     handler_ = &leaver;
     send({.kind = wire::KvKind::kPing, .id = kLastWord}, wire::KvDecision{});
@@ -117,22 +117,22 @@ void Channel::leave() noexcept {
 
 // --- connection events ---
 
-void Channel::on_established(fabric::Connection&, std::span<const std::byte>) noexcept {
+void MessageChannel::on_established(fabric::Connection&, std::span<const std::byte>) noexcept {
     up_ = true;
     if (receives_.are_all_free()) post_receives(kReceiveFrames);
     mark_dirty();
     if (!closing_) handler_->on_up(*this);
 }
 
-void Channel::on_refused(fabric::Connection&, const Status& why, std::span<const std::byte>) noexcept {
+void MessageChannel::on_refused(fabric::Connection&, const Status& why, std::span<const std::byte>) noexcept {
     ended(why);
 }
 
-void Channel::on_closed(fabric::Connection&, const Status& why) noexcept {
+void MessageChannel::on_closed(fabric::Connection&, const Status& why) noexcept {
     ended(why_.empty() ? why : Status(Code::kClosed, why_));
 }
 
-void Channel::ended(const Status& why) noexcept {
+void MessageChannel::ended(const Status& why) noexcept {
     over_ = closing_ = true;
     unlink();
     std::erase(lane_.ringed_, this);
@@ -142,7 +142,8 @@ void Channel::ended(const Status& why) noexcept {
     handler_->on_down(*this, why.is_ok() ? Status(Code::kClosed, "the connection was closed") : why);
 }
 
-void Channel::on_completions(fabric::Connection&, std::span<const fabric::Completion> completions) noexcept {
+void MessageChannel::on_completions(fabric::Connection&,
+                                    std::span<const fabric::Completion> completions) noexcept {
     for (const fabric::Completion& completion : completions) {
         const bool good = completion.status == fabric::CompletionStatus::kOk;
         if (completion.kind == fabric::CompletionKind::kReceiveImmediate && good) {
@@ -169,7 +170,7 @@ void Channel::on_completions(fabric::Connection&, std::span<const fabric::Comple
                 if (good) ring_.posted_done(completion.cookie & ~kOfMask);
                 // The frame is visible only now, and the reader may have gone to sleep meanwhile.
                 if (good && !closing_ && ring_.peer_says_asleep() && !mutated(Mutation::kLooksOnce))
-                    ring_bell();
+                    wake_peer();
                 break;
         }
     }
@@ -182,24 +183,24 @@ void Channel::on_completions(fabric::Connection&, std::span<const fabric::Comple
 
 // --- receiving ---
 
-void Channel::post_receives(uint32_t count) noexcept {
+void MessageChannel::post_receives(uint32_t count) noexcept {
     if (closing_) return;
     if (connection_->post_receives(
             receives_.take(count, [](uint32_t index) { return kOfReceive | index; })) != Code::kOk)
         close("receives could not be posted");
 }
 
-void Channel::frame_arrived(uint32_t index, uint32_t length) noexcept {
+void MessageChannel::frame_arrived(uint32_t index, uint32_t length) noexcept {
     if (!closing_) take({receives_.buffer(index), length});
     receives_.give_back(index);
-    // Do not read from a peer that does not take its replies.
+    // Do not read from a peer that does not accept its replies.
     if (backlog() > kBacklogMax)
         ++receives_held_;
     else
         post_receives(1);
 }
 
-void Channel::take(wire::Bytes bytes) noexcept {
+void MessageChannel::take(wire::Bytes bytes) noexcept {
     while (!bytes.empty() && !closing_) {
         const wire::Bytes message = in_.next(bytes);
         if (in_.is_malformed()) return close("the peer sent a malformed message");
@@ -211,14 +212,14 @@ void Channel::take(wire::Bytes bytes) noexcept {
 
 // --- sending ---
 
-bool Channel::read(const fabric::Segment& into, fabric::RemoteAddress from, uint64_t cookie) noexcept {
+bool MessageChannel::read(const fabric::Segment& into, fabric::RemoteAddress from, uint64_t cookie) noexcept {
     if (!up() || reads_under_way_ + reads_.size() >= kReadsMax) return false;
     reads_.push_back({into, from, cookie});
     mark_dirty();
     return true;
 }
 
-void Channel::flush() noexcept {
+void MessageChannel::flush() noexcept {
     if (closing_ || !up_) return;
     if (!reads_.empty()) flush_reads();
     if (receives_held_ > 0 && backlog() <= kBacklogMax / 2) post_receives(std::exchange(receives_held_, 0));
@@ -227,11 +228,11 @@ void Channel::flush() noexcept {
 }
 
 // The next message is encoded directly in a frame, if it fits and nothing is queued before it.
-void Channel::lend_frame() noexcept {
+void MessageChannel::lend_frame() noexcept {
     if (!ring_.active() && frames_.has_room()) out_.lend({frames_.next(), kFrameBytes});
 }
 
-void Channel::flush_reads() noexcept {
+void MessageChannel::flush_reads() noexcept {
     size_t at = 0;
     while (at < reads_.size()) {
         size_t count = std::min<size_t>(reads_.size() - at, kReadsPerPost);
@@ -253,7 +254,7 @@ void Channel::flush_reads() noexcept {
     reads_.erase(reads_.begin(), reads_.begin() + static_cast<ptrdiff_t>(at));
 }
 
-void Channel::flush_frames() noexcept {
+void MessageChannel::flush_frames() noexcept {
     fabric::Segment segments[kSendFrames];
     batch_.clear();
     while (backlog() > 0 && frames_.has_room()) {
@@ -273,20 +274,20 @@ void Channel::flush_frames() noexcept {
 
 // --- rings ---
 
-wire::KvRing Channel::offer_ring(std::optional<bool> announced) {
+wire::KvRing MessageChannel::offer_ring(std::optional<bool> announced) {
     const bool is_wanted = announced.value_or(!fabric::writes_in_order(*connection_));
     const bool announce = is_wanted && lane_.fabric_.caps().write_immediate;
     return ring_.ours().bytes != 0 || ring_.offer(lane_.fabric_, announce) ? ring_.ours() : wire::KvRing{};
 }
 
-bool Channel::use_ring(const wire::KvRing& theirs, uint64_t seed) {
+bool MessageChannel::use_ring(const wire::KvRing& theirs, uint64_t seed) {
     if (ring_.active() || !ring_.begin(theirs, seed)) return false;
     out_.leave_lent();  // rings use the frames for signals
     lane_.ringed_.push_back(this);
     return true;
 }
 
-void Channel::flush_ring() noexcept {
+void MessageChannel::flush_ring() noexcept {
     Ring::Post posts[4];
     while (backlog() > 0 && writes_under_way_ < kRingWrites) {
         auto length = static_cast<uint32_t>(std::min<size_t>(backlog(), kRingBodyMax));
@@ -296,11 +297,11 @@ void Channel::flush_ring() noexcept {
         out_.posted(length);
         if (!write_ring({posts, count})) return;
     }
-    ring_bell();
+    wake_peer();
 }
 
-// Writes within the call where that is possible, and posts the rest.
-bool Channel::write_ring(std::span<const Ring::Post> posts) noexcept {
+// Writes synchronously where possible, and posts the rest.
+bool MessageChannel::write_ring(std::span<const Ring::Post> posts) noexcept {
     while (!posts.empty() && !posts[0].announce &&
            connection_->move_now(fabric::Op::kWrite, posts[0].segment, posts[0].remote))
         posts = posts.subspan(1);
@@ -324,15 +325,15 @@ bool Channel::write_ring(std::span<const Ring::Post> posts) noexcept {
     return true;
 }
 
-void Channel::ring_bell() noexcept {
+void MessageChannel::wake_peer() noexcept {
     if (ring_.announces()) return;  // the write itself notifies the peer
     // The frames must be visible before this side checks whether the reader sleeps; the reader does both in
     // reverse order.
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    ring_.bell_owed = false;
+    ring_.wake_up_owed = false;
     if (!ring_.peer_asleep && !ring_.peer_says_asleep()) return;
-    if (!send_signal(RingSignal::kBell)) {
-        ring_.bell_owed = true;  // until a frame is free
+    if (!send_signal(RingSignal::kWakeUp)) {
+        ring_.wake_up_owed = true;  // until a frame is free
         return;
     }
     ring_.peer_asleep = false;
@@ -340,7 +341,7 @@ void Channel::ring_bell() noexcept {
 }
 
 // Signals use the send frames, which a ring channel does not need otherwise.
-bool Channel::send_signal(RingSignal signal) noexcept {
+bool MessageChannel::send_signal(RingSignal signal) noexcept {
     if (!frames_.has_room()) return false;
     std::byte* frame = frames_.next();
     frame[0] = std::byte{static_cast<uint8_t>(signal)};
@@ -355,24 +356,24 @@ bool Channel::send_signal(RingSignal signal) noexcept {
     return false;
 }
 
-void Channel::signal_arrived(uint32_t index, uint32_t length) noexcept {
+void MessageChannel::signal_arrived(uint32_t index, uint32_t length) noexcept {
     const std::byte* frame = receives_.buffer(index);
     const auto signal = length == 9 ? static_cast<RingSignal>(wire::get8(frame)) : RingSignal{};
     const uint64_t position = length == 9 ? wire::get64(frame + 1) : 0;
     receives_.give_back(index);
     post_receives(1);
-    if (signal == RingSignal::kBell) {
+    if (signal == RingSignal::kWakeUp) {
         ring_.announced = false;
     } else if (signal == RingSignal::kAsleep) {
         ring_.peer_asleep = true;
-        if (position < ring_.written() && !mutated(Mutation::kLostWakeUp)) ring_bell();
+        if (position < ring_.written() && !mutated(Mutation::kLostWakeUp)) wake_peer();
     } else if (!closing_) {
         close("the peer sent an unknown signal");
     }
 }
 
 // The peer's WRITE has arrived as a whole: a frame, or only credit.
-void Channel::write_announced(uint32_t index, uint32_t immediate) noexcept {
+void MessageChannel::write_announced(uint32_t index, uint32_t immediate) noexcept {
     receives_.give_back(index);
     post_receives(1);
     if (closing_) return;
@@ -380,8 +381,8 @@ void Channel::write_announced(uint32_t index, uint32_t immediate) noexcept {
     ring_.heard += immediate != Ring::kCreditOnly;
 }
 
-size_t Channel::poll_ring() noexcept {
-    if (ring_.told_asleep) tell_asleep(false);
+size_t MessageChannel::poll_ring() noexcept {
+    if (ring_.announced_sleep) announce_sleep(false);
     const bool announced = ring_.ours().announced;
     size_t count = 0;
     for (; count < 16 && !closing_; ++count) {
@@ -397,8 +398,8 @@ size_t Channel::poll_ring() noexcept {
     if (closing_ || !up_) return count;
     Ring::Post post;
     // A writer that waits for room may be asleep.
-    if (writes_under_way_ < kRingWrites && ring_.credit(post, false) && write_ring({&post, 1})) ring_bell();
-    if (ring_.bell_owed) ring_bell();
+    if (writes_under_way_ < kRingWrites && ring_.credit(post, false) && write_ring({&post, 1})) wake_peer();
+    if (ring_.wake_up_owed) wake_peer();
     // The peer's credit causes no event of its own, so retry here.
     if (backlog() > 0) {
         size_t before = backlog();
@@ -409,11 +410,11 @@ size_t Channel::poll_ring() noexcept {
 }
 
 // False: there is something to do; do not sleep.
-bool Channel::prepare_sleep() noexcept {
+bool MessageChannel::prepare_sleep() noexcept {
     if (closing_ || !up_) return true;
     if (ring_.ours().announced) return ring_.heard == 0 || backlog() > kBacklogMax;
-    if (tell_asleep(true)) {
-        std::atomic_thread_fence(std::memory_order_seq_cst);  // see ring_bell()
+    if (announce_sleep(true)) {
+        std::atomic_thread_fence(std::memory_order_seq_cst);  // see wake_peer()
         return ring_.peek().empty() || mutated(Mutation::kLostWakeUp);
     }
     if (!ring_.announced && send_signal(RingSignal::kAsleep)) ring_.announced = true;
@@ -421,15 +422,15 @@ bool Channel::prepare_sleep() noexcept {
 }
 
 // Sets the asleep word in the peer's memory, if this side can write it directly and both see it at once.
-// Costs no message and wakes nobody.
-bool Channel::tell_asleep(bool asleep) noexcept {
+// Costs no message and wakes no process.
+bool MessageChannel::announce_sleep(bool asleep) noexcept {
     // Write `asleep` each time: a peer that sent a wake-up has cleared the word, even if this side could not
     // clear it.
-    if (!asleep && !ring_.told_asleep) return false;
-    if (asleep && ring_.told_asleep && mutated(Mutation::kToldOnce)) return true;
+    if (!asleep && !ring_.announced_sleep) return false;
+    if (asleep && ring_.announced_sleep && mutated(Mutation::kToldOnce)) return true;
     Ring::Post post = ring_.asleep_word(asleep);
     if (!connection_->move_now(fabric::Op::kWrite, post.segment, post.remote)) return false;
-    ring_.told_asleep = asleep;
+    ring_.announced_sleep = asleep;
     return true;
 }
 
@@ -441,7 +442,7 @@ ChannelOwner::~ChannelOwner() {
 
 Status ChannelOwner::connect(const fabric::Address& address) {
     WSS_ASSERT(channel_ == nullptr, "an owner has one channel at a time");
-    channel_.reset(new Channel(lane_, *this));
+    channel_.reset(new MessageChannel(lane_, *this));
     Status status = channel_->connect(address);
     if (!status) retire();
     return status;
@@ -450,7 +451,7 @@ Status ChannelOwner::connect(const fabric::Address& address) {
 // A connection that cannot be accepted still ends in a later turn of the reactor.
 Status ChannelOwner::accept(fabric::ConnectRequest& request) {
     WSS_ASSERT(channel_ == nullptr, "an owner has one channel at a time");
-    channel_.reset(new Channel(lane_, *this));
+    channel_.reset(new MessageChannel(lane_, *this));
     Status status = channel_->accept(request);
     if (!status) retire();
     return status;
@@ -468,7 +469,7 @@ void ChannelOwner::retire_later() noexcept {
     lane_.retire_later(std::move(channel_));
 }
 
-void ChannelOwner::on_down(Channel&, const Status& why) noexcept {
+void ChannelOwner::on_down(MessageChannel&, const Status& why) noexcept {
     lane_.retire(std::move(channel_));
     on_ended(why);
 }
@@ -499,13 +500,13 @@ Lane::~Lane() {
     if (poller_) reactor_.remove(*poller_);
 }
 
-void Lane::retire(std::unique_ptr<Channel> channel) {
+void Lane::retire(std::unique_ptr<MessageChannel> channel) {
     if (channel->connection_ == nullptr) return;  // there is nothing to wait for
     channel->close("no longer needed");
     retired_.push_back(std::move(channel));
 }
 
-void Lane::retire_later(std::unique_ptr<Channel> channel) {
+void Lane::retire_later(std::unique_ptr<MessageChannel> channel) {
     retired_.push_back(std::move(channel));
     reactor_.set(leaving_, reactor_.now() + kLeaveLimit);
 }
@@ -516,7 +517,7 @@ void Lane::on_leave_limit(void* self) noexcept {
 
 bool Lane::flush_now() noexcept {
     bool any = !dirty_.empty();
-    while (Channel* channel = dirty_.pop_front()) channel->flush();
+    while (MessageChannel* channel = dirty_.pop_front()) channel->flush();
     return any;
 }
 
@@ -530,12 +531,13 @@ size_t Lane::poll() noexcept {
 }
 
 bool Lane::rings_have_frames() noexcept {
-    return std::any_of(ringed_.begin(), ringed_.end(),
-                       [](Channel* channel) { return channel->up() && !channel->ring_.peek().empty(); });
+    return std::any_of(ringed_.begin(), ringed_.end(), [](MessageChannel* channel) {
+        return channel->up() && !channel->ring_.peek().empty();
+    });
 }
 
 bool Lane::arm() noexcept {
-    for (Channel* channel : ringed_)
+    for (MessageChannel* channel : ringed_)
         if (!channel->prepare_sleep()) return false;
     return true;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Channel: messages of any length over a fabric connection. Lane: one thread's channels over one fabric.
+// MessageChannel: messages of any length over a fabric connection. Lane: one thread's channels over one
+// fabric.
 //
 // Messages that are queued on a channel during one turn of the reactor are packed into frames (kFrameBytes)
 // and posted together at its end: many requests in flight cost one doorbell. The receiver handles messages in
@@ -10,9 +11,9 @@
 //            sender.
 //   ring     RDMA WRITE into a ring in the peer's memory that the peer polls (ring.h); SENDs only wake it.
 //
-// Bounds. If the peer does not take its messages, a channel holds at most kBacklogMax bytes of them and then
-// stops reading; further messages from the peer wait in the fabric. A message longer than its header may
-// state closes the channel.
+// Bounds. If the peer does not accept its messages, a channel holds at most kBacklogMax bytes of them and
+// then stops reading; further messages from the peer wait in the fabric. A message whose header states more
+// than the maximum length closes the channel.
 //
 // Thread-safety: a Lane and its channels belong to one reactor. Ownership: a channel belongs to its
 // ChannelOwner, which is also its handler, and then to the lane, which destroys it when its connection has
@@ -37,31 +38,31 @@ namespace wss::kv {
 constexpr uint32_t kFrameBytes = 16 * 1024;
 constexpr uint32_t kSendFrames = 16;
 constexpr uint32_t kReceiveFrames = 16;
-// Fits the replies of several get_alls of maximal size. A larger backlog means that the peer requests more
+// Fits the replies of several get_alls of maximum size. A larger backlog means that the peer requests more
 // than it reads.
 constexpr size_t kBacklogMax = 64u << 20;
 // Limit of outstanding one-sided reads of one channel, in addition to the frames.
 constexpr uint32_t kReadsMax = 256;
 constexpr uint32_t kSendDepth = kSendFrames + kReadsMax + 16;
 
-class Channel;
+class MessageChannel;
 class Lane;
 
 class ChannelHandler {
   public:
     virtual ~ChannelHandler() = default;
-    virtual void on_up(Channel& channel) noexcept = 0;
-    // `message` is complete, and its header's length is right; it is valid during the call. The handler may
-    // close the channel, but not destroy it.
-    virtual void on_message(Channel& channel, wire::Bytes message) noexcept = 0;
-    virtual void on_read_done(Channel&, uint64_t, fabric::CompletionStatus) noexcept {}
+    virtual void on_up(MessageChannel& channel) noexcept = 0;
+    // `message` is complete and has the length that its header states; it is valid during the call. The
+    // handler may close the channel, but not destroy it.
+    virtual void on_message(MessageChannel& channel, wire::Bytes message) noexcept = 0;
+    virtual void on_read_done(MessageChannel&, uint64_t, fabric::CompletionStatus) noexcept {}
     // The channel could not connect, or has closed. The last call.
-    virtual void on_down(Channel& channel, const Status& why) noexcept = 0;
+    virtual void on_down(MessageChannel& channel, const Status& why) noexcept = 0;
 };
 
-class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
+class MessageChannel final : public fabric::ConnectionHandler, public ListNode<Lane> {
   public:
-    ~Channel() override;
+    ~MessageChannel() override;
 
     // Encodes a message directly into the buffer that is posted at the end of this turn.
     template <typename Body>
@@ -77,13 +78,13 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
     // once, even if the channel ends first.
     bool read(const fabric::Segment& into, fabric::RemoteAddress from, uint64_t cookie) noexcept;
 
-    // The same within the call, if the fabric supports that; on_read_done() is not called.
+    // The same, synchronously, if the fabric supports that; on_read_done() is not called.
     bool read_now(const fabric::Segment& into, fabric::RemoteAddress from) noexcept {
         return up() && connection_->move_now(fabric::Op::kRead, into, from);
     }
 
     // Allocates this side's ring; bytes 0: there is no memory for it. `announced`: whether the peer's writes
-    // must notify this side; otherwise this side polls. nullopt: as the device needs it. A device without
+    // must notify this side; otherwise this side polls. nullopt: as the device requires. A device without
     // immediate values always polls.
     wire::KvRing offer_ring(std::optional<bool> announced = {});
     bool use_ring(const wire::KvRing& theirs, uint64_t seed);
@@ -110,7 +111,7 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
         fabric::RemoteAddress from;
         uint64_t cookie;
     };
-    Channel(Lane& lane, ChannelHandler& handler);
+    MessageChannel(Lane& lane, ChannelHandler& handler);
     Status prepare();
     Status connect(const fabric::Address& address);
     Status accept(fabric::ConnectRequest& request);
@@ -125,8 +126,8 @@ class Channel final : public fabric::ConnectionHandler, public ListNode<Lane> {
     void flush_frames() noexcept;
     void flush_ring() noexcept;
     bool write_ring(std::span<const Ring::Post> posts) noexcept;
-    void ring_bell() noexcept;
-    bool tell_asleep(bool asleep) noexcept;
+    void wake_peer() noexcept;
+    bool announce_sleep(bool asleep) noexcept;
     size_t poll_ring() noexcept;
     void post_receives(uint32_t count) noexcept;
     void frame_arrived(uint32_t index, uint32_t length) noexcept;
@@ -164,7 +165,7 @@ class ChannelOwner : public ChannelHandler {
     ChannelOwner& operator=(const ChannelOwner&) = delete;
     ~ChannelOwner() override;
 
-    Channel* channel() const { return channel_.get(); }
+    MessageChannel* channel() const { return channel_.get(); }
 
   protected:
     explicit ChannelOwner(Lane& lane) : lane_(lane) {}
@@ -178,10 +179,10 @@ class ChannelOwner : public ChannelHandler {
     Lane& lane() const { return lane_; }
 
   private:
-    void on_down(Channel& channel, const Status& why) noexcept final;
+    void on_down(MessageChannel& channel, const Status& why) noexcept final;
 
     Lane& lane_;
-    std::unique_ptr<Channel> channel_;
+    std::unique_ptr<MessageChannel> channel_;
 };
 
 class Lane final : public reactor::Source {
@@ -202,14 +203,14 @@ class Lane final : public reactor::Source {
     bool arm() noexcept override;
 
   private:
-    friend class Channel;
+    friend class MessageChannel;
     friend class ChannelOwner;
     static constexpr Nanoseconds kLeaveLimit = from_s(1);
     static constexpr Nanoseconds kEndLimit = from_s(30);  // a fabric's own limits are lower
     // Keeps a channel until its connection has ended.
-    void retire(std::unique_ptr<Channel> channel);
+    void retire(std::unique_ptr<MessageChannel> channel);
     // Keeps a leaving channel, which is closed when its last request is answered, or after kLeaveLimit.
-    void retire_later(std::unique_ptr<Channel> channel);
+    void retire_later(std::unique_ptr<MessageChannel> channel);
     Lane(reactor::Reactor& reactor, fabric::Fabric& fabric)
         : reactor_(reactor), fabric_(fabric), leaving_(&Lane::on_leave_limit, this) {}
     static void on_leave_limit(void* self) noexcept;
@@ -217,9 +218,9 @@ class Lane final : public reactor::Source {
     reactor::Reactor& reactor_;
     fabric::Fabric& fabric_;
     std::unique_ptr<fabric::Poller> poller_;
-    List<Channel, Lane> dirty_;
-    std::vector<Channel*> ringed_;  // channels whose rings are polled
-    std::vector<std::unique_ptr<Channel>> retired_;
+    List<MessageChannel, Lane> dirty_;
+    std::vector<MessageChannel*> ringed_;  // channels whose rings are polled
+    std::vector<std::unique_ptr<MessageChannel>> retired_;
     reactor::Timer leaving_;
 };
 

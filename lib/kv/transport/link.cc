@@ -24,7 +24,7 @@ void Link::start() noexcept {
 }
 
 void Link::reconnect(std::string why) noexcept {
-    if (Channel* channel = ChannelOwner::channel()) channel->close(std::move(why));
+    if (MessageChannel* channel = ChannelOwner::channel()) channel->close(std::move(why));
 }
 
 std::string Link::name() const {
@@ -37,7 +37,7 @@ void Link::close() noexcept {
     if (std::exchange(closed_, true)) return;
     lane().reactor().cancel(timer_);
     // A lost unlock message blocks other clients until the lock's lease ends.
-    const bool leaves = ready_ && has_told_;
+    const bool leaves = ready_ && has_sent_only_;
     lose(Status(Code::kClosed, "the client is closing"));
     leaves ? retire_later() : retire();
 }
@@ -46,7 +46,7 @@ void Link::on_timer(void* self) noexcept {
     Link& link = *static_cast<Link*>(self);
     if (link.ready_)
         link.ping();
-    else if (Channel* channel = link.ChannelOwner::channel())
+    else if (MessageChannel* channel = link.ChannelOwner::channel())
         channel->close("the partition sent no greeting in time");
     else
         link.start();
@@ -60,7 +60,7 @@ void Link::retry_later() noexcept {
 
 // --- greeting ---
 
-void Link::on_up(Channel& channel) noexcept {
+void Link::on_up(MessageChannel& channel) noexcept {
     wire::KvHello hello{
         .nonce = options_.nonce, .client_id = options_.client_id, .partition = options_.partition};
     const bool forced = options_.transport == Transport::kRingPolled ||  //
@@ -73,7 +73,7 @@ void Link::on_up(Channel& channel) noexcept {
     channel.send({.kind = wire::KvKind::kHello, .flags = flags, .id = 0, .epoch = options_.epoch}, hello);
 }
 
-void Link::greeted(Channel& channel, const wire::KvHeader& header, wire::Bytes message) noexcept {
+void Link::greeted(MessageChannel& channel, const wire::KvHeader& header, wire::Bytes message) noexcept {
     wire::KvText text;
     if (header.status != wire::KvStatus::kOk) {
         std::string why(wire::parse(message, text) ? text.text : std::string_view());
@@ -97,9 +97,10 @@ void Link::greeted(Channel& channel, const wire::KvHeader& header, wire::Bytes m
 
 Status Link::accept_greeting(const wire::KvHelloReply& hello) noexcept {
     if (options_.partitions != 0 && hello.partitions != options_.partitions)
-        return failure(Code::kInvalid,
-                       "{} reports a store of {} partitions, the client's map has {}: check the addresses",
-                       options_.address.to_string(), hello.partitions, options_.partitions);
+        return failure(
+            Code::kInvalid,
+            "{} reports a store of {} partitions, but the client's map has {}: check the addresses",
+            options_.address.to_string(), hello.partitions, options_.partitions);
     if (options_.partition != UINT32_MAX && hello.partition != options_.partition)
         return failure(Code::kInvalid, "{} is partition {}, not {}: check the order of the addresses",
                        options_.address.to_string(), hello.partition, options_.partition);
@@ -161,7 +162,7 @@ void Link::forget(Call& call) noexcept {
     free_.push_back(slot);
 }
 
-void Link::on_message(Channel& channel, wire::Bytes message) noexcept {
+void Link::on_message(MessageChannel& channel, wire::Bytes message) noexcept {
     wire::KvHeader header;
     ++heard_;
     if (!wire::parse_header(message, header) || !header.is_reply)
@@ -178,7 +179,7 @@ void Link::on_message(Channel& channel, wire::Bytes message) noexcept {
     call.done(call, &header, message);
 }
 
-void Link::on_read_done(Channel&, uint64_t cookie, fabric::CompletionStatus status) noexcept {
+void Link::on_read_done(MessageChannel&, uint64_t cookie, fabric::CompletionStatus status) noexcept {
     handler_.on_read_done(*this, cookie, status);
 }
 
@@ -190,7 +191,7 @@ void Link::on_ended(const Status& why) noexcept {
 void Link::lose(const Status& why) noexcept {
     why_ = why;
     bool was_ready = std::exchange(ready_, false);
-    has_told_ = false;
+    has_sent_only_ = false;
     for (size_t slot = 0; slot < calls_.size(); ++slot) {
         Call* call = calls_[slot];
         if (call == nullptr) continue;

@@ -5,7 +5,7 @@
 //   down ──▶ connecting ──▶ greeting ──▶ ready ──(lost)──▶ down, again after a growing wait
 //                                 └─ the partition refuses ──▶ down, with the reason
 //
-// A link connects when it is first wanted. A call in flight when the connection breaks ends with nullptr; the
+// A link connects when it is first needed. A call in flight when the connection breaks ends with nullptr; the
 // caller decides whether it may be repeated. No wait is unbounded: calls are bounded by their users'
 // deadlines, greeting by kGreetTimeout.
 //
@@ -66,7 +66,7 @@ class Link final : private ChannelOwner {
         fabric::Address address;
         uint32_t partition = UINT32_MAX;  // expected index of the partition
         uint32_t partitions = 0;          // expected number of partitions; 0: any
-        uint64_t nonce = 0;               // 0: not a client; inquires about transactions only
+        uint64_t nonce = 0;               // 0: not a client; only inquires about transactions
         uint32_t client_id = 0;           // 0: requests a lease
         Transport transport = Transport::kMessage;
         uint32_t epoch = 0;
@@ -82,7 +82,7 @@ class Link final : private ChannelOwner {
     }
     bool wanted() const { return wanted_; }
     void close() noexcept;
-    // Closes the connection and makes another one.
+    // Closes the connection and opens a new one.
     void reconnect(std::string why) noexcept;
     bool ready() const { return ready_; }
     const Status& why() const { return why_; }
@@ -93,7 +93,7 @@ class Link final : private ChannelOwner {
     const PartitionFacts& facts() const { return facts_; }
     store::IndexFacts& index_facts() { return facts_.index_facts; }  // readers update it as the index grows
     Options& options() { return options_; }
-    Channel* channel() { return ready_ ? ChannelOwner::channel() : nullptr; }
+    MessageChannel* channel() { return ready_ ? ChannelOwner::channel() : nullptr; }
 
     // False: not ready, or kSlotMask + 1 calls are outstanding. Otherwise `call.done` follows.
     template <typename Body>
@@ -104,10 +104,10 @@ class Link final : private ChannelOwner {
     }
     // Sends a message that has no reply.
     template <typename Body>
-    void tell(wire::KvKind kind, uint8_t flags, const Body& body) {
+    void send_only(wire::KvKind kind, uint8_t flags, const Body& body) {
         if (!ready_) return;
         channel()->send({.kind = kind, .flags = flags, .id = 0, .epoch = options_.epoch}, body);
-        has_told_ = true;
+        has_sent_only_ = true;
     }
     // For a caller that gives up: `done` will not be called.
     void forget(Call& call) noexcept;
@@ -128,11 +128,12 @@ class Link final : private ChannelOwner {
     void start() noexcept;
     bool is_full() const { return free_.empty() && calls_.size() > kSlotMask; }
     wire::KvHeader register_call(Call& call, wire::KvKind kind, uint8_t flags);
-    void on_up(Channel& channel) noexcept override;
-    void on_message(Channel& channel, wire::Bytes message) noexcept override;
-    void on_read_done(Channel& channel, uint64_t cookie, fabric::CompletionStatus status) noexcept override;
+    void on_up(MessageChannel& channel) noexcept override;
+    void on_message(MessageChannel& channel, wire::Bytes message) noexcept override;
+    void on_read_done(MessageChannel& channel, uint64_t cookie,
+                      fabric::CompletionStatus status) noexcept override;
     void on_ended(const Status& why) noexcept override;
-    void greeted(Channel& channel, const wire::KvHeader& header, wire::Bytes message) noexcept;
+    void greeted(MessageChannel& channel, const wire::KvHeader& header, wire::Bytes message) noexcept;
     Status accept_greeting(const wire::KvHelloReply& hello) noexcept;
     void lose(const Status& why) noexcept;
     void retry_later() noexcept;
@@ -142,7 +143,7 @@ class Link final : private ChannelOwner {
     Options options_;
     LinkHandler& handler_;
     bool wanted_ = false, ready_ = false, closed_ = false;
-    bool has_told_ = false;  // tell() used this channel; the message may not have arrived
+    bool has_sent_only_ = false;  // send_only() used this channel; the message may not have arrived
     Status why_, refusal_;
     PartitionFacts facts_;
     reactor::Timer timer_;

@@ -15,13 +15,13 @@
 // next frame begins at the front.
 //
 // Sleep. A reader that is about to sleep sends kAsleep with its read position. A writer that has written
-// more, or writes later, sends one wake-up (kBell). So each sleep costs SENDs, but no message does. If this
+// more, or writes later, sends one wake-up (kWakeUp). So each sleep costs SENDs, but no message does. If this
 // CPU can write the peer's memory itself (Connection::move_now), a word there replaces kAsleep, and the
 // wake-up is the only SEND.
 //
 // Announced. A side whose device does not guarantee the order of bytes (ibv_query_qp_data_in_order) does not
 // poll: each WRITE of a frame carries an immediate value. Its completion means that the frame has arrived as
-// a whole, and it wakes a sleeping reader. The frame validates itself all the same. Each side chooses for the
+// a whole, and it wakes a sleeping reader. The frame still validates itself. Each side chooses for the
 // direction in which it reads.
 //
 // Thread-safety: none; belongs to its channel.
@@ -44,7 +44,7 @@ constexpr uint32_t kRingSkip = UINT32_MAX;
 // Limit of one frame's body, written by one post. Several fit in the ring, so that writer and reader overlap.
 constexpr uint32_t kRingBodyMax = kRingBytes / 8;
 
-enum class RingSignal : uint8_t { kAsleep = 1, kBell = 2 };
+enum class RingSignal : uint8_t { kAsleep = 1, kWakeUp = 2 };
 
 class Ring {
   public:
@@ -65,7 +65,7 @@ class Ring {
     static constexpr uint32_t kCreditOnly = 0;  // otherwise the immediate value is a frame's sequence
     bool announces() const { return theirs_.announced; }
     bool room(uint32_t body) const noexcept;
-    // REQUIRES room(body.size()). At most two posts: a skip mark and the frame. Returns how many.
+    // REQUIRES room(body.size()). At most two posts: a skip mark and the frame. Returns their number.
     uint32_t put(wire::Bytes body, Post posts[2]) noexcept;
     uint64_t written() const { return written_; }
     // Staging memory up to this position is free again.
@@ -85,8 +85,8 @@ class Ring {
     uint32_t heard = 0;      // frames announced by the peer and not yet taken
     bool announced = false;  // kAsleep was sent and no wake-up has arrived
     bool peer_asleep = false;
-    bool bell_owed = false;    // the peer needs a wake-up that could not be sent
-    bool told_asleep = false;  // the asleep word in the peer's prefix is set
+    bool wake_up_owed = false;     // the peer needs a wake-up that could not be sent
+    bool announced_sleep = false;  // the asleep word in the peer's prefix is set
     Post asleep_word(bool asleep) noexcept;
     bool peer_says_asleep() const noexcept;
     void forget_peer_says() noexcept;  // call it when a wake-up was sent

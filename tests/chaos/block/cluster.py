@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of a target with a cache, over tcp and shm at once, and their present options."""
+"""The processes of a target with a cache, over both tcp and shm, and their current options."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .load import LoadClient, Volume
 
 ENGINES = 3
 CLIENTS = 2
-SMALL_MIB = 8  # file system of volumes that fill it up
-STATE_KIB = 256  # file system of the state file
+SMALL_MIB = 8  # size of the file system for volumes that fill it up
+STATE_KIB = 256  # size of the file system of the state file
 
 
 @dataclass
 class Options:
-    """Options of the target's next start."""
+    """Options for the target's next start."""
 
     more: list[str] = field(default_factory=list)
-    missing: set[str] = field(default_factory=set)  # declared volumes that are left out
+    missing: set[str] = field(default_factory=set)  # declared volumes that are omitted
 
 
 class Cluster:
@@ -33,8 +33,8 @@ class Cluster:
         self.build, self.folder = build, folder
         self.options = Options()
         self.volumes: dict[str, Volume] = {}
-        self.memory = ["8M"] * ENGINES  # that each engine lends from its next start on
-        self.removed: dict[int, int] = {}  # removed engines, with the number of their starts by then
+        self.memory = ["8M"] * ENGINES  # that each engine lends from its next start
+        self.removed: dict[int, int] = {}  # removed engines, with their number of starts at that time
         self.last_id = 0
         self.state_folder, self.small_folder = self._mount("state", STATE_KIB), self._mount("small", SMALL_MIB * 1024)
         self.serve = {kind: self._address(kind, "serve") for kind in ("tcp", "shm")}
@@ -73,10 +73,10 @@ class Cluster:
         self.write_secrets(path, 0)
         return path
 
-    def write_secrets(self, path: Path, strangers: int) -> int:
-        """Secrets of the clients and of further hosts; returns their number."""
+    def write_secrets(self, path: Path, others: int) -> int:
+        """Writes the secrets of the clients and of `others` more hosts. Returns their number."""
         lines = [(self.folder / f"secret{number}").read_text() for number in range(CLIENTS)]
-        lines += [f"stranger{number}:this-is-the-long-secret-of-stranger-{number}\n" for number in range(strangers)]
+        lines += [f"other{number}:this-is-the-long-secret-of-other-{number}\n" for number in range(others)]
         path.write_text("".join(lines))
         return len(lines)
 
@@ -141,7 +141,7 @@ class Cluster:
         return self.ask("cache.status")
 
     def identity(self, engine: Process) -> str | None:
-        """Status of the engine's present life; None if it does not answer now."""
+        """Returns the identity of the engine's current incarnation, or None if it does not answer now."""
         try:
             return ask(self.engine_control(self.engines.index(engine)), "engine.status", 1)["identity"]
         except (OSError, AssertionError, ValueError):

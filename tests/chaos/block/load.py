@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client: the load program, whose ledgers outlive it. Every request is repeated until a running client has answered it."""
+"""A client: the load program, whose ledgers outlive it. Every request is repeated until a running client has responded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..problems import Problem
 from ..processes import Process
 
 SECTOR = 512
-SECTORS_MAX = 16384  # of a volume: 8 MiB
+SECTORS_MAX = 16384  # of a volume (8 MiB)
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Volume:
     backend: str
     size: int
     declared: bool = False
-    path: Path | None = None  # of the backing file, if it is on this host
+    path: Path | None = None  # of the backing file if the target itself opens it
 
 
 class LoadClient(Process):
@@ -35,7 +35,7 @@ class LoadClient(Process):
                          "ready", folder)
         self.volumes: dict[str, Volume] = {}
         self.channel = threading.RLock()
-        self.done = 0  # operations of earlier lives
+        self.done = 0  # operations before the latest start
         self.latest: dict = {}
 
     def start(self) -> None:
@@ -52,7 +52,7 @@ class LoadClient(Process):
             self.request(f"close {name}")
             self._ledger(volume).unlink(missing_ok=True)
 
-    def tell(self, command: str, name: str, *words) -> None:
+    def notify(self, command: str, name: str, *words) -> None:
         answer = self.request(" ".join([command, name, *map(str, words)]))
         if answer.startswith("error: no load"):  # the client was restarted
             self._open(self.volumes[name])
@@ -69,7 +69,7 @@ class LoadClient(Process):
         return self.request(f"verify {int(limits.VERIFY)}", limits.VERIFY + limits.CLIENT)
 
     def refresh(self) -> int:
-        """Returns the number of verified operations, of all lives."""
+        """Returns the number of verified operations since the first start."""
         self.latest = json.loads(self.request("status"))
         return self.done + self._operations(self.latest)
 
@@ -80,7 +80,7 @@ class LoadClient(Process):
         return self.folder / f"ledger-{volume.id}"
 
     def _open(self, volume: Volume) -> None:
-        # An existing ledger has its own limit: space that was cut off since must not be used.
+        # An existing ledger has its own limit, as space that was cut off in the meantime must not be used.
         limit = 0 if self._ledger(volume).exists() else volume.size // SECTOR
         answer = self.request(f"open {volume.name} {volume.id} {SECTORS_MAX} {limit} {self._ledger(volume)}")
         if answer != "ok":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections of lying peers: the attack of tests/hostile, and noise that is not a message at all."""
+"""Connections of hostile peers: the attack of tests/hostile, and noise that is not a valid message."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def hostile_action(attack: Path, addresses: list[str]) -> Action:
         return {"address": chance.choice(addresses), "seconds": chance.choice([1, 2]), "seed": chance.randrange(1 << 30)}
 
     def act(address: str, seconds: int, seed: int) -> bool:
-        strangers = threading.Thread(target=_noise, args=(address, seconds, seed), daemon=True)
-        strangers.start()
+        noise = threading.Thread(target=_noise, args=(address, seconds, seed), daemon=True)
+        noise.start()
         try:
             done = subprocess.run([attack, address, str(seconds), str(seed)], capture_output=True, text=True,
                                   timeout=limits.COMMAND + seconds)
         except subprocess.TimeoutExpired:
             raise Problem(f"hostile connections to {address} did not end within {limits.COMMAND:.0f} s") from None
-        strangers.join(limits.COMMAND)
-        # The target may be killed meanwhile, so a failed connection is not a finding.
+        noise.join(limits.COMMAND)
+        # The target may be killed in the meantime, so a failed connection is not a finding.
         if done.returncode not in (0, 1):
             raise Problem(f"wss-attack {address}: exit status {done.returncode}\n{done.stderr}")
         counts = json.loads(done.stdout) if done.stdout else {}

@@ -52,9 +52,9 @@ namespace {
 
 // Processes of crashed nodes. They must not be stepped or destroyed: their destructors would wait for
 // completions that never arrive. They stay reachable, so that leak checkers do not report them.
-std::vector<std::unique_ptr<BlockTarget>>& graveyard() {
-    static auto* graves = new std::vector<std::unique_ptr<BlockTarget>>;
-    return *graves;
+std::vector<std::unique_ptr<BlockTarget>>& retired_targets() {
+    static auto* retired = new std::vector<std::unique_ptr<BlockTarget>>;
+    return *retired;
 }
 
 class BlockRun {
@@ -101,7 +101,7 @@ class BlockRun {
         node_.crash();
         disk_.crash();
         shared_.model.crash();
-        graveyard().push_back(std::move(target_));
+        retired_targets().push_back(std::move(target_));
     }
     void restart_target() {
         node_.restart();
@@ -192,7 +192,7 @@ class BlockRun {
     }
 
     void abandon() {
-        if (target_) graveyard().push_back(std::move(target_));
+        if (target_) retired_targets().push_back(std::move(target_));
         for (auto& client : clients_) client.release();
     }
 

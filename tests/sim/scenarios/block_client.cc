@@ -22,9 +22,9 @@ BlockClient::BlockClient(Node& node, const fabric::SimNetwork& network, const st
       fabric_(fabric::open_sim(node, network)),
       poller_(std::move(*fabric_->create_poller())),
       random_(node.world().random().next()),
-      works_(depth),
+      ios_(depth),
       retry_([](void* self) noexcept { static_cast<BlockClient*>(self)->create_session(); }, this) {
-    for (Work& work : works_) work.client = this;
+    for (Io& io : ios_) io.client = this;
     reactor_.add(*poller_);
     node_.run(reactor_);
 }
@@ -84,33 +84,33 @@ void BlockClient::on_closed(initiator::Session&) noexcept {
     closed_ = true;
 }
 
-// A new session was granted: the target has fenced the old one, so its writes have no further effect.
+// A new session was granted: the target has fenced the old one, whose writes have no further effect.
 void BlockClient::release_zombies() {
     for (const Zombie& zombie : zombies_) shared_.model.change_failed(zombie.first, zombie.count, zombie.id);
     zombies_.clear();
 }
 
-void BlockClient::choose(Work& work) {
+void BlockClient::choose(Io& io) {
     uint64_t sectors = shared_.model.sectors();
     uint64_t longest = random_.chance(8) ? 512 : 32;
-    work.count = 1 + random_.below(longest);
-    work.first = random_.below(sectors - std::min(work.count, sectors - 1));
-    work.count = std::min(work.count, sectors - work.first);
+    io.count = 1 + random_.below(longest);
+    io.first = random_.below(sectors - std::min(io.count, sectors - 1));
+    io.count = std::min(io.count, sectors - io.first);
     if (align_ > 1 && random_.chance(2)) {
-        work.first -= work.first % align_;
-        work.count = std::min((work.count + align_ - 1) / align_ * align_, sectors - work.first);
+        io.first -= io.first % align_;
+        io.count = std::min((io.count + align_ - 1) / align_ * align_, sectors - io.first);
     }
-    initiator::Request& request = work.request;
+    initiator::Request& request = io.request;
     request.fua = false;
     switch (random_.below(20)) {
         case 0 ... 7:
             request.operation = Operation::kRead;
             // Every other read continues where the last one ended, so that read-ahead takes part.
             if (random_.chance(2)) {
-                work.first = next_read_ < sectors ? next_read_ : 0;
-                work.count = std::min(work.count, sectors - work.first);
+                io.first = next_read_ < sectors ? next_read_ : 0;
+                io.count = std::min(io.count, sectors - io.first);
             }
-            next_read_ = work.first + work.count;
+            next_read_ = io.first + io.count;
             break;
         case 8 ... 15:
             request.operation = Operation::kWrite;
@@ -129,113 +129,112 @@ void BlockClient::choose(Work& work) {
     }
 }
 
-bool BlockClient::prepare(Work& work) {
-    initiator::Request& request = work.request;
+bool BlockClient::prepare(Io& io) {
+    initiator::Request& request = io.request;
     bool changes = request.operation != Operation::kRead && request.operation != Operation::kFlush;
-    if (changes && shared_.model.busy(work.first, work.count)) return false;
+    if (changes && shared_.model.busy(io.first, io.count)) return false;
     request.volume = volume_;
-    request.offset = request.operation == Operation::kFlush ? 0 : work.first * kSectorBytes;
-    request.length = request.operation == Operation::kFlush ? 0 : work.count * kSectorBytes;
+    request.offset = request.operation == Operation::kFlush ? 0 : io.first * kSectorBytes;
+    request.length = request.operation == Operation::kFlush ? 0 : io.count * kSectorBytes;
     request.done = done;
-    request.context = &work;
-    work.bytes.resize(work.count * kSectorBytes);
-    work.buffer = {work.bytes.data(), work.bytes.size()};
+    request.context = &io;
+    io.bytes.resize(io.count * kSectorBytes);
+    io.buffer = {io.bytes.data(), io.bytes.size()};
     request.buffers = {};
     if (request.operation == Operation::kRead || request.operation == Operation::kWrite)
-        request.buffers = {&work.buffer, 1};
-    work.id = request.operation == Operation::kWrite ? shared_.next_id++ : 0;
+        request.buffers = {&io.buffer, 1};
+    io.id = request.operation == Operation::kWrite ? shared_.next_id++ : 0;
     if (request.operation == Operation::kWrite)
-        for (uint64_t i = 0; i < work.count; ++i)
-            stamp_sector(work.bytes.data() + i * kSectorBytes, work.first + i, work.id);
-    if (changes) shared_.model.change_begins(work.first, work.count, work.id);
-    if (request.operation == Operation::kRead) shared_.model.read_begins(work.first, work.count);
-    if (request.operation == Operation::kFlush) work.flush_token = shared_.model.flush_begins();
+        for (uint64_t i = 0; i < io.count; ++i)
+            stamp_sector(io.bytes.data() + i * kSectorBytes, io.first + i, io.id);
+    if (changes) shared_.model.change_begins(io.first, io.count, io.id);
+    if (request.operation == Operation::kRead) shared_.model.read_begins(io.first, io.count);
+    if (request.operation == Operation::kFlush) io.flush_token = shared_.model.flush_begins();
     return true;
 }
 
-bool BlockClient::begin(Work& work) {
-    if (!prepare(work)) return false;
-    work.used = true;
-    work.begun = node_.world().now();
+bool BlockClient::begin(Io& io) {
+    if (!prepare(io)) return false;
+    io.used = true;
+    io.begun = node_.world().now();
     ++under_way_;
     ++shared_.begun;
-    if (!session_->submit(work.request)) ended(work);
+    if (!session_->submit(io.request)) ended(io);
     return true;
 }
 
 bool BlockClient::begin_one() {
     if (volume_ == nullptr || closing_) return false;
-    for (Work& work : works_) {
-        if (work.used) continue;
-        choose(work);
-        return begin(work);
+    for (Io& io : ios_) {
+        if (io.used) continue;
+        choose(io);
+        return begin(io);
     }
     return false;
 }
 
 bool BlockClient::begin(Operation operation, uint64_t first, uint64_t count) {
     if (volume_ == nullptr || closing_) return false;
-    for (Work& work : works_) {
-        if (work.used) continue;
-        work.first = first;
-        work.count = count;
-        work.request.operation = operation;
-        work.request.fua = false;
-        return begin(work);
+    for (Io& io : ios_) {
+        if (io.used) continue;
+        io.first = first;
+        io.count = count;
+        io.request.operation = operation;
+        io.request.fua = false;
+        return begin(io);
     }
     return false;
 }
 
 void BlockClient::done(initiator::Request&, void* context) noexcept {
-    auto* work = static_cast<Work*>(context);
-    work->client->ended(*work);
+    auto* io = static_cast<Io*>(context);
+    io->client->ended(*io);
 }
 
-void BlockClient::ended(Work& work) {
-    work.used = false;
+void BlockClient::ended(Io& io) {
+    io.used = false;
     --under_way_;
     ++shared_.ended;
-    last_outcome_ = work.request.outcome;
-    shared_.failed += work.request.outcome != Outcome::kOk;
-    if (work.request.outcome == Outcome::kOk && work.request.operation != Operation::kFlush)
-        shared_.newest_success = std::max(shared_.newest_success, work.begun);
-    node_.world().note(static_cast<uint64_t>(work.request.outcome) << 32 | work.first);
-    Nanoseconds took = node_.world().now() - work.begun;
+    last_outcome_ = io.request.outcome;
+    shared_.failed += io.request.outcome != Outcome::kOk;
+    if (io.request.outcome == Outcome::kOk && io.request.operation != Operation::kFlush)
+        shared_.newest_success = std::max(shared_.newest_success, io.begun);
+    node_.world().note(static_cast<uint64_t>(io.request.outcome) << 32 | io.first);
+    Nanoseconds took = node_.world().now() - io.begun;
     if (took > kRequestTimeout + kGrace)
-        shared_.fail(fmt::format("{} took {} ms", describe(work.request), took.count / 1'000'000));
-    switch (work.request.operation) {
+        shared_.fail(fmt::format("{} took {} ms", describe(io.request), took.count / 1'000'000));
+    switch (io.request.operation) {
         case Operation::kRead:
-            return read_ended(work);
+            return read_ended(io);
         case Operation::kFlush:
-            if (work.request.outcome == Outcome::kOk) shared_.model.flush_acknowledged(work.flush_token);
+            if (io.request.outcome == Outcome::kOk) shared_.model.flush_acknowledged(io.flush_token);
             return;
         default:
-            return change_ended(work);
+            return change_ended(io);
     }
 }
 
-void BlockClient::read_ended(Work& work) {
-    if (work.request.outcome != Outcome::kOk) return shared_.model.read_failed(work.first, work.count);
-    std::vector<uint64_t> found(work.count);
-    for (uint64_t i = 0; i < work.count; ++i)
-        found[i] = read_stamp(work.bytes.data() + i * kSectorBytes, work.first + i);
-    std::string wrong = shared_.model.read_ends(work.first, found);
-    if (!wrong.empty())
-        shared_.fail(fmt::format("{} of {}: {}", describe(work.request), node_.name(), wrong));
+void BlockClient::read_ended(Io& io) {
+    if (io.request.outcome != Outcome::kOk) return shared_.model.read_failed(io.first, io.count);
+    std::vector<uint64_t> found(io.count);
+    for (uint64_t i = 0; i < io.count; ++i)
+        found[i] = read_stamp(io.bytes.data() + i * kSectorBytes, io.first + i);
+    std::string wrong = shared_.model.read_ends(io.first, found);
+    if (!wrong.empty()) shared_.fail(fmt::format("{} of {}: {}", describe(io.request), node_.name(), wrong));
 }
 
-void BlockClient::change_ended(Work& work) {
-    switch (work.request.outcome) {
+void BlockClient::change_ended(Io& io) {
+    switch (io.request.outcome) {
         case Outcome::kOk:
-            return shared_.model.change_acknowledged(work.first, work.count, work.id, work.request.fua,
-                                                     work.request.operation == Operation::kDiscard);
+            return shared_.model.change_acknowledged(io.first, io.count, io.id, io.request.fua,
+                                                     io.request.operation == Operation::kDiscard);
         case Outcome::kTimedOut:
         case Outcome::kConnectionLost:
         case Outcome::kClosed:
-            zombies_.push_back({work.first, work.count, work.id});
+            zombies_.push_back({io.first, io.count, io.id});
             return;
         default:
-            return shared_.model.change_failed(work.first, work.count, work.id);
+            return shared_.model.change_failed(io.first, io.count, io.id);
     }
 }
 

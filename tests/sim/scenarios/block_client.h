@@ -19,7 +19,7 @@ struct BlockShared {
     SectorModel model;
     uint64_t next_id = 1;
     uint64_t begun = 0, ended = 0, failed = 0, reconnects = 0;
-    Nanoseconds newest_success{};  // when the last of those operations began that succeeded, without flushes
+    Nanoseconds newest_success{};  // latest start of a successful operation other than a flush
     std::string failure;           // the first failed check
 
     void fail(std::string why) {
@@ -33,9 +33,9 @@ class BlockClient final : public initiator::SessionHandler {
                 BlockShared& shared);
     ~BlockClient() override;
 
-    // The name of the volume to open, instead of "disk". Call before start().
+    // Sets the name of the volume to open, instead of "disk". Call before start().
     void use_volume(std::string name) { volume_name_ = std::move(name); }
-    // From now on, half of the operations start and end at multiples of this number of sectors.
+    // After this call, half of the operations start and end at multiples of this number of sectors.
     void align(uint64_t sectors) { align_ = sectors; }
     void start();
     void close();
@@ -58,7 +58,7 @@ class BlockClient final : public initiator::SessionHandler {
     void on_closed(initiator::Session& session) noexcept override;
 
   private:
-    struct Work {
+    struct Io {
         initiator::Request request;
         BlockClient* client = nullptr;
         bool used = false;
@@ -74,12 +74,12 @@ class BlockClient final : public initiator::SessionHandler {
 
     static void done(initiator::Request& request, void* context) noexcept;
     void create_session();
-    void choose(Work& work);
-    bool prepare(Work& work);
-    bool begin(Work& work);
-    void ended(Work& work);
-    void change_ended(Work& work);
-    void read_ended(Work& work);
+    void choose(Io& io);
+    bool prepare(Io& io);
+    bool begin(Io& io);
+    void ended(Io& io);
+    void change_ended(Io& io);
+    void read_ended(Io& io);
     void release_zombies();
 
     Node& node_;
@@ -90,7 +90,7 @@ class BlockClient final : public initiator::SessionHandler {
     std::unique_ptr<fabric::Fabric> fabric_;
     std::unique_ptr<fabric::Poller> poller_;
     Random random_;
-    std::vector<Work> works_;
+    std::vector<Io> ios_;
     std::unique_ptr<initiator::Session> session_;
     std::vector<Zombie> zombies_;
     initiator::Volume* volume_ = nullptr;

@@ -47,7 +47,7 @@ class ClusterRun {
             client_nodes_.push_back(&add_node(fmt::format("client{}", i)));
             clients_.push_back(std::make_unique<BlockClient>(*client_nodes_.back(), options_.network,
                                                              "target", options.depth, shared_));
-            if (options.aligned) clients_.back()->align(cache::kPieceBytes / io::SimDisk::kSector);
+            if (options.aligned) clients_.back()->align(cache::kSubBlockBytes / io::SimDisk::kSector);
         }
     }
 
@@ -100,11 +100,11 @@ class ClusterRun {
     // --- the target ---
 
     void start_target() {
-        se::CacheOptions cache;
+        cache::CacheOptions cache;
         cache.line_bytes = options_.line_bytes;
-        // Enough for all commands and a few fills that outlast their responses. With short lines each takes
-        // 200 KiB.
-        cache.works = options_.clients * options_.depth + 4;
+        // Enough for all commands and a few fills that outlast their responses. With short lines each command
+        // takes 200 KiB.
+        cache.commands = options_.clients * options_.depth + 4;
         cache.destages = 4;
         cache.lost_grace = options_.grace;
         cache.default_policy.policy = options_.default_back              ? Policy::kBack
@@ -129,11 +129,11 @@ class ClusterRun {
         // A process that could not start has nothing in flight. It is destroyed, as there are hundreds of
         // them where registration fails.
         if (!target_->status()) target_.reset();
-        bury(std::move(target_));
+        retire(std::move(target_));
     }
-    void tally(const se::CacheInfo& info) {
+    void tally(const cache::CacheInfo& info) {
         for (const auto& volume : info.volumes) {
-            result_.short_hits += volume.counters.short_hits;
+            result_.fast_path_hits += volume.counters.fast_path_hits;
             result_.lost_refusals += volume.counters.lost_refusals;
         }
     }
@@ -180,7 +180,7 @@ class ClusterRun {
     void crash_engine(EngineNode& engine) {
         engine.node->crash();
         if (engine.failed_to_start) engine.process.reset();
-        bury(std::move(engine.process));
+        retire(std::move(engine.process));
     }
     // --- real storage elsewhere
 
@@ -196,7 +196,7 @@ class ClusterRun {
         disk_.crash();
         shared_.model.crash_of_storage();
         if (storage_.failed_to_start) storage_.process.reset();
-        bury(std::move(storage_.process));
+        retire(std::move(storage_.process));
     }
     void care_for_storage() {
         if (!options_.remote) return;
@@ -228,7 +228,7 @@ class ClusterRun {
         disk_.refuse(false);
         disk_faults_ = options_.disk;
     }
-    bool storage_joined(const se::CacheInfo& info) const {
+    bool storage_joined(const cache::CacheInfo& info) const {
         if (!options_.remote) return true;
         if (storage_.process == nullptr || storage_.failed_to_start) return false;
         // Compare identities: the target may still list a storage process that has crashed.
@@ -241,7 +241,7 @@ class ClusterRun {
     // All engines run and the target has admitted them.
     bool all_joined() {
         if (!target_up() || target_->cache().recovering()) return false;
-        se::CacheInfo info = target_->cache().info();
+        cache::CacheInfo info = target_->cache().info();
         // Compare identities: the target may still list an engine that has crashed and started again
         // meanwhile.
         for (EngineNode& engine : engines_) {
@@ -273,11 +273,11 @@ class ClusterRun {
         if (!options_.uses_back()) return true;
         return !exposed_ && !covering_ && all_joined() && membership_is_whole();
     }
-    // If some lines have one copy, a restarted target waits for each engine of the membership. An engine that
-    // crashed without the target's notice does not return, so the target must not be lost then.
+    // If some lines have only one copy, a restarted target waits for each engine of the membership. An engine
+    // that crashed unnoticed by the target does not return, so the target must not be lost then.
     bool may_lose_target() const {
         if (!options_.uses_back()) return true;
-        const auto membership = se::Membership::parse(membership_.text);
+        const auto membership = cache::Membership::parse(membership_.text);
         if (!membership || !membership->degraded) return true;
         const auto lives = [this](const auto& member) {
             return std::any_of(engines_.begin(), engines_.end(), [&](const EngineNode& one) {
@@ -290,7 +290,7 @@ class ClusterRun {
     // them. Until that is stable, the loss of an engine together with the target needs the operator's
     // decision (wssctl cache forget).
     bool membership_is_whole() const {
-        auto membership = se::Membership::parse(membership_.text);
+        auto membership = cache::Membership::parse(membership_.text);
         return membership && !membership->degraded && membership->lost.empty() &&
                membership->engines.size() == engines_.size();
     }
@@ -406,7 +406,8 @@ class ClusterRun {
         return true;
     }
 
-    // After a crash of the storage's machine one flush of each channel fails. Flushes until none does.
+    // After a crash of the storage's machine one flush of each channel fails. Repeats flushes until none
+    // fails.
     void hear_of_losses() {
         constexpr int kWellInARow = 6;
         for (int round = 0, well = 0; round < 100 && well < kWellInARow; ++round, ++well)
@@ -441,7 +442,7 @@ class ClusterRun {
         if (shared_.failed != failed) shared_.fail("requests failed after everything was healed");
     }
 
-    // Reads every sector twice: from its present place, and from where the first read has put it.
+    // Reads every sector twice: from its current location, and from where the first read has moved it.
     void phase_of_reading_back() {
         constexpr uint64_t kAtOnce = 256;
         for (uint64_t at = 0; at < 2 * options_.sectors && shared_.failure.empty(); at += kAtOnce) {
@@ -463,15 +464,15 @@ class ClusterRun {
         if (!world_.run_until([&] { return drained; }, kHealedLimit))
             return shared_.fail("a drain did not end");
         if (!how) return shared_.fail("a drain failed: " + how.to_string());
-        se::CacheInfo info = target_->cache().info();
-        if (info.index.dirty_lines + info.index.dirty_pieces + info.index.destaging_lines != 0)
+        cache::CacheInfo info = target_->cache().info();
+        if (info.index.dirty_lines + info.index.dirty_sub_blocks + info.index.destaging_lines != 0)
             return shared_.fail("lines are dirty after a drain");
         // Fills may continue after the responses.
         auto settled = [this] { return target_->cache().info().index.operations == 0; };
         if (!world_.run_until(settled, kHealedLimit)) return shared_.fail("operations are left on lines");
         info = target_->cache().info();
         uint64_t used = 0;
-        for (const se::EngineInfo& engine : info.engines) used += engine.used_slots;
+        for (const cache::EngineInfo& engine : info.engines) used += engine.used_slots;
         if (used != info.index.lines)
             return shared_.fail(fmt::format("{} slots are used by {} clean lines", used, info.index.lines));
         tally(info);
@@ -482,7 +483,7 @@ class ClusterRun {
             result_.salvaged += volume.counters.salvaged_lines;
             result_.direct_reads += volume.counters.direct_reads;
             result_.direct_writes += volume.counters.direct_writes;
-            const se::CacheCounters& counters = volume.counters;
+            const cache::CacheCounters& counters = volume.counters;
             result_.upkeep_direct += counters.upkeep_direct_bytes;
             result_.upkeep += counters.upkeep_direct_bytes + counters.upkeep_through_us_bytes;
         }
@@ -509,7 +510,7 @@ class ClusterRun {
         target_->stop();
         if (!world_.run_until([this] { return target_->stopped(); }, kHealedLimit))
             return shared_.fail("the target did not stop");
-        if (!target_->cache_stopped()) return shared_.fail("the cache did not stop well");
+        if (!target_->cache_stopped()) return shared_.fail("the cache did not stop cleanly");
         if (options_.remote) {
             storage_.process->stop();
             if (!world_.run_until([this] { return storage_.process->gone(); }, kHealedLimit))
@@ -522,9 +523,9 @@ class ClusterRun {
     }
 
     void abandon() {
-        bury(std::move(target_));
-        for (EngineNode& engine : engines_) bury(std::move(engine.process));
-        bury(std::move(storage_.process));
+        retire(std::move(target_));
+        for (EngineNode& engine : engines_) retire(std::move(engine.process));
+        retire(std::move(storage_.process));
         for (auto& client : clients_) client.release();
         removals_.abandon();
     }

@@ -14,7 +14,7 @@
 // destaged every line that had only one copy (exposed_). It may cut the target off from all engines at any
 // time (isolation): their contents cannot be read then, but return with them.
 //
-// In a quarter of the runs real storage is on a node of its own. That node crashes too, and is cut off from
+// In a quarter of the runs real storage is on a separate node. That node crashes too, and is cut off from
 // the target, clients and engines. The disk loses unflushed writes when that node crashes, and only then.
 //
 // In a third of the other runs further volumes are created and deleted meanwhile (cluster_removals.h). In
@@ -44,7 +44,7 @@ struct ClusterOptions {
     bool aligned = false;  // half of the operations cover whole sub-blocks: others are not written back
     cache::Policy policy = cache::Policy::kThrough;
     bool policy_changes = false;
-    bool remote = false;  // real storage is on a node of its own
+    bool remote = false;  // real storage is on a separate node
     // Per turn of the fault injector (10 ms).
     uint32_t cut_one_in = 0;
     uint32_t target_crash_one_in = 0;
@@ -74,12 +74,12 @@ struct ClusterResult {
     uint64_t removals = 0, outages = 0;
     uint64_t isolations = 0, salvaged = 0;  // salvaged: of the last target
     uint64_t storage_crashes = 0, direct_reads = 0, direct_writes = 0;
-    uint64_t upkeep_direct = 0, upkeep = 0;  // bytes of fills and destaging: not through the target, in all
+    uint64_t upkeep_direct = 0, upkeep = 0;  // bytes of fills and destaging: past the target, in total
     uint64_t refused_clients = 0;            // by engines
     uint64_t out_of_band_reads = 0, evictions = 0, destaged = 0;  // of targets that were stopped
     // Sums over all targets: reads that took the fast path (target/cache/hit.cc), and commands that failed
     // because their data was lost.
-    uint64_t short_hits = 0, lost_refusals = 0;
+    uint64_t fast_path_hits = 0, lost_refusals = 0;
     std::string to_string() const;
 };
 

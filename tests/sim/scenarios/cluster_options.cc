@@ -68,7 +68,7 @@ std::string ClusterOptions::to_string() const {
         "1/{}, engine crash 1/{}, leave 1/{}, isolation 1/{}, removal 1/{}, outage 1/{}, {}{}{}disk slow {} "
         "ms{}",
         seed, clients, engines, depth, sectors, line_bytes, cache::to_string(policy),
-        policy_changes ? " and others" : "", operations, aligned ? "aligned " : "", cut_one_in,
+        policy_changes ? " and other policies" : "", operations, aligned ? "aligned " : "", cut_one_in,
         target_crash_one_in, engine_crash_one_in, engine_leave_one_in, isolation_one_in, removal_one_in,
         outage_one_in, default_back ? "write-back by default, " : "", absences ? "absences, " : "",
         grace.count > 0 ? "grace, " : "", disk.slow.count / 1'000'000,
@@ -82,11 +82,11 @@ std::string ClusterResult::to_string() const {
         "of band, {} "
         "evictions, {} lines "
         "destaged, {} salvaged, {} storage crashes, {} direct reads, {} direct writes, {} of {} KiB between "
-        "engines and storage past it; at all {} short hits, {} refused as lost; trace {:016x}",
+        "engines and storage past it; at all {} hits on the fast path, {} refused as lost; trace {:016x}",
         failure.empty() ? "held" : "FAILED: " + failure, operations, failed, reconnects, target_crashes,
         engine_crashes, leaves, cuts, isolations, outages, policy_changes, removals, out_of_band_reads,
         evictions, destaged, salvaged, storage_crashes, direct_reads, direct_writes, upkeep_direct >> 10,
-        upkeep >> 10, short_hits, lost_refusals, trace);
+        upkeep >> 10, fast_path_hits, lost_refusals, trace);
 }
 
 }  // namespace wss::sim

@@ -8,7 +8,7 @@ namespace wss::sim {
 namespace {
 
 // A save takes some time. A crash meanwhile may leave the old or the new text.
-class SimMembership final : public se::MembershipStore {
+class SimMembership final : public cache::MembershipStore {
   public:
     SimMembership(Node& node, reactor::Reactor& reactor, StableText& file)
         : node_(node), reactor_(reactor), file_(file) {}
@@ -45,7 +45,7 @@ class SimMembership final : public se::MembershipStore {
 }  // namespace
 
 ClusterTarget::ClusterTarget(Node& node, const fabric::SimNetwork& network, const fabric::SimNetwork& engines,
-                             io::SimDevice& disk, StableText& membership, const se::CacheOptions& options,
+                             io::SimDevice& disk, StableText& membership, const cache::CacheOptions& options,
                              uint64_t remote)
     : node_(node),
       disk_(disk),
@@ -63,7 +63,7 @@ ClusterTarget::ClusterTarget(Node& node, const fabric::SimNetwork& network, cons
     volumes.open = [this](const std::string& backend,
                           const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
         if (auto other = disks_.find(backend); other != disks_.end()) return other->second->open(node_);
-        if (remote_ > 0) return se::RemoteBackend::open(cache_->storage_nodes(), "disk", {.size = remote_});
+        if (remote_ > 0) return cache::RemoteBackend::open(cache_->storage_nodes(), "disk", {.size = remote_});
         return disk_.open(node_);
     };
     volumes.attach = false;
@@ -80,7 +80,7 @@ ClusterTarget::~ClusterTarget() {
 }
 
 Status ClusterTarget::create() {
-    auto cache = se::Cache::create(reactor_, random_, {{cache_fabric_.get(), cache_poller_.get()}},
+    auto cache = cache::Cache::create(reactor_, random_, {{cache_fabric_.get(), cache_poller_.get()}},
                                    std::make_unique<SimMembership>(node_, reactor_, membership_), options_);
     if (!cache) return cache.status();
     cache_ = std::move(*cache);
@@ -152,7 +152,7 @@ void ClusterTarget::drop_contents(const std::string& name, bool give_up_dirty,
 // In the daemon's order: sessions, then the cache, then the volumes.
 void ClusterTarget::stop(Nanoseconds home_max) {
     service_->stop([this, home_max] {
-        cache_->stop(home_max, se::LastSave::kYes, [this](const Status& home, const Status& saved) {
+        cache_->stop(home_max, cache::LastSave::kYes, [this](const Status& home, const Status& saved) {
             cache_stopped_ = saved ? home : saved;
             volumes_->close_all_async([this](Status) { stopped_ = true; });
         });

@@ -31,9 +31,9 @@ struct StableText {
 // Processes of crashed nodes. They must not be stepped or destroyed: their destructors would wait for
 // completions that never arrive. They stay reachable, so that leak checkers do not report them.
 template <typename Process>
-void bury(std::unique_ptr<Process> process) {
-    static auto* graves = new std::vector<std::unique_ptr<Process>>;
-    if (process != nullptr) graves->push_back(std::move(process));
+void retire(std::unique_ptr<Process> process) {
+    static auto* retired = new std::vector<std::unique_ptr<Process>>;
+    if (process != nullptr) retired->push_back(std::move(process));
 }
 
 class ClusterTarget {
@@ -41,7 +41,7 @@ class ClusterTarget {
     // `engines`: the network between target and engines, which may have fewer faults than the clients'
     // `network`. `remote`: size in bytes of a disk that another node has; 0: the disk is local.
     ClusterTarget(Node& node, const fabric::SimNetwork& network, const fabric::SimNetwork& engines,
-                  io::SimDevice& disk, StableText& membership, const se::CacheOptions& options,
+                  io::SimDevice& disk, StableText& membership, const cache::CacheOptions& options,
                   uint64_t remote = 0);
     ~ClusterTarget();
 
@@ -65,7 +65,7 @@ class ClusterTarget {
     const Status& status() const { return status_; }
     const Status& cache_stopped() const { return cache_stopped_; }
     // Valid once started.
-    se::Cache& cache() { return *cache_; }
+    cache::Cache& cache() { return *cache_; }
     volume::VolumeSet& volumes() { return *volumes_; }
 
   private:
@@ -77,13 +77,13 @@ class ClusterTarget {
     io::SimDevice& disk_;
     std::map<std::string, io::SimDisk*> disks_;  // of other volumes, by name
     StableText& membership_;
-    const se::CacheOptions options_;
+    const cache::CacheOptions options_;
     const uint64_t remote_;
     Random random_;
     reactor::Reactor reactor_;
     std::unique_ptr<fabric::Fabric> fabric_, cache_fabric_;
     std::unique_ptr<fabric::Poller> cache_poller_;
-    std::unique_ptr<se::Cache> cache_;
+    std::unique_ptr<cache::Cache> cache_;
     std::unique_ptr<volume::VolumeSet> volumes_;
     std::unique_ptr<block::Service> service_;
     Nanoseconds opening_{};

@@ -74,7 +74,7 @@ void ClusterRemovals::care_for(ClusterTarget* target) {
     }
     if (one.state == One::State::kLive && one.going) remove(*target);
     if (one.state == One::State::kRemoving && world_.now() - one.since > kRemovalMax)
-        whole_.fail(one.name + " was not removed in its time");
+        whole_.fail(one.name + " was not removed in time");
     if (one.state != One::State::kRemoved) return;
     close_client();
     if (one.client == nullptr) gone_.push_back(std::move(one_));

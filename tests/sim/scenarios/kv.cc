@@ -24,9 +24,9 @@ constexpr uint32_t kLooksAsleep = 15;
 
 // Processes of nodes that lost power: see scenarios/block.cc.
 template <typename What>
-void bury(std::unique_ptr<What> what) {
-    static auto* graves = new std::vector<std::unique_ptr<What>>;
-    if (what) graves->push_back(std::move(what));
+void retire(std::unique_ptr<What> what) {
+    static auto* retired = new std::vector<std::unique_ptr<What>>;
+    if (what) retired->push_back(std::move(what));
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ std::string KvOptions::to_string() const {
         kv::to_string(one_sided), address_cache == 0 ? " by the index" : "", partitions, clients, depth, keys,
         keys_per_transaction, write_percent, value_bytes, conditional_percent, arena_bytes / 1024, skew_ms,
         cut_one_in, crash_one_in, fail_log_one_in, kill_one_in, half_one_in,
-        network.direct ? "; memory in reach" : "", sleep ? "; who is idle sleeps" : "");
+        network.direct ? "; direct memory access" : "", sleep ? "; idle nodes sleep" : "");
 }
 
 std::string KvResult::to_string() const {
@@ -121,7 +121,7 @@ class KvRun {
         heal();
         if (shared_.failure.empty()) phase_of_progress();
         if (shared_.failure.empty()) shut_down();
-        judge();
+        check_end();
         abandon();
         result_.failure = shared_.failure;
         result_.trace = world_.trace();
@@ -157,7 +157,7 @@ class KvRun {
         partition_nodes_[i]->crash();
         logs_[i]->crash(world_.random().below(logs_[i]->unpersisted() + 1));
         log_failed_[i] = false;
-        bury(std::move(partitions_[i]));
+        retire(std::move(partitions_[i]));
     }
     // Writes in flight may still reach the medium although they are reported as failed.
     void fail_log(uint32_t i) {
@@ -179,7 +179,7 @@ class KvRun {
         ++result_.kills;
         clients_[i]->died();
         client_nodes_[i]->crash();
-        bury(std::move(clients_[i]));
+        retire(std::move(clients_[i]));
         client_nodes_[i]->restart();
         start_client(i);
     }
@@ -255,7 +255,7 @@ class KvRun {
         }
         for (uint32_t i = 0; i < clients_.size(); ++i)
             if (!clients_[i]->ready() || clients_[i]->under_way() > 0)
-                names += fmt::format(" client{} ({}, {} under way)", i,
+                names += fmt::format(" client{} ({}, {} in flight)", i,
                                      clients_[i]->ready() ? "ready" : "not ready", clients_[i]->under_way());
         return names;
     }
@@ -265,7 +265,7 @@ class KvRun {
             return shared_.fail(
                 "transactions stayed undecided, or requests did not end, after everything was healed:" +
                 who_is_not_calm());
-        // The store collects memory that filled up during the faults only after the window.
+        // Only after the window does the store collect memory that filled up during the faults.
         world_.run_for(from_ms(2 * options_.window_ms));
         shared_.healed_at = world_.now();
         uint64_t goal = shared_.ended + 100;
@@ -286,7 +286,7 @@ class KvRun {
         sleeps_.resize(partitions_.size() + clients_.size());
         const auto look = [&](size_t at, bool sleeps) {
             sleeps_[at] = sleeps ? sleeps_[at] + 1 : 0;
-            if (sleeps_[at] == kLooksAsleep) shared_.fail("somebody sleeps beside a frame: nobody woke him");
+            if (sleeps_[at] == kLooksAsleep) shared_.fail("a node with a received frame was not woken");
         };
         for (size_t i = 0; i < partitions_.size(); ++i) look(i, partitions_[i]->sleeps_on_frame());
         for (size_t i = 0; i < clients_.size(); ++i)
@@ -313,7 +313,7 @@ class KvRun {
         partitions_.clear();
     }
 
-    void judge() {
+    void check_end() {
         kv::check::Report report = shared_.checker.report();
         result_.violations = report.total();
         result_.fractured = shared_.checker.fractured();
@@ -321,8 +321,8 @@ class KvRun {
     }
 
     void abandon() {
-        for (auto& partition : partitions_) bury(std::move(partition));
-        for (auto& client : clients_) bury(std::move(client));
+        for (auto& partition : partitions_) retire(std::move(partition));
+        for (auto& client : clients_) retire(std::move(client));
     }
 
     const KvOptions options_;
@@ -343,7 +343,7 @@ class KvRun {
 KvResult run_kv(const KvOptions& options) {
     auto run = std::make_unique<KvRun>(options);
     KvResult result = run->run();
-    bury(std::move(run));  // killed clients keep their sessions with its checker
+    retire(std::move(run));  // killed clients keep their sessions with its checker
     return result;
 }
 

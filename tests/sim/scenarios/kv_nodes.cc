@@ -93,25 +93,25 @@ KvClient::KvClient(Node& node, std::vector<std::string> map, kv::Algorithm algor
     options.timeout = kRequestTimeout;
     options.connect_timeout = from_s(600);                 // partitions restart meanwhile
     options.address_cache = shared.options.address_cache;  // empty in each restarted client
-    session_ = std::make_unique<kv::Session>(*lane_, wall_, random_.next(), std::move(options));
+    session_ = std::make_unique<kv::ClientSession>(*lane_, wall_, random_.next(), std::move(options));
     for (uint32_t i = 0; i < shared.options.depth; ++i) {
-        auto work = std::make_unique<Work>();
-        work->client = this;
-        work->judge = shared.checker.open_session();
-        work->get.context = work->put.context = work->put_if.context = work.get();
-        work->get.done = [](kv::Request& request) noexcept {
-            auto& over = *static_cast<Work*>(request.context);
+        auto transaction = std::make_unique<Transaction>();
+        transaction->client = this;
+        transaction->checker = shared.checker.open_session();
+        transaction->get.context = transaction->put.context = transaction->put_if.context = transaction.get();
+        transaction->get.done = [](kv::Request& request) noexcept {
+            auto& over = *static_cast<Transaction*>(request.context);
             over.client->get_over(over);
         };
-        work->put.done = [](kv::Request& request) noexcept {
-            auto& over = *static_cast<Work*>(request.context);
+        transaction->put.done = [](kv::Request& request) noexcept {
+            auto& over = *static_cast<Transaction*>(request.context);
             over.client->put_over(over);
         };
-        work->put_if.done = [](kv::Request& request) noexcept {
-            auto& over = *static_cast<Work*>(request.context);
+        transaction->put_if.done = [](kv::Request& request) noexcept {
+            auto& over = *static_cast<Transaction*>(request.context);
             over.client->put_if_over(over);
         };
-        works_.push_back(std::move(work));
+        transactions_.push_back(std::move(transaction));
     }
     const auto arm = [this] { return lane_->poller().arm() && lane_->arm(); };
     shared.options.sleep ? node_.run(reactor_, arm) : node_.run(reactor_);
@@ -139,18 +139,19 @@ void KvClient::start() {
 }
 
 void KvClient::died() {
-    for (auto& work : works_)
-        if (work->used && work->writing)
-            work->judge->end_write(work->writer, kv::check::Outcome::kUnknown,
-                                   work->conditional ? work->put_if.timestamp : work->put.timestamp,
-                                   work->prints);
+    for (auto& transaction : transactions_)
+        if (transaction->used && transaction->writing)
+            transaction->checker->end_write(
+                transaction->writer, kv::check::Outcome::kUnknown,
+                transaction->conditional ? transaction->put_if.timestamp : transaction->put.timestamp,
+                transaction->prints);
 }
 
-void KvClient::choose(Work& work) {
+void KvClient::choose(Transaction& transaction) {
     const KvOptions& options = shared_.options;
     uint64_t count = 1 + random_.below(options.keys_per_transaction);
     keys_.clear();
-    work.prints.clear();
+    transaction.prints.clear();
     while (keys_.size() < count) {
         // The square makes some keys hot.
         uint64_t key = random_.below(options.keys) * random_.below(options.keys) / options.keys;
@@ -159,110 +160,115 @@ void KvClient::choose(Work& work) {
             --count;
             continue;
         }
-        work.prints.push_back(kv::fingerprint(name));
+        transaction.prints.push_back(kv::fingerprint(name));
         keys_.push_back(std::move(name));
     }
 }
 
 bool KvClient::begin_one() {
     if (!ready_) return false;
-    auto free = std::find_if(works_.begin(), works_.end(), [](const auto& work) { return !work->used; });
-    if (free == works_.end()) return false;
-    Work& work = **free;
-    choose(work);
+    auto free = std::find_if(transactions_.begin(), transactions_.end(),
+                             [](const auto& transaction) { return !transaction->used; });
+    if (free == transactions_.end()) return false;
+    Transaction& transaction = **free;
+    choose(transaction);
     if (keys_.empty()) return false;
-    work.used = true;
-    work.begun = node_.world().now();
+    transaction.used = true;
+    transaction.begun = node_.world().now();
     const bool writing = random_.below(100) < shared_.options.write_percent;
     ++under_way_;
     ++shared_.begun;
     const bool expecting = writing && random_.below(100) < shared_.options.conditional_percent;
-    work.conditional = expecting && random_.chance(3);
-    work.updating = expecting && !work.conditional;
-    work.writing = writing && !work.updating;  // an update reads first
-    if (work.conditional)
-        begin_put_if(work);
+    transaction.conditional = expecting && random_.chance(3);
+    transaction.updating = expecting && !transaction.conditional;
+    transaction.writing = writing && !transaction.updating;  // an update reads first
+    if (transaction.conditional)
+        begin_put_if(transaction);
     else
-        work.writing ? begin_put(work) : begin_get(work);
+        transaction.writing ? begin_put(transaction) : begin_get(transaction);
     node_.wake();  // this thread sleeps in the simulation when it is idle
     return true;
 }
 
-void KvClient::begin_put(Work& work) {
-    work.put.conditions.clear();
-    note_floors(work);
-    stamp_put(work);
+void KvClient::begin_put(Transaction& transaction) {
+    transaction.put.conditions.clear();
+    note_floors(transaction);
+    stamp_put(transaction);
 }
 
 // Writes some of the keys that were read, on condition that none of them has changed.
-void KvClient::begin_update(Work& work) {
-    work.writing = true;
-    work.begun = node_.world().now();
-    work.put.conditions.clear();
-    work.put.expect_unchanged(work.get);
-    note_floors(work);
-    work.expected.clear();
-    for (size_t i = 0; i < work.prints.size(); ++i)
-        work.expected.push_back({work.prints[i], work.put.conditions[i].expected, work.floors[i]});
-    const size_t written = 1 + random_.below(work.prints.size());
+void KvClient::begin_update(Transaction& transaction) {
+    transaction.writing = true;
+    transaction.begun = node_.world().now();
+    transaction.put.conditions.clear();
+    transaction.put.expect_unchanged(transaction.get);
+    note_floors(transaction);
+    transaction.expected.clear();
+    for (size_t i = 0; i < transaction.prints.size(); ++i)
+        transaction.expected.push_back(
+            {transaction.prints[i], transaction.put.conditions[i].expected, transaction.floors[i]});
+    const size_t written = 1 + random_.below(transaction.prints.size());
     keys_.clear();
-    for (size_t i = 0; i < written; ++i) keys_.push_back(work.get.items[i].key);
-    work.prints.resize(written);
-    work.floors.resize(written);
-    stamp_put(work);
+    for (size_t i = 0; i < written; ++i) keys_.push_back(transaction.get.items[i].key);
+    transaction.prints.resize(written);
+    transaction.floors.resize(written);
+    stamp_put(transaction);
 }
 
-void KvClient::stamp_put(Work& work) {
-    work.writer = work.judge->begin_write();
-    work.put.items.clear();
-    work.put.fault = {};
-    work.put.timestamp = {};
+void KvClient::stamp_put(Transaction& transaction) {
+    transaction.writer = transaction.checker->begin_write();
+    transaction.put.items.clear();
+    transaction.put.fault = {};
+    transaction.put.timestamp = {};
     if (!shared_.healed && random_.chance(shared_.options.half_one_in)) {
-        work.put.fault.skip_prepare = random_.chance(2) ? random_.next() : 0;
-        work.put.fault.skip_commit = random_.next();
+        transaction.put.fault.skip_prepare = random_.chance(2) ? random_.next() : 0;
+        transaction.put.fault.skip_commit = random_.next();
         // A client that has not prepared everywhere must not commit anywhere: no RAMP client would do that.
-        work.put.fault.die_after_prepare = work.put.fault.skip_prepare != 0 || random_.chance(2);
+        transaction.put.fault.die_after_prepare =
+            transaction.put.fault.skip_prepare != 0 || random_.chance(2);
     }
     size_t length = std::max<size_t>(shared_.options.value_bytes, kv::check::stamp_bytes(keys_.size()));
     for (size_t i = 0; i < keys_.size(); ++i) {
-        auto& item = work.put.items.emplace_back();
+        auto& item = transaction.put.items.emplace_back();
         item.key = keys_[i];
-        kv::check::write_stamp(item.value, length, work.writer, work.prints[i], work.prints);
+        kv::check::write_stamp(item.value, length, transaction.writer, transaction.prints[i],
+                               transaction.prints);
     }
-    session_->submit(work.put);
+    session_->submit(transaction.put);
 }
 
 // Replaces the version that was read last, or creates the first one.
-void KvClient::begin_put_if(Work& work) {
+void KvClient::begin_put_if(Transaction& transaction) {
     keys_.resize(1);
-    work.prints.resize(1);
-    note_floors(work);
-    work.writer = work.judge->begin_write();
-    kv::PutIf& put = work.put_if;
+    transaction.prints.resize(1);
+    note_floors(transaction);
+    transaction.writer = transaction.checker->begin_write();
+    kv::PutIf& put = transaction.put_if;
     put.key = keys_[0];
     put.expected = versions_[put.key];
     put.condition = put.expected.is_none() ? kv::PutIf::Condition::kAbsent : kv::PutIf::Condition::kTimestamp;
     put.timestamp = {};
     size_t length = std::max<size_t>(shared_.options.value_bytes, kv::check::stamp_bytes(1));
-    kv::check::write_stamp(put.value, length, work.writer, work.prints[0], work.prints);
+    kv::check::write_stamp(put.value, length, transaction.writer, transaction.prints[0], transaction.prints);
     session_->submit(put);
 }
 
-void KvClient::begin_get(Work& work) {
-    work.get.items.resize(keys_.size());
-    for (size_t i = 0; i < keys_.size(); ++i) work.get.items[i].key = keys_[i];
-    note_floors(work);
-    session_->submit(work.get);
+void KvClient::begin_get(Transaction& transaction) {
+    transaction.get.items.resize(keys_.size());
+    for (size_t i = 0; i < keys_.size(); ++i) transaction.get.items[i].key = keys_[i];
+    note_floors(transaction);
+    session_->submit(transaction.get);
 }
 
-void KvClient::note_floors(Work& work) {
-    work.floors.clear();
-    for (uint64_t print : work.prints) work.floors.push_back(work.judge->floor_of(print));
+void KvClient::note_floors(Transaction& transaction) {
+    transaction.floors.clear();
+    for (uint64_t print : transaction.prints)
+        transaction.floors.push_back(transaction.checker->floor_of(print));
 }
 
-void KvClient::put_over(Work& work) {
+void KvClient::put_over(Transaction& transaction) {
     using kv::check::Outcome;
-    const kv::PutAll& put = work.put;
+    const kv::PutAll& put = transaction.put;
     bool halved = put.fault.skip_prepare != 0 || put.fault.skip_commit != 0 || put.fault.die_after_prepare;
     const bool lost = put.failed_condition.has_value();
     Outcome outcome = put.status            ? Outcome::kCommitted
@@ -273,20 +279,22 @@ void KvClient::put_over(Work& work) {
     // Without concurrency control, one partition after another, the order of writes is not guaranteed.
     const bool in_order = shared_.options.algorithm != kv::Algorithm::kNone || !put.conditions.empty();
     const auto floors =
-        in_order ? std::span<const kv::Timestamp>(work.floors) : std::span<const kv::Timestamp>();
+        in_order ? std::span<const kv::Timestamp>(transaction.floors) : std::span<const kv::Timestamp>();
     if (outcome == Outcome::kCommitted && !put.conditions.empty())
-        work.judge->end_conditional(work.writer, put.timestamp, work.prints, work.expected, floors);
+        transaction.checker->end_conditional(transaction.writer, put.timestamp, transaction.prints,
+                                             transaction.expected, floors);
     else
-        work.judge->end_write(work.writer, outcome, put.timestamp, work.prints, floors);
+        transaction.checker->end_write(transaction.writer, outcome, put.timestamp, transaction.prints,
+                                       floors);
     shared_.conditions_won += outcome == Outcome::kCommitted && !put.conditions.empty();
     shared_.conditions_lost += lost;
     node_.world().note(put.timestamp.value);
-    write_over(work, outcome, !halved && !lost, put.status);
+    write_over(transaction, outcome, !halved && !lost, put.status);
 }
 
-void KvClient::put_if_over(Work& work) {
+void KvClient::put_if_over(Transaction& transaction) {
     using kv::check::Outcome;
-    const kv::PutIf& put = work.put_if;
+    const kv::PutIf& put = transaction.put_if;
     const bool lost = put.status.code() == Code::kRefused;
     Outcome outcome = put.status            ? Outcome::kCommitted
                       : put.outcome_unknown ? Outcome::kUnknown
@@ -294,17 +302,20 @@ void KvClient::put_if_over(Work& work) {
     shared_.conditions_won += outcome == Outcome::kCommitted;
     shared_.conditions_lost += lost;
     if (outcome == Outcome::kCommitted)
-        work.judge->end_conditional(work.writer, put.timestamp, work.prints,
-                                    {{{work.prints[0], put.expected, work.floors[0]}}}, work.floors);
+        transaction.checker->end_conditional(transaction.writer, put.timestamp, transaction.prints,
+                                             {{{transaction.prints[0], put.expected, transaction.floors[0]}}},
+                                             transaction.floors);
     else
-        work.judge->end_write(work.writer, outcome,
-                              outcome == Outcome::kUnknown ? put.timestamp : kv::Timestamp{}, work.prints);
+        transaction.checker->end_write(transaction.writer, outcome,
+                                       outcome == Outcome::kUnknown ? put.timestamp : kv::Timestamp{},
+                                       transaction.prints);
     node_.world().note(put.timestamp.value);
     versions_[put.key] = lost || outcome == Outcome::kCommitted ? put.timestamp : kv::Timestamp{};
-    write_over(work, outcome, !lost, put.status);
+    write_over(transaction, outcome, !lost, put.status);
 }
 
-void KvClient::write_over(Work& work, kv::check::Outcome outcome, bool promised, const Status& status) {
+void KvClient::write_over(Transaction& transaction, kv::check::Outcome outcome, bool promised,
+                          const Status& status) {
     using kv::check::Outcome;
     if (status.code() == Code::kInternal) shared_.fail(status.to_string());
     shared_.failed += outcome == Outcome::kFailed;
@@ -312,46 +323,48 @@ void KvClient::write_over(Work& work, kv::check::Outcome outcome, bool promised,
     ++shared_.writes;
     ++shared_.ended;
     --under_way_;
-    work.used = false;
-    if (node_.world().now() - work.begun > kRequestTimeout + kGrace)
+    transaction.used = false;
+    if (node_.world().now() - transaction.begun > kRequestTimeout + kGrace)
         shared_.fail("a write outlived its limit");
-    if (shared_.healed && promised && outcome != Outcome::kCommitted && work.begun >= shared_.healed_at)
+    if (shared_.healed && promised && outcome != Outcome::kCommitted &&
+        transaction.begun >= shared_.healed_at)
         shared_.fail("a write failed after everything was healed: " + status.to_string());
 }
 
-void KvClient::get_over(Work& work) {
+void KvClient::get_over(Transaction& transaction) {
     ++shared_.reads;
-    judge_read(work);
-    if (work.updating && work.get.status) return begin_update(work);
+    check_read(transaction);
+    if (transaction.updating && transaction.get.status) return begin_update(transaction);
     ++shared_.ended;
     --under_way_;
-    work.used = false;
+    transaction.used = false;
 }
 
-void KvClient::judge_read(Work& work) {
-    if (node_.world().now() - work.begun > kRequestTimeout + kGrace)
+void KvClient::check_read(Transaction& transaction) {
+    if (node_.world().now() - transaction.begun > kRequestTimeout + kGrace)
         shared_.fail("a read outlived its limit");
-    if (!work.get.status) {
+    if (!transaction.get.status) {
         ++shared_.failed;
-        if (shared_.healed && work.begun >= shared_.healed_at)
-            shared_.fail("a read failed after everything was healed: " + work.get.status.to_string());
+        if (shared_.healed && transaction.begun >= shared_.healed_at)
+            shared_.fail("a read failed after everything was healed: " + transaction.get.status.to_string());
         return;
     }
     std::vector<kv::check::ReadItem> items;
-    for (size_t i = 0; i < work.get.items.size(); ++i) {
-        const kv::GetAll::Item& item = work.get.items[i];
-        items.push_back({.key = work.prints[i],
+    for (size_t i = 0; i < transaction.get.items.size(); ++i) {
+        const kv::GetAll::Item& item = transaction.get.items[i];
+        items.push_back({.key = transaction.prints[i],
                          .timestamp = item.timestamp,
                          .found = item.found,
                          .value = item.value,
                          .siblings = item.siblings,
-                         .floor = work.floors[i]});
+                         .floor = transaction.floors[i]});
         node_.world().note(item.timestamp.value);
         versions_[item.key] = item.timestamp;
     }
-    work.judge->read(items);
-    shared_.second_rounds += work.get.rounds > 1;
-    for (const auto& item : work.get.items) shared_.one_sided += item.explain.path == kv::Path::kOneSided;
+    transaction.checker->read(items);
+    shared_.second_rounds += transaction.get.rounds > 1;
+    for (const auto& item : transaction.get.items)
+        shared_.one_sided += item.explain.path == kv::Path::kOneSided;
 }
 
 }  // namespace wss::sim

@@ -64,7 +64,7 @@ struct KvShared {
     uint64_t begun = 0, ended = 0, failed = 0, unknown = 0, reads = 0, writes = 0;
     uint64_t second_rounds = 0, one_sided = 0, conditions_won = 0, conditions_lost = 0;
     bool healed = false;
-    Nanoseconds healed_at = kNever;  // the faults have ended and their effects are over
+    Nanoseconds healed_at = kNever;  // the faults have ended, and so have their effects
     std::string failure;
     void fail(std::string why) {
         if (failure.empty()) failure = std::move(why);
@@ -87,7 +87,7 @@ class KvClient {
     void died();
 
   private:
-    struct Work {
+    struct Transaction {
         KvClient* client = nullptr;
         bool used = false, writing = false;
         Nanoseconds begun{};
@@ -100,20 +100,21 @@ class KvClient {
         kv::check::Writer writer;
         std::vector<uint64_t> prints;
         std::vector<kv::Timestamp> floors;
-        std::unique_ptr<kv::check::Session> judge;
+        std::unique_ptr<kv::check::CheckerSession> checker;
     };
-    void choose(Work& work);
-    void begin_put(Work& work);
-    void begin_update(Work& work);
-    void stamp_put(Work& work);
-    void begin_get(Work& work);
-    void note_floors(Work& work);
-    void put_over(Work& work);
-    void begin_put_if(Work& work);
-    void put_if_over(Work& work);
-    void write_over(Work& work, kv::check::Outcome outcome, bool promised, const Status& status);
-    void get_over(Work& work);
-    void judge_read(Work& work);
+    void choose(Transaction& transaction);
+    void begin_put(Transaction& transaction);
+    void begin_update(Transaction& transaction);
+    void stamp_put(Transaction& transaction);
+    void begin_get(Transaction& transaction);
+    void note_floors(Transaction& transaction);
+    void put_over(Transaction& transaction);
+    void begin_put_if(Transaction& transaction);
+    void put_if_over(Transaction& transaction);
+    void write_over(Transaction& transaction, kv::check::Outcome outcome, bool promised,
+                    const Status& status);
+    void get_over(Transaction& transaction);
+    void check_read(Transaction& transaction);
 
     Node& node_;
     KvShared& shared_;
@@ -121,11 +122,11 @@ class KvClient {
     reactor::Reactor reactor_;
     std::unique_ptr<fabric::Fabric> fabric_;
     std::unique_ptr<kv::Lane> lane_;
-    std::unique_ptr<kv::Session> session_;
+    std::unique_ptr<kv::ClientSession> session_;
     Random random_;
-    std::vector<std::unique_ptr<Work>> works_;
+    std::vector<std::unique_ptr<Transaction>> transactions_;
     std::vector<std::string> keys_;                  // scratch
-    std::map<std::string, kv::Timestamp> versions_;  // latest version of each key that was read here
+    std::map<std::string, kv::Timestamp> versions_;  // latest version of each key that this client has read
     uint32_t under_way_ = 0;
     bool ready_ = false, failed_ = false;
 };

@@ -25,7 +25,7 @@ constexpr uint64_t kEngineMemory = 2 * 1024 * 1024;
 constexpr Nanoseconds kRescueAfter = from_s(25);
 // Time for the state of the storage process to reach every part of the target.
 constexpr Nanoseconds kSuspensionKnown = from_s(1);
-constexpr Nanoseconds kLossPermittedAfter = se::RemoteQueue::kTakenMax - from_s(5);
+constexpr Nanoseconds kLossPermittedAfter = cache::RemoteQueue::kTakenMax - from_s(5);
 
 namespace {
 
@@ -46,7 +46,7 @@ class StorageRun {
         for (Node* node : add_nodes("client", options.clients)) {
             clients_.push_back(
                 std::make_unique<BlockClient>(*node, options_.network, "target", options.depth, shared_));
-            clients_.back()->align(cache::kPieceBytes / kSectorBytes);
+            clients_.back()->align(cache::kSubBlockBytes / kSectorBytes);
         }
     }
 
@@ -86,9 +86,9 @@ class StorageRun {
     // --- the target ---
 
     void start_target() {
-        se::CacheOptions cache;
+        cache::CacheOptions cache;
         cache.line_bytes = options_.line_bytes;
-        cache.works = options_.clients * options_.depth + 4;
+        cache.commands = options_.clients * options_.depth + 4;
         cache.default_policy.policy = options_.policy == Policy::kBack ? Policy::kThrough : options_.policy;
         target_ = std::make_unique<ClusterTarget>(node_, options_.network, engine_network_, no_disk_,
                                                   membership_, cache, options_.sectors * kSectorBytes);
@@ -103,7 +103,7 @@ class StorageRun {
     void crash_target() {
         log::info("[the target is killed]");
         end_target();
-        bury(std::move(target_));
+        retire(std::move(target_));
     }
     void stop_target() {
         log::info("[the target is stopped]");
@@ -172,7 +172,7 @@ class StorageRun {
         const cache::Engine* engine = processes_.holder_engine();
         if (engine == nullptr || !target_up()) return false;
         const auto joined = target_->cache().info().engines;
-        return std::any_of(joined.begin(), joined.end(), [&](const se::EngineInfo& one) {
+        return std::any_of(joined.begin(), joined.end(), [&](const cache::EngineInfo& one) {
             return one.identity == engine->identity() && one.state == "storage";
         });
     }
@@ -181,7 +181,7 @@ class StorageRun {
         if (!target_up() || holder_reaches_target()) reached_ = world_.now();
     }
     bool is_clean() {
-        const se::CacheInfo info = target_->cache().info();
+        const cache::CacheInfo info = target_->cache().info();
         return !info.recovering && info.volumes.size() == 1 && info.volumes[0].dirty_lines == 0 &&
                info.volumes[0].lost_bytes == 0;
     }
@@ -209,7 +209,7 @@ class StorageRun {
         io::SimImageClient* holder = processes_.image().holder();
         const bool is_free = !processes_.image().is_locked();
         if (!is_free && !(may_steal && holder != nullptr && holder->is_cut_off())) return;
-        constexpr uint64_t kSubBlock = cache::kPieceBytes / kSectorBytes;
+        constexpr uint64_t kSubBlock = cache::kSubBlockBytes / kSectorBytes;
         const uint64_t count = (1 + world_.random().below(8)) * kSubBlock;
         const uint64_t first = world_.random().below((options_.sectors - count) / kSubBlock) * kSubBlock;
         if (shared_.model.busy(first, count)) return;
@@ -284,7 +284,7 @@ class StorageRun {
                            [](const auto& client) { return client->under_way() == 0 && client->live(); });
     }
     bool engines_joined() {
-        const se::CacheInfo info = target_->cache().info();
+        const cache::CacheInfo info = target_->cache().info();
         const auto live = std::count_if(info.engines.begin(), info.engines.end(),
                                         [](const auto& one) { return one.state == "live"; });
         return !info.recovering && live == static_cast<int64_t>(engines_.size());
@@ -390,8 +390,8 @@ class StorageRun {
     }
     // The processes may be in any state, so they are not destroyed.
     void abandon() {
-        bury(std::move(target_));
-        for (auto& engine : engines_) bury(std::move(engine));
+        retire(std::move(target_));
+        for (auto& engine : engines_) retire(std::move(engine));
         processes_.abandon();
         for (auto& client : clients_) client.release();
     }

@@ -80,7 +80,7 @@ void StorageProcesses::kill(Process& process) {
     process.node->crash();
     process.client->kill();
     result_.used += process.client->is_used();
-    bury(std::move(process.engine));
+    retire(std::move(process.engine));
     process.node->restart();
     process.client = nullptr;
     process.state = Process::State::kOff;
@@ -235,7 +235,7 @@ void StorageProcesses::stop_all() {
 void StorageProcesses::abandon() {
     for (Process& process : processes_) {
         if (process.client != nullptr) result_.used += process.client->is_used();
-        bury(std::move(process.engine));
+        retire(std::move(process.engine));
     }
 }
 

@@ -24,7 +24,7 @@ class ClusterDeletion : public ClusterOperator {
                                               .give_up_dirty = give_up_dirty,
                                               .limit = kLimit,
                                               .answer = [this](Status status, volume::Deletion::Hold hold) {
-                                                  EXPECT_FALSE(answer_) << "one answer";
+                                                  EXPECT_FALSE(answer_) << "answered twice";
                                                   answer_ = std::move(status);
                                                   hold_ = std::move(hold);
                                               }});
@@ -59,7 +59,7 @@ class ClusterDeletion : public ClusterOperator {
     volume::Deletion::Hold hold_;
 };
 
-TEST_F(ClusterDeletion, brings_dirty_lines_home_first) {
+TEST_F(ClusterDeletion, destages_dirty_lines_first) {
     ASSERT_TRUE(prepare());
     EXPECT_EQ(dirty(), 0u);
     remove();
@@ -68,7 +68,7 @@ TEST_F(ClusterDeletion, brings_dirty_lines_home_first) {
     for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
 }
 
-TEST_F(ClusterDeletion, acknowledges_nothing_more_when_the_lines_are_home) {
+TEST_F(ClusterDeletion, acknowledges_no_writes_after_the_lines_are_destaged) {
     ASSERT_TRUE(prepare());
     ASSERT_TRUE(a_.client->begin(Operation::kWrite, 0, kLine));
     world_.run_for(from_s(1));
@@ -79,7 +79,7 @@ TEST_F(ClusterDeletion, acknowledges_nothing_more_when_the_lines_are_home) {
     EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk);
 }
 
-TEST_F(ClusterDeletion, ends_what_waits_for_it) {
+TEST_F(ClusterDeletion, ends_commands_that_wait_for_it) {
     ASSERT_TRUE(prepare());
     ASSERT_TRUE(a_.client->begin(Operation::kWrite, 0, kLine));
     world_.run_for(from_s(1));
@@ -88,7 +88,7 @@ TEST_F(ClusterDeletion, ends_what_waits_for_it) {
     EXPECT_NE(a_.client->last_outcome(), Outcome::kOk);
     create("b", b_);
     attach("b", b_);
-    EXPECT_EQ(run(b_, Operation::kWrite), Outcome::kOk) << "in its place";
+    EXPECT_EQ(run(b_, Operation::kWrite), Outcome::kOk) << "a volume created in its place";
 }
 
 TEST_F(ClusterDeletion, is_refused_while_storage_fails) {
@@ -104,7 +104,7 @@ TEST_F(ClusterDeletion, is_refused_when_storage_does_not_answer_in_time) {
     a_.faults.latency_min = a_.faults.latency_max = from_s(30);
     expect_refusal(prepare(), "within 5 s");
     a_.faults = before;
-    world_.run_for(from_s(30));  // the disk ends the requests that it had begun
+    world_.run_for(from_s(30));  // the disk completes the requests in flight
     expect_that_it_goes_on();
 }
 
@@ -118,7 +118,7 @@ TEST_F(ClusterDeletion, is_refused_while_engines_with_the_only_copies_are_away) 
     expect_that_it_goes_on();
 }
 
-TEST_F(ClusterDeletion, is_refused_while_it_is_not_known_what_engines_hold) {
+TEST_F(ClusterDeletion, is_refused_while_the_lines_in_engines_are_unknown) {
     for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
     restart_target();
     create("a", a_);
@@ -129,7 +129,7 @@ TEST_F(ClusterDeletion, is_refused_while_it_is_not_known_what_engines_hold) {
     expect_that_it_goes_on();
 }
 
-TEST_F(ClusterDeletion, of_a_volume_that_is_not_open_is_refused_while_engines_hold_lines_of_it) {
+TEST_F(ClusterDeletion, of_a_volume_that_is_not_open_is_refused_while_engines_hold_its_lines) {
     restart_target();
     ASSERT_TRUE(until([&] { return recovered(); }));
     ASSERT_EQ(target_->cache().info().absent.size(), 1u);
@@ -140,7 +140,7 @@ TEST_F(ClusterDeletion, of_a_volume_that_is_not_open_is_refused_while_engines_ho
     expect_that_it_goes_on();
 }
 
-TEST_F(ClusterDeletion, goes_on_without_the_lines_by_the_operators_word) {
+TEST_F(ClusterDeletion, discards_the_lines_that_the_operator_gives_up) {
     a_.disk.take_away();
     EXPECT_TRUE(prepare(true));
     EXPECT_EQ(dirty(), 4u);
@@ -194,7 +194,7 @@ TEST_F(ClusterDeletion, that_is_refused_leaves_no_volume_frozen) {
     EXPECT_FALSE(target_->cache().info().volumes.at(1).frozen);
 }
 
-TEST_F(ClusterDeletion, is_refused_when_the_target_stops_meanwhile) {
+TEST_F(ClusterDeletion, is_refused_when_the_target_stops_during_it) {
     a_.faults.latency_min = a_.faults.latency_max = from_s(3);
     begin();
     world_.run_for(from_ms(500));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engines that were cut off while dirty lines had another copy, and that return when that copy is lost: which
-// of their copies the target may recover.
+// Engines are cut off while dirty lines have another copy, and return after that copy is lost. The tests
+// check which of their copies the target recovers.
 #include <algorithm>
 
 #include "tests/sim/tests/cluster_operator.h"
@@ -12,7 +12,7 @@ class ClusterDeparted : public ClusterOperator {
   protected:
     static constexpr uint64_t kBytes = (kSectors - kLine) * io::SimDisk::kSector;
     static constexpr uint64_t kCut = kLine + 67;  // in the second line, within a sub-block
-    static constexpr uint64_t kPiece = 8;
+    static constexpr uint64_t kSubBlock = 8;
 
     void SetUp() override {
         ClusterOperator::SetUp();
@@ -52,20 +52,20 @@ class ClusterDeparted : public ClusterOperator {
     }
 };
 
-// ---- A volume that was smaller meanwhile -----------------------------------------------------------------
+// ---- A volume that shrank and grew meanwhile -------------------------------------------------------------
 
-TEST_F(ClusterDeparted, give_nothing_back_beyond_an_end_that_they_did_not_see) {
+TEST_F(ClusterDeparted, return_no_data_beyond_an_end_that_they_did_not_see) {
     cut_off(0);
     ASSERT_TRUE(resize(kCut * io::SimDisk::kSector));
     EXPECT_EQ(dirty(), 2u);
     ASSERT_TRUE(resize(kBytes));
-    expect_zeroes(kCut, 200 - kCut);  // of a dirty sub-block: an engine has them
+    expect_zeroes(kCut, 200 - kCut);  // part of a dirty sub-block in an engine
     lose(1);
     ASSERT_TRUE(all_back());
     expect_that_all_but_what_was_cut_is_there();
 }
 
-TEST_F(ClusterDeparted, give_nothing_back_beyond_an_end_if_the_copy_that_was_cut_is_lost_before_it_says_so) {
+TEST_F(ClusterDeparted, return_no_data_beyond_an_end_if_the_truncated_copy_is_lost_before_its_report) {
     cut_off(0);
     world_.cut(node_, *engines_[1].node);
     shrink_and_grow();
@@ -76,9 +76,9 @@ TEST_F(ClusterDeparted, give_nothing_back_beyond_an_end_if_the_copy_that_was_cut
     expect_that_all_but_what_was_cut_is_there();
 }
 
-TEST_F(ClusterDeparted, give_back_what_was_written_beyond_a_former_end) {
+TEST_F(ClusterDeparted, return_data_written_beyond_a_former_end) {
     shrink_and_grow();
-    attach("a", a_);  // the client learns the new size
+    attach("a", a_);  // the client reads the new size
     ASSERT_EQ(run(a_, Operation::kWrite, kLine, kLine), Outcome::kOk);
     cut_off(0);
     lose(1);
@@ -86,10 +86,10 @@ TEST_F(ClusterDeparted, give_back_what_was_written_beyond_a_former_end) {
     EXPECT_EQ(run(a_, Operation::kRead, kLine, kLine), Outcome::kOk);
 }
 
-// Both engines are away while the volume is made smaller and larger.
+// Both engines are away while the volume shrinks and grows.
 class ClusterDepartedBoth : public ClusterDeparted, public ::testing::WithParamInterface<bool> {};
 
-TEST_P(ClusterDepartedBoth, give_nothing_back_beyond_an_end_that_they_did_not_see) {
+TEST_P(ClusterDepartedBoth, return_no_data_beyond_an_end_that_they_did_not_see) {
     const bool restarts = GetParam();
     cut_off(0);
     cut_off(1);
@@ -99,7 +99,7 @@ TEST_P(ClusterDepartedBoth, give_nothing_back_beyond_an_end_that_they_did_not_se
         ASSERT_TRUE(try_create("a", a_, kBytes));
         ASSERT_TRUE(until([&] { return a_.client->live(); }));
     }
-    ASSERT_EQ(lost(), kLineBytes + 9 * cache::kPieceBytes) << "the last piece in part";
+    ASSERT_EQ(lost(), kLineBytes + 9 * cache::kSubBlockBytes) << "only a part of the last sub-block";
     ASSERT_TRUE(all_back());
     expect_that_all_but_what_was_cut_is_there();
 }
@@ -108,26 +108,26 @@ INSTANTIATE_TEST_SUITE_P(Restart, ClusterDepartedBoth, ::testing::Bool());
 
 // ---- A write that failed meanwhile -----------------------------------------------------------------------
 
-TEST_F(ClusterDeparted, undo_no_failed_write_that_a_reader_may_have_seen) {
+TEST_F(ClusterDeparted, do_not_undo_a_failed_write_that_a_reader_may_have_seen) {
     cut_off(0);
-    EXPECT_NE(run(a_, Operation::kWrite, 0, kPiece), Outcome::kOk);
-    const std::string before = seen(0, kPiece);
+    EXPECT_NE(run(a_, Operation::kWrite, 0, kSubBlock), Outcome::kOk);
+    const std::string before = seen(0, kSubBlock);
     cut_off(1);
     a_.disk.refuse(false);
     heal(0);
-    ASSERT_TRUE(until([&] { return lost() == kLineBytes; })) << "the other line comes home";
+    ASSERT_TRUE(until([&] { return lost() == kLineBytes; })) << "the other line is recovered";
     world_.run_for(from_s(10));
-    EXPECT_EQ(lost(), kLineBytes) << "this one is as a reader saw it in the other engine only";
+    EXPECT_EQ(lost(), kLineBytes) << "only the other copy is as a reader saw it";
     ASSERT_TRUE(all_back());
-    EXPECT_EQ(seen(0, kPiece), before);
+    EXPECT_EQ(seen(0, kSubBlock), before);
 }
 
-TEST_F(ClusterDeparted, give_back_a_line_if_the_other_copy_is_lost_before_a_reader_can_see_a_failed_write) {
+TEST_F(ClusterDeparted, return_a_line_if_the_other_copy_is_lost_before_a_reader_can_see_a_failed_write) {
     cut_off(0);
     a_.faults.latency_min = a_.faults.latency_max = from_ms(500);
-    ASSERT_TRUE(a_.client->begin(Operation::kWrite, 0, kPiece));
+    ASSERT_TRUE(a_.client->begin(Operation::kWrite, 0, kSubBlock));
     world_.run_for(from_ms(200));
-    world_.cut(node_, *engines_[1].node);  // it has the write, and does not learn that storage refuses it
+    world_.cut(node_, *engines_[1].node);  // it has the write, but no report that storage refuses it
     ASSERT_TRUE(until([&] { return a_.client->under_way() == 0; }));
     EXPECT_NE(a_.client->last_outcome(), Outcome::kOk);
     expect_engines(0);
@@ -136,16 +136,16 @@ TEST_F(ClusterDeparted, give_back_a_line_if_the_other_copy_is_lost_before_a_read
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterDeparted, give_back_a_line_of_which_a_failed_write_changed_nothing_dirty) {
-    ASSERT_EQ(run(a_, Operation::kWrite, 2 * kLine, kPiece), Outcome::kOk);
+TEST_F(ClusterDeparted, return_a_line_in_which_a_failed_write_changed_no_dirty_data) {
+    ASSERT_EQ(run(a_, Operation::kWrite, 2 * kLine, kSubBlock), Outcome::kOk);
     cut_off(0);
-    EXPECT_NE(run(a_, Operation::kWrite, 2 * kLine + 2 * kPiece, kPiece), Outcome::kOk);
+    EXPECT_NE(run(a_, Operation::kWrite, 2 * kLine + 2 * kSubBlock, kSubBlock), Outcome::kOk);
     lose(1);
     ASSERT_TRUE(all_back());
     EXPECT_EQ(run(a_, Operation::kRead, 2 * kLine), Outcome::kOk);
 }
 
-// ---- More is lost while copies are recovered -------------------------------------------------------------
+// ---- Further losses while copies are recovered -----------------------------------------------------------
 
 class ClusterDepartedOfThree : public ClusterDeparted {
   protected:
@@ -167,11 +167,11 @@ class ClusterDepartedOfThree : public ClusterDeparted {
         ASSERT_GT(before, 0u);
         heal(0);
         world_.run_for(from_s(5));
-        ASSERT_EQ(lost(), before) << "it waits for storage";
+        ASSERT_EQ(lost(), before) << "the recovery waits for storage";
     }
 };
 
-TEST_F(ClusterDepartedOfThree, give_back_what_is_lost_after_they_have_returned) {
+TEST_F(ClusterDepartedOfThree, return_data_that_is_lost_after_their_return) {
     write_many(a_);
     lose_two_and_heal_the_first();
     const uint64_t before = lost();
@@ -179,10 +179,10 @@ TEST_F(ClusterDepartedOfThree, give_back_what_is_lost_after_they_have_returned) 
     ASSERT_TRUE(until([&] { return lost() > before; }));
     ASSERT_TRUE(all_back());
     for (uint64_t i = 0; i < 26; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
-    EXPECT_TRUE(until([&] { return live_engines() == 2; })) << "they join anew";
+    EXPECT_TRUE(until([&] { return live_engines() == 2; })) << "the engines rejoin";
 }
 
-TEST_F(ClusterDepartedOfThree, give_back_one_volume_while_the_storage_of_another_fails) {
+TEST_F(ClusterDepartedOfThree, return_lines_of_one_volume_while_the_storage_of_another_fails) {
     ASSERT_TRUE(try_create("b", b_, kBytes));
     attach("b", b_);
     set_policy("b", Policy::kBack);
@@ -200,7 +200,7 @@ TEST_F(ClusterDepartedOfThree, give_back_one_volume_while_the_storage_of_another
     ASSERT_TRUE(all_back());
 }
 
-TEST_F(ClusterDepartedOfThree, return_once_more_for_a_loss_and_stay) {
+TEST_F(ClusterDepartedOfThree, rejoin_only_once_after_a_loss) {
     write_many(a_);
     lose_two_and_heal_the_first();
     kill_engine(engines_[2]);
@@ -217,7 +217,7 @@ TEST_F(ClusterDepartedOfThree, return_once_more_for_a_loss_and_stay) {
 // A recovery without an engine must have the same result as its loss while the target runs.
 class ClusterDepartedBefore : public ClusterDeparted, public ::testing::WithParamInterface<bool> {};
 
-TEST_P(ClusterDepartedBefore, give_back_what_only_they_have) {
+TEST_P(ClusterDepartedBefore, return_data_that_only_they_hold) {
     const bool recovers = GetParam();  // false: the engine was lost while the target ran
     options_.recovery_grace = from_s(2);
     if (recovers) {
@@ -237,14 +237,14 @@ TEST_P(ClusterDepartedBefore, give_back_what_only_they_have) {
 INSTANTIATE_TEST_SUITE_P(Recovery, ClusterDepartedBefore, ::testing::Bool());
 
 // A write was in flight when the target ended, and the engine that has its data returns late.
-TEST_F(ClusterDeparted, do_no_write_of_before_a_recovery_that_was_not_seen_after_it) {
+TEST_F(ClusterDeparted, do_not_apply_a_write_that_preceded_a_recovery_and_was_not_seen_after_it) {
     options_.recovery_grace = from_s(2);
     world_.cut(node_, *engines_[1].node);
     ASSERT_TRUE(a_.client->begin(Operation::kWrite, 0, kLine));
     world_.run_for(from_ms(200));
     ASSERT_EQ(a_.client->under_way(), 1u) << "the first engine has it";
     client_node().crash();
-    bury(std::move(a_.client));
+    retire(std::move(a_.client));
     world_.cut(node_, *engines_[0].node);
     heal(1);
     restart_target_alone();
@@ -255,7 +255,7 @@ TEST_F(ClusterDeparted, do_no_write_of_before_a_recovery_that_was_not_seen_after
     cut_off(1);
     a_.disk.refuse(false);
     heal(0);
-    ASSERT_TRUE(until([&] { return lost() == kLineBytes; })) << "the other line comes home";
+    ASSERT_TRUE(until([&] { return lost() == kLineBytes; })) << "the other line is recovered";
     world_.run_for(from_s(10));
     EXPECT_EQ(lost(), kLineBytes);
     ASSERT_TRUE(all_back());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single events in the life of a cache cluster, step by step, that the random runs of the scenario "cluster"
-// rarely produce.
+// Step-by-step tests of single events in a cache cluster. The random runs of the scenario "cluster" rarely
+// produce these events.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -45,14 +45,14 @@ class ClusterEvents : public ::testing::Test {
     }
     void TearDown() override {
         EXPECT_EQ(shared_.failure, "");
-        bury(std::move(client_));
-        bury(std::move(target_));
-        for (EngineNode& engine : engines_) bury(std::move(engine.process));
+        retire(std::move(client_));
+        retire(std::move(target_));
+        for (EngineNode& engine : engines_) retire(std::move(engine.process));
     }
 
     void start_target() {
-        se::CacheOptions options;
-        options.works = 32;
+        cache::CacheOptions options;
+        options.commands = 32;
         options.destages = destages_;
         options.destage.age_max = from_s(3600);
         options.lost_grace = {};              // losses are reported at once
@@ -66,7 +66,7 @@ class ClusterEvents : public ::testing::Test {
     void restart_target() {
         node_.crash();
         disk_.crash();
-        bury(std::move(target_));
+        retire(std::move(target_));
         node_.restart();
         start_target();
     }
@@ -104,10 +104,10 @@ class ClusterEvents : public ::testing::Test {
     }
     uint64_t lost() { return target_->cache().info().volumes.at(0).lost_bytes; }
     uint64_t dirty() { return target_->cache().info().index.dirty_lines; }
-    se::Membership membership() {
-        auto read = se::Membership::parse(membership_.text);
+    cache::Membership membership() {
+        auto read = cache::Membership::parse(membership_.text);
         EXPECT_TRUE(read.is_ok());
-        return read ? *read : se::Membership();
+        return read ? *read : cache::Membership();
     }
 
     const fabric::SimNetwork network_{};
@@ -125,14 +125,14 @@ class ClusterEvents : public ::testing::Test {
     std::unique_ptr<BlockClient> client_;
 };
 
-TEST_F(ClusterEvents, an_engine_that_leaves_while_its_target_recovers_stays_until_its_dirty_data_is_home) {
+TEST_F(ClusterEvents, an_engine_that_leaves_during_a_recovery_stays_until_its_dirty_data_is_destaged) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     world_.cut(node_, *engines_[1].node);
     engines_[0].process->leave();
     restart_target();
     ASSERT_TRUE(until([&] { return !target_->cache().info().engines.empty(); }));
     world_.run_for(from_s(1));
-    ASSERT_TRUE(target_->cache().recovering()) << "it waits for the other one";
+    ASSERT_TRUE(target_->cache().recovering()) << "it waits for the other engine";
     EXPECT_FALSE(engines_[0].process->gone());
     ASSERT_TRUE(until([&] { return engines_[0].process->gone(); }));
     EXPECT_FALSE(target_->cache().recovering());
@@ -140,27 +140,27 @@ TEST_F(ClusterEvents, an_engine_that_leaves_while_its_target_recovers_stays_unti
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, engines_are_waited_for_from_when_they_can_come) {
+TEST_F(ClusterEvents, the_wait_for_engines_begins_when_they_can_join) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     world_.cut(node_, *engines_[1].node);
     opening_ = from_s(30);  // longer than the target waits for engines
     restart_target();
     ASSERT_TRUE(until([&] { return live_engines() == 1; }));
     world_.run_for(from_s(1));
-    EXPECT_TRUE(target_->cache().recovering()) << "the other one had no time to come";
+    EXPECT_TRUE(target_->cache().recovering()) << "the other engine had no time to join";
     world_.heal_all();
     ASSERT_TRUE(until([&] { return live_engines() == 2 && !target_->cache().recovering(); }));
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, an_engine_that_was_lost_during_a_recovery_is_not_waited_for_in_the_next) {
+TEST_F(ClusterEvents, an_engine_that_was_lost_during_a_recovery_is_not_awaited_in_the_next_one) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     world_.cut(node_, *engines_[1].node);
     restart_target();
     ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == 1; }));
     ASSERT_TRUE(target_->cache().recovering());
     engines_[0].node->crash();
-    bury(std::move(engines_[0].process));
+    retire(std::move(engines_[0].process));
     world_.heal_all();
     ASSERT_TRUE(until([&] { return !target_->cache().recovering() && live_engines() == 1; }));
     ASSERT_TRUE(until([&] { return membership().engines.size() == 1; }));
@@ -172,7 +172,7 @@ TEST_F(ClusterEvents, an_engine_that_was_lost_during_a_recovery_is_not_waited_fo
 }
 
 // The waiting command's buffers are freed with the connection; ASan reports an access.
-TEST_F(ClusterEvents, a_command_that_waits_goes_on_without_its_client_when_that_is_lost) {
+TEST_F(ClusterEvents, a_waiting_command_completes_without_its_client_after_the_client_is_lost) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     world_.cut(node_, *engines_[1].node);
     restart_target();
@@ -182,7 +182,7 @@ TEST_F(ClusterEvents, a_command_that_waits_goes_on_without_its_client_when_that_
     world_.run_for(from_ms(500));
     ASSERT_EQ(client_->under_way(), 1u) << "it waits for the recovery";
     client_node_.crash();
-    bury(std::move(client_));
+    retire(std::move(client_));
     world_.run_for(from_s(15));
     ASSERT_TRUE(target_->cache().recovering());
     world_.heal_all();
@@ -193,7 +193,7 @@ TEST_F(ClusterEvents, a_command_that_waits_goes_on_without_its_client_when_that_
     EXPECT_TRUE(until([&] { return target_->cache().info().index.operations == 0; }));
 }
 
-TEST_F(ClusterEvents, commands_wait_after_a_recovery_until_the_copies_that_lost_are_erased) {
+TEST_F(ClusterEvents, commands_wait_after_a_recovery_until_superseded_copies_are_erased) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     restart_target();
     // The change is stable, but the target has not been notified yet. Records that it sends now are lost.
@@ -202,7 +202,7 @@ TEST_F(ClusterEvents, commands_wait_after_a_recovery_until_the_copies_that_lost_
     world_.run_for(from_ms(500));
     EXPECT_TRUE(target_->cache().recovering());
     ASSERT_TRUE(until([&] { return target_->cache().info().engines.empty(); }));
-    EXPECT_TRUE(until([&] { return !target_->cache().recovering(); })) << "lost engines are not waited for";
+    EXPECT_TRUE(until([&] { return !target_->cache().recovering(); })) << "lost engines are not awaited";
     world_.heal_all();
     ASSERT_TRUE(until([&] { return live_engines() == 2 && lost() == 0; }));
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
@@ -210,12 +210,12 @@ TEST_F(ClusterEvents, commands_wait_after_a_recovery_until_the_copies_that_lost_
 
 constexpr uint64_t kLineBytes = kLine * io::SimDisk::kSector;
 
-TEST_F(ClusterEvents, acknowledged_data_in_engines_that_are_away_is_not_read_from_old_storage) {
+TEST_F(ClusterEvents, acknowledged_data_in_engines_that_are_away_is_not_read_from_stale_storage) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     isolate();
     EXPECT_EQ(lost(), kLineBytes);
     EXPECT_EQ(run(Operation::kRead), Outcome::kMediumError);
-    EXPECT_EQ(run(Operation::kRead, kLine - 8, 16), Outcome::kMediumError) << "also of a part";
+    EXPECT_EQ(run(Operation::kRead, kLine - 8, 16), Outcome::kMediumError) << "also for a part";
     EXPECT_EQ(run(Operation::kRead, kLine), Outcome::kOk) << "the next line was never written";
     EXPECT_EQ(run(Operation::kFlush), Outcome::kMediumError);
     world_.heal_all();
@@ -225,10 +225,10 @@ TEST_F(ClusterEvents, acknowledged_data_in_engines_that_are_away_is_not_read_fro
     EXPECT_TRUE(membership().away.empty());
 }
 
-TEST_F(ClusterEvents, lost_pieces_that_are_written_anew_are_not_undone_when_their_engines_return) {
+TEST_F(ClusterEvents, lost_sub_blocks_that_are_rewritten_are_not_undone_when_their_engines_return) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     isolate();
-    EXPECT_EQ(run(Operation::kWrite, 1, 1), Outcome::kMediumError) << "the rest of the piece is away";
+    EXPECT_EQ(run(Operation::kWrite, 1, 1), Outcome::kMediumError) << "the rest of the sub-block is away";
     ASSERT_EQ(run(Operation::kWrite, 8, 16), Outcome::kOk);
     EXPECT_EQ(lost(), kLineBytes - 16 * io::SimDisk::kSector);
     EXPECT_EQ(run(Operation::kRead, 8, 16), Outcome::kOk);
@@ -238,7 +238,7 @@ TEST_F(ClusterEvents, lost_pieces_that_are_written_anew_are_not_undone_when_thei
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, what_is_lost_stays_lost_over_a_restart_of_the_target_and_is_brought_home_after_it) {
+TEST_F(ClusterEvents, lost_data_stays_lost_across_a_restart_of_the_target_and_is_destaged_after_it) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     ASSERT_EQ(run(Operation::kWrite, kLine), Outcome::kOk);
     isolate();
@@ -255,8 +255,8 @@ TEST_F(ClusterEvents, what_is_lost_stays_lost_over_a_restart_of_the_target_and_i
     EXPECT_TRUE(until([&] { return membership().lost.empty() && membership().away.empty(); }));
 }
 
-// The sub-blocks of one line are lost at two times, before and after a restart.
-TEST_F(ClusterEvents, a_lost_copy_is_older_than_what_is_written_after_a_restart) {
+// The sub-blocks of one line are lost in two steps, before and after a restart.
+TEST_F(ClusterEvents, a_lost_copy_is_older_than_data_written_after_a_restart) {
     for (int i = 0; i < 10; ++i) ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     isolate();
     ASSERT_TRUE(until([&] { return membership().engines.empty(); }));
@@ -279,7 +279,7 @@ TEST_F(ClusterEvents, a_lost_copy_is_older_than_what_is_written_after_a_restart)
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, an_engine_is_removed_while_its_lines_are_written_all_the_time) {
+TEST_F(ClusterEvents, an_engine_can_be_removed_while_its_lines_are_continuously_written) {
     engines_.push_back({&world_.add_node("engine2"), nullptr});
     engines_.back().process =
         std::make_unique<ClusterEngine>(*engines_.back().node, network_, 4 << 20, "target");
@@ -312,11 +312,11 @@ TEST_F(ClusterEvents, salvage_checks_each_line_once_and_saves_the_membership_onc
     ASSERT_TRUE(until([&] { return live_engines() == 2 && lost() == 0; }));
     EXPECT_EQ(target_->cache().info().volumes.at(0).counters.salvaged_lines, kLines);
     EXPECT_LE(target_->cache().info().salvage_checks, 2 * kLines) << "each engine had a copy of each line";
-    EXPECT_LE(membership_.saves - saves, kLines / 4) << "two ended as engines that are away, and joined";
+    EXPECT_LE(membership_.saves - saves, kLines / 4) << "two record the loss and the return of engines";
     for (uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(run(Operation::kRead, i * kLine), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, neighbours_that_are_dirty_without_a_gap_leave_as_one_write) {
+TEST_F(ClusterEvents, adjacent_dirty_lines_are_destaged_in_one_write) {
     const uint64_t kTogether = 8, before = disk_.writes();  // half of the destages that may run at a time
     for (uint64_t i = 0; i < 2 * kTogether; ++i) ASSERT_EQ(run(Operation::kWrite, i * kLine), Outcome::kOk);
     ASSERT_EQ(run(Operation::kFlush), Outcome::kOk);
@@ -324,19 +324,19 @@ TEST_F(ClusterEvents, neighbours_that_are_dirty_without_a_gap_leave_as_one_write
     ASSERT_EQ(run(Operation::kWrite, 0, kLine / 2), Outcome::kOk);
     for (uint64_t i : {1, 2, 4}) ASSERT_EQ(run(Operation::kWrite, i * kLine), Outcome::kOk);
     ASSERT_EQ(run(Operation::kFlush), Outcome::kOk);
-    EXPECT_EQ(disk_.writes(), before + 5) << "a gap in a line, and one between two";
+    EXPECT_EQ(disk_.writes(), before + 5) << "a gap within a line, and one between lines";
     restart_target();
     for (uint64_t i = 0; i < 2 * kTogether; ++i) EXPECT_EQ(run(Operation::kRead, i * kLine), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, neighbours_that_storage_does_not_take_together_are_written_one_by_one) {
+TEST_F(ClusterEvents, adjacent_lines_that_storage_does_not_accept_together_are_written_one_by_one) {
     for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(run(Operation::kWrite, i * kLine), Outcome::kOk);
     disk_.fill(true);
     EXPECT_NE(run(Operation::kFlush), Outcome::kOk);
     EXPECT_TRUE(until([&] { return target_->cache().info().volumes.at(0).counters.destage_errors >= 4; }));
 }
 
-TEST_F(ClusterEvents, salvage_takes_no_copy_of_what_is_not_lost) {
+TEST_F(ClusterEvents, salvage_ignores_copies_of_data_that_is_not_lost) {
     constexpr uint64_t kClean = 12;
     for (uint64_t i = 1; i <= kClean; ++i) ASSERT_EQ(run(Operation::kRead, i * kLine), Outcome::kOk);
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
@@ -350,12 +350,12 @@ TEST_F(ClusterEvents, salvage_takes_no_copy_of_what_is_not_lost) {
 }
 
 // An earlier acknowledgement would be wrong: after a crash of the target the old copy would undo the write.
-TEST_F(ClusterEvents, a_write_to_a_salvaged_line_is_acknowledged_when_it_is_stable_that_the_line_is_home) {
+TEST_F(ClusterEvents, a_write_to_a_salvaged_line_is_acknowledged_once_the_salvage_is_recorded) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     ASSERT_EQ(run(Operation::kWrite, kLine), Outcome::kOk);
     isolate();
     engines_[1].node->crash();
-    bury(std::move(engines_[1].process));
+    retire(std::move(engines_[1].process));
     membership_.stuck = true;
     disk_faults_.latency_min = disk_faults_.latency_max = from_ms(20);
     world_.heal_all();
@@ -372,7 +372,7 @@ TEST_F(ClusterEvents, a_write_to_a_salvaged_line_is_acknowledged_when_it_is_stab
     EXPECT_EQ(run(Operation::kRead, kLine), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, a_save_of_the_membership_that_fails_is_repeated_at_each_tick_until_it_succeeds) {
+TEST_F(ClusterEvents, a_failed_save_of_the_membership_is_repeated_at_each_tick_until_it_succeeds) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     membership_.full = true;
     world_.cut(node_, *engines_[1].node);
@@ -388,7 +388,7 @@ TEST_F(ClusterEvents, a_save_of_the_membership_that_fails_is_repeated_at_each_ti
     EXPECT_EQ(client_->last_outcome(), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, a_target_whose_state_cannot_be_saved_ends_in_its_time) {
+TEST_F(ClusterEvents, a_target_whose_state_cannot_be_saved_stops_in_time) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     membership_.full = true;
     stop_target(from_s(60));
@@ -399,7 +399,7 @@ TEST_F(ClusterEvents, a_target_whose_state_cannot_be_saved_ends_in_its_time) {
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, what_is_not_home_when_the_target_ends_is_found_by_the_next) {
+TEST_F(ClusterEvents, lines_that_are_dirty_when_the_target_ends_are_found_by_the_next_one) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     stop_target({});
     EXPECT_EQ(target_->cache_stopped().code(), Code::kTimedOut);
@@ -410,7 +410,7 @@ TEST_F(ClusterEvents, what_is_not_home_when_the_target_ends_is_found_by_the_next
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterEvents, hits_are_reported_late_and_nobody_waits_for_that) {
+TEST_F(ClusterEvents, hits_are_reported_late_and_delay_no_command) {
     auto held = [&] { return target_->cache().info().index.operations; };
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     ASSERT_EQ(run(Operation::kRead), Outcome::kOk);  // warms up
@@ -425,22 +425,22 @@ TEST_F(ClusterEvents, hits_are_reported_late_and_nobody_waits_for_that) {
         ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
         writing = writing + (world_.now() - begun);
     }
-    EXPECT_GT(late, 15) << "the engine keeps it for itself but for where a tick asks";
-    EXPECT_LT(writing, from_ms(100)) << "who waits for the line asks";
+    EXPECT_GT(late, 15) << "the engine holds the report until a tick requests it";
+    EXPECT_LT(writing, from_ms(100)) << "a command that waits for the line requests it";
     ASSERT_EQ(run(Operation::kRead), Outcome::kOk);
     const Nanoseconds begun = world_.now();
     ASSERT_TRUE(until([&] { return held() == 0; }));
-    EXPECT_LT(world_.now() - begun, from_ms(250)) << "each tick asks";
+    EXPECT_LT(world_.now() - begun, from_ms(250)) << "each tick requests it";
 }
 
-TEST_F(ClusterEvents, a_discard_is_acknowledged_when_it_is_stable_which_engine_was_lost) {
+TEST_F(ClusterEvents, a_discard_is_acknowledged_once_the_loss_of_the_engine_is_recorded) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     membership_.stuck = true;
     world_.cut(node_, *engines_[1].node);
     ASSERT_TRUE(until([&] { return live_engines() == 1 && dirty() == 0; }));
     ASSERT_TRUE(client_->begin(Operation::kDiscard, 0, kLine));
     world_.run_for(from_s(5));
-    EXPECT_EQ(client_->under_way(), 1u) << "after a crash of the target the lost copy would undo it";
+    EXPECT_EQ(client_->under_way(), 1u) << "after a crash of the target the lost copy would undo the discard";
     membership_.stuck = false;
     world_.heal_all();
     restart_target();
@@ -448,9 +448,9 @@ TEST_F(ClusterEvents, a_discard_is_acknowledged_when_it_is_stable_which_engine_w
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
-// The client does not reach engine 0, so its hits go through the target. When the engine is lost they
-// continue from storage. Half of the disk's reads return the content of their beginning.
-TEST_F(ClusterEvents, reads_under_way_in_storage_show_what_is_destaged_meanwhile) {
+// The client does not reach engine 0, so its hits go through the target. After the loss of that engine the
+// reads continue from storage. Half of the disk's reads return the content as of their start.
+TEST_F(ClusterEvents, reads_in_flight_in_storage_return_data_that_is_destaged_meanwhile) {
     constexpr uint64_t kLines = 8;
     for (uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(run(Operation::kWrite, i * kLine), Outcome::kOk);
     ASSERT_EQ(dirty(), kLines);
@@ -469,15 +469,15 @@ TEST_F(ClusterEvents, reads_under_way_in_storage_show_what_is_destaged_meanwhile
     disk_faults_.latency_min = disk_faults_.latency_max = from_us(10);
     const uint64_t reading = read() - before;
     ASSERT_TRUE(until([&] { return dirty() == 0; }));
-    EXPECT_GE(client_->under_way(), reading) << "what was dirty came home behind them";
+    EXPECT_GE(client_->under_way(), reading) << "dirty lines were destaged behind them";
     ASSERT_TRUE(until([&] { return client_->under_way() == 0; }));
     EXPECT_EQ(shared_.failed, 0u);
-    EXPECT_EQ(read() - before, 2 * reading) << "they are done again";
+    EXPECT_EQ(read() - before, 2 * reading) << "they are repeated";
 }
 
-// One engine has READ the write's data when the client dies, the other has not. Their copies differ in
+// One engine has READ the write's data when the client dies; the other has not. Their copies differ in
 // sub-blocks that were dirty before. Nothing is destaged by age.
-TEST_F(ClusterEvents, a_line_whose_copies_may_differ_after_a_given_up_write_comes_home_from_one_of_them) {
+TEST_F(ClusterEvents, a_line_whose_copies_may_differ_after_an_abandoned_write_is_destaged_from_one_of_them) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     ASSERT_EQ(dirty(), 1u);
     ASSERT_TRUE(until([&] { return attached_engines() == 2; }));
@@ -486,7 +486,7 @@ TEST_F(ClusterEvents, a_line_whose_copies_may_differ_after_a_given_up_write_come
     world_.run_for(from_ms(20));
     ASSERT_EQ(client_->under_way(), 1u);
     client_node_.crash();
-    bury(std::move(client_));
+    retire(std::move(client_));
     EXPECT_TRUE(until([&] { return dirty() == 0; }));
     EXPECT_TRUE(until([&] { return !membership().degraded; }));
     EXPECT_EQ(live_engines(), 2u);
@@ -497,7 +497,7 @@ TEST_F(ClusterEvents, a_line_whose_copies_may_differ_after_a_given_up_write_come
 
 // The cache has 32 commands here. Two clients of the slow volume begin 16 commands each, which uses all their
 // credits.
-TEST_F(ClusterEvents, a_volume_whose_storage_crawls_leaves_the_cache_to_others) {
+TEST_F(ClusterEvents, a_volume_with_crawling_storage_leaves_cache_commands_to_others) {
     const io::SimDiskFaults slow{.latency_min = from_ms(200), .latency_max = from_ms(200)};
     io::SimDisk crawling(world_, kSectors * io::SimDisk::kSector, slow);
     BlockShared shared(kSectors);
@@ -518,17 +518,17 @@ TEST_F(ClusterEvents, a_volume_whose_storage_crawls_leaves_the_cache_to_others) 
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     ASSERT_EQ(run(Operation::kRead), Outcome::kOk);
     EXPECT_LT(world_.now() - begun, from_ms(50));
-    EXPECT_EQ(busy[0]->under_way() + busy[1]->under_way(), 32u) << "this shows nothing";
+    EXPECT_EQ(busy[0]->under_way() + busy[1]->under_way(), 32u) << "too few for this test";
     for (auto& client : busy) {
         EXPECT_TRUE(until([&] { return client->under_way() == 0; }));
         EXPECT_EQ(client->last_outcome(), Outcome::kOk);
-        bury(std::move(client));
+        retire(std::move(client));
     }
     EXPECT_EQ(shared.failure, "");
 }
 
 // A read that misses a part of a line holds the whole line until its fill has ended.
-TEST_F(ClusterEvents, a_dirty_line_that_a_slow_read_holds_does_not_keep_others_from_real_storage) {
+TEST_F(ClusterEvents, a_dirty_line_that_a_slow_read_holds_does_not_block_the_destaging_of_others) {
     constexpr uint64_t kFar = 8;
     ASSERT_EQ(run(Operation::kWrite, 0, 8), Outcome::kOk);
     ASSERT_EQ(run(Operation::kWrite, kFar * kLine), Outcome::kOk);
@@ -548,18 +548,18 @@ TEST_F(ClusterEvents, a_dirty_line_that_a_slow_read_holds_does_not_keep_others_f
 
 class EitherEngine : public ClusterEvents, public ::testing::WithParamInterface<size_t> {};
 
-TEST_P(EitherEngine, gives_back_what_was_lost_when_the_other_has_died) {
+TEST_P(EitherEngine, returns_lost_data_after_the_other_one_has_died) {
     const size_t which = GetParam();
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     isolate();
     engines_[which].node->crash();
-    bury(std::move(engines_[which].process));
+    retire(std::move(engines_[which].process));
     world_.heal_all();
     ASSERT_TRUE(until([&] { return live_engines() == 1 && lost() == 0; }));
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
 }
 
-TEST_P(EitherEngine, may_die_with_a_target_that_could_not_save_that_it_needs_both) {
+TEST_P(EitherEngine, may_die_together_with_a_target_that_could_not_record_that_both_engines_are_needed) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     ASSERT_FALSE(membership().degraded);
     membership_.stuck = true;
@@ -567,7 +567,7 @@ TEST_P(EitherEngine, may_die_with_a_target_that_could_not_save_that_it_needs_bot
     ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == 2; }));
     world_.run_for(from_s(5));
     engines_[GetParam()].node->crash();
-    bury(std::move(engines_[GetParam()].process));
+    retire(std::move(engines_[GetParam()].process));
     membership_.stuck = false;
     restart_target();
     ASSERT_TRUE(until([&] { return !target_->cache().recovering() && live_engines() == 1; }));
@@ -576,12 +576,12 @@ TEST_P(EitherEngine, may_die_with_a_target_that_could_not_save_that_it_needs_bot
 
 INSTANTIATE_TEST_SUITE_P(Died, EitherEngine, ::testing::Values(0u, 1u));
 
-TEST_F(ClusterEvents, lost_data_of_engines_that_died_waits_for_the_operators_word) {
+TEST_F(ClusterEvents, lost_data_of_dead_engines_is_kept_until_the_operator_gives_it_up) {
     ASSERT_EQ(run(Operation::kWrite), Outcome::kOk);
     isolate();
     for (EngineNode& engine : engines_) {
         engine.node->crash();
-        bury(std::move(engine.process));
+        retire(std::move(engine.process));
     }
     world_.heal_all();
     world_.run_for(from_s(30));
@@ -589,11 +589,11 @@ TEST_F(ClusterEvents, lost_data_of_engines_that_died_waits_for_the_operators_wor
     EXPECT_EQ(give_up("nothing").status().code(), Code::kNotFound);
     ASSERT_TRUE(give_up("disk"));
     EXPECT_EQ(lost(), 0u);
-    EXPECT_EQ(run(Operation::kFlush), Outcome::kMediumError) << "what was acknowledged is not stable";
+    EXPECT_EQ(run(Operation::kFlush), Outcome::kMediumError) << "acknowledged data is not stable";
     shared_.model.crash();  // the operator gave up unflushed data, so it may be undone
     EXPECT_EQ(run(Operation::kFlush), Outcome::kOk);
     EXPECT_EQ(run(Operation::kRead), Outcome::kOk);
-    EXPECT_EQ(give_up("disk").status().code(), Code::kNotFound) << "nothing is lost any more";
+    EXPECT_EQ(give_up("disk").status().code(), Code::kNotFound) << "no data is lost";
 }
 
 }  // namespace

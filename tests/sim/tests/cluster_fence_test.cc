@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fences of a volume in the cache: after a change of the write permissions has returned, no write that it
-// forbids may take effect.
+// Fences of a volume in the cache: once a change of the write permissions has returned, no write that the
+// change forbids may take effect.
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {
@@ -13,7 +13,7 @@ class ClusterFence : public ClusterOperator {
         create_under_write_back();
         ASSERT_EQ(run(a_, Operation::kWrite), Outcome::kOk);
     }
-    // A write whose engines do not answer. It is repeated without them when they are given up.
+    // A write whose engines do not answer. It is repeated without them after the target drops them.
     void begin_slow_write() {
         for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
         ASSERT_TRUE(a_.client->begin(Operation::kWrite, 0, kLine));
@@ -31,7 +31,7 @@ TEST_F(ClusterFence, read_only_waits_for_a_write_whose_engines_are_silent) {
     begin_slow_write();
     make_read_only();
     world_.run_for(from_ms(100));
-    EXPECT_FALSE(fenced_.has_value()) << "it may still take effect";
+    EXPECT_FALSE(fenced_.has_value()) << "the write may still take effect";
     world_.heal_all();
     ASSERT_TRUE(until([&] { return fenced_.has_value(); }));
     EXPECT_TRUE(*fenced_);

@@ -8,7 +8,7 @@ namespace {
 using initiator::Operation;
 using initiator::Outcome;
 
-TEST_F(TwoProcesses, a_target_that_starts_again_prefers_the_last_one_also_if_it_joins_later) {
+TEST_F(TwoProcesses, a_restarted_target_prefers_the_last_process_even_if_it_joins_later) {
     crash_target_with_dirty_lines();
     disk_.refuse(false);
     world_.cut(node_, storage_node_);
@@ -23,7 +23,7 @@ TEST_F(TwoProcesses, a_target_that_starts_again_prefers_the_last_one_also_if_it_
     EXPECT_EQ(other_disk_.writes(), 0u) << "it does not follow the last one";
 }
 
-TEST_F(TwoProcesses, a_target_that_starts_again_waits_for_the_last_one_that_is_cut_off_from_its_disk) {
+TEST_F(TwoProcesses, a_restarted_target_waits_for_the_last_process_while_that_is_cut_off_from_its_disk) {
     crash_target_with_dirty_lines();
     disk_.refuse(false);
     disk_.suspend(true);
@@ -36,7 +36,7 @@ TEST_F(TwoProcesses, a_target_that_starts_again_waits_for_the_last_one_that_is_c
     EXPECT_EQ(other_disk_.writes(), 0u) << "it does not follow the last one";
 }
 
-TEST_F(TwoProcesses, a_target_that_starts_again_does_not_use_a_former_one_that_joins_before_the_last) {
+TEST_F(TwoProcesses, a_restarted_target_does_not_use_a_former_process_that_joins_before_the_last_one) {
     serve_from_other();
     node_.crash();
     world_.heal_all();
@@ -51,7 +51,7 @@ TEST_F(TwoProcesses, a_target_that_starts_again_does_not_use_a_former_one_that_j
     expect_served_by_other();
 }
 
-TEST_F(TwoProcesses, a_target_does_not_use_a_former_one_while_the_connection_of_the_last_is_interrupted) {
+TEST_F(TwoProcesses, a_target_does_not_use_a_former_process_while_the_last_one_is_disconnected) {
     serve_from_other();
     world_.heal_all();
     ASSERT_TRUE(await(2));
@@ -65,7 +65,7 @@ TEST_F(TwoProcesses, a_target_does_not_use_a_former_one_while_the_connection_of_
     expect_served_by_other();
 }
 
-TEST_F(TwoProcesses, a_target_waits_for_the_last_one_for_writes_after_it_went_away) {
+TEST_F(TwoProcesses, writes_wait_for_the_last_process_after_it_was_disconnected) {
     start_engines(2);
     set_policy(cache::Policy::kBack);
     reconnect_first();
@@ -113,7 +113,7 @@ class CutOff : public TwoProcesses {
     }
     void end_first(size_t left = 1) {
         storage_node_.crash();
-        bury(std::move(storage_));
+        retire(std::move(storage_));
         ASSERT_TRUE(await(left));
     }
     void start_first(io::Succession succession, size_t all = 2) {
@@ -126,13 +126,13 @@ class CutOff : public TwoProcesses {
     void expect_served() {
         EXPECT_EQ(run(0, Operation::kWrite), Outcome::kOk);
         other_disk_.take_away();
-        world_.run_for(se::RemoteQueue::kTakenMax + from_s(5));
+        world_.run_for(cache::RemoteQueue::kTakenMax + from_s(5));
         EXPECT_EQ(run(0, Operation::kWrite), Outcome::kOk);
         EXPECT_TRUE(until([&] { return dirty() == 0; }));
     }
 };
 
-TEST_F(CutOff, a_former_process_does_not_replace_one_that_was_killed_and_started_again) {
+TEST_F(CutOff, a_former_process_does_not_replace_one_that_was_killed_and_restarted) {
     serve();
     end_first();
     start_first(holder(3));
@@ -146,7 +146,7 @@ TEST_F(CutOff, a_former_process_does_not_replace_one_that_was_stopped_and_starte
     expect_served();
 }
 
-TEST_F(CutOff, a_former_process_is_not_used_by_a_target_that_starts_again) {
+TEST_F(CutOff, a_former_process_is_not_used_by_a_restarted_target) {
     serve();
     world_.cut(node_, storage_node_);
     restart_target();
@@ -158,7 +158,7 @@ TEST_F(CutOff, a_former_process_is_not_used_by_a_target_that_starts_again) {
     expect_served();
 }
 
-TEST_F(CutOff, a_former_process_is_not_used_by_a_target_that_starts_again_before_the_last_one) {
+TEST_F(CutOff, a_former_process_is_not_used_by_a_target_that_restarts_before_the_last_process) {
     for (const cache::Policy policy : {cache::Policy::kThrough, cache::Policy::kBack}) {
         SCOPED_TRACE(std::string(cache::to_string(policy)));
         if (policy == cache::Policy::kThrough)
@@ -180,7 +180,7 @@ TEST_F(CutOff, a_former_process_is_not_used_by_a_target_that_starts_again_before
     expect_served();
 }
 
-TEST_F(CutOff, a_former_process_that_does_not_know_it_yet_gets_no_writes) {
+TEST_F(CutOff, a_former_process_that_has_not_detected_its_loss_receives_no_writes) {
     serve();
     other_disk_.suspend(false);
     leave_dirty();
@@ -192,7 +192,7 @@ TEST_F(CutOff, a_former_process_that_does_not_know_it_yet_gets_no_writes) {
     EXPECT_EQ(other_disk_.writes(), 0u);
 }
 
-TEST_F(CutOff, a_process_that_does_not_know_that_it_lost_its_disk_is_replaced_by_the_one_that_took_it) {
+TEST_F(CutOff, a_process_that_has_not_detected_the_loss_of_its_disk_is_replaced_by_the_one_that_took_it) {
     disk_.succeed(holder(1));
     other_disk_.succeed(holder(2));
     start_engines(2);
@@ -206,7 +206,7 @@ TEST_F(CutOff, a_process_that_does_not_know_that_it_lost_its_disk_is_replaced_by
 }
 
 TEST_F(TwoProcesses,
-       the_last_one_that_is_cut_off_from_its_disk_lets_a_target_that_starts_again_serve_nothing) {
+       a_restarted_target_serves_nothing_while_the_last_process_is_cut_off_from_its_disk) {
     crash_target_with_dirty_lines();
     disk_.refuse(false);
     disk_.suspend(true);
@@ -220,7 +220,7 @@ TEST_F(TwoProcesses,
 }
 
 // The last process was stopped and started again, which begins a chain.
-TEST_F(CutOff, a_former_process_of_the_chain_before_does_not_replace_one_that_is_disconnected) {
+TEST_F(CutOff, a_former_process_does_not_replace_one_that_is_disconnected) {
     serve();
     end_first();
     start_first(holder(3, 3));
@@ -240,7 +240,7 @@ TEST_F(CutOff, a_former_process_of_the_chain_before_does_not_replace_one_that_is
     EXPECT_EQ(other_->engine().counters().storage_errors, 0u);
 }
 
-TEST_F(CutOff, a_former_process_does_not_keep_engines_from_serving_while_the_last_one_is_away) {
+TEST_F(CutOff, a_former_process_does_not_prevent_hits_while_the_last_one_is_away) {
     serve();
     fill_all();
     end_first();
@@ -263,7 +263,7 @@ TEST_F(CutOff, requests_at_a_process_that_is_replaced_are_repeated) {
 }
 
 // The first write is being destaged to a disk that does not answer.
-TEST_F(TwoProcesses, a_write_that_has_waited_is_not_acknowledged_by_engines_of_a_disk_that_is_cut_off) {
+TEST_F(TwoProcesses, engines_do_not_acknowledge_a_waiting_write_after_the_disk_was_cut_off) {
     start_engines(2);
     set_policy(cache::Policy::kBack);
     faults_.silent = from_s(8);
@@ -321,14 +321,14 @@ class SmallerWhileAway : public CutOff {
     }
 };
 
-TEST_F(SmallerWhileAway, a_former_process_that_is_cut_off_does_not_keep_the_volume_from_a_resize) {
+TEST_F(SmallerWhileAway, a_former_process_that_is_cut_off_does_not_prevent_a_resize_of_the_volume) {
     serve_beside_former();
     other_disk_.suspend(true);
     shrink_while_away();
     expect_served_after_a_resize();
 }
 
-TEST_F(SmallerWhileAway, a_former_process_is_not_used_by_a_target_that_starts_again) {
+TEST_F(SmallerWhileAway, a_former_process_is_not_used_by_a_restarted_target) {
     serve_beside_former();
     node_.crash();
     disk_.shrink(kLeft);
@@ -339,7 +339,7 @@ TEST_F(SmallerWhileAway, a_former_process_is_not_used_by_a_target_that_starts_ag
     EXPECT_EQ(other_->engine().counters().storage_errors, 0u);
 }
 
-TEST_F(SmallerWhileAway, a_former_process_does_not_replace_the_last_one_whose_chain_is_another) {
+TEST_F(SmallerWhileAway, a_former_process_does_not_replace_one_that_was_restarted) {
     serve_beside_former();
     world_.cut(node_, *other_node_);
     ASSERT_TRUE(await(1));
@@ -356,11 +356,11 @@ TEST_F(SmallerWhileAway, a_former_process_does_not_replace_the_last_one_whose_ch
     ASSERT_TRUE(await(2));
     world_.run_for(from_s(1));
     other_disk_.take_away();
-    world_.run_for(se::RemoteQueue::kTakenMax + from_s(5));
+    world_.run_for(cache::RemoteQueue::kTakenMax + from_s(5));
     expect_served_after_a_resize();
 }
 
-TEST_F(SmallerWhileAway, engines_acknowledge_no_write_meanwhile) {
+TEST_F(SmallerWhileAway, engines_acknowledge_no_write_before_the_resize) {
     start_engines(2);
     set_policy(cache::Policy::kBack);
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
@@ -383,7 +383,7 @@ class TwoSuccessors : public TwoProcesses {
         start_engines(2);
         reconnect_first();
         storage_node_.crash();
-        bury(std::move(storage_));
+        retire(std::move(storage_));
         ASSERT_TRUE(await(0));
         first.refuse(true);
         start_other_storage_alone();

@@ -11,7 +11,7 @@ using Direction = wire::CommandRequest::Direction;
 
 class ClusterFreeze : public ClusterOperator {};
 
-TEST_F(ClusterFreeze, a_write_that_comes_while_compare_and_write_freezes_does_not_stop_it) {
+TEST_F(ClusterFreeze, a_write_that_arrives_during_the_freeze_for_compare_and_write_does_not_block_it) {
     constexpr uint64_t kLun = 1;
     create_under_write_back();
     ASSERT_EQ(run(a_, Operation::kWrite, 8 * kLine), Outcome::kOk);

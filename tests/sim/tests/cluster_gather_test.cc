@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A read of lines that an engine holds, by a client that reaches no engine: it waits for a buffer of the
+// A client that reaches no engine reads lines that an engine holds: the read waits for a buffer of the
 // target.
 #include "tests/sim/tests/cluster_operator.h"
 
@@ -9,12 +9,12 @@ namespace {
 class ClusterGather : public ClusterOperator, public ::testing::WithParamInterface<size_t> {
   protected:
     ClusterGather() {
-        options_.works = 256;
+        options_.commands = 256;
         options_.read_ahead.window_first = options_.read_ahead.window_max = 0;
     }
     void SetUp() override {
         ClusterOperator::SetUp();
-        options_.works = 256;
+        options_.commands = 256;
         restart_target();
         ASSERT_TRUE(until([&] { return recovered(); }));
         create_under_write_back();
@@ -47,14 +47,14 @@ class ClusterGather : public ClusterOperator, public ::testing::WithParamInterfa
     }
 };
 
-TEST_P(ClusterGather, reads_nothing_that_the_copy_which_is_left_does_not_have) {
+TEST_P(ClusterGather, returns_no_data_that_the_remaining_copy_lacks) {
     ASSERT_NO_FATAL_FAILURE(fill_the_first_line());
     ASSERT_NO_FATAL_FAILURE(take_all_buffers());
     ASSERT_TRUE(a_.client->begin(Operation::kRead, 0, 8 * kLine));
     world_.run_for(from_ms(200));
     engines_[GetParam()].process->stop();
     ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == 1; }, from_s(2)));
-    EXPECT_EQ(a_.client->under_way(), 4u) << "it has not waited for a buffer";
+    EXPECT_EQ(a_.client->under_way(), 4u) << "the read has not waited for a buffer";
     ASSERT_TRUE(until([&] { return a_.client->under_way() == 0; }));
     EXPECT_EQ(a_.shared.failure, "");
 }

@@ -16,7 +16,7 @@ class ClusterGrace : public ClusterOperator {
 
     void SetUp() override {
         grace_ = from_s(8);  // less than the clients' time limit
-        options_.works = 4;
+        options_.commands = 4;
         ClusterOperator::SetUp();
         ASSERT_TRUE(try_create("a", a_, (kSectors - kLine) * io::SimDisk::kSector));
         attach("a", a_);
@@ -58,7 +58,7 @@ class ClusterGrace : public ClusterOperator {
     }
 };
 
-TEST_F(ClusterGrace, engines_that_are_silent_for_five_seconds_cost_no_error) {
+TEST_F(ClusterGrace, engines_that_are_silent_for_five_seconds_cause_no_error) {
     for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
     const Nanoseconds until_then = world_.now() + from_s(5);
     for (uint64_t i = 0; world_.now() < until_then; ++i) {
@@ -74,7 +74,7 @@ TEST_F(ClusterGrace, engines_that_are_silent_for_five_seconds_cost_no_error) {
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
 }
 
-TEST_F(ClusterGrace, whatever_asks_for_what_is_lost_waits_and_is_done_when_it_is_back) {
+TEST_F(ClusterGrace, commands_that_need_lost_data_wait_and_complete_when_it_returns) {
     fall_silent();
     begin_all();
     world_.run_for(from_s(3));
@@ -86,7 +86,7 @@ TEST_F(ClusterGrace, whatever_asks_for_what_is_lost_waits_and_is_done_when_it_is
     for (uint64_t i = 0; i < kDirty; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
 }
 
-TEST_F(ClusterGrace, what_waits_holds_no_buffer) {
+TEST_F(ClusterGrace, waiting_commands_hold_no_buffer) {
     constexpr uint64_t kMany = 20;  // more than the 14 buffers of that size that a volume may hold
     RawSide side(world_, network_);
     RawClient client(side);
@@ -112,7 +112,7 @@ TEST_F(ClusterGrace, what_waits_holds_no_buffer) {
     ASSERT_TRUE(side.until([&] { return client.closed(); }));
 }
 
-TEST_F(ClusterGrace, a_command_that_goes_on_waiting_is_not_checked_at_each_tick) {
+TEST_F(ClusterGrace, a_waiting_command_is_not_checked_at_each_tick) {
     fall_silent();
     begin_all();
     const uint64_t checks = target_->cache().info().waiting_checks;
@@ -121,7 +121,7 @@ TEST_F(ClusterGrace, a_command_that_goes_on_waiting_is_not_checked_at_each_tick)
     EXPECT_EQ(target_->cache().info().waiting_checks, checks);
 }
 
-TEST_F(ClusterGrace, other_lines_and_other_volumes_go_on) {
+TEST_F(ClusterGrace, other_lines_and_other_volumes_stay_available) {
     create("b", b_);
     attach("b", b_);
     fall_silent();
@@ -135,21 +135,21 @@ TEST_F(ClusterGrace, other_lines_and_other_volumes_go_on) {
     begin(Operation::kRead, kDirty * kLine, kLine);
     ASSERT_TRUE(until([&] { return a_.client->under_way() == 6; }, from_s(1)));
     begin(Operation::kWrite, kLine, kLine);
-    ASSERT_TRUE(until([&] { return a_.client->under_way() == 6; }, from_s(1))) << "it needs no lost data";
+    ASSERT_TRUE(until([&] { return a_.client->under_way() == 6; }, from_s(1))) << "they need no lost data";
     EXPECT_EQ(a_.shared.failed, 0u);
     world_.heal_all();
     ASSERT_TRUE(all_ended(from_s(6)));
     EXPECT_EQ(a_.shared.failed, 0u);
 }
 
-TEST_F(ClusterGrace, what_waits_fails_when_the_time_is_over) {
+TEST_F(ClusterGrace, waiting_commands_fail_when_the_grace_expires) {
     const Nanoseconds began = world_.now();
     fall_silent();
     begin_all();
     ASSERT_TRUE(all_ended(from_s(12)));
     EXPECT_GE(world_.now() - began, grace_);
     EXPECT_EQ(a_.shared.failed, 5u);
-    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kMediumError) << "and nothing waits any more";
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kMediumError) << "commands no longer wait";
     world_.heal_all();
     ASSERT_TRUE(until([&] { return live_engines() == 2; }));
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
@@ -157,7 +157,7 @@ TEST_F(ClusterGrace, what_waits_fails_when_the_time_is_over) {
     EXPECT_EQ(waiting(), 0u);
 }
 
-TEST_F(ClusterGrace, the_next_loss_has_its_own_time) {
+TEST_F(ClusterGrace, the_next_loss_has_its_own_grace) {
     fall_silent();
     world_.run_for(from_s(6));
     world_.heal_all();
@@ -172,7 +172,7 @@ TEST_F(ClusterGrace, the_next_loss_has_its_own_time) {
     EXPECT_EQ(a_.shared.failed, 0u);
 }
 
-TEST_F(ClusterGrace, a_loss_that_nobody_gave_up_takes_no_time_from_the_next_one) {
+TEST_F(ClusterGrace, a_loss_that_was_not_given_up_does_not_shorten_the_grace_of_the_next) {
     ASSERT_NO_FATAL_FAILURE(lose_all_engines_for_good());
     ASSERT_EQ(run(a_, Operation::kWrite, 8 * kLine), Outcome::kOk);
     const uint64_t failed = a_.shared.failed;
@@ -185,13 +185,13 @@ TEST_F(ClusterGrace, a_loss_that_nobody_gave_up_takes_no_time_from_the_next_one)
     EXPECT_EQ(a_.shared.failed, failed);
 }
 
-TEST_F(ClusterGrace, the_next_loss_gives_no_time_to_one_whose_time_is_over) {
+TEST_F(ClusterGrace, the_next_loss_does_not_extend_an_expired_grace) {
     ASSERT_NO_FATAL_FAILURE(lose_all_engines_for_good());
     ASSERT_EQ(run(a_, Operation::kWrite, 8 * kLine), Outcome::kOk);
     fall_silent();
     for (Operation operation : {Operation::kRead, Operation::kFlush, Operation::kDiscard}) {
         begin(operation, 0, kLine);
-        EXPECT_TRUE(all_ended(from_s(1))) << "what it asks for is lost for good";
+        EXPECT_TRUE(all_ended(from_s(1))) << "its data is lost for good";
         EXPECT_NE(a_.client->last_outcome(), Outcome::kOk);
     }
     begin(Operation::kRead, 8 * kLine, kLine);
@@ -202,7 +202,7 @@ TEST_F(ClusterGrace, the_next_loss_gives_no_time_to_one_whose_time_is_over) {
     EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk);
 }
 
-TEST_F(ClusterGrace, a_write_that_waited_obeys_who_made_the_volume_read_only_meanwhile) {
+TEST_F(ClusterGrace, a_waiting_write_fails_if_the_volume_becomes_read_only_meanwhile) {
     fall_silent();
     begin(Operation::kWrite, kLine + 1, 1);
     begin(Operation::kWriteZeroes, 9 * kLine, kLine);
@@ -218,7 +218,7 @@ TEST_F(ClusterGrace, a_write_that_waited_obeys_who_made_the_volume_read_only_mea
     EXPECT_EQ(run(a_, Operation::kRead, kLine), Outcome::kOk);
 }
 
-TEST_F(ClusterGrace, who_has_no_access_any_more_gets_nothing_after_the_wait) {
+TEST_F(ClusterGrace, an_initiator_that_loses_access_gets_no_data_after_the_wait) {
     fall_silent();
     begin(Operation::kRead);
     world_.run_for(from_ms(300));
@@ -231,7 +231,7 @@ TEST_F(ClusterGrace, who_has_no_access_any_more_gets_nothing_after_the_wait) {
     EXPECT_EQ(a_.shared.failed, 1u);
 }
 
-TEST_F(ClusterGrace, a_removal_of_the_volume_ends_the_wait) {
+TEST_F(ClusterGrace, removing_the_volume_ends_the_wait) {
     fall_silent();
     begin_all();
     std::optional<Status> removed;
@@ -241,7 +241,7 @@ TEST_F(ClusterGrace, a_removal_of_the_volume_ends_the_wait) {
     EXPECT_EQ(a_.shared.failed, 5u);
 }
 
-TEST_F(ClusterGrace, a_shrink_ends_the_wait_for_what_is_beyond_the_end) {
+TEST_F(ClusterGrace, a_shrink_ends_the_wait_for_data_beyond_the_end) {
     fall_silent();
     begin(Operation::kRead, 0, kLine);
     begin(Operation::kRead, 2 * kLine, kLine);
@@ -257,7 +257,7 @@ TEST_F(ClusterGrace, a_shrink_ends_the_wait_for_what_is_beyond_the_end) {
     EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk);
 }
 
-TEST_F(ClusterGrace, a_stop_does_not_wait_and_the_next_target_does_what_waited) {
+TEST_F(ClusterGrace, a_stop_does_not_wait_and_the_next_target_completes_the_waiting_commands) {
     fall_silent();
     begin_all();
     target_->stop();
@@ -273,7 +273,7 @@ TEST_F(ClusterGrace, the_end_of_a_session_ends_the_wait_of_its_commands) {
     fall_silent();
     begin_all();
     a_.shared.failure = "";
-    bury(std::move(a_.client));
+    retire(std::move(a_.client));
     client_node().crash();
     EXPECT_TRUE(until([&] { return waiting() == 0; }, from_s(7)));
     world_.heal_all();
@@ -300,7 +300,7 @@ TEST_F(ClusterGrace, a_logout_ends_the_wait_of_its_commands) {
     EXPECT_EQ(waiting(), 0u);
 }
 
-TEST_F(ClusterGrace, a_command_that_comes_to_wait_on_a_channel_that_drains_returns_busy) {
+TEST_F(ClusterGrace, a_command_that_has_to_wait_on_a_draining_channel_returns_busy) {
     const uint64_t partly_dirty = 8 * kLine;
     ASSERT_EQ(run(a_, Operation::kWrite, partly_dirty, 8), Outcome::kOk);
     RawSide side(world_, network_);
@@ -321,7 +321,7 @@ TEST_F(ClusterGrace, a_command_that_comes_to_wait_on_a_channel_that_drains_retur
     EXPECT_EQ(client.take(read).response.status, wire::kBusy);
 }
 
-TEST_F(ClusterGrace, a_write_under_which_every_engine_is_lost_returns_busy) {
+TEST_F(ClusterGrace, a_write_during_which_every_engine_is_lost_returns_busy) {
     RawSide side(world_, network_);
     RawClient client(side);
     client.connect(block::testing::World::login(1, 0));
@@ -361,7 +361,7 @@ TEST_F(ClusterGrace, an_abort_by_the_initiator_ends_the_wait) {
     ASSERT_TRUE(side.until([&] { return client.closed(); }));
 }
 
-TEST_F(ClusterGrace, giving_it_up_ends_the_wait) {
+TEST_F(ClusterGrace, giving_up_the_data_ends_the_wait) {
     fall_silent();
     begin(Operation::kRead, 4 * kLine - 1, 1);
     world_.run_for(from_ms(300));

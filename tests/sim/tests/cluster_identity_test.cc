@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A volume is deleted or given up, and one of the same identity is opened, while the target crashes.
-// Destroyed data must not return, and data whose destruction was not recorded must be complete.
+// A volume is deleted or given up, and another volume of the same identity is opened, while the target
+// crashes. Destroyed data must not return, and data whose destruction was not recorded must be complete.
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {
@@ -21,7 +21,7 @@ class ClusterIdentity : public ClusterOperator {
         target_->remove_volume(name, [&](Status status) { removed = status; });
         ASSERT_TRUE(until([&] { return removed.has_value(); }, from_s(1)));
     }
-    // Records sent to engines from now on are lost, before the target notices.
+    // Records sent to engines after this call are lost before the target notices the cut.
     void cut_engines() {
         for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
     }
@@ -47,7 +47,7 @@ class ClusterIdentity : public ClusterOperator {
     }
 };
 
-TEST_F(ClusterIdentity, given_up_data_does_not_come_back_with_a_volume_that_is_opened_before_it_is_wiped) {
+TEST_F(ClusterIdentity, given_up_data_does_not_reappear_in_a_volume_that_is_opened_before_the_wipe) {
     restart();
     ASSERT_TRUE(until([&] { return recovered(); }));
     cut_engines();
@@ -60,7 +60,7 @@ TEST_F(ClusterIdentity, given_up_data_does_not_come_back_with_a_volume_that_is_o
     expect_that_nothing_came_back();
 }
 
-TEST_F(ClusterIdentity, deleted_data_does_not_come_back_with_a_volume_that_is_created_before_it_is_wiped) {
+TEST_F(ClusterIdentity, deleted_data_does_not_reappear_in_a_volume_that_is_created_before_the_wipe) {
     cut_engines();
     remove("a");
     create("a", a_);
@@ -71,7 +71,7 @@ TEST_F(ClusterIdentity, deleted_data_does_not_come_back_with_a_volume_that_is_cr
     expect_that_nothing_came_back();
 }
 
-TEST_F(ClusterIdentity, nor_when_the_target_crashes_before_it_is_wiped_and_the_next_one_before_it_is_found) {
+TEST_F(ClusterIdentity, deleted_data_does_not_reappear_if_the_target_crashes_twice_before_the_wipe) {
     create("b", b_);
     attach("b", b_);
     ASSERT_EQ(run(b_, Operation::kWrite), Outcome::kOk);
@@ -90,7 +90,7 @@ TEST_F(ClusterIdentity, nor_when_the_target_crashes_before_it_is_wiped_and_the_n
     EXPECT_EQ(run(b_, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterIdentity, a_volume_is_under_write_back_as_soon_as_the_former_one_is_wiped) {
+TEST_F(ClusterIdentity, a_volume_uses_write_back_as_soon_as_the_former_one_is_wiped) {
     remove("a");
     create("a", a_);
     attach("a", a_);

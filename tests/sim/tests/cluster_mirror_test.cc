@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dirty lines with one remaining copy get a second one while real storage does not take them, so that the
-// loss of another engine loses nothing.
+// Dirty lines with one remaining copy get a second one while real storage does not accept them, so that the
+// loss of another engine loses no data. For the first two copies, which a write needs before it is
+// acknowledged, see tests/unit/cache/policy_test.cc and cluster_acknowledgement_test.cc.
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {
@@ -54,12 +55,12 @@ class ClusterMirror : public ClusterOperator {
 class ClusterMirrorAfterRestart : public ClusterMirror,
                                   public ::testing::WithParamInterface<std::tuple<Storage, size_t>> {};
 
-TEST_P(ClusterMirrorAfterRestart, has_two_copies_again_of_what_was_found) {
+TEST_P(ClusterMirrorAfterRestart, has_two_copies_of_recovered_lines_again) {
     const auto [storage, engine] = GetParam();
     fail_storage(storage);
     restart();
     ASSERT_TRUE(until([&] { return single() == 0; }));
-    EXPECT_TRUE(until([&] { return !membership().degraded; })) << "the next start can do without an engine";
+    EXPECT_TRUE(until([&] { return !membership().degraded; })) << "the next start needs only one engine";
     EXPECT_EQ(dirty(), kLines);
     lose(engine);
     expect_that_nothing_is_lost();
@@ -84,7 +85,7 @@ TEST_F(ClusterMirror, copies_lines_of_a_volume_that_is_not_open) {
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
 }
 
-TEST_F(ClusterMirror, copies_to_another_engine_what_an_engine_took_with_it) {
+TEST_F(ClusterMirror, copies_lines_of_a_lost_engine_to_another_one) {
     start_third_engine();
     fail_storage(Storage::kRefuses);
     lose(0);
@@ -123,7 +124,7 @@ class ClusterMirrorBesideCommands : public ClusterMirror {
     }
     void expect_second_copies_without_storage() {
         EXPECT_TRUE(until([&] { return single() == 0; }, from_s(10)));
-        EXPECT_GT(a_.client->under_way(), 0u) << "storage has answered";
+        EXPECT_GT(a_.client->under_way(), 0u) << "storage answered too early";
         lose(1);
         world_.run_for(from_s(1));
         EXPECT_EQ(target_->cache().info().volumes.at(1).lost_bytes, 0u);
@@ -140,7 +141,7 @@ TEST_F(ClusterMirrorBesideCommands, copies_lines_whose_writes_wait_for_storage) 
     expect_second_copies_without_storage();
 }
 
-TEST_F(ClusterMirrorBesideCommands, copies_them_when_an_engine_comes_later) {
+TEST_F(ClusterMirrorBesideCommands, copies_such_lines_when_an_engine_joins_later) {
     lose_the_first();
     begin(Operation::kWrite, 0, kLine);
     world_.run_for(from_s(5));
@@ -193,7 +194,7 @@ TEST_F(ClusterMirrorBesideCommands, copies_a_line_whose_write_waits_for_storage_
 }
 
 // The engine's copies are as new as the second copies.
-TEST_F(ClusterMirror, forgets_no_engine_whose_lines_were_copied_again) {
+TEST_F(ClusterMirror, does_not_forget_an_engine_whose_lines_were_copied_again) {
     start_third_engine();
     fail_storage(Storage::kRefuses);
     const auto cut = [&](size_t engine) {
@@ -224,7 +225,7 @@ TEST_F(ClusterMirror, copies_from_an_engine_that_is_to_leave) {
     expect_that_nothing_is_lost();
 }
 
-TEST_F(ClusterMirror, lets_a_restart_do_without_one_engine) {
+TEST_F(ClusterMirror, allows_a_restart_without_one_engine) {
     fail_storage(Storage::kRefuses);
     restart();
     ASSERT_TRUE(until([&] { return single() == 0 && !membership().degraded; }));
@@ -233,7 +234,7 @@ TEST_F(ClusterMirror, lets_a_restart_do_without_one_engine) {
     expect_that_nothing_is_lost();
 }
 
-TEST_F(ClusterMirror, takes_writes_into_copied_lines_without_storage) {
+TEST_F(ClusterMirror, accepts_writes_to_copied_lines_without_storage) {
     fail_storage(Storage::kHangs);
     restart();
     ASSERT_TRUE(until([&] { return single() == 0; }));
@@ -244,8 +245,8 @@ TEST_F(ClusterMirror, takes_writes_into_copied_lines_without_storage) {
 }
 
 // Storage refuses a write that covers a dirty line and a part of a block that no engine has, while the
-// membership cannot be saved. The copies of the line may differ. One of them is to be dropped once that is
-// recorded.
+// membership cannot be saved. The copies of the line may differ. One copy is to be dropped once the
+// membership records that.
 class ClusterMirrorBesideRepair : public ClusterMirror {
   protected:
     void SetUp() override {
@@ -267,7 +268,7 @@ class ClusterMirrorBesideRepair : public ClusterMirror {
     }
 };
 
-TEST_F(ClusterMirrorBesideRepair, loses_no_copy_that_was_made_since) {
+TEST_F(ClusterMirrorBesideRepair, loses_no_copy_that_was_created_since) {
     lose(1);
     world_.run_for(from_s(1));
     EXPECT_EQ(target_->cache().info().volumes.at(1).lost_bytes, 0u);
@@ -275,14 +276,14 @@ TEST_F(ClusterMirrorBesideRepair, loses_no_copy_that_was_made_since) {
     expect_that_nothing_is_lost();
 }
 
-TEST_F(ClusterMirrorBesideRepair, lets_a_restart_do_without_one_engine) {
+TEST_F(ClusterMirrorBesideRepair, allows_a_restart_without_one_engine) {
     kill_engine(engines_[1]);
     heal_storage();
     restart();
     expect_that_nothing_is_lost();
 }
 
-// Storage takes lines at every moment of their copying. No copy may claim afterwards that it is dirty, or a
+// Storage accepts lines at every moment of the copying. Afterwards no copy may still be marked dirty, or a
 // later start would destage it over newer data.
 class ClusterMirrorOfShortLines : public ClusterMirror {
   protected:
@@ -314,7 +315,7 @@ class ClusterMirrorBesideDestaging : public ClusterMirrorOfShortLines,
         write_all();
         fail_storage(Storage::kRefuses);
         restart();
-        ASSERT_TRUE(until([&] { return used_slots() > kShortLines; })) << "no copy is begun";
+        ASSERT_TRUE(until([&] { return used_slots() > kShortLines; })) << "no copy has begun";
         heal_storage();
         a_.faults.latency_min = from_us(GetParam());
         a_.faults.latency_max = from_us(2 * GetParam());
@@ -322,7 +323,7 @@ class ClusterMirrorBesideDestaging : public ClusterMirrorOfShortLines,
     }
 };
 
-TEST_P(ClusterMirrorBesideDestaging, leaves_no_copy_that_claims_dirty_data) {
+TEST_P(ClusterMirrorBesideDestaging, leaves_no_copy_that_is_marked_dirty) {
     come_home_beside_copying();
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     // All copies are checked, as the membership records that the volume may have dirty lines.
@@ -334,7 +335,7 @@ TEST_P(ClusterMirrorBesideDestaging, leaves_no_copy_that_claims_dirty_data) {
         EXPECT_EQ(run(a_, Operation::kRead, i * kShort, kShort), Outcome::kOk);
 }
 
-TEST_P(ClusterMirrorBesideDestaging, has_no_such_copy_when_the_last_line_counts_as_clean) {
+TEST_P(ClusterMirrorBesideDestaging, leaves_no_such_copy_when_the_last_line_is_clean) {
     come_home_beside_copying();
     fail_storage(Storage::kRefuses);
     restart_target_alone();
@@ -346,16 +347,16 @@ TEST_P(ClusterMirrorBesideDestaging, has_no_such_copy_when_the_last_line_counts_
 INSTANTIATE_TEST_SUITE_P(Storage, ClusterMirrorBesideDestaging,
                          ::testing::Range(int64_t{0}, int64_t{200}, 10));
 
-// Engine, time of its loss in µs, crash or stop, and whether storage takes lines meanwhile.
+// Engine, time of its loss in µs, crash or stop, and whether storage accepts lines meanwhile.
 class ClusterMirrorLosses : public ClusterMirrorOfShortLines,
                             public ::testing::WithParamInterface<std::tuple<size_t, int64_t, bool, bool>> {};
 
-TEST_P(ClusterMirrorLosses, leave_nothing_behind_at_any_moment_of_a_copy) {
+TEST_P(ClusterMirrorLosses, leave_nothing_behind_at_any_moment_of_the_copying) {
     const auto [engine, at, crashes, takes] = GetParam();
     write_all();
     fail_storage(Storage::kRefuses);
     restart();
-    ASSERT_TRUE(until([&] { return used_slots() > kShortLines; })) << "no copy is begun";
+    ASSERT_TRUE(until([&] { return used_slots() > kShortLines; })) << "no copy has begun";
     if (takes) heal_storage();
     world_.run_for(from_us(at));
     const size_t before = target_->cache().info().engines.size();
@@ -363,7 +364,7 @@ TEST_P(ClusterMirrorLosses, leave_nothing_behind_at_any_moment_of_a_copy) {
     ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == before - 1; }));
     world_.run_for(from_ms(1));
     heal_storage();
-    if (!crashes) bury(std::move(engines_[engine].process));
+    if (!crashes) retire(std::move(engines_[engine].process));
     start_engine(engines_[engine]);
     ASSERT_TRUE(until([&] { return live_engines() == 2; }));
     // Some lines may be lost, as they had no second copy yet.

@@ -38,7 +38,7 @@ class ClusterOperator : public ::testing::Test {
 
     void SetUp() override {
         ASSERT_TRUE(log::set_level(getenv("WSS_LOG") != nullptr ? getenv("WSS_LOG") : "off"));
-        options_.works = 16;
+        options_.commands = 16;
         options_.destage.age_max = from_s(3600);
         options_.recovery_grace = from_s(20);
         options_.lost_grace = grace_;
@@ -52,10 +52,10 @@ class ClusterOperator : public ::testing::Test {
     void TearDown() override {
         for (Volume* volume : {&a_, &b_}) {
             EXPECT_EQ(volume->shared.failure, "");
-            bury(std::move(volume->client));
+            retire(std::move(volume->client));
         }
-        bury(std::move(target_));
-        for (EngineNode& engine : engines_) bury(std::move(engine.process));
+        retire(std::move(target_));
+        for (EngineNode& engine : engines_) retire(std::move(engine.process));
     }
 
     void start_target() {
@@ -71,7 +71,7 @@ class ClusterOperator : public ::testing::Test {
     // As restart_target(), but the disks do not crash.
     void restart_target_alone() {
         node_.crash();
-        bury(std::move(target_));
+        retire(std::move(target_));
         node_.restart();
         start_target();
     }
@@ -82,7 +82,7 @@ class ClusterOperator : public ::testing::Test {
     }
     void kill_engine(EngineNode& engine) {
         engine.node->crash();
-        bury(std::move(engine.process));
+        retire(std::move(engine.process));
     }
     Status try_create(const std::string& name, Volume& volume, uint64_t bytes = 0) {
         std::optional<Status> created;
@@ -94,7 +94,7 @@ class ClusterOperator : public ::testing::Test {
     void create(const std::string& name, Volume& volume) { ASSERT_TRUE(try_create(name, volume)); }
     void attach(const std::string& name, Volume& volume) {
         // A client that saw the volume disappear can no longer use it.
-        bury(std::move(volume.client));
+        retire(std::move(volume.client));
         client_node_ = &world_.add_node(fmt::format("{} of {}", ++clients_, name));
         volume.client = std::make_unique<BlockClient>(*client_node_, network_, "target", 8, volume.shared);
         volume.client->use_volume(name);
@@ -130,7 +130,7 @@ class ClusterOperator : public ::testing::Test {
         EXPECT_TRUE(until([&] { return resized.has_value(); }));
         return resized.value_or(Status(Code::kTimedOut));
     }
-    // Returns what a client whose model contains no writes reads; empty: zeroes.
+    // Returns what a client with an empty model reads; an empty result means zeroes.
     std::string seen(uint64_t first, uint64_t count) {
         BlockShared fresh{kSectors};
         BlockClient client(world_.add_node(fmt::format("{} of a", ++clients_)), network_, "target", 8, fresh);
@@ -172,10 +172,10 @@ class ClusterOperator : public ::testing::Test {
         EXPECT_TRUE(until([&] { return volume.client->under_way() == 0; }));
         return volume.client->last_outcome();
     }
-    se::Membership membership() {
-        auto read = se::Membership::parse(membership_.text);
+    cache::Membership membership() {
+        auto read = cache::Membership::parse(membership_.text);
         EXPECT_TRUE(read.is_ok());
-        return read ? *read : se::Membership();
+        return read ? *read : cache::Membership();
     }
 
     Nanoseconds grace_{};  // none: losses are reported at once
@@ -186,7 +186,7 @@ class ClusterOperator : public ::testing::Test {
     io::SimDisk disk_{world_, kSectors* io::SimDisk::kSector, disk_faults_};
     Volume a_{world_}, b_{world_};
     StableText membership_;
-    se::CacheOptions options_;
+    cache::CacheOptions options_;
     std::unique_ptr<ClusterTarget> target_;
     std::vector<EngineNode> engines_;
     int clients_ = 0;

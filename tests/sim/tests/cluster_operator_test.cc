@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operator actions on a cluster whose engines hold dirty lines: starting the target with another policy,
-// without a volume, without engines. They must not lose or falsify an acknowledged write.
+// without a volume, or without engines. They must not lose or corrupt an acknowledged write.
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {
@@ -33,15 +33,15 @@ TEST_F(ClusterDefaultPolicy, dirty_lines_survive_a_restart_with_another_default_
     create("a", a_);
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
-    EXPECT_TRUE(until([&] { return membership().dirty.empty(); })) << "nothing of it is dirty any more";
+    EXPECT_TRUE(until([&] { return membership().dirty.empty(); })) << "it has no dirty lines left";
     restart_target();
-    EXPECT_FALSE(target_->cache().recovering()) << "nobody is waited for";
+    EXPECT_FALSE(target_->cache().recovering()) << "no engine is awaited";
     create("a", a_);
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
 // As after a failed start: the target has not yet determined which lines of the volume engines hold.
-TEST_F(ClusterDefaultPolicy, a_stop_during_a_recovery_costs_no_dirty_line_of_a_volume_that_is_not_open) {
+TEST_F(ClusterDefaultPolicy, a_stop_during_a_recovery_loses_no_dirty_line_of_a_volume_that_is_not_open) {
     create("a", a_);
     attach("a", a_);
     set_policy("disk", Policy::kThrough);
@@ -60,12 +60,12 @@ TEST_F(ClusterDefaultPolicy, a_stop_during_a_recovery_costs_no_dirty_line_of_a_v
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
 }
 
-TEST(CacheDefaultPolicy, write_back_is_refused_where_nothing_remembers_it) {
+TEST(CacheDefaultPolicy, write_back_is_refused_without_a_state_file) {
     SystemClock clock;
     reactor::Reactor reactor(clock, {.spin = kNever});
     Random random(1);
-    auto cache = se::Cache::create(reactor, random, {}, se::open_membership_memory(reactor),
-                                   {.default_policy = {.policy = Policy::kBack}});
+    auto cache = cache::Cache::create(reactor, random, {}, cache::open_membership_memory(reactor),
+                                      {.default_policy = {.policy = Policy::kBack}});
     ASSERT_FALSE(cache);
     EXPECT_EQ(cache.status().code(), Code::kRefused);
     EXPECT_NE(cache.status().text().find("--state"), std::string::npos) << cache.status().text();
@@ -97,7 +97,7 @@ class ClusterForget : public ClusterOperator {
     }
 };
 
-TEST_F(ClusterForget, what_only_forgotten_engines_have_is_lost_and_not_read_from_old_storage) {
+TEST_F(ClusterForget, data_that_only_forgotten_engines_hold_is_lost_and_not_read_from_stale_storage) {
     for (EngineNode& engine : engines_) kill_engine(engine);
     restart();
     ASSERT_TRUE(target_->cache().recovering());
@@ -109,7 +109,7 @@ TEST_F(ClusterForget, what_only_forgotten_engines_have_is_lost_and_not_read_from
     restart();
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kMediumError) << "also after another restart";
     ASSERT_TRUE(give_up("a"));
-    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kMediumError) << "what was acknowledged is not stable";
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kMediumError) << "acknowledged data is not stable";
     a_.shared.model.crash();  // the operator gave up the unflushed data
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
@@ -117,7 +117,7 @@ TEST_F(ClusterForget, what_only_forgotten_engines_have_is_lost_and_not_read_from
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterForget, the_engines_that_recovery_waits_for_are_named_until_they_are_back) {
+TEST_F(ClusterForget, the_engines_that_recovery_waits_for_are_listed_until_they_return) {
     std::vector<uint64_t> identities;
     for (const auto& engine : target_->cache().info().engines) identities.push_back(engine.identity);
     ASSERT_EQ(identities.size(), 2u);
@@ -134,18 +134,18 @@ TEST_F(ClusterForget, the_engines_that_recovery_waits_for_are_named_until_they_a
     EXPECT_TRUE(target_->cache().info().awaited.empty());
 }
 
-TEST_F(ClusterForget, nothing_is_lost_where_an_engine_that_is_back_has_a_copy_of_everything) {
+TEST_F(ClusterForget, no_data_is_lost_if_a_returned_engine_has_a_copy_of_everything) {
     kill_engine(engines_[1]);
     restart();
     ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == 1; }));
     world_.run_for(from_s(1));
-    ASSERT_TRUE(target_->cache().recovering()) << "the other one may come back";
+    ASSERT_TRUE(target_->cache().recovering()) << "the other engine may return";
     forget();
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
 }
 
-TEST_F(ClusterForget, engines_that_were_here_then_are_not_forgotten_when_they_are_lost_later) {
+TEST_F(ClusterForget, engines_present_during_a_forget_are_not_forgotten_when_they_are_lost_later) {
     membership_.stuck = true;
     restart();
     ASSERT_TRUE(until([&] { return live_engines() == 2; }));
@@ -167,7 +167,7 @@ TEST_F(ClusterForget, commands_of_volumes_without_dirty_lines_do_not_wait_for_a_
         EXPECT_EQ(run(b_, operation), Outcome::kOk);
     ASSERT_TRUE(target_->cache().recovering());
     EXPECT_EQ(a_.client->under_way(), 1u) << "it may show old data before the other engine is back";
-    EXPECT_EQ(target_->cache().info().index.lines, 0u) << "slots may hold dirty lines that nobody knows yet";
+    EXPECT_EQ(target_->cache().info().index.lines, 0u) << "slots may hold dirty lines not yet found";
     world_.heal_all();
     ASSERT_TRUE(until([&] { return a_.client->under_way() == 0; }));
     EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk);
@@ -185,7 +185,7 @@ TEST_F(ClusterForget, a_full_state_disk_and_a_lost_engine_do_not_stop_write_thro
         EXPECT_EQ(run(b_, operation), Outcome::kOk);
     ASSERT_TRUE(a_.client->begin(Operation::kWrite, 0, kLine));
     world_.run_for(from_s(1));
-    EXPECT_EQ(a_.client->under_way(), 1u) << "after a crash the lost copy would undo it";
+    EXPECT_EQ(a_.client->under_way(), 1u) << "after a crash the lost copy would undo the write";
 }
 
 // ---- Volumes that are missing at a restart ---------------------------------------------------------------
@@ -208,9 +208,9 @@ class ClusterAbsent : public ClusterOperator {
         create("a", a_);
         attach("a", a_);
     }
-    se::AbsentVolumeInfo absent() {
+    cache::AbsentVolumeInfo absent() {
         auto info = target_->cache().info();
-        return info.absent.empty() ? se::AbsentVolumeInfo{} : info.absent.front();
+        return info.absent.empty() ? cache::AbsentVolumeInfo{} : info.absent.front();
     }
     // Creates as many volumes as a target can have; the last one is "b".
     void fill_up() {
@@ -228,14 +228,14 @@ class ClusterAbsent : public ClusterOperator {
     }
 };
 
-TEST_F(ClusterAbsent, dirty_lines_of_a_volume_that_is_not_there_stay_in_engines_until_it_is) {
+TEST_F(ClusterAbsent, dirty_lines_of_an_absent_volume_stay_in_engines_until_it_returns) {
     restart();
     EXPECT_EQ(absent().name, "a");
     EXPECT_EQ(absent().dirty_lines, 4u);
     restart();
-    EXPECT_EQ(absent().dirty_lines, 4u) << "also over another restart";
+    EXPECT_EQ(absent().dirty_lines, 4u) << "also across another restart";
     EXPECT_TRUE(until([&] { return absent().single_lines == 0 && !membership().degraded; }))
-        << "each has two copies again";
+        << "each line has two copies again";
     bring_back();
     EXPECT_EQ(absent().dirty_lines, 0u);
     expect_all_read(Outcome::kOk);
@@ -244,7 +244,7 @@ TEST_F(ClusterAbsent, dirty_lines_of_a_volume_that_is_not_there_stay_in_engines_
     EXPECT_TRUE(until([&] { return !membership().degraded; }));
 }
 
-TEST_F(ClusterAbsent, its_place_is_not_taken_by_a_volume_that_is_created_meanwhile) {
+TEST_F(ClusterAbsent, a_volume_that_is_created_meanwhile_does_not_take_the_place_of_an_absent_one) {
     restart();
     create("b", b_);
     attach("b", b_);
@@ -258,7 +258,7 @@ TEST_F(ClusterAbsent, its_place_is_not_taken_by_a_volume_that_is_created_meanwhi
     for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(run(b_, Operation::kRead, i * kLine), Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, an_orderly_stop_leaves_its_lines_where_they_are) {
+TEST_F(ClusterAbsent, an_orderly_stop_leaves_lines_of_an_absent_volume_in_engines) {
     restart();
     target_->stop();
     ASSERT_TRUE(until([&] { return target_->stopped(); }));
@@ -269,7 +269,7 @@ TEST_F(ClusterAbsent, an_orderly_stop_leaves_its_lines_where_they_are) {
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, its_lines_are_lost_with_their_engines) {
+TEST_F(ClusterAbsent, lines_of_an_absent_volume_are_lost_with_their_engines) {
     restart();
     for (EngineNode& engine : engines_) kill_engine(engine);
     ASSERT_TRUE(until([&] { return target_->cache().info().engines.empty(); }));
@@ -279,14 +279,14 @@ TEST_F(ClusterAbsent, its_lines_are_lost_with_their_engines) {
     EXPECT_EQ(run(a_, Operation::kRead, 4 * kLine), Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, only_a_command_destroys_its_lines_and_one_flush_fails) {
+TEST_F(ClusterAbsent, only_a_command_destroys_lines_of_an_absent_volume_and_one_flush_fails) {
     restart();
     EXPECT_EQ(give_up("b").status().code(), Code::kNotFound);
     ASSERT_TRUE(give_up("a"));
     EXPECT_EQ(absent().name, "");
     EXPECT_TRUE(until([&] { return dirty() == 0; }));
     restart();
-    EXPECT_EQ(absent().name, "") << "nothing of it comes back";
+    EXPECT_EQ(absent().name, "") << "none of its data reappears";
     bring_back();
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kMediumError);
     a_.shared.model.crash();
@@ -295,7 +295,7 @@ TEST_F(ClusterAbsent, only_a_command_destroys_its_lines_and_one_flush_fails) {
     EXPECT_TRUE(until([&] { return membership().given_up.empty(); }));
 }
 
-TEST_F(ClusterAbsent, giving_up_a_name_destroys_nothing_of_another_volume_that_had_it) {
+TEST_F(ClusterAbsent, giving_up_a_name_destroys_no_data_of_another_volume_that_had_it) {
     restart();
     const std::string former = volume::wwid_text(absent().wwid);
     std::optional<Status> created;
@@ -315,7 +315,7 @@ TEST_F(ClusterAbsent, giving_up_a_name_destroys_nothing_of_another_volume_that_h
     EXPECT_EQ(absent().name, "");
 }
 
-TEST_F(ClusterAbsent, as_many_volumes_as_a_target_has_are_cached_beside_those_that_are_kept) {
+TEST_F(ClusterAbsent, the_full_number_of_volumes_is_cached_in_addition_to_absent_ones) {
     restart();
     fill_up();
     attach("b", b_);
@@ -326,7 +326,7 @@ TEST_F(ClusterAbsent, as_many_volumes_as_a_target_has_are_cached_beside_those_th
     expect_all_read(Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, volumes_that_are_not_dirty_take_no_place_of_one_that_is) {
+TEST_F(ClusterAbsent, clean_volumes_do_not_take_the_place_of_a_dirty_one) {
     world_.cut(node_, *engines_[1].node);
     restart_target();
     fill_up();
@@ -339,7 +339,7 @@ TEST_F(ClusterAbsent, volumes_that_are_not_dirty_take_no_place_of_one_that_is) {
     expect_all_read(Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, a_deleted_volume_is_not_waited_for) {
+TEST_F(ClusterAbsent, a_deleted_volume_is_not_awaited) {
     restart();
     target_->cache().deletions().over(absent().wwid, [] {});
     EXPECT_TRUE(until([&] { return dirty() == 0 && !membership().degraded; }));
@@ -348,7 +348,7 @@ TEST_F(ClusterAbsent, a_deleted_volume_is_not_waited_for) {
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, giving_it_up_does_not_wipe_who_has_its_number_next) {
+TEST_F(ClusterAbsent, giving_up_a_volume_does_not_wipe_the_next_one_with_its_number) {
     options_.default_policy.policy = Policy::kBack;
     restart();
     for (EngineNode& engine : engines_) kill_engine(engine);
@@ -356,7 +356,7 @@ TEST_F(ClusterAbsent, giving_it_up_does_not_wipe_who_has_its_number_next) {
     for (EngineNode& engine : engines_) start_engine(engine);
     ASSERT_TRUE(until([&] { return live_engines() == 2; }));
     membership_.full = true;
-    EXPECT_FALSE(give_up("a")) << "it is not recorded yet";
+    EXPECT_FALSE(give_up("a")) << "the give-up is not recorded yet";
     world_.run_for(from_s(1));
     create("b", b_);
     attach("b", b_);
@@ -366,10 +366,10 @@ TEST_F(ClusterAbsent, giving_it_up_does_not_wipe_who_has_its_number_next) {
     ASSERT_TRUE(until([&] { return b_.client->under_way() == 0; }));
     EXPECT_EQ(b_.client->last_outcome(), Outcome::kOk);
     EXPECT_EQ(run(b_, Operation::kRead), Outcome::kOk);
-    EXPECT_EQ(dirty(), 1u) << "acknowledged, and not home yet";
+    EXPECT_EQ(dirty(), 1u) << "acknowledged, but not yet destaged";
 }
 
-TEST_F(ClusterAbsent, the_flush_that_fails_is_the_clients_and_not_that_of_a_stop) {
+TEST_F(ClusterAbsent, the_loss_fails_a_flush_of_the_client_and_not_that_of_a_stop) {
     restart();
     ASSERT_TRUE(give_up("a"));
     bring_back();
@@ -386,7 +386,7 @@ TEST_F(ClusterAbsent, the_flush_that_fails_is_the_clients_and_not_that_of_a_stop
     expect_all_read(Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, nor_that_of_a_drain) {
+TEST_F(ClusterAbsent, the_loss_fails_a_flush_of_the_client_and_not_that_of_a_drain) {
     restart();
     ASSERT_TRUE(give_up("a"));
     bring_back();
@@ -396,7 +396,7 @@ TEST_F(ClusterAbsent, nor_that_of_a_drain) {
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, a_drain_is_no_success_while_engines_have_lines_of_a_volume_that_is_not_open) {
+TEST_F(ClusterAbsent, a_drain_fails_while_engines_have_lines_of_a_volume_that_is_not_open) {
     restart();
     for (const char* which : {"", "a"}) {
         const Status left = drain(which);
@@ -410,7 +410,7 @@ TEST_F(ClusterAbsent, a_drain_is_no_success_while_engines_have_lines_of_a_volume
     expect_all_read(Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, a_drain_is_no_success_while_nobody_knows_what_engines_have) {
+TEST_F(ClusterAbsent, a_drain_fails_while_the_lines_in_engines_are_unknown) {
     for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
     restart_target();
     const Status unknown = drain("");
@@ -418,7 +418,7 @@ TEST_F(ClusterAbsent, a_drain_is_no_success_while_nobody_knows_what_engines_have
     EXPECT_NE(unknown.text().find("waits for the engines"), std::string::npos) << unknown.text();
 }
 
-TEST_F(ClusterAbsent, what_a_deleted_volume_had_does_not_come_over_the_next_one_of_its_identity) {
+TEST_F(ClusterAbsent, data_of_a_deleted_volume_does_not_overwrite_the_next_one_of_its_identity) {
     world_.cut(node_, *engines_[1].node);
     restart_target();
     create("a", a_);
@@ -439,7 +439,7 @@ TEST_F(ClusterAbsent, what_a_deleted_volume_had_does_not_come_over_the_next_one_
     expect_all_read(Outcome::kOk);
 }
 
-TEST_F(ClusterAbsent, a_volume_that_became_smaller_is_refused_and_keeps_its_lines) {
+TEST_F(ClusterAbsent, a_volume_that_shrank_is_refused_and_keeps_its_lines) {
     struct Small : Volume {
         explicit Small(World& world)
             : Volume(world), half(world, kSectors / 2 * io::SimDisk::kSector, faults) {}
@@ -457,7 +457,7 @@ TEST_F(ClusterAbsent, a_volume_that_became_smaller_is_refused_and_keeps_its_line
 }
 
 // The engines' data is older than what the other owner may have written.
-TEST_F(ClusterAbsent, a_volume_whose_storage_another_owner_had_is_refused_until_its_lines_are_given_up) {
+TEST_F(ClusterAbsent, a_volume_whose_storage_had_another_owner_is_refused_until_its_lines_are_given_up) {
     ASSERT_GT(dirty(), 0u);
     a_.disk.take_away();
     world_.run_for(from_ms(500));
@@ -472,12 +472,12 @@ TEST_F(ClusterAbsent, a_volume_whose_storage_another_owner_had_is_refused_until_
     ASSERT_TRUE(until([&] { return membership().storage_lost.empty(); }));
     create("a", a_);
     attach("a", a_);
-    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kMediumError) << "what was acknowledged is not stable";
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kMediumError) << "acknowledged data is not stable";
     a_.shared.model.crash();  // the operator gave up the unflushed data
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
-// The loss is detected when the stop destages, or just before: no tick of the cache comes in between.
+// The loss is detected when the stop destages, or just before that: the cache has no tick in between.
 TEST_F(ClusterAbsent, a_volume_whose_storage_is_lost_at_a_stop_is_refused_until_its_lines_are_given_up) {
     ASSERT_GT(dirty(), 0u);
     a_.disk.take_away();
@@ -504,7 +504,7 @@ TEST_F(ClusterAbsent, a_volume_that_changed_hands_unnoticed_is_refused_until_its
     create("a", a_);
 }
 
-TEST_F(ClusterAbsent, a_volume_whose_storage_names_no_owner_any_more_is_refused_and_its_owner_remembered) {
+TEST_F(ClusterAbsent, a_volume_whose_storage_no_longer_names_an_owner_is_refused_and_its_owner_kept) {
     ASSERT_GT(dirty(), 0u);
     const std::string owner = membership().dirty.begin()->second.ownership;
     ASSERT_FALSE(owner.empty());
@@ -518,7 +518,7 @@ TEST_F(ClusterAbsent, a_volume_whose_storage_names_no_owner_any_more_is_refused_
 
 // Real storage has been silent for so long that another owner may have it.
 TEST_F(ClusterAbsent,
-       a_suspended_volume_answers_nothing_from_engines_and_acknowledges_nothing_by_them_alone) {
+       a_suspended_volume_neither_serves_reads_from_engines_nor_acknowledges_writes_by_them_alone) {
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     auto counters = [&] { return target_->cache().info().volumes.at(1).counters; };
     ASSERT_EQ(run(a_, Operation::kRead), Outcome::kOk);
@@ -538,7 +538,7 @@ TEST_F(ClusterAbsent,
     EXPECT_EQ(dirty(), 1u);
 }
 
-TEST_F(ClusterAbsent, a_volume_whose_storage_another_owner_had_is_opened_if_nothing_of_it_was_dirty) {
+TEST_F(ClusterAbsent, a_volume_whose_storage_had_another_owner_is_opened_if_it_had_no_dirty_lines) {
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     a_.disk.take_away();
     world_.run_for(from_ms(500));
@@ -551,7 +551,7 @@ TEST_F(ClusterAbsent, a_volume_whose_storage_another_owner_had_is_opened_if_noth
 
 // The loss is recorded because a hanging request may make lines dirty. At the stop no line is dirty.
 TEST_F(ClusterAbsent,
-       a_volume_whose_storage_another_owner_had_is_opened_after_a_stop_that_left_nothing_dirty) {
+       a_volume_whose_storage_had_another_owner_is_opened_after_a_stop_that_left_no_dirty_lines) {
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     a_.faults.latency_min = a_.faults.latency_max = from_s(10);
     ASSERT_TRUE(a_.client->begin(Operation::kRead, 20 * kLine, kLine));
@@ -569,21 +569,21 @@ TEST_F(ClusterAbsent,
     EXPECT_TRUE(try_create("a", a_));
 }
 
-TEST_F(ClusterAbsent, a_volume_without_dirty_lines_may_become_smaller) {
+TEST_F(ClusterAbsent, a_volume_without_dirty_lines_may_shrink) {
     a_.client->close();
     ASSERT_TRUE(until([&] { return a_.client->closed(); }));
     target_->stop();
     ASSERT_TRUE(until([&] { return target_->stopped(); }));
     io::SimDisk half(world_, kSectors / 2 * io::SimDisk::kSector, a_.faults);
     node_.crash();
-    bury(std::move(target_));
+    retire(std::move(target_));
     node_.restart();
     start_target();
     std::optional<Status> created;
     target_->create_volume("a", half, [&](Status status) { created = status; });
     ASSERT_TRUE(until([&] { return created.has_value(); }));
     EXPECT_TRUE(*created) << created->to_string();
-    bury(std::move(target_));
+    retire(std::move(target_));
 }
 
 }  // namespace

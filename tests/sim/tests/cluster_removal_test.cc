@@ -47,14 +47,14 @@ class ClusterRemoval : public ::testing::Test {
     void TearDown() override {
         for (Volume* volume : {&a_, &b_}) {
             EXPECT_EQ(volume->shared.failure, "");
-            bury(std::move(volume->client));
+            retire(std::move(volume->client));
         }
-        bury(std::move(target_));
-        for (auto& engine : engines_) bury(std::move(engine));
+        retire(std::move(target_));
+        for (auto& engine : engines_) retire(std::move(engine));
     }
     void start_target() {
-        se::CacheOptions options;
-        options.works = 16;
+        cache::CacheOptions options;
+        options.commands = 16;
         options.destage.age_max = from_s(3600);
         options.recovery_grace = from_s(3600);
         target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options);
@@ -88,7 +88,7 @@ class ClusterRemoval : public ::testing::Test {
         world_.cut(node_, *engine_nodes_[1]);
         node_.crash();
         a_.disk.crash();
-        bury(std::move(target_));
+        retire(std::move(target_));
         node_.restart();
         start_target();
         create("a", a_);
@@ -130,9 +130,9 @@ class ClusterRemoval : public ::testing::Test {
     std::vector<std::unique_ptr<ClusterEngine>> engines_;
 };
 
-class WhatFreezes : public ClusterRemoval, public ::testing::WithParamInterface<Operation> {};
+class FreezingCommand : public ClusterRemoval, public ::testing::WithParamInterface<Operation> {};
 
-TEST_P(WhatFreezes, leaves_a_volume_alone_that_is_created_while_its_own_is_removed) {
+TEST_P(FreezingCommand, does_not_affect_a_volume_that_is_created_while_its_own_is_removed) {
     ASSERT_EQ(run(a_, Operation::kWrite), Outcome::kOk);
     a_.faults.latency_min = a_.faults.latency_max = from_s(2);
     ASSERT_TRUE(a_.client->begin(GetParam(), 0, kLine));
@@ -140,14 +140,14 @@ TEST_P(WhatFreezes, leaves_a_volume_alone_that_is_created_while_its_own_is_remov
     remove_a();
     create("b", b_);
     attach("b", b_);
-    ASSERT_EQ(a_.client->under_way(), 1u) << "it is in storage";
+    ASSERT_EQ(a_.client->under_way(), 1u) << "the command is in storage";
     EXPECT_EQ(run(b_, Operation::kWrite), Outcome::kOk);
     ASSERT_TRUE(all_ends());
-    EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk) << "it had begun";
+    EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk) << "the command had begun";
     expect_that_b_serves();
 }
 
-INSTANTIATE_TEST_SUITE_P(AndAsksForRealStorage, WhatFreezes,
+INSTANTIATE_TEST_SUITE_P(OfRealStorage, FreezingCommand,
                          ::testing::Values(Operation::kWriteZeroes, Operation::kDiscard));
 
 TEST_F(ClusterRemoval, ends_commands_that_wait_for_a_thaw) {
@@ -164,7 +164,7 @@ TEST_F(ClusterRemoval, ends_commands_that_wait_for_a_thaw) {
     expect_that_b_serves();
 }
 
-TEST_F(ClusterRemoval, lets_commands_in_storage_end) {
+TEST_F(ClusterRemoval, lets_commands_in_storage_complete) {
     a_.faults.latency_min = a_.faults.latency_max = from_s(1);
     ASSERT_TRUE(a_.client->begin(Operation::kRead, 0, kLine));
     ASSERT_TRUE(a_.client->begin(Operation::kWrite, 4 * kLine, kLine));
@@ -177,7 +177,7 @@ TEST_F(ClusterRemoval, lets_commands_in_storage_end) {
     expect_that_b_serves();
 }
 
-TEST_F(ClusterRemoval, lets_a_destage_end_that_a_flush_and_a_freeze_wait_for) {
+TEST_F(ClusterRemoval, completes_a_destage_that_a_flush_and_a_freeze_wait_for) {
     set_policy("a", cache::Policy::kBack);
     ASSERT_EQ(run(a_, Operation::kWrite), Outcome::kOk);
     a_.faults.latency_min = a_.faults.latency_max = from_s(1);
@@ -191,7 +191,7 @@ TEST_F(ClusterRemoval, lets_a_destage_end_that_a_flush_and_a_freeze_wait_for) {
     expect_that_b_serves();
 }
 
-TEST_F(ClusterRemoval, ends_what_waits_for_a_recovery_that_does_not_end) {
+TEST_F(ClusterRemoval, ends_commands_that_wait_for_a_recovery_that_does_not_end) {
     recover_without_an_engine();
     ASSERT_TRUE(a_.client->begin(Operation::kRead, 0, kLine));
     ASSERT_TRUE(a_.client->begin(Operation::kFlush, 0, 1));
@@ -206,7 +206,7 @@ TEST_F(ClusterRemoval, ends_what_waits_for_a_recovery_that_does_not_end) {
     expect_that_b_serves();
 }
 
-TEST_F(ClusterRemoval, ends_what_waits_for_stable_storage_and_is_over_when_it_is_recorded) {
+TEST_F(ClusterRemoval, ends_commands_that_wait_for_stable_storage_and_completes_when_it_is_recorded) {
     set_policy("a", cache::Policy::kBack);
     ASSERT_EQ(run(a_, Operation::kWrite), Outcome::kOk);
     membership_.full = true;
@@ -225,7 +225,7 @@ TEST_F(ClusterRemoval, ends_what_waits_for_stable_storage_and_is_over_when_it_is
     EXPECT_TRUE(all_ends());
 }
 
-TEST_F(ClusterRemoval, ends_a_change_of_policy_that_waits) {
+TEST_F(ClusterRemoval, ends_a_waiting_change_of_policy) {
     a_.faults.latency_min = a_.faults.latency_max = from_s(2);
     ASSERT_TRUE(a_.client->begin(Operation::kRead, 0, kLine));
     world_.run_for(from_ms(100));
@@ -240,7 +240,7 @@ TEST_F(ClusterRemoval, ends_a_change_of_policy_that_waits) {
     expect_that_b_serves();
 }
 
-TEST_F(ClusterRemoval, wipes_lines_and_gives_their_slots_back) {
+TEST_F(ClusterRemoval, wipes_lines_and_releases_their_slots) {
     set_policy("a", cache::Policy::kBack);
     for (uint64_t line = 0; line < 8; ++line)
         ASSERT_EQ(run(a_, Operation::kWrite, line * kLine), Outcome::kOk);

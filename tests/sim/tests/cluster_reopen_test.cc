@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another owner had the storage of a volume. The engines' lines of it are dropped, and at the operator's
-// request also acknowledged data that has no other copy. The target may crash at each step.
+// Another owner had the storage of a volume. The lines of the volume in engines are dropped, and at the
+// operator's request also acknowledged data that has no other copy. The target may crash at each step.
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {
@@ -36,7 +36,7 @@ class ClusterReopen : public ClusterOperator {
     std::optional<Status> dropped_;
 };
 
-TEST_F(ClusterReopen, refuses_to_drop_dirty_lines_without_the_operators_word) {
+TEST_F(ClusterReopen, refuses_to_drop_dirty_lines_unless_the_operator_gives_them_up) {
     begin_dropping(false);
     ASSERT_TRUE(until([&] { return dropped_.has_value(); }));
     EXPECT_EQ(dropped_->code(), Code::kRefused);
@@ -45,7 +45,7 @@ TEST_F(ClusterReopen, refuses_to_drop_dirty_lines_without_the_operators_word) {
     EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
 }
 
-TEST_F(ClusterReopen, drops_dirty_lines_by_the_operators_word_and_one_flush_fails) {
+TEST_F(ClusterReopen, drops_dirty_lines_that_the_operator_gives_up_and_one_flush_fails) {
     begin_dropping(true);
     ASSERT_TRUE(until([&] { return dropped_.has_value(); }));
     EXPECT_TRUE(*dropped_) << dropped_->to_string();
@@ -54,7 +54,7 @@ TEST_F(ClusterReopen, drops_dirty_lines_by_the_operators_word_and_one_flush_fail
     EXPECT_TRUE(until([&] { return !given_up(); }));
 }
 
-TEST_F(ClusterReopen, erases_nothing_before_it_is_recorded_what_is_given_up) {
+TEST_F(ClusterReopen, erases_nothing_before_the_given_up_data_is_recorded) {
     membership_.stuck = true;
     begin_dropping(true);
     world_.run_for(from_s(2));
@@ -62,7 +62,7 @@ TEST_F(ClusterReopen, erases_nothing_before_it_is_recorded_what_is_given_up) {
     EXPECT_EQ(dirty(), 4u);
     membership_.stuck = false;
     restart();
-    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk) << "nothing was given up, nothing is lost";
+    EXPECT_EQ(run(a_, Operation::kFlush), Outcome::kOk) << "no data was given up or lost";
     for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
 }
 
@@ -76,7 +76,7 @@ TEST_F(ClusterReopen, is_refused_and_drops_nothing_while_the_state_cannot_be_wri
     EXPECT_EQ(dirty(), 0u);
 }
 
-TEST_F(ClusterReopen, brings_nothing_home_after_a_crash_between_record_and_erasure) {
+TEST_F(ClusterReopen, destages_nothing_after_a_crash_between_record_and_erasure) {
     begin_dropping(true);
     ASSERT_TRUE(until([&] { return given_up(); }));
     ASSERT_FALSE(dropped_) << "the lines are being erased";
@@ -84,7 +84,7 @@ TEST_F(ClusterReopen, brings_nothing_home_after_a_crash_between_record_and_erasu
     expect_that_it_was_given_up();
 }
 
-// So many lines that erasing them takes many turns. Meanwhile they are being destaged.
+// There are so many lines that erasing them takes many turns. Meanwhile they are being destaged.
 class ClusterReopenOfManyLines : public ClusterOperator {
   protected:
     static constexpr uint64_t kLines = 700, kShort = 8;  // sectors of a line
@@ -95,7 +95,7 @@ class ClusterReopenOfManyLines : public ClusterOperator {
     uint64_t destaged() { return target_->cache().info().volumes.at(1).counters.destaged_lines; }
 };
 
-TEST_F(ClusterReopenOfManyLines, brings_nothing_home_of_what_is_given_up) {
+TEST_F(ClusterReopenOfManyLines, destages_no_data_that_is_given_up) {
     create_under_write_back();
     for (uint64_t i = 0; i < kLines; ++i)
         ASSERT_EQ(run(a_, Operation::kWrite, i * kShort, kShort), Outcome::kOk);
@@ -107,7 +107,7 @@ TEST_F(ClusterReopenOfManyLines, brings_nothing_home_of_what_is_given_up) {
     target_->drop_contents("a", true, [&](Status status) { dropped = std::move(status); });
     ASSERT_TRUE(until([&] { return dropped.has_value(); }));
     EXPECT_TRUE(*dropped) << dropped->to_string();
-    EXPECT_LE(destaged(), options_.destages) << "what was under way, and no more";
+    EXPECT_LE(destaged(), options_.destages) << "only destages that were in flight";
     EXPECT_EQ(dirty(), 0u);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs: neighbouring dirty lines that are destaged together, and events that disturb a run.
+// Runs: adjacent dirty lines that are destaged together, and events that disturb a run.
 #include "tests/sim/tests/cluster_operator.h"
 
 namespace wss::sim {
@@ -24,10 +24,10 @@ class Runs : public ClusterOperator {
         EXPECT_EQ(run(a_, Operation::kWrite, line * kLine), Outcome::kOk);
         for (const auto& engine : target_->cache().info().engines)
             if (engine.dirty_lines > 0) return engine.peer.starts_with(engines_[0].node->name()) ? 0 : 1;
-        ADD_FAILURE() << "it is in no engine";
+        ADD_FAILURE() << "no engine holds the line";
         return 0;
     }
-    // Returns the first of four lines. It is in the engine `alone`, the other three are in the other engine.
+    // Returns the first of four lines. It is in the engine `alone`; the other three are in the other engine.
     uint64_t find_lines(size_t& alone) {
         std::vector<size_t> engines;
         for (uint64_t line = 0; line < 56; ++line) {
@@ -42,8 +42,8 @@ class Runs : public ClusterOperator {
     }
 };
 
-// The jobs of the run are released before it is written, and are used again for lines of the same numbers.
-TEST_F(Runs, a_run_one_of_whose_lines_is_lost_writes_nothing_of_another_run) {
+// The jobs of the run are released before it is written, and are reused for lines with the same numbers.
+TEST_F(Runs, a_run_that_loses_one_of_its_lines_writes_no_data_of_another_run) {
     size_t lost = 0;
     const uint64_t base = find_lines(lost);
     ASSERT_NE(base, UINT64_MAX);
@@ -63,12 +63,12 @@ TEST_F(Runs, a_run_one_of_whose_lines_is_lost_writes_nothing_of_another_run) {
     world_.heal_all();
     engines_[lost].process->stop();
     world_.run_for(from_s(3));
-    bury(std::move(engines_[lost].process));
+    retire(std::move(engines_[lost].process));
     for (uint64_t at : {c, d, e}) EXPECT_EQ(run(a_, Operation::kRead, at), Outcome::kOk) << at / kLine;
 }
 
 // Otherwise writers of the other lines would wait until that line is stored.
-TEST_F(Runs, a_line_does_not_wait_for_the_silent_engine_of_another_one_of_its_run) {
+TEST_F(Runs, a_line_does_not_wait_for_the_silent_engine_of_another_line_of_its_run) {
     size_t silent = 0;
     const uint64_t base = find_lines(silent);
     ASSERT_NE(base, UINT64_MAX);

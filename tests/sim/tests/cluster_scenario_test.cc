@@ -21,7 +21,7 @@ TEST_P(ClusterWithoutFaults, every_operation_succeeds) {
     EXPECT_GE(result.operations, 2000u);
     EXPECT_GT(result.evictions, 0u) << "the volume is larger than the cache";
     EXPECT_GT(result.out_of_band_reads, 0u);
-    EXPECT_GT(result.short_hits, 20u);
+    EXPECT_GT(result.fast_path_hits, 20u);
     if (GetParam() == cache::Policy::kBack) {
         EXPECT_GT(result.destaged, 0u);
     }
@@ -31,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, ClusterWithoutFaults,
                                            cache::Policy::kBack));
 
 // The grant is delayed on its way from the target to the engine, while the client is notified at once.
-TEST(ClusterScenario, a_client_does_not_come_to_an_engine_before_its_grant) {
+TEST(ClusterScenario, a_client_does_not_reach_an_engine_before_its_grant) {
     ClusterOptions options;
     options.operations = 200;
     options.engine_delay = from_ms(5);
@@ -50,20 +50,20 @@ TEST(ClusterScenario, the_same_seed_gives_the_same_run) {
     EXPECT_NE(first.trace, other.trace);
 }
 
-TEST(ClusterScenario, no_write_is_lost_or_undone_by_what_its_policy_promises_to_survive) {
+TEST(ClusterScenario, no_write_is_lost_or_undone_by_faults_that_its_policy_promises_to_survive) {
     ASSERT_TRUE(log::set_level("off"));
-    uint64_t short_hits = 0;
+    uint64_t fast_path_hits = 0;
     for (uint64_t seed = 100; seed < 125; ++seed) {
         ClusterResult result = run_cluster(ClusterOptions::draw(seed));
         EXPECT_EQ(result.failure, "") << "again: make sim-cache SEED=" << seed;
-        short_hits += result.short_hits;
+        fast_path_hits += result.fast_path_hits;
     }
-    EXPECT_GT(short_hits, 100u) << "the way that most reads go was not gone";
+    EXPECT_GT(fast_path_hits, 100u) << "most reads must take the fast path";
 }
 
 // ClusterEvents tests this step by step. Here it happens by chance, to several clients at once. Any change of
 // timing changes the events of a seed, so the counts of all seeds are added.
-TEST(ClusterScenario, what_engines_hold_that_are_cut_off_is_not_unseen) {
+TEST(ClusterScenario, data_in_engines_that_are_cut_off_is_not_ignored) {
     ASSERT_TRUE(log::set_level("off"));
     uint64_t isolations = 0, lost_refusals = 0;
     for (uint64_t seed : {641215, 641230, 641313, 641333, 641347}) {

@@ -25,7 +25,7 @@ class ClusterShrink : public ClusterOperator {
     }
 };
 
-TEST_F(ClusterShrink, what_was_dirty_beyond_the_end_does_not_come_back_when_the_volume_grows) {
+TEST_F(ClusterShrink, dirty_data_beyond_the_end_does_not_reappear_when_the_volume_grows) {
     ASSERT_TRUE(resize(kCut * io::SimDisk::kSector));
     EXPECT_EQ(dirty(), 2u);
     EXPECT_EQ(run(a_, Operation::kRead, 0, kCut), Outcome::kOk);
@@ -35,7 +35,7 @@ TEST_F(ClusterShrink, what_was_dirty_beyond_the_end_does_not_come_back_when_the_
     expect_that_nothing_came_back();
 }
 
-TEST_F(ClusterShrink, a_flush_waits_until_the_volume_has_followed_storage_that_others_made_smaller) {
+TEST_F(ClusterShrink, a_flush_waits_until_the_volume_has_adopted_the_smaller_size_of_its_storage) {
     a_.disk.shrink(2 * kLine * io::SimDisk::kSector);
     ASSERT_TRUE(a_.client->begin(Operation::kFlush, 0, 0));
     world_.run_for(from_s(3));
@@ -47,7 +47,7 @@ TEST_F(ClusterShrink, a_flush_waits_until_the_volume_has_followed_storage_that_o
     EXPECT_EQ(dirty(), 0u);
 }
 
-// The storage is made smaller by an operator, who waits longer than the clients of the simulation.
+// An operator shrinks the storage. The operator's drain waits longer than the clients of the simulation.
 class SmallerStorage : public ClusterShrink {
   protected:
     std::optional<Status> drained_;
@@ -66,7 +66,7 @@ class SmallerStorage : public ClusterShrink {
     }
 };
 
-TEST_F(SmallerStorage, is_followed_within_a_minute_or_flushes_fail_and_nothing_is_given_up) {
+TEST_F(SmallerStorage, that_the_volume_does_not_adopt_within_a_minute_fails_flushes_and_loses_no_data) {
     shrink_to(2);
     world_.run_for(from_s(50));
     EXPECT_FALSE(drained_);
@@ -75,7 +75,7 @@ TEST_F(SmallerStorage, is_followed_within_a_minute_or_flushes_fail_and_nothing_i
     EXPECT_EQ(dirty(), 2u);
 }
 
-TEST_F(SmallerStorage, that_became_smaller_again_has_a_minute_again) {
+TEST_F(SmallerStorage, that_shrinks_again_has_another_minute) {
     shrink_to(3);
     follow_after(from_s(40), 3);
     ASSERT_EQ(run(a_, Operation::kWrite, 2 * kLine), Outcome::kOk);
@@ -83,7 +83,7 @@ TEST_F(SmallerStorage, that_became_smaller_again_has_a_minute_again) {
     follow_after(from_s(40), 2);
 }
 
-TEST_F(SmallerStorage, that_was_as_large_as_before_in_between_has_a_minute_again) {
+TEST_F(SmallerStorage, that_grew_back_and_shrinks_again_has_another_minute) {
     shrink_to(2);
     follow_after(from_s(40), 2);
     a_.disk.shrink(kSectors * io::SimDisk::kSector);
@@ -94,7 +94,7 @@ TEST_F(SmallerStorage, that_was_as_large_as_before_in_between_has_a_minute_again
 }
 
 // A discard holds all commands of the volume until the dirty lines are destaged.
-TEST_F(SmallerStorage, does_not_hold_up_a_volume_by_a_discard) {
+TEST_F(SmallerStorage, does_not_let_a_discard_block_the_volume) {
     a_.disk.shrink(2 * kLine * io::SimDisk::kSector);
     ASSERT_TRUE(a_.client->begin(Operation::kWriteZeroes, 0, kLine));
     world_.run_for(from_ms(100));
@@ -103,7 +103,7 @@ TEST_F(SmallerStorage, does_not_hold_up_a_volume_by_a_discard) {
 }
 
 // Without the wait, a request beyond the end would make a file longer again.
-TEST_F(ClusterShrink, waits_for_what_is_in_storage_beyond_the_end_and_holds_no_line) {
+TEST_F(ClusterShrink, waits_for_requests_in_storage_beyond_the_end_and_holds_no_line) {
     a_.faults.latency_min = a_.faults.latency_max = from_s(1);
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);  // the freeze has nothing to destage
     ASSERT_TRUE(a_.client->begin(Operation::kWriteZeroes, 8 * kLine, kLine));
@@ -116,7 +116,7 @@ TEST_F(ClusterShrink, waits_for_what_is_in_storage_beyond_the_end_and_holds_no_l
     EXPECT_TRUE(until([&] { return resized.has_value(); }, from_s(1)) && *resized);
 }
 
-TEST_F(ClusterShrink, nor_when_the_target_crashes_after_the_shrink) {
+TEST_F(ClusterShrink, dirty_data_beyond_the_end_does_not_reappear_after_a_crash_of_the_target) {
     ASSERT_TRUE(resize(kCut * io::SimDisk::kSector));
     restart_target();
     ASSERT_TRUE(try_create("a", a_, kCut * io::SimDisk::kSector));
@@ -125,7 +125,7 @@ TEST_F(ClusterShrink, nor_when_the_target_crashes_after_the_shrink) {
     expect_that_nothing_came_back();
 }
 
-TEST_F(ClusterShrink, what_is_clean_beyond_the_end_is_dropped_too) {
+TEST_F(ClusterShrink, clean_data_beyond_the_end_is_dropped_too) {
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk);
     ASSERT_TRUE(resize(kLine * io::SimDisk::kSector));
@@ -133,10 +133,10 @@ TEST_F(ClusterShrink, what_is_clean_beyond_the_end_is_dropped_too) {
 }
 
 // The discard goes to real storage alone, so engines must not keep any data that it covers.
-TEST_F(ClusterShrink, a_discard_waits_for_a_line_that_is_being_cut) {
+TEST_F(ClusterShrink, a_discard_waits_for_a_line_that_is_being_truncated) {
     set_policy("a", Policy::kThrough);
     ASSERT_EQ(run(a_, Operation::kRead, kLine), Outcome::kOk);
-    ASSERT_EQ(target_->cache().info().volumes.at(1).counters.read_hits, 1u) << "it is in engines";
+    ASSERT_EQ(target_->cache().info().volumes.at(1).counters.read_hits, 1u) << "engines hold the line";
     std::optional<Status> resized;
     begin_resize(kCut * io::SimDisk::kSector, resized);
     for (EngineNode& engine : engines_) world_.cut(node_, *engine.node);
@@ -146,11 +146,11 @@ TEST_F(ClusterShrink, a_discard_waits_for_a_line_that_is_being_cut) {
     world_.heal_all();
     ASSERT_TRUE(until([&] { return a_.client->under_way() == 0 && resized.has_value(); }));
     EXPECT_EQ(a_.client->last_outcome(), Outcome::kOk);
-    EXPECT_EQ(live_engines(), 2u) << "they were not lost";
+    EXPECT_EQ(live_engines(), 2u) << "no engine was lost";
     EXPECT_EQ(run(a_, Operation::kRead, kLine, 8), Outcome::kOk);
 }
 
-TEST_F(ClusterShrink, what_is_lost_beyond_the_end_is_not_lost_any_more) {
+TEST_F(ClusterShrink, data_beyond_the_new_end_no_longer_counts_as_lost) {
     for (EngineNode& engine : engines_) kill_engine(engine);
     ASSERT_TRUE(until([&] { return target_->cache().info().engines.empty(); }));
     ASSERT_TRUE(resize(kLine * io::SimDisk::kSector));
@@ -160,7 +160,7 @@ TEST_F(ClusterShrink, what_is_lost_beyond_the_end_is_not_lost_any_more) {
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kMediumError);
 }
 
-TEST_F(ClusterShrink, a_shrink_that_waits_keeps_others_out_until_it_ends_however_it_does) {
+TEST_F(ClusterShrink, a_waiting_shrink_excludes_others_until_it_succeeds_or_fails) {
     world_.cut(node_, *engines_[1].node);
     restart_target();
     ASSERT_TRUE(try_create("a", a_, kBytes));
@@ -168,7 +168,7 @@ TEST_F(ClusterShrink, a_shrink_that_waits_keeps_others_out_until_it_ends_however
     std::optional<Status> resized, removed;
     begin_resize(kLine * io::SimDisk::kSector, resized);
     world_.run_for(from_s(1));
-    ASSERT_FALSE(resized.has_value()) << "what engines hold beyond the end is not known yet";
+    ASSERT_FALSE(resized.has_value()) << "the lines beyond the end are not known yet";
     EXPECT_EQ(resize(kBytes / 2).code(), Code::kBusy);
     target_->remove_volume("a", [&](Status status) { removed = status; });
     ASSERT_TRUE(until([&] { return removed.has_value(); }));
@@ -180,7 +180,7 @@ TEST_F(ClusterShrink, a_shrink_that_waits_keeps_others_out_until_it_ends_however
     EXPECT_TRUE(resize(kBytes));
 }
 
-TEST_F(ClusterShrink, waits_for_a_recovery_and_drops_what_it_finds) {
+TEST_F(ClusterShrink, waits_for_a_recovery_and_drops_the_lines_that_it_finds) {
     world_.cut(node_, *engines_[1].node);
     restart_target();
     ASSERT_TRUE(try_create("a", a_, kBytes));
@@ -195,7 +195,7 @@ TEST_F(ClusterShrink, waits_for_a_recovery_and_drops_what_it_finds) {
 }
 
 // No line of the volume is left to destage.
-TEST_F(ClusterShrink, ends_flushes_that_wait_for_what_it_drops) {
+TEST_F(ClusterShrink, ends_flushes_that_wait_for_lines_that_it_drops) {
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     ASSERT_EQ(run(a_, Operation::kWrite, 3 * kLine), Outcome::kOk);
     a_.disk.refuse(true);
@@ -213,8 +213,8 @@ TEST_F(ClusterShrink, ends_flushes_that_wait_for_what_it_drops) {
     EXPECT_EQ(run(a_, Operation::kRead, 0, kCut), Outcome::kOk) << "the volume is not frozen";
 }
 
-// Storage holds an older write there. The volume may show it or not, but must not change between the two.
-TEST_F(ClusterShrink, what_lies_beyond_a_former_end_does_not_change_by_itself) {
+// Storage holds an older write there. Reads may return it or not, but must not change from one to the other.
+TEST_F(ClusterShrink, data_beyond_a_former_end_does_not_change_by_itself) {
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     ASSERT_EQ(run(a_, Operation::kWrite, kLine), Outcome::kOk);
     ASSERT_TRUE(resize(kCut * io::SimDisk::kSector));

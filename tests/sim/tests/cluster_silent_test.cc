@@ -35,7 +35,7 @@ class ClusterSilent : public ClusterOperator {
         open("a", a_);
         ASSERT_NO_FATAL_FAILURE(dirty_lines_of(a_, 0, kHealthyLines));
     }
-    se::CachedVolumeInfo volume(const std::string& name) {
+    cache::CachedVolumeInfo volume(const std::string& name) {
         for (const auto& one : target_->cache().info().volumes)
             if (one.name == name) return one;
         return {};
@@ -53,7 +53,7 @@ class ClusterSilent : public ClusterOperator {
     }
     void TearDown() override {
         EXPECT_EQ(big_.shared.failure, "");
-        bury(std::move(big_.client));
+        retire(std::move(big_.client));
         ClusterOperator::TearDown();
     }
 
@@ -83,7 +83,7 @@ TEST_F(ClusterSilent, storage_does_not_keep_other_volumes_dirty_when_the_target_
     EXPECT_LT(time_of([&] { return volume("a").dirty_lines == 0; }), kSoon);
     EXPECT_EQ(volume("a").counters.destaged_lines, kHealthyLines);
     EXPECT_TRUE(until([&] { return target_->stopped(); }));
-    EXPECT_FALSE(target_->cache_stopped()) << "the silent volume's stay in the engines";
+    EXPECT_FALSE(target_->cache_stopped()) << "lines of the silent volume stay in engines";
 }
 
 TEST_F(ClusterSilent, storage_does_not_keep_other_volumes_dirty_when_the_engines_leave) {
@@ -112,7 +112,7 @@ TEST_F(ClusterSilent, part_of_a_volume_does_not_keep_the_other_parts_dirty) {
     }
 }
 
-TEST_F(ClusterSilent, part_of_a_volume_that_is_spread_over_it_does_not_keep_the_others_dirty) {
+TEST_F(ClusterSilent, part_of_a_volume_that_is_scattered_does_not_keep_the_other_parts_dirty) {
     open("big", big_);
     big_.faults.silent_end = 16 << 20;
     // One silent line in each 4 MiB; these are the oldest.
@@ -122,7 +122,7 @@ TEST_F(ClusterSilent, part_of_a_volume_that_is_spread_over_it_does_not_keep_the_
     EXPECT_LT(time_of([&] { return volume("big").counters.destaged_lines == 32; }), kSoon);
 }
 
-TEST_F(ClusterSilent, storage_that_answers_again_gets_all_that_it_missed) {
+TEST_F(ClusterSilent, storage_that_answers_again_gets_all_lines_that_it_missed) {
     fall_silent();
     world_.run_for(from_s(200));
     EXPECT_EQ(volume("big").dirty_lines, kSilentLines);
@@ -132,11 +132,11 @@ TEST_F(ClusterSilent, storage_that_answers_again_gets_all_that_it_missed) {
                   return volume("big").dirty_lines == 0;
               }),
               from_s(75))
-        << "the last requests fail after a minute, the pause takes 10 s";
+        << "the last requests fail after a minute, and the pause takes 10 s";
     EXPECT_LT(time_of_flush(big_), kSoon);
 }
 
-TEST_F(ClusterSilent, storage_of_many_volumes_does_not_hold_up_the_one_that_is_left) {
+TEST_F(ClusterSilent, storage_of_many_volumes_does_not_hold_up_the_remaining_one) {
     options_.destages = 2;
     restart_target_alone();
     ASSERT_TRUE(until([&] { return recovered(); }));
@@ -154,7 +154,7 @@ TEST_F(ClusterSilent, storage_of_many_volumes_does_not_hold_up_the_one_that_is_l
 }
 
 // One job is left. A volume that has used it must let the other volumes use it before it takes it again.
-TEST_F(ClusterSilent, storage_of_many_volumes_does_not_leave_the_last_job_to_one_of_the_others) {
+TEST_F(ClusterSilent, storage_of_many_volumes_does_not_reserve_the_last_job_for_one_of_the_others) {
     options_.destages = 1;
     restart_target_alone();
     ASSERT_TRUE(until([&] { return recovered(); }));
@@ -174,10 +174,10 @@ TEST_F(ClusterSilent, storage_of_many_volumes_does_not_leave_the_last_job_to_one
     EXPECT_TRUE(until([&] { return volume("c").dirty_lines == 0; }));
     EXPECT_GT(volume("a").dirty_lines, kHealthyLines);
     EXPECT_TRUE(until([&] { return volume("a").dirty_lines == 0; }));
-    bury(std::move(c.client));
+    retire(std::move(c.client));
 }
 
-TEST_F(ClusterSilent, part_of_a_volume_is_shown_while_the_others_are_destaged) {
+TEST_F(ClusterSilent, part_of_a_volume_is_reported_while_the_other_parts_are_destaged) {
     fall_silent(16 << 20, 256 << 10);
     ASSERT_TRUE(until([&] { return !volume("big").last_error.empty(); }, from_s(300)));
     for (int i = 0; i < 20; ++i) {

@@ -14,7 +14,7 @@ class ClusterStop : public ClusterOperator {
     }
 };
 
-TEST_F(ClusterStop, does_not_wait_for_what_a_recovery_holds) {
+TEST_F(ClusterStop, does_not_wait_for_commands_that_a_recovery_holds) {
     world_.cut(node_, *engines_[1].node);
     restart_target();
     create("a", a_);
@@ -31,11 +31,11 @@ TEST_F(ClusterStop, does_not_wait_for_what_a_recovery_holds) {
     restart_target();
     create("a", a_);
     EXPECT_TRUE(until([&] { return a_.client->under_way() == 0; }));
-    EXPECT_EQ(a_.shared.failed, 0u) << "what was not done is done by the next target";
+    EXPECT_EQ(a_.shared.failed, 0u) << "the next target completes the remaining commands";
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterStop, leaves_two_copies_of_what_does_not_come_home_and_says_so) {
+TEST_F(ClusterStop, leaves_two_copies_of_lines_that_were_not_destaged_and_reports_them) {
     a_.client->close();
     ASSERT_TRUE(until([&] { return a_.client->closed(); }));
     a_.faults.latency_min = a_.faults.latency_max = from_s(3600);
@@ -50,11 +50,11 @@ TEST_F(ClusterStop, leaves_two_copies_of_what_does_not_come_home_and_says_so) {
     restart_target();
     create("a", a_);
     attach("a", a_);
-    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk) << "one engine has it";
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk) << "one engine has the line";
 }
 
 // Requests that need the lines destaged fail, and the lines stay recorded.
-TEST_F(ClusterStop, that_leaves_dirty_lines_ends_a_change_of_the_policy_and_a_drain_without_success) {
+TEST_F(ClusterStop, that_leaves_dirty_lines_fails_a_change_of_policy_and_a_drain) {
     a_.client->close();
     ASSERT_TRUE(until([&] { return a_.client->closed(); }));
     a_.faults.latency_min = a_.faults.latency_max = from_s(3600);
@@ -73,11 +73,11 @@ TEST_F(ClusterStop, that_leaves_dirty_lines_ends_a_change_of_the_policy_and_a_dr
     restart_target();
     create("a", a_);
     attach("a", a_);
-    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk) << "the engines have it";
+    EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk) << "the engines have the line";
 }
 
 // An index that is empty because its engines were lost does not mean that all lines are in real storage.
-TEST_F(ClusterStop, with_engines_that_are_lost_meanwhile_is_no_clean_end) {
+TEST_F(ClusterStop, is_not_clean_if_engines_are_lost_during_it) {
     for (uint64_t i = 1; i < 8; ++i) ASSERT_EQ(run(a_, Operation::kWrite, i * kLine), Outcome::kOk);
     a_.client->close();
     ASSERT_TRUE(until([&] { return a_.client->closed(); }));
@@ -97,7 +97,7 @@ TEST_F(ClusterStop, with_engines_that_are_lost_meanwhile_is_no_clean_end) {
     for (uint64_t i = 0; i < 8; ++i) EXPECT_EQ(run(a_, Operation::kRead, i * kLine), Outcome::kOk) << i;
 }
 
-TEST_F(ClusterStop, keeps_it_recorded_that_one_engine_has_the_only_copy_until_the_process_ends) {
+TEST_F(ClusterStop, keeps_the_record_of_only_copies_until_the_process_ends) {
     a_.client->close();
     ASSERT_TRUE(until([&] { return a_.client->closed(); }));
     a_.faults.latency_min = a_.faults.latency_max = from_s(3600);

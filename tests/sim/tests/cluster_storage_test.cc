@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single events in the life of real storage on a node of its own, step by step.
+// Step-by-step tests of single events of real storage on a separate node.
 #include "tests/sim/tests/storage_elsewhere.h"
 
 namespace wss::sim {
@@ -8,7 +8,7 @@ namespace {
 using initiator::Operation;
 using initiator::Outcome;
 
-TEST_F(StorageElsewhere, each_initiator_hears_once_that_what_was_not_flushed_may_be_gone) {
+TEST_F(StorageElsewhere, each_initiator_gets_one_error_for_unflushed_writes_that_may_be_lost) {
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
     restart_storage();
     for (size_t client : {0, 1}) {
@@ -18,7 +18,7 @@ TEST_F(StorageElsewhere, each_initiator_hears_once_that_what_was_not_flushed_may
     EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(StorageElsewhere, what_its_disk_cannot_lose_is_not_said_to_be_lost_with_its_machine) {
+TEST_F(StorageElsewhere, a_restart_of_its_machine_is_no_loss_if_its_disk_is_stable) {
     disk_.make_stable();
     restart_storage();
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
@@ -27,7 +27,7 @@ TEST_F(StorageElsewhere, what_its_disk_cannot_lose_is_not_said_to_be_lost_with_i
     EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(StorageElsewhere, what_was_flushed_is_there_and_nobody_is_told_of_a_loss) {
+TEST_F(StorageElsewhere, flushed_writes_survive_and_no_loss_is_reported) {
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
     ASSERT_EQ(run(1, Operation::kFlush), Outcome::kOk);
     restart_storage();
@@ -35,7 +35,7 @@ TEST_F(StorageElsewhere, what_was_flushed_is_there_and_nobody_is_told_of_a_loss)
     EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(StorageElsewhere, what_a_copy_shows_that_its_disk_lost_is_not_read_and_then_read_no_more) {
+TEST_F(StorageElsewhere, copies_of_writes_that_its_disk_lost_are_not_read) {
     Node& node = world_.add_node("engine");
     auto engine = std::make_unique<ClusterEngine>(node, network_, 4 << 20, "target");
     ASSERT_TRUE(engine->start());
@@ -50,15 +50,15 @@ TEST_F(StorageElsewhere, what_a_copy_shows_that_its_disk_lost_is_not_read_and_th
     EXPECT_EQ(counters().read_hits, hits);
     ASSERT_TRUE(until([&] { return target_->cache().info().index.operations == 0; }));
     EXPECT_EQ(run(1, Operation::kRead), Outcome::kOk);
-    EXPECT_EQ(counters().read_hits, hits + 1) << "it is cached again";
+    EXPECT_EQ(counters().read_hits, hits + 1) << "the line is cached again";
     node.crash();
-    bury(std::move(engine));
+    retire(std::move(engine));
     ASSERT_TRUE(until([&] { return target_->cache().info().engines.size() == 1; }));
-    EXPECT_EQ(run(1, Operation::kRead), Outcome::kOk) << "the disk's";
+    EXPECT_EQ(run(1, Operation::kRead), Outcome::kOk) << "from the disk";
 }
 
 // Another process had the storage meanwhile and may have written it, so hits would return old data.
-TEST_F(StorageElsewhere, copies_are_dropped_when_a_new_process_has_too_small_a_volume) {
+TEST_F(StorageElsewhere, copies_are_dropped_when_the_volume_of_a_new_process_is_too_small) {
     start_engines(2);
     fill_all();
     const uint64_t before = counters().read_hits;
@@ -77,7 +77,7 @@ TEST_F(StorageElsewhere, copies_are_dropped_when_a_new_process_has_too_small_a_v
 }
 
 // The engines' data is older than what the other owner may have written, whichever process has the disk now.
-TEST_F(StorageElsewhere, dirty_lines_are_not_brought_home_over_what_another_owner_of_its_disk_wrote) {
+TEST_F(StorageElsewhere, dirty_lines_are_not_destaged_over_writes_of_another_owner_of_its_disk) {
     make_dirty_without_storage();
     disk_.change_hands();
     storage_node_.restart();
@@ -85,9 +85,9 @@ TEST_F(StorageElsewhere, dirty_lines_are_not_brought_home_over_what_another_owne
     expect_waiting();
 }
 
-// The loss is detected right before the stop. An owner that is not a target leaves no trace for the next
+// The loss is detected just before the stop. An owner that is not a target leaves no trace for the next
 // process.
-TEST_F(StorageElsewhere, dirty_lines_are_not_brought_home_when_its_disk_is_lost_right_before_a_stop) {
+TEST_F(StorageElsewhere, dirty_lines_are_not_destaged_if_its_disk_is_lost_just_before_a_stop) {
     start_engines(2);
     set_policy(cache::Policy::kBack);
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
@@ -95,14 +95,14 @@ TEST_F(StorageElsewhere, dirty_lines_are_not_brought_home_when_its_disk_is_lost_
     disk_.take_away();
     storage_->stop();
     ASSERT_TRUE(until([&] { return storage_->gone(); }));
-    bury(std::move(storage_));
+    retire(std::move(storage_));
     disk_.give_back();
     start_storage();
     expect_lost();
 }
 
-// The target was down when its disk had the other owner.
-TEST_F(StorageElsewhere, a_target_that_starts_again_knows_which_owner_its_disk_had_elsewhere) {
+// The target was down while its disk had the other owner.
+TEST_F(StorageElsewhere, a_restarted_target_detects_that_its_disk_had_another_owner) {
     make_dirty_without_storage();
     disk_.change_hands();
     restart_target();
@@ -113,27 +113,27 @@ TEST_F(StorageElsewhere, a_target_that_starts_again_knows_which_owner_its_disk_h
 
 // The volume was moved to another process of the same owner. The former process keeps running for its other
 // volumes.
-TEST_F(StorageElsewhere, the_word_of_a_former_process_loses_nothing_however_long_the_last_one_is_away) {
+TEST_F(StorageElsewhere, the_report_of_a_former_process_loses_no_data_however_long_the_last_one_is_away) {
     make_dirty_without_storage();
     start_former_storage();
-    world_.run_for(se::RemoteQueue::kAwayMax + from_s(5));
+    world_.run_for(cache::RemoteQueue::kAwayMax + from_s(5));
     EXPECT_GT(dirty(), 0u);
     restart_target();
     ASSERT_TRUE(until([&] { return joined() && dirty() > 0; }));
-    world_.run_for(se::RemoteQueue::kAwayMax + from_s(5));
+    world_.run_for(cache::RemoteQueue::kAwayMax + from_s(5));
     storage_node_.restart();
     start_storage();
     EXPECT_TRUE(until([&] { return dirty() == 0; }));
     EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
-    EXPECT_TRUE(se::Membership::parse(membership_.text)->storage_lost.empty());
+    EXPECT_TRUE(cache::Membership::parse(membership_.text)->storage_lost.empty());
 }
 
-TEST_F(StorageElsewhere, the_word_of_a_former_process_keeps_nobody_from_a_volume_with_nothing_dirty) {
+TEST_F(StorageElsewhere, the_report_of_a_former_process_does_not_block_a_volume_without_dirty_lines) {
     lose_storage_with_nothing_dirty();
     start_former_storage();
     for (const bool restarts : {false, true}) {
         if (restarts) restart_target();
-        world_.run_for(se::RemoteQueue::kAwayMax + from_s(5));
+        world_.run_for(cache::RemoteQueue::kAwayMax + from_s(5));
     }
     storage_node_.restart();
     start_storage();
@@ -141,17 +141,17 @@ TEST_F(StorageElsewhere, the_word_of_a_former_process_keeps_nobody_from_a_volume
 }
 
 // Other owners may have written the disk without leaving a trace for the next process.
-TEST_F(StorageElsewhere, a_target_that_starts_again_believes_the_process_that_had_the_disk_last) {
+TEST_F(StorageElsewhere, a_restarted_target_accepts_the_loss_report_of_the_last_process) {
     crash_target_with_dirty_lines();
     disk_.refuse(false);
     disk_.take_away();
     restart_target();
     expect_lost();
-    EXPECT_FALSE(se::Membership::parse(membership_.text)->storage_lost.empty());
+    EXPECT_FALSE(cache::Membership::parse(membership_.text)->storage_lost.empty());
 }
 
 // The process may have taken the disk from another owner that is not a target and that left no trace.
-TEST_F(StorageElsewhere, a_process_that_joins_after_the_word_of_the_last_one_brings_nothing_home) {
+TEST_F(StorageElsewhere, a_process_that_joins_after_the_loss_report_of_the_last_one_gets_no_dirty_lines) {
     crash_target_with_dirty_lines();
     disk_.take_away();
     restart_target();
@@ -161,13 +161,13 @@ TEST_F(StorageElsewhere, a_process_that_joins_after_the_word_of_the_last_one_bri
 }
 
 // The process has not checked yet whether it has lost the volume.
-TEST_F(StorageElsewhere, a_former_process_that_is_woken_loses_nothing) {
+TEST_F(StorageElsewhere, a_resumed_former_process_causes_no_loss) {
     make_dirty_without_storage();
     other_disk_.suspend(true);
     start_other_storage();
     expect_waiting();
     other_disk_.take_away();
-    world_.run_for(se::RemoteQueue::kAwayMax + from_s(5));
+    world_.run_for(cache::RemoteQueue::kAwayMax + from_s(5));
     storage_node_.restart();
     start_storage();
     EXPECT_TRUE(until([&] { return dirty() == 0; }));
@@ -176,16 +176,15 @@ TEST_F(StorageElsewhere, a_former_process_that_is_woken_loses_nothing) {
 
 class OtherStorage : public StorageElsewhere {
   protected:
-    // While the other process has joined, its volume is not used and commands fail. When it is gone, engines
-    // answer again.
+    // The volume of the other process is not used, and commands fail until the right process joins.
     void expect_nothing_lost() {
         start_other_storage();
         expect_waiting();
         other_node_->crash();
-        bury(std::move(other_));
+        retire(std::move(other_));
         ASSERT_TRUE(until([&] { return !joined(); }));
         world_.run_for(from_s(1));
-        EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk) << "by the engines";
+        EXPECT_NE(run(0, Operation::kRead), Outcome::kOk) << "it may have written the disk";
         storage_node_.restart();
         start_storage();
         EXPECT_TRUE(until([&] { return dirty() == 0; }));
@@ -193,14 +192,14 @@ class OtherStorage : public StorageElsewhere {
     }
 };
 
-TEST_F(OtherStorage, of_another_owner_that_is_started_by_mistake_loses_nothing) {
+TEST_F(OtherStorage, of_another_owner_that_is_started_by_mistake_causes_no_loss) {
     make_dirty_without_storage();
     other_disk_.change_hands();
     expect_nothing_lost();
 }
 
 // The size of another owner's storage must not shrink the volume.
-TEST_F(OtherStorage, of_another_owner_that_is_too_small_is_not_said_to_be_what_is_left) {
+TEST_F(OtherStorage, of_another_owner_that_is_too_small_is_not_reported_as_the_remaining_part) {
     make_dirty_without_storage();
     smaller_.change_hands();
     other_node_ = &world_.add_node("other storage");
@@ -213,25 +212,25 @@ TEST_F(OtherStorage, of_another_owner_that_is_too_small_is_not_said_to_be_what_i
     EXPECT_TRUE(trouble.starts_with("another owner had its real storage")) << trouble;
 }
 
-TEST_F(OtherStorage, without_an_owner_that_is_started_by_mistake_takes_nothing) {
+TEST_F(OtherStorage, without_an_owner_that_is_started_by_mistake_causes_no_loss) {
     make_dirty_without_storage();
     other_disk_.forget_owners();
     expect_nothing_lost();
 }
 
 // Dropping would lose acknowledged data without making the volume usable.
-TEST_F(StorageElsewhere, a_reopening_drops_nothing_while_the_storage_process_has_lost_its_disk) {
+TEST_F(StorageElsewhere, a_reopening_drops_no_lines_while_the_storage_process_has_lost_its_disk) {
     make_dirty_without_storage();
     disk_.take_away();
     storage_node_.restart();
     start_storage();
-    world_.run_for(se::RemoteQueue::kAwayMax);
+    world_.run_for(cache::RemoteQueue::kAwayMax);
     const uint64_t before = dirty();
     EXPECT_EQ(give_up_for_a_reopening().code(), Code::kRefused);
     EXPECT_EQ(dirty(), before);
 }
 
-TEST_F(StorageElsewhere, a_reopening_drops_nothing_while_no_storage_process_is_there) {
+TEST_F(StorageElsewhere, a_reopening_drops_no_lines_while_no_storage_process_is_connected) {
     make_dirty_without_storage();
     disk_.change_hands();
     storage_node_.restart();
@@ -249,7 +248,7 @@ TEST_F(StorageElsewhere, a_reopening_drops_nothing_while_no_storage_process_is_t
 }
 
 // Once the lines are dropped, the awaited owner no longer matters.
-TEST_F(StorageElsewhere, a_reopening_is_not_refused_when_the_storage_process_goes_after_the_look) {
+TEST_F(StorageElsewhere, a_reopening_is_not_refused_if_the_storage_process_leaves_after_the_check) {
     make_dirty_without_storage();
     disk_.change_hands();
     storage_node_.restart();
@@ -262,7 +261,7 @@ TEST_F(StorageElsewhere, a_reopening_is_not_refused_when_the_storage_process_goe
     EXPECT_EQ(dirty(), 0u);
 }
 
-TEST_F(StorageElsewhere, dirty_lines_are_brought_home_by_another_process_of_the_same_owner) {
+TEST_F(StorageElsewhere, dirty_lines_are_destaged_by_another_process_of_the_same_owner) {
     make_dirty_without_storage();
     restart_target();
     storage_node_.restart();
@@ -271,7 +270,7 @@ TEST_F(StorageElsewhere, dirty_lines_are_brought_home_by_another_process_of_the_
     EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(StorageElsewhere, another_owner_of_its_disk_changes_nothing_when_nothing_is_dirty) {
+TEST_F(StorageElsewhere, another_owner_of_its_disk_has_no_effect_if_no_line_is_dirty) {
     lose_storage_with_nothing_dirty();
     disk_.change_hands();
     storage_node_.restart();
@@ -282,7 +281,7 @@ TEST_F(StorageElsewhere, another_owner_of_its_disk_changes_nothing_when_nothing_
 }
 
 // As when a volume without dirty lines is moved from an image to a file.
-TEST_F(StorageElsewhere, dirty_lines_of_a_disk_without_an_owner_are_brought_home_although_another_had_one) {
+TEST_F(StorageElsewhere, dirty_lines_are_destaged_to_a_disk_without_an_owner_after_another_disk_had_one) {
     lose_storage_with_nothing_dirty();
     disk_.forget_owners();
     storage_node_.restart();
@@ -301,7 +300,7 @@ class FewSlots : public StorageElsewhere {
     FewSlots() { options_.line_bytes = 256 << 10; }
 };
 
-TEST_F(FewSlots, a_slot_whose_fill_was_thrown_away_as_storage_lost_data_is_used_again) {
+TEST_F(FewSlots, a_slot_is_reused_after_its_fill_was_discarded_because_storage_lost_data) {
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk) << "something to lose";
     Node& node = world_.add_node("engine");
     // The cut makes the target serve the engine's fills.
@@ -311,7 +310,7 @@ TEST_F(FewSlots, a_slot_whose_fill_was_thrown_away_as_storage_lost_data_is_used_
     ASSERT_TRUE(until([&] { return target_->cache().info().capacity_lines > 0; }));
     const uint64_t slots = target_->cache().info().capacity_lines;
     const uint64_t line = options_.line_bytes / io::SimDisk::kSector;
-    ASSERT_LE(slots, 8u) << "what a client has under way";
+    ASSERT_LE(slots, 8u) << "the requests of one client";
     // Clients get their responses. The engine receives the fills only after storage was lost and has
     // returned, but before the engine itself counts as lost.
     world_.cut(node_, node);
@@ -325,7 +324,7 @@ TEST_F(FewSlots, a_slot_whose_fill_was_thrown_away_as_storage_lost_data_is_used_
     storage_node_.restart();
     start_storage();
     ASSERT_TRUE(until([&] { return target_->cache().storage_nodes().losses() > 0; }));
-    ASSERT_GE(target_->cache().info().index.operations, slots) << "fills are under way";
+    ASSERT_GE(target_->cache().info().index.operations, slots) << "fills are in flight";
     world_.heal(node_, node);
     ASSERT_TRUE(until([&] { return target_->cache().info().index.operations == 0; }));
     ASSERT_EQ(counters().fills, 0u);
@@ -334,10 +333,10 @@ TEST_F(FewSlots, a_slot_whose_fill_was_thrown_away_as_storage_lost_data_is_used_
     EXPECT_TRUE(until([&] { return counters().fills > 0; }));
 }
 
-TEST_F(StorageElsewhere, what_engines_take_and_bring_home_does_not_cross_the_target) {
+TEST_F(StorageElsewhere, fills_and_destages_do_not_cross_the_target) {
     start_engines(2);
     fill_all();
-    const se::CacheCounters filled = counters();
+    const cache::CacheCounters filled = counters();
     EXPECT_EQ(filled.upkeep_direct_bytes, filled.fill_bytes);
     set_policy(cache::Policy::kBack);
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
@@ -352,7 +351,7 @@ TEST_F(StorageElsewhere, what_engines_take_and_bring_home_does_not_cross_the_tar
     EXPECT_EQ(run(1, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(StorageElsewhere, what_is_read_ahead_does_not_cross_the_target) {
+TEST_F(StorageElsewhere, read_ahead_does_not_pass_through_the_target) {
     start_engines(2);
     for (uint64_t at = 0; at < 16 * 128; at += 128) {
         ASSERT_TRUE(clients_[0]->begin_read(at, 128));
@@ -365,7 +364,7 @@ TEST_F(StorageElsewhere, what_is_read_ahead_does_not_cross_the_target) {
     EXPECT_EQ(bytes_with_target(), 0u);
 }
 
-TEST_F(StorageElsewhere, where_the_storage_does_not_reach_an_engine_the_target_is_between_them) {
+TEST_F(StorageElsewhere, the_target_relays_data_between_the_storage_and_an_engine_that_it_does_not_reach) {
     start_engines(2);
     for (Node* engine : engine_nodes_) world_.cut(storage_node_, *engine);
     set_policy(cache::Policy::kBack);
@@ -374,7 +373,7 @@ TEST_F(StorageElsewhere, where_the_storage_does_not_reach_an_engine_the_target_i
     ASSERT_EQ(run(0, Operation::kFlush), Outcome::kOk);
     EXPECT_EQ(counters().upkeep_through_us_bytes, 65536u);
     EXPECT_EQ(counters().upkeep_direct_bytes, 0u);
-    EXPECT_EQ(reached(), 1u) << "the other engine was not asked for anything, nobody has noticed";
+    EXPECT_EQ(reached(), 1u) << "the other engine had no request, so its cut is unnoticed";
     world_.heal_all();
     ASSERT_TRUE(until([&] { return reached() == 2; }));
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
@@ -383,7 +382,7 @@ TEST_F(StorageElsewhere, where_the_storage_does_not_reach_an_engine_the_target_i
 }
 
 TEST_F(StorageElsewhere,
-       an_engine_that_is_cut_off_while_it_brings_data_home_does_not_change_what_comes_later) {
+       an_engine_that_is_cut_off_while_it_destages_does_not_change_data_that_is_written_later) {
     start_engines(3);
     set_policy(cache::Policy::kBack);
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
@@ -409,9 +408,9 @@ TEST_F(StorageElsewhere,
 }
 
 // Eight staging buffers, each as long as a line: the minimum.
-class FewBays : public StorageElsewhere {
+class FewStagingBuffers : public StorageElsewhere {
   protected:
-    FewBays() {
+    FewStagingBuffers() {
         options_.line_bytes = 256 << 10;
         storage_memory_ = 4 << 20;
     }
@@ -421,10 +420,10 @@ class FewBays : public StorageElsewhere {
     }
 };
 
-// SB1. WRITEs of an engine into staging buffers are in flight while the target gives the engine up. The
+// SB1. WRITEs of an engine into staging buffers are in flight while the target drops the engine. The
 // storage is notified late, as it is cut off from the target by then. Meanwhile destages of other engines
 // fill the remaining buffers, and their data waits there until the storage is notified.
-TEST_F(FewBays, what_a_lost_engine_still_writes_does_not_come_to_the_disk_as_data_of_other_lines) {
+TEST_F(FewStagingBuffers, late_writes_of_a_lost_engine_do_not_reach_the_disk_as_data_of_other_lines) {
     start_engines(3);
     Node& lost = *engine_nodes_[0];
     set_policy(cache::Policy::kBack);
@@ -433,7 +432,7 @@ TEST_F(FewBays, what_a_lost_engine_still_writes_does_not_come_to_the_disk_as_dat
     world_.cut(storage_node_, lost);
     ASSERT_TRUE(clients_[0]->begin(Operation::kFlush, 0, 1));
     world_.run_for(from_ms(20));
-    ASSERT_EQ(clients_[0]->under_way(), 1u) << "the engine has a line to bring home";
+    ASSERT_EQ(clients_[0]->under_way(), 1u) << "the engine is destaging a line";
     world_.cut(node_, lost);
     world_.run_for(from_ms(900));
     world_.cut(node_, storage_node_);
@@ -463,7 +462,7 @@ TEST_F(StorageElsewhere, real_storage_is_not_removed_by_a_command_for_engines) {
     EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(StorageElsewhere, commands_wait_for_storage_that_was_cut_off_and_fail_when_that_lasts) {
+TEST_F(StorageElsewhere, commands_wait_for_storage_that_was_cut_off_and_fail_if_the_cut_lasts) {
     ASSERT_EQ(run(0, Operation::kWrite), Outcome::kOk);
     world_.cut(node_, storage_node_);
     ASSERT_TRUE(until([&] { return !joined(); }));
@@ -473,7 +472,7 @@ TEST_F(StorageElsewhere, commands_wait_for_storage_that_was_cut_off_and_fail_whe
     world_.heal_all();
     ASSERT_TRUE(until([&] { return clients_[0]->under_way() == 0; }));
     EXPECT_EQ(clients_[0]->last_outcome(), Outcome::kOk);
-    EXPECT_EQ(run(0, Operation::kFlush), Outcome::kOk) << "nothing is lost by a cut";
+    EXPECT_EQ(run(0, Operation::kFlush), Outcome::kOk) << "a cut loses no data";
     world_.cut(node_, storage_node_);
     ASSERT_TRUE(until([&] { return !joined(); }));
     EXPECT_EQ(run(1, Operation::kRead), Outcome::kMediumError);

@@ -36,7 +36,7 @@ class ChainBroken : public TwoProcesses {
     }
 };
 
-TEST_F(ChainBroken, a_later_process_gets_no_dirty_lines_from_a_target_that_starts_again) {
+TEST_F(ChainBroken, a_later_process_gets_no_dirty_lines_from_a_restarted_target) {
     crash_target_with_dirty_lines();
     disk_.refuse(false);
     world_.cut(node_, storage_node_);
@@ -49,7 +49,7 @@ TEST_F(ChainBroken, a_later_process_gets_no_dirty_lines_from_a_target_that_start
     expect_lost_untouched();
 }
 
-TEST_F(ChainBroken, a_later_process_gets_no_dirty_lines_while_the_last_one_is_disconnected_for_a_moment) {
+TEST_F(ChainBroken, a_later_process_gets_no_dirty_lines_while_the_last_one_is_briefly_disconnected) {
     leave_dirty();
     world_.cut(node_, storage_node_);
     ASSERT_TRUE(await(0));
@@ -97,11 +97,11 @@ TEST_F(ChainBroken, a_volume_with_dirty_lines_is_lost_soon_after_a_later_process
 }
 
 // It was stopped behind a link that is cut, which the target has not noticed yet.
-TEST_F(ChainBroken, a_later_process_gets_the_dirty_lines_of_one_that_was_stopped_and_seems_to_be_connected) {
+TEST_F(ChainBroken, the_last_process_keeps_its_connection) {
     leave_dirty();
     world_.cut(node_, storage_node_);
     storage_node_.crash();
-    bury(std::move(storage_));
+    retire(std::move(storage_));
     start_other_storage_alone();
     EXPECT_TRUE(world_.run_until([&] { return dirty() == 0; }, from_s(20)));
     EXPECT_EQ(trouble(), "");
@@ -118,7 +118,7 @@ class SuccessorLost : public ChainBroken {
     }
 };
 
-TEST_F(SuccessorLost, engines_serve_nothing_beside_the_last_one_that_is_cut_off_from_its_disk) {
+TEST_F(SuccessorLost, engines_serve_nothing_while_the_last_process_is_cut_off_from_its_disk) {
     crash_target_with_dirty_lines();
     disk_.refuse(false);
     disk_.suspend(true);
@@ -130,7 +130,7 @@ TEST_F(SuccessorLost, engines_serve_nothing_beside_the_last_one_that_is_cut_off_
     expect_lost();
 }
 
-TEST_F(SuccessorLost, engines_serve_nothing_while_the_last_one_is_away) {
+TEST_F(SuccessorLost, engines_serve_nothing_while_the_last_process_is_away) {
     leave_dirty();
     world_.cut(node_, storage_node_);
     ASSERT_TRUE(await(0));
@@ -141,7 +141,7 @@ TEST_F(SuccessorLost, engines_serve_nothing_while_the_last_one_is_away) {
     expect_lost();
 }
 
-TEST_F(SuccessorLost, a_volume_goes_on_with_the_process_that_took_the_disk_from_it) {
+TEST_F(SuccessorLost, a_volume_continues_with_the_process_that_took_the_disk_from_it) {
     third_disk_.succeed(holder(3));
     leave_dirty();
     world_.cut(node_, storage_node_);
@@ -156,12 +156,12 @@ TEST_F(SuccessorLost, a_volume_goes_on_with_the_process_that_took_the_disk_from_
 }
 
 // The process that took the disk from the last one is of another owner, who gave the disk back.
-TEST_F(SuccessorLost, by_another_owner_does_not_keep_a_volume_from_the_next_successor) {
+TEST_F(SuccessorLost, a_volume_continues_with_the_next_successor_if_the_lost_one_had_another_owner) {
     other_disk_.change_hands();
     third_disk_.succeed(holder(3));
     leave_dirty();
     storage_node_.crash();
-    bury(std::move(storage_));
+    retire(std::move(storage_));
     start_other_storage_alone();
     world_.run_for(from_s(5));
     expect_suspended();
@@ -170,11 +170,11 @@ TEST_F(SuccessorLost, by_another_owner_does_not_keep_a_volume_from_the_next_succ
     EXPECT_EQ(trouble(), "");
 }
 
-TEST_F(SuccessorLost, after_the_next_process_that_does_not_follow_it_has_joined) {
+TEST_F(SuccessorLost, a_volume_is_lost_if_the_process_after_it_does_not_follow_it_and_joins_first) {
     third_disk_.succeed(holder(3, 3));
     leave_dirty();
     storage_node_.crash();
-    bury(std::move(storage_));
+    retire(std::move(storage_));
     ASSERT_TRUE(await(0));
     start_third_storage();
     ASSERT_TRUE(await(1));
@@ -184,12 +184,12 @@ TEST_F(SuccessorLost, after_the_next_process_that_does_not_follow_it_has_joined)
 }
 
 // It has not noticed its loss, either.
-TEST_F(SuccessorLost, to_a_process_that_does_not_follow_it) {
+TEST_F(SuccessorLost, a_volume_is_lost_even_if_the_successor_has_not_noticed_its_loss) {
     other_disk_.give_back();
     third_disk_.succeed(holder(3, 3));
     leave_dirty();
     storage_node_.crash();
-    bury(std::move(storage_));
+    retire(std::move(storage_));
     ASSERT_TRUE(await(0));
     start_third_storage();
     ASSERT_TRUE(await(1));
@@ -199,12 +199,12 @@ TEST_F(SuccessorLost, to_a_process_that_does_not_follow_it) {
 }
 
 // The operator moved the volume to storage without holders, and starts the former process again.
-TEST_F(TwoProcesses, a_process_is_not_replaced_by_one_with_the_storage_that_the_volume_had_before) {
+TEST_F(TwoProcesses, a_process_is_not_replaced_by_one_with_the_former_storage_of_the_volume) {
     disk_.succeed(holder(1));
     start_engines(2);
     reconnect_first();
     storage_node_.crash();
-    bury(std::move(storage_));
+    retire(std::move(storage_));
     ASSERT_TRUE(await(0));
     other_disk_.succeed({});
     other_disk_.forget_owners();
@@ -221,13 +221,13 @@ TEST_F(TwoProcesses, a_process_is_not_replaced_by_one_with_the_storage_that_the_
     EXPECT_EQ(third_disk_.writes(), 0u);
 }
 
-TEST_F(TwoProcesses, dirty_lines_for_storage_without_an_owner_do_not_go_to_storage_that_has_one) {
+TEST_F(TwoProcesses, dirty_lines_for_storage_without_an_owner_are_not_destaged_to_storage_that_has_one) {
     disk_.forget_owners();
     reconnect_first();
     crash_target_with_dirty_lines();
     disk_.refuse(false);
     storage_node_.crash();
-    bury(std::move(storage_));
+    retire(std::move(storage_));
     start_other_storage_alone();
     restart_target();
     world_.run_for(from_s(8));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real storage on another node that one process takes over from another, step by step.
+// Step-by-step tests of real storage on another node that one process takes over from another.
 #include "tests/sim/tests/storage_elsewhere.h"
 
 namespace wss::sim {
@@ -8,7 +8,7 @@ namespace {
 using initiator::Operation;
 using initiator::Outcome;
 
-// Two processes of one chain of successors, as Ceph's storage processes with one --join.
+// Two processes of one chain of successors, like Ceph's storage processes with the same --join.
 class TakenOver : public StorageElsewhere {
   protected:
     static constexpr io::Succession kFirst = holder(1), kSecond = holder(2);
@@ -32,11 +32,11 @@ class TakenOver : public StorageElsewhere {
         EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
         EXPECT_EQ(run(0, Operation::kWrite), Outcome::kOk);
         EXPECT_EQ(run(1, Operation::kFlush), Outcome::kOk);
-        EXPECT_TRUE(se::Membership::parse(membership_.text)->storage_lost.empty());
+        EXPECT_TRUE(cache::Membership::parse(membership_.text)->storage_lost.empty());
     }
 };
 
-TEST_F(TakenOver, a_volume_goes_on_with_the_process_that_took_its_disk_and_joined_before) {
+TEST_F(TakenOver, a_volume_continues_with_the_process_that_took_its_disk_and_joined_earlier) {
     serve();
     start_other_storage();
     lose();
@@ -53,7 +53,7 @@ TEST_F(TakenOver, a_volume_waits_for_the_process_that_took_its_disk) {
     expect_home();
 }
 
-TEST_F(TakenOver, commands_that_the_former_process_failed_are_done_by_the_one_that_took_its_disk) {
+TEST_F(TakenOver, commands_that_the_former_process_failed_are_completed_by_the_one_that_took_its_disk) {
     disk_.succeed(kFirst);
     other_disk_.succeed(kSecond);
     world_.run_for(from_s(1));  // for the report
@@ -64,7 +64,7 @@ TEST_F(TakenOver, commands_that_the_former_process_failed_are_done_by_the_one_th
     EXPECT_EQ(clients_[0]->last_outcome(), Outcome::kOk);
 }
 
-TEST_F(TakenOver, a_target_that_starts_again_believes_the_process_that_took_the_disk_from_the_last_one) {
+TEST_F(TakenOver, a_restarted_target_accepts_the_process_that_took_the_disk_from_the_last_one) {
     disk_.succeed(kFirst);
     other_disk_.succeed(kSecond);
     crash_target_with_dirty_lines();
@@ -76,7 +76,7 @@ TEST_F(TakenOver, a_target_that_starts_again_believes_the_process_that_took_the_
     expect_home();
 }
 
-TEST_F(TakenOver, flushes_do_not_fail_for_what_the_former_process_did_not_bring_home) {
+TEST_F(TakenOver, flushes_do_not_fail_for_lines_that_the_former_process_did_not_destage) {
     disk_.succeed(kFirst);
     other_disk_.succeed(kSecond);
     start_engines(2);
@@ -89,19 +89,19 @@ TEST_F(TakenOver, flushes_do_not_fail_for_what_the_former_process_did_not_bring_
     }
     ASSERT_TRUE(clients_[0]->begin(Operation::kFlush, 0, 0));
     world_.run_for(from_us(60));
-    ASSERT_GT(dirty(), 0u) << "on its way";
+    ASSERT_GT(dirty(), 0u) << "not yet destaged";
     disk_.take_away();
     ASSERT_TRUE(until([&] { return clients_[0]->under_way() == 0; }));
     EXPECT_EQ(clients_[0]->last_outcome(), Outcome::kOk);
     EXPECT_TRUE(until([&] { return dirty() == 0; }));
 }
 
-TEST_F(TakenOver, a_volume_waits_for_the_process_that_took_its_disk_until_that_can_serve_it) {
+TEST_F(TakenOver, a_volume_waits_until_the_process_that_took_its_disk_can_serve_it) {
     serve();
     other_disk_.suspend(true);
     start_other_storage();
     lose();
-    world_.run_for(se::RemoteQueue::kTakenMax + from_s(3));
+    world_.run_for(cache::RemoteQueue::kTakenMax + from_s(3));
     EXPECT_GT(dirty(), 0u);
     other_disk_.suspend(false);
     expect_home();
@@ -112,8 +112,8 @@ TEST_F(TakenOver, a_target_does_not_destage_lines_for_a_storage_process_to_stora
     crash_target_with_dirty_lines();
     disk_.refuse(false);
     storage_node_.crash();
-    bury(std::move(storage_));
-    bury(std::move(target_));
+    retire(std::move(storage_));
+    retire(std::move(target_));
     node_.restart();
     const uint64_t writes = disk_.writes();
     target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options_);
@@ -133,7 +133,7 @@ class SlowStart : public TakenOver {
   protected:
     void restart_target_in(Nanoseconds opening) {
         node_.crash();
-        bury(std::move(target_));
+        retire(std::move(target_));
         node_.restart();
         target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options_,
                                                   kSectors * io::SimDisk::kSector);
@@ -143,40 +143,40 @@ class SlowStart : public TakenOver {
     }
 };
 
-TEST_F(SlowStart, does_not_count_for_the_wait_for_a_successor) {
+TEST_F(SlowStart, does_not_shorten_the_wait_for_a_successor) {
     serve();
     lose();
     world_.run_for(from_s(3));
     storage_node_.crash();
-    bury(std::move(storage_));
+    retire(std::move(storage_));
     start_other_storage_alone();
-    restart_target_in(se::RemoteQueue::kTakenMax + from_s(2));
+    restart_target_in(cache::RemoteQueue::kTakenMax + from_s(2));
     expect_home();
 }
 
-TEST_F(SlowStart, does_not_count_for_the_wait_for_the_last_process) {
+TEST_F(SlowStart, does_not_shorten_the_wait_for_the_last_process) {
     disk_.succeed(kFirst);
     other_disk_.succeed(kOfAnotherSeries);
     crash_target_with_dirty_lines();
     lose();
     start_other_storage_alone();
     world_.cut(node_, storage_node_);
-    restart_target_in(se::RemoteQueue::kLastMax + from_s(1));
+    restart_target_in(cache::RemoteQueue::kLastMax + from_s(1));
     world_.run_for(from_ms(500));
     world_.heal_all();
     expect_lost();
 }
 
-// The process that reported the loss is gone, and the other owner has given the disk back.
-class HeardBeforeARestart : public TakenOver {
+// The process that reported the loss is gone, and the other owner has returned the disk.
+class ReportBeforeRestart : public TakenOver {
   protected:
-    void hear_and_stop(const std::function<void()>& stop_target) {
+    void report_and_restart(const std::function<void()>& stop_target) {
         serve();
         lose();
         world_.run_for(from_s(3));
         stop_target();
         storage_node_.crash();
-        bury(std::move(storage_));
+        retire(std::move(storage_));
         disk_.give_back();
         disk_.succeed(holder(3, 3));
         restart_target();
@@ -185,32 +185,32 @@ class HeardBeforeARestart : public TakenOver {
     }
 };
 
-TEST_F(HeardBeforeARestart, a_loss_counts_for_a_target_that_was_killed) {
-    hear_and_stop([] {});
+TEST_F(ReportBeforeRestart, of_a_loss_remains_valid_if_the_target_is_killed) {
+    report_and_restart([] {});
     expect_lost();
 }
 
-TEST_F(HeardBeforeARestart, a_loss_counts_for_a_target_that_was_stopped) {
-    hear_and_stop([this] {
+TEST_F(ReportBeforeRestart, of_a_loss_remains_valid_if_the_target_is_stopped) {
+    report_and_restart([this] {
         target_->stop(from_s(2));
         world_.run_for(from_s(5));
     });
     expect_lost();
 }
 
-TEST_F(HeardBeforeARestart, the_process_that_took_the_disk_from_the_last_one_is_believed) {
+TEST_F(ReportBeforeRestart, does_not_exclude_the_process_that_took_the_disk_from_the_last_one) {
     serve();
     lose();
     world_.run_for(from_s(3));
     storage_node_.crash();
-    bury(std::move(storage_));
+    retire(std::move(storage_));
     restart_target();
     start_other_storage();
     expect_home();
 }
 
-// The owner in between need not be a target, and leaves no trace.
-TEST_F(TakenOver, a_volume_is_lost_when_another_one_may_have_had_the_disk_in_between) {
+// The owner in between need not be a target, and it leaves no trace.
+TEST_F(TakenOver, a_volume_is_lost_if_another_owner_may_have_had_the_disk_in_between) {
     serve(holder(3, 3));
     start_other_storage();
     lose();
@@ -218,7 +218,7 @@ TEST_F(TakenOver, a_volume_is_lost_when_another_one_may_have_had_the_disk_in_bet
 }
 
 // The process with place 2 took the disk, but failed or was killed before it joined.
-TEST_F(TakenOver, a_volume_goes_on_with_a_process_that_took_its_disk_from_one_that_never_came) {
+TEST_F(TakenOver, a_volume_continues_with_a_process_that_took_its_disk_from_one_that_never_joined) {
     constexpr io::Succession kThird = holder(3);
     serve(kThird);
     lose();
@@ -227,7 +227,7 @@ TEST_F(TakenOver, a_volume_goes_on_with_a_process_that_took_its_disk_from_one_th
     expect_home();
 }
 
-TEST_F(TakenOver, a_volume_does_not_go_back_to_a_process_of_before_the_one_that_lost_its_disk) {
+TEST_F(TakenOver, a_volume_does_not_return_to_a_process_that_preceded_the_one_that_lost_its_disk) {
     disk_.succeed(kSecond);
     other_disk_.succeed(kFirst);
     crash_target_with_dirty_lines();
@@ -239,7 +239,7 @@ TEST_F(TakenOver, a_volume_does_not_go_back_to_a_process_of_before_the_one_that_
 }
 
 // The other process may have got the disk from an unknown owner before the last process had it.
-TEST_F(TakenOver, a_target_that_starts_again_believes_the_last_process_before_others_that_are_there) {
+TEST_F(TakenOver, a_restarted_target_prefers_the_last_process_to_others_that_have_joined) {
     disk_.succeed(kFirst);
     other_disk_.succeed(kOfAnotherSeries);
     crash_target_with_dirty_lines();
@@ -249,7 +249,7 @@ TEST_F(TakenOver, a_target_that_starts_again_believes_the_last_process_before_ot
     expect_lost();
 }
 
-TEST_F(TakenOver, a_volume_is_lost_when_the_process_that_took_its_disk_is_of_another_owner) {
+TEST_F(TakenOver, a_volume_is_lost_if_the_process_that_took_its_disk_belongs_to_another_owner) {
     serve();
     other_disk_.change_hands();
     lose();
@@ -257,7 +257,7 @@ TEST_F(TakenOver, a_volume_is_lost_when_the_process_that_took_its_disk_is_of_ano
     expect_lost();
 }
 
-TEST_F(TakenOver, a_volume_is_lost_when_no_process_says_that_it_took_its_disk) {
+TEST_F(TakenOver, a_volume_is_lost_if_no_process_reports_that_it_took_its_disk) {
     serve();
     lose();
     expect_lost();

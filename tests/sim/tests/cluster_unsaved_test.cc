@@ -30,7 +30,7 @@ class ClusterUnsaved : public ClusterOperator {
     static constexpr uint64_t kLines = 4;
 };
 
-TEST_F(ClusterUnsaved, lines_that_were_given_up_do_not_come_back_over_later_writes) {
+TEST_F(ClusterUnsaved, given_up_lines_do_not_overwrite_later_writes) {
     restart_target();
     ASSERT_TRUE(until([&] { return recovered() && !target_->cache().info().absent.empty(); }));
     membership_.full = true;
@@ -39,7 +39,7 @@ TEST_F(ClusterUnsaved, lines_that_were_given_up_do_not_come_back_over_later_writ
     EXPECT_NE(given_up.status().text().find("not yet recorded for the next start"), std::string::npos)
         << given_up.status().text();
     const auto again = give_up("a");
-    EXPECT_EQ(again.status().text(), given_up.status().text()) << "as long as it is so";
+    EXPECT_EQ(again.status().text(), given_up.status().text()) << "while it is not recorded";
     a_.shared.model.crash();  // the operator gave up the unflushed data
     create("a", a_);
     attach("a", a_);
@@ -56,7 +56,7 @@ TEST_F(ClusterUnsaved, lines_that_were_given_up_do_not_come_back_over_later_writ
     EXPECT_EQ(run(a_, Operation::kRead), Outcome::kOk);
 }
 
-TEST_F(ClusterUnsaved, a_policy_that_the_next_start_would_not_know_is_refused) {
+TEST_F(ClusterUnsaved, a_policy_that_cannot_be_recorded_for_the_next_start_is_refused) {
     membership_.full = true;
     const Status refused = try_policy("a", Policy::kThrough);
     EXPECT_FALSE(refused);
@@ -64,7 +64,7 @@ TEST_F(ClusterUnsaved, a_policy_that_the_next_start_would_not_know_is_refused) {
         << refused.text();
     EXPECT_EQ(target_->cache().info().volumes.at(1).settings.policy, Policy::kBack);
     EXPECT_EQ(run(a_, Operation::kWrite, kLines * kLine), Outcome::kOk)
-        << "nothing waits for what was refused";
+        << "no command waits for the refused change";
     EXPECT_EQ(dirty(), kLines + 1);
     membership_.full = false;
     set_policy("a", Policy::kThrough);
@@ -72,7 +72,7 @@ TEST_F(ClusterUnsaved, a_policy_that_the_next_start_would_not_know_is_refused) {
     expect_that_it_goes_on();
 }
 
-TEST_F(ClusterUnsaved, a_stop_says_that_the_next_start_knows_too_little) {
+TEST_F(ClusterUnsaved, a_stop_reports_that_the_membership_could_not_be_saved) {
     membership_.full = true;
     a_.disk.take_away();
     world_.run_for(from_s(1));
@@ -82,17 +82,17 @@ TEST_F(ClusterUnsaved, a_stop_says_that_the_next_start_knows_too_little) {
     a_.shared.model.crash();
 }
 
-TEST_F(ClusterUnsaved, a_stop_whose_last_word_alone_cannot_be_saved_ends_well) {
+TEST_F(ClusterUnsaved, a_stop_succeeds_if_only_its_last_record_cannot_be_saved) {
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
     membership_.full = true;
     EXPECT_TRUE(stop());
 }
 
 // As with a thin pool, where only discards free space.
-TEST_F(ClusterUnsaved, storage_that_is_full_does_not_keep_clean_blocks_from_being_discarded) {
+TEST_F(ClusterUnsaved, full_storage_does_not_prevent_discards_of_clean_blocks) {
     a_.disk.fill(true);
     EXPECT_EQ(run(a_, Operation::kDiscard, 8 * kLine), Outcome::kOk);
-    EXPECT_EQ(run(a_, Operation::kDiscard, 0), Outcome::kNoSpace) << "this line would have to go home first";
+    EXPECT_EQ(run(a_, Operation::kDiscard, 0), Outcome::kNoSpace) << "this line must be destaged first";
     EXPECT_EQ(dirty(), kLines);
     a_.disk.fill(false);
     EXPECT_EQ(run(a_, Operation::kDiscard, 0), Outcome::kOk);

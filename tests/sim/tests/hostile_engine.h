@@ -127,15 +127,15 @@ class HostileEngineTest : public ::testing::Test {
         start_target();
     }
     void TearDown() override {
-        bury(std::move(client_));
-        bury(std::move(target_));
-        bury(std::move(peer_));
+        retire(std::move(client_));
+        retire(std::move(target_));
+        retire(std::move(peer_));
     }
     void start_target(uint64_t lines_max = 1024, uint64_t remote = 0,
                       std::shared_ptr<const auth::SecretBook> secrets = nullptr) {
-        se::CacheOptions options;
+        cache::CacheOptions options;
         options.engine_secrets = std::move(secrets);
-        options.works = 16;
+        options.commands = 16;
         options.lines_max = lines_max;
         target_ =
             std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options, remote);

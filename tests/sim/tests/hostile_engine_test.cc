@@ -10,7 +10,7 @@
 namespace wss::sim {
 namespace {
 
-TEST_F(HostileEngineTest, target_closes_engine_that_claims_more_slots_than_it_lends_memory) {
+TEST_F(HostileEngineTest, target_closes_engine_that_claims_more_slots_than_its_memory_holds) {
     join(16);
     peer_->inventory_end(0xffffffff);
     peer_->plain(RecordType::kReady);
@@ -61,25 +61,24 @@ class StrangeEngines : public HostileEngineTest {
     }
 };
 
-TEST_F(StrangeEngines, of_one_node_leave_a_place_to_an_engine_of_another) {
-    auto& node = world_.add_node("strangers");
-    std::vector<std::unique_ptr<HostileEngine>> strangers;
+TEST_F(StrangeEngines, of_one_node_leave_a_place_for_an_engine_of_another) {
+    auto& node = world_.add_node("pending");
+    std::vector<std::unique_ptr<HostileEngine>> pending;
     auto one_more = [&] {
-        strangers.push_back(std::make_unique<HostileEngine>(node, network_));
-        strangers.back()->join({.engine = 1000 + strangers.size(), .memory = 16 * kLineBytes});
-        ASSERT_TRUE(until([&] { return strangers.back()->asked_for_proof || strangers.back()->over; }));
+        pending.push_back(std::make_unique<HostileEngine>(node, network_));
+        pending.back()->join({.engine = 1000 + pending.size(), .memory = 16 * kLineBytes});
+        ASSERT_TRUE(until([&] { return pending.back()->asked_for_proof || pending.back()->over; }));
     };
-    while (strangers.size() < 2 * se::kEnginesPendingMax) one_more();
+    while (pending.size() < 2 * cache::kEnginesPendingMax) one_more();
     peer_->join({.engine = 1, .memory = 16 * kLineBytes});
     ASSERT_TRUE(until([&] { return peer_->asked_for_proof || peer_->over; }));
     EXPECT_TRUE(peer_->asked_for_proof) << peer_->why;
-    for (size_t i = 0; i < se::kEnginesPendingMax; ++i) one_more();
-    EXPECT_FALSE(peer_->over) << "it has its time for the proof";
-    ASSERT_TRUE(until([&] { return peer_->over; })) << "and no more";
-    for (auto& stranger : strangers) stranger->close();
-    ASSERT_TRUE(until([&] {
-        return std::all_of(strangers.begin(), strangers.end(), [](auto& each) { return each->over; });
-    }));
+    for (size_t i = 0; i < cache::kEnginesPendingMax; ++i) one_more();
+    EXPECT_FALSE(peer_->over) << "it may still authenticate";
+    ASSERT_TRUE(until([&] { return peer_->over; })) << "its time has expired";
+    for (auto& engine : pending) engine->close();
+    ASSERT_TRUE(until(
+        [&] { return std::all_of(pending.begin(), pending.end(), [](auto& each) { return each->over; }); }));
 }
 
 TEST_F(HostileEngineTest, target_closes_engine_whose_inventory_does_not_ascend_or_exceeds_its_memory) {
@@ -130,7 +129,7 @@ TEST_F(HostileEngineTest, target_closes_engine_that_leaves_too_many_grants_unans
     expect_service();
     ASSERT_TRUE(until([&] { return peer_->granted != 0; }));
     // Each notice that a client has detached causes a new grant.
-    for (uint64_t last = 0, sent = 0; sent <= 2 * se::kGrantsMax && !peer_->over; ++sent) {
+    for (uint64_t last = 0, sent = 0; sent <= 2 * cache::kGrantsUnconfirmedMax && !peer_->over; ++sent) {
         ASSERT_TRUE(until([&] { return peer_->granted != last || peer_->over; }));
         last = peer_->granted;
         peer_->handle(RecordType::kDetached, last);
@@ -151,7 +150,7 @@ class TwoStorageProcesses : public HostileEngineTest {
     }
     void TearDown() override {
         HostileEngineTest::TearDown();
-        bury(std::move(other_));
+        retire(std::move(other_));
     }
     void start_client() {
         client_ = std::make_unique<BlockClient>(client_node_, network_, "target", 8, shared_);
@@ -200,7 +199,7 @@ class TwoStorageProcesses : public HostileEngineTest {
     std::unique_ptr<HostileEngine> other_;
 };
 
-TEST_F(TwoStorageProcesses, target_keeps_the_one_that_serves_when_another_joins) {
+TEST_F(TwoStorageProcesses, target_keeps_the_serving_process_when_another_one_joins) {
     offer(*peer_, 1);
     start_client();
     ASSERT_EQ(serving(), peer_.get());
@@ -212,7 +211,7 @@ TEST_F(TwoStorageProcesses, target_keeps_the_one_that_serves_when_another_joins)
     EXPECT_EQ(trouble(), "");
 }
 
-TEST_F(TwoStorageProcesses, target_ignores_the_loss_of_one_that_does_not_serve_the_volume) {
+TEST_F(TwoStorageProcesses, target_ignores_the_loss_of_a_process_that_does_not_serve_the_volume) {
     offer(*peer_, 1);
     start_client();
     offer(*other_, 2, ESHUTDOWN);
@@ -224,7 +223,7 @@ TEST_F(TwoStorageProcesses, target_ignores_the_loss_of_one_that_does_not_serve_t
     EXPECT_EQ(trouble(), "");
 }
 
-TEST_F(TwoStorageProcesses, target_prefers_the_one_that_has_the_storage) {
+TEST_F(TwoStorageProcesses, target_prefers_the_process_that_has_the_storage) {
     offer(*peer_, 1);
     start_client();
     offer(*other_, 2, 0, kBytes / 2);
@@ -235,19 +234,19 @@ TEST_F(TwoStorageProcesses, target_prefers_the_one_that_has_the_storage) {
     EXPECT_EQ(trouble(), "");
 }
 
-TEST_F(TwoStorageProcesses, target_waits_for_the_one_that_served_while_one_that_lost_it_is_left) {
+TEST_F(TwoStorageProcesses, target_waits_for_the_process_that_served_instead_of_one_that_lost_the_storage) {
     offer(*peer_, 1);
     start_client();
     offer(*other_, 2, ESHUTDOWN);
     leave(*peer_);
     EXPECT_TRUE(until([&] { return trouble().find("has lost it (taken)") != std::string::npos; }));
-    world_.run_for(se::RemoteQueue::kAwayMax + from_s(1));
+    world_.run_for(cache::RemoteQueue::kAwayMax + from_s(1));
     offer(*peer_, 3);
     EXPECT_EQ(serving(), peer_.get());
     EXPECT_EQ(trouble(), "");
 }
 
-TEST_F(TwoStorageProcesses, target_loses_the_volume_when_the_one_that_served_it_has_lost_it) {
+TEST_F(TwoStorageProcesses, target_loses_the_volume_when_the_serving_process_has_lost_the_storage) {
     offer(*peer_, 1);
     start_client();
     leave(*peer_);
@@ -258,7 +257,7 @@ TEST_F(TwoStorageProcesses, target_loses_the_volume_when_the_one_that_served_it_
     EXPECT_EQ(trouble(), "taken") << "for good";
 }
 
-TEST_F(HostileEngineTest, target_closes_engine_that_fails_to_bring_dirty_data_home) {
+TEST_F(HostileEngineTest, target_closes_engine_that_fails_to_destage_dirty_data) {
     join(64);
     peer_->inventory_end(64);
     peer_->plain(RecordType::kReady);
@@ -302,7 +301,7 @@ TEST_F(HostileEngineTest, target_serves_its_clients_whatever_an_engine_sends) {
                            .incarnation = static_cast<uint32_t>(random.below(8)),
                            .storage = membership_.text.empty() ? 0 : random.next(),
                            .is_storage = random.chance(4)};
-        if (auto saved = se::Membership::parse(membership_.text); saved) as.storage = saved->storage;
+        if (auto saved = cache::Membership::parse(membership_.text); saved) as.storage = saved->storage;
         peer_->obedient = random.chance(2);
         peer_->join(as);
         ASSERT_TRUE(until([&] { return peer_->welcomed || peer_->over; }));
@@ -344,7 +343,7 @@ TEST_F(HostileEngineTest, target_serves_its_clients_whatever_an_engine_sends) {
                     break;
                 case 11:
                     peer_->say([&](auto room) {
-                        return wire::put_bays({1u << 20, number() | 1, small}, room);
+                        return wire::put_staging({1u << 20, number() | 1, small}, room);
                     });
                     break;
                 case 12:

@@ -44,7 +44,7 @@ TEST(KvScenario, no_reader_sees_half_a_transaction_whatever_fails) {
 }
 
 // All clients write one hot key. The client whose clock is behind must succeed too.
-TEST(KvScenario, slow_clocks_do_not_starve_beside_fast_ones) {
+TEST(KvScenario, clients_with_slow_clocks_do_not_starve) {
     ASSERT_TRUE(log::set_level("off"));
     for (uint64_t seed = 1; seed <= 8; ++seed) {
         KvOptions options;
@@ -88,7 +88,7 @@ TEST(KvScenario, no_acknowledged_write_is_lost_and_no_refused_one_appears_whatev
     EXPECT_GT(failed_logs, 10u);
 }
 
-// Half of the clients lock. Transactions with and without locks must see each other as a whole.
+// Half of the clients use locks. Transactions with and without locks must see each other as a whole.
 TEST(KvScenario, transactions_with_and_without_locks_see_each_other_as_a_whole) {
     ASSERT_TRUE(log::set_level("off"));
     for (kv::Algorithm algorithm : {kv::Algorithm::kRampFast, kv::Algorithm::kRampSmall,
@@ -109,7 +109,7 @@ TEST(KvScenario, transactions_with_and_without_locks_see_each_other_as_a_whole) 
 }
 
 // The same with messages that are delayed beyond a lock's lease, and with clients and partitions that fail.
-TEST(KvScenario, locks_that_end_before_the_write_arrives_leave_no_half_of_it) {
+TEST(KvScenario, locks_that_expire_before_the_write_arrives_leave_no_half_of_it) {
     ASSERT_TRUE(log::set_level("off"));
     for (kv::Algorithm algorithm : {kv::Algorithm::kLockParallel, kv::Algorithm::kLockSequential,
                                     kv::Algorithm::kRampFast, kv::Algorithm::kRampSmall})
@@ -133,7 +133,7 @@ TEST(KvScenario, locks_that_end_before_the_write_arrives_leave_no_half_of_it) {
 
 // As with shm: the processor itself moves the bytes of reads and rings, and wakes a sleeper through a word in
 // memory.
-TEST(KvScenario, nothing_is_lost_where_the_processor_reaches_the_peers_memory) {
+TEST(KvScenario, no_write_is_lost_when_the_processor_reaches_the_memory_of_the_peer) {
     ASSERT_TRUE(log::set_level("error"));
     for (kv::Transport transport :
          {kv::Transport::kMessage, kv::Transport::kRing, kv::Transport::kRingAnnounced})
@@ -147,7 +147,7 @@ TEST(KvScenario, nothing_is_lost_where_the_processor_reaches_the_peers_memory) {
             KvResult result = run_kv(options);
             EXPECT_EQ(result.failure, "") << options.to_string();
             options.network.direct = false;
-            EXPECT_NE(run_kv(options).trace, result.trace) << "nothing was moved so";
+            EXPECT_NE(run_kv(options).trace, result.trace) << "nothing was moved directly";
         }
 }
 

@@ -39,7 +39,7 @@ class RefusedReads : public HostileEngineTest {
     void TearDown() override {
         client_.close();
         EXPECT_TRUE(side_.until([&] { return client_.closed(); }));
-        for (auto& engine : engines_) bury(std::move(engine));
+        for (auto& engine : engines_) retire(std::move(engine));
         HostileEngineTest::TearDown();
     }
     uint64_t start(uint64_t line) {
@@ -57,10 +57,10 @@ class RefusedReads : public HostileEngineTest {
     uint32_t retry(uint64_t line) {
         client_.others.clear();
         const uint64_t tag = start(line);
-        wire::DoAgain again;
+        wire::RetryNotice again;
         EXPECT_TRUE(until([&] {
             return std::any_of(client_.others.begin(), client_.others.end(), [&](const auto& message) {
-                return wire::parse_do_again(message, again) == wire::ParseError::kNone && again.tag == tag;
+                return wire::parse_retry(message, again) == wire::ParseError::kNone && again.tag == tag;
             });
         }));
         return again.engine;

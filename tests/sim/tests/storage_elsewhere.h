@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// StorageElsewhere: a target whose real storage is on a node of its own, with clients of both.
+// StorageElsewhere: a target with two clients, whose real storage is on another node.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace wss::sim {
 constexpr io::Succession holder(uint64_t term, uint64_t since = 1) {
     return {.series = 7, .term = term, .since = since};
 }
-// A place whose order is not known, because somebody removed the record of the disk's holders.
+// A place whose order is unknown, because somebody removed the record of the disk's holders.
 constexpr io::Succession kOfAnotherSeries{.series = 8, .term = 1, .since = 1};
 
 // A network without faults, two clients, write-through.
@@ -29,7 +29,7 @@ class StorageElsewhere : public ::testing::Test {
 
     void SetUp() override {
         ASSERT_TRUE(log::set_level(getenv("WSS_LOG") != nullptr ? getenv("WSS_LOG") : "off"));
-        options_.works = 16;
+        options_.commands = 16;
         for (io::SimDisk* disk : {&other_disk_, &smaller_}) disk->be_same_as(disk_);
         target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options_,
                                                   kSectors * io::SimDisk::kSector);
@@ -45,11 +45,11 @@ class StorageElsewhere : public ::testing::Test {
     }
     void TearDown() override {
         EXPECT_EQ(shared_.failure, "");
-        for (auto& client : clients_) bury(std::move(client));
-        bury(std::move(target_));
-        bury(std::move(storage_));
-        bury(std::move(other_));
-        for (auto& engine : engines_) bury(std::move(engine));
+        for (auto& client : clients_) retire(std::move(client));
+        retire(std::move(target_));
+        retire(std::move(storage_));
+        retire(std::move(other_));
+        for (auto& engine : engines_) retire(std::move(engine));
     }
     bool until(const std::function<bool()>& done) { return world_.run_until(done, kLimit); }
     bool joined() {
@@ -84,7 +84,7 @@ class StorageElsewhere : public ::testing::Test {
         storage_node_.crash();
         disk_.crash();
         shared_.model.crash_of_storage();
-        bury(std::move(storage_));
+        retire(std::move(storage_));
     }
     void restart_storage() {
         crash_storage();
@@ -113,7 +113,7 @@ class StorageElsewhere : public ::testing::Test {
         for (const auto& one : target_->cache().info().engines) count += one.reached;
         return count;
     }
-    se::CacheCounters counters() { return target_->cache().info().volumes.at(0).counters; }
+    cache::CacheCounters counters() { return target_->cache().info().volumes.at(0).counters; }
     // Bytes that engines and storage exchanged with the target.
     uint64_t bytes_with_target() {
         auto bytes = [](const cache::EngineCounters& c) { return c.to_storage_bytes + c.from_storage_bytes; };
@@ -155,11 +155,11 @@ class StorageElsewhere : public ::testing::Test {
     }
     void make_dirty_without_storage() {
         ASSERT_NO_FATAL_FAILURE(lose_storage_with_nothing_dirty());
-        ASSERT_EQ(run(0, initiator::Operation::kWrite), initiator::Outcome::kOk) << "by the engines";
+        ASSERT_EQ(run(0, initiator::Operation::kWrite), initiator::Outcome::kOk) << "engines acknowledge it";
     }
     void restart_target() {
         node_.crash();
-        bury(std::move(target_));
+        retire(std::move(target_));
         node_.restart();
         target_ = std::make_unique<ClusterTarget>(node_, network_, network_, disk_, membership_, options_,
                                                   kSectors * io::SimDisk::kSector);
@@ -179,15 +179,15 @@ class StorageElsewhere : public ::testing::Test {
     }
     // The joined process does not have the target's storage.
     void expect_waiting() {
-        ASSERT_TRUE(until([&] { return dirty() > 0; })) << "what a target that starts again finds";
+        ASSERT_TRUE(until([&] { return dirty() > 0; })) << "the restarted target finds the dirty lines";
         world_.run_for(from_s(3));
         EXPECT_EQ(run(0, initiator::Operation::kRead, 8), initiator::Outcome::kMediumError);
-        EXPECT_GT(dirty(), 0u) << "nothing came home";
+        EXPECT_GT(dirty(), 0u) << "nothing was destaged";
     }
     void expect_lost() {
-        ASSERT_TRUE(until([&] { return dirty() > 0; })) << "what a target that starts again finds";
-        world_.run_for(se::RemoteQueue::kTakenMax + from_s(3));
-        EXPECT_GT(dirty(), 0u) << "nothing came home";
+        ASSERT_TRUE(until([&] { return dirty() > 0; })) << "the restarted target finds the dirty lines";
+        world_.run_for(cache::RemoteQueue::kTakenMax + from_s(3));
+        EXPECT_GT(dirty(), 0u) << "nothing was destaged";
         // A thread notifies the volumes (io::SizeNotices), outside the simulated time.
         initiator::Outcome outcome = run(0, initiator::Operation::kRead);
         for (int tries = 0; outcome != initiator::Outcome::kVolumeGone && tries < 1000; ++tries) {
@@ -197,7 +197,7 @@ class StorageElsewhere : public ::testing::Test {
         EXPECT_EQ(outcome, initiator::Outcome::kVolumeGone);
     }
 
-    se::CacheOptions options_;
+    cache::CacheOptions options_;
     uint64_t storage_memory_ = 8 << 20;
     const fabric::SimNetwork network_{};
     World world_{1};

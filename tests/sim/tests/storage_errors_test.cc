@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real storage on a node of its own that returns an error: the command ends with that error and is not
-// repeated.
+// Real storage on a separate node returns an error. The command ends with that error and is not repeated.
 #include <algorithm>
 
 #include "tests/sim/tests/raw_side.h"
@@ -37,18 +36,18 @@ class FailingStorage : public StorageElsewhere {
     }
 };
 
-TEST_F(FailingStorage, a_failed_read_ends_with_the_error_of_the_first_try_under_each_policy) {
+TEST_F(FailingStorage, a_failed_read_ends_with_the_error_of_the_first_attempt_under_each_policy) {
     start_engines(2);
     for (cache::Policy policy :
          {cache::Policy::kNone, cache::Policy::kAround, cache::Policy::kThrough, cache::Policy::kBack}) {
         set_policy(policy);
-        const se::CacheCounters before = counters();
+        const cache::CacheCounters before = counters();
         EXPECT_EQ(tries(Operation::kRead), 1u) << to_string(policy);
         EXPECT_EQ(counters().direct_reads, before.direct_reads + 1) << to_string(policy);
         EXPECT_EQ(counters().done_again, before.done_again) << to_string(policy);
         EXPECT_EQ(served(), clients_.size()) << "no client has closed its connection";
         EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
-        EXPECT_EQ(counters().out_of_band_reads, counters().reads) << "nor reads through the target";
+        EXPECT_EQ(counters().out_of_band_reads, counters().reads) << "no client reads through the target";
         set_policy(cache::Policy::kNone);
     }
 }
@@ -64,7 +63,7 @@ TEST_F(FailingStorage, a_failed_read_that_fills_through_the_target_is_submitted_
     EXPECT_EQ(counters().direct_reads, 1u);
     EXPECT_EQ(counters().done_again, 0u);
     EXPECT_EQ(run(0, Operation::kRead), Outcome::kOk);
-    EXPECT_TRUE(until([&] { return counters().upkeep_through_us_bytes > 0; })) << "so it fills";
+    EXPECT_TRUE(until([&] { return counters().upkeep_through_us_bytes > 0; })) << "the read filled the line";
 }
 
 TEST_F(FailingStorage, a_failed_read_under_dirty_sub_blocks_is_submitted_once) {
@@ -116,7 +115,7 @@ class RawEngineLink final : public fabric::ConnectionHandler {
 };
 
 // The target counts the credit of a delegated read early, and must not count it again when the read fails.
-TEST_F(FailingStorage, a_delegated_read_that_failed_has_returned_one_credit) {
+TEST_F(FailingStorage, a_failed_delegated_read_returns_one_credit) {
     using Direction = wire::CommandRequest::Direction;
     RawSide side(world_, network_);
     RawClient client(side);
@@ -149,13 +148,13 @@ TEST_F(FailingStorage, a_delegated_read_that_failed_has_returned_one_credit) {
     EXPECT_EQ(client.credits(), 0u);
     world_.heal_all();
     ASSERT_TRUE(until([&] { return client.credits() == granted || client.closed(); }));
-    EXPECT_FALSE(client.closed()) << "it had so many";
+    EXPECT_FALSE(client.closed()) << "the client had that many credits";
     world_.cut(node_, storage_node_);
     ASSERT_TRUE(until([&] { return !joined(); }));
     for (uint32_t i = 0; i < granted + 1; ++i) start();
     world_.run_for(from_ms(100));
     world_.heal_all();
-    EXPECT_TRUE(until([&] { return client.closed(); })) << "and no more";
+    EXPECT_TRUE(until([&] { return client.closed(); })) << "the client had no more credits";
     link.close();
     ASSERT_TRUE(until([&] { return link.closed(); }));
 }

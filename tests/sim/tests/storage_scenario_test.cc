@@ -43,12 +43,12 @@ TEST(StorageScenario, no_write_is_lost_when_processes_take_the_image_from_one_an
         sum.target_crashes += result.target_crashes;
         sum.losses += result.losses;
     }
-    EXPECT_GT(sum.used, 60u) << "one process after the other served the volume";
+    EXPECT_GT(sum.used, 60u) << "many processes served the volume in turn";
     EXPECT_GT(sum.kills, 0u);
     EXPECT_GT(sum.stops, 0u);
     EXPECT_GT(sum.image_cuts, 0u);
     EXPECT_GT(sum.target_crashes, 0u);
-    EXPECT_LT(sum.losses, 10u) << "most runs go on to their end";
+    EXPECT_LT(sum.losses, 10u) << "most runs complete";
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ class TwoProcesses : public StorageElsewhere {
     }
     void TearDown() override {
         StorageElsewhere::TearDown();
-        bury(std::move(third_));
+        retire(std::move(third_));
     }
     void start_third_storage() {
         third_ = std::make_unique<ClusterEngine>(world_.add_node("third storage"), network_, storage_memory_,
@@ -59,7 +59,7 @@ class TwoProcesses : public StorageElsewhere {
         world_.run_for(from_s(1));
     }
     void expect_served_by_other() {
-        world_.run_for(se::RemoteQueue::kTakenMax + from_s(5));
+        world_.run_for(cache::RemoteQueue::kTakenMax + from_s(5));
         EXPECT_EQ(run(0, initiator::Operation::kRead), initiator::Outcome::kOk);
         EXPECT_TRUE(until([&] { return dirty() == 0; }));
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers of the behaviours: a target, the driver, and their controls."""
+"""Helpers of the behaviours: a target, the driver and their controls."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Rig:
         self.driver = Driver(vm)
         self.target = Target(vm, VOLUMES)
         self.broken = True  # until it is set up
-        self._parameters: dict[str, str] = {}  # parameters that a behaviour changed, with their former values
+        self._parameters: dict[str, str] = {}  # original values of the parameters that a behaviour has changed
 
     def stand_up(self) -> None:
-        """Driver loaded, target running, nothing mapped."""
+        """Loads the driver and starts the target. Nothing is mapped."""
         if self.broken:
             self.fall_down()
             self.vm.run(f"mountpoint -q {DEBUGFS} || mount -t debugfs debugfs {DEBUGFS}", check=False)
@@ -54,7 +54,7 @@ class Rig:
         return self.target._process is not None
 
     def tidy(self) -> None:
-        """After a behaviour: restores parameters and checks that nothing is left."""
+        """Restores parameters after a behaviour and checks that no session is left."""
         for name, value in self._parameters.items():
             self.vm.run(f"echo {value} > {PARAMETERS}/{name}")
         self._parameters.clear()
@@ -77,11 +77,11 @@ class Rig:
         self.vm.run(f"echo {value} > {PARAMETERS}/{parameter}")
 
     def io_timeout(self, device: str, milliseconds: int) -> None:
-        """Sets the time after which a request counts as unanswered."""
+        """Sets the time after which a request times out."""
         self.vm.run(f"echo {milliseconds} > /sys/block/{device.removeprefix('/dev/')}/queue/io_timeout")
 
     def reset(self) -> None:
-        """Resets the connection: it is dropped and established again."""
+        """Drops the connection and establishes it again."""
         self.vm.run(f"echo 1 > {SESSION}/reset")
 
     def counters(self) -> dict[str, int]:
@@ -101,17 +101,17 @@ class Rig:
     # ---- I/O
 
     def start_verifying(self, device: str, seconds: int, words: str = "") -> Process:
-        """Starts a load that writes and verifies for some seconds; it is running when this returns."""
+        """Starts a load that writes and verifies for some seconds. Returns when it has sent some requests."""
         before = self.counters()["requests"]
         load = self.vm.start(fio_command(
             device, f"--rw=randwrite --verify=crc32c --verify_fatal=1 --iodepth=8 --bssplit=4k/40:16k/30:64k/30 --size=16m "
                     f"--verify_backlog=64 --time_based --runtime={seconds} {words}"))
-        wait_until(lambda: self.counters()["requests"] > before + 30 or not load.running, "fio is under way", 60)
+        wait_until(lambda: self.counters()["requests"] > before + 30 or not load.running, "fio has sent requests", 60)
         assert load.running, load.stdout + load.stderr
         return load
 
     def end_verified(self, load: Process, timeout: float = 120, interrupted: bool = False) -> None:
-        """Checks that the load read back all its data and that no request failed. A stopped fio reports that by its status."""
+        """Checks that the load has verified its data and that no request has failed. An interrupted fio exits with an error status."""
         result = load.wait(timeout)
         end = fio_end(result.stdout, result.status)
         assert (end.status == 0 or interrupted) and end.error == 0 and end.verified > 0, end
@@ -122,7 +122,7 @@ class Rig:
         assert end.error == error, end
 
     def verify(self, device: str, words: str = "--bs=16k --iodepth=4", mib: int = 2) -> FioEnd:
-        """Writes and verifies a little data."""
+        """Writes and verifies a small amount of data."""
         end = run_fio(self.vm, device, f"--rw=randwrite --verify=crc32c --verify_fatal=1 --size={mib}m {words}")
         assert end.status == 0 and end.error == 0 and end.verified > 0, end
         return end
@@ -131,7 +131,7 @@ class Rig:
         return self.vm.run(f"dd status=none {words}", timeout, check=check)
 
     def assert_no_error(self) -> None:
-        """Checks that no request has failed and that nothing is left mapped."""
+        """Checks that no request has failed and that no region or mapping is left."""
         counters = self.counters()
         assert counters["errors"] == counters["protocol_errors"] == 0, counters
         self.driver.assert_nothing_leaks()

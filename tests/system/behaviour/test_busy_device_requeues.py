@@ -4,7 +4,7 @@
 from tests.system.behaviour.rig import Rig
 
 
-def test_busy_device_requeues(rig: Rig) -> None:
+def test_driver_requeues_requests_of_a_busy_device(rig: Rig) -> None:
     device = rig.map("a")
     for fault in ("force_map", "force_post"):
         before = rig.counters()["faults"]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Disks of a target are mapped and unmapped while another one of it is being written: sessions are shared and separated."""
+"""A disk is mapped and unmapped repeatedly, in its own session, during a load on another disk of the same target."""
 
 from tests.system.behaviour.rig import THOROUGH, Rig
 
 LOOPS = 1000 if THOROUGH else 8
 
 
-def test_connect_and_disconnect_under_load(rig: Rig) -> None:
+def test_sessions_connect_and_disconnect_under_load(rig: Rig) -> None:
     device = rig.map("a")
     load = rig.start_verifying(device, 10 if not THOROUGH else 1200)
     rig.vm.run(f"""set -e

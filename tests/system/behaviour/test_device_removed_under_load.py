@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RDMA device is removed under I/O and returns: the driver releases it at once, and requests wait and continue.
+"""The RDMA device is removed during I/O and returns. The driver releases it at once, and requests wait and then continue.
 
 rxe waits for user processes that use the device, here the target, so the target is stopped after the driver has released it."""
 
@@ -7,7 +7,7 @@ from tests.lab.rdma import ADD, REMOVE
 from tests.system.behaviour.rig import Rig
 
 
-def test_device_removed_under_load(rig: Rig) -> None:
+def test_driver_releases_a_removed_device_and_continues_when_it_returns(rig: Rig) -> None:
     device = rig.map("file", "reconnect_delay=1 fast_io_fail_tmo=120")
     load = rig.start_verifying(device, 8)
     mark = rig.vm.klog.mark()
@@ -23,7 +23,7 @@ def test_device_removed_under_load(rig: Rig) -> None:
     rig.assert_no_error()
 
 
-def test_device_removed_when_idle(rig: Rig) -> None:
+def test_driver_releases_a_removed_device_without_io(rig: Rig) -> None:
     device = rig.map("a", "reconnect_delay=1")
     rig.target.process.kill()
     rig.vm.run(REMOVE, 30)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RDMA device is removed while a map connects over it: the map fails, and the removal does not wait for an unmap.
+"""The RDMA device is removed while a map connects over it. The map fails, and the removal does not wait for an unmap.
 
-force_event delays each event of the connection manager, so that the removal comes when the session has its protection domain
-but has not logged in yet. rxe waits for user processes that use the device, here the target, so the target is stopped after the
+force_event delays each event of the connection manager, so that the removal begins when the session has a protection domain but
+has not logged in yet. rxe waits for user processes that use the device, here the target, so the target is stopped after the
 driver has released it."""
 
 from tests.lab.rdma import ADD, REMOVE
@@ -14,7 +14,7 @@ REMOVE_WHEN_BOUND = (f'before=$({DOMAINS}); echo armed "$before"; '
                      f'while test "$({DOMAINS})" = "$before"; do sleep 0.1; done; {REMOVE}')
 
 
-def test_device_removed_while_mapping(rig: Rig) -> None:
+def test_map_fails_when_its_device_is_removed(rig: Rig) -> None:
     rig.set("force_delay_ms", 3000)
     rig.set("force_event", 1)
     removal = rig.vm.start(REMOVE_WHEN_BOUND)

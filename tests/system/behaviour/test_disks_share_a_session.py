@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two disks of one target share its queue pairs, and neither starves."""
+"""Two disks of one target share the queue pairs of a session, and neither starves."""
 
 from tests.system.behaviour.rig import Rig
 
 
-def test_disks_share_a_session(rig: Rig) -> None:
+def test_disks_of_a_target_share_a_session(rig: Rig) -> None:
     first, second = rig.map("a", "queues=1 queue_depth=4"), rig.map("b")
     loads = [rig.start_verifying(device, 5, "--numjobs=1") for device in (first, second)]
     for load in loads:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extensions off, immediate data off, inline off, lazy invalidation, a region for each segment: the data is right in each mode."""
+"""The data is correct without extensions, immediate data or inline SENDs, with lazy invalidation, and with a region per segment."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.system.behaviour.rig import Rig
 
 MODES = {"no_extensions": "caps=0", "no_immediate_data": "max_imm=0", "lazy": "invalidate=lazy",
          "no_fused_completion": "caps=0xd", "no_batched_completion": "caps=0xf", "no_remote_invalidation": "caps=0xe",
-         "region_a_piece": "mlockv=off", "region_a_piece_always": "mlockv=off max_imm=0 caps=0"}
+         "region_a_segment": "mlockv=off", "region_a_segment_always": "mlockv=off max_imm=0 caps=0"}
 
 
 @pytest.mark.parametrize("mode", [*MODES, "no_inline"])
@@ -25,7 +25,7 @@ def test_every_mode_moves_the_same_data(rig: Rig, mode: str) -> None:
         assert counters["batched_completions"] == 0
     if mode in ("no_extensions", "no_remote_invalidation"):
         assert counters["remote_invalidations"] == 0
-    if mode.startswith("region_a_piece"):
+    if mode.startswith("region_a_segment"):
         assert counters["regions_registered"] > 2 * counters["requests"], counters
         assert counters["regions_registered"] == counters["regions_released"], counters
         assert counters["remote_invalidations"] == 0

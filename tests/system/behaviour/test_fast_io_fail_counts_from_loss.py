@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests fail fast_io_fail_tmo after the loss of the connection, even when the teardown takes longer than that.
+"""Requests fail fast_io_fail_tmo after the loss of the connection, even if the teardown takes longer.
 
-force_event keeps the event of the lost connection in its handler, for which the teardown waits. It stands for every possible
-delay of a teardown, especially memory that requests of the same disk hold."""
+force_event delays the handler of the connection's loss, for which the teardown waits. It stands for any delay of a teardown,
+especially a lack of memory that requests of the same disk hold."""
 
 from tests.system.behaviour.rig import Rig
 
 STUCK_SECONDS = 40
 
 
-def test_fast_io_fail_counts_from_loss(rig: Rig) -> None:
+def test_fast_io_fail_tmo_starts_at_the_loss_of_the_connection(rig: Rig) -> None:
     device = rig.map("file", "queues=1 reconnect_delay=1 fast_io_fail_tmo=1 keepalive_tmo=off")
     rig.set("force_delay_ms", STUCK_SECONDS * 1000)
     rig.set("force_event", 1)

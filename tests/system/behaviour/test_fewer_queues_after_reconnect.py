@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target grants fewer channels than before, and more again: all queues are still served."""
+"""A target grants fewer channels after a reconnection, and then more again. All queues are still served."""
 
 from tests.system.behaviour.rig import SESSION, Rig
 
@@ -8,7 +8,7 @@ def queues(rig: Rig) -> int:
     return int(rig.vm.run(f"cat {SESSION}/queues").stdout)
 
 
-def test_fewer_queues_after_reconnect(rig: Rig) -> None:
+def test_driver_serves_all_queues_with_fewer_channels_after_a_reconnection(rig: Rig) -> None:
     device = rig.map("a", "queues=2 poll_queues=1 reconnect_delay=1")
     assert queues(rig) == 3
     load = rig.start_verifying(device, 8, "--numjobs=1")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target that grants fewer channels than requested serves all queues, polled ones included."""
+"""A target grants fewer channels than requested. All queues are served, including polled ones."""
 
 from tests.system.behaviour.rig import SESSION, Rig
 
 
-def test_fewer_queues_at_first(rig: Rig) -> None:
+def test_driver_serves_all_queues_with_fewer_channels_than_requested(rig: Rig) -> None:
     rig.set("force_channels", 1)
     device = rig.map("a", "queues=3 poll_queues=1")
     assert rig.vm.run(f"cat {SESSION}/queues").stdout.strip() == "1"

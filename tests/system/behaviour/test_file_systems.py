@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ext4 and xfs: create, fill, check; discards reach the target."""
+"""ext4 and xfs can be created, filled and checked, and their discards reach the target."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.system.behaviour.rig import RUN, Rig
 
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs"])
-def test_file_systems(rig: Rig, kind: str) -> None:
+def test_file_system_works_on_a_disk(rig: Rig, kind: str) -> None:
     rig.target.wssctl("volume create fs ram:320M")
     device = rig.map("fs")
     make, check = {"ext4": ("mkfs.ext4 -q", "fsck.ext4 -fn"), "xfs": ("mkfs.xfs -q -f", "xfs_repair -n")}[kind]

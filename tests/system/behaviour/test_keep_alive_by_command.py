@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""To a target that grants no keep-alive the driver sends a command, which may be answered in the shortest form; the connection
-stays."""
+"""To a target that does not grant keep-alive messages, the driver sends commands as keep-alive. The target may send the shortest
+possible response, and the connection stays."""
 
 import time
 
 from tests.system.behaviour.rig import Rig
 
 
-def test_keep_alive_by_command(rig: Rig) -> None:
+def test_driver_sends_keep_alive_commands_to_a_target_without_keep_alive_messages(rig: Rig) -> None:
     device = rig.map("a", "caps=0xb keepalive_tmo=2 reconnect_delay=1")
-    time.sleep(4)  # several keep-alive commands, one every 0.8 s
+    time.sleep(4)  # the driver sends a keep-alive command every 0.8 s
     rig.verify(device)
     counters = rig.counters()
     assert counters["reconnects"] == 0, counters

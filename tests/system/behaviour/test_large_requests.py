@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests far larger than one command: direct and buffered, 4 and 8 MiB."""
+"""Requests of 4 and 8 MiB, direct and buffered, are far larger than one command and are split."""
 
 from tests.system.behaviour.rig import Rig
 
 
-def test_large_requests(rig: Rig) -> None:
+def test_driver_executes_requests_larger_than_a_command(rig: Rig) -> None:
     device = rig.map("a")
     rig.vm.run("head -c 8M /dev/urandom > /tmp/large")
     for flags, size in (("oflag=direct", 4), ("oflag=direct", 8), ("conv=fsync", 8)):

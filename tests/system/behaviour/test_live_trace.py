@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""wssctl trace shows the stages of running requests; afterwards the measurement is off again."""
+"""wssctl trace shows the stages of requests under load. Afterwards it turns the measurement off."""
 
 import json
 
 from tests.system.behaviour.rig import DEBUGFS, Rig
 
 
-def test_live_trace(rig: Rig) -> None:
+def test_wssctl_trace_shows_the_stages_of_requests(rig: Rig) -> None:
     device = rig.map("a")
     load = rig.start_verifying(device, 12)
     said = rig.vm.run("wssctl --json trace --interval 1 --count 2", 60).stdout.splitlines()

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each error of the storage has its own errno at the user, and reads of other blocks continue."""
+"""Each kind of storage error reaches the user with its own errno, and other blocks remain accessible."""
 
 from tests.system.behaviour.rig import Rig
 
 ERRORS = {"EIO": "Input/output error|No data available", "ENOSPC": "No space left on device"}
 
 
-def test_medium_errors(rig: Rig) -> None:
+def test_driver_reports_the_errno_of_each_storage_error(rig: Rig) -> None:
     import re
     for name, said in ERRORS.items():
         op = "write" if name == "ENOSPC" else "read"

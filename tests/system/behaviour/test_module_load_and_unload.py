@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The module is loaded, used and unloaded repeatedly, also with a mapped disk."""
+"""The module is loaded with a mapped disk, used and unloaded repeatedly."""
 
 from tests.system.behaviour.rig import THOROUGH, Rig
 from tests.system.block_setup import MODULE
@@ -7,7 +7,7 @@ from tests.system.block_setup import MODULE
 LOOPS = 100 if THOROUGH else 4
 
 
-def test_module_load_and_unload(rig: Rig) -> None:
+def test_module_can_be_loaded_and_unloaded_repeatedly(rig: Rig) -> None:
     rig.vm.run(f"""set -e
         for i in $(seq {LOOPS}); do
             rmmod wss

@@ -4,7 +4,7 @@
 from tests.system.behaviour.rig import Rig
 
 
-def test_network_namespaces(rig: Rig) -> None:
+def test_map_connects_in_the_network_namespace_of_its_caller(rig: Rig) -> None:
     rig.vm.run("ip netns add elsewhere")
     try:
         refused = rig.vm.run(f"ip netns exec elsewhere wssctl map {rig.target.address} a", 60, check=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A partition table is read, and its partitions are separate block devices."""
+"""The kernel reads the partition table of a disk, and each partition is a block device."""
 
 from tests.system.behaviour.rig import Rig
 
@@ -12,7 +12,7 @@ open(sys.argv[1], "r+b").write(sector)
 """
 
 
-def test_partitions(rig: Rig) -> None:
+def test_disk_has_a_device_for_each_partition(rig: Rig) -> None:
     device = rig.map("a")
     rig.vm.write("/tmp/table.py", TABLE)
     rig.vm.run(f"python3 -B /tmp/table.py {device} && sync {device} && blockdev --rereadpt {device}; rm /tmp/table.py")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A login to a target that sometimes refuses is repeated until it succeeds."""
+"""The driver repeats a refused login until it succeeds."""
 
 from tests.system.behaviour.rig import Rig
 
 
-def test_refused_channels(rig: Rig) -> None:
+def test_driver_repeats_refused_logins(rig: Rig) -> None:
     device = rig.map("a", "queues=2 reconnect_delay=1")
     load = rig.start_verifying(device, 6)
     rig.set("force_reject", 2)

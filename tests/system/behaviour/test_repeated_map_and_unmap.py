@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repeated mapping and unmapping leaves nothing behind."""
+"""Repeated mapping and unmapping leaks no RDMA resources."""
 
 from tests.lab.rdma import DEVICE
 from tests.system.behaviour.rig import THOROUGH, Rig
@@ -7,7 +7,7 @@ from tests.system.behaviour.rig import THOROUGH, Rig
 LOOPS = 1000 if THOROUGH else 12
 
 
-def test_repeated_map_and_unmap(rig: Rig) -> None:
+def test_repeated_map_and_unmap_leaks_no_rdma_resources(rig: Rig) -> None:
     before = rig.vm.run(f"rdma resource show {DEVICE}").stdout
     rig.vm.run(f"""set -e
         for i in $(seq {LOOPS}); do

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each I/O scheduler of the kernel works with the driver, and may be changed under load."""
+"""Each I/O scheduler of the kernel works with the driver, and the scheduler can be changed under load."""
 
 from tests.system.behaviour.rig import Rig
 
 
-def test_schedulers(rig: Rig) -> None:
+def test_every_io_scheduler_works_with_the_driver(rig: Rig) -> None:
     device = rig.map("a")
     rig.vm.run("modprobe -a bfq kyber-iosched mq-deadline", check=False)
     path = "/sys/block/wss0/queue/scheduler"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each status of a command has the same errno as with sd, and is retried if that may help."""
+"""Each status of a command yields the same errno as with sd, and is retried if a retry may help."""
 
 from collections.abc import Iterable
 
@@ -38,20 +38,20 @@ for ending in endings:
 put("force_sense", 0x020b0000)
 """
 IO_TIMEOUT_MS = 500
-# SCSI gives a busy unit the time of all retries: one try and five more.
+# SCSI retries a busy unit for the total time of the first attempt and five retries.
 BUSY_SECONDS = 6 * IO_TIMEOUT_MS / 1000
-# SAM status, sense key, ASC, ASCQ -> errno of a read, and whether it was repeated before
+# SAM status, sense key, ASC, ASCQ -> errno of a read, and whether the driver retried it
 ENDINGS = {
-    0x02010000: ("OK", False),  # recovered error: the data is there
+    0x02010000: ("OK", False),  # recovered error: the data is valid
     0x02023A00: ("ENODEV", False),  # no medium
     0x02031100: ("ENODATA", False),  # unrecovered read error
-    0x02030C00: ("EIO", False),  # write error, and how a flush fails
+    0x02030C00: ("EIO", False),  # write error, also of a flush
     0x02044400: ("EREMOTEIO", False),  # internal target failure
     0x02052000: ("EREMOTEIO", False),  # invalid operation code
     0x02052100: ("EIO", False),  # beyond the end
-    0x02051001: ("EILSEQ", False),  # a guard of the protection information
-    0x02062900: ("EIO", True),  # reset occurred, again and again
-    0x02062A09: ("EIO", True),  # capacity changed, again and again
+    0x02051001: ("EILSEQ", False),  # logical block guard check failed
+    0x02062900: ("EIO", True),  # reset occurred, every time
+    0x02062A09: ("EIO", True),  # capacity changed, every time
     0x02072700: ("EREMOTEIO", False),  # write protected
     0x02072707: ("ENOSPC", False),  # space allocation failed
     0x020B0000: ("EIO", True),  # aborted command
@@ -66,7 +66,7 @@ BUSY = (0x02020401, 0x08000000, 0x28000000)
 
 
 def endings(rig: Rig, device: str, which: Iterable[int]) -> dict[int, tuple[str, int, float]]:
-    """Returns errno, retries and seconds of a read that always ends so."""
+    """For each status, returns the errno, the retries and the seconds of a read that always ends with it."""
     rig.set("force_error", 0)
     rig.vm.write("/tmp/endings.py", SCRIPT)
     words = " ".join(str(ending) for ending in which)
@@ -78,14 +78,14 @@ def endings(rig: Rig, device: str, which: Iterable[int]) -> dict[int, tuple[str,
     return seen
 
 
-def test_sense_and_status(rig: Rig) -> None:
+def test_driver_translates_and_retries_each_status_as_sd_does(rig: Rig) -> None:
     seen = endings(rig, rig.map("a"), ENDINGS)
     assert {hex(ending): (said, retries > 0) for ending, (said, retries, _) in seen.items()} == {
         hex(ending): expected for ending, expected in ENDINGS.items()}
     rig.driver.assert_nothing_leaks()
 
 
-def test_driver_fails_a_request_only_when_the_target_stays_busy_for_all_its_time(rig: Rig) -> None:
+def test_driver_fails_a_request_only_if_the_target_stays_busy_until_its_timeout(rig: Rig) -> None:
     device = rig.map("a")
     rig.io_timeout(device, IO_TIMEOUT_MS)
     for ending, (said, retries, seconds) in endings(rig, device, BUSY).items():
@@ -93,12 +93,12 @@ def test_driver_fails_a_request_only_when_the_target_stays_busy_for_all_its_time
     rig.driver.assert_nothing_leaks()
 
 
-def test_driver_retries_until_a_busy_target_takes_the_request(rig: Rig) -> None:
+def test_driver_retries_until_a_busy_target_accepts_the_request(rig: Rig) -> None:
     device = rig.map("a")
     rig.set("force_sense", 0x28000000)
     rig.set("force_error", 1)
     reader = rig.vm.start(f"dd if={device} of=/dev/null bs=4k count=1 iflag=direct")
-    rig.vm.run("sleep 3")  # five retries of 100 ms would be over long ago
+    rig.vm.run("sleep 3")  # much longer than five retries of 100 ms
     assert reader.running and rig.counters()["errors"] == 0
     rig.set("force_error", 0)
     rig.vm.run(f"echo {0x020b0000} > {PARAMETERS}/force_sense")

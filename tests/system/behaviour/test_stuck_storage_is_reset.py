@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stuck storage behind the target: abort and reset are answered, and the requests end."""
+"""With stuck storage behind the target, aborts succeed and the request times out without a loss of the connection."""
 
 from tests.system.behaviour.rig import Rig
 
 
-def test_stuck_storage_is_reset(rig: Rig) -> None:
+def test_read_of_stuck_storage_is_aborted_and_times_out(rig: Rig) -> None:
     rig.target.wssctl("volume create slow delay:op=read,us=3000000:ram:8M")
     device = rig.map("slow", "keepalive_tmo=120")
     rig.io_timeout(device, 1000)

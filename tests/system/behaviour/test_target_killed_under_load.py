@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target is killed and restarted, twice: requests wait and continue."""
+"""A target is killed and restarted twice. Requests wait and then continue."""
 
 from tests.system.behaviour.rig import Rig
 
 
-def test_target_killed_under_load(rig: Rig) -> None:
+def test_requests_survive_a_killed_and_restarted_target(rig: Rig) -> None:
     device = rig.map("file", "reconnect_delay=1 fast_io_fail_tmo=120")
     load = rig.start_verifying(device, 10)
     for _ in range(2):

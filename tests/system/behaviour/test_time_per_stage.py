@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of times counts each request once in each stage, and the stages add up to the whole."""
+"""The table of times counts each request once per stage, and the times of the stages add up to the total."""
 
 from tests.system.behaviour.rig import DEBUGFS, Rig
 
@@ -12,7 +12,7 @@ def table(rig: Rig) -> dict[tuple[str, str], tuple[int, int, int]]:
     return rows
 
 
-def test_time_per_stage(rig: Rig) -> None:
+def test_times_of_the_stages_add_up_to_the_total(rig: Rig) -> None:
     device = rig.map("a")
     rig.vm.run(f"echo 1 > {DEBUGFS}/wss/measure")
     rig.dd(f"if={device} of=/dev/null bs=4k count=20 iflag=direct")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each stage of a request has a tracepoint, and the wire tag connects them."""
+"""Each stage of a request has a tracepoint, and the tag identifies those of one request."""
 
 import re
 
@@ -7,7 +7,7 @@ from tests.system.behaviour.rig import Rig
 from tests.system.behaviour.rig import TRACING
 
 
-def test_tracepoints(rig: Rig) -> None:
+def test_each_stage_of_a_request_has_a_tracepoint(rig: Rig) -> None:
     device = rig.map("a")
     rig.vm.run(f"cd {TRACING} && echo > trace && echo 1 > events/wss/enable")
     try:
@@ -17,7 +17,7 @@ def test_tracepoints(rig: Rig) -> None:
     finally:
         rig.vm.run(f"echo 0 > {TRACING}/events/wss/enable")
     trace = rig.vm.run(f"cat {TRACING}/trace").stdout
-    [tag] = set(re.findall(r"wss_map: .* tag=(0x[0-9a-f]+) .*mapping=region pieces=1", trace))
+    [tag] = set(re.findall(r"wss_map: .* tag=(0x[0-9a-f]+) .*mapping=region segments=1", trace))
     stages = re.findall(rf"(wss_\w+): .*tag={tag}\b", trace)
     assert sorted(stages) == ["wss_end", "wss_map", "wss_post", "wss_response"], trace
     assert "wss_state: session=0 live -> recovering" in trace and "wss_state: session=0 recovering -> live" in trace

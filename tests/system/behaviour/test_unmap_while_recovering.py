@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""While its target is away a disk can be unmapped and the module unloaded, with and without force."""
+"""A disk can be unmapped during recovery, with and without force."""
 
 from tests.system.behaviour.rig import Rig
 
 
-def test_unmap_while_recovering(rig: Rig) -> None:
+def test_disk_can_be_unmapped_during_recovery(rig: Rig) -> None:
     first, second = rig.map("a", "fast_io_fail_tmo=off dev_loss_tmo=off"), rig.map("b")
     rig.target.process.kill()
     rig.driver.wait_for_state("recovering", 30)

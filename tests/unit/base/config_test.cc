@@ -49,7 +49,7 @@ std::string error_of(const std::string& text) {
     return status.to_string();
 }
 
-TEST(Config, fills_what_is_given_and_leaves_the_defaults) {
+TEST(Config, sets_the_given_keys_and_leaves_defaults_for_the_others) {
     Everything all;
     Status status = read(
         "flag = true\nsize = \"64M\"\ntexts = [\"a\", \"b\"]\n[[disk]]\nname = "
@@ -72,9 +72,9 @@ TEST(Config, errors_name_file_line_and_key) {
     EXPECT_EQ(error_of("\n\nnumber = 1"), "x.toml:3: number: must be a number from 2 to 100");
     EXPECT_EQ(error_of("number = 4294967298"), "x.toml:1: number: must be a number from 2 to 100");
     EXPECT_EQ(error_of("flag = 1"), "x.toml:1: flag: must be true or false");
-    EXPECT_EQ(error_of("text = 5"), "x.toml:1: text: must be a text in quotes");
+    EXPECT_EQ(error_of("text = 5"), "x.toml:1: text: must be a string in quotes");
     EXPECT_EQ(error_of("text = 'forbidden'"), "x.toml:1: text: is forbidden");
-    EXPECT_EQ(error_of("texts = ['a', 1]"), "x.toml:1: texts: must be a text or an array of texts");
+    EXPECT_EQ(error_of("texts = ['a', 1]"), "x.toml:1: texts: must be a string or an array of strings");
     EXPECT_EQ(error_of("disk = 3"), "x.toml:1: disk: must be a list of tables: write [[disk]]");
     EXPECT_EQ(error_of("[[disk]]\nname = 'a'\n[[disk]]\nname = 'b'\nsize = '1X'")
                   .rfind("x.toml:5: disk[1].size: ", 0),
@@ -90,7 +90,7 @@ TEST(Config, an_unknown_key_is_an_error_that_suggests_the_right_one) {
               "x.toml:3: disk[0].sice: unknown key, did you mean 'size'?");
 }
 
-TEST(Config, malformed_toml_names_the_line) {
+TEST(Config, a_syntax_error_names_its_line) {
     EXPECT_EQ(error_of("flag = true\nnumber = = 5").rfind("x.toml:2: ", 0), 0u);
     EXPECT_EQ(error_of("text = \"unfinished").rfind("x.toml:1: ", 0), 0u);
     EXPECT_EQ(error_of("flag = true\nflag = false").rfind("x.toml:2: ", 0), 0u);
@@ -101,16 +101,16 @@ TEST(Config, malformed_toml_names_the_line) {
         error_of(text);
 }
 
-TEST(Config, a_file_that_cannot_be_read_is_named) {
+TEST(Config, an_error_names_the_file_that_cannot_be_read) {
     ConfigSchema schema;
     Status missing = schema.read_file("/nonexistent/x.toml");
     EXPECT_EQ(missing.code(), Code::kNotFound);
     EXPECT_NE(missing.to_string().find("/nonexistent/x.toml"), std::string::npos);
     EXPECT_FALSE(schema.read_file(std::filesystem::temp_directory_path().string()));
-    EXPECT_FALSE(schema.read_file("/dev/zero")) << "bounded, whatever the file";
+    EXPECT_FALSE(schema.read_file("/dev/zero")) << "reads are bounded, whatever the file";
 }
 
-TEST(Suggest, offers_the_closest_word_or_all_of_them) {
+TEST(Suggest, offers_the_closest_word_or_all_words) {
     EXPECT_EQ(suggestion("volune", {"volume", "session"}), ", did you mean 'volume'?");
     EXPECT_EQ(suggestion("gte", {"put", "get"}), ", did you mean 'get'?") << "a swap is one error";
     EXPECT_EQ(suggestion("xyz", {"volume", "session"}), "; known: volume, session");

@@ -29,7 +29,7 @@ class File : public testing::Test {
     std::string folder_, path_;
 };
 
-// A disk with room for this many bytes in a file: write() takes the bytes that fit, and the next one fails.
+// A disk that accepts this many bytes of a file: write() writes the bytes that fit, and the next call fails.
 class RoomFor {
   public:
     explicit RoomFor(rlim_t bytes) {
@@ -49,7 +49,7 @@ class RoomFor {
     sighandler_t handler_;
 };
 
-TEST_F(File, holds_what_it_was_replaced_by) {
+TEST_F(File, has_its_new_contents_after_a_replacement) {
     ASSERT_TRUE(replace_file(path_, "first"));
     ASSERT_TRUE(replace_file(path_, std::string(200'000, 'x')));
     EXPECT_EQ(*read_file(path_, kMax), std::string(200'000, 'x'));
@@ -57,7 +57,7 @@ TEST_F(File, holds_what_it_was_replaced_by) {
     EXPECT_EQ(*read_file(path_, kMax), "");
 }
 
-TEST_F(File, a_disk_that_fills_up_half_way_is_an_error_and_the_old_text_stays) {
+TEST_F(File, a_disk_that_fills_up_half_way_causes_an_error_and_keeps_the_old_contents) {
     ASSERT_TRUE(replace_file(path_, "what was there"));
     Status status;
     {
@@ -68,10 +68,10 @@ TEST_F(File, a_disk_that_fills_up_half_way_is_an_error_and_the_old_text_stays) {
     EXPECT_FALSE(status) << "10 000 of 30 000 bytes were written";
     EXPECT_EQ(status.sys_errno(), EFBIG) << status.to_string();
     EXPECT_EQ(*read_file(path_, kMax), "what was there");
-    EXPECT_FALSE(std::filesystem::exists(path_ + ".new")) << "it takes room on a disk that has none";
+    EXPECT_FALSE(std::filesystem::exists(path_ + ".new")) << "it would occupy space on a full disk";
 }
 
-TEST_F(File, a_link_in_place_of_the_new_text_is_not_followed) {
+TEST_F(File, a_link_in_place_of_the_new_file_is_not_followed) {
     const std::string victim = folder_ + "/victim";
     ASSERT_TRUE(replace_file(victim, "of somebody else"));
     ASSERT_EQ(symlink(victim.c_str(), (path_ + ".new").c_str()), 0);
@@ -97,18 +97,18 @@ TEST_F(File, keeps_the_mode_and_the_owner_of_the_file_that_it_replaces) {
     }
 }
 
-TEST_F(File, a_folder_that_is_not_there_is_an_error_that_names_it) {
+TEST_F(File, a_missing_folder_causes_an_error_that_names_it) {
     Status status = replace_file(folder_ + "/none/state", "text");
     EXPECT_EQ(status.sys_errno(), ENOENT);
     EXPECT_NE(status.text().find("/none/state"), std::string::npos) << status.text();
 }
 
-TEST_F(File, that_is_missing_is_told_from_one_that_cannot_be_read) {
+TEST_F(File, that_is_missing_is_distinguished_from_an_unreadable_one) {
     EXPECT_EQ(read_file(path_, kMax).status().sys_errno(), ENOENT);
     EXPECT_EQ(read_file(folder_, kMax).status().sys_errno(), EISDIR);
 }
 
-TEST_F(File, larger_than_allowed_is_refused_rather_than_cut_off) {
+TEST_F(File, larger_than_allowed_is_refused_and_not_truncated) {
     ASSERT_TRUE(replace_file(path_, std::string(1001, 'x')));
     EXPECT_EQ(read_file(path_, 1000).status().code(), Code::kInvalid);
     EXPECT_TRUE(read_file(path_, 1001));

@@ -10,7 +10,7 @@
 namespace wss {
 namespace {
 
-TEST(Folder, is_made_once_and_only_in_one_that_exists) {
+TEST(Folder, is_created_once_and_only_in_an_existing_folder) {
     char name[] = "/tmp/wss-folder-XXXXXX";
     const std::string base = mkdtemp(name), made = base + "/made", orphan = base + "/absent/below";
     ASSERT_TRUE(make_folder(made));

@@ -8,7 +8,7 @@
 namespace wss {
 namespace {
 
-TEST(Gate, admits_nobody_once_it_is_closed) {
+TEST(Gate, admits_no_holder_once_it_is_closed) {
     Gate gate;
     EXPECT_TRUE(gate.enter());
     gate.close([] {});
@@ -17,7 +17,7 @@ TEST(Gate, admits_nobody_once_it_is_closed) {
     EXPECT_EQ(gate.count(), 0u);
 }
 
-TEST(Gate, reports_at_once_when_nobody_is_inside) {
+TEST(Gate, reports_at_once_if_it_has_no_holder) {
     Gate gate;
     bool drained = false;
     gate.close([&] { drained = true; });
@@ -36,7 +36,7 @@ TEST(Gate, reports_once_when_the_last_holder_leaves) {
     EXPECT_EQ(drained, 1);
 }
 
-TEST(Gate, holder_leaves_when_it_dies_and_moves_its_place) {
+TEST(Gate, holder_leaves_on_destruction_and_passes_on_its_place_when_moved) {
     Gate gate;
     {
         Gate::Holder one = gate.enter();
@@ -45,12 +45,12 @@ TEST(Gate, holder_leaves_when_it_dies_and_moves_its_place) {
         EXPECT_TRUE(other);
         EXPECT_EQ(gate.count(), 1u);
         other = gate.enter();
-        EXPECT_EQ(gate.count(), 1u) << "the place that was overwritten is left";
+        EXPECT_EQ(gate.count(), 1u) << "the overwritten holder has left";
     }
     EXPECT_EQ(gate.count(), 0u);
 }
 
-TEST(Gate, holder_shares_its_place_although_the_gate_is_closed) {
+TEST(Gate, holder_can_be_copied_after_the_gate_is_closed) {
     Gate gate;
     bool drained = false;
     Gate::Holder first = gate.enter();
@@ -62,7 +62,7 @@ TEST(Gate, holder_shares_its_place_although_the_gate_is_closed) {
     EXPECT_TRUE(drained);
 }
 
-TEST(Gate, may_be_destroyed_by_what_it_reports_to) {
+TEST(Gate, may_be_destroyed_by_its_report) {
     auto gate = std::make_unique<Gate>();
     Gate::Holder holder = gate->enter();
     gate->close([&gate] { gate.reset(); });
@@ -70,7 +70,7 @@ TEST(Gate, may_be_destroyed_by_what_it_reports_to) {
     EXPECT_EQ(gate, nullptr);
 }
 
-TEST(GateDeathTest, asserts_that_nobody_is_inside_when_it_dies) {
+TEST(GateDeathTest, asserts_on_destruction_that_it_has_no_holder) {
     EXPECT_DEATH(
         {
             auto gate = std::make_unique<Gate>();
@@ -80,7 +80,7 @@ TEST(GateDeathTest, asserts_that_nobody_is_inside_when_it_dies) {
         "a gate has no holder");
 }
 
-TEST(GateDeathTest, is_closed_once) {
+TEST(GateDeathTest, asserts_that_it_is_closed_only_once) {
     EXPECT_DEATH(
         {
             Gate gate;

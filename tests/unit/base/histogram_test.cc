@@ -12,7 +12,7 @@
 namespace wss {
 namespace {
 
-TEST(Histogram, an_empty_one_answers_zero) {
+TEST(Histogram, an_empty_histogram_returns_zero) {
     Histogram histogram;
     EXPECT_EQ(histogram.count(), 0u);
     EXPECT_EQ(histogram.min(), 0u);

@@ -42,7 +42,7 @@ TEST_F(ControlSocket, of_the_only_service_is_found) {
     EXPECT_EQ(found(), folder_ + "/storage1.sock");
 }
 
-TEST_F(ControlSocket, of_the_service_target_comes_before_others) {
+TEST_F(ControlSocket, of_the_service_target_is_preferred) {
     run_service("cache");
     run_service("target");
     EXPECT_EQ(found(), folder_ + "/target.sock");
@@ -71,7 +71,7 @@ static void leave_socket(const std::string& path) {
     ASSERT_EQ(bind(socket.get(), reinterpret_cast<sockaddr*>(&*address), sizeof *address), 0);
 }
 
-TEST_F(ControlSocket, of_a_killed_service_does_not_count) {
+TEST_F(ControlSocket, of_a_killed_service_is_ignored) {
     leave_socket(folder_ + "/old.sock");
     leave_socket(folder_ + "/target.sock");
     EXPECT_EQ(found(), default_control_path());
@@ -79,7 +79,7 @@ TEST_F(ControlSocket, of_a_killed_service_does_not_count) {
     EXPECT_EQ(found(), folder_ + "/storage1.sock");
 }
 
-TEST_F(ControlSocket, is_the_path_that_was_given) {
+TEST_F(ControlSocket, is_the_given_path) {
     run_service("target");
     EXPECT_EQ(found("/tmp/x"), "/tmp/x");
     EXPECT_EQ(found("./x"), "./x");

@@ -22,7 +22,7 @@ std::span<const std::byte> bytes(std::string_view text) {
 }
 
 // RFC 4231, test cases 1, 2 and 6.
-TEST(Hmac, is_that_of_the_published_vectors) {
+TEST(Hmac, matches_the_published_vectors) {
     const std::span<const std::byte> there[] = {bytes("Hi "), bytes("There")};
     EXPECT_EQ(hex(hmac_sha256(std::string(20, '\x0b'), there)),
               "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
@@ -35,7 +35,7 @@ TEST(Hmac, is_that_of_the_published_vectors) {
               "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
-TEST(Hmac, digests_compare_equal_only_when_every_bit_is) {
+TEST(Hmac, digests_are_equal_only_if_all_bits_are_equal) {
     Digest a{}, b{};
     EXPECT_TRUE(equal_in_constant_time(a, b));
     b[31] ^= std::byte{0x80};
@@ -51,7 +51,7 @@ TEST(Secrets, lines_are_names_and_secrets_and_comments_are_skipped) {
     EXPECT_EQ((*parsed)[1].secret.bytes(), "with:colons:in:it:ok");
 }
 
-TEST(Secrets, what_is_wrong_is_named_by_line_and_never_quoted) {
+TEST(Secrets, errors_name_the_line_and_never_quote_it) {
     for (const char* text :
          {"a:0123456789abcdef\na:0123456789abcdef\n", "x\n",
           "a:0123456789abcdef\na:fedcba9876543210\na:0123456789fedcba\n", "-a:0123456789abcdef\n",
@@ -66,13 +66,13 @@ TEST(Secrets, what_is_wrong_is_named_by_line_and_never_quoted) {
     EXPECT_FALSE(parse_secrets("# nothing\n", "file").is_ok());
 }
 
-TEST(Secrets, a_name_may_have_two_while_it_changes_from_one_to_the_other) {
+TEST(Secrets, a_name_may_have_two_secrets_during_a_change) {
     auto parsed = parse_secrets("a:0123456789abcdef\nb:0123456789abcdef\na:fedcba9876543210\n", "f");
     ASSERT_TRUE(parsed.is_ok()) << parsed.status().to_string();
     EXPECT_EQ(parsed->size(), 3u);
 }
 
-TEST(Secrets, a_fresh_line_is_a_valid_one_and_never_the_same) {
+TEST(Secrets, a_new_line_is_valid_and_never_repeats) {
     const std::string one = make_secret_line("host1"), two = make_secret_line("host1");
     EXPECT_NE(one, two);
     auto parsed = parse_secrets(one, "f");

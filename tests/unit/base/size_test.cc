@@ -6,7 +6,7 @@
 namespace wss {
 namespace {
 
-TEST(Size, is_read_as_people_write_it) {
+TEST(Size, is_parsed_with_and_without_units) {
     EXPECT_EQ(*parse_size("0"), 0u);
     EXPECT_EQ(*parse_size("4096"), 4096u);
     EXPECT_EQ(*parse_size("64M"), 64u << 20);
@@ -16,7 +16,7 @@ TEST(Size, is_read_as_people_write_it) {
     EXPECT_EQ(*parse_size("1P"), uint64_t{1} << 50);
 }
 
-TEST(Size, refuses_what_it_does_not_understand_and_what_is_too_large) {
+TEST(Size, that_is_invalid_or_too_large_is_refused) {
     for (const char* text :
          {"", "M", "-1", "1.5G", "64 M", "64X", "64MM", "64Mi", "8388608T", "99999999999999999999"})
         EXPECT_FALSE(parse_size(text)) << text;

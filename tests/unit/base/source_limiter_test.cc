@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Log lines of one flooding source are dropped, those of other sources are written.
+// Log lines of one flooding source are dropped; those of other sources are written.
 #include "lib/base/source_limiter.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 namespace wss::log {
 namespace {
 
-TEST(SourceLimiter, a_source_that_floods_is_cut_and_another_one_is_not) {
+TEST(SourceLimiter, a_flooding_source_is_limited_and_another_one_is_not) {
     SourceLimiter limiter(10);
     size_t lines = 0;
     for (int i = 0; i < 1000; ++i) lines += limiter.allow("10.0.0.1");
@@ -16,7 +16,7 @@ TEST(SourceLimiter, a_source_that_floods_is_cut_and_another_one_is_not) {
     EXPECT_TRUE(limiter.allow("10.0.0.2"));
 }
 
-TEST(SourceLimiter, sources_without_number_write_a_bounded_number_of_lines_from_bounded_memory) {
+TEST(SourceLimiter, any_number_of_sources_writes_a_bounded_number_of_lines_from_bounded_memory) {
     SourceLimiter limiter(10);
     size_t lines = 0;
     for (int i = 0; i < 10000; ++i) lines += limiter.allow(std::to_string(i));

@@ -18,24 +18,24 @@ TEST(Summary, the_median_of_an_even_number_is_between_the_middle_two) {
     EXPECT_DOUBLE_EQ(summarise({4, 1, 2, 3}).median, 2.5);
 }
 
-TEST(Summary, nothing_measured_is_zero_and_equal_values_have_no_spread) {
+TEST(Summary, no_values_give_zero_and_equal_values_have_no_spread) {
     EXPECT_DOUBLE_EQ(summarise({}).median, 0);
     EXPECT_DOUBLE_EQ(summarise({7, 7, 7}).spread_percent, 0);
     EXPECT_DOUBLE_EQ(summarise({0, 0}).spread_percent, 0);
 }
 
-// The machine gets slower in each turn. The values are 0.9 of the smaller bound in all turns but one.
-TEST(RatioInTurns, what_slows_a_whole_turn_down_does_not_change_it) {
+// The machine slows down from turn to turn. The values are 0.9 of the smaller bound in all turns but one.
+TEST(RatioInTurns, is_not_affected_by_the_speed_of_a_whole_turn) {
     const std::vector<double> first = {100, 50, 25, 20, 10}, second = {200, 100, 20, 40, 20};
     const std::vector<double> values = {90, 45, 18, 40, 9};
     Summary ratio = ratio_in_turns(values, {first, second});
     EXPECT_DOUBLE_EQ(ratio.median, 0.9);
     EXPECT_DOUBLE_EQ(ratio.max, 2);
     EXPECT_NEAR(ratio.spread_percent, 122.2, 0.1);
-    EXPECT_DOUBLE_EQ(summarise(values).median / summarise(first).median, 1.6) << "as medians tell it";
+    EXPECT_DOUBLE_EQ(summarise(values).median / summarise(first).median, 1.6) << "the ratio of the medians";
 }
 
-TEST(RatioInTurns, a_turn_that_one_of_them_lacks_does_not_count) {
+TEST(RatioInTurns, ignores_turns_in_which_one_side_has_no_value) {
     EXPECT_DOUBLE_EQ(ratio_in_turns({1, 3, 5}, {{1, 1, 1}, {2, 2}}).median, 2);
     EXPECT_DOUBLE_EQ(ratio_in_turns({1, 0, 5}, {{1, 1, 0}}).median, 1);
     EXPECT_DOUBLE_EQ(ratio_in_turns({1}, {{}}).median, 0);
@@ -53,7 +53,7 @@ TEST(IntervalOfMedian, encloses_the_median_and_is_the_same_each_time) {
     EXPECT_EQ(interval.high, interval_of_median(values).high);
 }
 
-TEST(IntervalOfMedian, is_a_point_where_all_values_are_equal_or_there_is_one) {
+TEST(IntervalOfMedian, is_a_point_for_equal_values_and_for_one_value) {
     EXPECT_DOUBLE_EQ(interval_of_median({2, 2, 2}).low, 2);
     EXPECT_DOUBLE_EQ(interval_of_median({2, 2, 2}).high, 2);
     EXPECT_DOUBLE_EQ(interval_of_median({5}).low, 5);

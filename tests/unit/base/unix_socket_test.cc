@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file of a listening socket: it replaces the file of a dead owner, never that of a living one.
+// The file of a listening socket: it replaces the file of a dead owner, but never that of a live one.
 #include "lib/base/unix_socket.h"
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ class UnixSocket : public testing::Test {
     io::test::TemporaryFolder folder_;
 };
 
-TEST_F(UnixSocket, of_starters_that_find_a_stale_file_one_listens_and_its_file_stays) {
+TEST_F(UnixSocket, exactly_one_of_several_processes_that_find_a_stale_file_listens) {
     constexpr int kStarters = 6;
     for (int round = 0; round < 100; ++round) {
         ASSERT_NO_FATAL_FAILURE(leave_stale());
@@ -65,7 +65,7 @@ TEST_F(UnixSocket, of_starters_that_find_a_stale_file_one_listens_and_its_file_s
     }
 }
 
-TEST_F(UnixSocket, an_owner_that_ends_leaves_the_file_of_its_successor) {
+TEST_F(UnixSocket, an_owner_that_ends_does_not_remove_the_file_of_its_successor) {
     auto first = UnixListener::open(path(), SOCK_STREAM, 16);
     ASSERT_TRUE(first);
     unlink(path().c_str());  // as an operator might do
@@ -77,7 +77,7 @@ TEST_F(UnixSocket, an_owner_that_ends_leaves_the_file_of_its_successor) {
     EXPECT_FALSE(exists());
 }
 
-TEST_F(UnixSocket, a_file_that_is_no_socket_and_a_socket_of_another_type_are_left_alone) {
+TEST_F(UnixSocket, a_file_that_is_not_a_socket_and_a_socket_of_another_type_are_left_alone) {
     close(::open(path().c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     EXPECT_EQ(UnixListener::open(path(), SOCK_STREAM, 16).status().code(), Code::kExists);
     unlink(path().c_str());
@@ -97,7 +97,7 @@ TEST_F(UnixSocket, a_lock_on_the_folder_does_not_delay_a_start) {
     EXPECT_LT(clock.now() - begin, from_s(1));
 }
 
-TEST_F(UnixSocket, the_lock_file_is_its_owners_alone_and_stays) {
+TEST_F(UnixSocket, the_lock_file_remains_and_only_its_owner_can_access_it) {
     struct stat before {
     }, after{};
     ASSERT_TRUE(UnixListener::open(path(), SOCK_STREAM, 16));
@@ -108,7 +108,7 @@ TEST_F(UnixSocket, the_lock_file_is_its_owners_alone_and_stays) {
     EXPECT_EQ(before.st_ino, after.st_ino);
 }
 
-TEST_F(UnixSocket, a_starter_that_holds_the_lock_delays_another_for_a_bounded_time) {
+TEST_F(UnixSocket, a_starting_process_that_holds_the_lock_delays_another_for_a_bounded_time) {
     Descriptor lock(::open(lock_path().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
     ASSERT_EQ(flock(lock.get(), LOCK_EX), 0);
     EXPECT_EQ(UnixListener::open(path(), SOCK_STREAM, 16).status().code(), Code::kBusy);
@@ -116,7 +116,7 @@ TEST_F(UnixSocket, a_starter_that_holds_the_lock_delays_another_for_a_bounded_ti
     EXPECT_TRUE(UnixListener::open(path(), SOCK_STREAM, 16));
 }
 
-TEST_F(UnixSocket, a_lock_file_that_somebody_else_placed_is_refused) {
+TEST_F(UnixSocket, a_lock_file_placed_by_another_user_is_refused) {
     const std::string victim = folder_.file("victim");
     ASSERT_EQ(symlink(victim.c_str(), lock_path().c_str()), 0);
     EXPECT_FALSE(UnixListener::open(path(), SOCK_STREAM, 16));
@@ -125,7 +125,7 @@ TEST_F(UnixSocket, a_lock_file_that_somebody_else_placed_is_refused) {
     ASSERT_EQ(mkfifo(lock_path().c_str(), 0600), 0);
     EXPECT_EQ(UnixListener::open(path(), SOCK_STREAM, 16).status().code(), Code::kExists);
     unlink(lock_path().c_str());
-    if (geteuid() != 0) GTEST_SKIP() << "only root can make a file of another owner";
+    if (geteuid() != 0) GTEST_SKIP() << "only root can create a file of another owner";
     close(::open(lock_path().c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666));
     ASSERT_EQ(chown(lock_path().c_str(), 65534, 65534), 0);
     EXPECT_EQ(UnixListener::open(path(), SOCK_STREAM, 16).status().code(), Code::kPermission);

@@ -8,8 +8,8 @@
 
 namespace wss::cache::testing {
 
-constexpr Pieces kAll{0xffff};
-constexpr Pieces piece(uint32_t number) {
+constexpr SubBlocks kAll{0xffff};
+constexpr SubBlocks sub_block(uint32_t number) {
     return {uint64_t{1} << number};
 }
 
@@ -26,11 +26,11 @@ struct Bench {
     }
     // Calls `work(line)` as a separate operation. The line may be gone afterwards.
     template <typename Work>
-    bool with(LineKey key, Pieces pieces, Access access, Work&& work) {
+    bool with(LineKey key, SubBlocks sub_blocks, Access access, Work&& work) {
         Line* line = index.open(key);
         if (line == nullptr) return false;
         LineOp op;
-        op.pieces = pieces;
+        op.sub_blocks = sub_blocks;
         op.access = access;
         bool granted = index.enter(*line, op);
         if (granted) work(*line);
@@ -38,16 +38,17 @@ struct Bench {
         index.leave(op, others);
         return granted;
     }
-    bool fill(LineKey key, Pieces pieces = kAll) {
+    bool fill(LineKey key, SubBlocks sub_blocks = kAll) {
         bool done = false;
-        with(key, pieces, Access::kExclusive,
-             [&](Line& line) { done = index.place(line, 1) == Placed::kDone && index.filled(line, pieces); });
+        with(key, sub_blocks, Access::kExclusive, [&](Line& line) {
+            done = index.place(line, 1) == Placed::kDone && index.filled(line, sub_blocks);
+        });
         return done;
     }
-    bool write(LineKey key, Pieces pieces, Nanoseconds now = {}, uint32_t copies = 2) {
+    bool write(LineKey key, SubBlocks sub_blocks, Nanoseconds now = {}, uint32_t copies = 2) {
         bool done = false;
-        with(key, pieces, Access::kExclusive, [&](Line& line) {
-            done = index.place(line, copies) == Placed::kDone && index.written(line, pieces, now);
+        with(key, sub_blocks, Access::kExclusive, [&](Line& line) {
+            done = index.place(line, copies) == Placed::kDone && index.written(line, sub_blocks, now);
         });
         return done;
     }

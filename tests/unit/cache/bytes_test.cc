@@ -22,7 +22,7 @@ TEST(CacheGeometry, line_sizes_are_powers_of_two_from_4_to_256_KiB) {
     EXPECT_EQ(LineGeometry().line_bytes(), 65536u);
 }
 
-TEST(CacheGeometry, spans_cut_any_range_into_lines_without_gap_or_overlap) {
+TEST(CacheGeometry, spans_split_any_range_into_lines_without_gap_or_overlap) {
     EXPECT_TRUE(rc::check([] {
         LineGeometry geometry = *LineGeometry::of(uint64_t{4096} << *rc::gen::inRange(0, 7));
         uint64_t offset = *rc::gen::inRange<uint64_t>(0, uint64_t{1} << 40);
@@ -39,39 +39,39 @@ TEST(CacheGeometry, spans_cut_any_range_into_lines_without_gap_or_overlap) {
     }));
 }
 
-TEST(CacheGeometry, touched_and_covered_are_what_counting_bytes_gives) {
+TEST(CacheGeometry, touched_and_covered_match_a_count_of_bytes) {
     EXPECT_TRUE(rc::check([] {
         LineGeometry geometry = *LineGeometry::of(uint64_t{4096} << *rc::gen::inRange(0, 7));
         uint32_t begin = *rc::gen::inRange<uint32_t>(0, geometry.line_bytes());
         uint32_t length = *rc::gen::inRange<uint32_t>(0, geometry.line_bytes() - begin + 1);
-        Pieces touched, covered;
-        for (uint32_t piece = 0; piece < geometry.pieces(); ++piece) {
-            uint32_t first = piece * kPieceBytes, end = first + kPieceBytes;
-            if (begin < end && begin + length > first && length > 0) touched.bits |= uint64_t{1} << piece;
-            if (begin <= first && begin + length >= end) covered.bits |= uint64_t{1} << piece;
+        SubBlocks touched, covered;
+        for (uint32_t sub_block = 0; sub_block < geometry.sub_blocks(); ++sub_block) {
+            uint32_t first = sub_block * kSubBlockBytes, end = first + kSubBlockBytes;
+            if (begin < end && begin + length > first && length > 0) touched.bits |= uint64_t{1} << sub_block;
+            if (begin <= first && begin + length >= end) covered.bits |= uint64_t{1} << sub_block;
         }
         RC_ASSERT(geometry.touched({0, begin, length}) == touched);
         RC_ASSERT(geometry.covered({0, begin, length}) == covered);
     }));
 }
 
-TEST(CachePieces, first_run_is_the_lowest_stretch_of_neighbours) {
-    EXPECT_EQ(Pieces{0b110110}.first_run(), Pieces{0b000110});
-    EXPECT_EQ(Pieces{~uint64_t{0}}.first_run(), Pieces{~uint64_t{0}});
-    EXPECT_EQ(Pieces{uint64_t{1} << 63}.first_run(), Pieces{uint64_t{1} << 63});
-    EXPECT_TRUE(Pieces{}.first_run().empty());
+TEST(CacheSubBlocks, first_run_is_the_lowest_contiguous_range) {
+    EXPECT_EQ(SubBlocks{0b110110}.first_run(), SubBlocks{0b000110});
+    EXPECT_EQ(SubBlocks{~uint64_t{0}}.first_run(), SubBlocks{~uint64_t{0}});
+    EXPECT_EQ(SubBlocks{uint64_t{1} << 63}.first_run(), SubBlocks{uint64_t{1} << 63});
+    EXPECT_TRUE(SubBlocks{}.first_run().empty());
 }
 
 LineHeader draw_header() {
     LineHeader header;
     header.line_shift = *rc::gen::inRange<uint32_t>(12, 19);
-    Pieces all = LineGeometry::of(uint64_t{1} << header.line_shift).value().all();
+    SubBlocks all = LineGeometry::of(uint64_t{1} << header.line_shift).value().all();
     header.volume = *rc::gen::arbitrary<uint64_t>();
     header.line = *rc::gen::inRange<uint64_t>(0, uint64_t{1} << 45);
     header.generation = *rc::gen::arbitrary<uint64_t>();
     header.incarnation = *rc::gen::arbitrary<uint64_t>();
-    header.valid = Pieces{*rc::gen::arbitrary<uint64_t>()} & all;
-    header.dirty = Pieces{*rc::gen::arbitrary<uint64_t>()} & header.valid;
+    header.valid = SubBlocks{*rc::gen::arbitrary<uint64_t>()} & all;
+    header.dirty = SubBlocks{*rc::gen::arbitrary<uint64_t>()} & header.valid;
     return header;
 }
 
@@ -86,7 +86,7 @@ TEST(CacheHeader, is_parsed_as_it_was_written) {
     }));
 }
 
-TEST(CacheHeader, a_header_written_in_part_over_another_is_refused) {
+TEST(CacheHeader, a_header_partly_written_over_another_is_refused) {
     EXPECT_TRUE(rc::check([] {
         LineHeader old_header = draw_header(), new_header = draw_header();
         std::array<std::byte, kHeaderBytes> old_bytes, new_bytes;
@@ -100,7 +100,7 @@ TEST(CacheHeader, a_header_written_in_part_over_another_is_refused) {
     }));
 }
 
-TEST(CacheHeader, every_damaged_bit_is_noticed) {
+TEST(CacheHeader, every_damaged_bit_is_detected) {
     std::array<std::byte, kHeaderBytes> good;
     write_header({.volume = 7, .line = 9, .generation = 3, .incarnation = 2, .valid = {0xff}, .dirty = {1}},
                  good);
@@ -111,7 +111,7 @@ TEST(CacheHeader, every_damaged_bit_is_noticed) {
     }
 }
 
-TEST(CacheHeader, erased_is_empty_and_what_cannot_be_is_refused) {
+TEST(CacheHeader, an_erased_header_is_empty_and_impossible_contents_are_refused) {
     std::array<std::byte, kHeaderBytes> bytes;
     erase_header(bytes);
     EXPECT_EQ(parse_header(bytes).fault, HeaderFault::kEmpty);

@@ -46,7 +46,7 @@ struct Planned : ::testing::Test {
     }
     // The lines are far apart, so that none is destaged together with another.
     void write_lines(uint64_t count) {
-        for (uint64_t i = 0; i < count; ++i) ASSERT_TRUE(bench.write({0, i * 10}, piece(0), from_s(0)));
+        for (uint64_t i = 0; i < count; ++i) ASSERT_TRUE(bench.write({0, i * 10}, sub_block(0), from_s(0)));
     }
     Bench bench{2, 100};
     uint64_t silent_first = 0, silent_end = 0;
@@ -55,64 +55,65 @@ struct Planned : ::testing::Test {
 };
 using Lines = std::vector<uint64_t>;
 
-TEST_F(Planned, a_dirty_line_is_brought_home_when_it_is_old_enough) {
-    ASSERT_TRUE(bench.write({0, 7}, piece(0), from_s(10)));
+TEST_F(Planned, a_dirty_line_is_destaged_when_it_is_old_enough) {
+    ASSERT_TRUE(bench.write({0, 7}, sub_block(0), from_s(10)));
     EXPECT_EQ(next(from_s(14)), Lines{});
     EXPECT_EQ(next(from_s(15)), Lines{7});
 }
 
-TEST_F(Planned, neighbours_go_along_in_ascending_order) {
-    for (uint64_t line : {12, 10, 11, 13, 15, 9}) ASSERT_TRUE(bench.write({0, line}, piece(0), from_s(9)));
-    ASSERT_TRUE(bench.write({1, 14}, piece(0), from_s(1)));
-    EXPECT_EQ(next(from_s(14)), (Lines{9, 10, 11, 12, 13})) << "not 14, which is another volume's, nor 15";
+TEST_F(Planned, adjacent_lines_are_included_in_ascending_order) {
+    for (uint64_t line : {12, 10, 11, 13, 15, 9})
+        ASSERT_TRUE(bench.write({0, line}, sub_block(0), from_s(9)));
+    ASSERT_TRUE(bench.write({1, 14}, sub_block(0), from_s(1)));
+    EXPECT_EQ(next(from_s(14)), (Lines{9, 10, 11, 12, 13})) << "neither 14, of another volume, nor 15";
 }
 
-TEST_F(Planned, a_neighbour_in_use_is_left_alone) {
-    for (uint64_t line : {1, 2, 3}) ASSERT_TRUE(bench.write({0, line}, piece(0), from_s(1)));
+TEST_F(Planned, an_adjacent_line_in_use_is_left_out) {
+    for (uint64_t line : {1, 2, 3}) ASSERT_TRUE(bench.write({0, line}, sub_block(0), from_s(1)));
     LineOp read;
-    read.pieces = piece(0);
+    read.sub_blocks = sub_block(0);
     bench.index.enter(*bench.index.find({0, 2}), read);
     EXPECT_EQ(next(from_s(10)), Lines{1});
     Granted granted;
     bench.index.leave(read, granted);
 }
 
-TEST_F(Planned, a_line_that_is_waited_for_does_not_hold_up_the_others) {
-    for (uint64_t line : {7, 20, 21}) ASSERT_TRUE(bench.write({0, line}, piece(0), from_s(1)));
+TEST_F(Planned, an_awaited_line_does_not_hold_up_the_others) {
+    for (uint64_t line : {7, 20, 21}) ASSERT_TRUE(bench.write({0, line}, sub_block(0), from_s(1)));
     asked_for = 7;
     EXPECT_EQ(next(from_s(10)), (Lines{20, 21}));
 }
 
-TEST_F(Planned, a_run_is_as_long_as_one_transfer_at_most) {
-    for (uint64_t line = 0; line < 40; ++line) ASSERT_TRUE(bench.write({0, line}, piece(0), from_s(1)));
+TEST_F(Planned, a_run_is_at_most_one_transfer_long) {
+    for (uint64_t line = 0; line < 40; ++line) ASSERT_TRUE(bench.write({0, line}, sub_block(0), from_s(1)));
     EXPECT_EQ(next(from_s(10)).size(), 16u) << "1 MiB of 64 KiB lines";
 }
 
-TEST_F(Planned, too_many_dirty_lines_go_until_few_are_left) {
+TEST_F(Planned, too_many_dirty_lines_are_destaged_until_few_are_left) {
     // 40 % of the 200 slots are 80 lines.
     uint64_t line = 0;
-    for (; line <= 80; ++line) ASSERT_TRUE(bench.write({0, line * 2}, piece(0), from_s(1)));
+    for (; line <= 80; ++line) ASSERT_TRUE(bench.write({0, line * 2}, sub_block(0), from_s(1)));
     uint64_t gone = 0;
     while (!next(from_s(2)).empty()) {
         bench.destage({0, next(from_s(2)).front()});
         ASSERT_LE(++gone, 81u);
     }
     EXPECT_EQ(bench.index.dirty_lines(0), 50u) << "25 %";
-    EXPECT_TRUE(bench.write({0, 1001}, piece(0), from_s(2)));
+    EXPECT_TRUE(bench.write({0, 1001}, sub_block(0), from_s(2)));
     EXPECT_EQ(next(from_s(2)), Lines{}) << "not again before the high mark";
 }
 
-TEST_F(Planned, a_flush_makes_what_it_waits_for_due_at_once) {
-    ASSERT_TRUE(bench.write({0, 5}, piece(0), from_s(1)));
+TEST_F(Planned, a_flush_makes_the_lines_that_it_waits_for_due_at_once) {
+    ASSERT_TRUE(bench.write({0, 5}, sub_block(0), from_s(1)));
     planner.want(bench.index.flush_mark());
-    ASSERT_TRUE(bench.write({0, 50}, piece(0), from_s(1)));
+    ASSERT_TRUE(bench.write({0, 50}, sub_block(0), from_s(1)));
     EXPECT_EQ(next(from_s(1)), Lines{5});
     bench.destage({0, 5});
     EXPECT_EQ(next(from_s(1)), Lines{}) << "written after the flush";
 }
 
-TEST_F(Planned, a_line_that_failed_is_retried_less_and_less_often) {
-    ASSERT_TRUE(bench.write({0, 5}, piece(0), from_s(0)));
+TEST_F(Planned, a_failed_line_is_retried_less_and_less_often) {
+    ASSERT_TRUE(bench.write({0, 5}, sub_block(0), from_s(0)));
     EXPECT_EQ(fail_next(from_s(10)), 5u);
     EXPECT_EQ(next(from_s(10)), Lines{});
     EXPECT_EQ(next(from_s(10) + from_ms(99)), Lines{});
@@ -126,7 +127,7 @@ TEST_F(Planned, a_line_that_failed_is_retried_less_and_less_often) {
     EXPECT_FALSE(planner.failing());
 }
 
-TEST_F(Planned, a_line_that_failed_does_not_hold_up_the_others) {
+TEST_F(Planned, a_failed_line_does_not_hold_up_the_others) {
     write_lines(4);
     EXPECT_EQ(fail_next(from_s(10)), 0u);
     EXPECT_TRUE(planner.suspect());
@@ -138,7 +139,7 @@ TEST_F(Planned, a_line_that_failed_does_not_hold_up_the_others) {
     EXPECT_EQ(bench.index.dirty_lines(0), 2u);
 }
 
-TEST_F(Planned, lines_that_failed_take_turns_and_one_is_tried_after_each_pause) {
+TEST_F(Planned, failed_lines_take_turns_and_one_is_tried_after_each_pause) {
     write_lines(3);
     for (uint64_t line : {0u, 10u, 20u}) EXPECT_EQ(fail_next(from_s(10)), line);
     EXPECT_EQ(fail_next(from_s(20)), 0u);
@@ -147,10 +148,10 @@ TEST_F(Planned, lines_that_failed_take_turns_and_one_is_tried_after_each_pause) 
     EXPECT_EQ(fail_next(from_s(40)), 20u);
     EXPECT_EQ(fail_next(from_s(50)), 0u);
     EXPECT_EQ(next(from_s(60)), Lines{10});
-    EXPECT_EQ(next(from_s(60)), Lines{}) << "how that one ends is not known yet";
+    EXPECT_EQ(next(from_s(60)), Lines{}) << "the result of that one is not known yet";
 }
 
-TEST_F(Planned, what_failed_is_due_at_once_when_storage_takes_one_of_it) {
+TEST_F(Planned, failed_lines_are_due_at_once_when_storage_accepts_one_of_them) {
     write_lines(3);
     for (uint64_t line : {0u, 10u, 20u}) EXPECT_EQ(fail_next(from_s(10)), line);
     EXPECT_EQ(take_next(from_s(20)), 0u);
@@ -158,7 +159,7 @@ TEST_F(Planned, what_failed_is_due_at_once_when_storage_takes_one_of_it) {
     EXPECT_EQ(take_next(from_s(20)), 20u);
 }
 
-TEST_F(Planned, a_success_elsewhere_does_not_end_the_pause_of_what_failed) {
+TEST_F(Planned, a_success_elsewhere_does_not_end_the_pause_of_failed_lines) {
     write_lines(2);
     EXPECT_EQ(fail_next(from_s(10)), 0u);
     EXPECT_EQ(fail_next(from_s(20)), 0u);
@@ -170,43 +171,43 @@ TEST_F(Planned, a_success_elsewhere_does_not_end_the_pause_of_what_failed) {
 TEST_F(Planned, many_failures_in_a_row_make_the_volume_pause) {
     write_lines(40);
     for (uint64_t i = 0; i < 16; ++i) EXPECT_EQ(fail_next(from_s(10)), i * 10);
-    EXPECT_EQ(next(from_s(10)), Lines{}) << "all of it may fail";
+    EXPECT_EQ(next(from_s(10)), Lines{}) << "every line may fail";
     EXPECT_EQ(fail_next(from_s(11)), 0u) << "again";
-    EXPECT_EQ(take_next(from_s(11)), 160u) << "not all of it fails";
+    EXPECT_EQ(take_next(from_s(11)), 160u) << "not every line fails";
     for (uint64_t i = 17; i < 40; ++i) EXPECT_EQ(take_next(from_s(11)), i * 10);
 }
 
-TEST_F(Planned, what_lies_beside_a_line_that_storage_is_silent_about_holds_up_no_other) {
+TEST_F(Planned, lines_adjacent_to_a_silent_line_hold_up_no_others) {
     write_lines(6);
     silent_end = 40;
     planner.unanswered(from_s(10));
     EXPECT_EQ(take_next(from_s(10)), 40u);
     EXPECT_EQ(take_next(from_s(10)), 50u);
-    EXPECT_EQ(next(from_s(60)), Lines{}) << "it is silent still";
+    EXPECT_EQ(next(from_s(60)), Lines{}) << "the line is still silent";
     EXPECT_FALSE(bench.index.dirty(0).flushed(bench.index.flush_mark()));
     silent_end = 0;
     for (uint64_t line : {0u, 10u, 20u, 30u}) EXPECT_EQ(take_next(from_s(60)), line);
     EXPECT_TRUE(bench.index.dirty(0).flushed(bench.index.flush_mark()));
 }
 
-TEST_F(Planned, a_flush_waits_for_what_failed_before_it_and_no_later_line) {
+TEST_F(Planned, a_flush_waits_for_lines_that_failed_before_it_and_for_no_later_ones) {
     write_lines(2);
     const uint64_t mark = bench.index.flush_mark();
     EXPECT_EQ(fail_next(from_s(10)), 0u);
     EXPECT_EQ(take_next(from_s(10)), 10u);
     EXPECT_FALSE(bench.index.dirty(0).flushed(mark));
-    ASSERT_TRUE(bench.write({0, 70}, piece(0), from_s(0)));
-    ASSERT_TRUE(bench.write({0, 90}, piece(0), from_s(0)));
+    ASSERT_TRUE(bench.write({0, 70}, sub_block(0), from_s(0)));
+    ASSERT_TRUE(bench.write({0, 90}, sub_block(0), from_s(0)));
     bench.destage({0, 70}, Index::Destaged::kFailed);
     bench.destage({0, 0});
-    EXPECT_TRUE(bench.index.dirty(0).flushed(mark)) << "70 is deferred, and later";
+    EXPECT_TRUE(bench.index.dirty(0).flushed(mark)) << "70 is deferred and was written later";
     EXPECT_FALSE(bench.index.dirty(0).flushed(bench.index.flush_mark()));
     EXPECT_TRUE(bench.index.consistent());
 }
 
 constexpr uint64_t kVolume = 1 << 30;
 
-TEST(CacheReadAhead, a_sequential_reader_is_ahead_of_itself_by_a_growing_window) {
+TEST(CacheReadAhead, a_sequential_reader_gets_a_growing_window) {
     ReadAhead ahead{ReadAheadOptions{}};
     constexpr uint64_t kRead = 64 * 1024;
     uint64_t brought = 0, stretches = 0, largest = 0;
@@ -214,7 +215,7 @@ TEST(CacheReadAhead, a_sequential_reader_is_ahead_of_itself_by_a_growing_window)
         Stretch wanted = ahead.read({at, kRead}, kVolume);
         if (wanted.length == 0) continue;
         if (brought != 0) {
-            EXPECT_EQ(wanted.offset, brought) << "no gap, nothing twice";
+            EXPECT_EQ(wanted.offset, brought) << "no gap and no overlap";
         }
         EXPECT_GE(wanted.offset, at + kRead);
         brought = wanted.offset + wanted.length;
@@ -226,7 +227,7 @@ TEST(CacheReadAhead, a_sequential_reader_is_ahead_of_itself_by_a_growing_window)
     EXPECT_LT(stretches, 100u);
 }
 
-TEST(CacheReadAhead, random_reads_bring_nothing) {
+TEST(CacheReadAhead, random_reads_load_nothing) {
     ReadAhead ahead{ReadAheadOptions{}};
     Random random(5);
     uint64_t brought = 0;
@@ -260,20 +261,20 @@ TEST(CacheReadAhead, a_sequential_reader_is_followed_among_scattered_reads) {
     EXPECT_GT(brought, 12u << 20);
 }
 
-TEST(CacheReadAhead, a_reader_that_many_reads_have_passed_by_is_forgotten) {
+TEST(CacheReadAhead, a_reader_is_forgotten_after_many_other_reads) {
     for (const bool patient : {true, false}) {
         ReadAhead ahead{ReadAheadOptions{}};
         ahead.read({0, 65536}, kVolume);
         EXPECT_GT(ahead.read({65536, 65536}, kVolume).length, 0u);
         for (uint64_t i = 0; i < (patient ? 60u : 70u); ++i)
             EXPECT_EQ(ahead.read({kVolume / 2 + i * (1 << 20), 4096}, kVolume).length, 0u);
-        // A read near the expected offset belongs to the stream, if that is still remembered.
+        // A read near the expected offset belongs to the stream, if the stream is still remembered.
         const uint64_t more = ahead.read({2 * 65536 + 4096, 65536}, kVolume).length;
         EXPECT_EQ(more > 0, patient);
     }
 }
 
-TEST(CacheReadAhead, is_off_when_its_first_window_is_none) {
+TEST(CacheReadAhead, is_off_if_its_first_window_is_zero) {
     ReadAhead ahead{ReadAheadOptions{.window_first = 0}};
     for (uint64_t at = 0; at < 1 << 24; at += 65536) EXPECT_EQ(ahead.read({at, 65536}, kVolume).length, 0u);
 }

@@ -15,10 +15,10 @@ namespace {
 
 bool conflict(const LineOp& a, const LineOp& b) {
     return a.line() == b.line() && (a.access == Access::kExclusive || b.access == Access::kExclusive) &&
-           a.pieces.overlaps(b.pieces);
+           a.sub_blocks.overlaps(b.sub_blocks);
 }
 
-TEST(CacheIndexModel, an_operation_goes_on_exactly_when_none_before_it_conflicts) {
+TEST(CacheIndexModel, an_operation_continues_exactly_when_no_earlier_one_conflicts) {
     EXPECT_TRUE(rc::check([] {
         Bench bench(1, 4);
         std::list<LineOp> ops;  // in order of arrival
@@ -34,7 +34,7 @@ TEST(CacheIndexModel, an_operation_goes_on_exactly_when_none_before_it_conflicts
             if (step % 2 == 0 && ops.size() < 40) {
                 LineOp& op = ops.emplace_back();
                 op.access = step / 2 % 3 == 0 ? Access::kExclusive : Access::kShared;
-                op.pieces = {1 + (step >> 8) % 15};
+                op.sub_blocks = {1 + (step >> 8) % 15};
                 bench.index.enter(*bench.index.open({0, step / 8 % 2}), op);
             } else if (!ops.empty()) {
                 auto leaver = std::next(ops.begin(), static_cast<long>((step >> 8) % ops.size()));
@@ -57,29 +57,29 @@ TEST(CacheIndexModel, an_operation_goes_on_exactly_when_none_before_it_conflicts
     }));
 }
 
-// The versions of each sub-block of a line, in storage and in each engine. The index does not know them: the
-// test moves the data as target/cache would, according to the index.
+// The versions of each sub-block of a line, in storage and in each engine. The index has no access to them:
+// the test moves the data as target/cache would, according to the index.
 class DataModel {
   public:
     explicit DataModel(uint64_t seed) : bench_(3, 6), random_(seed) {}
 
     void step() {
         LineKey key{0, random_.below(24)};
-        Pieces pieces{1 + random_.below(15)};
+        SubBlocks sub_blocks{1 + random_.below(15)};
         switch (random_.below(12)) {
             case 0:
             case 1:
             case 2:
-                return read(key, pieces);
+                return read(key, sub_blocks);
             case 3:
             case 4:
-                return fill(key, pieces);
+                return fill(key, sub_blocks);
             case 5:
             case 6:
             case 7:
-                return write(key, pieces);
+                return write(key, sub_blocks);
             case 8:
-                return invalidate_clean(key, pieces);
+                return invalidate_clean(key, sub_blocks);
             case 9:
             case 10:
                 return destage(key);
@@ -95,47 +95,47 @@ class DataModel {
     struct Memory {
         std::map<uint32_t, Versions> slots;  // by slot
     };
-    Versions& memory(Slot slot) { return engines_[slot.engine.value].slots[slot.number]; }
+    Versions& memory(ArenaSlot slot) { return engines_[slot.engine.value].slots[slot.number]; }
     template <typename Visit>
-    static void each(Pieces pieces, Visit&& visit) {
-        for (; !pieces.empty(); pieces.bits &= pieces.bits - 1) visit(pieces.first());
+    static void each(SubBlocks sub_blocks, Visit&& visit) {
+        for (; !sub_blocks.empty(); sub_blocks.bits &= sub_blocks.bits - 1) visit(sub_blocks.first());
     }
 
     // Valid sub-blocks must have the newest version: the primary holds it.
-    void read(LineKey key, Pieces pieces) {
+    void read(LineKey key, SubBlocks sub_blocks) {
         Line* line = bench_.index.find(key);
         if (line == nullptr) return;
-        bench_.with(key, pieces, Access::kShared, [&](Line&) { bench_.index.touch(*line, pieces); });
-        each(pieces & line->valid(), [&](uint32_t i) {
+        bench_.with(key, sub_blocks, Access::kShared, [&](Line&) { bench_.index.touch(*line, sub_blocks); });
+        each(sub_blocks & line->valid(), [&](uint32_t i) {
             ASSERT_EQ(memory(line->holders()[0])[i], newest_[key][i]);
             ++hits_;
         });
-        each(pieces.without(line->valid()),
+        each(sub_blocks.without(line->valid()),
              [&](uint32_t i) { ASSERT_EQ(storage_[key][i], newest_[key][i]); });
     }
-    void fill(LineKey key, Pieces pieces) {
-        bench_.with(key, pieces, Access::kExclusive, [&](Line& line) {
-            Pieces missing = pieces.without(line.valid());
+    void fill(LineKey key, SubBlocks sub_blocks) {
+        bench_.with(key, sub_blocks, Access::kExclusive, [&](Line& line) {
+            SubBlocks missing = sub_blocks.without(line.valid());
             if (missing.empty() || bench_.index.place(line, 1) != Placed::kDone) return;
             each(missing, [&](uint32_t i) { memory(line.holders()[0])[i] = storage_[key][i]; });
             bench_.index.filled(line, missing);
         });
     }
-    void write(LineKey key, Pieces pieces) {
-        bench_.with(key, pieces, Access::kExclusive, [&](Line& line) {
+    void write(LineKey key, SubBlocks sub_blocks) {
+        bench_.with(key, sub_blocks, Access::kExclusive, [&](Line& line) {
             bool degraded = !line.dirty().empty() && line.holders().size() < 2;
             if (degraded || bench_.index.place(line, 2) != Placed::kDone) return;
             bench_.index.stamp(line);
-            each(pieces, [&](uint32_t i) {
+            each(sub_blocks, [&](uint32_t i) {
                 newest_[key][i] = ++version_;
-                for (Slot slot : line.holders()) memory(slot)[i] = version_;
+                for (ArenaSlot slot : line.holders()) memory(slot)[i] = version_;
             });
-            ASSERT_TRUE(bench_.index.written(line, pieces, {}));
+            ASSERT_TRUE(bench_.index.written(line, sub_blocks, {}));
         });
     }
-    void invalidate_clean(LineKey key, Pieces pieces) {
-        bench_.with(key, pieces, Access::kExclusive,
-                    [&](Line& line) { bench_.index.invalidate(line, pieces.without(line.dirty())); });
+    void invalidate_clean(LineKey key, SubBlocks sub_blocks) {
+        bench_.with(key, sub_blocks, Access::kExclusive,
+                    [&](Line& line) { bench_.index.invalidate(line, sub_blocks.without(line.dirty())); });
     }
     void destage(LineKey key) {
         Line* line = bench_.index.find(key);
@@ -144,7 +144,7 @@ class DataModel {
         bench_.with(key, line->dirty(), Access::kShared, [&](Line&) {
             Index::Destage what = bench_.index.begin_destage(*line);
             if (!fails)
-                each(what.pieces, [&](uint32_t i) { storage_[key][i] = memory(line->holders()[0])[i]; });
+                each(what.sub_blocks, [&](uint32_t i) { storage_[key][i] = memory(line->holders()[0])[i]; });
             bench_.index.end_destage(*line, what,
                                      fails ? Index::Destaged::kFailed : Index::Destaged::kStable);
         });
@@ -183,7 +183,7 @@ TEST(CacheIndexModel, no_read_returns_anything_but_the_newest_version) {
         model.check();
         hits += model.hits();
     }));
-    EXPECT_GT(hits, 1000u) << "the model did hardly anything";
+    EXPECT_GT(hits, 1000u) << "the model must do enough";
 }
 
 }  // namespace

@@ -17,20 +17,20 @@ LineOp* only(Granted& granted) {
 }
 
 struct Op : LineOp {
-    Op(Access how, Pieces which) {
+    Op(Access how, SubBlocks which) {
         access = how;
-        pieces = which;
+        sub_blocks = which;
     }
 };
 
 TEST(CacheIndex, a_read_after_a_write_waits_for_it) {
     Bench bench;
     Line& line = *bench.index.open(kKey);
-    Op write(Access::kExclusive, piece(0) | piece(1)), read(Access::kShared, piece(1)),
-        apart(Access::kShared, piece(2));
+    Op write(Access::kExclusive, sub_block(0) | sub_block(1)), read(Access::kShared, sub_block(1)),
+        apart(Access::kShared, sub_block(2));
     EXPECT_TRUE(bench.index.enter(line, write));
     EXPECT_FALSE(bench.index.enter(line, read));
-    EXPECT_TRUE(bench.index.enter(line, apart)) << "no piece in common";
+    EXPECT_TRUE(bench.index.enter(line, apart)) << "no sub-block in common";
     Granted granted;
     bench.index.leave(apart, granted);
     EXPECT_TRUE(granted.empty());
@@ -41,7 +41,7 @@ TEST(CacheIndex, a_read_after_a_write_waits_for_it) {
     EXPECT_EQ(bench.index.find(kKey), nullptr) << "an absent line without operations is forgotten";
 }
 
-TEST(CacheIndex, while_placement_is_held_no_line_gets_a_slot_nor_an_entry_that_slots_will_need) {
+TEST(CacheIndex, while_placement_is_held_no_line_gets_a_slot_or_an_entry_reserved_for_slots) {
     Bench bench(2, 8, 3);
     bench.index.hold_placement(true);
     EXPECT_EQ(bench.index.placeable_engines(), 0u);
@@ -62,30 +62,30 @@ TEST(CacheIndex, while_placement_is_held_no_line_gets_a_slot_nor_an_entry_that_s
     EXPECT_TRUE(bench.index.consistent());
 }
 
-TEST(CacheIndex, a_line_serves_readers_at_once_only_while_nobody_changes_it_or_waits_to) {
+TEST(CacheIndex, a_line_serves_readers_at_once_only_while_no_operation_changes_it_or_waits_to) {
     Bench bench;
-    ASSERT_TRUE(bench.fill(kKey, piece(0) | piece(1)));
+    ASSERT_TRUE(bench.fill(kKey, sub_block(0) | sub_block(1)));
     Line& line = *bench.index.find(kKey);
-    EXPECT_TRUE(line.serves(piece(0) | piece(1)));
-    EXPECT_FALSE(line.serves(piece(1) | piece(2))) << "not all of it is there";
-    Op read(Access::kShared, piece(0)), write(Access::kExclusive, piece(0));
+    EXPECT_TRUE(line.serves(sub_block(0) | sub_block(1)));
+    EXPECT_FALSE(line.serves(sub_block(1) | sub_block(2))) << "not all of it is valid";
+    Op read(Access::kShared, sub_block(0)), write(Access::kExclusive, sub_block(0));
     EXPECT_TRUE(bench.index.enter(line, read));
-    EXPECT_TRUE(line.serves(piece(0))) << "readers share";
+    EXPECT_TRUE(line.serves(sub_block(0))) << "readers share";
     EXPECT_FALSE(bench.index.enter(line, write));
-    EXPECT_FALSE(line.serves(piece(0))) << "a read may not overtake a write that waits";
+    EXPECT_FALSE(line.serves(sub_block(0))) << "a read may not overtake a write that waits";
     Granted granted;
     bench.index.leave(read, granted);
     EXPECT_EQ(only(granted), &write);
-    EXPECT_FALSE(line.serves(piece(0))) << "nor see half of it";
+    EXPECT_FALSE(line.serves(sub_block(0))) << "nor see half of it";
     bench.index.leave(write, granted);
-    EXPECT_TRUE(line.serves(piece(0)));
+    EXPECT_TRUE(line.serves(sub_block(0)));
 }
 
-TEST(CacheIndex, operations_of_a_piece_happen_in_the_order_of_arrival) {
+TEST(CacheIndex, operations_on_a_sub_block_run_in_order_of_arrival) {
     Bench bench;
     Line& line = *bench.index.open(kKey);
-    Op first(Access::kShared, piece(0)), write(Access::kExclusive, piece(0)),
-        later(Access::kShared, piece(0));
+    Op first(Access::kShared, sub_block(0)), write(Access::kExclusive, sub_block(0)),
+        later(Access::kShared, sub_block(0));
     EXPECT_TRUE(bench.index.enter(line, first));
     EXPECT_FALSE(bench.index.enter(line, write));
     EXPECT_FALSE(bench.index.enter(line, later)) << "a read may not overtake a write that waits";
@@ -97,10 +97,11 @@ TEST(CacheIndex, operations_of_a_piece_happen_in_the_order_of_arrival) {
     bench.index.leave(later, granted);
 }
 
-TEST(CacheIndex, an_operation_that_gives_up_lets_the_next_go_on) {
+TEST(CacheIndex, an_abandoned_operation_lets_the_next_one_continue) {
     Bench bench;
     Line& line = *bench.index.open(kKey);
-    Op read(Access::kShared, piece(0)), write(Access::kExclusive, piece(0)), later(Access::kShared, piece(0));
+    Op read(Access::kShared, sub_block(0)), write(Access::kExclusive, sub_block(0)),
+        later(Access::kShared, sub_block(0));
     bench.index.enter(line, read);
     bench.index.enter(line, write);
     bench.index.enter(line, later);
@@ -116,9 +117,9 @@ TEST(CacheIndex, a_line_in_use_or_dirty_is_never_evicted) {
     Bench bench(1, 2);
     ASSERT_TRUE(bench.fill({0, 0}));
     ASSERT_TRUE(bench.write({0, 1}, kAll, {}, 1));
-    Op read(Access::kShared, piece(0));
+    Op read(Access::kShared, sub_block(0));
     bench.index.enter(*bench.index.find({0, 0}), read);
-    EXPECT_FALSE(bench.fill({0, 2})) << "one is read, the other dirty";
+    EXPECT_FALSE(bench.fill({0, 2})) << "one is being read, the other is dirty";
     EXPECT_EQ(bench.index.counters().no_room, 1u);
     Granted granted;
     bench.index.leave(read, granted);
@@ -128,22 +129,23 @@ TEST(CacheIndex, a_line_in_use_or_dirty_is_never_evicted) {
     EXPECT_TRUE(bench.index.consistent());
 }
 
-TEST(CacheIndex, a_reader_passing_a_line_that_was_brought_ahead_of_it_does_not_make_it_hot) {
+TEST(CacheIndex, a_sequential_reader_does_not_make_a_line_loaded_ahead_of_it_hot) {
     Bench bench(1, 8);
-    auto touch = [&](LineKey key, Pieces pieces) {
-        bench.with(key, pieces, Access::kShared, [&](Line& line) { bench.index.touch(line, pieces); });
+    auto touch = [&](LineKey key, SubBlocks sub_blocks) {
+        bench.with(key, sub_blocks, Access::kShared,
+                   [&](Line& line) { bench.index.touch(line, sub_blocks); });
     };
     const LineKey hot{0, 0}, passed{0, 1}, read_again{0, 2};
     for (LineKey key : {hot, passed, read_again, LineKey{0, 3}}) ASSERT_TRUE(bench.fill(key));
-    for (int i = 0; i < 4; ++i) touch(hot, piece(3));
+    for (int i = 0; i < 4; ++i) touch(hot, sub_block(3));
     for (LineKey key : {passed, read_again}) {
-        bench.with(key, kAll, Access::kExclusive, [&](Line& line) { bench.index.brought_ahead(line); });
-        for (uint32_t i = 0; i < 16; ++i) touch(key, piece(i));
+        bench.with(key, kAll, Access::kExclusive, [&](Line& line) { bench.index.read_ahead(line); });
+        for (uint32_t i = 0; i < 16; ++i) touch(key, sub_block(i));
     }
-    for (int i = 0; i < 4; ++i) touch(read_again, piece(3));
+    for (int i = 0; i < 4; ++i) touch(read_again, sub_block(3));
     for (uint64_t used_twice = 0; used_twice < 40; ++used_twice) {
         ASSERT_TRUE(bench.fill({1, used_twice}));
-        touch({1, used_twice}, piece(3));
+        touch({1, used_twice}, sub_block(3));
     }
     EXPECT_NE(bench.index.find(hot), nullptr);
     EXPECT_NE(bench.index.find(read_again), nullptr) << "reads after the sequential pass count";
@@ -158,7 +160,7 @@ TEST(CacheIndex, dirty_lines_are_in_two_engines_until_they_are_clean) {
     EXPECT_NE(line->holders()[0].engine, line->holders()[1].engine);
     EXPECT_TRUE(bench.destage(kKey));
     EXPECT_EQ(line->state(), LineState::kClean);
-    EXPECT_EQ(line->holders().size(), 1u) << "the second copy is given up";
+    EXPECT_EQ(line->holders().size(), 1u) << "the second copy is dropped";
     EXPECT_EQ(line->valid(), kAll);
     EXPECT_TRUE(bench.index.consistent());
 }
@@ -174,18 +176,18 @@ TEST(CacheIndex, two_copies_need_two_engines) {
 
 TEST(CacheIndex, a_write_during_destaging_stays_dirty) {
     Bench bench;
-    ASSERT_TRUE(bench.write(kKey, piece(0), from_s(1)));
+    ASSERT_TRUE(bench.write(kKey, sub_block(0), from_s(1)));
     Line& line = *bench.index.find(kKey);
     Op destage(Access::kShared, line.dirty());
     ASSERT_TRUE(bench.index.enter(line, destage));
     Index::Destage what = bench.index.begin_destage(line);
-    EXPECT_EQ(what.pieces, piece(0));
-    Op overwrite(Access::kExclusive, piece(0));
-    EXPECT_FALSE(bench.index.enter(line, overwrite)) << "what is being read for storage does not change";
-    ASSERT_TRUE(bench.write(kKey, piece(1), from_s(2)));
+    EXPECT_EQ(what.sub_blocks, sub_block(0));
+    Op overwrite(Access::kExclusive, sub_block(0));
+    EXPECT_FALSE(bench.index.enter(line, overwrite)) << "data being destaged does not change";
+    ASSERT_TRUE(bench.write(kKey, sub_block(1), from_s(2)));
     EXPECT_EQ(line.state(), LineState::kDestaging);
     bench.index.end_destage(line, what, Index::Destaged::kStable);
-    EXPECT_EQ(line.dirty(), piece(1));
+    EXPECT_EQ(line.dirty(), sub_block(1));
     EXPECT_EQ(line.state(), LineState::kDirty);
     EXPECT_EQ(line.dirty_since(), from_s(2));
     Granted granted;
@@ -195,45 +197,45 @@ TEST(CacheIndex, a_write_during_destaging_stays_dirty) {
     EXPECT_TRUE(bench.index.consistent());
 }
 
-TEST(CacheIndex, failed_destaging_keeps_the_data_and_their_age_and_defers_the_line) {
+TEST(CacheIndex, failed_destaging_keeps_the_data_and_its_age_and_defers_the_line) {
     Bench bench;
-    ASSERT_TRUE(bench.write({0, 1}, piece(0), from_s(1)));
-    ASSERT_TRUE(bench.write({0, 2}, piece(0), from_s(2)));
+    ASSERT_TRUE(bench.write({0, 1}, sub_block(0), from_s(1)));
+    ASSERT_TRUE(bench.write({0, 2}, sub_block(0), from_s(2)));
     bench.destage({0, 1}, Index::Destaged::kFailed);
     Line* oldest = bench.index.dirty(0).oldest([](const Line&) { return true; });
     ASSERT_NE(oldest, nullptr);
-    EXPECT_EQ(oldest->key(), (LineKey{0, 2})) << "it is not held up";
+    EXPECT_EQ(oldest->key(), (LineKey{0, 2})) << "the other line is not held up";
     Line* failed = bench.index.dirty(0).first_deferred();
     ASSERT_NE(failed, nullptr);
     EXPECT_EQ(failed->key(), (LineKey{0, 1}));
     EXPECT_EQ(failed->dirty_since(), from_s(1));
-    EXPECT_EQ(failed->dirty(), piece(0));
+    EXPECT_EQ(failed->dirty(), sub_block(0));
     EXPECT_EQ(bench.index.dirty(0).since(), from_s(1));
     EXPECT_TRUE(bench.index.consistent());
 }
 
-TEST(CacheIndex, a_flush_waits_for_what_was_written_before_it_and_no_more) {
+TEST(CacheIndex, a_flush_waits_for_the_writes_before_it_and_for_no_others) {
     Bench bench;
-    ASSERT_TRUE(bench.write({0, 1}, piece(0)));
+    ASSERT_TRUE(bench.write({0, 1}, sub_block(0)));
     uint64_t mark = bench.index.flush_mark();
-    ASSERT_TRUE(bench.write({0, 2}, piece(0)));
+    ASSERT_TRUE(bench.write({0, 2}, sub_block(0)));
     EXPECT_FALSE(bench.index.dirty(0).flushed(mark));
     EXPECT_TRUE(bench.index.dirty(1).flushed(mark)) << "another volume";
     Line& line = *bench.index.find({0, 1});
     Op destage(Access::kShared, line.dirty());
     bench.index.enter(line, destage);
     Index::Destage what = bench.index.begin_destage(line);
-    EXPECT_FALSE(bench.index.dirty(0).flushed(mark)) << "it is on its way, not there";
+    EXPECT_FALSE(bench.index.dirty(0).flushed(mark)) << "it is being destaged, but not stored yet";
     bench.index.end_destage(line, what, Index::Destaged::kStable);
     Granted granted;
     bench.index.leave(destage, granted);
-    EXPECT_TRUE(bench.index.dirty(0).flushed(mark)) << "the later write is not its business";
+    EXPECT_TRUE(bench.index.dirty(0).flushed(mark)) << "the later write does not count";
     EXPECT_EQ(bench.index.dirty_lines(0), 1u);
 }
 
-TEST(CacheIndex, an_engine_lost_costs_hits_and_not_dirty_data_with_two_copies) {
+TEST(CacheIndex, the_loss_of_an_engine_costs_hits_but_no_dirty_data_with_two_copies) {
     Bench bench(2, 64);
-    for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(bench.write({0, i}, piece(3)));
+    for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(bench.write({0, i}, sub_block(3)));
     for (uint64_t i = 100; i < 120; ++i) ASSERT_TRUE(bench.fill({0, i}));
     Loss loss = bench.index.lose_engine({0});
     EXPECT_EQ(loss.dirty_lines, 0u);
@@ -241,27 +243,28 @@ TEST(CacheIndex, an_engine_lost_costs_hits_and_not_dirty_data_with_two_copies) {
     for (uint64_t i = 0; i < 20; ++i) {
         Line* line = bench.index.find({0, i});
         ASSERT_NE(line, nullptr);
-        EXPECT_EQ(line->dirty(), piece(3));
+        EXPECT_EQ(line->dirty(), sub_block(3));
         ASSERT_EQ(line->holders().size(), 1u);
         EXPECT_EQ(line->holders()[0].engine, EngineIndex{1});
     }
     EXPECT_TRUE(bench.index.consistent());
     bench.add_engine(0, 64);
-    EXPECT_TRUE(bench.write({0, 500}, piece(0))) << "back, and used again";
+    EXPECT_TRUE(bench.write({0, 500}, sub_block(0))) << "the engine is back and used again";
 }
 
-TEST(CacheIndex, the_copy_that_is_left_has_its_dirty_pieces_only) {
+TEST(CacheIndex, the_remaining_copy_has_only_its_dirty_sub_blocks) {
     Bench bench(2, 8);
     ASSERT_TRUE(bench.fill(kKey));
     EngineIndex primary = bench.index.find(kKey)->holders()[0].engine;
-    ASSERT_TRUE(bench.write(kKey, piece(3)));
+    ASSERT_TRUE(bench.write(kKey, sub_block(3)));
     EXPECT_EQ(bench.index.find(kKey)->valid(), kAll);
     bench.index.lose_engine(primary);
-    EXPECT_EQ(bench.index.find(kKey)->valid(), piece(3)) << "clean pieces were in the first copy alone";
+    EXPECT_EQ(bench.index.find(kKey)->valid(), sub_block(3))
+        << "clean sub-blocks were in the first copy alone";
     EXPECT_TRUE(bench.index.consistent());
 }
 
-TEST(CacheIndex, what_was_under_way_when_its_engine_was_lost_has_no_effect) {
+TEST(CacheIndex, operations_in_flight_when_their_engine_is_lost_have_no_effect) {
     Bench bench(1, 8);
     Line& line = *bench.index.open(kKey);
     Op write(Access::kExclusive, kAll);
@@ -279,19 +282,19 @@ TEST(CacheIndex, what_was_under_way_when_its_engine_was_lost_has_no_effect) {
 
 TEST(CacheIndex, destaging_that_outlives_its_copies_does_not_clean_a_later_write) {
     Bench bench(1, 8);
-    ASSERT_TRUE(bench.write(kKey, piece(0), {}, 1));
+    ASSERT_TRUE(bench.write(kKey, sub_block(0), {}, 1));
     Line& line = *bench.index.find(kKey);
-    Op destage(Access::kShared, piece(0));
+    Op destage(Access::kShared, sub_block(0));
     bench.index.enter(line, destage);
     Index::Destage what = bench.index.begin_destage(line);
     bench.index.lose_engine({0});
     bench.add_engine(1, 8);
-    ASSERT_TRUE(bench.write(kKey, piece(1), {}, 1));
-    Op again(Access::kShared, piece(1));
+    ASSERT_TRUE(bench.write(kKey, sub_block(1), {}, 1));
+    Op again(Access::kShared, sub_block(1));
     bench.index.enter(line, again);
     Index::Destage later = bench.index.begin_destage(line);
     bench.index.end_destage(line, what, Index::Destaged::kStable);
-    EXPECT_EQ(line.dirty(), piece(1));
+    EXPECT_EQ(line.dirty(), sub_block(1));
     bench.index.end_destage(line, later, Index::Destaged::kStable);
     EXPECT_TRUE(line.dirty().empty());
     Granted granted;
@@ -309,10 +312,10 @@ TEST(CacheIndex, a_drained_engine_gets_no_new_lines) {
     }
 }
 
-TEST(CacheIndex, transient_lines_are_a_limit) {
+TEST(CacheIndex, the_number_of_transient_lines_is_limited) {
     Bench bench(0, 0, 2);
     Line* lines[2] = {bench.index.open({0, 1}), bench.index.open({0, 2})};
-    Op ops[2] = {{Access::kShared, piece(0)}, {Access::kShared, piece(0)}};
+    Op ops[2] = {{Access::kShared, sub_block(0)}, {Access::kShared, sub_block(0)}};
     for (int i = 0; i < 2; ++i) bench.index.enter(*lines[i], ops[i]);
     EXPECT_EQ(bench.index.open({0, 3}), nullptr);
     Granted granted;
@@ -320,7 +323,7 @@ TEST(CacheIndex, transient_lines_are_a_limit) {
     EXPECT_NE(bench.index.open({0, 3}), nullptr);
 }
 
-TEST(CacheIndex, erased_lines_count_no_longer_and_their_slots_are_free_when_it_is_confirmed) {
+TEST(CacheIndex, erased_lines_no_longer_count_and_their_slots_are_free_after_confirmation) {
     Bench bench(2, 4);
     ASSERT_TRUE(bench.write(kKey, kAll));
     bench.with(kKey, kAll, Access::kExclusive, [&](Line& line) {
@@ -335,12 +338,12 @@ TEST(CacheIndex, erased_lines_count_no_longer_and_their_slots_are_free_when_it_i
     EXPECT_TRUE(bench.index.consistent());
 }
 
-TEST(CacheIndex, no_state_follows_what_it_may_not_follow) {
+TEST(CacheIndex, a_line_may_not_make_an_unsafe_change_of_state) {
     EXPECT_TRUE(may_follow(LineState::kAbsent, LineState::kFilling));
-    EXPECT_FALSE(may_follow(LineState::kAbsent, LineState::kDirty)) << "dirty data need slots first";
-    EXPECT_FALSE(may_follow(LineState::kDestaging, LineState::kEvicting)) << "data on their way to storage";
+    EXPECT_FALSE(may_follow(LineState::kAbsent, LineState::kDirty)) << "dirty data needs slots first";
+    EXPECT_FALSE(may_follow(LineState::kDestaging, LineState::kEvicting)) << "data is being destaged";
     EXPECT_FALSE(may_follow(LineState::kWiping, LineState::kClean))
-        << "a deleted volume's data do not return";
+        << "data of a deleted volume does not return";
     EXPECT_FALSE(may_follow(LineState::kEvicting, LineState::kClean));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of lines grows by one bucket at a time, and every line can be found meanwhile.
+// The table of lines grows by one bucket at a time. Every line can be found during the growth.
 #include "lib/cache/line_table.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace wss::cache::testing {
 namespace {
 
-TEST(LineTable, finds_every_line_while_it_grows_and_after_others_went) {
+TEST(LineTable, finds_every_line_while_it_grows_and_after_others_were_removed) {
     LineTable table;
     constexpr uint64_t kLines = 50'000;
     table.allow(1000);
@@ -30,7 +30,7 @@ TEST(LineTable, finds_every_line_while_it_grows_and_after_others_went) {
     EXPECT_EQ(table.free(), kLines - lines.size());
 }
 
-TEST(LineTable, makes_entries_only_as_lines_come_and_visits_each_once) {
+TEST(LineTable, creates_entries_only_for_new_lines_and_visits_each_once) {
     LineTable table;
     table.allow(uint64_t{64} << 20);
     EXPECT_EQ(table.places(), 0u);

@@ -47,7 +47,7 @@ TEST(CachePlacement, copies_are_in_different_engines_best_first) {
     }));
 }
 
-TEST(CachePlacement, only_lines_that_the_newcomer_wins_move) {
+TEST(CachePlacement, only_lines_that_the_new_engine_wins_move) {
     Placement before, after;
     for (uint8_t i = 0; i < 4; ++i) {
         before.add({i}, 1000u + i, 10);
@@ -59,12 +59,12 @@ TEST(CachePlacement, only_lines_that_the_newcomer_wins_move) {
         EngineIndex was = before.best({0, line}), is = after.best({0, line});
         if (was == is) continue;
         ++moved;
-        EXPECT_EQ(is, EngineIndex{9}) << "a line moved between engines that were there already";
+        EXPECT_EQ(is, EngineIndex{9}) << "a line moved between old engines";
     }
     EXPECT_NEAR(static_cast<double>(moved) / kLines, 1.0 / 5, 0.01);
 }
 
-TEST(CachePlacement, only_lines_of_the_leaver_move_and_its_return_brings_them_back) {
+TEST(CachePlacement, only_lines_of_a_leaving_engine_move_and_its_return_moves_them_back) {
     Placement placement;
     for (uint8_t i = 0; i < 5; ++i) placement.add({i}, 1000u + i, 1u + i);
     std::vector<EngineIndex> was;
@@ -80,7 +80,7 @@ TEST(CachePlacement, only_lines_of_the_leaver_move_and_its_return_brings_them_ba
         EXPECT_EQ(placement.best({0, line}), was[line] == EngineIndex{2} ? EngineIndex{7} : was[line]);
 }
 
-TEST(CachePlacement, no_engine_is_an_answer) {
+TEST(CachePlacement, returns_no_engine_if_there_is_none) {
     Placement placement;
     EXPECT_FALSE(placement.best({0, 0}).exists());
     EXPECT_EQ(placement.rank({0, 0}, 2).count, 0u);

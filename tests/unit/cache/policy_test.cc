@@ -8,7 +8,7 @@
 namespace wss::cache {
 namespace {
 
-constexpr Pieces kFirst{0b0001}, kSecond{0b0010}, kBoth{0b0011};
+constexpr SubBlocks kFirst{0b0001}, kSecond{0b0010}, kBoth{0b0011};
 
 PolicySettings back() {
     return {.policy = Policy::kBack, .unsafe = false};
@@ -27,8 +27,8 @@ WriteFacts draw_write() {
     facts.covered = geometry.covered(span);
     facts.holders = *rc::gen::inRange<uint32_t>(0, 3);
     facts.engines = *rc::gen::inRange<uint32_t>(0, 4);
-    if (facts.holders != 0) facts.valid = Pieces{*rc::gen::arbitrary<uint16_t>()};
-    facts.dirty = facts.valid & Pieces{*rc::gen::arbitrary<uint16_t>()};
+    if (facts.holders != 0) facts.valid = SubBlocks{*rc::gen::arbitrary<uint16_t>()};
+    facts.dirty = facts.valid & SubBlocks{*rc::gen::arbitrary<uint16_t>()};
     return facts;
 }
 
@@ -73,7 +73,7 @@ TEST(CachePolicy, every_read_plan_answers_from_an_engine_only_what_the_engine_ha
         WriteFacts state = draw_write();
         ReadFacts facts{state.settings, state.touched, state.valid, state.dirty, state.engines};
         ReadPlan plan = plan_read(facts);
-        Pieces missing = facts.touched.without(facts.valid);
+        SubBlocks missing = facts.touched.without(facts.valid);
         if (plan.from == ReadFrom::kEngine) {
             RC_ASSERT(missing.empty());
         }
@@ -103,7 +103,7 @@ TEST(CachePolicy, write_back_with_one_engine_left_writes_through) {
     EXPECT_EQ(plan_write(facts).copies, 1u);
 }
 
-TEST(CachePolicy, a_dirty_line_that_lost_a_copy_takes_no_new_dirty_data) {
+TEST(CachePolicy, a_dirty_line_that_lost_a_copy_accepts_no_new_dirty_data) {
     WriteFacts facts{
         .settings = back(), .touched = kFirst, .covered = kFirst, .valid = kSecond, .dirty = kSecond};
     facts.holders = 1;
@@ -113,7 +113,7 @@ TEST(CachePolicy, a_dirty_line_that_lost_a_copy_takes_no_new_dirty_data) {
     EXPECT_TRUE(plan.dirty_after.empty());
 }
 
-TEST(CachePolicy, a_clean_piece_written_in_part_is_fetched_for_the_second_copy) {
+TEST(CachePolicy, a_partly_written_clean_sub_block_is_fetched_for_the_second_copy) {
     WriteFacts facts{.settings = back(), .touched = kBoth, .covered = kSecond, .valid = kBoth, .dirty = {}};
     facts.holders = 1;
     facts.engines = 2;
@@ -122,7 +122,7 @@ TEST(CachePolicy, a_clean_piece_written_in_part_is_fetched_for_the_second_copy) 
     EXPECT_TRUE(plan_write(facts).fetch.empty());
 }
 
-TEST(CachePolicy, write_around_ends_what_was_cached) {
+TEST(CachePolicy, write_around_invalidates_cached_data) {
     WriteFacts facts{
         .settings = {Policy::kAround, false}, .touched = kBoth, .covered = kSecond, .valid = kFirst};
     facts.holders = 1;

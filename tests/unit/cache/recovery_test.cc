@@ -13,7 +13,7 @@ constexpr uint64_t kWwid = 0xabcdef, kIncarnation = 5, kBytes = 1 << 30;
 
 struct RecoveryTest : ::testing::Test {
     RecoveryTest() { recovery.add_volume(kWwid, 2, kBytes); }
-    static LineHeader header(uint64_t line, uint64_t generation, Pieces dirty) {
+    static LineHeader header(uint64_t line, uint64_t generation, SubBlocks dirty) {
         return {.volume = kWwid,
                 .line = line,
                 .generation = generation,
@@ -36,24 +36,24 @@ struct RecoveryTest : ::testing::Test {
         }
         return report;
     }
-    static bool holds(std::span<const Slot> slots, uint8_t engine, uint32_t number) {
-        return std::find(slots.begin(), slots.end(), Slot{{engine}, number}) != slots.end();
+    static bool holds(std::span<const ArenaSlot> slots, uint8_t engine, uint32_t number) {
+        return std::find(slots.begin(), slots.end(), ArenaSlot{{engine}, number}) != slots.end();
     }
     Bench bench{3, 8};
     Recovery recovery{LineGeometry{}, [](uint64_t wwid) { return wwid == kWwid; }};
-    std::vector<Slot> erase, wipe;
+    std::vector<ArenaSlot> erase, wipe;
 };
 
-TEST_F(RecoveryTest, dirty_lines_are_found_where_they_are) {
-    add(1, 6, header(77, 9, piece(2)));
+TEST_F(RecoveryTest, dirty_lines_are_found_in_the_engines_that_hold_them) {
+    add(1, 6, header(77, 9, sub_block(2)));
     RecoveryReport report = restore();
     EXPECT_EQ(report.dirty_lines, 1u);
     Line* line = bench.index.find({2, 77});
     ASSERT_NE(line, nullptr);
     EXPECT_EQ(line->state(), LineState::kDirty);
-    EXPECT_EQ(line->dirty(), piece(2));
-    EXPECT_EQ(line->valid(), piece(2)) << "clean pieces do not count after a crash";
-    EXPECT_EQ(line->holders()[0], (Slot{{1}, 6}));
+    EXPECT_EQ(line->dirty(), sub_block(2));
+    EXPECT_EQ(line->valid(), sub_block(2)) << "clean sub-blocks do not count after a crash";
+    EXPECT_EQ(line->holders()[0], (ArenaSlot{{1}, 6}));
     EXPECT_EQ(bench.index.used_slots({1}), 1u);
     EXPECT_TRUE(erase.empty());
     EXPECT_TRUE(bench.index.consistent());
@@ -61,8 +61,8 @@ TEST_F(RecoveryTest, dirty_lines_are_found_where_they_are) {
 }
 
 // An engine that the recovery did not wait for may have a newer copy. Readers do not see its data.
-TEST_F(RecoveryTest, newer_copies_of_what_was_restored_are_passed_over_up_to_what_is_written_next) {
-    add(1, 6, header(77, 9, piece(2)));
+TEST_F(RecoveryTest, newer_copies_of_a_restored_line_are_passed_over_up_to_its_next_write) {
+    add(1, 6, header(77, 9, sub_block(2)));
     restore();
     uint64_t next = 0;
     bench.with({2, 77}, kAll, Access::kExclusive, [&](Line& line) { next = bench.index.stamp(line); });
@@ -70,26 +70,26 @@ TEST_F(RecoveryTest, newer_copies_of_what_was_restored_are_passed_over_up_to_wha
     ASSERT_EQ(loss.lost.size(), 1u);
     EXPECT_EQ(loss.lost[0].generation, 9u);
     EXPECT_EQ(loss.lost[0].bounds.passed_over, next - 1);
-    EXPECT_GT(next, uint64_t{1} << 40) << "newer than any that it did not see";
+    EXPECT_GT(next, uint64_t{1} << 40) << "newer than any copy that it did not see";
 }
 
-TEST_F(RecoveryTest, the_newest_of_two_copies_wins_wholly) {
-    add(0, 1, header(3, 10, piece(0)));
-    add(1, 2, header(3, 11, piece(1)));
+TEST_F(RecoveryTest, the_newer_of_two_copies_wins_completely) {
+    add(0, 1, header(3, 10, sub_block(0)));
+    add(1, 2, header(3, 11, sub_block(1)));
     RecoveryReport report = restore();
     EXPECT_EQ(report.older, 1u);
     Line* line = bench.index.find({2, 3});
     ASSERT_NE(line, nullptr);
-    EXPECT_EQ(line->dirty(), piece(1)) << "bitmaps are not mixed";
-    EXPECT_EQ(line->holders()[0], (Slot{{1}, 2}));
+    EXPECT_EQ(line->dirty(), sub_block(1)) << "bitmaps are not mixed";
+    EXPECT_EQ(line->holders()[0], (ArenaSlot{{1}, 2}));
     EXPECT_TRUE(holds(erase, 0, 1));
 }
 
-TEST_F(RecoveryTest, of_equal_generations_the_copy_with_more_dirty_pieces_wins) {
-    add(0, 1, header(3, 10, piece(0)));
-    add(1, 2, header(3, 10, piece(0) | piece(1)));
+TEST_F(RecoveryTest, of_equal_generations_the_copy_with_more_dirty_sub_blocks_wins) {
+    add(0, 1, header(3, 10, sub_block(0)));
+    add(1, 2, header(3, 10, sub_block(0) | sub_block(1)));
     restore();
-    EXPECT_EQ(bench.index.find({2, 3})->dirty(), piece(0) | piece(1));
+    EXPECT_EQ(bench.index.find({2, 3})->dirty(), sub_block(0) | sub_block(1));
 }
 
 TEST_F(RecoveryTest, clean_headers_are_not_erased) {
@@ -102,14 +102,14 @@ TEST_F(RecoveryTest, clean_headers_are_not_erased) {
 }
 
 // The order of their arrival must not matter.
-TEST_F(RecoveryTest, a_newer_clean_copy_beats_an_older_dirty_one) {
-    add(0, 1, header(3, 10, piece(0)));
+TEST_F(RecoveryTest, a_newer_clean_copy_supersedes_an_older_dirty_one) {
+    add(0, 1, header(3, 10, sub_block(0)));
     add(0, 2, header(4, 11, {}));
     recovery.compare(SIZE_MAX);
     add(1, 1, header(3, 11, {}));
     EXPECT_FALSE(recovery.compared());
     recovery.compare(SIZE_MAX);
-    add(1, 2, header(4, 10, piece(0)));
+    add(1, 2, header(4, 10, sub_block(0)));
     EXPECT_FALSE(recovery.compared());
     RecoveryReport report = restore();
     EXPECT_EQ(report.dirty_lines, 0u);
@@ -118,18 +118,18 @@ TEST_F(RecoveryTest, a_newer_clean_copy_beats_an_older_dirty_one) {
     EXPECT_EQ(erase.size(), 2u) << "should this be interrupted, the clean ones must win again";
 }
 
-TEST_F(RecoveryTest, a_clean_copy_of_the_same_generation_beats_no_dirty_one) {
-    add(0, 1, header(3, 10, piece(0)));
+TEST_F(RecoveryTest, a_clean_copy_does_not_supersede_a_dirty_one_of_the_same_generation) {
+    add(0, 1, header(3, 10, sub_block(0)));
     add(1, 1, header(3, 10, {}));
     EXPECT_EQ(restore().dirty_lines, 1u);
     EXPECT_TRUE(erase.empty());
 }
 
-TEST_F(RecoveryTest, what_an_engine_has_shown_does_not_count_when_it_is_lost) {
-    add(0, 1, header(3, 10, piece(0)));
+TEST_F(RecoveryTest, headers_of_an_engine_do_not_count_after_its_loss) {
+    add(0, 1, header(3, 10, sub_block(0)));
     add(1, 1, header(3, 11, {}));
-    add(1, 2, header(4, 11, piece(0)));
-    add(1, 3, header(5, 11, piece(0)), 20);
+    add(1, 2, header(4, 11, sub_block(0)));
+    add(1, 3, header(5, 11, sub_block(0)), 20);
     LineHeader deleted = header(1, 2, {});
     deleted.volume = kWwid + 1;
     add(1, 4, deleted);
@@ -141,7 +141,7 @@ TEST_F(RecoveryTest, what_an_engine_has_shown_does_not_count_when_it_is_lost) {
     EXPECT_TRUE(wipe.empty());
 }
 
-TEST_F(RecoveryTest, some_clean_copies_are_compared_at_a_time) {
+TEST_F(RecoveryTest, clean_copies_are_compared_a_few_at_a_time) {
     for (uint32_t slot = 0; slot < 5; ++slot) add(0, slot, header(slot, 10, {}));
     recovery.compare(2);
     EXPECT_FALSE(recovery.compared());
@@ -151,12 +151,12 @@ TEST_F(RecoveryTest, some_clean_copies_are_compared_at_a_time) {
     EXPECT_TRUE(recovery.compared()) << "lines that were filled and never written are dropped on arrival";
 }
 
-TEST_F(RecoveryTest, what_is_not_ours_is_erased) {
-    add(0, 0, header(2, 1, piece(0)), 20);  // written in part
-    LineHeader foreign = header(3, 99, piece(0));
+TEST_F(RecoveryTest, foreign_and_invalid_headers_are_erased) {
+    add(0, 0, header(2, 1, sub_block(0)), 20);  // partly written
+    LineHeader foreign = header(3, 99, sub_block(0));
     foreign.incarnation = kIncarnation - 1;
     add(0, 1, foreign);
-    LineHeader other_size = header(4, 1, piece(0));
+    LineHeader other_size = header(4, 1, sub_block(0));
     other_size.line_shift = 17;
     add(0, 2, other_size);
     RecoveryReport report = restore();
@@ -168,11 +168,11 @@ TEST_F(RecoveryTest, what_is_not_ours_is_erased) {
     EXPECT_EQ(bench.index.counters().lines, 0u);
 }
 
-TEST_F(RecoveryTest, slots_of_deleted_volumes_are_for_wiping) {
-    LineHeader deleted = header(1, 1, piece(0));
+TEST_F(RecoveryTest, slots_of_deleted_volumes_are_marked_for_wiping) {
+    LineHeader deleted = header(1, 1, sub_block(0));
     deleted.volume = kWwid + 1;
     add(0, 0, deleted);
-    add(0, 1, header(kBytes / 65536, 1, piece(0)));  // the first line beyond the end
+    add(0, 1, header(kBytes / 65536, 1, sub_block(0)));  // the first line beyond the end
     deleted.dirty = {};
     add(0, 2, deleted);
     add(0, 3, header(kBytes / 65536, 2, {}));
@@ -184,8 +184,8 @@ TEST_F(RecoveryTest, slots_of_deleted_volumes_are_for_wiping) {
 TEST_F(RecoveryTest, empty_slots_and_slots_beyond_the_engine_do_no_harm) {
     std::array<std::byte, kHeaderBytes> empty{};
     recovery.add_header({{0}, 0}, kIncarnation, empty);
-    add(0, 800, header(1, 1, piece(0)));
-    add(40, 0, header(2, 1, piece(0)));
+    add(0, 800, header(1, 1, sub_block(0)));
+    add(40, 0, header(2, 1, sub_block(0)));
     RecoveryReport report = restore();
     EXPECT_EQ(report.headers, 2u);
     EXPECT_EQ(report.dirty_lines, 0u);

@@ -14,8 +14,8 @@ namespace wss::cache {
 namespace {
 
 // A cache of lines by number. The entry in the map owns the line.
-struct Cache {
-    explicit Cache(uint32_t capacity) : replacement(capacity) {}
+struct ModelCache {
+    explicit ModelCache(uint32_t capacity) : replacement(capacity) {}
 
     bool use(uint64_t number, const std::set<uint64_t>& pinned = {}) {
         if (auto found = lines.find(number); found != lines.end()) {
@@ -47,10 +47,10 @@ struct Cache {
     std::map<uint64_t, Entry> lines;
 };
 
-TEST(CacheReplacement, keeps_its_invariants_whatever_is_done) {
+TEST(CacheReplacement, keeps_its_invariants_under_random_operations) {
     EXPECT_TRUE(rc::check([] {
         uint32_t capacity = *rc::gen::inRange<uint32_t>(1, 40);
-        Cache cache(capacity);
+        ModelCache cache(capacity);
         auto steps = *rc::gen::container<std::vector<std::pair<uint8_t, uint8_t>>>(
             rc::gen::pair(rc::gen::inRange<uint8_t>(0, 10), rc::gen::inRange<uint8_t>(0, 120)));
         for (auto [what, number] : steps) {
@@ -74,17 +74,17 @@ TEST(CacheReplacement, keeps_its_invariants_whatever_is_done) {
     }));
 }
 
-TEST(CacheReplacement, has_no_victim_when_nothing_may_go) {
-    Cache cache(10);
+TEST(CacheReplacement, has_no_victim_if_no_line_may_be_evicted) {
+    ModelCache cache(10);
     for (uint64_t i = 0; i < 10; ++i) cache.use(i);
     EXPECT_EQ(cache.replacement.victim([](void*) { return false; }), nullptr);
     EXPECT_EQ(cache.replacement.resident(), 10u);
 }
 
 // Uses are processed when a victim is needed. Each call processes a bounded number of them.
-TEST(CacheReplacement, finds_a_victim_though_every_line_was_used_since_the_last) {
+TEST(CacheReplacement, finds_a_victim_even_if_every_line_was_used_since_the_last_one) {
     for (uint32_t capacity : {10u, 1000u}) {
-        Cache cache(capacity);
+        ModelCache cache(capacity);
         for (int round = 0; round < 3; ++round)
             for (uint64_t i = 0; i < capacity; ++i) cache.use(i);
         for (uint64_t i = capacity; i < 3 * capacity; ++i) {
@@ -96,8 +96,8 @@ TEST(CacheReplacement, finds_a_victim_though_every_line_was_used_since_the_last)
     }
 }
 
-TEST(CacheReplacement, a_scan_leaves_what_is_in_use) {
-    Cache cache(100);
+TEST(CacheReplacement, a_scan_does_not_evict_lines_in_use) {
+    ModelCache cache(100);
     for (int round = 0; round < 10; ++round)
         for (uint64_t i = 0; i < 80; ++i) cache.use(i);
     for (uint64_t i = 1000; i < 3000; ++i) cache.use(i);
@@ -106,8 +106,8 @@ TEST(CacheReplacement, a_scan_leaves_what_is_in_use) {
     EXPECT_GE(left, 75u) << "a scan of twenty times the cache pushed out lines in use";
 }
 
-TEST(CacheReplacement, a_loop_ten_times_the_cache_has_hits) {
-    Cache cache(100);
+TEST(CacheReplacement, a_loop_over_ten_times_the_cache_has_hits) {
+    ModelCache cache(100);
     uint64_t hits = 0;
     for (int round = 0; round < 20; ++round)
         for (uint64_t i = 0; i < 1000; ++i) hits += cache.use(i);
@@ -115,8 +115,8 @@ TEST(CacheReplacement, a_loop_ten_times_the_cache_has_hits) {
     EXPECT_GE(hits, 600u);
 }
 
-TEST(CacheReplacement, a_working_set_that_moves_on_makes_the_window_grow) {
-    Cache cache(200);
+TEST(CacheReplacement, a_moving_working_set_makes_the_window_grow) {
+    ModelCache cache(200);
     Random random(1);
     uint64_t hits = 0;
     constexpr uint64_t kUses = 100000, kSet = 150;

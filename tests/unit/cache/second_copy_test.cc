@@ -15,7 +15,7 @@ constexpr LineKey kKey{1, 42};
 class SecondCopy : public ::testing::Test {
   protected:
     void SetUp() override {
-        ASSERT_TRUE(bench_.write(kKey, piece(3)));
+        ASSERT_TRUE(bench_.write(kKey, sub_block(3)));
         bench_.index.lose_engine(line().holders()[1].engine);
         ASSERT_EQ(line().holders().size(), 1u);
         ASSERT_EQ(bench_.index.counters().single_lines, 1u);
@@ -35,7 +35,7 @@ class SecondCopy : public ::testing::Test {
         EXPECT_TRUE(bench_.index.consistent());
     }
     bool enter(LineOp& op, Access access) {
-        op.pieces = kAll;
+        op.sub_blocks = kAll;
         op.access = access;
         return bench_.index.enter(line(), op);
     }
@@ -45,62 +45,62 @@ class SecondCopy : public ::testing::Test {
     Bench bench_{3, 8};
     LineOp op_;
     Granted granted_;
-    Slot second_;
+    ArenaSlot second_;
 };
 
-TEST_F(SecondCopy, is_not_missed_any_more_once_it_is_made) {
+TEST_F(SecondCopy, is_no_longer_missing_once_it_exists) {
     EXPECT_EQ(bench_.index.dirty(kKey.volume).single(), 1u);
     begin();
     EXPECT_EQ(line().copies().size(), 1u);
-    EXPECT_TRUE(line().single()) << "it has nothing yet";
+    EXPECT_TRUE(line().single()) << "the copy is still empty";
     end(true);
     EXPECT_EQ(line().copies().size(), 2u);
     EXPECT_EQ(bench_.index.dirty(kKey.volume).single(), 0u);
     EXPECT_EQ(bench_.index.lose_engine(line().holders()[0].engine).dirty_lines, 0u);
-    EXPECT_EQ(line().dirty(), piece(3));
-    EXPECT_EQ(bench_.index.dirty(kKey.volume).single(), 1u) << "one is left again";
+    EXPECT_EQ(line().dirty(), sub_block(3));
+    EXPECT_EQ(bench_.index.dirty(kKey.volume).single(), 1u) << "one copy is left again";
     EXPECT_TRUE(bench_.index.consistent());
 }
 
-TEST_F(SecondCopy, that_has_nothing_yet_does_not_stand_in_for_the_first) {
+TEST_F(SecondCopy, that_is_still_empty_does_not_replace_the_first) {
     begin();
-    const Slot second = line().holders()[1];
+    const ArenaSlot second = line().holders()[1];
     const Loss loss = bench_.index.lose_engine(line().holders()[0].engine);
     ASSERT_EQ(loss.lost.size(), 1u);
-    EXPECT_EQ(loss.lost[0].pieces, piece(3));
+    EXPECT_EQ(loss.lost[0].sub_blocks, sub_block(3));
     EXPECT_TRUE(line().dirty().empty());
     EXPECT_TRUE(line().valid().empty());
     ASSERT_EQ(line().holders().size(), 1u);
-    EXPECT_EQ(line().holders()[0], second) << "who copies may still write there: nobody else gets it";
+    EXPECT_EQ(line().holders()[0], second) << "the copying may still write there, so its slot is not reused";
     EXPECT_EQ(bench_.index.counters().single_lines, 0u);
     end(true);
     EXPECT_TRUE(line().dirty().empty());
 }
 
-TEST_F(SecondCopy, lost_before_it_was_made_costs_nothing) {
+TEST_F(SecondCopy, that_is_lost_before_it_is_complete_costs_no_data) {
     begin();
     const Loss loss = bench_.index.lose_engine(line().holders()[1].engine);
     EXPECT_EQ(loss.dirty_lines + loss.second_copies, 0u);
     end(true);
     EXPECT_EQ(line().copies().size(), 1u);
-    EXPECT_EQ(line().dirty(), piece(3));
+    EXPECT_EQ(line().dirty(), sub_block(3));
     EXPECT_EQ(bench_.index.dirty(kKey.volume).single(), 1u);
 }
 
 TEST_F(SecondCopy, that_was_lost_does_not_end_the_next_one) {
     begin();
-    const Slot former = second_;
+    const ArenaSlot former = second_;
     bench_.index.lose_engine(former.engine);
     bench_.add_engine(3, 8);
     ASSERT_EQ(bench_.index.begin_copy(line()), Placed::kDone);
     second_ = line().holders()[1];
     bench_.index.end_copy(line(), former, false);
-    EXPECT_TRUE(line().copying()) << "somebody else makes it";
+    EXPECT_TRUE(line().copying()) << "another operation creates it";
     end(true);
     EXPECT_EQ(line().copies().size(), 2u);
 }
 
-TEST_F(SecondCopy, not_made_leaves_its_slot_free) {
+TEST_F(SecondCopy, that_is_not_created_leaves_its_slot_free) {
     begin();
     const EngineIndex second = line().holders()[1].engine;
     EXPECT_EQ(bench_.index.used_slots(second), 1u);
@@ -114,7 +114,7 @@ TEST_F(SecondCopy, is_not_begun_while_copies_are_being_cleared) {
     ASSERT_TRUE(enter(destage, Access::kShared));
     const Index::Destage what = bench_.index.begin_destage(line());
     bench_.index.begin_clear(line(), what);
-    EXPECT_FALSE(bench_.index.enter_beside(line(), op_)) << "nobody would clear it";
+    EXPECT_FALSE(bench_.index.enter_beside(line(), op_)) << "no operation would clear it";
     bench_.index.end_destage(line(), what, Index::Destaged::kStable);
     EXPECT_FALSE(line().clearing());
     EXPECT_EQ(bench_.index.counters().single_lines, 0u);
@@ -123,7 +123,7 @@ TEST_F(SecondCopy, is_not_begun_while_copies_are_being_cleared) {
 }
 
 // L3
-TEST_F(SecondCopy, is_waited_for_before_copies_are_cleared) {
+TEST_F(SecondCopy, is_completed_before_copies_are_cleared) {
     LineOp destage;
     ASSERT_TRUE(enter(destage, Access::kShared));
     const Index::Destage what = bench_.index.begin_destage(line());
@@ -140,7 +140,7 @@ TEST_F(SecondCopy, is_waited_for_before_copies_are_cleared) {
     EXPECT_TRUE(bench_.index.consistent());
 }
 
-TEST_F(SecondCopy, goes_ahead_of_who_waits_for_others) {
+TEST_F(SecondCopy, precedes_operations_that_wait_for_others) {
     LineOp read, write, late;
     ASSERT_TRUE(enter(read, Access::kShared));
     ASSERT_FALSE(enter(write, Access::kExclusive));
@@ -156,26 +156,26 @@ TEST_F(SecondCopy, goes_ahead_of_who_waits_for_others) {
     EXPECT_TRUE(bench_.index.consistent());
 }
 
-TEST_F(SecondCopy, goes_beside_a_write_only_while_that_rests) {
+TEST_F(SecondCopy, is_created_during_a_write_only_while_the_write_is_idle) {
     LineOp write, late, other;
     ASSERT_TRUE(enter(write, Access::kExclusive));
-    EXPECT_FALSE(bench_.index.enter_beside(line(), op_)) << "it is at work on the copies";
+    EXPECT_FALSE(bench_.index.enter_beside(line(), op_)) << "the write uses the copies";
     write.rest();
     begin();
     EXPECT_FALSE(bench_.index.enter_beside(line(), other)) << "one at a time";
     EXPECT_FALSE(enter(late, Access::kShared));
     EXPECT_FALSE(bench_.index.resume(write));
     end(true);
-    EXPECT_EQ(granted_.pop_front(), &write) << "and not what came after it";
+    EXPECT_EQ(granted_.pop_front(), &write) << "and not a later operation";
     EXPECT_TRUE(granted_.empty());
-    EXPECT_FALSE(bench_.index.enter_beside(line(), op_)) << "it is at work again";
+    EXPECT_FALSE(bench_.index.enter_beside(line(), op_)) << "the write uses the copies again";
     leave(write);
     EXPECT_EQ(granted_.pop_front(), &late);
     leave(late);
     EXPECT_TRUE(bench_.index.consistent());
 }
 
-TEST_F(SecondCopy, is_not_waited_for_by_a_write_that_leaves) {
+TEST_F(SecondCopy, is_not_awaited_by_a_write_that_leaves) {
     LineOp write, late;
     ASSERT_TRUE(enter(write, Access::kExclusive));
     write.rest();
@@ -189,7 +189,7 @@ TEST_F(SecondCopy, is_not_waited_for_by_a_write_that_leaves) {
     EXPECT_TRUE(bench_.index.consistent());
 }
 
-TEST_F(SecondCopy, is_not_waited_for_when_there_is_none) {
+TEST_F(SecondCopy, is_not_awaited_if_there_is_none) {
     LineOp write;
     ASSERT_TRUE(enter(write, Access::kExclusive));
     write.rest();
@@ -198,13 +198,13 @@ TEST_F(SecondCopy, is_not_waited_for_when_there_is_none) {
     leave(write);
 }
 
-TEST_F(SecondCopy, is_missed_no_more_when_the_line_is_clean) {
+TEST_F(SecondCopy, is_no_longer_missing_when_the_line_is_clean) {
     bench_.index.mark_single(line());
-    EXPECT_EQ(bench_.index.counters().single_lines, 1u) << "said twice";
+    EXPECT_EQ(bench_.index.counters().single_lines, 1u) << "reported twice, counted once";
     bench_.destage(kKey, Index::Destaged::kStable);
     EXPECT_EQ(bench_.index.counters().single_lines, 0u);
     bench_.index.mark_single(line());
-    EXPECT_EQ(bench_.index.counters().single_lines, 0u) << "nothing of it is dirty";
+    EXPECT_EQ(bench_.index.counters().single_lines, 0u) << "the line is clean";
     EXPECT_TRUE(bench_.index.consistent());
 }
 
@@ -219,7 +219,7 @@ class LastCopy : public SecondCopy {
     }
 };
 
-TEST_F(LastCopy, that_has_confirmed_a_change_is_newer_than_those_that_missed_it) {
+TEST_F(LastCopy, that_has_confirmed_a_change_is_newer_than_copies_that_missed_it) {
     uint64_t stamp = 0;
     change([&](Line& line) {
         stamp = bench_.index.stamp(line);
@@ -228,13 +228,13 @@ TEST_F(LastCopy, that_has_confirmed_a_change_is_newer_than_those_that_missed_it)
     EXPECT_EQ(lose().generation, stamp);
 }
 
-TEST_F(LastCopy, that_was_to_get_a_change_is_no_newer_before_it_confirms_it) {
+TEST_F(LastCopy, is_not_newer_until_it_has_confirmed_a_change) {
     uint64_t stamp = 0;
     change([&](Line& line) { stamp = bench_.index.stamp(line); });
     EXPECT_LT(lose().generation, stamp);
 }
 
-TEST_F(LastCopy, leaves_to_others_what_the_volume_had_when_it_was_smallest) {
+TEST_F(LastCopy, leaves_data_within_the_smallest_size_of_the_volume_to_other_copies) {
     change([&](Line& line) {
         line.seen().cut(6000);
         line.seen().cut(7000);
@@ -242,25 +242,25 @@ TEST_F(LastCopy, leaves_to_others_what_the_volume_had_when_it_was_smallest) {
     EXPECT_EQ(lose().bounds.end, 6000u);
 }
 
-TEST_F(LastCopy, that_was_written_since_the_volume_was_smaller_has_what_lies_beyond_that_end) {
+TEST_F(LastCopy, that_was_written_after_the_volume_grew_has_the_data_beyond_the_former_end) {
     change([&](Line& line) {
         line.seen().cut(6000);
         bench_.index.stamp(line);
-        bench_.index.written(line, piece(3), {});
+        bench_.index.written(line, sub_block(3), {});
     });
     EXPECT_EQ(lose().bounds.end, kNoEnd);
 }
 
-TEST_F(LastCopy, that_recovery_restored_leaves_nothing_to_newer_ones_of_that_time) {
+TEST_F(LastCopy, that_recovery_restored_supersedes_newer_copies_from_before_the_recovery) {
     bench_.index.set_generation_floor(1000);
     EXPECT_EQ(lose().bounds.passed_over, 1000u);
 }
 
-TEST_F(LastCopy, that_was_written_since_a_recovery_may_have_missed_a_write_that_is_under_way) {
+TEST_F(LastCopy, that_was_written_after_a_recovery_may_have_missed_a_write_in_flight) {
     bench_.index.set_generation_floor(1000);
     change([&](Line& line) {
         bench_.index.stamp(line);
-        bench_.index.written(line, piece(3), {});
+        bench_.index.written(line, sub_block(3), {});
     });
     const LostLine lost = lose();
     EXPECT_EQ(lost.generation, 1001u);

@@ -11,7 +11,7 @@
 namespace wss::cache::testing {
 namespace {
 
-TEST(SlotPool, gives_each_slot_once_and_again_when_it_is_given_back) {
+TEST(SlotPool, allocates_each_slot_once_and_again_after_its_return) {
     SlotPool pool(100, 5);
     std::set<uint32_t> taken;
     while (!pool.full()) EXPECT_TRUE(taken.insert(pool.take()).second);
@@ -23,7 +23,7 @@ TEST(SlotPool, gives_each_slot_once_and_again_when_it_is_given_back) {
     EXPECT_EQ(pool.take(), 102u);
 }
 
-TEST(SlotPool, refuses_a_number_that_is_not_its_own) {
+TEST(SlotPool, refuses_a_number_of_another_pool) {
     SlotPool pool(100, 5);
     EXPECT_FALSE(pool.take(99));
     EXPECT_FALSE(pool.take(105));
@@ -32,7 +32,7 @@ TEST(SlotPool, refuses_a_number_that_is_not_its_own) {
     EXPECT_TRUE(SlotPool().full());
 }
 
-TEST(SlotPool, gives_no_slot_twice_when_some_are_taken_by_their_numbers) {
+TEST(SlotPool, allocates_no_slot_twice_if_some_are_taken_by_number) {
     constexpr uint32_t kSlots = 20'000;  // in three blocks
     SlotPool pool(7, kSlots);
     Random random(1);

@@ -6,7 +6,7 @@
 namespace wss::control {
 namespace {
 
-TEST(TargetConfig, the_example_in_the_documentation_is_valid_and_says_what_it_says) {
+TEST(TargetConfig, the_example_in_the_documentation_is_valid_and_sets_the_documented_values) {
     TargetConfig config;
     Status status = read_target_config("Documentation/examples/wss-target.toml", config);
     if (status.code() == Code::kNotFound) GTEST_SKIP() << "run from the root of the tree";
@@ -27,7 +27,7 @@ std::string parse_error(const std::string& text) {
     return status.to_string();
 }
 
-TEST(TargetConfig, wrong_values_are_refused_where_they_stand) {
+TEST(TargetConfig, invalid_values_are_refused_with_their_line) {
     EXPECT_EQ(parse_error("log_level = 'warn'"),
               "wss.toml:1: log_level: unknown log level 'warn'; known: debug, info, warning, error, off");
     EXPECT_EQ(parse_error("[[volume]]\nname = 'a b'\nbackend = 'ram:1M'")
@@ -40,7 +40,7 @@ TEST(TargetConfig, wrong_values_are_refused_where_they_stand) {
     EXPECT_EQ(parse_error("reactors = 65"), "wss.toml:1: reactors: must be a number from 0 to 64");
 }
 
-TEST(TargetConfig, rules_between_values_are_checked_after_options_were_applied) {
+TEST(TargetConfig, rules_between_values_are_checked_after_options_are_applied) {
     TargetConfig config;
     EXPECT_NE(check_target_config(config).to_string().find("--listen"), std::string::npos);
     config.listen = {"tcp://a:1", "tcp://a:1"};
@@ -71,7 +71,7 @@ TEST(TargetConfig, volumes_that_cannot_all_be_served_are_refused_before_one_is_o
         check_volumes({{.name = "a", .backend = image, .size = 512}, {.name = "b", .backend = "ram:1M"}}));
 }
 
-TEST(TargetConfig, the_role_and_what_belongs_to_it_come_from_the_file) {
+TEST(TargetConfig, the_role_and_the_keys_of_that_role_come_from_the_file) {
     TargetConfig config;
     Status status = parse_target_config(
         "role = 'rs'\njoin = 'tcp://a:5556'\nadvertise = 'tcp://b:5555'\nsecret_file = '/s'\n", "t.toml",
@@ -85,7 +85,7 @@ TEST(TargetConfig, the_role_and_what_belongs_to_it_come_from_the_file) {
     EXPECT_NE(parse_error("role = 'sr'").find("unknown role 'sr'"), std::string::npos);
 }
 
-TEST(TargetConfig, what_belongs_to_another_role_is_refused) {
+TEST(TargetConfig, options_of_another_role_are_refused) {
     TargetConfig block;
     block.secret_file = "/s";
     EXPECT_EQ(check_role(block).to_string(), "--secret-file is not for --role block");
@@ -96,7 +96,7 @@ TEST(TargetConfig, what_belongs_to_another_role_is_refused) {
         << "a list in the file is ignored like an option";
 }
 
-TEST(TargetConfig, what_a_key_value_store_does_not_honour_is_refused) {
+TEST(TargetConfig, options_that_a_key_value_store_ignores_are_refused) {
     TargetConfig kv;
     kv.role = "kv";
     kv.kv.listen = {"tcp://127.0.0.1:0"};
@@ -115,7 +115,7 @@ TEST(TargetConfig, what_a_key_value_store_does_not_honour_is_refused) {
     EXPECT_EQ(check_role(wrong).to_string(), "--volume is not for --role kv");
 }
 
-TEST(TargetConfig, files_for_tls_without_an_address_for_them_are_refused) {
+TEST(TargetConfig, tls_files_without_a_tls_address_are_refused) {
     TargetConfig config;
     config.listen = {"tcp://127.0.0.1:0"};
     config.tls.authorities = "/ca.pem";
@@ -126,7 +126,7 @@ TEST(TargetConfig, files_for_tls_without_an_address_for_them_are_refused) {
     EXPECT_FALSE(check_target_config(config)) << "its key is missing";
 }
 
-TEST(TargetConfig, secrets_of_the_key_value_store_leave_no_address_open) {
+TEST(TargetConfig, secrets_of_the_key_value_store_require_tls_on_every_address) {
     TargetConfig config;
     config.kv.secrets = "/secrets";
     config.kv.listen = {"tls://127.0.0.1:0", "tcp://127.0.0.1:0"};
@@ -135,7 +135,7 @@ TEST(TargetConfig, secrets_of_the_key_value_store_leave_no_address_open) {
     EXPECT_TRUE(check_target_config(config)) << check_target_config(config).to_string();
 }
 
-TEST(TargetConfig, certificates_of_clients_admit_where_all_addresses_are_tls) {
+TEST(TargetConfig, client_certificates_authenticate_only_if_all_addresses_use_tls) {
     const fabric::tls::Files files{
         .certificate = {}, .key = {}, .authorities = {}, .client_authorities = "/ca"};
     const std::vector<std::string> all{"tls://a:1", "tls://b:1"}, some{"tls://a:1", "tcp://b:1"};
@@ -145,7 +145,7 @@ TEST(TargetConfig, certificates_of_clients_admit_where_all_addresses_are_tls) {
     EXPECT_FALSE(admits_by_certificate({}, all));
 }
 
-TEST(VolumeOption, is_name_backend_and_words) {
+TEST(VolumeOption, consists_of_name_backend_and_words) {
     auto plain = parse_volume_option("disk0=aio:/dev/nvme0n1");
     ASSERT_TRUE(plain);
     EXPECT_EQ(plain->name, "disk0");
@@ -153,7 +153,7 @@ TEST(VolumeOption, is_name_backend_and_words) {
     EXPECT_TRUE(plain->declared);
     auto all = parse_volume_option("d=aio:/a,b=c.img,size=10G,block=4096,ro,create");
     ASSERT_TRUE(all) << all.status().to_string();
-    EXPECT_EQ(all->backend, "aio:/a,b=c.img") << "commas of the backend are its own";
+    EXPECT_EQ(all->backend, "aio:/a,b=c.img") << "commas belong to the backend";
     EXPECT_EQ(all->size, uint64_t{10} << 30);
     EXPECT_EQ(all->block_size, 4096u);
     EXPECT_TRUE(all->read_only);

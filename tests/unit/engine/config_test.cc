@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace wss::daemon {
+namespace wss::engine {
 namespace {
 
 TEST(EngineConfig, the_example_in_the_documentation_is_valid) {
@@ -15,10 +15,10 @@ TEST(EngineConfig, the_example_in_the_documentation_is_valid) {
     EXPECT_EQ(config.join, std::vector<std::string>{"tcp://10.0.0.1:5556"});
     EXPECT_EQ(config.listen, std::vector<std::string>{"tcp://10.0.0.7:5557"});
     EXPECT_EQ(config.memory, uint64_t{8} << 30);
-    EXPECT_EQ(config.leave_seconds, 30u) << "what is commented out is the default";
+    EXPECT_EQ(config.leave_seconds, 30u) << "a commented-out key has its default";
 }
 
-TEST(EngineConfig, every_key_arrives) {
+TEST(EngineConfig, every_key_is_applied) {
     EngineConfig config;
     Status status = parse_engine_config(
         "join = 'tcp://a:1'\nlisten = ['tcp://b:2', 'shm:///c']\nadvertise = 'tcp://d:2'\nmemory = '64M'\n"
@@ -36,7 +36,7 @@ TEST(EngineConfig, every_key_arrives) {
     EXPECT_EQ(config.log_level, "debug");
 }
 
-TEST(EngineConfig, wrong_values_and_unknown_keys_are_refused_where_they_stand) {
+TEST(EngineConfig, invalid_values_and_unknown_keys_are_refused_with_their_line) {
     const auto error = [](const char* text) {
         EngineConfig config;
         return parse_engine_config(text, "c.toml", config).to_string();
@@ -48,4 +48,4 @@ TEST(EngineConfig, wrong_values_and_unknown_keys_are_refused_where_they_stand) {
 }
 
 }  // namespace
-}  // namespace wss::daemon
+}  // namespace wss::engine

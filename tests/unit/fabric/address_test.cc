@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses as users write them, correct and wrong ones.
+// Addresses as users write them, valid and invalid ones.
 #include "lib/fabric/address.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 namespace wss::fabric {
 namespace {
 
-TEST(Address, every_right_form_is_understood_and_printed_back) {
+TEST(Address, every_valid_form_is_parsed_and_printed_back) {
     for (const char* uri :
          {"rdma://10.0.0.1:5555", "tcp://host.example:1", "tcp://[fe80::1]:5555", "shm:///run/wss.sock"}) {
         Result<Address> address = Address::parse(uri, 5555);
@@ -21,7 +21,7 @@ TEST(Address, a_missing_port_becomes_the_default) {
     EXPECT_EQ(Address::parse("rdma://[::1]", 5555)->port, 5555);
 }
 
-TEST(Address, a_wrong_form_is_refused_with_the_right_one_shown) {
+TEST(Address, an_invalid_form_is_refused_with_a_valid_one) {
     for (const char* uri : {"", "10.0.0.1:5555", "rdma://", "rdma://:5", "tcp://h:65536", "tcp://h:",
                             "tcp://h:1x", "tcp://[::1", "tcp://[::1]x", "shm://relative", "nvme://x"}) {
         Result<Address> address = Address::parse(uri, 5555);

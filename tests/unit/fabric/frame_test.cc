@@ -12,7 +12,7 @@
 namespace wss::fabric::stream {
 namespace {
 
-TEST(Frame, every_field_survives_the_wire) {
+TEST(Frame, every_field_survives_encoding) {
     Frame frame{.type = FrameType::kWriteImmediate,
                 .flags = kWantsAcknowledge,
                 .status = 3,
@@ -38,7 +38,7 @@ TEST(Frame, every_field_survives_the_wire) {
     EXPECT_EQ(bytes[8], std::byte{0x01}) << "big-endian";
 }
 
-TEST(Frame, what_cannot_be_one_of_ours_is_refused) {
+TEST(Frame, impossible_frames_are_refused) {
     std::array<std::byte, kFrameBytes> good;
     encode({.type = FrameType::kSend, .length = kMessageMax}, good.data());
     Frame frame;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A peer that violates the protocol of tcp: whatever it sends, only its own connection ends.
+// A peer that violates the protocol of tcp: whatever the peer sends, only its own connection ends.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>
@@ -121,7 +121,7 @@ class HostileTcp : public testing::Test, public ListenHandler {
     int requests = 0;
 };
 
-TEST_F(HostileTcp, a_stranger_is_hung_up_on_and_never_heard_of) {
+TEST_F(HostileTcp, a_peer_of_another_protocol_is_disconnected_and_not_reported) {
     ASSERT_NO_FATAL_FAILURE(dial());
     std::string http = "GET / HTTP/1.1\r\nHost: x\r\n\r\n" + std::string(300, 'x');
     ASSERT_NO_FATAL_FAILURE(say(std::as_bytes(std::span(http))));
@@ -134,7 +134,7 @@ static bool is_open(const Descriptor& socket) {
     return recv(socket.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-TEST_F(HostileTcp, idle_sockets_displace_those_of_their_own_source_and_a_hello_passes_at_once) {
+TEST_F(HostileTcp, idle_sockets_displace_those_of_their_own_source_and_a_hello_is_processed_at_once) {
     constexpr uint32_t kElsewhere = INADDR_LOOPBACK + 1;
     Descriptor before = dial_from(INADDR_LOOPBACK);
     std::vector<Descriptor> idle;
@@ -142,7 +142,7 @@ TEST_F(HostileTcp, idle_sockets_displace_those_of_their_own_source_and_a_hello_p
         idle.push_back(dial_from(kElsewhere));
         poller->poll();
     }
-    ASSERT_TRUE(wait([&] { return !is_open(idle.front()); })) << "the oldest gives way";
+    ASSERT_TRUE(wait([&] { return !is_open(idle.front()); })) << "the oldest one is closed";
     EXPECT_TRUE(is_open(before)) << "another source keeps its place";
     EXPECT_TRUE(is_open(idle.back()));
     SystemClock clock;
@@ -165,7 +165,7 @@ struct Closed {
 };
 
 // The poller must leave time for the other sources of its reactor.
-TEST_F(HostileTcp, what_closed_connections_still_send_is_discarded_a_mebibyte_a_turn_and_all_in_turn) {
+TEST_F(HostileTcp, data_of_closed_connections_is_discarded_in_turn_and_at_most_a_mebibyte_a_turn) {
     constexpr int kTurnMax = 1 << 20, kBuffer = 1 << 20, kSockets = 20;
     const std::vector<std::byte> rubbish(64 << 10);
     std::vector<Closed> closed;
@@ -199,14 +199,14 @@ TEST_F(HostileTcp, what_closed_connections_still_send_is_discarded_a_mebibyte_a_
         left -= turn;
         most = std::max(most, turn);
         all_begun_before_one_ended |= least > 0 && longest < each;
-        EXPECT_TRUE(left == 0 || !poller->arm()) << "nothing new is reported about what is left";
+        EXPECT_TRUE(left == 0 || !poller->arm()) << "no event is pending for the remaining bytes";
         return left == 0;
-    })) << "it continues where it stopped";
+    })) << "each turn continues where the last one stopped";
     EXPECT_LE(most, kTurnMax) << "of " << queued << " bytes in one turn";
     EXPECT_TRUE(all_begun_before_one_ended);
 }
 
-TEST_F(HostileTcp, closed_connections_whose_peers_stay_are_bounded_and_the_oldest_gives_way) {
+TEST_F(HostileTcp, closed_connections_of_live_peers_are_limited_and_the_oldest_is_dropped) {
     constexpr size_t kMany = 300, kKept = 256;
     auto& tcp_poller = dynamic_cast<TcpPoller&>(*poller);
     std::vector<Descriptor> peers;
@@ -222,7 +222,7 @@ TEST_F(HostileTcp, closed_connections_whose_peers_stay_are_bounded_and_the_oldes
     EXPECT_LT(::send(peers.front().get(), "x", 1, MSG_NOSIGNAL), 0) << "the oldest";
 }
 
-TEST_F(HostileTcp, of_sources_that_hold_the_same_the_oldest_socket_gives_way) {
+TEST_F(HostileTcp, the_oldest_socket_is_closed_if_all_sources_hold_the_same_number) {
     std::vector<Descriptor> idle;  // 16 of each of 32 sources take all places
     for (uint32_t last = 40; last > 8; --last)
         for (int i = 0; i < 16; ++i) {
@@ -243,7 +243,7 @@ TEST_F(HostileTcp, an_unknown_frame_ends_the_connection) {
     expect_thrown_out({.type = static_cast<FrameType>(77)});
 }
 
-TEST_F(HostileTcp, counting_more_than_was_sent_ends_the_connection) {
+TEST_F(HostileTcp, acknowledging_more_than_was_sent_ends_the_connection) {
     expect_thrown_out({.type = FrameType::kAcknowledge, .acknowledged = 1});
 }
 
@@ -259,19 +259,19 @@ TEST_F(HostileTcp, an_immediate_without_a_receive_ends_the_connection) {
     expect_thrown_out({.type = FrameType::kPlacedImmediate, .address = 100});
 }
 
-TEST_F(HostileTcp, read_data_that_was_not_asked_for_ends_the_connection) {
+TEST_F(HostileTcp, unrequested_read_data_ends_the_connection) {
     expect_thrown_out({.type = FrameType::kReadData, .length = 100});
 }
 
-TEST_F(HostileTcp, the_end_of_a_read_that_was_not_asked_for_ends_the_connection) {
+TEST_F(HostileTcp, the_end_of_an_unrequested_read_ends_the_connection) {
     expect_thrown_out({.type = FrameType::kReadEnd});
 }
 
-TEST_F(HostileTcp, a_refusal_of_nothing_ends_the_connection) {
+TEST_F(HostileTcp, a_refusal_without_a_request_ends_the_connection) {
     expect_thrown_out({.type = FrameType::kRefuse, .status = 2, .immediate = 0});
 }
 
-TEST_F(HostileTcp, what_only_shm_says_ends_the_connection) {
+TEST_F(HostileTcp, a_frame_that_only_shm_uses_ends_the_connection) {
     expect_thrown_out({.type = FrameType::kGrantAsk, .rkey = 1});
 }
 
@@ -283,7 +283,7 @@ TEST_F(HostileTcp, an_access_out_of_bounds_is_refused) {
                       Code::kPermission);
 }
 
-TEST_F(HostileTcp, more_reads_than_agreed_end_the_connection) {
+TEST_F(HostileTcp, more_reads_than_negotiated_end_the_connection) {
     ASSERT_NO_FATAL_FAILURE(greet());
     std::array<std::byte, stream::kFrameBytes> bytes;
     std::vector<std::byte> all;
@@ -296,7 +296,7 @@ TEST_F(HostileTcp, more_reads_than_agreed_end_the_connection) {
     EXPECT_EQ(heard.why.code(), Code::kInvalid) << heard.why.to_string();
 }
 
-TEST_F(HostileTcp, a_frame_that_never_ends_is_only_waited_for) {
+TEST_F(HostileTcp, an_incomplete_frame_does_not_end_the_connection) {
     ASSERT_NO_FATAL_FAILURE(greet());
     std::array<std::byte, stream::kFrameBytes> bytes;
     encode({.type = FrameType::kWrite,
@@ -311,7 +311,7 @@ TEST_F(HostileTcp, a_frame_that_never_ends_is_only_waited_for) {
     EXPECT_TRUE(wait([&] { return heard.closed; }));
 }
 
-TEST_F(HostileTcp, random_frames_never_crash_and_leave_others_alone) {
+TEST_F(HostileTcp, random_frames_cause_no_crash_and_do_not_affect_others) {
     uint64_t seed = Random::entropy();
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);

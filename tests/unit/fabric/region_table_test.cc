@@ -37,7 +37,7 @@ TEST(RegionTable, exactly_the_bytes_of_a_region_are_reachable) {
     EXPECT_FALSE(table.is_local({.address = memory.data(), .length = 101, .lkey = key}, memo));
 }
 
-TEST(RegionTable, a_remembered_look_up_ends_with_its_region) {
+TEST(RegionTable, a_remembered_lookup_ends_with_its_region) {
     RegionTable table;
     std::vector<std::byte> memory(100), other(100);
     uint32_t key = table.add(memory, Access::kLocal), second = table.add(other, Access::kLocal);
@@ -46,7 +46,7 @@ TEST(RegionTable, a_remembered_look_up_ends_with_its_region) {
         auto guard = table.guard();
         return table.is_local({.address = of.data(), .length = 100, .lkey = lkey}, memo);
     };
-    EXPECT_FALSE(is_local(memory, 0)) << "what nothing was remembered of";
+    EXPECT_FALSE(is_local(memory, 0)) << "no lookup is remembered";
     EXPECT_TRUE(is_local(memory, key));
     EXPECT_FALSE(is_local(other, key)) << "the memory of another region";
     EXPECT_TRUE(is_local(other, second));
@@ -56,7 +56,7 @@ TEST(RegionTable, a_remembered_look_up_ends_with_its_region) {
     EXPECT_TRUE(is_local(other, second));
 }
 
-TEST(RegionTable, a_revoked_key_is_dead_and_not_drawn_again_soon) {
+TEST(RegionTable, a_revoked_key_is_invalid_and_not_drawn_again_soon) {
     RegionTable table;
     std::vector<std::byte> memory(16);
     std::set<uint32_t> keys;
@@ -70,7 +70,7 @@ TEST(RegionTable, a_revoked_key_is_dead_and_not_drawn_again_soon) {
     table.remove(12345);  // an unknown key is ignored
 }
 
-TEST(Segments, gathering_and_scattering_cut_at_every_boundary) {
+TEST(Segments, gathering_and_scattering_split_at_every_boundary) {
     std::vector<std::byte> memory(64);
     std::vector<Segment> segments{{.address = &memory[0], .length = 3},
                                   {.address = &memory[10], .length = 0},

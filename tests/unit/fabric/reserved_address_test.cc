@@ -44,7 +44,7 @@ ReservedAddress reserved(Ends& ends) {
 }
 
 // The destructor of a verbs listener uses the event channel of its poller.
-TEST(ReservedAddress, ends_its_listener_before_the_poller_also_when_it_is_assigned_to) {
+TEST(ReservedAddress, destroys_its_listener_before_the_poller_even_on_assignment) {
     Ends ends;
     ReservedAddress address = reserved(ends);
     address = {};

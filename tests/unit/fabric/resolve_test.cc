@@ -11,7 +11,7 @@ Address at(const std::string& uri) {
     return *Address::parse(uri, 5555);
 }
 
-TEST(Resolve, digits_are_converted_without_a_look_up) {
+TEST(Resolve, numeric_addresses_are_converted_without_a_lookup) {
     for (const char* text : {"10.0.0.1:5555", "[::1]:4711", "[fe80::1]:5555"}) {
         const auto found = parse_numeric(at("rdma://" + std::string(text)));
         ASSERT_EQ(found.size(), 1u) << text;
@@ -29,7 +29,7 @@ TEST(Resolve, a_name_becomes_an_address_with_the_port) {
     EXPECT_TRUE(found->front().host() == "127.0.0.1" || found->front().host() == "::1");
 }
 
-TEST(Resolve, an_unknown_name_fails_with_the_name_and_what_to_check) {
+TEST(Resolve, an_unknown_name_fails_with_the_name_and_a_command_to_check_it) {
     const auto found = resolve(at("tcp://no-such-host.invalid"));
     ASSERT_FALSE(found);
     EXPECT_EQ(found.status().code(), Code::kUnavailable);
@@ -42,10 +42,10 @@ TEST(Resolve, waiting_for_a_name_server_is_bounded) {
     ASSERT_FALSE(found);
     EXPECT_NE(found.status().text().find("no name server answered within 0 ms"), std::string::npos)
         << found.status().text();
-    EXPECT_TRUE(resolve(at("tcp://127.0.0.1"), Nanoseconds{})) << "digits need no name server";
+    EXPECT_TRUE(resolve(at("tcp://127.0.0.1"), Nanoseconds{})) << "numeric addresses need no name server";
 }
 
-TEST(Resolve, a_local_address_is_published_in_digits) {
+TEST(Resolve, a_local_address_is_published_in_numeric_form) {
     const auto named = parse_local("rdma://localhost", 5557);
     ASSERT_TRUE(named) << named.status().to_string();
     EXPECT_FALSE(parse_numeric(*named).empty()) << named->to_string();
@@ -55,7 +55,7 @@ TEST(Resolve, a_local_address_is_published_in_digits) {
     EXPECT_FALSE(parse_local("tcp://no-such-host.invalid", 1));
 }
 
-TEST(Resolve, any_and_ports_of_both_families) {
+TEST(Resolve, both_families_have_a_wildcard_address_and_a_port) {
     for (const char* text : {"0.0.0.0", "[::]"}) {
         SocketAddress address = parse_numeric(at("tcp://" + std::string(text))).front();
         EXPECT_TRUE(address.is_any());

@@ -52,7 +52,7 @@ ssize_t take(Rings& rings, std::span<std::byte> bytes) {
     return rings.read({&vec, 1});
 }
 
-TEST(ShmRing, a_full_ring_takes_no_more_and_an_empty_one_gives_nothing) {
+TEST(ShmRing, a_full_ring_accepts_no_bytes_and_an_empty_one_returns_none) {
     RingPair pair;
     std::vector<std::byte> bytes(kRingBytes + 10);
     EXPECT_EQ(take(pair.ends[1], bytes), -EAGAIN);
@@ -64,7 +64,7 @@ TEST(ShmRing, a_full_ring_takes_no_more_and_an_empty_one_gives_nothing) {
     EXPECT_EQ(put(pair.ends[0], bytes), 5);
 }
 
-TEST(ShmRing, positions_that_cannot_be_true_are_noticed) {
+TEST(ShmRing, impossible_positions_are_detected) {
     RingPair pair;
     std::array<std::byte, 16> bytes{};
     pair.area->directions[0].head.value.store(kRingBytes + 1);
@@ -75,7 +75,7 @@ TEST(ShmRing, positions_that_cannot_be_true_are_noticed) {
     EXPECT_EQ(put(pair.ends[1], bytes), -EPROTO) << "more taken than was put";
 }
 
-TEST(ShmRing, two_threads_exchange_a_stream_and_no_sleep_is_missed) {
+TEST(ShmRing, two_threads_exchange_a_stream_and_miss_no_wake_up) {
     RingPair pair;
     constexpr uint64_t kTotal = 20u << 20;
     std::atomic<int> wakings[2]{};  // replaces the socket of a connection
@@ -126,7 +126,7 @@ TEST(ShmRing, two_threads_exchange_a_stream_and_no_sleep_is_missed) {
     EXPECT_EQ(wrong, 0u);
 }
 
-TEST(ShmMemory, read_only_memory_cannot_be_mapped_or_written_by_whoever_gets_it) {
+TEST(ShmMemory, read_only_memory_cannot_be_mapped_for_writing_or_written_by_its_recipient) {
     SharedMemory memory = std::move(*make_shared("test", 4096, true));
     memory.mapping.data()[0] = std::byte{7};
     EXPECT_FALSE(map_shared(memory.fd.get(), 4096, true));
@@ -134,18 +134,18 @@ TEST(ShmMemory, read_only_memory_cannot_be_mapped_or_written_by_whoever_gets_it)
     Mapping mapping = std::move(*map_shared(memory.fd.get(), 4096, false));
     EXPECT_EQ(mapping.data()[0], std::byte{7});
     EXPECT_NE(mprotect(mapping.data(), 4096, PROT_READ | PROT_WRITE), 0);
-    EXPECT_NE(ftruncate(memory.fd.get(), 0), 0) << "would fault whoever maps it";
+    EXPECT_NE(ftruncate(memory.fd.get(), 0), 0) << "a truncation would cause faults";
 }
 
-TEST(ShmMemory, a_descriptor_that_could_fault_us_is_refused) {
+TEST(ShmMemory, a_descriptor_that_could_cause_a_fault_is_refused) {
     Descriptor unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     ASSERT_EQ(ftruncate(unsealed.get(), 8192), 0);
-    EXPECT_FALSE(map_shared(unsealed.get(), 8192, false)) << "may be shrunk under us";
+    EXPECT_FALSE(map_shared(unsealed.get(), 8192, false)) << "may be shrunk while mapped";
     SharedMemory small = std::move(*make_shared("test", 4096, false));
-    EXPECT_FALSE(map_shared(small.fd.get(), 8192, false)) << "smaller than was said";
+    EXPECT_FALSE(map_shared(small.fd.get(), 8192, false)) << "smaller than claimed";
     int ends[2];
     ASSERT_EQ(pipe(ends), 0);
-    EXPECT_FALSE(map_shared(ends[0], 4096, false)) << "no memory at all";
+    EXPECT_FALSE(map_shared(ends[0], 4096, false)) << "not memory";
     close(ends[0]);
     close(ends[1]);
 }
@@ -157,7 +157,7 @@ TEST(ShmMemory, huge_pages_of_a_peer_are_refused) {
     EXPECT_EQ(map_shared(huge.get(), 4096, false).status().code(), Code::kInvalid);
 }
 
-TEST(ShmDomain, a_slot_is_used_again_with_another_generation_and_none_is_lost) {
+TEST(ShmDomain, a_slot_is_reused_with_another_generation_and_none_is_lost) {
     auto domain = std::move(*Domain::create());
     Validity first = domain->take_slot();
     domain->invalidate(first);
@@ -174,20 +174,20 @@ std::string fresh_path(const char* name) {
     return fmt::format("/tmp/wss-shm-test-{}-{}.sock", getpid(), name);
 }
 
-TEST(ShmSocket, the_file_is_for_its_owner_alone_and_a_stale_one_is_replaced) {
+TEST(ShmSocket, the_file_is_accessible_only_to_its_owner_and_a_stale_one_is_replaced) {
     std::string path = fresh_path("stale");
     Result<UnixListener> first = listen_at(path);
     ASSERT_TRUE(first) << first.status().to_string();
     struct stat status {};
     ASSERT_EQ(lstat(path.c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 0777, 0600u);
-    EXPECT_EQ(listen_at(path).status().code(), Code::kBusy) << "a living listener is not robbed";
+    EXPECT_EQ(listen_at(path).status().code(), Code::kBusy) << "a live listener keeps its file";
     first->reset();
-    EXPECT_TRUE(listen_at(path)) << "a dead one's file does not stand in the way";
+    EXPECT_TRUE(listen_at(path)) << "the file of a dead listener is replaced";
     unlink(path.c_str());
 }
 
-TEST(ShmSocket, a_file_that_is_no_socket_is_left_alone) {
+TEST(ShmSocket, a_file_that_is_not_a_socket_is_left_alone) {
     std::string path = fresh_path("file");
     close(::open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     EXPECT_EQ(listen_at(path).status().code(), Code::kExists);
@@ -209,14 +209,14 @@ TEST(ShmSocket, descriptors_beyond_the_limit_are_refused_and_not_leaked) {
     ASSERT_EQ(send(here.get(), bytes, fds), 0);
     {
         Message message = receive(there.get(), std::span(bytes).first(4));
-        EXPECT_EQ(message.bytes, -EMSGSIZE) << "longer than asked for";
+        EXPECT_EQ(message.bytes, -EMSGSIZE) << "longer than requested";
     }
     int after = dup(0);
     close(after);
     EXPECT_EQ(after, probe) << "descriptors were closed";
 }
 
-TEST(ShmGrants, what_cannot_be_true_of_a_region_is_refused) {
+TEST(ShmGrants, impossible_regions_are_refused) {
     SharedMemory validity = std::move(*make_shared("test", kValidityBytes, true));
     Grants grants;
     grants.attach(std::move(validity.mapping));
@@ -241,7 +241,7 @@ TEST(ShmGrants, what_cannot_be_true_of_a_region_is_refused) {
     bad.access = static_cast<Access>(9);
     EXPECT_FALSE(grants.take(bad, {}));
     EXPECT_TRUE(grants.take(good, {}));
-    EXPECT_FALSE(grants.is_mapped(1)) << "without its memory a region is reached by frames";
+    EXPECT_FALSE(grants.is_mapped(1)) << "a region without mapped memory is accessed by frames";
 }
 
 // --- two ends in one process
@@ -352,7 +352,7 @@ TEST_F(ShmPair, reads_and_writes_of_allocated_memory_need_no_peer) {
     EXPECT_TRUE(completes_without_the_peer(Op::kWrite, *region));
 }
 
-TEST_F(ShmPair, reads_and_writes_of_registered_memory_are_the_owners_to_execute) {
+TEST_F(ShmPair, reads_and_writes_of_registered_memory_are_executed_by_its_owner) {
     std::vector<std::byte> memory(4096);
     auto region = std::move(*server_fabric->register_memory(memory, Access::kRemoteReadWrite));
     EXPECT_FALSE(completes_without_the_peer(Op::kRead, *region));
@@ -360,7 +360,7 @@ TEST_F(ShmPair, reads_and_writes_of_registered_memory_are_the_owners_to_execute)
     EXPECT_FALSE(completes_without_the_peer(Op::kWrite, *region));
 }
 
-TEST_F(ShmPair, a_page_fault_in_registered_memory_stops_its_owner_alone) {
+TEST_F(ShmPair, a_page_fault_in_registered_memory_stops_only_its_owner) {
     for (Op op : {Op::kWrite, Op::kRead}) {
         void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         Mapping memory({static_cast<std::byte*>(page), 4096});
@@ -392,18 +392,18 @@ TEST_F(ShmPair, a_page_fault_in_registered_memory_stops_its_owner_alone) {
     }
 }
 
-TEST_F(ShmPair, a_userfaultfd_on_the_owners_mapping_of_allocated_memory_stops_nobody) {
+TEST_F(ShmPair, a_userfaultfd_on_the_owners_mapping_of_allocated_memory_stops_no_process) {
     auto region = std::move(*server_fabric->allocate(4096, Access::kRemoteReadWrite));
     UnservedFaults faults(region->bytes());
     if (!faults) GTEST_SKIP() << kNoUserfaultfd;
     EXPECT_TRUE(completes_without_the_peer(Op::kWrite, *region));
 }
 
-TEST_F(ShmPair, mapped_memory_is_moved_within_the_call_but_not_past_what_was_posted) {
+TEST_F(ShmPair, mapped_memory_is_copied_within_the_call_but_not_ahead_of_posted_requests) {
     auto region = std::move(*server_fabric->allocate(4096, Access::kRemoteReadWrite));
     Segment one{.address = local->bytes().data(), .length = 64, .lkey = local->lkey()};
     RemoteAddress there{.address = region->remote_address(), .rkey = region->rkey()};
-    EXPECT_FALSE(client->move_now(Op::kRead, one, there)) << "nobody has been asked about the region yet";
+    EXPECT_FALSE(client->move_now(Op::kRead, one, there)) << "the region has not been requested yet";
     ASSERT_TRUE(completes_without_the_peer(Op::kRead, *region));
     region->bytes()[7] = std::byte{42};
     ASSERT_TRUE(client->move_now(Op::kRead, one, there));
@@ -422,7 +422,7 @@ TEST_F(ShmPair, mapped_memory_is_moved_within_the_call_but_not_past_what_was_pos
     EXPECT_FALSE(client->move_now(Op::kRead, one, there)) << "the region is revoked";
 }
 
-// A WRITE by frame and a READ of the same bytes by mapping are posted at once: the READ returns the written
+// A WRITE by frame and a READ of the same bytes by mapping are posted together: the READ returns the written
 // bytes (F1).
 TEST_F(ShmPair, requests_by_frame_and_by_mapping_take_effect_in_order) {
     auto direct = std::move(*server_fabric->allocate(4096, Access::kRemoteReadWrite));

@@ -22,14 +22,14 @@ TEST(Sources, ipv6_hosts_of_one_network_are_one_source) {
     EXPECT_NE(source_of("[2001:db8:1:3::3]:5"), source_of("[2001:db8:1:2::3]:5"));
 }
 
-TEST(Sources, what_is_no_address_is_a_source_of_its_own) {
+TEST(Sources, an_invalid_address_is_a_source_of_its_own) {
     for (const char* peer : {"", "[", "[:", "unknown address", "nobody", "::1", "[nonsense]:1"})
         source_of(peer);
     EXPECT_EQ(source_of(""), "");
     EXPECT_EQ(source_of("nobody"), "nobody");
 }
 
-TEST(Sources, the_largest_number_is_found_as_places_come_and_go) {
+TEST(Sources, the_source_with_most_places_is_found_as_places_are_taken_and_released) {
     SourceCounts counts;
     counts.add("a");
     counts.add("b");

@@ -72,7 +72,7 @@ TEST_F(TcpNames, an_unknown_name_is_refused_in_time_with_the_name_in_the_text) {
         << client_heard.why.to_string();
 }
 
-TEST_F(TcpNames, closing_during_the_look_up_is_heard) {
+TEST_F(TcpNames, closing_during_the_lookup_is_reported) {
     connect({.scheme = Scheme::kTcp, .host = "no-such-host.invalid", .port = 1});
     client->close();
     ASSERT_TRUE(wait([&] { return client_heard.over; }));

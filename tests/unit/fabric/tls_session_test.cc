@@ -85,7 +85,7 @@ std::string pattern(size_t length) {
     return made;
 }
 
-TEST_F(TlsSession, data_arrives_whole_at_a_slow_peer_that_wants_small_records) {
+TEST_F(TlsSession, data_arrives_complete_at_a_slow_peer_that_requires_small_records) {
     begin([](SSL* ssl) { SSL_set_tlsext_max_fragment_length(ssl, TLSEXT_max_fragment_length_512); });
     ASSERT_EQ(shake_hands(), Session::Step::kDone);
     const std::string sent = pattern(1'000'000);
@@ -102,7 +102,7 @@ TEST_F(TlsSession, data_arrives_whole_at_a_slow_peer_that_wants_small_records) {
     EXPECT_TRUE(got == sent);
 }
 
-TEST_F(TlsSession, a_goodbye_that_finds_no_room_is_sent_when_there_is_some) {
+TEST_F(TlsSession, a_close_notify_that_does_not_fit_is_sent_when_there_is_room) {
     begin();
     ASSERT_EQ(shake_hands(), Session::Step::kDone);
     size_t sent = 0;
@@ -119,7 +119,7 @@ TEST_F(TlsSession, a_goodbye_that_finds_no_room_is_sent_when_there_is_some) {
     EXPECT_EQ(SSL_get_shutdown(peer.get()) & SSL_RECEIVED_SHUTDOWN, SSL_RECEIVED_SHUTDOWN);
 }
 
-TEST_F(TlsSession, a_peer_that_changes_its_key_all_the_time_is_in_breach_of_the_protocol) {
+TEST_F(TlsSession, a_peer_that_changes_its_key_all_the_time_violates_the_protocol) {
     begin();
     ASSERT_EQ(shake_hands(), Session::Step::kDone);
     ASSERT_EQ(SSL_key_update(peer.get(), SSL_KEY_UPDATE_NOT_REQUESTED), 1);
@@ -134,7 +134,7 @@ TEST_F(TlsSession, an_older_version_is_refused) {
     EXPECT_EQ(session->failure().code(), Code::kPermission) << session->failure().to_string();
 }
 
-TEST_F(TlsSession, a_peer_gets_no_ticket_to_resume_with) {
+TEST_F(TlsSession, a_peer_gets_no_ticket_for_resumption) {
     begin();
     ASSERT_EQ(shake_hands(), Session::Step::kDone);
     ASSERT_EQ(write("x"), 1);
@@ -175,7 +175,7 @@ class TlsSessionOfKey : public TlsSession {
         *Context::create({.files = {}, .identity = {}, .known = std::make_shared<KnownPeers>(secrets_)});
 };
 
-TEST_F(TlsSessionOfKey, early_data_is_not_taken) {
+TEST_F(TlsSessionOfKey, early_data_is_not_accepted) {
     begin_with_key();
     size_t written = 0;
     ASSERT_EQ(SSL_write_early_data(peer.get(), "early", 5, &written), 1);
@@ -187,7 +187,7 @@ TEST_F(TlsSessionOfKey, early_data_is_not_taken) {
     EXPECT_EQ(std::memcmp(into.data(), "late", 4), 0);
 }
 
-TEST_F(TlsSessionOfKey, a_peer_that_leaves_during_the_handshake_is_not_taken_for_one_with_a_bad_certificate) {
+TEST_F(TlsSessionOfKey, a_peer_that_leaves_during_the_handshake_is_not_reported_as_a_bad_certificate) {
     begin_with_key();
     SSL_do_handshake(peer.get());
     ASSERT_EQ(session->shake_hands(), Session::Step::kWait);

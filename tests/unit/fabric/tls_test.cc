@@ -201,7 +201,7 @@ TEST_F(Tls, the_key_is_not_the_secret_and_differs_by_name) {
     EXPECT_NE(std::memcmp(key.bytes().data(), plain.data(), plain.size()), 0);
 }
 
-TEST_F(Tls, a_certificate_of_the_dialled_host_connects) {
+TEST_F(Tls, a_certificate_of_the_requested_host_connects) {
     const auto ours = authority.issue("target", "IP:127.0.0.1");
     listen(with({ours.certificate, ours.key, "", ""}));
     ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
@@ -242,21 +242,21 @@ TEST_F(Tls, a_certificate_of_an_unknown_authority_is_refused) {
     expect_refused("certificate");
 }
 
-TEST_F(Tls, a_client_with_a_key_only_refuses_a_target_that_shows_a_certificate) {
+TEST_F(Tls, a_client_that_has_only_a_key_refuses_a_target_with_a_certificate) {
     const auto ours = authority.issue("target", "IP:127.0.0.1");
     listen(with({ours.certificate, ours.key, "", ""}));
     ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
     expect_refused("certificate");
 }
 
-TEST_F(Tls, a_client_without_the_certificate_that_is_wanted_is_refused_and_learns_why) {
+TEST_F(Tls, a_client_without_the_required_certificate_is_refused_with_the_reason) {
     const auto ours = authority.issue("target", "IP:127.0.0.1");
     listen(with({ours.certificate, ours.key, "", authority.file()}));
     ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
     expect_refused("certificate required");
 }
 
-TEST_F(Tls, a_client_with_an_expired_certificate_is_refused_and_learns_why) {
+TEST_F(Tls, a_client_with_an_expired_certificate_is_refused_with_the_reason) {
     const auto ours = authority.issue("target", "IP:127.0.0.1");
     const auto theirs = authority.issue("client", "DNS:client", -60);
     listen(with({ours.certificate, ours.key, "", authority.file()}));
@@ -264,7 +264,7 @@ TEST_F(Tls, a_client_with_an_expired_certificate_is_refused_and_learns_why) {
     expect_refused("certificate expired");
 }
 
-TEST_F(Tls, a_client_with_the_certificate_that_is_wanted_connects) {
+TEST_F(Tls, a_client_with_the_required_certificate_connects) {
     const auto ours = authority.issue("target", "IP:127.0.0.1");
     const auto theirs = authority.issue("client", "DNS:client");
     listen(with({ours.certificate, ours.key, "", authority.file()}));
@@ -272,7 +272,7 @@ TEST_F(Tls, a_client_with_the_certificate_that_is_wanted_connects) {
     EXPECT_TRUE(heard.established) << heard.why.to_string();
 }
 
-TEST_F(Tls, with_known_keys_a_client_without_one_is_refused_whatever_it_verifies) {
+TEST_F(Tls, a_listener_with_known_keys_refuses_clients_without_a_key_whatever_they_verify) {
     const auto ours = authority.issue("target", "IP:127.0.0.1");
     listen(std::make_unique<End>(
         tls::Credentials{.files = {ours.certificate, ours.key, "", ""},
@@ -282,7 +282,7 @@ TEST_F(Tls, with_known_keys_a_client_without_one_is_refused_whatever_it_verifies
     expect_refused("TLS handshake failed");
 }
 
-TEST_F(Tls, with_known_keys_and_an_authority_of_clients_either_gets_through_and_nobody_else) {
+TEST_F(Tls, keys_and_client_certificates_are_both_accepted_and_nothing_else_is) {
     const auto ours = authority.issue("target", "IP:127.0.0.1");
     const auto theirs = authority.issue("client", "DNS:client");
     listen(std::make_unique<End>(
@@ -308,14 +308,14 @@ TEST_F(Tls, without_credentials_nothing_listens_and_nothing_connects) {
     EXPECT_FALSE(bare.poller->connect(any, {}, {}, heard));
 }
 
-TEST_F(Tls, files_that_cannot_be_used_are_named) {
+TEST_F(Tls, errors_name_the_files_that_cannot_be_used) {
     auto made = tls::Context::create({.files = {"/nowhere/cert.pem", "/nowhere/key.pem", "", ""}});
     ASSERT_FALSE(made);
     EXPECT_NE(made.status().text().find("/nowhere/cert.pem"), std::string::npos) << made.status().to_string();
     EXPECT_FALSE(tls::Context::create({.files = {"cert.pem", "", "", ""}}));
 }
 
-TEST_F(Tls, a_key_under_a_passphrase_is_refused_and_asks_nobody) {
+TEST_F(Tls, a_key_with_a_passphrase_is_refused_without_a_prompt) {
     const auto ours = authority.issue("target", "IP:127.0.0.1");
     authority.protect(ours.key);
     auto made = tls::Context::create({.files = {ours.certificate, ours.key, "", ""}});
@@ -324,7 +324,7 @@ TEST_F(Tls, a_key_under_a_passphrase_is_refused_and_asks_nobody) {
         << made.status().to_string();
 }
 
-TEST_F(Tls, files_that_are_read_again_count_for_new_connections_and_broken_ones_do_not) {
+TEST_F(Tls, reloaded_files_apply_to_new_connections_and_broken_ones_are_ignored) {
     const auto ours = authority.issue("target", "IP:127.0.0.1", -60);
     listen(with({ours.certificate, ours.key, "", ""}));
     ASSERT_NO_FATAL_FAILURE(connect(with({"", "", authority.file(), ""})));
@@ -346,14 +346,14 @@ TEST_F(Tls, files_that_are_read_again_count_for_new_connections_and_broken_ones_
     EXPECT_TRUE(heard.established) << heard.why.to_string();
 }
 
-TEST_F(Tls, a_tls_fabric_does_not_connect_to_tcp_addresses_nor_the_other_way) {
+TEST_F(Tls, a_tls_fabric_does_not_connect_to_tcp_addresses_nor_a_tcp_fabric_to_tls_addresses) {
     const Address tcp{.scheme = Scheme::kTcp, .host = "127.0.0.1", .port = 1};
     const Address tls{.scheme = Scheme::kTls, .host = "127.0.0.1", .port = 1};
     EXPECT_FALSE(is("host1", kSecret)->poller->connect(tcp, {}, {}, heard));
     EXPECT_FALSE(plain()->poller->connect(tls, {}, {}, heard));
 }
 
-TEST_F(Tls, a_plain_client_at_a_tls_address_learns_what_it_met) {
+TEST_F(Tls, a_plain_client_at_a_tls_address_is_refused_with_the_right_scheme) {
     listen(knows({named("host1", kSecret)}));
     ASSERT_NO_FATAL_FAILURE(connect(plain(), Scheme::kTcp));
     expect_refused("tls://");
@@ -367,7 +367,7 @@ TEST_F(Tls, a_tls_client_at_a_plain_address_is_refused) {
 
 // --- time
 
-// Polls one end for a short time, while the other end stands still.
+// Polls one end for a short time, while the other end is not polled.
 static void turn(End& end) {
     for (int i = 0; i < 20; ++i) {
         end.poller->poll();
@@ -375,7 +375,7 @@ static void turn(End& end) {
     }
 }
 
-TEST_F(Tls, a_listener_that_stands_still_drops_nobody_who_has_sent_something) {
+TEST_F(Tls, a_listener_that_is_not_polled_drops_no_client_that_has_sent_data) {
     listen(knows({named("host1", kSecret)}));
     ASSERT_NO_FATAL_FAILURE(begin_connect(is("host1", kSecret)));
     turn(*listening);  // accepts
@@ -385,7 +385,7 @@ TEST_F(Tls, a_listener_that_stands_still_drops_nobody_who_has_sent_something) {
     EXPECT_TRUE(heard.established) << heard.why.to_string();
 }
 
-TEST_F(Tls, a_slow_client_that_goes_on_connects) {
+TEST_F(Tls, a_slow_client_that_keeps_sending_connects) {
     listen(knows({named("host1", kSecret)}));
     ASSERT_NO_FATAL_FAILURE(begin_connect(is("host1", kSecret)));
     turn(*listening);
@@ -400,7 +400,7 @@ TEST_F(Tls, a_slow_client_that_goes_on_connects) {
 
 // --- hostile peers
 
-TEST_F(Tls, garbage_instead_of_a_handshake_is_hung_up_on) {
+TEST_F(Tls, garbage_instead_of_a_handshake_ends_the_connection) {
     listen(knows({named("host1", kSecret)}));
     const Descriptor hostile = dial();
     const std::string garbage(4096, '\xa5');
@@ -409,7 +409,7 @@ TEST_F(Tls, garbage_instead_of_a_handshake_is_hung_up_on) {
     EXPECT_EQ(requests, 0);
 }
 
-TEST_F(Tls, half_a_handshake_and_then_silence_ends_in_time_and_others_get_through) {
+TEST_F(Tls, half_a_handshake_followed_by_silence_times_out_and_others_connect) {
     listen(knows({named("host1", kSecret)}));
     const Descriptor hostile = dial();
     const std::array<uint8_t, 9> begun{22, 3, 1, 2, 0, 1, 0, 1, 252};  // of a ClientHello of 508 bytes
@@ -419,7 +419,7 @@ TEST_F(Tls, half_a_handshake_and_then_silence_ends_in_time_and_others_get_throug
     EXPECT_TRUE(hung_up(hostile));
 }
 
-TEST_F(Tls, a_handshake_that_stops_halfway_and_one_that_drips_end_in_time) {
+TEST_F(Tls, a_handshake_that_stops_halfway_and_one_that_drips_time_out) {
     listen(knows({named("host1", kSecret)}));
     const Descriptor halfway = dial(), dripping = dial();
     ASSERT_EQ(fcntl(halfway.get(), F_SETFL, O_NONBLOCK), 0);
@@ -443,7 +443,7 @@ TEST_F(Tls, a_handshake_that_stops_halfway_and_one_that_drips_end_in_time) {
     EXPECT_EQ(requests, 0);
 }
 
-TEST_F(Tls, handshakes_that_stand_still_shut_nobody_out) {
+TEST_F(Tls, stalled_handshakes_lock_out_no_other_client) {
     listen(knows({named("host1", kSecret)}));
     const std::array<uint8_t, 9> begun{22, 3, 1, 2, 0, 1, 0, 1, 252};
     std::vector<Descriptor> hostile;
@@ -523,7 +523,7 @@ class TlsRelay : public Tls {
     std::unique_ptr<Relay> relay;
 };
 
-TEST_F(TlsRelay, what_is_sent_is_not_seen_on_the_way) {
+TEST_F(TlsRelay, data_is_not_readable_in_transit) {
     ASSERT_NO_FATAL_FAILURE(connect_through());
     auto memory = std::move(*connecting->fabric->allocate(4096, Access::kLocal));
     auto sink = std::move(*listening->fabric->allocate(4096, Access::kRemoteWrite));
@@ -555,7 +555,7 @@ TEST_F(TlsRelay, a_changed_bit_ends_the_connection) {
     EXPECT_NE(server_heard.why.code(), Code::kClosed) << server_heard.why.to_string();
 }
 
-TEST_F(TlsRelay, a_stream_that_is_cut_is_lost_and_one_that_is_closed_is_closed) {
+TEST_F(TlsRelay, a_truncated_stream_is_reported_as_lost_and_a_closed_one_as_closed) {
     ASSERT_NO_FATAL_FAILURE(connect_through());
     relay->cut();
     ASSERT_TRUE(wait([&] { return heard.over && server_heard.over; }));
@@ -563,7 +563,7 @@ TEST_F(TlsRelay, a_stream_that_is_cut_is_lost_and_one_that_is_closed_is_closed) 
     EXPECT_EQ(server_heard.why.sys_errno(), ECONNRESET) << server_heard.why.to_string();
 }
 
-TEST_F(Tls, a_close_is_no_truncation) {
+TEST_F(Tls, a_close_is_not_a_truncation) {
     listen(knows({named("host1", kSecret)}));
     ASSERT_NO_FATAL_FAILURE(connect(is("host1", kSecret)));
     client->close();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A conversation ends within its limits, whatever the client sends, and however slowly it sends or reads.
+// A conversation ends within its limits, whatever the client sends and however slowly it sends or reads.
 #include "target/http/conversation.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ TEST_F(HttpConversation, a_client_that_is_silent_after_its_request_loses_its_pla
     EXPECT_LT(end(), kSoon);
 }
 
-TEST_F(HttpConversation, a_request_that_comes_byte_by_byte_is_dropped_when_its_time_is_over) {
+TEST_F(HttpConversation, a_request_that_arrives_byte_by_byte_is_dropped_when_its_time_expires) {
     for (const char* begin_of_request :
          {"GET / HTTP/1.1\r\nX: ", "POST /api/v1/echo HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n"}) {
         Client client = begin({.may_change = true, .idle_max = from_s(60), .request_max = kShort});
@@ -90,13 +90,13 @@ TEST_F(HttpConversation, a_request_that_comes_byte_by_byte_is_dropped_when_its_t
     }
 }
 
-TEST_F(HttpConversation, an_answer_that_is_not_taken_is_dropped_when_its_time_is_over) {
+TEST_F(HttpConversation, an_answer_that_is_not_read_is_dropped_when_its_time_expires) {
     Client client = begin({.idle_max = from_s(60), .answer_max = kShort});
     client.send_text("GET /api/v1/large HTTP/1.1\r\n\r\n");
     EXPECT_LT(end(), kSoon);
 }
 
-TEST_F(HttpConversation, requests_without_an_end_are_answered_only_as_fast_as_their_answers_are_taken) {
+TEST_F(HttpConversation, endless_requests_are_answered_only_as_fast_as_their_answers_are_read) {
     Client client = begin({.idle_max = from_s(60), .answer_max = kShort});
     std::string many;
     for (int i = 0; i < 100; ++i) many += "GET /api/v1/large HTTP/1.1\r\n\r\n";
@@ -138,7 +138,7 @@ TEST_F(HttpConversation, a_body_that_ends_early_changes_nothing) {
 }
 
 // Headers that the library and a proxy in front of it might interpret differently.
-TEST_F(HttpConversation, a_request_whose_end_is_in_doubt_is_refused_and_hides_no_other) {
+TEST_F(HttpConversation, a_request_with_an_ambiguous_end_is_refused_and_hides_no_other) {
     using namespace std::string_literals;
     const std::string hidden = "GET /api/v1/ping HTTP/1.1\r\n\r\n", length = std::to_string(hidden.size());
     for (const std::string& header :
@@ -161,7 +161,7 @@ TEST_F(HttpConversation, a_request_whose_end_is_in_doubt_is_refused_and_hides_no
 }
 
 // A proxy in front may filter paths by their plain text.
-TEST_F(HttpConversation, a_path_that_is_not_written_plainly_is_refused) {
+TEST_F(HttpConversation, a_path_with_encoded_characters_is_refused) {
     for (const char* path : {"/api/v1%2fping", "/api/v1/pin%67", "/api/v1/ping%00", "/%2e%2e/livez",
                              "/livez%20", "/livez%", "/livez#x", "/livez;x", "\\livez", " /livez", "/livez\t",
                              "*", "http://localhost/livez", "livez", "/livez\xc0\xaf"}) {
@@ -180,7 +180,7 @@ TEST_F(HttpConversation, a_path_that_is_not_written_plainly_is_refused) {
     }
 }
 
-TEST_F(HttpConversation, headers_of_every_form_that_is_allowed_are_taken) {
+TEST_F(HttpConversation, headers_in_every_permitted_form_are_accepted) {
     Client client = begin({.idle_max = kShort});
     client.send_text(
         "GET /api/v1/ping HTTP/1.1\r\nhOST:localhost\r\nX:\r\nY: \t a\tb \xc3\xa4 \t\r\n"
@@ -189,7 +189,7 @@ TEST_F(HttpConversation, headers_of_every_form_that_is_allowed_are_taken) {
     EXPECT_LT(end(), kSoon);
 }
 
-TEST_F(HttpConversation, a_head_is_taken_up_to_its_limit_and_refused_beyond) {
+TEST_F(HttpConversation, a_head_is_accepted_up_to_its_limit_and_refused_beyond_it) {
     const std::string line = "GET /api/v1/ping HTTP/1.1\r\n";
     std::string headers;
     while (line.size() + headers.size() + 104 <= kHeadMax - 2)
@@ -208,7 +208,7 @@ TEST_F(HttpConversation, a_head_is_taken_up_to_its_limit_and_refused_beyond) {
     }
 }
 
-TEST_F(HttpConversation, a_line_of_a_head_is_taken_up_to_its_limit_and_refused_beyond) {
+TEST_F(HttpConversation, a_line_of_a_head_is_accepted_up_to_its_limit_and_refused_beyond_it) {
     const std::string line = "GET /livez HTTP/1.1\r\n", begin_of_header = "X: ", end_of_line = "\r\n";
     for (const bool longer : {false, true}) {
         const size_t length = kLineMax - begin_of_header.size() - end_of_line.size() + longer;
@@ -232,7 +232,7 @@ TEST_F(HttpConversation, a_line_of_a_head_is_taken_up_to_its_limit_and_refused_b
 }
 
 // Fragments of requests, in orders and with bytes that no real client would send.
-TEST_F(HttpConversation, ends_whatever_it_is_sent) {
+TEST_F(HttpConversation, ends_whatever_it_receives) {
     const char* const kPieces[] = {"GET ",
                                    "POST ",
                                    "OPTIONS ",

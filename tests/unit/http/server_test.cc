@@ -113,21 +113,21 @@ TEST_F(HttpSite, wrong_parameters_get_an_error_and_the_conversation_continues) {
     EXPECT_EQ(message("create", "[1]"), "the body is not a JSON object");
     EXPECT_EQ(message("create", ""), "name is missing");
     EXPECT_EQ(message("create", R"({"name": "x"})"), "backend is missing");
-    EXPECT_EQ(message("create", R"({"name": 1, "backend": "ram:1M"})"), "name must be a text");
+    EXPECT_EQ(message("create", R"({"name": 1, "backend": "ram:1M"})"), "name must be a string");
     EXPECT_EQ(message("create", R"({"name": "x", "backend": "ram:1M", "sise": 1})"),
               "unknown parameter 'sise', did you mean 'size'?");
     EXPECT_EQ(message("resize", R"({"name": "x", "size": -5})"),
-              "size must be a number of bytes or a text like \"64M\"");
+              "size must be a number of bytes or a string like \"64M\"");
     EXPECT_TRUE(
         client.get("/api/v1/volume/list?sort=name").message().starts_with("unknown parameter 'sort'"));
     EXPECT_EQ(client.get(kPing).json()["version"], "1.0");
 }
 
-TEST_F(HttpSite, wrong_paths_and_verbs_are_refused_with_what_would_do) {
+TEST_F(HttpSite, wrong_paths_and_verbs_are_refused_with_a_suggestion) {
     Client client(path());
     EXPECT_EQ(client.get("/api/v1/volume/lst").message(),
               "unknown method 'volume.lst', did you mean 'volume.list'?");
-    EXPECT_EQ(client.get("/api/v1/volume.list").status, 404) << "one address for each thing";
+    EXPECT_EQ(client.get("/api/v1/volume.list").status, 404) << "each method has one address";
     EXPECT_EQ(client.get("/nothing").status, 404);
     EXPECT_EQ(client.get("/api/v1/../../etc/passwd").status, 404);
     const Reply reads = client.get("/api/v1/volume/create");
@@ -140,7 +140,7 @@ TEST_F(HttpSite, wrong_paths_and_verbs_are_refused_with_what_would_do) {
     EXPECT_EQ(other.receive().status, 405);
 }
 
-TEST_F(HttpSite, the_port_changes_nothing) {
+TEST_F(HttpSite, the_port_permits_no_changes) {
     Client client(port());
     const Reply refused = client.post("/api/v1/volume/create", R"({"name": "x", "backend": "ram:1M"})");
     EXPECT_EQ(refused.status, 403);
@@ -176,11 +176,11 @@ TEST_F(HttpSite, a_page_of_another_site_changes_and_reads_nothing_through_a_brow
     EXPECT_NE(read.head.find("Cross-Origin-Resource-Policy: same-origin"), std::string::npos);
 }
 
-TEST_F(HttpSite, a_port_given_by_its_number_is_of_this_machine_alone) {
+TEST_F(HttpSite, a_bare_port_number_is_reachable_only_from_this_machine) {
     EXPECT_TRUE(port_->address().starts_with("127.0.0.1:")) << port_->address();
 }
 
-TEST_F(HttpSite, a_port_of_this_machine_refuses_requests_for_another_host) {
+TEST_F(HttpSite, a_local_port_refuses_requests_for_another_host) {
     Client client(port());
     for (const char* host : {"localhost", "localhost:9555", "127.0.0.1:9555", "[::1]:9555",
                              "[::ffff:127.0.0.1]", "[::ffff:7f00:1]:9555"})
@@ -194,7 +194,7 @@ TEST_F(HttpSite, a_port_of_this_machine_refuses_requests_for_another_host) {
     EXPECT_EQ(old.receive().status, 200) << "a request without a host is not from a browser";
 }
 
-TEST_F(HttpSite, a_port_of_a_mapped_address_of_this_machine_refuses_requests_for_another_host) {
+TEST_F(HttpSite, a_port_of_a_mapped_local_address_refuses_requests_for_another_host) {
     auto mapped = Server::start_at_port("[::ffff:127.0.0.1]:0", site_);
     ASSERT_TRUE(mapped) << mapped.status().to_string();
     port_ = std::move(*mapped);
@@ -217,7 +217,7 @@ TEST_F(HttpSite, a_browser_may_load_and_run_only_what_the_program_serves) {
     }
 }
 
-TEST_F(HttpSite, a_connection_that_loaded_a_file_of_the_page_gives_its_place_to_others) {
+TEST_F(HttpSite, a_connection_that_loaded_a_file_of_the_page_yields_its_place_to_others) {
     Client client(port());
     const Reply page = client.get("/");
     EXPECT_EQ(page.status, 200);
@@ -237,7 +237,7 @@ TEST_F(HttpSite, ping_returns_how_long_the_program_has_been_running) {
     EXPECT_LE(second - first, (clock_.now() - begin).count / 1'000'000 + 1);
 }
 
-TEST_F(HttpServer, until_the_program_serves_only_its_health_and_its_page_are_answered) {
+TEST_F(HttpServer, a_starting_program_answers_only_requests_for_its_health_and_its_page) {
     Client client(port());
     EXPECT_EQ(client.get("/livez").status, 200);
     const Reply ready = client.get("/readyz");
@@ -255,7 +255,7 @@ TEST_F(HttpServer, until_the_program_serves_only_its_health_and_its_page_are_ans
         << metrics.body;
 }
 
-TEST_F(HttpServer, what_does_not_serve_yet_is_reported_by_name) {
+TEST_F(HttpServer, components_that_do_not_serve_yet_are_reported_by_name) {
     health_.add("the cache", [](const Health::Answer& answer) { answer("it waits for engines"); });
     open();
     const Reply ready = Client(port()).get("/readyz");
@@ -301,16 +301,16 @@ TEST_F(HttpSite, several_requests_in_one_packet_and_one_request_in_several_are_a
     EXPECT_EQ(client.receive().json(), json::array());
 }
 
-TEST_F(HttpSite, a_body_that_nothing_reads_is_not_taken_for_a_request) {
+TEST_F(HttpSite, a_body_that_nothing_reads_is_not_parsed_as_a_request) {
     Client client(path());
     const std::string hidden = "GET /api/v1/ping HTTP/1.1\r\n\r\n";
     client.send_text("GET /api/v1/volume/list HTTP/1.1\r\nContent-Length: " + std::to_string(hidden.size()) +
                      "\r\n\r\n" + hidden);
     EXPECT_EQ(client.receive().json(), json::array());
-    EXPECT_EQ(client.receive().status, 0) << "the conversation is over";
+    EXPECT_EQ(client.receive().status, 0) << "the conversation has ended";
 }
 
-TEST_F(HttpSite, nesting_is_refused_whatever_the_texts_of_the_body_hold) {
+TEST_F(HttpSite, deep_nesting_is_refused_whatever_the_strings_of_the_body_contain) {
     Client client(path());
     const size_t levels = 300000;
     const std::string nested = std::string(levels, '[') + std::string(levels, ']');
@@ -327,7 +327,7 @@ TEST_F(HttpSite, nesting_is_refused_whatever_the_texts_of_the_body_hold) {
         << "brackets in strings do not nest";
 }
 
-TEST_F(HttpSite, what_is_too_long_is_refused_and_its_client_closed) {
+TEST_F(HttpSite, requests_that_are_too_long_are_refused_and_their_clients_closed) {
     Client client(path());
     client.send_text("POST /api/v1/volume/delete HTTP/1.1\r\nContent-Length: " +
                      std::to_string(kBodyMax + 1) + "\r\n\r\n" + std::string(kBodyMax + 1, 'x'));
@@ -352,7 +352,7 @@ TEST_F(HttpSite, what_is_too_long_is_refused_and_its_client_closed) {
     EXPECT_EQ(Client(path()).get(kPing).status, 200) << "others are served";
 }
 
-TEST_F(HttpSite, what_is_no_http_ends_its_conversation) {
+TEST_F(HttpSite, input_that_is_not_http_ends_its_conversation) {
     for (const char* text :
          {"hello\r\n\r\n", "{\"id\": 1, \"method\": \"ping\"}\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET\r\n\r\n",
           "\r\n\r\n", "GET / HTTP/1.1\r\nno header\r\n\r\n"}) {
@@ -388,7 +388,7 @@ static double cpu_seconds() {
     return static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) / 1e9;
 }
 
-TEST_F(HttpSite, the_acceptor_sleeps_while_the_process_has_no_descriptors_and_serves_again_after) {
+TEST_F(HttpSite, the_acceptor_sleeps_while_the_process_has_no_free_descriptors_and_serves_again_afterwards) {
     double used = 0;
     std::unique_ptr<Client> waiting;
     {
@@ -428,7 +428,7 @@ TEST_F(HttpSite, a_client_that_has_ended_keeps_neither_thread_nor_descriptor) {
         ASSERT_LT(clock_.now(), deadline);
 }
 
-TEST_F(HttpSite, one_client_too_many_is_refused_and_a_place_becomes_free_again) {
+TEST_F(HttpSite, a_client_above_the_limit_is_refused_and_a_place_becomes_free_again) {
     std::vector<std::unique_ptr<Client>> clients;
     for (size_t i = 0; i < kControlClientsMax; ++i) {
         clients.push_back(std::make_unique<Client>(path()));
@@ -437,7 +437,7 @@ TEST_F(HttpSite, one_client_too_many_is_refused_and_a_place_becomes_free_again) 
     Client extra(path());
     const Reply refused = extra.receive();
     EXPECT_EQ(refused.status, 503);
-    EXPECT_NE(refused.message().find("the limit"), std::string::npos);
+    EXPECT_NE(refused.message().find("the maximum"), std::string::npos);
     clients.clear();
     Nanoseconds deadline = clock_.now() + io::test::kPatience;
     bool served = false;
@@ -445,7 +445,7 @@ TEST_F(HttpSite, one_client_too_many_is_refused_and_a_place_becomes_free_again) 
     EXPECT_TRUE(served);
 }
 
-TEST_F(HttpSite, a_stop_waits_for_a_change_only_so_long) {
+TEST_F(HttpSite, a_stop_waits_for_a_change_only_for_a_limited_time) {
     std::promise<void> entered, leave;
     methods_.add_change("wait", "for the test", [&](const json&) -> Result<json> {
         entered.set_value();
@@ -463,7 +463,7 @@ TEST_F(HttpSite, a_stop_waits_for_a_change_only_so_long) {
     EXPECT_TRUE(Server::stop(nullptr, from_s(1)));
 }
 
-TEST_F(HttpSite, a_port_that_is_in_use_is_an_error) {
+TEST_F(HttpSite, listening_on_a_port_in_use_is_an_error) {
     const Status taken = Server::start_at_port(port_->address(), site_).status();
     EXPECT_EQ(taken.code(), Code::kBusy);
     EXPECT_NE(taken.to_string().find("--http " + port_->address()), std::string::npos) << taken.to_string();
@@ -483,7 +483,7 @@ TEST_F(HttpSite, a_port_that_is_in_use_is_an_error) {
     EXPECT_EQ(Client(port()).get(kPing).status, 200);
 }
 
-TEST_F(HttpSite, the_socket_of_a_living_target_is_not_taken_over_but_that_of_a_dead_one_is) {
+TEST_F(HttpSite, the_socket_of_a_live_target_is_not_taken_over_but_that_of_a_dead_one_is) {
     const Status used = Server::start_at_socket(path(), site_).status();
     EXPECT_EQ(used.code(), Code::kBusy);
     EXPECT_EQ(
@@ -507,8 +507,8 @@ TEST_F(HttpSite, the_socket_of_a_living_target_is_not_taken_over_but_that_of_a_d
     EXPECT_FALSE(Server::start_at_socket(folder_.file(std::string(200, 'x')), site_));
 }
 
-TEST_F(HttpSite, another_user_is_refused_even_where_the_file_lets_him_in) {
-    if (geteuid() != 0) GTEST_SKIP() << "needs root to become somebody else";
+TEST_F(HttpSite, another_user_is_refused_even_if_the_file_permits_access) {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
     struct stat info {};
     ASSERT_EQ(stat(path().c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, 0600u);

@@ -19,7 +19,7 @@ Bench::~Bench() {
     session_->close();
     EXPECT_TRUE(until([&] { return session_->state() == Session::State::kClosed; })) << "close() must end";
     EXPECT_EQ(session_->active(), 0u);
-    EXPECT_EQ(session_->memory().bounce().in_use(), 0u) << "every bounce buffer came back";
+    EXPECT_EQ(session_->memory().bounce().in_use(), 0u) << "every bounce buffer is returned";
     session_.reset();
     reactor_.remove(*poller_);
 }

@@ -108,7 +108,7 @@ TEST(ClientTest, queues_of_several_threads_complete_everything) {
     EXPECT_EQ(wrong.load(), 0);
 }
 
-TEST(ClientTest, connecting_and_leaving_again_and_again_leaks_nothing) {
+TEST(ClientTest, repeated_connects_and_disconnects_leak_nothing) {
     ThreadedTarget target;
     for (int i = 0; i < 30; ++i) Opened opened(target.uri());
 }

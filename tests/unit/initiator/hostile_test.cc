@@ -191,7 +191,7 @@ struct HostileTest : ::testing::Test {
         bench.others = [this] { target.step(); };
         target.script = [](FakeTarget& fake, const wire::Command& command) { fake.be_a_disk(command); };
     }
-    // Logs in and opens the disk. From then on `script` answers.
+    // Logs in and opens the disk. After that, `script` answers.
     void open(FakeTarget::Script script) {
         ASSERT_TRUE(bench.start()) << bench.why.to_string();
         disk = bench.open("disk");
@@ -217,7 +217,7 @@ struct HostileTest : ::testing::Test {
     Volume* disk = nullptr;
 };
 
-TEST_F(HostileTest, the_fake_is_good_enough_to_be_believed) {
+TEST_F(HostileTest, the_fake_target_is_accepted) {
     open([](FakeTarget& fake, const wire::Command& command) {
         fake.respond({.tag = command.tag, .credits = 1});
     });
@@ -248,7 +248,7 @@ TEST_F(HostileTest, a_request_is_not_sent_again_to_the_unit_that_has_taken_its_l
     EXPECT_EQ(read(), Outcome::kOk);
 }
 
-TEST_F(HostileTest, rubbish_instead_of_a_login_answer_is_said_so) {
+TEST_F(HostileTest, garbage_instead_of_a_login_response_is_reported) {
     target.raw_login = std::vector<byte>(52, byte{0xff});
     EXPECT_FALSE(bench.start());
     EXPECT_NE(bench.why.text().find("does not speak SRP"), std::string::npos) << bench.why.text();
@@ -260,19 +260,19 @@ TEST_F(HostileTest, a_login_without_credits_is_refused) {
     EXPECT_EQ(bench.why.code(), Code::kInvalid) << bench.why.to_string();
 }
 
-TEST_F(HostileTest, a_target_that_takes_tiny_messages_only_is_refused) {
+TEST_F(HostileTest, a_target_that_accepts_only_tiny_messages_is_refused) {
     target.login.max_it_iu = 64;
     EXPECT_FALSE(bench.start());
     EXPECT_EQ(bench.why.code(), Code::kUnsupported) << bench.why.to_string();
 }
 
-TEST_F(HostileTest, silence_ends_in_a_time_out) {
+TEST_F(HostileTest, silence_leads_to_a_timeout) {
     open([](FakeTarget&, const wire::Command&) {});
     EXPECT_EQ(read(), Outcome::kTimedOut);
-    EXPECT_GE(bench.lost, 1u) << "the buffer is ours again only without the connection";
+    EXPECT_GE(bench.lost, 1u) << "the buffer is free only without the connection";
 }
 
-TEST_F(HostileTest, a_silent_target_never_gets_through_login) {
+TEST_F(HostileTest, login_to_a_silent_target_fails) {
     target.script = [](FakeTarget&, const wire::Command&) {};
     EXPECT_FALSE(bench.start());
 }
@@ -298,7 +298,7 @@ TEST_F(HostileTest, credits_are_never_exceeded) {
 }
 
 // Each message ends the connection. The read fails, as the target repeats the message after each login.
-TEST_F(HostileTest, messages_that_make_no_sense_close_the_connection) {
+TEST_F(HostileTest, invalid_messages_close_the_connection) {
     using Lie = std::function<void(FakeTarget&, const wire::Command&)>;
     const Lie lies[] = {
         [](FakeTarget& fake, const wire::Command& command) { fake.respond({.tag = command.tag + 1}); },
@@ -343,7 +343,7 @@ TEST_F(HostileTest, messages_that_make_no_sense_close_the_connection) {
     }
 }
 
-TEST_F(HostileTest, a_command_that_is_done_twice_in_one_message_closes_the_connection) {
+TEST_F(HostileTest, a_command_completed_twice_in_one_message_closes_the_connection) {
     bool twice = true;
     open([&](FakeTarget& fake, const wire::Command& command) {
         if (wire::get8(command.cdb.data()) != wire::kRead16) return fake.be_a_disk(command);
@@ -356,7 +356,7 @@ TEST_F(HostileTest, a_command_that_is_done_twice_in_one_message_closes_the_conne
     EXPECT_EQ(read(), Outcome::kOk);
 }
 
-TEST_F(HostileTest, completions_in_one_message_that_were_not_agreed_on_close_the_connection) {
+TEST_F(HostileTest, batched_completions_that_were_not_negotiated_close_the_connection) {
     target.login.caps = WSS_CAP_FUSED_COMPLETION;
     bool lie = true;
     open([&](FakeTarget& fake, const wire::Command& command) {
@@ -368,7 +368,7 @@ TEST_F(HostileTest, completions_in_one_message_that_were_not_agreed_on_close_the
     EXPECT_EQ(bench.lost, 1u);
 }
 
-TEST_F(HostileTest, an_answer_that_comes_twice_closes_the_connection) {
+TEST_F(HostileTest, a_repeated_response_closes_the_connection) {
     bool twice = true;
     open([&](FakeTarget& fake, const wire::Command& command) {
         if (wire::get8(command.cdb.data()) != wire::kRead16) return fake.be_a_disk(command);
@@ -381,14 +381,14 @@ TEST_F(HostileTest, an_answer_that_comes_twice_closes_the_connection) {
     EXPECT_EQ(read(), Outcome::kOk);
 }
 
-TEST_F(HostileTest, less_data_than_asked_for_is_an_error) {
+TEST_F(HostileTest, less_data_than_requested_is_an_error) {
     open([](FakeTarget& fake, const wire::Command& command) {
         fake.respond({.tag = command.tag, .credits = 1, .in = {wire::Residual::Kind::kUnder, 512}});
     });
     EXPECT_EQ(read(), Outcome::kShort);
 }
 
-TEST_F(HostileTest, a_busy_target_is_asked_again_until_the_deadline) {
+TEST_F(HostileTest, a_command_for_a_busy_target_is_repeated_until_the_deadline) {
     int busy = 5;
     open([&](FakeTarget& fake, const wire::Command& command) {
         fake.respond({.tag = command.tag, .credits = 1, .status = busy-- > 0 ? wire::kBusy : wire::kGood});
@@ -425,7 +425,7 @@ TEST_F(HostileTest, a_request_is_not_sent_again_after_its_deadline) {
     EXPECT_EQ(bench.lost, 0u);
 }
 
-TEST_F(HostileTest, endless_unit_attentions_are_given_up) {
+TEST_F(HostileTest, endless_unit_attentions_fail_the_request) {
     open([](FakeTarget& fake, const wire::Command& command) {
         std::array<byte, 32> sense;
         size_t length = wire::encode_sense(
@@ -462,7 +462,7 @@ TEST_F(HostileTest, a_medium_error_names_the_block) {
     EXPECT_NE(describe(io).find("at block 5"), std::string::npos) << describe(io);
 }
 
-TEST_F(HostileTest, a_target_silent_beyond_keep_alive_is_given_up) {
+TEST_F(HostileTest, a_target_that_is_silent_beyond_keep_alive_is_disconnected) {
     target.login.caps = WSS_CAP_KEEPALIVE;
     target.login.keepalive_ms = 60;
     ASSERT_TRUE(bench.start());
@@ -470,7 +470,7 @@ TEST_F(HostileTest, a_target_silent_beyond_keep_alive_is_given_up) {
     EXPECT_EQ(bench.why.code(), Code::kTimedOut) << bench.why.to_string();
 }
 
-TEST_F(HostileTest, random_bytes_never_hurt) {
+TEST_F(HostileTest, random_bytes_do_no_harm) {
     open([](FakeTarget&, const wire::Command&) {});
     Random random(7);
     for (int round = 0; round < 150; ++round) {

@@ -51,7 +51,7 @@ struct PatientLossTest : LossTest {
     }
 };
 
-TEST_F(PatientLossTest, requests_under_way_are_done_again_after_the_next_login) {
+TEST_F(PatientLossTest, requests_in_flight_are_repeated_after_the_next_login) {
     // Cuts after n turns, to cover every step of a transfer.
     for (int turns = 0; turns < 40; ++turns) {
         auto data = pattern(3 * kMiB, static_cast<uint64_t>(turns));
@@ -76,7 +76,7 @@ TEST_F(PatientLossTest, requests_under_way_are_done_again_after_the_next_login) 
     EXPECT_GT(bench.lost, 30u);
 }
 
-TEST_F(LossTest, requests_fail_when_the_target_does_not_come_back_and_work_when_it_does) {
+TEST_F(LossTest, requests_fail_while_the_target_is_away_and_succeed_when_it_returns) {
     auto data = pattern(4096, 1);
     Io waiting;
     prepare(waiting, Operation::kWrite, 0, data);
@@ -127,7 +127,7 @@ TEST_F(LossTest, a_compare_and_write_on_the_wire_is_not_repeated) {
     EXPECT_EQ(io.outcome, Outcome::kConnectionLost);
 }
 
-TEST_F(LossTest, another_volume_of_that_name_is_not_taken_for_the_old_one) {
+TEST_F(LossTest, a_new_volume_of_the_same_name_is_not_mistaken_for_the_old_one) {
     auto data = pattern(512, 1);
     // The service continues; the volume is deleted and created again during the outage.
     bench.network().unreachable = true;
@@ -144,10 +144,10 @@ TEST_F(LossTest, another_volume_of_that_name_is_not_taken_for_the_old_one) {
     ASSERT_TRUE(bench.until([&] { return bench.ready == 2; }));
     EXPECT_EQ(bench.write(*disk, 0, data), Outcome::kVolumeGone);
     ASSERT_TRUE(waiting.over);
-    EXPECT_EQ(waiting.outcome, Outcome::kVolumeGone) << "it waited for the old one";
+    EXPECT_EQ(waiting.outcome, Outcome::kVolumeGone) << "the request waited for the old volume";
 }
 
-TEST_F(LossTest, closing_fails_what_is_under_way) {
+TEST_F(LossTest, closing_fails_requests_in_flight) {
     std::vector<std::unique_ptr<Io>> ios;
     auto data = pattern(2 * kMiB, 1);
     for (uint64_t i = 0; i < 40; ++i) {
@@ -173,7 +173,7 @@ struct ChannelsTest : LossTest {
     }
 };
 
-TEST_F(ChannelsTest, several_channels_carry_one_session_and_fall_together) {
+TEST_F(ChannelsTest, several_channels_carry_one_session_and_fail_together) {
     EXPECT_EQ(bench.network().connects, 4u);
     std::vector<std::unique_ptr<Io>> ios;
     std::vector<std::vector<byte>> data;
@@ -192,7 +192,7 @@ TEST_F(ChannelsTest, several_channels_carry_one_session_and_fall_together) {
     for (uint64_t i = 0; i < 16; ++i) ASSERT_EQ(bench.read(*disk, i * kMiB, kMiB), data[i]) << i;
 }
 
-// A target is restarted, on the same boot of its machine or after a power cycle.
+// A target is restarted, within the same boot of its machine or after a power cycle.
 class RebootTest : public ::testing::Test {
   protected:
     void SetUp() override {
@@ -236,16 +236,16 @@ class RebootTest : public ::testing::Test {
     Volume* disk_ = nullptr;
 };
 
-TEST_F(RebootTest, the_first_flush_after_unflushed_writes_were_lost_with_the_machine_fails_and_says_so) {
+TEST_F(RebootTest, the_first_flush_after_the_machine_lost_unflushed_writes_fails_with_the_reason) {
     ASSERT_EQ(write(), Outcome::kOk);
     ASSERT_TRUE(restart(1));
-    EXPECT_EQ(flush(), Outcome::kOk) << "a process alone loses no cache";
+    EXPECT_EQ(flush(), Outcome::kOk) << "a restart of the process loses no cache";
     ASSERT_TRUE(restart(2));
-    EXPECT_EQ(flush(), Outcome::kOk) << "all was flushed";
+    EXPECT_EQ(flush(), Outcome::kOk) << "everything was flushed";
     ASSERT_EQ(write(), Outcome::kOk);
     ASSERT_TRUE(restart(3));
     EXPECT_EQ(flush(), Outcome::kWritesLost);
-    EXPECT_EQ(flush(), Outcome::kOk) << "told once";
+    EXPECT_EQ(flush(), Outcome::kOk) << "reported once";
     ASSERT_EQ(write(true), Outcome::kOk);
     ASSERT_TRUE(restart(4));
     EXPECT_EQ(flush(), Outcome::kOk) << "FUA was stable";
@@ -264,7 +264,7 @@ class FuaTest : public RebootTest {
     Io io_;
 };
 
-TEST_F(FuaTest, changes_whose_command_has_no_such_bit_are_flushed) {
+TEST_F(FuaTest, changes_whose_command_has_no_fua_bit_are_flushed) {
     for (const Operation operation : {Operation::kWriteZeroes, Operation::kDiscard}) {
         const uint64_t flushes = totals().flushes;
         io_.operation = operation;
@@ -286,7 +286,7 @@ TEST_F(FuaTest, a_change_is_repeated_when_the_target_is_lost_before_the_flush) {
 }
 
 // Nobody listens there: the first connect fails with a reason.
-TEST(ConnectTest, a_refused_connection_says_where) {
+TEST(ConnectTest, a_refused_connection_names_its_address) {
     Bench bench({.scheme = fabric::Scheme::kTcp, .host = "127.0.0.1", .port = 1}, quick());
     EXPECT_FALSE(bench.start());
     EXPECT_NE(bench.why.to_string().find("127.0.0.1:1"), std::string::npos) << bench.why.to_string();

@@ -21,7 +21,7 @@ std::unique_ptr<fabric::Fabric> any_fabric() {
     return *std::move(fabric::open({.scheme = fabric::Scheme::kTcp, .host = "127.0.0.1", .port = 0}));
 }
 
-TEST(BouncePoolTest, runs_never_overlap_and_all_come_back) {
+TEST(BouncePoolTest, runs_never_overlap_and_are_all_returned) {
     auto fabric = any_fabric();
     auto pool = *std::move(BouncePool::create(*fabric, 0));
     Random random(1);
@@ -49,7 +49,7 @@ TEST(BouncePoolTest, runs_never_overlap_and_all_come_back) {
     EXPECT_TRUE(pool->take(pool->largest()).has_value()) << "the whole arena in one run";
 }
 
-TEST(BouncePoolTest, a_full_arena_says_so) {
+TEST(BouncePoolTest, a_full_arena_returns_no_run) {
     auto fabric = any_fabric();
     auto pool = *std::move(BouncePool::create(*fabric, 0));
     ASSERT_TRUE(pool->take(pool->largest()).has_value());
@@ -84,7 +84,7 @@ TEST_F(RegionTableTest, a_pin_is_found_again_and_covers_whole_pages) {
     EXPECT_EQ(remote.length, 50u);
 }
 
-TEST_F(RegionTableTest, the_least_recently_used_pin_goes_first) {
+TEST_F(RegionTableTest, the_least_recently_used_pin_is_evicted_first) {
     for (size_t i = 0; i < 4; ++i) ASSERT_NE(table.find_or_pin(pages(i * 2, 1)), nullptr);
     table.find(pages(0, 1));
     ASSERT_NE(table.find_or_pin(pages(20, 1)), nullptr);
@@ -97,10 +97,10 @@ TEST_F(RegionTableTest, pinned_bytes_are_bounded) {
     ASSERT_NE(table.find_or_pin(pages(0, 10)), nullptr);
     ASSERT_NE(table.find_or_pin(pages(20, 10)), nullptr);
     EXPECT_EQ(table.pinned_bytes(), 10 * kPage);
-    EXPECT_EQ(table.find_or_pin(pages(0, 17)), nullptr) << "more than all";
+    EXPECT_EQ(table.find_or_pin(pages(0, 17)), nullptr) << "more than the limit";
 }
 
-TEST_F(RegionTableTest, a_new_range_replaces_the_pins_it_overlaps) {
+TEST_F(RegionTableTest, a_new_range_replaces_the_pins_that_it_overlaps) {
     ASSERT_NE(table.find_or_pin(pages(0, 4)), nullptr);
     auto* wider = table.find_or_pin(pages(2, 6));
     ASSERT_NE(wider, nullptr);
@@ -109,25 +109,25 @@ TEST_F(RegionTableTest, a_new_range_replaces_the_pins_it_overlaps) {
     EXPECT_EQ(table.find(pages(3, 4)), wider);
 }
 
-TEST_F(RegionTableTest, an_invalidated_pin_lives_as_long_as_a_request_holds_it) {
+TEST_F(RegionTableTest, an_invalidated_pin_lives_while_a_request_holds_it) {
     auto* entry = table.find_or_pin(pages(0, 2));
     ASSERT_NE(entry, nullptr);
     table.hold(*entry);
     table.invalidate(pages(1, 1));
     EXPECT_EQ(table.find(pages(0, 1)), nullptr);
-    EXPECT_EQ(entry->region->bytes().size(), 2 * kPage) << "still there";
+    EXPECT_EQ(entry->region->bytes().size(), 2 * kPage) << "still mapped";
     auto* again = table.find_or_pin(pages(0, 2));
     EXPECT_NE(again, entry);
     table.release(*entry);
 }
 
-TEST_F(RegionTableTest, the_callers_own_memory_is_not_taken_away) {
+TEST_F(RegionTableTest, registrations_of_the_caller_are_not_evicted) {
     auto own = fabric->register_memory(pages(4, 4), fabric::Access::kRemoteReadWrite);
     ASSERT_TRUE(own.is_ok());
     ASSERT_NE(table.find_or_pin(pages(6, 4)), nullptr);
     ASSERT_TRUE(table.add(*std::move(own)));
-    EXPECT_EQ(table.pins(), 0u) << "a pin gives way";
-    EXPECT_EQ(table.find_or_pin(pages(6, 4)), nullptr) << "a pin does not push it out";
+    EXPECT_EQ(table.pins(), 0u) << "a pin is evicted";
+    EXPECT_EQ(table.find_or_pin(pages(6, 4)), nullptr) << "a pin does not evict it";
     table.invalidate(pages(0, 64));
     auto* entry = table.find(pages(4, 4));
     ASSERT_NE(entry, nullptr);
@@ -154,7 +154,7 @@ std::pair<Payload::Kind, int> plan(DataMemory& memory, std::span<std::byte> buff
     return planned;
 }
 
-TEST(DataMemoryTest, over_shm_all_memory_but_allocated_is_copied) {
+TEST(DataMemoryTest, over_shm_all_memory_except_allocated_memory_is_copied) {
     Options options{.pin_at_least = 1};
     std::vector<std::byte> buffers(16 * 4096);
     for (auto scheme : {fabric::Scheme::kTcp, fabric::Scheme::kShm}) {

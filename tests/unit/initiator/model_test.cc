@@ -71,11 +71,11 @@ class ModelTest : public ::testing::TestWithParam<Setting> {
     // Splits the buffer into up to 20 segments, which may be more than a command can describe.
     void scatter(Slot& slot) {
         slot.vector.clear();
-        uint64_t at = 0, pieces = random_.below(20) + 1;
+        uint64_t at = 0, segments = random_.below(20) + 1;
         while (at < slot.length) {
-            uint64_t piece = pieces-- <= 1 ? slot.length - at : random_.below(slot.length - at) + 1;
-            slot.vector.push_back({slot.data.data() + at, piece});
-            at += piece;
+            uint64_t segment = segments-- <= 1 ? slot.length - at : random_.below(slot.length - at) + 1;
+            slot.vector.push_back({slot.data.data() + at, segment});
+            at += segment;
         }
         slot.buffers = slot.vector;
     }
@@ -98,7 +98,7 @@ class ModelTest : public ::testing::TestWithParam<Setting> {
     uint64_t started_ = 0;
 };
 
-TEST_P(ModelTest, reads_return_what_was_written_last) {
+TEST_P(ModelTest, reads_return_the_last_written_data) {
     both_ = std::make_unique<TargetAndBench>(options(), 1);
     bench_ = &both_->bench;
     both_->world.add_volume("disk", "ram:8M", kSize);

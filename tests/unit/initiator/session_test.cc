@@ -21,7 +21,7 @@ class SessionTest : public ::testing::Test {
     Volume* disk1 = nullptr;
 };
 
-TEST_F(SessionTest, volumes_are_known_by_name_and_described) {
+TEST_F(SessionTest, volumes_are_found_by_name_and_described) {
     ASSERT_EQ(bench.session().volumes().size(), 2u);
     EXPECT_EQ(bench.session().volumes()[0].name, "disk1");
     EXPECT_EQ(disk1->info().size, 16 * kMiB);
@@ -41,7 +41,7 @@ TEST_F(SessionTest, an_unknown_volume_is_refused_with_the_names_that_exist) {
     EXPECT_NE(bench.why.text().find("'disk1', 'disk2'"), std::string::npos) << bench.why.text();
 }
 
-TEST_F(SessionTest, no_name_means_the_only_volume_and_there_are_two) {
+TEST_F(SessionTest, an_empty_name_is_refused_if_there_are_two_volumes) {
     EXPECT_EQ(bench.open(""), nullptr);
     EXPECT_EQ(bench.why.code(), Code::kInvalid);
 }
@@ -51,7 +51,7 @@ TEST_F(SessionTest, a_volume_created_after_login_is_found) {
     EXPECT_NE(bench.open("late"), nullptr) << bench.why.to_string();
 }
 
-TEST_F(SessionTest, what_was_written_is_read_back_at_every_size) {
+TEST_F(SessionTest, written_data_is_read_back_at_every_size) {
     // Sizes for immediate and bounced data, and for one and several commands.
     for (size_t bytes : {size_t{512}, size_t{4096}, size_t{16384}, size_t{16896}, size_t{65536}, size_t{kMiB},
                          size_t{kMiB + 512}, size_t{5 * kMiB}}) {
@@ -68,9 +68,9 @@ TEST_F(SessionTest, scattered_buffers_are_gathered_in_order) {
     io.volume = disk1;
     io.offset = 4096;
     io.length = data.size();
-    for (size_t at = 0, piece = 1; at < data.size(); at += piece, piece = piece * 3 + 1) {
+    for (size_t at = 0, segment = 1; at < data.size(); at += segment, segment = segment * 3 + 1) {
         io.vector.push_back({nullptr, 0});
-        io.vector.push_back({data.data() + at, std::min(piece, data.size() - at)});
+        io.vector.push_back({data.data() + at, std::min(segment, data.size() - at)});
     }
     io.buffers = io.vector;
     ASSERT_EQ(bench.run(io), Outcome::kOk);
@@ -116,7 +116,7 @@ TEST_F(SessionTest, zeroed_ranges_read_as_zeroes) {
     EXPECT_EQ(data, expected);
 }
 
-TEST_F(SessionTest, discard_leaves_the_rest_alone) {
+TEST_F(SessionTest, discard_changes_no_other_blocks) {
     auto expected = pattern(kMiB, 1);
     ASSERT_EQ(bench.write(*disk1, 0, expected), Outcome::kOk);
     ASSERT_EQ(bench.simple(*disk1, Operation::kDiscard, 64 * 1024, 128 * 1024), Outcome::kOk);
@@ -126,7 +126,7 @@ TEST_F(SessionTest, discard_leaves_the_rest_alone) {
     EXPECT_EQ(data, expected);
 }
 
-TEST_F(SessionTest, compare_and_write_writes_only_what_matches) {
+TEST_F(SessionTest, compare_and_write_writes_only_on_a_match) {
     auto old_data = pattern(512, 1), new_data = pattern(512, 2), other = pattern(512, 3);
     ASSERT_EQ(bench.write(*disk1, 8192, old_data), Outcome::kOk);
     auto compare = [&](std::vector<byte>& expected, std::vector<byte>& replacement, Io& io) {
@@ -148,7 +148,7 @@ TEST_F(SessionTest, compare_and_write_writes_only_what_matches) {
     EXPECT_EQ(bench.read(*disk1, 8192, 512), new_data);
 }
 
-TEST_F(SessionTest, bad_requests_are_refused_before_they_leave) {
+TEST_F(SessionTest, invalid_requests_are_refused_before_they_are_sent) {
     auto data = pattern(8192, 1);
     EXPECT_EQ(bench.write(*disk1, 100, data), Outcome::kUnaligned);
     EXPECT_EQ(bench.write(*disk1, 512, {data.data(), 1000}), Outcome::kUnaligned);
@@ -156,7 +156,7 @@ TEST_F(SessionTest, bad_requests_are_refused_before_they_leave) {
     EXPECT_EQ(bench.write(*disk1, UINT64_MAX - 511, data), Outcome::kOutOfRange);
     EXPECT_EQ(bench.simple(*disk1, Operation::kRead, 0, 4096), Outcome::kBadBuffers);
     EXPECT_EQ(bench.simple(*disk1, Operation::kCompareAndWrite, 0, 8 * kMiB), Outcome::kTooLong);
-    EXPECT_EQ(bench.simple(*disk1, Operation::kRead, 0, 0), Outcome::kOk) << "nothing to do is done";
+    EXPECT_EQ(bench.simple(*disk1, Operation::kRead, 0, 0), Outcome::kOk) << "an empty read succeeds";
     Io io;
     io.operation = Operation::kWrite;
     io.volume = disk1;
@@ -168,7 +168,7 @@ TEST_F(SessionTest, bad_requests_are_refused_before_they_leave) {
               "volume's block size, 512 bytes");
 }
 
-TEST_F(SessionTest, a_resize_is_noticed) {
+TEST_F(SessionTest, a_resize_is_detected) {
     bool done = false;
     both.world.volumes().resize_async("disk1", 8 * kMiB, [&](Status status) { done = status.is_ok(); });
     ASSERT_TRUE(bench.until([&] { return done && disk1->info().size == 8 * kMiB; }));
@@ -176,14 +176,14 @@ TEST_F(SessionTest, a_resize_is_noticed) {
     EXPECT_EQ(bench.simple(*disk1, Operation::kWriteZeroes, 8 * kMiB, 4096), Outcome::kOutOfRange);
 }
 
-TEST_F(SessionTest, write_protection_is_noticed) {
+TEST_F(SessionTest, write_protection_is_detected) {
     bool done = false;
     both.world.volumes().set_read_only_async("disk1", true, [&](Status) { done = true; });
     ASSERT_TRUE(bench.until([&] { return done && disk1->info().read_only; }));
     EXPECT_EQ(bench.write(*disk1, 0, pattern(512, 1)), Outcome::kReadOnly);
 }
 
-TEST_F(SessionTest, a_deleted_volume_fails_its_requests) {
+TEST_F(SessionTest, requests_for_a_deleted_volume_fail) {
     bool done = false;
     both.world.volumes().remove_async("disk1", [&](Status) { done = true; });
     ASSERT_TRUE(bench.until([&] { return done && disk1->gone(); }));

@@ -24,7 +24,7 @@ Status open_error(const std::string& specification, const OpenOptions& options =
     return backend.status();
 }
 
-TEST(Aio, what_cannot_be_opened_is_named_with_its_reason) {
+TEST(Aio, errors_name_the_path_and_the_reason) {
     TemporaryFolder folder;
     std::string missing = folder.file("missing");
     Status status = open_error("aio:" + missing);
@@ -42,7 +42,7 @@ TEST(Aio, what_cannot_be_opened_is_named_with_its_reason) {
     EXPECT_EQ(open_error("aio:" + folder.file("odd"), {.size = 1000, .create = true}).code(), Code::kInvalid);
 }
 
-TEST(Aio, a_file_that_is_in_use_is_refused_and_free_again_after_close) {
+TEST(Aio, a_file_in_use_is_refused_and_free_again_after_close) {
     TemporaryFolder folder;
     std::string specification = "aio:" + folder.file("disk");
     {
@@ -58,7 +58,7 @@ TEST(Aio, a_file_that_is_in_use_is_refused_and_free_again_after_close) {
     EXPECT_TRUE(open_backend(specification, {.read_only = true})) << "readers share";
 }
 
-TEST(Aio, a_read_only_file_refuses_whatever_changes_it) {
+TEST(Aio, a_read_only_file_refuses_changes) {
     TemporaryFolder folder;
     std::string specification = "aio:" + folder.file("disk");
     { ASSERT_TRUE(open_backend(specification, {.size = 1 << 20, .create = true})); }
@@ -72,7 +72,7 @@ TEST(Aio, a_read_only_file_refuses_whatever_changes_it) {
     EXPECT_FALSE(rig->backend->resize(2 << 20));
 }
 
-TEST(Aio, an_existing_file_grows_to_the_size_asked_for_and_is_never_cut) {
+TEST(Aio, an_existing_file_grows_to_the_requested_size_and_is_never_truncated) {
     TemporaryFolder folder;
     std::string path = folder.file("disk");
     { ASSERT_TRUE(open_backend("aio:" + path, {.size = 1 << 20, .create = true})); }
@@ -87,7 +87,7 @@ TEST(Aio, an_existing_file_grows_to_the_size_asked_for_and_is_never_cut) {
 }
 
 // Reads of holes need no disk: io_submit() completes them at once, as on a RAM disk.
-TEST(Aio, work_that_was_always_done_at_once_may_take_its_time_again) {
+TEST(Aio, requests_that_always_completed_at_once_may_take_longer_again) {
     TemporaryFolder folder;
     auto rig = Rig::open("aio:" + folder.file("disk"), {.size = 1 << 20, .create = true});
     ASSERT_TRUE(rig);
@@ -116,7 +116,7 @@ TEST(Aio, offsets_beyond_two_tebibytes_work) {
     EXPECT_EQ(rig.run(Op::kDiscard, 0, 3 * kTebi), 0);
 }
 
-TEST(Aio, a_file_cut_behind_our_back_gives_an_error_that_says_how_far_the_data_is_good) {
+TEST(Aio, a_file_truncated_by_another_program_returns_an_error_with_the_valid_length) {
     TemporaryFolder folder;
     std::string path = folder.file("disk");
     auto rig = Rig::open("aio:" + path, {.size = 1 << 20, .create = true});
@@ -146,7 +146,7 @@ class FileSizeLimit {
     sighandler_t old_handler_;
 };
 
-TEST(Aio, a_write_the_system_cuts_short_ends_as_no_space_after_what_fits) {
+TEST(Aio, a_write_cut_short_by_the_system_fails_with_no_space_after_the_part_that_fits) {
     TemporaryFolder folder;
     auto rig = Rig::open("aio:" + folder.file("disk"), {.size = 1 << 20, .create = true});
     Buffer buffer(128 << 10);
@@ -157,10 +157,10 @@ TEST(Aio, a_write_the_system_cuts_short_ends_as_no_space_after_what_fits) {
         EXPECT_EQ(rig->run(write), ENOSPC);
     }
     EXPECT_EQ(write.done_bytes, uint64_t{64 << 10});
-    EXPECT_EQ(rig->run(Op::kWrite, 0, buffer.size(), buffer.data()), 0) << "the queue works on";
+    EXPECT_EQ(rig->run(Op::kWrite, 0, buffer.size(), buffer.data()), 0) << "the queue keeps working";
 }
 
-TEST(Aio, a_full_file_system_gives_no_space_and_the_queue_works_on) {
+TEST(Aio, a_full_file_system_returns_no_space_and_the_queue_keeps_working) {
     TemporaryFolder folder;
     if (mount("wss-test", folder.path().c_str(), "tmpfs", 0, "size=1m") != 0)
         GTEST_SKIP() << "needs the right to mount a tmpfs: " << std::strerror(errno);
@@ -218,7 +218,7 @@ class BlockDevice : public testing::TestWithParam<uint32_t> {};
 TEST_P(BlockDevice, is_served_with_its_own_block_size_and_not_shared) {
     TemporaryFolder folder;
     LoopDevice device(folder.file("disk"), 8 << 20, GetParam());
-    if (!device.exists()) GTEST_SKIP() << "needs the right to make a loop device";
+    if (!device.exists()) GTEST_SKIP() << "needs the right to create a loop device";
     auto rig = Rig::open("aio:" + device.path());
     ASSERT_NE(rig, nullptr);
     Limits limits = rig->backend->limits();
@@ -239,7 +239,7 @@ TEST_P(BlockDevice, is_served_with_its_own_block_size_and_not_shared) {
     if (limits.discard) {
         EXPECT_EQ(rig->run(Op::kDiscard, 1 << 20, 1 << 20), 0);
     }
-    EXPECT_EQ(rig->backend->resize(16 << 20).code(), Code::kNoSpace) << "a device is as large as it is";
+    EXPECT_EQ(rig->backend->resize(16 << 20).code(), Code::kNoSpace) << "a device cannot grow";
     EXPECT_EQ(open_error("aio:" + device.path(), {.size = 16 << 20}).code(), Code::kBusy);
 }
 

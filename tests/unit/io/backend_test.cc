@@ -44,7 +44,7 @@ class EachBackend : public testing::TestWithParam<Variant> {
     TemporaryFolder folder_;
 };
 
-TEST_P(EachBackend, reads_back_what_was_written_at_any_alignment_of_the_buffer) {
+TEST_P(EachBackend, reads_back_written_data_at_any_alignment_of_the_buffer) {
     auto rig = open();
     for (size_t misalignment : {0, 1, 36, 512, 4095}) {
         Buffer out(96 << 10, misalignment), in(96 << 10, misalignment);
@@ -55,7 +55,7 @@ TEST_P(EachBackend, reads_back_what_was_written_at_any_alignment_of_the_buffer) 
     }
 }
 
-TEST_P(EachBackend, a_large_unaligned_transfer_arrives_whole) {
+TEST_P(EachBackend, a_large_unaligned_transfer_arrives_complete) {
     auto rig = open();
     Buffer out(3 << 20, 7), in(3 << 20, 9);
     out.fill(1);
@@ -83,7 +83,7 @@ TEST_P(EachBackend, done_is_called_once_and_never_from_submit) {
     EXPECT_EQ(bad.error, EIO);
 }
 
-TEST_P(EachBackend, more_requests_than_the_queue_is_deep_all_complete) {
+TEST_P(EachBackend, more_requests_than_the_queue_depth_all_complete) {
     auto rig = open();
     constexpr size_t kRequests = 600;
     Buffer buffer(kRequests * 512);
@@ -105,7 +105,7 @@ TEST_P(EachBackend, more_requests_than_the_queue_is_deep_all_complete) {
     EXPECT_EQ(std::memcmp(check.data(), buffer.data() + (kRequests - 1) * 512, 512), 0);
 }
 
-TEST_P(EachBackend, requests_that_leave_the_storage_are_refused_and_change_nothing) {
+TEST_P(EachBackend, requests_beyond_the_storage_are_refused_and_change_nothing) {
     auto rig = open();
     Buffer buffer(8192);
     EXPECT_EQ(rig->run(Op::kRead, kSize, 512, buffer.data()), EIO);
@@ -146,7 +146,7 @@ TEST_P(EachBackend, flush_and_fua_complete) {
     EXPECT_EQ(rig->run(zeroes), 0);
 }
 
-TEST_P(EachBackend, grown_storage_reads_as_zeroes_also_where_it_was_cut_before) {
+TEST_P(EachBackend, grown_storage_reads_as_zeroes_even_where_it_was_truncated_before) {
     auto rig = open();
     Buffer out(4096), in(4096);
     out.fill(5);
@@ -209,7 +209,7 @@ struct StopReactor : TestRequest {
     reactor::Reactor* reactor = nullptr;
 };
 
-TEST_P(EachBackend, a_sleeping_reactor_wakes_when_its_storage_is_done) {
+TEST_P(EachBackend, a_sleeping_reactor_wakes_when_its_storage_completes_a_request) {
     auto rig = open();
     reactor::Reactor& reactor = rig->reactor;
     reactor::Timer bound([](void* context) noexcept { static_cast<reactor::Reactor*>(context)->stop(); },

@@ -10,7 +10,7 @@
 namespace wss::io::test {
 namespace {
 
-TEST(Filter, every_nth_request_of_the_kind_fails_with_the_errno_named) {
+TEST(Filter, every_nth_request_of_the_kind_fails_with_the_given_errno) {
     auto rig = Rig::open("error:every=3,errno=ENOSPC,op=write:ram:1M");
     Buffer buffer(4096);
     std::vector<int> errors;
@@ -21,7 +21,7 @@ TEST(Filter, every_nth_request_of_the_kind_fails_with_the_errno_named) {
     EXPECT_EQ(errors, (std::vector<int>{0, 0, ENOSPC, 0, 0, ENOSPC}));
 }
 
-TEST(Filter, a_bad_range_fails_at_its_first_byte_and_leaves_the_part_before_it_done) {
+TEST(Filter, a_bad_range_fails_at_its_first_byte_and_the_part_before_it_succeeds) {
     auto rig = Rig::open("error:from=64K,to=68K:ram:1M");
     Buffer buffer(128 << 10);
     buffer.fill(1);
@@ -38,7 +38,7 @@ TEST(Filter, a_bad_range_fails_at_its_first_byte_and_leaves_the_part_before_it_d
     EXPECT_EQ(rig->run(Op::kRead, 68 << 10, 4096, in.data()), 0);
 }
 
-TEST(Filter, rules_that_make_no_sense_are_refused_with_the_word_that_is_wrong) {
+TEST(Filter, the_error_for_an_invalid_rule_names_the_wrong_word) {
     for (const char* rule : {"every", "every=x", "colour=red", "errno=EFOO", "op=sing", "from=2M,to=1M"}) {
         auto parsed = parse_filter_rule(rule);
         EXPECT_FALSE(parsed) << rule;
@@ -54,7 +54,7 @@ class ManualClock final : public Clock {
     Nanoseconds time{0};
 };
 
-TEST(Filter, a_delayed_request_is_done_after_its_delay_and_not_before) {
+TEST(Filter, a_delayed_request_completes_after_its_delay_and_not_before) {
     ManualClock clock;
     reactor::Reactor reactor(clock);
     auto backend = open_backend("delay:us=500,op=read:ram:1M", {});

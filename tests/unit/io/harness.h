@@ -103,7 +103,7 @@ class Rig {
     void step_until(Predicate&& reached) {
         Nanoseconds deadline = clock.now() + kPatience;
         while (!reached() && clock.now() < deadline) reactor.step();
-        EXPECT_TRUE(reached()) << "not done within the test's patience";
+        EXPECT_TRUE(reached()) << "not done within the time limit";
     }
     void drain() {
         step_until([&] { return queue->in_flight() == 0; });

@@ -6,13 +6,13 @@
 namespace wss::io {
 namespace {
 
-TEST(Ownership, is_the_same_if_it_says_more_than_an_earlier_program_noted) {
+TEST(Ownership, is_the_same_if_it_has_more_fields_than_an_earlier_program_recorded) {
     EXPECT_TRUE(is_same_ownership("header 1", "header 1"));
     EXPECT_TRUE(is_same_ownership("header 1", "header 1 cluster 2"));
     EXPECT_TRUE(is_same_ownership("", ""));
 }
 
-TEST(Ownership, is_another_one_otherwise) {
+TEST(Ownership, differs_otherwise) {
     EXPECT_FALSE(is_same_ownership("header 1 cluster 2", "header 1 cluster 3"));
     EXPECT_FALSE(is_same_ownership("header 1 cluster 2", "header 1"));
     EXPECT_FALSE(is_same_ownership("header 1", "header 12"));

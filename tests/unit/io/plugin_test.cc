@@ -29,7 +29,7 @@ struct Tree {
     std::filesystem::path folder, program;
 };
 
-TEST(Plugin, is_found_beside_the_program_of_a_build_tree) {
+TEST(Plugin, is_found_next_to_the_program_in_a_build_tree) {
     Tree tree;
     Tree::touch(tree.folder / "wss-rbd.so");
     auto found = tree.find();
@@ -45,7 +45,7 @@ TEST(Plugin, is_found_where_make_install_puts_it) {
     EXPECT_EQ(*found, (tree.folder / "lib/wss/wss-rbd.so").string());
 }
 
-TEST(Plugin, that_is_not_installed_is_an_error_with_the_command_that_installs_it) {
+TEST(Plugin, that_is_not_installed_causes_an_error_with_the_command_that_installs_it) {
     Tree tree;
     auto found = tree.find();
     ASSERT_FALSE(found);
@@ -74,7 +74,7 @@ TEST(Plugin, in_a_folder_that_others_can_write_is_refused) {
 }
 
 TEST(Plugin, of_another_user_is_refused) {
-    if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+    if (geteuid() != 0) GTEST_SKIP() << "only root can change the owner of a file";
     Tree tree;
     Tree::touch(tree.folder / "wss-rbd.so");
     ASSERT_EQ(chown((tree.folder / "wss-rbd.so").c_str(), 12345, 12345), 0);

@@ -24,7 +24,7 @@ Status result_of(std::function<Status()> what) {
     throw std::system_error(error, std::generic_category());
 }
 
-TEST(RbdBoundedCall, returns_what_the_call_returns_and_has_released_what_it_captured) {
+TEST(RbdBoundedCall, returns_the_result_of_the_call_and_has_released_what_it_captured) {
     const auto held = std::make_shared<int>(1);
     EXPECT_TRUE(result_of([held] { return Status::ok(); }));
     EXPECT_EQ(held.use_count(), 1);
@@ -43,7 +43,7 @@ TEST(RbdBoundedCall, names_the_resource_that_ran_out_and_its_limit) {
               std::string::npos);
 }
 
-TEST(RbdBoundedCall, keeps_what_a_call_that_threw_had_half_made) {
+TEST(RbdBoundedCall, keeps_partial_results_of_a_call_that_threw) {
     auto held = std::make_shared<int>(1);
     const std::weak_ptr<int> half_made = held;
     const uint32_t before = leaks.load();

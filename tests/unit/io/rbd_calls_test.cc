@@ -22,7 +22,7 @@ bool is_readable(int fd) {
     return poll(&one, 1, 0) == 1;
 }
 
-TEST(RbdCalls, gives_each_call_memory_of_its_own) {
+TEST(RbdCalls, have_separate_memory) {
     const auto calls = Calls::make();
     ASSERT_NE(calls, nullptr);
     std::vector<Call*> taken;
@@ -38,7 +38,7 @@ TEST(RbdCalls, gives_each_call_memory_of_its_own) {
     EXPECT_EQ(calls->taken(), 0u);
 }
 
-TEST(RbdCalls, that_came_back_last_is_used_first) {
+TEST(RbdCalls, are_reused_starting_with_the_last_one_returned) {
     const auto calls = Calls::make();
     Call& first = calls->take();
     Call& second = calls->take();
@@ -48,34 +48,34 @@ TEST(RbdCalls, that_came_back_last_is_used_first) {
     EXPECT_EQ(&calls->take(), &first);
 }
 
-TEST(RbdLanding, hands_over_calls_in_their_order) {
+TEST(RbdCompletionStack, returns_calls_in_their_order) {
     const auto calls = Calls::make();
     std::vector<Call*> pushed;
-    for (int i = 0; i < 3; ++i) calls->landing().push(*pushed.emplace_back(&calls->take()));
-    Call* landed = calls->landing().take_all();
+    for (int i = 0; i < 3; ++i) calls->completions().push(*pushed.emplace_back(&calls->take()));
+    Call* completed = calls->completions().take_all();
     for (Call* call : pushed) {
-        ASSERT_EQ(landed, call);
-        landed = landed->next;
+        ASSERT_EQ(completed, call);
+        completed = completed->next;
     }
-    EXPECT_EQ(landed, nullptr);
-    EXPECT_EQ(calls->landing().take_all(), nullptr);
+    EXPECT_EQ(completed, nullptr);
+    EXPECT_EQ(calls->completions().take_all(), nullptr);
 }
 
-TEST(RbdLanding, wakes_a_reactor_that_sleeps_and_lets_none_sleep_beside_news) {
+TEST(RbdCompletionStack, wakes_a_sleeping_reactor_and_lets_none_sleep_with_calls_pending) {
     const auto calls = Calls::make();
-    Landing& landing = calls->landing();
-    EXPECT_TRUE(landing.arm());
-    EXPECT_FALSE(is_readable(landing.event_fd()));
-    landing.push(calls->take());
-    EXPECT_TRUE(is_readable(landing.event_fd()));
-    EXPECT_FALSE(landing.arm());
-    ASSERT_NE(landing.take_all(), nullptr);
-    EXPECT_TRUE(landing.arm());
-    EXPECT_FALSE(is_readable(landing.event_fd()));
+    CompletionStack& completions = calls->completions();
+    EXPECT_TRUE(completions.arm());
+    EXPECT_FALSE(is_readable(completions.event_fd()));
+    completions.push(calls->take());
+    EXPECT_TRUE(is_readable(completions.event_fd()));
+    EXPECT_FALSE(completions.arm());
+    ASSERT_NE(completions.take_all(), nullptr);
+    EXPECT_TRUE(completions.arm());
+    EXPECT_FALSE(is_readable(completions.event_fd()));
 }
 
 // Also run under ThreadSanitizer.
-TEST(RbdLanding, loses_nothing_that_several_threads_push) {
+TEST(RbdCompletionStack, loses_no_call_that_several_threads_push) {
     const auto calls = Calls::make();
     constexpr size_t kThreads = 4, kEach = 32;
     std::vector<Call*> taken;
@@ -83,22 +83,22 @@ TEST(RbdLanding, loses_nothing_that_several_threads_push) {
     std::vector<std::thread> threads;
     for (size_t t = 0; t < kThreads; ++t)
         threads.emplace_back([&, t] {
-            for (size_t i = 0; i < kEach; ++i) calls->landing().push(*taken[t * kEach + i]);
+            for (size_t i = 0; i < kEach; ++i) calls->completions().push(*taken[t * kEach + i]);
         });
-    size_t landed = 0;
-    while (landed < taken.size()) {
-        for (Call* call = calls->landing().take_all(); call != nullptr; ++landed) {
+    size_t completed = 0;
+    while (completed < taken.size()) {
+        for (Call* call = calls->completions().take_all(); call != nullptr; ++completed) {
             Call* next = call->next;
             calls->give_back(*call);
             call = next;
         }
-        (void)calls->landing().arm();
+        (void)calls->completions().arm();
     }
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(calls->taken(), 0u);
 }
 
-TEST(RbdCalls, stay_as_many_while_librbd_keeps_some) {
+TEST(RbdCalls, keep_their_number_while_librbd_holds_some) {
     const auto calls = Calls::make();
     Call& slow = calls->take();
     calls->replace(slow);
@@ -112,7 +112,7 @@ TEST(RbdCalls, stay_as_many_while_librbd_keeps_some) {
     EXPECT_EQ(calls->taken(), 0u);
 }
 
-TEST(RbdCalls, are_not_replaced_beyond_a_memory) {
+TEST(RbdCalls, are_not_replaced_beyond_a_memory_limit) {
     const auto calls = Calls::make();
     Call& large = calls->take();
     large.held = Calls::kMore.bytes;
@@ -128,7 +128,7 @@ TEST(RbdCalls, are_not_replaced_beyond_a_memory) {
     calls->give_back(small);
 }
 
-TEST(RbdCalls, are_not_replaced_beyond_a_number) {
+TEST(RbdCalls, are_not_replaced_beyond_a_maximum_number) {
     const auto calls = Calls::make();
     std::vector<Call*> slow;
     for (size_t i = 0; i < Calls::kDepth + Calls::kMore.requests; ++i) {
@@ -142,38 +142,38 @@ TEST(RbdCalls, are_not_replaced_beyond_a_number) {
     EXPECT_EQ(free, Calls::kDepth);
 }
 
-constexpr uint64_t kPiece = 4096;
+constexpr uint64_t kUnit = 4096;
 
 struct LateCall {
     LateCall(LateCalls& calls, uint64_t offset, uint64_t length) {
         call.offset = offset;
         call.length = call.held = length;
-        calls.add(call, kPiece);
+        calls.add(call, kUnit);
     }
     Call call;
 };
 
-TEST(RbdLateCalls, touch_what_is_in_the_same_piece_of_an_object) {
+TEST(RbdLateCalls, touch_requests_in_the_same_stripe_unit) {
     LateCalls calls;
-    EXPECT_FALSE(calls.touch(0, 1 << 30, kPiece));
-    LateCall late(calls, kPiece + 512, kPiece);
-    EXPECT_FALSE(calls.touch(0, kPiece, kPiece));
-    EXPECT_TRUE(calls.touch(0, kPiece + 1, kPiece));
-    EXPECT_TRUE(calls.touch(kPiece, 512, kPiece));
-    EXPECT_TRUE(calls.touch(3 * kPiece - 1, 1, kPiece));
-    EXPECT_FALSE(calls.touch(3 * kPiece, 512, kPiece));
+    EXPECT_FALSE(calls.touch(0, 1 << 30, kUnit));
+    LateCall late(calls, kUnit + 512, kUnit);
+    EXPECT_FALSE(calls.touch(0, kUnit, kUnit));
+    EXPECT_TRUE(calls.touch(0, kUnit + 1, kUnit));
+    EXPECT_TRUE(calls.touch(kUnit, 512, kUnit));
+    EXPECT_TRUE(calls.touch(3 * kUnit - 1, 1, kUnit));
+    EXPECT_FALSE(calls.touch(3 * kUnit, 512, kUnit));
     calls.clear();
 }
 
-// Ranges within one block, over several and far apart, compared with the blocks that each call touches.
-TEST(RbdLateCalls, touch_what_one_of_them_touches) {
+// Ranges within one stripe unit, across several units and far apart, compared with the units of each call.
+TEST(RbdLateCalls, touch_a_request_if_any_of_them_touches_it) {
     std::mt19937_64 random(20);
     for (int round = 0; round < 50; ++round) {
         LateCalls calls;
         std::vector<std::unique_ptr<LateCall>> late;
         auto range = [&random] {
-            const uint64_t piece = random() % 4 * 1024 + random() % 8;
-            return std::pair(piece * kPiece + random() % kPiece, 1 + random() % (random() % 8 * kPiece + 1));
+            const uint64_t unit = random() % 4 * 1024 + random() % 8;
+            return std::pair(unit * kUnit + random() % kUnit, 1 + random() % (random() % 8 * kUnit + 1));
         };
         for (int i = 0; i < 4; ++i) {
             const auto [offset, length] = range();
@@ -183,23 +183,23 @@ TEST(RbdLateCalls, touch_what_one_of_them_touches) {
             const auto [offset, length] = range();
             bool touched = false;
             for (const auto& one : late)
-                touched |= offset / kPiece <= (one->call.offset + one->call.length - 1) / kPiece &&
-                           one->call.offset / kPiece <= (offset + length - 1) / kPiece;
-            EXPECT_EQ(calls.touch(offset, length, kPiece), touched) << offset << " " << length;
+                touched |= offset / kUnit <= (one->call.offset + one->call.length - 1) / kUnit &&
+                           one->call.offset / kUnit <= (offset + length - 1) / kUnit;
+            EXPECT_EQ(calls.touch(offset, length, kUnit), touched) << offset << " " << length;
         }
-        EXPECT_TRUE(calls.touch(0, uint64_t{1} << 40, kPiece));
+        EXPECT_TRUE(calls.touch(0, uint64_t{1} << 40, kUnit));
         calls.clear();
     }
 }
 
-TEST(RbdLateCalls, let_what_waits_know_that_one_is_over) {
+TEST(RbdLateCalls, notify_waiting_requests_when_a_call_ends) {
     LateCalls calls;
-    LateCall one(calls, 0, 512), other(calls, kPiece, 512);
+    LateCall one(calls, 0, 512), other(calls, kUnit, 512);
     const uint64_t before = calls.ended();
     calls.remove(one.call);
     EXPECT_NE(calls.ended(), before);
-    EXPECT_FALSE(calls.touch(0, 512, kPiece));
-    EXPECT_TRUE(calls.touch(kPiece, 512, kPiece));
+    EXPECT_FALSE(calls.touch(0, 512, kUnit));
+    EXPECT_TRUE(calls.touch(kUnit, 512, kUnit));
     EXPECT_EQ(calls.count(), 1u);
     calls.clear();
     EXPECT_FALSE(other.call.linked());
@@ -207,7 +207,7 @@ TEST(RbdLateCalls, let_what_waits_know_that_one_is_over) {
 
 constexpr Nanoseconds kBegun = from_s(1000), kBefore = from_s(1), kLater = from_s(1010);
 
-TEST(RbdThrottles, let_all_go_at_once_without_limits) {
+TEST(RbdThrottles, release_all_requests_at_once_without_limits) {
     Throttles throttles;
     throttles.read({{"rbd_qos_iops_limit", "0"}, {"rbd_qos_iops_burst", "7"}, {"rbd_cache", "false"}},
                    kLater);
@@ -216,7 +216,7 @@ TEST(RbdThrottles, let_all_go_at_once_without_limits) {
     EXPECT_EQ(throttles.let_go(kBegun, {.requests = 256, .bytes = 1 << 30}), kBegun);
 }
 
-TEST(RbdThrottles, let_the_last_of_what_librbd_has_go_when_the_lowest_limits_do) {
+TEST(RbdThrottles, release_the_last_request_as_fast_as_the_lowest_limits_permit) {
     Throttles throttles;
     throttles.read({{"rbd_qos_iops_limit", "10"}, {"rbd_qos_write_iops_limit", "2"}}, kBefore);
     EXPECT_EQ(throttles.text(), "rbd_qos_iops_limit = 10, rbd_qos_write_iops_limit = 2");
@@ -226,12 +226,12 @@ TEST(RbdThrottles, let_the_last_of_what_librbd_has_go_when_the_lowest_limits_do)
     EXPECT_EQ(throttles.let_go(kBegun, {.requests = 1, .bytes = 1ull << 40}), kBegun + from_s(24 * 3600));
 }
 
-TEST(RbdThrottles, that_change_leave_what_waits_as_much_time_as_the_new_ones_take) {
+TEST(RbdThrottles, leave_waiting_requests_as_much_time_as_changed_limits_require) {
     Throttles throttles;
     throttles.read({{"rbd_qos_iops_limit", "1"}}, kBefore);
     throttles.read({{"rbd_qos_iops_limit", "1"}}, kLater);
     EXPECT_EQ(throttles.let_go(kBegun, {.requests = 64, .bytes = 0}), kBegun + from_s(65))
-        << "none has changed";
+        << "no limit has changed";
     throttles.read({{"rbd_qos_iops_limit", "32"}}, kLater);
     EXPECT_EQ(throttles.let_go(kBegun, {.requests = 64, .bytes = 0}), kLater + from_s(3));
     throttles.read({}, kLater);

@@ -10,14 +10,14 @@ constexpr uint64_t kFormer = 4123, kClient = 4200, kFresh = 0xabc;
 constexpr HolderMark kMark{.succession = {.series = 0xfedcba9876543210, .term = 3, .since = 2},
                            .client = kFormer};
 
-TEST(HolderMark, comes_back_as_it_was_written) {
+TEST(HolderMark, is_parsed_as_it_was_written) {
     EXPECT_EQ(parse_holder_mark(kMark.text()), kMark);
     const HolderMark largest{.succession = {.series = UINT64_MAX, .term = UINT64_MAX, .since = UINT64_MAX},
                              .client = UINT64_MAX};
     EXPECT_EQ(parse_holder_mark(largest.text()), largest);
 }
 
-TEST(HolderMark, what_others_wrote_in_its_place_is_none) {
+TEST(HolderMark, text_of_other_programs_is_not_a_mark) {
     for (const std::string& text :
          {std::string(), std::string("1"), std::string("1 2 1"), std::string("1 2 1 "),
           std::string(" 1 2 1 3"), std::string("1  2 1 3"), std::string("1 2 1 3 "), std::string("1 2 1 3\n"),
@@ -27,7 +27,7 @@ TEST(HolderMark, what_others_wrote_in_its_place_is_none) {
         EXPECT_FALSE(parse_holder_mark(text)) << text.substr(0, 64);
 }
 
-TEST(HolderMark, of_a_client_that_shut_out_the_one_of_the_mark_goes_on_with_its_chain) {
+TEST(HolderMark, of_a_client_that_blocklisted_the_marked_one_continues_its_chain) {
     const HolderMark next = HolderMark::after(kMark, kFormer, kClient, kFresh);
     EXPECT_EQ(next.client, kClient);
     EXPECT_TRUE(next.succession.follows(kMark.succession));

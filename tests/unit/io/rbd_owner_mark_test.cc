@@ -8,12 +8,12 @@ namespace {
 
 const std::string kName = "9075709d410fcf8f", kNumber = "0123456789abcdef0123456789abcdef";
 
-TEST(OwnerMark, comes_back_as_it_was_written) {
+TEST(OwnerMark, is_parsed_as_it_was_written) {
     const OwnerMark mark{kName, kNumber};
     EXPECT_EQ(parse_owner_mark(mark.text()), mark);
 }
 
-TEST(OwnerMark, what_others_wrote_in_its_place_is_none) {
+TEST(OwnerMark, text_of_other_programs_is_not_a_mark) {
     for (const std::string& text :
          {std::string(), kName, kName + " ", " " + kNumber, kName + " \xff\xfe", kName + " " + kNumber + " ",
           kName + "  " + kNumber, kName + " " + kNumber + "0", kName + " number", kName + " a\n",

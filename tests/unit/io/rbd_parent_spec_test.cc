@@ -16,17 +16,17 @@ std::string answer(const ParentSpec& parent, char readable_by = 1, const std::st
 
 const ParentSpec kParent{.pool = 3, .pool_namespace = "tenant", .image = "10e5f2ad3b7c", .snapshot = 4};
 
-TEST(RbdParentSpec, is_all_that_the_answer_says) {
+TEST(RbdParentSpec, is_decoded_from_all_parts_of_the_answer) {
     EXPECT_EQ(parse_parent(answer(kParent)), kParent);
     EXPECT_EQ(parse_parent(answer({})), ParentSpec());
 }
 
-TEST(RbdParentSpec, of_a_later_version_is_read_if_that_permits_it) {
+TEST(RbdParentSpec, of_a_later_version_is_read_if_that_version_permits_it) {
     EXPECT_EQ(parse_parent(answer(kParent, 1, "more")), kParent);
     EXPECT_EQ(parse_parent(answer(kParent, 2)), std::nullopt);
 }
 
-TEST(RbdParentSpec, every_part_of_an_answer_is_unreadable_and_nothing_beyond_it_is_read) {
+TEST(RbdParentSpec, each_truncated_answer_is_refused_and_nothing_beyond_it_is_read) {
     const std::string whole = answer(kParent);
     for (size_t bytes = 0; bytes < whole.size(); ++bytes)
         EXPECT_EQ(parse_parent(std::span(whole.data(), bytes)), std::nullopt) << bytes;

@@ -23,7 +23,7 @@ class User {
         changed_.wait(lock, [&] { return !held_; });
         return !std::exchange(refuses_, false);
     }
-    // The user refuses the notice in progress, or else the next one.
+    // Makes the user refuse the notice in progress, or else the next one.
     void refuse() {
         std::lock_guard lock(m_);
         refuses_ = true;
@@ -61,15 +61,14 @@ class OneUser : public testing::Test {
     SizeNotices notices_;
 };
 
-TEST_F(OneUser, user_is_notified_of_a_shrink_also_when_growth_followed_it_during_a_notice) {
+TEST_F(OneUser, user_is_notified_of_a_shrink_even_if_growth_followed_it_during_a_notice) {
     user_.hold();
     notices_.changed(20);
     user_.wait_for(1);
     notices_.changed(4);
     notices_.changed(8);
     notices_.changed(32);
-    EXPECT_EQ(notices_.size(), 4u)
-        << "nothing beyond is used before the user has dropped what it knows of it";
+    EXPECT_EQ(notices_.size(), 4u) << "the user drops its data before storage beyond the end is used";
     EXPECT_EQ(notices_.latest(), 32u);
     user_.let_go();
     EXPECT_EQ(user_.wait_for(3), (std::vector<Notice>{{16, 20}, {20, 4}, {4, 32}}));
@@ -97,7 +96,7 @@ TEST_F(OneUser, own_change_does_not_hide_a_shrink_that_was_not_reported) {
     EXPECT_EQ(user_.wait_for(3), (std::vector<Notice>{{16, 20}, {12, 4}, {4, 12}}));
 }
 
-TEST_F(OneUser, shrink_that_the_user_could_not_follow_is_reported_again_before_the_growth_after_it) {
+TEST_F(OneUser, shrink_that_the_user_could_not_adopt_is_reported_again_before_a_later_growth) {
     user_.refuse();
     notices_.changed(4);
     user_.wait_for(1);
@@ -106,13 +105,13 @@ TEST_F(OneUser, shrink_that_the_user_could_not_follow_is_reported_again_before_t
     EXPECT_EQ(notices_.size(), 32u);
 }
 
-TEST_F(OneUser, growth_that_the_user_could_not_follow_is_reported_again_from_the_size_that_it_has) {
+TEST_F(OneUser, growth_that_the_user_could_not_adopt_is_reported_again_from_its_current_size) {
     user_.refuse();
     notices_.changed(32);
     EXPECT_EQ(user_.wait_for(2), (std::vector<Notice>{{16, 32}, {16, 32}}));
 }
 
-// As when a resize of the user's own prevents it from following.
+// As when a resize by the user itself prevents it from adopting the size.
 TEST_F(OneUser, own_change_during_a_refused_notice_leaves_the_shrink_and_replaces_the_growth) {
     user_.hold();
     user_.refuse();
@@ -134,7 +133,7 @@ TEST_F(OneUser, sizes_that_its_own_change_explains_are_not_reported_and_smaller_
     EXPECT_EQ(user_.wait_for(1).front().second, 2u);
 }
 
-TEST_F(OneUser, size_that_was_read_before_its_own_change_is_not_taken_for_one_of_others) {
+TEST_F(OneUser, size_that_was_read_before_its_own_change_is_not_mistaken_for_a_change_by_others) {
     const uint64_t reading = notices_.own_changes();
     notices_.limit_own(32);
     notices_.changed_own(32);
@@ -144,7 +143,7 @@ TEST_F(OneUser, size_that_was_read_before_its_own_change_is_not_taken_for_one_of
     EXPECT_EQ(user_.wait_for(1), (std::vector<Notice>{{32, 16}}));
 }
 
-TEST_F(OneUser, loss_after_a_shrink_that_the_user_could_not_follow_is_reported_from_the_size_that_it_has) {
+TEST_F(OneUser, loss_after_a_shrink_that_the_user_could_not_adopt_is_reported_from_its_current_size) {
     user_.hold();
     user_.refuse();
     notices_.changed(4);
@@ -154,13 +153,13 @@ TEST_F(OneUser, loss_after_a_shrink_that_the_user_could_not_follow_is_reported_f
     EXPECT_EQ(user_.wait_for(2), (std::vector<Notice>{{16, 4}, {16, 0}}));
 }
 
-TEST_F(OneUser, loss_that_the_user_could_not_follow_is_reported_again) {
+TEST_F(OneUser, loss_that_the_user_could_not_accept_is_reported_again) {
     user_.refuse();
     notices_.lose();
     EXPECT_EQ(user_.wait_for(2), (std::vector<Notice>{{16, 0}, {16, 0}}));
 }
 
-TEST_F(OneUser, loss_is_the_last_notice_and_comes_once) {
+TEST_F(OneUser, loss_is_the_last_notice_and_is_sent_once) {
     notices_.lose();
     EXPECT_EQ(user_.wait_for(1), (std::vector<Notice>{{16, 0}}));
     notices_.changed(8);
@@ -169,7 +168,7 @@ TEST_F(OneUser, loss_is_the_last_notice_and_comes_once) {
     EXPECT_EQ(user_.wait_for(1).size(), 1u);
 }
 
-TEST(SizeNotices, loss_before_there_is_a_user_is_reported_to_it) {
+TEST(SizeNotices, loss_before_a_user_is_added_is_reported_to_that_user) {
     User user;
     SizeNotices notices;
     ASSERT_TRUE(notices.start(16));
@@ -179,8 +178,9 @@ TEST(SizeNotices, loss_before_there_is_a_user_is_reported_to_it) {
     notices.watch({});
 }
 
-// The user refuses the first known size. Meanwhile the storage shrinks, which cuts its end, and grows again.
-TEST(SizeNotices, shrink_after_a_first_size_that_the_user_could_not_follow_is_reported_before_the_growth) {
+// The user refuses the first known size. Meanwhile the storage shrinks, so that its end is lost, and grows
+// again.
+TEST(SizeNotices, shrink_after_a_first_size_that_the_user_could_not_adopt_is_reported_before_the_growth) {
     SizeNotices notices;
     User user;
     ASSERT_TRUE(notices.start(0));

@@ -20,7 +20,7 @@ TEST(Specification, shows_whether_its_storage_has_one_owner) {
     EXPECT_FALSE(has_owner("ram:1M"));
 }
 
-TEST(Specification, names_its_storage_the_same_however_that_is_reached) {
+TEST(Specification, names_its_storage_the_same_whatever_path_leads_to_it) {
     const TemporaryFolder folder;
     const std::string file = folder.file("disk");
     ASSERT_TRUE(open_backend("aio:" + file, {.size = 1 << 20, .create = true}));
@@ -43,7 +43,7 @@ TEST(Specification, names_its_storage_the_same_however_that_is_reached) {
         EXPECT_FALSE(storage_name(nobodys).is_same(storage_name(nobodys))) << nobodys;
 }
 
-TEST(Specification, is_looked_for_without_making_or_changing_anything) {
+TEST(Specification, is_checked_without_creating_or_changing_anything) {
     const TemporaryFolder folder;
     const std::string file = folder.file("disk");
     EXPECT_EQ(check_backend("aio:" + file, {}).code(), Code::kNotFound);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages that wait to be sent bound a channel's memory, not those ever sent.
+// A channel's memory is bounded by the messages that wait to be sent, not by those sent so far.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ struct Load {
 
 }  // namespace
 
-TEST(ChannelMemory, a_channel_that_is_never_idle_holds_what_waits_only) {
+TEST(ChannelMemory, a_channel_that_is_never_idle_holds_only_waiting_messages) {
     Cluster cluster({.partitions = 1, .scheme = "tcp", .arena_bytes = 64u << 20});
     RawClient client(cluster.addresses()[0]);
     Load load(client);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A one-sided read ends exactly once, whatever happens to its channel, as its caller waits for it.
+// A one-sided read ends exactly once, whatever happens to its channel, because its caller waits for the end.
 #include <gtest/gtest.h>
 
 #include "tests/unit/kv/cluster.h"
@@ -7,7 +7,7 @@
 
 namespace wss::kv::test {
 
-TEST(ChannelReads, one_that_was_not_posted_ends_with_its_channel) {
+TEST(ChannelReads, a_read_that_was_not_posted_ends_with_its_channel) {
     Cluster cluster({.partitions = 1, .scheme = "shm"});
     RawClient client(cluster.addresses()[0]);
     ASSERT_TRUE(client.link().channel()->read({}, {}, 7));

@@ -37,14 +37,14 @@ TEST_F(ClockBound, a_write_beyond_it_is_refused) {
 }
 
 TEST_F(ClockBound, a_decision_beyond_it_is_refused_and_leaves_no_trace) {
-    for (wire::KvKind kind : {wire::KvKind::kAbort, wire::KvKind::kCommit, wire::KvKind::kCheck})
+    for (wire::KvKind kind : {wire::KvKind::kAbort, wire::KvKind::kCommit, wire::KvKind::kInquire})
         EXPECT_EQ(decide(kind), wire::KvStatus::kTooFarAhead) << static_cast<int>(kind);
     EXPECT_EQ(statistics().decisions, 0u);
     EXPECT_EQ(statistics().prepared, 0u);
 }
 
 // A transaction that was accepted before the clock was stepped must still be decided.
-TEST_F(ClockBound, a_transaction_that_is_known_is_decided_wherever_the_clock_is) {
+TEST_F(ClockBound, a_known_transaction_is_decided_whatever_the_clock_shows) {
     cluster.on(0, [&](Service& service) {
         const store::Write write{.key = "key"};
         const store::Transaction accepted{.timestamp = {far}, .writes = {&write, 1}};

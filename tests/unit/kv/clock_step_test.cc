@@ -68,7 +68,7 @@ struct SteppedSession {
         auto where = fabric::Address::parse(cluster.addresses()[0], kDefaultPort);
         fabric = std::move(*fabric::open(*where));
         lane = std::move(*Lane::create(reactor, *fabric));
-        session = std::make_unique<Session>(*lane, wall, Random::entropy(), cluster.client_options());
+        session = std::make_unique<ClientSession>(*lane, wall, Random::entropy(), cluster.client_options());
         Status why(Code::kTimedOut, "");
         session->start([&](const Status& status) { why = status; });
         turn_until([&] { return why.is_ok(); });
@@ -99,7 +99,7 @@ struct SteppedSession {
     WrongWallClock wall{0};
     std::unique_ptr<fabric::Fabric> fabric;
     std::unique_ptr<Lane> lane;
-    std::unique_ptr<Session> session;
+    std::unique_ptr<ClientSession> session;
     Timestamp timestamp;
 };
 
@@ -138,7 +138,7 @@ TEST(ClockStep, back_leaves_the_ids_of_clients_that_have_written_free) {
         ASSERT_EQ(client.ask(wire::KvKind::kPrepare, wire::kKvPrepareCommit, write_of(timestamp, "key")),
                   wire::KvStatus::kCommitted);
         cluster.step_clock(0, 0);
-        client.tell(wire::KvKind::kGoodbye, wire::KvDecision{});
+        client.send_only(wire::KvKind::kGoodbye, wire::KvDecision{});
         ASSERT_EQ(client.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
     }
     RawClient next(cluster.addresses()[0], 1, 77, id);  // reconnects until the partition accepts it

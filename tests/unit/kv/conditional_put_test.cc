@@ -18,16 +18,16 @@ struct ConditionalPut : testing::Test {
     }
 };
 
-TEST_F(ConditionalPut, sent_again_recognises_its_own_version) {
+TEST_F(ConditionalPut, that_is_repeated_recognizes_its_own_version) {
     const uint64_t first = client.transaction(1), second = client.transaction(2);
     ASSERT_EQ(put_if(first, 0), wire::KvStatus::kCommitted);
     EXPECT_EQ(put_if(first, 0), wire::KvStatus::kCommitted) << "its first reply was lost";
     ASSERT_EQ(put_if(second, first), wire::KvStatus::kCommitted);
-    EXPECT_EQ(put_if(first, 0), wire::KvStatus::kCommitted) << "and another write came meanwhile";
+    EXPECT_EQ(put_if(first, 0), wire::KvStatus::kCommitted) << "and another write arrived in between";
     EXPECT_EQ(put_if(client.transaction(3), first), wire::KvStatus::kConditionFailed);
 }
 
-TEST_F(ConditionalPut, that_lost_to_an_abort_of_its_own_stays_aborted) {
+TEST_F(ConditionalPut, that_lost_to_its_own_abort_stays_aborted) {
     const uint64_t timestamp = client.transaction(1);
     ASSERT_EQ(client.ask(wire::KvKind::kAbort, 0, wire::KvDecision{.timestamp = timestamp}),
               wire::KvStatus::kAborted);

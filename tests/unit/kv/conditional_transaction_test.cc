@@ -268,7 +268,7 @@ struct ConditionalPrepare : testing::Test {
     }
 };
 
-TEST_F(ConditionalPrepare, sent_again_is_answered_as_before_whatever_was_decided) {
+TEST_F(ConditionalPrepare, that_is_repeated_gets_the_same_answer_whatever_was_decided) {
     const uint64_t first = client.transaction(1), second = client.transaction(2);
     ASSERT_EQ(prepare(first, mine, 0), wire::KvStatus::kPrepared);
     EXPECT_EQ(prepare(first, mine, 0), wire::KvStatus::kPrepared);
@@ -279,7 +279,7 @@ TEST_F(ConditionalPrepare, sent_again_is_answered_as_before_whatever_was_decided
     EXPECT_EQ(prepare(second, mine, first), wire::KvStatus::kAborted);
 }
 
-TEST_F(ConditionalPrepare, whose_condition_does_not_hold_leaves_no_trace) {
+TEST_F(ConditionalPrepare, with_a_false_condition_leaves_no_trace) {
     const uint64_t first = client.transaction(1);
     EXPECT_EQ(prepare(first, mine, 7), wire::KvStatus::kConditionFailed);
     EXPECT_EQ(prepare(first, mine, 0), wire::KvStatus::kPrepared);
@@ -297,13 +297,13 @@ TEST_F(ConditionalPrepare, under_locks_or_on_several_partitions_at_once_is_malfo
               wire::KvStatus::kCommitted);
 }
 
-TEST_F(ConditionalPrepare, is_not_outdone_by_a_write_under_locks) {
+TEST_F(ConditionalPrepare, is_not_overtaken_by_a_write_under_locks) {
     const uint64_t first = client.transaction(1), owner = client.transaction(2);
     ASSERT_EQ(
         client.ask(wire::KvKind::kLock, 0, wire::KvLock{.owner = owner, .exclusive = true, .keys = {mine}}),
         wire::KvStatus::kOk);
     EXPECT_EQ(prepare(first, mine, 0), wire::KvStatus::kLockConflict);
-    client.tell(wire::KvKind::kUnlock, wire::KvLock{.owner = owner, .keys = {}});
+    client.send_only(wire::KvKind::kUnlock, wire::KvLock{.owner = owner, .keys = {}});
     ASSERT_EQ(prepare(first, mine, 0), wire::KvStatus::kPrepared);
     EXPECT_EQ(
         client.ask(wire::KvKind::kLock, 0, wire::KvLock{.owner = owner, .exclusive = true, .keys = {mine}}),

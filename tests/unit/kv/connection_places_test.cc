@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Peers that occupy connections of a partition without using them: from one source, and without a greeting.
+// Peers that occupy connections of a partition without using them: many from one source, and peers that send
+// no greeting.
 #include "lib/kv/service/connection_places.h"
 
 #include <gtest/gtest.h>
@@ -133,7 +134,7 @@ struct Connections : testing::Test {
     }
 };
 
-TEST_F(Connections, that_do_not_greet_are_closed_in_time_and_others_stay) {
+TEST_F(Connections, without_a_greeting_are_closed_in_time_and_others_stay_open) {
     Client& silent = connect("10.0.0.1");
     Client& client = connect("10.0.0.1");
     greet(client);
@@ -142,21 +143,21 @@ TEST_F(Connections, that_do_not_greet_are_closed_in_time_and_others_stay) {
     Client& late = connect("10.0.0.1");
     pass(from_ms(200));
     EXPECT_EQ(silent.connection, nullptr);
-    EXPECT_NE(late.connection, nullptr) << "each has its own time";
+    EXPECT_NE(late.connection, nullptr) << "each connection has its own time";
     pass(kGreetWithin);
     EXPECT_EQ(late.connection, nullptr);
     EXPECT_NE(client.connection, nullptr);
     EXPECT_EQ(service->connections().closed_ungreeted, 2u);
 }
 
-TEST_F(Connections, that_do_not_greet_give_way_to_those_of_other_sources_however_many_they_are) {
-    for (size_t i = 0; i < 2 * kStrangersMax; ++i) connect("10.0.0.1");
-    for (size_t i = 0; i < 2 * kStrangersMax; ++i) connect("10.0.1." + std::to_string(i % 100));
+TEST_F(Connections, without_a_greeting_make_room_for_any_number_of_other_sources) {
+    for (size_t i = 0; i < 2 * kPendingMax; ++i) connect("10.0.0.1");
+    for (size_t i = 0; i < 2 * kPendingMax; ++i) connect("10.0.1." + std::to_string(i % 100));
     Client& client = connect("10.0.0.2");
-    for (size_t i = 0; i < 2 * kStrangersMax; ++i) connect("10.0.1." + std::to_string(i % 100));
+    for (size_t i = 0; i < 2 * kPendingMax; ++i) connect("10.0.1." + std::to_string(i % 100));
     ASSERT_NE(client.connection, nullptr);
     greet(client);
-    EXPECT_LE(open(), kStrangersMax + 1);
+    EXPECT_LE(open(), kPendingMax + 1);
     EXPECT_GT(service->connections().refused, 0u);
     pass(kGreetWithin + from_ms(100));
     EXPECT_EQ(open(), 1u);
@@ -193,10 +194,10 @@ TEST_F(Places, of_one_source_are_a_quarter_of_all) {
     EXPECT_EQ(places.counters().refused, 1u);
     EXPECT_TRUE(take_and_greet("10.0.0.2"));
     places.left(peers.front());
-    EXPECT_TRUE(take_and_greet("10.0.0.1")) << "a place that was left is free";
+    EXPECT_TRUE(take_and_greet("10.0.0.1")) << "a released place is free";
 }
 
-TEST_F(Places, of_all_sources_have_a_bound) {
+TEST_F(Places, of_all_sources_are_limited) {
     size_t taken = 0;
     for (int source = 0; source < 6; ++source) taken += fill("10.0.0." + std::to_string(source));
     EXPECT_EQ(taken, kPeersMax);

@@ -8,7 +8,7 @@ namespace wss::kv::test {
 
 // One partition has replaced its expired key by a tombstone. The clocks of the reader and of the other
 // partition are behind.
-TEST(Expiry, a_reader_who_sees_one_key_expired_sees_its_siblings_expired) {
+TEST(Expiry, a_reader_that_sees_one_key_expired_sees_its_siblings_expired) {
     Cluster cluster({.partitions = 2});
     auto client = LocalClient::connect(cluster.client_options());
     auto reader = LocalClient::connect(cluster.client_options());
@@ -55,7 +55,7 @@ TEST(Expiry, a_time_to_live_beyond_what_timestamps_hold_is_refused) {
 }
 
 // A program that imports keys near their expiry needs this status, as the client chooses the timestamp.
-TEST(ExpiryMoment, that_is_over_when_a_write_begins_is_told_apart_from_failures) {
+TEST(ExpiryMoment, that_has_passed_before_a_write_begins_is_distinguished_from_failures) {
     Cluster cluster({.partitions = 2});
     for (Algorithm algorithm : {Algorithm::kRampFast, Algorithm::kLockParallel}) {
         kv::Options options = cluster.client_options();

@@ -47,7 +47,7 @@ TEST_F(FailedLog, leaves_the_outcome_of_a_conditional_write_unknown) {
 }
 
 // The partition that did not fail records the abort, and reports it to the other one after its restart.
-TEST_F(FailedLog, of_one_partition_of_two_fails_the_write_for_good) {
+TEST_F(FailedLog, of_one_of_two_partitions_fails_the_write_for_good) {
     fail(0);
     PutAll put;
     write(put, {key_of(0), key_of(1)});

@@ -13,7 +13,7 @@ struct Greeting : testing::Test {
 };
 
 // Partitions greet with nonce 0. They may only inquire about transactions.
-TEST_F(Greeting, a_peer_without_a_nonce_does_not_write) {
+TEST_F(Greeting, a_peer_without_a_nonce_cannot_write) {
     RawClient peer(cluster.addresses()[0], 1, 0);
     wire::KvPrepare prepare;
     prepare.timestamp = peer.transaction(0);
@@ -28,7 +28,7 @@ TEST_F(Greeting, a_peer_without_a_nonce_does_not_write) {
                   wire::KvStatus::kNotLeased);
     wire::KvLock lock{.owner = peer.transaction(3), .exclusive = true, .keys = {"key"}};
     EXPECT_EQ(peer.ask(wire::KvKind::kLock, 0, lock), wire::KvStatus::kNotLeased);
-    EXPECT_EQ(peer.ask(wire::KvKind::kCheck, 0, wire::KvDecision{.timestamp = peer.transaction(4)}),
+    EXPECT_EQ(peer.ask(wire::KvKind::kInquire, 0, wire::KvDecision{.timestamp = peer.transaction(4)}),
               wire::KvStatus::kAborted);
     cluster.on(0, [](Service& service) { EXPECT_EQ(service.store().statistics().keys, 0u); });
 }
@@ -70,7 +70,7 @@ TEST(ClientIds, whose_timestamps_are_ahead_of_the_clock_are_not_free_at_once) {
     Cluster cluster({.partitions = 1});
     {
         RawClient liar(cluster.addresses()[0]);
-        liar.tell(wire::KvKind::kGoodbye, wire::KvDecision{.timestamp = liar.transaction(50'000'000)});
+        liar.send_only(wire::KvKind::kGoodbye, wire::KvDecision{.timestamp = liar.transaction(50'000'000)});
         EXPECT_EQ(liar.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
     }
     {
@@ -81,14 +81,14 @@ TEST(ClientIds, whose_timestamps_are_ahead_of_the_clock_are_not_free_at_once) {
         prepare.items.emplace_back().key = "key";
         EXPECT_EQ(writer.ask(wire::KvKind::kPrepare, wire::kKvPrepareCommit, prepare),
                   wire::KvStatus::kCommitted);
-        writer.tell(wire::KvKind::kGoodbye, wire::KvDecision{});
+        writer.send_only(wire::KvKind::kGoodbye, wire::KvDecision{});
         EXPECT_EQ(writer.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
     }
     // This client issued no timestamp ahead of the clock, so its id becomes free. It shows that the others'
     // ids are kept for their timestamps.
     {
         RawClient honest(cluster.addresses()[0]);
-        honest.tell(wire::KvKind::kGoodbye, wire::KvDecision{.timestamp = honest.transaction(0)});
+        honest.send_only(wire::KvKind::kGoodbye, wire::KvDecision{.timestamp = honest.transaction(0)});
         EXPECT_EQ(honest.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
         EXPECT_EQ(leased(cluster, 0), 3u);
     }
@@ -99,17 +99,17 @@ TEST(ClientIds, whose_timestamps_are_ahead_of_the_clock_are_not_free_at_once) {
 }
 
 // A goodbye must name a timestamp of its own client.
-TEST(ClientIds, are_given_back_with_timestamps_of_their_own_only) {
+TEST(ClientIds, are_returned_only_with_timestamps_of_their_own) {
     Cluster cluster({.partitions = 1});
     RawClient liar(cluster.addresses()[0]);
-    liar.tell(
+    liar.send_only(
         wire::KvKind::kGoodbye,
         wire::KvDecision{.timestamp = Timestamp::make(Timestamp{liar.transaction(0)}.ticks(), 77).value});
     liar.turn_until([&] { return !liar.link().ready(); });
 }
 
 // A restarted partition has no record of which ids are in use.
-TEST(ClientIds, a_client_that_finds_its_id_with_another_takes_a_new_one) {
+TEST(ClientIds, a_client_whose_id_belongs_to_another_client_takes_a_new_one) {
     Cluster cluster({.partitions = 2});
     auto client = LocalClient::connect(cluster.client_options());
     ASSERT_TRUE(client) << client.status().to_string();

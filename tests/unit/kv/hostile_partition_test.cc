@@ -15,7 +15,7 @@ namespace {
 class FakePartition final : public fabric::ListenHandler {
   public:
     // Returns false to close the connection after the reply has been sent.
-    using Greet = bool (*)(Channel& channel, const wire::KvHello& hello, wire::KvHeader reply);
+    using Greet = bool (*)(MessageChannel& channel, const wire::KvHello& hello, wire::KvHeader reply);
     FakePartition(const std::string& uri, Greet greet) : greet_(greet) {
         auto address = fabric::Address::parse(uri, kDefaultPort);
         fabric_ = std::move(*fabric::open(*address));
@@ -40,8 +40,8 @@ class FakePartition final : public fabric::ListenHandler {
       public:
         Peer(Lane& lane, Greet greet) : ChannelOwner(lane), greet_(greet) {}
         using ChannelOwner::accept;
-        void on_up(Channel&) noexcept override {}
-        void on_message(Channel& channel, wire::Bytes message) noexcept override {
+        void on_up(MessageChannel&) noexcept override {}
+        void on_message(MessageChannel& channel, wire::Bytes message) noexcept override {
             wire::KvHeader header;
             wire::KvHello hello;
             if (!wire::parse_header(message, header) || header.kind != wire::KvKind::kHello ||
@@ -72,14 +72,14 @@ class FakePartition final : public fabric::ListenHandler {
     std::thread thread_;
 };
 
-bool refuse(Channel& channel, wire::KvHeader reply) {
+bool refuse(MessageChannel& channel, wire::KvHeader reply) {
     reply.status = wire::KvStatus::kIdTaken;
     channel.send(reply, wire::KvText{.text = "this client id belongs to another client"});
     return true;
 }
 
 // Leases an id to a client without one, and refuses all other greetings.
-bool lease_and_refuse(Channel& channel, const wire::KvHello& hello, wire::KvHeader reply) {
+bool lease_and_refuse(MessageChannel& channel, const wire::KvHello& hello, wire::KvHeader reply) {
     static std::atomic<uint32_t> next{9000};
     if (hello.client_id != 0) return refuse(channel, reply);
     reply.status = wire::KvStatus::kOk;
@@ -100,7 +100,7 @@ bool lease_and_refuse(Channel& channel, const wire::KvHello& hello, wire::KvHead
 }
 
 // Greets like an earlier version, without announcing that it supports conditions.
-bool greet_as_before_conditions(Channel& channel, const wire::KvHello& hello, wire::KvHeader reply) {
+bool greet_as_before_conditions(MessageChannel& channel, const wire::KvHello& hello, wire::KvHeader reply) {
     reply.status = wire::KvStatus::kOk;
     channel.send(reply, wire::KvHelloReply{.client_id = hello.client_id,
                                            .partition = 1,
@@ -119,7 +119,7 @@ bool greet_as_before_conditions(Channel& channel, const wire::KvHello& hello, wi
 
 // As above, but also closes the connection over which it leased the id.
 std::atomic<int> leases_before_closing;
-bool lease_and_close(Channel& channel, const wire::KvHello& hello, wire::KvHeader reply) {
+bool lease_and_close(MessageChannel& channel, const wire::KvHello& hello, wire::KvHeader reply) {
     leases_before_closing += hello.client_id == 0;
     return lease_and_refuse(channel, hello, reply) && hello.client_id != 0;
 }
@@ -153,13 +153,13 @@ void expect_others_undisturbed(FakePartition::Greet greet, uint64_t reconnects_m
     EXPECT_LE(cluster.counters(0).connections, before + reconnects_max);
 }
 
-TEST(LyingPartition, that_refuses_every_client_id_loses_its_own_connection_only) {
-    expect_others_undisturbed(
-        [](Channel& channel, const wire::KvHello&, wire::KvHeader reply) { return refuse(channel, reply); },
-        0);
+TEST(LyingPartition, that_refuses_every_client_id_loses_only_its_own_connection) {
+    expect_others_undisturbed([](MessageChannel& channel, const wire::KvHello&,
+                                 wire::KvHeader reply) { return refuse(channel, reply); },
+                              0);
 }
 
-TEST(OldPartition, that_knows_no_conditions_is_named_and_gets_none) {
+TEST(OldPartition, without_support_for_conditions_receives_none_and_the_error_names_it) {
     Cluster cluster({.partitions = 2});
     cluster.stop(1);
     FakePartition old(cluster.addresses()[1], &greet_as_before_conditions);
@@ -176,7 +176,7 @@ TEST(OldPartition, that_knows_no_conditions_is_named_and_gets_none) {
 }
 
 // The client takes over the id of the first lease: it reconnects to the other partition once.
-TEST(LyingPartition, that_forgets_the_ids_it_leases_disturbs_the_others_once) {
+TEST(LyingPartition, that_forgets_leased_ids_disturbs_the_others_once) {
     expect_others_undisturbed(&lease_and_refuse, 1);
 }
 
@@ -188,7 +188,7 @@ TEST(LyingPartition, that_closes_after_its_lease_disturbs_the_others_once) {
 }
 
 // The client closes while it is about to take over the id.
-TEST(LyingPartition, that_closes_after_its_lease_does_not_hold_up_a_client_that_closes) {
+TEST(LyingPartition, that_closes_after_its_lease_does_not_delay_a_closing_client) {
     Cluster cluster({.partitions = 2});
     cluster.stop(1);
     leases_before_closing = 0;

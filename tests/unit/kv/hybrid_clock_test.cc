@@ -37,7 +37,7 @@ TEST_F(HybridClockTest, a_lead_counts_from_the_latest_timestamp_of_others) {
     EXPECT_LE(mine.ticks(), others + 1010);
 }
 
-TEST_F(HybridClockTest, leads_over_each_other_do_not_run_away_from_the_time_of_day) {
+TEST_F(HybridClockTest, mutual_leads_do_not_run_away_from_the_time_of_day) {
     for (int i = 0; i < 1000; ++i) {
         const Timestamp mine = clock.next(kSecond);
         clock.observe(Timestamp::make(mine.ticks() + kSecond, 9));
@@ -47,7 +47,7 @@ TEST_F(HybridClockTest, leads_over_each_other_do_not_run_away_from_the_time_of_d
 
 // A clock that is wrong by an hour does not spread: only the write that must be later than its timestamp is
 // affected.
-TEST_F(HybridClockTest, a_timestamp_far_ahead_is_passed_by_one_write_and_not_followed) {
+TEST_F(HybridClockTest, one_write_passes_a_timestamp_far_ahead_and_the_clock_does_not_follow_it) {
     const Timestamp theirs = Timestamp::make(wall.ticks() + 3600 * kSecond, 9);
     clock.observe(theirs);
     const Timestamp far = clock.next_after(theirs);
@@ -58,7 +58,7 @@ TEST_F(HybridClockTest, a_timestamp_far_ahead_is_passed_by_one_write_and_not_fol
 }
 
 // A partition that names the largest timestamp must not block writes to others.
-TEST_F(HybridClockTest, a_timestamp_far_ahead_does_not_move_those_that_must_pass_a_nearer_one) {
+TEST_F(HybridClockTest, a_timestamp_far_ahead_does_not_affect_writes_that_must_pass_a_nearer_one) {
     clock.next_after({UINT64_MAX});
     const Timestamp theirs = Timestamp::make(wall.ticks() + 3600 * kSecond, 9);
     const Timestamp mine = clock.next_after(theirs);
@@ -75,7 +75,7 @@ TEST_F(HybridClockTest, timestamps_far_ahead_are_never_issued_twice) {
     EXPECT_EQ(issued.size(), count);
 }
 
-TEST_F(HybridClockTest, timestamps_beyond_the_bound_are_not_issued_again_when_the_time_has_come) {
+TEST_F(HybridClockTest, timestamps_beyond_the_bound_are_not_issued_again_when_their_time_comes) {
     std::set<uint64_t> issued;
     for (int i = 0; i < 100; ++i)
         issued.insert(clock.next_after(Timestamp::make(wall.ticks() + 40 * kSecond, 9)).value);

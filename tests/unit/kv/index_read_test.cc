@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients that find keys by the partitions' indexes: without an address cache, or just started.
+// Clients that find keys through the partitions' indexes: clients without an address cache, and new clients.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -71,7 +71,7 @@ std::string scheme_of(const testing::TestParamInfo<const char*>& info) {
 
 }  // namespace
 
-TEST_P(IndexRead, client_that_has_just_started_needs_no_server_for_keys_in_memory) {
+TEST_P(IndexRead, new_client_needs_no_server_for_keys_in_memory) {
     fill(*connect(cluster, OneSided::kOff, 0));
     connect(cluster, OneSided::kOn, 0);
     auto first = connect(cluster, OneSided::kOn, 0);
@@ -86,11 +86,11 @@ TEST_P(IndexRead, client_that_has_just_started_needs_no_server_for_keys_in_memor
         const uint64_t before = counts.index_reads;
         read_all(*client);
         EXPECT_EQ(client->statistics().index_reads > before + kKeys / 10, address_cache == 0)
-            << "addresses that were found are remembered, if there is a cache";
+            << "a cache remembers the addresses that were found";
     }
 }
 
-TEST_P(IndexRead, reader_sees_each_write_that_was_acknowledged_and_each_delete) {
+TEST_P(IndexRead, reader_sees_each_acknowledged_write_and_each_delete) {
     auto writer = connect(cluster, OneSided::kOff, 0);
     auto reader = connect(cluster, OneSided::kOn, 0);
     for (int round = 0; round < 200; ++round) {
@@ -131,7 +131,7 @@ TEST_P(IndexRead, reader_follows_the_index_while_it_grows) {
     read_all(*reader);
 }
 
-TEST_P(IndexRead, slots_that_serve_other_keys_now_answer_for_none_of_the_old) {
+TEST_P(IndexRead, slots_that_are_reused_for_other_keys_return_no_old_keys) {
     auto writer = connect(cluster, OneSided::kOff, 0);
     auto reader = connect(cluster, OneSided::kOn, 1 << 16);
     fill(*writer);
@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, IndexRead, testing::Values("shm", "tcp"), sche
 
 // --- clients without support for the index
 
-TEST(IndexGreeting, names_the_index_to_clients_that_ask_for_it_only) {
+TEST(IndexGreeting, names_the_index_only_to_clients_that_request_it) {
     Cluster cluster({.partitions = 1});
     const auto indexed = [&](OneSided mode) {
         auto client = connect(cluster, mode, 0);

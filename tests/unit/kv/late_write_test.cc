@@ -42,7 +42,7 @@ class LateWrite : public testing::TestWithParam<Setting> {
             cluster.on(p, [&](Service& service) { held += service.store().locks().held(); });
         return held;
     }
-    // Lets the client send while both partitions stand still: its messages have left, but no reply has
+    // Lets the client send while both partitions stand still: its messages have been sent, but no reply has
     // arrived.
     static void send(Cluster& cluster, LocalClient& client) {
         cluster.on(0, [&](Service&) {
@@ -73,7 +73,7 @@ class LateWrite : public testing::TestWithParam<Setting> {
     }
 };
 
-TEST_P(LateWrite, is_made_as_a_whole_or_not_at_all) {
+TEST_P(LateWrite, is_applied_as_a_whole_or_not_at_all) {
     const auto& [algorithm, rival, clocks] = GetParam();
     Cluster cluster(
         {.partitions = 2, .clocks_ahead_us = {clocks.first_s * kSecond_us, clocks.second_s * kSecond_us}});
@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      Clocks{0, 0, 3600}, Clocks{0, 0, -3600}, Clocks{90, 0, 0},
                                      Clocks{0, 90, 0})));
 
-// The same with single messages.
+// The same situation with single messages.
 struct LatePrepare : testing::TestWithParam<Clocks> {
     Cluster cluster{{.partitions = 2,
                      .terminate_after = from_s(3600),
@@ -151,7 +151,7 @@ TEST_P(LatePrepare, is_refused_without_a_trace) {
     EXPECT_EQ(prepared, 0u);
 }
 
-TEST_P(LatePrepare, is_refused_though_nobody_has_taken_the_lock_since) {
+TEST_P(LatePrepare, is_refused_even_if_no_client_has_taken_the_lock_since) {
     ASSERT_EQ(lock(client, owner, key), wire::KvStatus::kOk);
     stall();
     EXPECT_EQ(write(client, client.transaction(2), owner, key, {0},

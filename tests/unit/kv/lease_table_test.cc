@@ -93,7 +93,7 @@ struct LeasesOfTomorrow : Leases {
     }
 };
 
-TEST_F(LeasesOfTomorrow, are_free_before_the_clock_comes_there_again) {
+TEST_F(LeasesOfTomorrow, are_free_before_the_clock_reaches_that_time_again) {
     for (uint32_t i = 0; i < table.range(); ++i) {
         LeaseTable::Lease* lease = table.take(++nonce, now, tomorrow);
         ASSERT_NE(lease, nullptr) << i;
@@ -109,7 +109,7 @@ TEST_F(LeasesOfTomorrow, are_free_before_the_clock_comes_there_again) {
 }
 
 // The client was connected when the clock was set back.
-TEST_F(LeasesOfTomorrow, are_free_when_their_clients_have_used_both_days) {
+TEST_F(LeasesOfTomorrow, are_free_after_their_clients_have_used_both_days) {
     LeaseTable::Lease* lease = come();
     for (Timestamp time : {clock, tomorrow, clock}) LeaseTable::use(*lease, of(*lease, time));
     EXPECT_TRUE(LeaseTable::former_until(*lease, of(*lease, tomorrow)).is_none()) << "its own";
@@ -120,7 +120,7 @@ TEST_F(LeasesOfTomorrow, are_free_when_their_clients_have_used_both_days) {
     EXPECT_EQ(LeaseTable::former_until(*lease, of(*lease, tomorrow)), of(*lease, tomorrow));
 }
 
-TEST_F(LeasesOfTomorrow, are_refused_when_the_clock_comes_there) {
+TEST_F(LeasesOfTomorrow, are_refused_when_the_clock_reaches_that_time) {
     LeaseTable::Lease* lease = come();
     LeaseTable::use(*lease, of(*lease, tomorrow));
     go(*lease);
@@ -136,7 +136,7 @@ TEST_F(LeasesOfTomorrow, are_refused_when_the_clock_comes_there) {
     EXPECT_EQ(lease->after, of(*lease, tomorrow));
 }
 
-TEST_F(LeasesOfTomorrow, have_a_bounded_number_of_spans) {
+TEST_F(LeasesOfTomorrow, have_a_limited_number_of_spans) {
     LeaseTable::Lease* lease = come();
     for (uint64_t day = 1; day < 100; ++day)
         LeaseTable::use(*lease, Timestamp::make(clock.ticks() + day * kDay_ticks, lease->id));

@@ -25,7 +25,7 @@ class LivePartitions : public testing::TestWithParam<const char*> {
 };
 INSTANTIATE_TEST_SUITE_P(Kv, LivePartitions, testing::Values("tcp", "shm"));
 
-TEST_P(LivePartitions, serve_new_clients_whichever_is_down) {
+TEST_P(LivePartitions, serve_new_clients_whichever_one_is_down) {
     for (uint32_t dead = 0; dead < 3; ++dead) {
         cluster.stop(dead);
         auto client = connect(cluster.addresses());
@@ -44,7 +44,7 @@ TEST_P(LivePartitions, serve_new_clients_whichever_is_down) {
     }
 }
 
-TEST_P(LivePartitions, tell_the_map_to_a_client_that_knows_any_one_of_them) {
+TEST_P(LivePartitions, send_the_map_to_a_client_that_has_the_address_of_any_one_of_them) {
     for (uint32_t i = 0; i < 3; ++i) {
         auto client = connect({cluster.addresses()[i]});
         ASSERT_TRUE(client);
@@ -56,8 +56,8 @@ TEST_P(LivePartitions, tell_the_map_to_a_client_that_knows_any_one_of_them) {
     }
 }
 
-// A client waits for all partitions of a request first. Otherwise it would have to repeat reads of those that
-// were up.
+// A client first waits for all partitions of a request. Otherwise it would have to repeat reads from those
+// that were up.
 TEST_P(LivePartitions, serve_the_first_request_of_a_client_in_one_attempt) {
     auto client = connect(cluster.addresses());
     ASSERT_TRUE(client);
@@ -77,7 +77,7 @@ TEST_P(LivePartitions, serve_the_first_request_of_a_client_in_one_attempt) {
 }
 
 // A stopped partition that the request does not need must not be named.
-TEST_P(LivePartitions, are_named_by_a_request_that_is_late_because_of_them) {
+TEST_P(LivePartitions, are_named_by_a_request_that_they_delay_beyond_its_limit) {
     auto client = connect(cluster.addresses());
     ASSERT_TRUE(client);
     for (uint32_t p = 0; p < 2; ++p) ASSERT_TRUE(put(*client, {{key_on(p, 3), "value"}}));
@@ -109,13 +109,13 @@ TEST_P(LivePartitions, are_named_by_a_request_that_is_late_because_of_them) {
 }
 
 // The refusal comes at once and names the wrong address.
-TEST_P(LivePartitions, refuse_a_map_that_is_not_theirs) {
+TEST_P(LivePartitions, refuse_a_map_of_another_store) {
     kv::Options options = cluster.client_options();
     options.connect_timeout = from_s(60);
     options.partitions.push_back(options.partitions[0]);
     Status status = LocalClient::connect(options).status();
     EXPECT_EQ(status.code(), Code::kInvalid);
-    EXPECT_NE(status.to_string().find("of 3 partitions, the client's map has 4"), std::string::npos)
+    EXPECT_NE(status.to_string().find("of 3 partitions, but the client's map has 4"), std::string::npos)
         << status.to_string();
     options = cluster.client_options();
     options.connect_timeout = from_s(60);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Locks belong to the client that took them; requests of other clients about them have no effect. The client
+// Locks belong to the client that took them. Requests for them from other clients have no effect. The client
 // library never sends such requests, but other programs could.
 #include <gtest/gtest.h>
 
@@ -53,14 +53,14 @@ TEST_F(LockOwner, a_refused_prepare_releases_the_locks_of_its_own_client) {
 }
 
 // The first reply was lost, and the commit has released the locks.
-TEST_F(LockOwner, a_write_under_locks_that_is_sent_again_is_told_that_it_was_done) {
+TEST_F(LockOwner, a_repeated_write_under_locks_is_answered_as_done) {
     const uint64_t timestamp = owner.transaction(2);
     ASSERT_EQ(write(owner, timestamp, "key"), wire::KvStatus::kCommitted);
-    ASSERT_FALSE(is_locked()) << "and now another has it";
+    ASSERT_FALSE(is_locked()) << "and now another client has the lock";
     EXPECT_EQ(write(owner, timestamp, "key"), wire::KvStatus::kCommitted);
 }
 
-TEST_F(LockOwner, a_read_does_not_lock_in_the_name_of_another_client) {
+TEST_F(LockOwner, a_read_does_not_lock_for_another_client) {
     wire::KvGet get;
     get.owner = mine;
     get.items.emplace_back().key = "free";
@@ -69,7 +69,7 @@ TEST_F(LockOwner, a_read_does_not_lock_in_the_name_of_another_client) {
 }
 
 TEST_F(LockOwner, an_unlock_does_not_release_the_locks_of_another_client) {
-    other.tell(wire::KvKind::kUnlock, exclusive(mine));
+    other.send_only(wire::KvKind::kUnlock, exclusive(mine));
     EXPECT_TRUE(is_locked());
 }
 

@@ -26,7 +26,7 @@ class LockedWrite : public testing::TestWithParam<Algorithm> {
     }
 };
 
-TEST_P(LockedWrite, follows_the_versions_of_its_own_keys_only) {
+TEST_P(LockedWrite, follows_only_the_versions_of_its_own_keys) {
     Cluster cluster({.partitions = 2});
     RawClient ahead(cluster.addresses()[0], 2);
     wire::KvPrepare prepare;
@@ -52,7 +52,7 @@ TEST_P(LockedWrite, reaches_a_partition_whose_clock_is_far_ahead) {
     EXPECT_EQ(get(*client, {key_on(0, 2), key_on(1, 2)}), (std::vector<std::string>{"value", "value"}));
 }
 
-TEST_P(LockedWrite, that_no_timestamp_suits_is_made_on_no_partition) {
+TEST_P(LockedWrite, without_a_timestamp_valid_for_all_partitions_is_applied_on_none) {
     Cluster cluster({.partitions = 2, .clocks_ahead_us = {0, 3600 * int64_t{kSecond_ticks}}});
     auto client = locker(cluster);
     ASSERT_TRUE(put(*client, {{key_on(0, 2), "before"}}));
@@ -97,7 +97,7 @@ struct GrantedLock : testing::Test {
     }
 };
 
-TEST_F(GrantedLock, admits_its_write_below_a_floor_that_rose_since) {
+TEST_F(GrantedLock, admits_its_write_below_a_floor_that_has_risen_since) {
     lock("key");
     raise_floor();
     EXPECT_EQ(write("other", owner + kTick, 0), wire::KvStatus::kTooOld);
@@ -121,7 +121,7 @@ TEST_F(GrantedLock, admits_its_write_after_the_clock_was_set_back) {
     EXPECT_EQ(write("key", owner, owner), wire::KvStatus::kCommitted);
 }
 
-// The clock of one of two partitions is stepped into the time in which an earlier client with the same id has
+// The clock of one of two partitions is stepped to a time at which an earlier client with the same id has
 // written.
 struct SpentId : testing::Test {
     static constexpr int64_t kDay_us = 24 * 3600 * int64_t{kSecond_ticks};
@@ -145,7 +145,7 @@ struct SpentId : testing::Test {
             ASSERT_EQ(write(before, key_on(0, 2), first), wire::KvStatus::kCommitted);
             ASSERT_EQ(write(before, key_on(0, 2), last), wire::KvStatus::kCommitted);
             cluster.step_clock(0, 0);
-            before.tell(wire::KvKind::kGoodbye, wire::KvDecision{});
+            before.send_only(wire::KvKind::kGoodbye, wire::KvDecision{});
             ASSERT_EQ(before.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
         }
         client = std::make_unique<RawClient>(cluster.addresses()[0], 2, 77, id);
@@ -169,10 +169,10 @@ TEST_F(SpentId, gets_no_lock_for_a_write_that_would_be_refused) {
     cluster.step_clock(0, kDay_us);
     ASSERT_EQ(beside->ask(wire::KvKind::kLock, 0, wanted(1, 20 * kSecond_ticks)), wire::KvStatus::kOk);
     const wire::KvStatus status = client->ask(wire::KvKind::kLock, 0, wanted(0, 20 * kSecond_ticks));
-    EXPECT_NE(status, wire::KvStatus::kOk) << "the write on partition 1 is made all the same";
+    EXPECT_NE(status, wire::KvStatus::kOk) << "the write on partition 1 is applied nevertheless";
 }
 
-TEST_F(SpentId, gets_no_lock_that_it_has_waited_for_until_then) {
+TEST_F(SpentId, gets_no_lock_if_it_is_spent_during_the_wait) {
     // The other owner's lock ends when the clock has reached that time.
     RawClient other(cluster.addresses()[0], 2);
     wire::KvLock held = wanted(0, 0);
@@ -196,14 +196,14 @@ TEST_F(SpentId, gets_no_lock_that_it_has_waited_for_until_then) {
         return waiting == 1;
     });
     cluster.step_clock(0, kDay_us);
-    other.tell(wire::KvKind::kUnlock, held);
+    other.send_only(wire::KvKind::kUnlock, held);
     EXPECT_EQ(other.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
     client->turn_until([&] { return wait.here; });
     EXPECT_NE(wait.status, wire::KvStatus::kOk);
 }
 
 // The clock is past the earlier client's timestamps, but this client's timestamps are below them.
-TEST_F(SpentId, learns_with_its_lock_what_its_write_must_be_later_than) {
+TEST_F(SpentId, gets_a_lower_bound_for_its_write_with_its_lock) {
     cluster.step_clock(0, kDay_us + 3600 * int64_t{kSecond_ticks});
     ASSERT_EQ(client->ask(wire::KvKind::kLock, 0, wanted(0, -5 * kSecond_ticks)), wire::KvStatus::kOk);
     EXPECT_GE(client->named().value, last);

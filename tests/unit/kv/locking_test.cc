@@ -33,7 +33,7 @@ class Locking : public testing::TestWithParam<Locker> {
         for (int i = 0; i < 16; ++i) names.push_back("key" + std::to_string(i));
         return names;
     }
-    // Polls until the request has ended, and not once more: messages that it has queued by then stay unsent.
+    // Polls until the request has ended, but not once more: messages that it has queued by then stay unsent.
     static void run(LocalClient& client, Request& request) {
         static bool over;
         over = false;
@@ -44,7 +44,7 @@ class Locking : public testing::TestWithParam<Locker> {
     }
 };
 
-TEST_P(Locking, a_client_that_ends_has_released_what_it_locked) {
+TEST_P(Locking, a_client_that_ends_has_released_its_locks) {
     Cluster cluster({.partitions = 3, .scheme = GetParam().scheme});
     for (int round = 0; round < 10; ++round) {
         {
@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(Kv, Locking,
                                          Locker{"shm", Algorithm::kLockParallel, Transport::kRing}));
 
 // When the service withdraws the exclusive waiter, the waiters behind it are granted the lock.
-TEST(LocksOfAService, end_with_it_while_others_wait_behind_a_waiter) {
+TEST(LocksOfAService, end_with_the_service_while_others_wait_behind_a_waiter) {
     Cluster cluster({.partitions = 1});
     std::vector<std::unique_ptr<RawClient>> clients;
     for (int i = 0; i < 4; ++i) clients.push_back(std::make_unique<RawClient>(cluster.addresses()[0]));

@@ -35,7 +35,7 @@ struct MixedAlgorithms : testing::Test {
     }
 };
 
-TEST_F(MixedAlgorithms, a_write_without_locks_waits_for_the_reader_that_holds_one) {
+TEST_F(MixedAlgorithms, a_write_without_locks_waits_for_a_reader_that_holds_one) {
     ASSERT_EQ(read_under_lock(), wire::KvStatus::kOk);
     EXPECT_EQ(write(writer.transaction(2), 0), wire::KvStatus::kLockConflict);
     EXPECT_EQ(write(writer.transaction(3), wire::kKvPrepareCommit), wire::KvStatus::kLockConflict);
@@ -43,12 +43,12 @@ TEST_F(MixedAlgorithms, a_write_without_locks_waits_for_the_reader_that_holds_on
     put.timestamp = writer.transaction(4);
     put.item.key = "key";
     EXPECT_EQ(writer.ask(wire::KvKind::kPutIf, 0, put), wire::KvStatus::kLockConflict);
-    locker.tell(wire::KvKind::kUnlock, wire::KvLock{.owner = owner, .keys = {}});
+    locker.send_only(wire::KvKind::kUnlock, wire::KvLock{.owner = owner, .keys = {}});
     EXPECT_EQ(locker.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
     EXPECT_EQ(write(writer.transaction(5), 0), wire::KvStatus::kPrepared);
 }
 
-TEST_F(MixedAlgorithms, a_write_without_locks_waits_for_the_writer_that_holds_one) {
+TEST_F(MixedAlgorithms, a_write_without_locks_waits_for_a_writer_that_holds_one) {
     ASSERT_EQ(lock(true), wire::KvStatus::kOk);
     EXPECT_EQ(write(writer.transaction(2), 0), wire::KvStatus::kLockConflict);
     cluster.pass(0, from_s(6));
@@ -86,7 +86,7 @@ TEST_P(WaitForWrite, ends_with_its_decision) {
         cluster.on(0, [&](Service& service) { waiting = service.store().locks().waiting(); });
         return waiting == 1 || wait.here;
     });
-    ASSERT_FALSE(wait.here) << "granted beside an undecided write";
+    ASSERT_FALSE(wait.here) << "granted during an undecided write";
     decide(GetParam(), timestamp);
     locker.turn_until([&] { return wait.here; });
     EXPECT_EQ(wait.status, wire::KvStatus::kOk);

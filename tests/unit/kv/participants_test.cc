@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Participant lists of clients are accepted only if they can be right.
+// Participant lists of clients are accepted only if they are plausible.
 #include <gtest/gtest.h>
 
 #include "tests/unit/kv/cluster.h"
@@ -7,7 +7,7 @@
 
 namespace wss::kv::test {
 
-TEST(Participants, that_do_not_exist_leave_no_transaction_that_nobody_can_decide) {
+TEST(Participants, that_do_not_exist_leave_no_undecidable_transaction) {
     Cluster cluster({.partitions = 1});
     RawClient client(cluster.addresses()[0]);
     wire::KvPrepare prepare;
@@ -48,10 +48,10 @@ TEST(Participants, that_do_not_reply_cannot_exhaust_a_link) {
         for (Call& call : calls) call.done = done;
         wire::KvDecision decision{.timestamp = client.transaction(1)};
         for (uint32_t i = 0; i < kCallsMax; ++i)
-            ASSERT_TRUE(client.link().call(calls[i], wire::KvKind::kCheck, 0, decision));
-        EXPECT_FALSE(client.link().call(calls[kCallsMax], wire::KvKind::kCheck, 0, decision));
+            ASSERT_TRUE(client.link().call(calls[i], wire::KvKind::kInquire, 0, decision));
+        EXPECT_FALSE(client.link().call(calls[kCallsMax], wire::KvKind::kInquire, 0, decision));
         client.link().forget(calls[7]);
-        EXPECT_TRUE(client.link().call(calls[kCallsMax], wire::KvKind::kCheck, 0, decision));
+        EXPECT_TRUE(client.link().call(calls[kCallsMax], wire::KvKind::kInquire, 0, decision));
         client.link().close();
         EXPECT_EQ(ended, kCallsMax);
     });

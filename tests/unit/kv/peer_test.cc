@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of a connection touches only the replies that it is owed. Each owed reply is on a page of its own,
-// and touched pages are counted.
+// The end of a connection touches only the replies that are owed to it. Each owed reply is on a page of its
+// own, and touched pages are counted.
 #include "lib/kv/service/peer.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ class CountedPages {
         CountedPages& pages = instance();
         auto* at = static_cast<std::byte*>(info->si_addr);
         if (at < pages.memory_ || at >= pages.memory_ + pages.page_bytes_ * kPages) {
-            sigaction(SIGSEGV, &pages.former_, nullptr);  // a foreign fault: it repeats and is reported
+            sigaction(SIGSEGV, &pages.former_, nullptr);  // another fault: it recurs and is reported
             return;
         }
         pages.touched_ = pages.touched_ + 1;
@@ -98,14 +98,14 @@ struct EndOfAConnection : testing::Test, PeerHandler {
     }
 };
 
-TEST_F(EndOfAConnection, touches_what_is_owed_to_it_only) {
+TEST_F(EndOfAConnection, touches_only_replies_that_are_owed_to_it) {
     peer.reset();
     EXPECT_EQ(CountedPages::instance().touched(), 2u);
     EXPECT_EQ(mine[0]->peer(), nullptr);
     EXPECT_EQ(mine[1]->peer(), nullptr);
 }
 
-TEST_F(EndOfAConnection, leaves_replies_that_are_given_back_without_a_search) {
+TEST_F(EndOfAConnection, needs_no_search_for_replies_that_are_returned_later) {
     peer.reset();
     pool.give(*mine[0]);  // the last reply replaces it in the list: mine[1], which was touched
     EXPECT_EQ(CountedPages::instance().touched(), 2u);
@@ -113,7 +113,7 @@ TEST_F(EndOfAConnection, leaves_replies_that_are_given_back_without_a_search) {
     EXPECT_LE(CountedPages::instance().touched(), 3u);
 }
 
-TEST_F(EndOfAConnection, is_seen_here_if_it_walks) {
+TEST_F(EndOfAConnection, is_detected_if_it_walks_all_replies) {
     pool.clear([](CountedReply&) {});
     EXPECT_EQ(CountedPages::instance().touched(), kOthers + 2);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client that sends single protocol messages, also those that the client library never sends.
+// A client that sends single protocol messages, including those that the client library never sends.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -59,8 +59,8 @@ class RawClient final : public LinkHandler {
         return answer.status;
     }
     template <typename Body>
-    void tell(wire::KvKind kind, const Body& body) {
-        link_->tell(kind, 0, body);
+    void send_only(wire::KvKind kind, const Body& body) {
+        link_->send_only(kind, 0, body);
     }
 
     // The timestamp that the reply to the last ask() named.

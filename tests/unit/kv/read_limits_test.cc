@@ -8,7 +8,7 @@
 
 namespace wss::kv::test {
 
-TEST(ReadLimits, a_client_that_reads_more_than_a_message_holds_is_told_the_limit) {
+TEST(ReadLimits, a_client_that_reads_more_than_a_message_holds_gets_an_error_with_the_limit) {
     Cluster cluster({.partitions = 1, .arena_bytes = 64u << 20});
     auto client = LocalClient::connect(cluster.client_options());
     ASSERT_TRUE(client) << client.status().to_string();
@@ -19,13 +19,13 @@ TEST(ReadLimits, a_client_that_reads_more_than_a_message_holds_is_told_the_limit
     }
     (*client)->run(all);
     ASSERT_FALSE(all.status);
-    EXPECT_NE(all.status.to_string().find("more than 16 MiB"), std::string::npos) << all.status.to_string();
+    EXPECT_NE(all.status.to_string().find("exceed 16 MiB"), std::string::npos) << all.status.to_string();
     EXPECT_NE(all.status.to_string().find(cluster.addresses()[0]), std::string::npos)
         << all.status.to_string();
 }
 
 // All of these requests arrive in one frame.
-TEST(ReadLimits, many_small_requests_for_large_values_do_not_pile_up_replies_without_bound) {
+TEST(ReadLimits, many_small_requests_for_large_values_accumulate_a_bounded_number_of_replies) {
     static constexpr size_t kRequests = 200;
     Cluster cluster({.partitions = 1});
     auto writer = LocalClient::connect(cluster.client_options());
@@ -114,7 +114,7 @@ class ColdReads : public testing::Test {
     wire::KvGet get;
 };
 
-TEST_F(ColdReads, are_admitted_by_the_bytes_that_they_will_hold) {
+TEST_F(ColdReads, are_admitted_by_the_bytes_that_they_will_use) {
     ASSERT_EQ(get.items.size(), kCold);
     RawClient reader(cluster.addresses()[0]);
     static size_t put_off;
@@ -127,7 +127,7 @@ TEST_F(ColdReads, are_admitted_by_the_bytes_that_they_will_hold) {
         ASSERT_TRUE(reader.link().call(call, wire::KvKind::kGet, wire::kKvGetValues, get));
     }
     EXPECT_EQ(reader.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
-    // A single peer may use as much as it leaves free.
+    // A single peer may use as much as remains free afterwards.
     const size_t admitted = calls.size() - put_off;
     EXPECT_GT(put_off, 0u);
     EXPECT_LE(admitted * kCold * kValueMax, DiskShare::kBytesMax / 2);
@@ -144,7 +144,7 @@ TEST_F(ColdReads, are_admitted_by_the_bytes_that_they_will_hold) {
 }
 
 // The disk returns the values one by one, in the order of their requests.
-TEST_F(ColdReads, of_one_peer_leave_the_disk_to_another_in_turn) {
+TEST_F(ColdReads, of_one_peer_alternate_with_those_of_another) {
     ASSERT_EQ(get.items.size(), kCold);
     RawClient greedy(cluster.addresses()[0]), other(cluster.addresses()[0]);
     wire::KvGet one;
@@ -158,7 +158,7 @@ TEST_F(ColdReads, of_one_peer_leave_the_disk_to_another_in_turn) {
     }
     EXPECT_EQ(greedy.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
     const size_t first = fetches();
-    EXPECT_EQ(first, DiskShare::kFetchesMax) << "the rest waits where it can be overtaken";
+    EXPECT_EQ(first, DiskShare::kFetchesMax) << "the others wait where they can be overtaken";
     static bool here;
     here = false;
     Call beside;
@@ -175,7 +175,7 @@ TEST_F(ColdReads, of_one_peer_leave_the_disk_to_another_in_turn) {
     for (Call& call : calls) greedy.turn_until([&] { return call.id == 0; });
 }
 
-TEST_F(ColdReads, that_fit_no_message_fetch_nothing) {
+TEST_F(ColdReads, of_more_than_a_message_holds_fetch_nothing) {
     ASSERT_EQ(get.items.size(), kCold);
     const size_t before = fetches();
     for (size_t i = 0; i < kCold; ++i) get.items.push_back(get.items[i]);

@@ -44,7 +44,7 @@ class DeadRequest final : public fabric::ConnectRequest {
     std::vector<Closing>& closings_;
 };
 
-TEST(KvService, survives_peers_that_are_gone_before_it_accepts_them) {
+TEST(KvService, survives_peers_that_disconnect_before_it_accepts_them) {
     SystemClock clock;
     SystemWallClock wall;
     reactor::Reactor reactor(clock);

@@ -27,11 +27,11 @@ struct ColdScan : testing::Test {
         }
         uint64_t cold = 0;
         cluster.on(0, [&](Service& service) { cold = service.store().statistics().cold_versions; });
-        ASSERT_GT(cold, 100u) << "this would show nothing";
+        ASSERT_GT(cold, 100u) << "too few for this test";
     }
 };
 
-TEST_F(ColdScan, has_the_values_that_are_on_disk) {
+TEST_F(ColdScan, returns_values_that_are_on_disk) {
     Scan scan;
     scan.with_values = true;
     scan.limit = 100;
@@ -45,7 +45,7 @@ TEST_F(ColdScan, has_the_values_that_are_on_disk) {
     for (int i = 0; i < kKeys; ++i) EXPECT_TRUE(found["key" + std::to_string(i)] == value_of(i)) << i;
 }
 
-TEST(Scan, says_when_a_key_expires) {
+TEST(Scan, returns_when_a_key_expires) {
     Cluster cluster({.partitions = 1});
     auto client = LocalClient::connect(cluster.client_options());
     ASSERT_TRUE(client) << client.status().to_string();

@@ -12,7 +12,7 @@ namespace wss::kv::test {
 class ServiceLifetime : public testing::TestWithParam<std::string> {};
 
 // Connections are established, a lock request waits, and a transaction with a missing partition is undecided.
-TEST_P(ServiceLifetime, ends_with_its_object_though_nobody_stopped_it) {
+TEST_P(ServiceLifetime, ends_with_its_object_even_if_it_was_not_stopped) {
     Cluster cluster({.partitions = 2, .scheme = GetParam(), .terminate_after = from_ms(1)});
     cluster.stop(1);
     RawClient holder(cluster.addresses()[0], 2), waiter(cluster.addresses()[0], 2);

@@ -131,7 +131,7 @@ TEST_F(HangingDisk, does_not_let_undecided_transactions_grow_without_bound) {
 }
 
 // The index memory of the partition that has committed is nearly full, so it forgets as much as it may.
-TEST(Termination, after_a_cut_of_20_s_commits_what_the_other_partition_has_committed) {
+TEST(Termination, after_a_cut_of_20_s_commits_transactions_that_the_other_partition_has_committed) {
     constexpr uint64_t kHeap = 256u << 10;
     Cluster cluster({.partitions = 2, .terminate_after = from_s(2), .heap_limit = kHeap});
     auto client = LocalClient::connect(cluster.client_options());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes that begin after others were acknowledged are later than those, whatever the clocks of their clients
-// show.
+// Writes that begin after others were acknowledged have later timestamps, whatever the clocks of their
+// clients show.
 #include <gtest/gtest.h>
 
 #include "tests/unit/kv/cluster.h"
@@ -36,14 +36,14 @@ INSTANTIATE_TEST_SUITE_P(Kv, WriteOrder,
                          testing::Values(Algorithm::kRampFast, Algorithm::kRampSmall, Algorithm::kRampHybrid,
                                          Algorithm::kLockSequential, Algorithm::kLockParallel));
 
-TEST_P(WriteOrder, a_write_of_one_key_replaces_what_a_clock_far_ahead_has_written) {
+TEST_P(WriteOrder, a_write_of_one_key_replaces_a_version_written_by_a_clock_far_ahead) {
     write_ahead("key0", 50'000'000);
     ASSERT_TRUE(put(*client, {{"key0", "mine"}}));
     EXPECT_EQ(get(*client, {"key0"})[0], "mine");
     EXPECT_EQ(get(*connect(), {"key0"})[0], "mine");
 }
 
-TEST_P(WriteOrder, a_write_of_many_keys_replaces_what_a_clock_far_ahead_has_written) {
+TEST_P(WriteOrder, a_write_of_many_keys_replaces_versions_written_by_a_clock_far_ahead) {
     for (size_t i = 0; i < keys.size(); ++i) write_ahead(keys[i], 10'000'000 * i);
     std::vector<std::pair<std::string, std::string>> items;
     for (const std::string& key : keys) items.emplace_back(key, "mine");

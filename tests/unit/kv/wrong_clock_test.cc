@@ -6,7 +6,7 @@
 
 namespace wss::kv::test {
 
-TEST(WrongClock, of_one_partition_does_not_keep_clients_from_the_others) {
+TEST(WrongClock, of_one_partition_does_not_affect_writes_to_the_others) {
     Cluster cluster({.partitions = 2, .clocks_ahead_us = {0, 3'600'000'000}});
     auto client = LocalClient::connect(cluster.client_options());
     ASSERT_TRUE(client) << client.status().to_string();

@@ -98,7 +98,7 @@ class EventSource final : public Source {
     int fd_;
 };
 
-TEST(Reactor, an_idle_reactor_sleeps_until_its_source_has_news) {
+TEST(Reactor, an_idle_reactor_sleeps_until_its_source_has_an_event) {
     SystemClock clock;
     Reactor reactor(clock);
     EventSource source(reactor);

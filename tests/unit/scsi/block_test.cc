@@ -107,9 +107,9 @@ TEST_P(WrongCommand, gets_the_standard_sense) {
 INSTANTIATE_TEST_SUITE_P(
     Scsi, WrongCommand,
     testing::Values(
-        Wrong{"READ (10) behind the end", "28 00 00200000 00 0001 00", "05/21/00 lba 2097152"},
+        Wrong{"READ (10) beyond the end", "28 00 00200000 00 0001 00", "05/21/00 lba 2097152"},
         Wrong{"READ (10) across the end", "28 00 001fffff 00 0002 00", "05/21/00 lba 2097152"},
-        Wrong{"READ (10) of 0 behind the end", "28 00 00200000 00 0000 00", "05/21/00 lba 2097152"},
+        Wrong{"READ (10) of 0 beyond the end", "28 00 00200000 00 0000 00", "05/21/00 lba 2097152"},
         Wrong{"READ (16) with a sum that wraps", "88 00 ffffffffffffffff 00000002 00 00",
               "05/21/00 lba 18446744073709551615"},
         Wrong{"READ (16) too long", "88 00 0000000000000000 00000801 00 00", "05/24/00 @10"},
@@ -123,10 +123,10 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"WRITE (16) WRPROTECT", "8a e0 0000000000000010 00000008 00 00", "05/24/00 @1.7"},
         Wrong{"VERIFY (10) BYTCHK 2", "2f 04 00000010 00 0008 00", "05/24/00 @1.2"},
         Wrong{"VERIFY (10) BYTCHK 3", "2f 06 00000010 00 0008 00", "05/24/00 @1.2"},
-        Wrong{"VERIFY (16) behind the end", "8f 00 0000000000200000 00000001 00 00", "05/21/00 lba 2097152"},
+        Wrong{"VERIFY (16) beyond the end", "8f 00 0000000000200000 00000001 00 00", "05/21/00 lba 2097152"},
         Wrong{"SYNCHRONIZE CACHE (16) across the end", "91 00 00000000001fffff 00000002 00 00",
               "05/21/00 lba 2097152"},
-        Wrong{"SYNCHRONIZE CACHE (10) behind the end", "35 00 00200000 00 0000 00", "05/21/00 lba 2097152"},
+        Wrong{"SYNCHRONIZE CACHE (10) beyond the end", "35 00 00200000 00 0000 00", "05/21/00 lba 2097152"},
         Wrong{"START STOP UNIT load or eject", "1b 00 00 00 02 00", "05/24/00 @4.1"},
         Wrong{"START STOP UNIT power condition", "1b 00 00 00 10 00", "05/24/00 @4.4"},
         Wrong{"WRITE SAME (16) of 0", "93 00 0000000000000000 00000000 00 00", "05/24/00 @10"},
@@ -183,7 +183,7 @@ TEST(BlockCommand, cdb_shorter_than_its_command_is_refused) {
     EXPECT_EQ(interpret(cdb, unit.device, unit.luns, nullptr, unit.data_in).kind, Kind::kRespond);
 }
 
-TEST(BlockCommand, bytes_behind_the_command_do_not_matter) {
+TEST(BlockCommand, bytes_after_the_command_do_not_matter) {
     Unit unit;
     EXPECT_EQ(unit.run("28 00 00000010 00 0008 00 ffffffffffff").kind, Kind::kRead);
 }
@@ -198,7 +198,7 @@ std::string parse(const Device& device, wire::Bytes list, std::vector<wire::Bloc
     return "";
 }
 
-TEST(UnmapList, is_what_the_initiator_encoded) {
+TEST(UnmapList, is_parsed_as_the_initiator_encoded_it) {
     wire::BlockRange ranges[] = {{0x10, 8}, {0x1fffff, 1}, {0x300000, 0}};
     std::array<std::byte, 56> list;
     ASSERT_EQ(wire::encode_unmap_list(ranges, list), list.size());
@@ -217,7 +217,7 @@ TEST(UnmapList, of_257_ranges_is_refused) {
     EXPECT_EQ(parse(example_device(), list), "");
 }
 
-TEST(UnmapList, that_lies_is_refused) {
+TEST(UnmapList, with_false_lengths_is_refused) {
     Device device = example_device();
     auto list = [](const char* hex) { return from_hex(hex); };
     EXPECT_EQ(parse(device, list("0006 0000 000000")), "05/1a/00");
@@ -236,7 +236,7 @@ TEST(UnmapList, that_lies_is_refused) {
     EXPECT_EQ(parse(device, list("0026 0020 00000000 0000000000000000 00080000 00000000"
                                  "0000000000000000 00080001 00000000")),
               "05/26/00 list@32")
-        << "all ranges together";
+        << "of all ranges together";
 }
 
 TEST(UnmapList, incomplete_last_range_is_ignored) {

@@ -8,7 +8,7 @@
 namespace wss::scsi {
 namespace {
 
-TEST(Inquiry, standard_data) {
+TEST(Inquiry, standard_data_matches_the_standard) {
     Unit unit;
     EXPECT_EQ(unit.answer("12 00 00 00ff 00"),
               spaced("00 00 06 12 45 00 00 02"
@@ -19,14 +19,14 @@ TEST(Inquiry, standard_data) {
                      "00a0 0460 04c0 0940 0000000000000000"));
 }
 
-TEST(Inquiry, allocation_length_cuts_the_answer_and_not_its_length_field) {
+TEST(Inquiry, allocation_length_truncates_the_answer_and_not_its_length_field) {
     Unit unit;
     EXPECT_EQ(unit.answer("12 00 00 0005 00"), spaced("00 00 06 12 45"));
     EXPECT_EQ(unit.answer("12 00 00 0000 00"), "");
     EXPECT_EQ(unit.answer("12 01 00 0004 00"), spaced("00 00 00 06"));
 }
 
-TEST(Inquiry, small_buffer_cuts_like_a_small_allocation) {
+TEST(Inquiry, small_buffer_truncates_like_a_small_allocation_length) {
     Unit unit;
     unit.data_in.resize(3);
     EXPECT_EQ(unit.answer("12 00 00 00ff 00"), spaced("00 00 06"));
@@ -37,7 +37,7 @@ TEST(Inquiry, page_00_lists_the_pages_in_order) {
     EXPECT_EQ(unit.answer("12 01 00 00ff 00"), spaced("00 00 00 06 00 80 83 b0 b1 b2"));
 }
 
-TEST(Inquiry, every_listed_page_answers_and_no_other) {
+TEST(Inquiry, each_listed_page_is_answered_and_no_other) {
     Unit unit;
     wire::VpdPages pages;
     Action list = unit.run("12 01 00 00ff 00");
@@ -61,7 +61,7 @@ TEST(Inquiry, page_80_is_the_wwid_in_hexadecimal) {
     EXPECT_EQ(unit.answer("12 01 80 00ff 00"), spaced("00 80 00 10 30313233343536373839616263646566"));
 }
 
-TEST(Inquiry, page_83_names_unit_and_port) {
+TEST(Inquiry, page_83_names_the_unit_and_the_port) {
     Unit unit;
     EXPECT_EQ(unit.answer("12 01 83 00ff 00"),
               spaced("00 83 00 35"
@@ -70,7 +70,7 @@ TEST(Inquiry, page_83_names_unit_and_port) {
                      "41 94 00 04 00000001"));
 }
 
-TEST(Inquiry, page_83_is_what_our_initiator_reads) {
+TEST(Inquiry, page_83_is_readable_by_our_initiator) {
     Unit unit;
     unit.device.wwid = ~uint64_t{0};
     unit.device.name = "größe";
@@ -79,7 +79,7 @@ TEST(Inquiry, page_83_is_what_our_initiator_reads) {
     ASSERT_TRUE(wire::parse_identification(unit.answer(action), out));
     EXPECT_EQ(out.naa, 0x3fffffffffffffffu) << "60 bits and type 3, whatever the wwid";
     EXPECT_EQ(out.vendor, "WSS");
-    EXPECT_EQ(out.name, "größe:3fffffffffffffff") << "some initiators look at this designator only";
+    EXPECT_EQ(out.name, "größe:3fffffffffffffff") << "some initiators read only this designator";
 }
 
 TEST(Inquiry, page_83_has_room_for_the_longest_name) {
@@ -93,7 +93,7 @@ TEST(Inquiry, page_83_has_room_for_the_longest_name) {
         << "a designator's length is one byte";
 }
 
-TEST(Inquiry, pages_b0_b1_b2_are_what_our_initiator_reads) {
+TEST(Inquiry, pages_b0_b1_b2_are_readable_by_our_initiator) {
     Unit unit;
     wire::BlockLimits limits;
     ASSERT_TRUE(wire::parse_block_limits(unit.answer(unit.run("12 01 b0 00ff 00")), limits));
@@ -145,7 +145,7 @@ TEST(Inquiry, volume_that_is_read_only_promises_no_discard) {
     expect_no_discard_promised(unit);
 }
 
-TEST(Inquiry, transfer_limit_never_lets_bytes_pass_32_bits) {
+TEST(Inquiry, transfer_limit_keeps_the_number_of_bytes_within_32_bits) {
     Unit unit;
     unit.device.block_size = 65536;
     unit.device.max_transfer_blocks = 0;
@@ -154,7 +154,7 @@ TEST(Inquiry, transfer_limit_never_lets_bytes_pass_32_bits) {
     EXPECT_EQ(limits.transfer_max, 65535u);
 }
 
-TEST(Inquiry, absent_unit_says_so) {
+TEST(Inquiry, absent_unit_is_reported_as_absent) {
     Unit unit;
     unit.device = Device{.present = false};
     EXPECT_EQ(unit.answer("12 00 00 0003 00"), spaced("7f 00 06"));
@@ -173,16 +173,16 @@ TEST(Inquiry, page_without_evpd_is_refused) {
 
 // ---- Capacity.
 
-TEST(ReadCapacity, ten_bytes) {
+TEST(ReadCapacity, ten_byte_answer_matches_the_standard) {
     Unit unit;
     EXPECT_EQ(unit.answer("25"), spaced("001fffff 00000200"));
     unit.device.blocks = uint64_t{UINT32_MAX} + 1;
     EXPECT_EQ(unit.answer("25"), spaced("ffffffff 00000200"));
     unit.device.blocks = uint64_t{1} << 40;
-    EXPECT_EQ(unit.answer("25"), spaced("ffffffff 00000200")) << "ask READ CAPACITY (16)";
+    EXPECT_EQ(unit.answer("25"), spaced("ffffffff 00000200")) << "use READ CAPACITY (16)";
 }
 
-TEST(ReadCapacity, sixteen_bytes) {
+TEST(ReadCapacity, sixteen_byte_answer_matches_the_standard) {
     Unit unit;
     unit.device.blocks = uint64_t{1} << 40;
     EXPECT_EQ(unit.answer("9e 10 0000000000000000 00000020 00 00"),
@@ -205,7 +205,7 @@ TEST(ReadCapacity, of_an_empty_volume_is_not_ready) {
 
 // ---- Mode sense.
 
-TEST(ModeSense, six_all_pages) {
+TEST(ModeSense, six_byte_command_returns_all_pages) {
     Unit unit;
     EXPECT_EQ(unit.answer("1a 00 3f 00 ff 00"), spaced("37 00 10 08  00200000 00000200"
                                                        "08 12 04 00 0000 0000 0000 0000 00 00 00 00 00000000"
@@ -213,7 +213,7 @@ TEST(ModeSense, six_all_pages) {
                                                        "1c 0a 08 00 00000000 00000000"));
 }
 
-TEST(ModeSense, ten_caching_page_alone) {
+TEST(ModeSense, ten_byte_command_returns_the_caching_page_alone) {
     Unit unit;
     EXPECT_EQ(unit.answer("5a 08 08 00 000000 00ff 00"),
               spaced("001a 00 10 00 00 0000 08 12 04 00 0000 0000 0000 0000 00 00 00 00 00000000"));
@@ -225,7 +225,7 @@ TEST(ModeSense, ten_caching_page_alone) {
     EXPECT_FALSE(out.write_cache);
 }
 
-TEST(ModeSense, ten_long_descriptor_holds_a_large_capacity) {
+TEST(ModeSense, ten_byte_command_returns_a_large_capacity_in_a_long_descriptor) {
     Unit unit;
     unit.device.blocks = uint64_t{1} << 40;
     EXPECT_EQ(
@@ -239,7 +239,7 @@ TEST(ModeSense, nothing_is_changeable) {
     EXPECT_EQ(unit.answer("1a 08 48 00 ff 00"),
               spaced("17 00 10 00 08 12 000000000000000000000000000000000000"));
     EXPECT_EQ(unit.answer("1a 08 88 00 ff 00"), unit.answer("1a 08 08 00 ff 00")) << "default is current";
-    EXPECT_EQ(sense_of(unit.run("1a 08 c8 00 ff 00")), "05/39/00") << "nothing is saved";
+    EXPECT_EQ(sense_of(unit.run("1a 08 c8 00 ff 00")), "05/39/00") << "no values are saved";
 }
 
 TEST(ModeSense, unknown_page_or_subpage_is_refused) {
@@ -250,7 +250,7 @@ TEST(ModeSense, unknown_page_or_subpage_is_refused) {
     EXPECT_EQ(unit.answer("1a 08 3f ff ff 00"), unit.answer("1a 08 3f 00 ff 00"));
 }
 
-TEST(ModeSense, d_sense_says_which_format_the_sense_will_have) {
+TEST(ModeSense, d_sense_shows_the_format_of_sense_data) {
     Unit unit;
     unit.device.blocks = uint64_t{UINT32_MAX} + 1;
     EXPECT_EQ(unit.answer("1a 08 0a 00 ff 00").substr(18, 2), "20") << "TST";

@@ -53,7 +53,7 @@ class PersistentReservations : public ::testing::Test {
     ReserveResult result_;
 };
 
-TEST_F(PersistentReservations, registration_wants_the_key_that_is_registered) {
+TEST_F(PersistentReservations, registration_requires_the_registered_key) {
     EXPECT_EQ(run(a_, wire::kRegister, 7, 1), wire::kReservationConflict) << "not registered: key 0";
     enroll(a_, 1);
     EXPECT_EQ(run(a_, wire::kRegister, 0, 2), wire::kReservationConflict);
@@ -68,7 +68,7 @@ TEST_F(PersistentReservations, registration_wants_the_key_that_is_registered) {
     EXPECT_EQ(now_.generation, 4u);
 }
 
-TEST_F(PersistentReservations, each_type_forbids_others_what_it_is_named_for) {
+TEST_F(PersistentReservations, each_type_forbids_others_what_its_name_implies) {
     for (uint8_t type : kTypes) {
         now_ = {};
         enroll(a_, 1);
@@ -83,7 +83,7 @@ TEST_F(PersistentReservations, each_type_forbids_others_what_it_is_named_for) {
     }
 }
 
-TEST_F(PersistentReservations, only_the_holder_reserves_again_and_with_the_same_type) {
+TEST_F(PersistentReservations, only_the_holder_reserves_again_and_only_with_the_same_type) {
     enroll(a_, 1);
     enroll(b_, 2);
     EXPECT_EQ(run(a_, wire::kReserve, 9, 0, 1), wire::kReservationConflict) << "wrong key";
@@ -94,18 +94,18 @@ TEST_F(PersistentReservations, only_the_holder_reserves_again_and_with_the_same_
     EXPECT_EQ(run(b_, wire::kReserve, 2, 0, 5), wire::kReservationConflict);
 }
 
-TEST_F(PersistentReservations, every_registrant_holds_a_reservation_for_all) {
+TEST_F(PersistentReservations, every_registrant_holds_an_all_registrants_reservation) {
     enroll(a_, 1);
     ASSERT_EQ(run(a_, wire::kReserve, 1, 0, 7), wire::kGood);
     enroll(b_, 2);
     EXPECT_EQ(run(b_, wire::kReserve, 2, 0, 7), wire::kGood);
     ASSERT_EQ(run(a_, wire::kRegister, 1, 0), wire::kGood);
-    EXPECT_EQ(now_.type, ReservationType::kWriteExclusiveAll) << "the last one that goes releases it";
+    EXPECT_EQ(now_.type, ReservationType::kWriteExclusiveAll) << "the last one to unregister releases it";
     ASSERT_EQ(run(b_, wire::kRegister, 2, 0), wire::kGood);
     EXPECT_EQ(now_.type, ReservationType::kNone);
 }
 
-TEST_F(PersistentReservations, release_is_for_the_holder_and_of_its_type) {
+TEST_F(PersistentReservations, release_requires_the_holder_and_the_type) {
     for (uint8_t type : kTypes) {
         now_ = {};
         enroll(a_, 1);
@@ -116,16 +116,16 @@ TEST_F(PersistentReservations, release_is_for_the_holder_and_of_its_type) {
         EXPECT_EQ(result_.sense, sense::invalid_release());
         if (type < 7) {
             EXPECT_EQ(run(b_, wire::kRelease, 2, 0, type), wire::kGood);
-            EXPECT_NE(now_.type, ReservationType::kNone) << "it is not its";
+            EXPECT_NE(now_.type, ReservationType::kNone) << "the initiator does not hold it";
         }
         EXPECT_EQ(run(a_, wire::kRelease, 1, 0, type), wire::kGood);
         EXPECT_EQ(now_.type, ReservationType::kNone);
         EXPECT_EQ(notices(), type >= 5 ? "2:released" : "");
-        EXPECT_EQ(run(a_, wire::kRelease, 1, 0, type), wire::kGood) << "there is none";
+        EXPECT_EQ(run(a_, wire::kRelease, 1, 0, type), wire::kGood) << "there is no reservation";
     }
 }
 
-TEST_F(PersistentReservations, a_holder_that_unregisters_releases) {
+TEST_F(PersistentReservations, a_holder_that_unregisters_releases_the_reservation) {
     enroll(a_, 1);
     enroll(b_, 2);
     ASSERT_EQ(run(a_, wire::kReserve, 1, 0, 5), wire::kGood);
@@ -138,7 +138,7 @@ TEST_F(PersistentReservations, a_holder_that_unregisters_releases) {
     EXPECT_EQ(notices(), "2:released");
 }
 
-TEST_F(PersistentReservations, clear_ends_all_and_tells_the_others) {
+TEST_F(PersistentReservations, clear_removes_all_registrations_and_notifies_the_others) {
     enroll(a_, 1);
     enroll(b_, 2);
     ASSERT_EQ(run(a_, wire::kReserve, 1, 0, 3), wire::kGood);
@@ -166,14 +166,14 @@ TEST_F(PersistentReservations, preempt_takes_the_reservation_of_the_holder) {
     EXPECT_EQ(result_.aborted, std::vector{b_});
 }
 
-TEST_F(PersistentReservations, preempt_of_others_removes_registrations_alone) {
+TEST_F(PersistentReservations, preempt_of_others_removes_only_their_registrations) {
     const Registrant d = host(4);
     enroll(a_, 1);
     enroll(b_, 2);
     enroll(c_, 3);
     enroll(d, 3);
     ASSERT_EQ(run(a_, wire::kReserve, 1, 0, 1), wire::kGood);
-    EXPECT_EQ(run(b_, wire::kPreempt, 2, 9, 1), wire::kReservationConflict) << "nobody has that key";
+    EXPECT_EQ(run(b_, wire::kPreempt, 2, 9, 1), wire::kReservationConflict) << "no initiator has that key";
     EXPECT_EQ(run(b_, wire::kPreempt, 2, 0, 1), wire::kCheckCondition);
     EXPECT_EQ(result_.sense, sense::invalid_list_field(8));
     EXPECT_EQ(run(b_, wire::kPreemptAndAbort, 2, 3, 1), wire::kGood);
@@ -183,7 +183,7 @@ TEST_F(PersistentReservations, preempt_of_others_removes_registrations_alone) {
     EXPECT_EQ(result_.aborted, (std::vector{c_, d}));
 }
 
-TEST_F(PersistentReservations, preempt_with_key_zero_takes_one_for_all) {
+TEST_F(PersistentReservations, preempt_with_key_zero_takes_an_all_registrants_reservation) {
     enroll(a_, 1);
     enroll(b_, 2);
     ASSERT_EQ(run(a_, wire::kReserve, 1, 0, 8), wire::kGood);
@@ -204,7 +204,7 @@ TEST_F(PersistentReservations, a_holder_preempts_itself_to_change_the_type) {
     EXPECT_EQ(now_.type, ReservationType::kExclusiveAccessRegistrants);
 }
 
-TEST_F(PersistentReservations, registrations_are_bounded_in_all_and_per_name) {
+TEST_F(PersistentReservations, registrations_are_limited_in_total_and_per_name) {
     for (size_t i = 0; i < volume::kRegistrationsPerName; ++i) enroll(host(uint8_t(i), "greedy"), 1);
     EXPECT_EQ(run(host(99, "greedy"), wire::kRegister, 0, 1), wire::kCheckCondition);
     EXPECT_EQ(result_.sense, sense::no_place_for_registration());
@@ -269,14 +269,14 @@ TEST(ReserveIn, reports_whether_reservations_can_persist) {
     EXPECT_EQ(unit.told("5e 02 00 000000 00 0100 00"), spaced("0008 01 81 ea01 0000"));
 }
 
-TEST(ReserveIn, full_status_of_all_places_fits_into_a_slots_room) {
+TEST(ReserveIn, full_status_of_all_registrations_fits_into_a_request_slot) {
     ReservedUnit unit;
     for (size_t i = 0; i < volume::kRegistrationsMax; ++i)
         unit.reservations.registrations.push_back({.initiator = host(uint8_t(i)), .key = 1});
     EXPECT_LE(unit.ask("5e 03 00 000000 00 ffff 00").data_in_length, 3700u);
 }
 
-TEST(ReserveOut, checks_its_fields) {
+TEST(ReserveOut, refuses_invalid_fields) {
     ReservedUnit unit;
     EXPECT_EQ(unit.ask("5f 00 00 0000 00000018 00").kind, Kind::kReserveOut);
     EXPECT_EQ(unit.ask("5f 00 00 0000 00000018 00").data_out_length, 24u);
@@ -348,7 +348,7 @@ TEST(ReservationConflicts, follow_the_tables_of_the_standards) {
     }
 }
 
-TEST(ReservationConflicts, leave_a_unit_attention_pending) {
+TEST(ReservationConflicts, keep_a_unit_attention_pending) {
     ReservedUnit unit;
     unit.attentions.add(Attention::kRegistrationsPreempted);
     unit.restriction = Restriction::kNoWrites;

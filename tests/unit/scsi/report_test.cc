@@ -9,7 +9,7 @@
 namespace wss::scsi {
 namespace {
 
-TEST(ReportLuns, lists_what_there_is) {
+TEST(ReportLuns, lists_existing_units) {
     Unit unit;
     EXPECT_EQ(unit.answer("a0 00 00 000000 00001000 00 00"),
               spaced("00000018 00000000 0000000000000000 0001000000000000 412c000000000000"));
@@ -19,7 +19,7 @@ TEST(ReportLuns, lists_what_there_is) {
     EXPECT_EQ(sense_of(unit.run("a0 00 03 000000 00001000 00 00")), "05/24/00 @2");
 }
 
-TEST(ReportLuns, cut_list_tells_its_whole_length) {
+TEST(ReportLuns, truncated_list_reports_its_complete_length) {
     Unit unit;
     EXPECT_EQ(unit.answer("a0 00 00 000000 00000010 00 00"), spaced("00000018 00000000 0000000000000000"));
     wire::LunList list;
@@ -39,7 +39,7 @@ TEST(ReportLuns, is_answered_by_an_absent_unit) {
 
 // ---- REPORT SUPPORTED OPERATION CODES.
 
-TEST(ReportOpcodes, one_command_with_its_usage_map) {
+TEST(ReportOpcodes, one_command_is_reported_with_its_usage_map) {
     Unit unit;
     EXPECT_EQ(unit.answer("a3 0c 01 28 0000 000000ff 00 00"), spaced("00 03 000a 28 18 ffffffff 00 ffff 00"));
     EXPECT_EQ(unit.answer("a3 0c 02 9e 0010 000000ff 00 00"),
@@ -48,7 +48,7 @@ TEST(ReportOpcodes, one_command_with_its_usage_map) {
               spaced("00 03 0010 93 09 ffffffffffffffff ffffffff 00 00"));
 }
 
-TEST(ReportOpcodes, unsupported_command_is_reported_not_refused) {
+TEST(ReportOpcodes, unsupported_command_is_reported_and_not_refused) {
     Unit unit;
     EXPECT_EQ(unit.answer("a3 0c 01 15 0000 000000ff 00 00"), spaced("00 01 0000"));
     EXPECT_EQ(unit.answer("a3 0c 02 9e 0011 000000ff 00 00"), spaced("00 01 0000"));
@@ -59,7 +59,7 @@ TEST(ReportOpcodes, unsupported_command_is_reported_not_refused) {
     EXPECT_EQ(unit.answer("a3 0c 01 42 0000 000000ff 00 00"), spaced("00 01 0000"));
 }
 
-TEST(ReportOpcodes, format_that_does_not_suit_the_opcode_is_refused) {
+TEST(ReportOpcodes, format_that_does_not_match_the_opcode_is_refused) {
     Unit unit;
     EXPECT_EQ(sense_of(unit.run("a3 0c 01 9e 0000 000000ff 00 00")), "05/24/00 @2.2")
         << "has service actions";
@@ -68,13 +68,13 @@ TEST(ReportOpcodes, format_that_does_not_suit_the_opcode_is_refused) {
     EXPECT_EQ(sense_of(unit.run("a3 0c 08 28 0000 000000ff 00 00")), "05/24/00 @2.3");
 }
 
-TEST(ReportOpcodes, timeouts_descriptor_comes_when_asked_for_and_promises_nothing) {
+TEST(ReportOpcodes, timeouts_descriptor_is_returned_on_request_and_promises_nothing) {
     Unit unit;
     EXPECT_EQ(unit.answer("a3 0c 81 00 0000 000000ff 00 00"),
               spaced("00 83 0006 00 00000000 00  000a 00000000000000000000"));
 }
 
-TEST(ReportOpcodes, list_of_all_is_the_table) {
+TEST(ReportOpcodes, list_of_all_commands_matches_the_table) {
     Unit unit;
     Action action = unit.run("a3 0c 00 00 0000 00001000 00 00");
     wire::Bytes answer = unit.answer(action);
@@ -90,7 +90,7 @@ TEST(ReportOpcodes, list_of_all_is_the_table) {
     EXPECT_EQ(unit.run("a3 0c 80 00 0000 00001000 00 00").data_in_length, 4 + 20 * command_rows().size());
 }
 
-TEST(ReportOpcodes, table_is_sound) {
+TEST(ReportOpcodes, table_is_consistent) {
     for (const Row& row : command_rows()) {
         EXPECT_EQ(row.usage[0], row.opcode);
         if (row.service_action != kNoServiceAction) {
@@ -104,7 +104,7 @@ TEST(ReportOpcodes, table_is_sound) {
 
 // Every bit of every command: a bit inside the usage map may be refused for its value, but not as reserved. A
 // bit outside is refused with its own position as the field pointer.
-TEST(ReportOpcodes, usage_maps_are_what_is_enforced) {
+TEST(ReportOpcodes, usage_maps_match_the_checks) {
     for (const Row& row : command_rows())
         for (size_t byte = 1; byte < row.length; byte++)
             for (int bit = 0; bit < 8; bit++) {
@@ -122,7 +122,7 @@ TEST(ReportOpcodes, usage_maps_are_what_is_enforced) {
 
 // ---- REQUEST SENSE and unit attentions.
 
-TEST(RequestSense, has_nothing_to_say_most_of_the_time) {
+TEST(RequestSense, returns_no_sense_in_most_cases) {
     Unit unit;
     EXPECT_EQ(unit.answer("03 00 00 00 ff 00"), spaced("70 00 00 00000000 0a 00000000 0000 00 000000"));
     EXPECT_EQ(unit.answer("03 01 00 00 ff 00"), spaced("72 00 0000 000000 00"));
@@ -131,14 +131,14 @@ TEST(RequestSense, has_nothing_to_say_most_of_the_time) {
     EXPECT_EQ(unit.answer("03 00 00 00 ff 00"), spaced("70 00 05 00000000 0a 00000000 2500 00 000000"));
 }
 
-TEST(UnitAttention, fails_one_command_and_is_gone) {
+TEST(UnitAttention, fails_one_command_and_is_cleared) {
     Unit unit;
     unit.attentions.add(Attention::kCapacityChanged);
     EXPECT_EQ(sense_of(unit.run("28 00 00000010 00 0008 00")), "06/2a/09");
     EXPECT_EQ(unit.run("28 00 00000010 00 0008 00").kind, Kind::kRead);
 }
 
-TEST(UnitAttention, goes_before_everything_else_that_is_wrong) {
+TEST(UnitAttention, precedes_every_other_error) {
     Unit unit;
     unit.attentions.add(Attention::kReset);
     EXPECT_EQ(sense_of(unit.run("ff")), "06/29/03");
@@ -153,21 +153,21 @@ TEST(UnitAttention, stays_while_inquiry_and_report_luns_are_answered) {
     EXPECT_EQ(sense_of(unit.run("00")), "06/2a/09");
 }
 
-TEST(UnitAttention, is_fetched_by_request_sense) {
+TEST(UnitAttention, is_returned_by_request_sense) {
     Unit unit;
     unit.attentions.add(Attention::kInquiryChanged);
     EXPECT_EQ(unit.answer("03 01 00 00 ff 00"), spaced("72 06 3f03 000000 00"));
     EXPECT_TRUE(unit.attentions.empty());
 }
 
-TEST(UnitAttention, about_luns_is_settled_by_report_luns) {
+TEST(UnitAttention, about_luns_is_cleared_by_report_luns) {
     Unit unit;
     unit.attentions.add(Attention::kLunsChanged);
     unit.run("a0 00 00 000000 00001000 00 00");
     EXPECT_EQ(unit.run("00").kind, Kind::kRespond);
 }
 
-TEST(UnitAttention, the_same_is_not_told_twice_and_the_weightiest_first) {
+TEST(UnitAttention, is_reported_once_and_the_most_important_one_first) {
     UnitAttentions attentions;
     for (Attention a : {Attention::kModeChanged, Attention::kPowerOn, Attention::kCapacityChanged,
                         Attention::kPowerOn, Attention::kLunsChanged})
@@ -179,7 +179,7 @@ TEST(UnitAttention, the_same_is_not_told_twice_and_the_weightiest_first) {
     EXPECT_TRUE(attentions.empty());
 }
 
-TEST(UnitAttention, of_no_nexus_is_none) {
+TEST(UnitAttention, without_a_nexus_does_not_occur) {
     Unit unit;
     std::vector<std::byte> cdb = from_hex("00 00 00 00 00 00");
     EXPECT_EQ(interpret(cdb, unit.device, unit.luns, nullptr, unit.data_in).kind, Kind::kRespond);

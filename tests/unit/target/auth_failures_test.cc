@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A source whose authentications keep failing must wait; others need not.
+// A source whose authentications keep failing must wait; other sources need not.
 #include "target/block/auth_failures.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(AuthFailures, another_name_and_another_source_are_not_suspended) {
     EXPECT_EQ(failures.suspended("10.0.0.2", "alice", from_s(1)), kNone);
 }
 
-TEST(AuthFailures, a_proof_and_time_forgive) {
+TEST(AuthFailures, a_proof_or_time_clears_failures) {
     AuthFailures failures;
     Nanoseconds now = from_s(1000);
     for (int i = 0; i < 20; ++i) failures.failed("10.0.0.1", "alice", now);
@@ -42,7 +42,7 @@ TEST(AuthFailures, a_proof_and_time_forgive) {
     EXPECT_EQ(failures.failed("10.0.0.1", "alice", now + kFailureMemory).failures, 1u);
 }
 
-TEST(AuthFailures, failures_of_other_names_and_from_other_sources_end_no_suspension) {
+TEST(AuthFailures, failures_of_other_names_and_sources_do_not_end_a_suspension) {
     AuthFailures failures;
     const Nanoseconds now = from_s(1000);
     for (int i = 0; i < 20; ++i) failures.failed("10.0.0.1", "alice", now);
@@ -51,7 +51,7 @@ TEST(AuthFailures, failures_of_other_names_and_from_other_sources_end_no_suspens
     EXPECT_GT(failures.suspended("10.0.0.1", "alice", now + from_s(1)), kNone);
 }
 
-TEST(AuthFailures, names_of_a_source_that_are_too_many_to_remember_are_suspended_together) {
+TEST(AuthFailures, names_that_exceed_the_memory_of_a_source_are_suspended_together) {
     AuthFailures failures;
     const Nanoseconds now = from_s(1000);
     for (size_t i = 0; i < kFailedNames; ++i) failures.failed("10.0.0.1", std::to_string(i), now);
@@ -59,13 +59,13 @@ TEST(AuthFailures, names_of_a_source_that_are_too_many_to_remember_are_suspended
         failures.failed("10.0.0.1", "x" + std::to_string(i), now);
     EXPECT_EQ(failures.suspended("10.0.0.1", "alice", now), kSuspensionFirst);
     EXPECT_EQ(failures.suspended("10.0.0.1", "0", now), kNone) << "it is remembered, and failed once";
-    EXPECT_EQ(failures.suspended("10.0.0.2", "alice", now), kNone) << "nobody else is";
+    EXPECT_EQ(failures.suspended("10.0.0.2", "alice", now), kNone) << "no other source is affected";
     failures.proven("10.0.0.1", "0");
     EXPECT_EQ(failures.suspended("10.0.0.1", "alice", now), kSuspensionFirst);
-    EXPECT_EQ(failures.failed("10.0.0.1", "bob", now + kFailureMemory).suspended, kNone) << "time forgives";
+    EXPECT_EQ(failures.failed("10.0.0.1", "bob", now + kFailureMemory).suspended, kNone) << "failures expire";
 }
 
-TEST(AuthFailures, however_many_names_and_sources_fail_a_bounded_number_is_remembered) {
+TEST(AuthFailures, the_number_of_remembered_names_and_sources_is_bounded) {
     AuthFailures failures;
     Nanoseconds now = from_s(1000);
     for (int i = 0; i < 5000; ++i) failures.failed("10.0.0.1", std::to_string(i), now);
@@ -73,7 +73,7 @@ TEST(AuthFailures, however_many_names_and_sources_fail_a_bounded_number_is_remem
     for (int i = 0; i < 5000; ++i, now = now + Nanoseconds{1})
         failures.failed("10.1." + std::to_string(i), "alice", now);
     EXPECT_LE(failures.remembered(), kFailedSources + kFailedNames);
-    EXPECT_EQ(failures.failed("10.1.4999", "alice", now).failures, 2u) << "the latest are kept";
+    EXPECT_EQ(failures.failed("10.1.4999", "alice", now).failures, 2u) << "the latest failures are kept";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Authentication against a peer that uses only the wire codecs: honest, lying, replaying or changing
+// Authentication against a peer that uses only the wire codecs, and that is honest, lies, replays or changes
 // messages.
 #include <set>
 
@@ -19,7 +19,7 @@ class Authentication : public ::testing::Test {
     }
     // Clears Alice's failures, so that a test of refusals does not become one of suspensions.
     void forgive() { world.service().sessions().auth_failures().proven("127.0.0.1", "alice"); }
-    // Logs in as Alice, retrying while the target requests that; all peers are one source here.
+    // Logs in as Alice, and retries while the target requests it; all peers are one source here.
     bool logs_in_soon(uint8_t port) {
         SystemClock clock;
         const Nanoseconds deadline = clock.now() + from_s(1);
@@ -32,7 +32,7 @@ class Authentication : public ::testing::Test {
     World world{guarded()};
 };
 
-TEST_F(Authentication, both_ends_prove_that_they_know_the_secret) {
+TEST_F(Authentication, both_ends_prove_knowledge_of_the_secret) {
     Prove alice(world, 1);
     auto result = alice.run("alice", kAlice);
     ASSERT_TRUE(result.granted) << result.text;
@@ -48,12 +48,13 @@ TEST_F(Authentication, both_ends_prove_that_they_know_the_secret) {
     EXPECT_TRUE(sessions[0].authenticated);
 }
 
-TEST_F(Authentication, a_wrong_secret_is_refused_in_words_and_the_connection_ends) {
+TEST_F(Authentication, a_wrong_secret_is_refused_with_a_reason_and_the_connection_ends) {
     Prove liar(world, 1);
     auto result = liar.run("alice", kBob);
     EXPECT_FALSE(result.granted);
     EXPECT_EQ(result.text, "the target has no initiator 'alice' with this secret");
-    EXPECT_TRUE(equal_in_constant_time(result.proof, Digest{})) << "a liar gets nothing to guess by";
+    EXPECT_TRUE(equal_in_constant_time(result.proof, Digest{}))
+        << "a hostile initiator gets no data to guess from";
     EXPECT_TRUE(liar.ends());
     EXPECT_EQ(world.service().sessions().count(), 0u);
     EXPECT_EQ(world.totals().refused_logins, 1u);
@@ -66,7 +67,7 @@ TEST_F(Authentication, an_unknown_name_looks_like_a_wrong_secret) {
     EXPECT_EQ(result.text, "the target has no initiator 'nobody' with this secret");
 }
 
-TEST_F(Authentication, who_wishes_no_authentication_is_refused_at_login) {
+TEST_F(Authentication, an_initiator_without_authentication_is_refused_at_login) {
     RawClient client(world);
     client.connect(World::login(1, WSS_CAP_ALL));
     ASSERT_TRUE(world.until([&] { return client.refused(); }));
@@ -76,7 +77,7 @@ TEST_F(Authentication, who_wishes_no_authentication_is_refused_at_login) {
     ASSERT_TRUE(world.until([&] { return stock.refused(); }));
 }
 
-TEST_F(Authentication, an_overheard_exchange_repeated_is_refused) {
+TEST_F(Authentication, a_replayed_exchange_is_refused) {
     Prove alice(world, 1);
     alice.start("alice");
     const Digest overheard = alice.proof(kAlice);
@@ -89,19 +90,19 @@ TEST_F(Authentication, an_overheard_exchange_repeated_is_refused) {
     EXPECT_NE(thief.challenge_, alice.challenge_) << "the target draws a fresh nonce";
     thief.send(overheard);
     EXPECT_FALSE(thief.result().granted);
-    EXPECT_FALSE(alice.client->closed()) << "a thief does not end the session of whom he imitates";
+    EXPECT_FALSE(alice.client->closed()) << "a replay does not end the session of the victim";
     EXPECT_EQ(world.read(*alice.client, 0, 0, 1, 0, 512).response.status, wire::kGood);
 }
 
-TEST_F(Authentication, the_targets_own_proof_sent_back_is_refused) {
+TEST_F(Authentication, a_reflected_proof_of_the_target_is_refused) {
     Prove mirror(world, 1);
     mirror.start("alice");
     mirror.send(mirror.proof(kAlice, Prove::Prover::kTarget));
     EXPECT_FALSE(mirror.result().granted);
 }
 
-// One bit changes on the way. The honest initiator proves the messages that it has seen.
-TEST_F(Authentication, any_bit_changed_on_the_way_is_refused) {
+// One bit changes in transit. The honest initiator proves the messages that it has seen.
+TEST_F(Authentication, any_bit_changed_in_transit_is_refused) {
     struct Tampering {
         const char* what;
         std::function<void(Prove&)> change;
@@ -109,7 +110,7 @@ TEST_F(Authentication, any_bit_changed_on_the_way_is_refused) {
     const Tampering all[] = {
         {"initiator port", [](Prove& p) { p.login.initiator_port[3] ^= 1; }},
         {"target port", [](Prove& p) { p.login.target_port[15] ^= 1; }},
-        {"extensions wished", [](Prove& p) { p.login.caps ^= WSS_CAP_KEEPALIVE; }},
+        {"requested extensions", [](Prove& p) { p.login.caps ^= WSS_CAP_KEEPALIVE; }},
         {"nonce of the initiator", [](Prove& p) { p.start_[9] ^= byte{1}; }},
         {"name", [](Prove& p) { p.start_[40] ^= byte{1}; }},
         {"nonce of the target", [](Prove& p) { p.challenge_[8] ^= byte{1}; }},
@@ -135,7 +136,7 @@ TEST_F(Authentication, any_bit_changed_on_the_way_is_refused) {
     }
 }
 
-TEST_F(Authentication, a_command_before_the_proof_ends_the_connection_unheard) {
+TEST_F(Authentication, a_command_before_the_proof_ends_the_connection_unexecuted) {
     Prove eager(world, 1);
     std::vector<byte> data(512, byte{1});
     eager.client->start_immediate(0, cdb_write16(0, 1), data);
@@ -149,7 +150,7 @@ TEST_F(Authentication, a_command_before_the_proof_ends_the_connection_unheard) {
     EXPECT_EQ(world.totals().writes, 0u);
 }
 
-TEST_F(Authentication, messages_that_are_none_end_the_connection) {
+TEST_F(Authentication, invalid_messages_end_the_connection) {
     const std::pair<int, size_t> kMessages[] = {{WSS_SRP_AUTH_START, 103},
                                                 {WSS_SRP_AUTH_START, 104},
                                                 {WSS_SRP_AUTH_PROOF, 40},
@@ -166,7 +167,7 @@ TEST_F(Authentication, messages_that_are_none_end_the_connection) {
     EXPECT_TRUE(twice.ends());
 }
 
-TEST_F(Authentication, further_channels_prove_for_themselves) {
+TEST_F(Authentication, further_channels_are_authenticated_separately) {
     Prove first(world, 1);
     ASSERT_TRUE(first.run("alice", kAlice).granted);
     Prove second(world, 1, true);
@@ -175,11 +176,11 @@ TEST_F(Authentication, further_channels_prove_for_themselves) {
     EXPECT_EQ(world.service().sessions().list()[0].peers.size(), 2u);
     Prove intruder(world, 1, true);
     auto result = intruder.run("bob", kBob);
-    EXPECT_FALSE(result.granted) << "another's session is joined by nobody";
+    EXPECT_FALSE(result.granted) << "no initiator joins the session of another";
     EXPECT_EQ(result.text, "the session to join is not this initiator's, or has been replaced");
 }
 
-TEST_F(Authentication, a_session_is_ended_by_a_login_of_its_own_initiator_only) {
+TEST_F(Authentication, a_session_is_ended_only_by_a_login_of_its_own_initiator) {
     Prove alice(world, 1);
     ASSERT_TRUE(alice.run("alice", kAlice).granted);
     Prove bob(world, 1);  // alice's port id
@@ -193,22 +194,22 @@ TEST_F(Authentication, a_session_is_ended_by_a_login_of_its_own_initiator_only) 
     EXPECT_GT(again.client->login().session_epoch, alice.client->login().session_epoch);
 }
 
-TEST_F(Authentication, a_stranger_too_many_evicts_the_oldest_and_the_others_keep_their_time) {
+TEST_F(Authentication, too_many_pending_authentications_evict_the_oldest_and_the_others_keep_their_time) {
     std::vector<std::unique_ptr<Prove>> idle;
     for (uint32_t i = 0; i < kPendingAuthMax; ++i) idle.push_back(std::make_unique<Prove>(world, uint8_t(i)));
-    EXPECT_TRUE(logs_in_soon(77)) << "strangers keep nobody out";
+    EXPECT_TRUE(logs_in_soon(77)) << "unauthenticated peers lock out no initiator";
     EXPECT_TRUE(idle[0]->ends());
     EXPECT_FALSE(idle[1]->client->closed());
-    EXPECT_TRUE(idle[1]->run("bob", kBob).granted) << "a place that is kept is as good as ever";
-    EXPECT_TRUE(world.until([&] { return idle.back()->client->closed(); })) << "silence ends in its time";
+    EXPECT_TRUE(idle[1]->run("bob", kBob).granted) << "a kept place remains valid";
+    EXPECT_TRUE(world.until([&] { return idle.back()->client->closed(); })) << "silence ends in time";
 }
 
-TEST_F(Authentication, logins_pass_while_strangers_connect_faster_than_their_time_ends) {
+TEST_F(Authentication, logins_succeed_while_unauthenticated_peers_connect_faster_than_they_expire) {
     std::vector<std::unique_ptr<Prove>> idle;
     for (uint32_t i = 0; i < 5 * kPendingAuthMax; ++i) {
         idle.push_back(std::make_unique<Prove>(world, uint8_t(i)));
         if (i % 8 != 0) continue;
-        ASSERT_TRUE(logs_in_soon(200)) << i << " strangers so far";
+        ASSERT_TRUE(logs_in_soon(200)) << i << " unauthenticated peers so far";
     }
     size_t open = 0;
     for (const auto& each : idle) open += each->client->established() && !each->client->closed();
@@ -219,7 +220,7 @@ static std::shared_ptr<const auth::SecretBook> book(std::vector<NamedSecret> sec
     return std::make_shared<const auth::SecretBook>("vault", std::move(secrets));
 }
 
-TEST_F(Authentication, a_reload_ends_the_sessions_whose_secret_is_gone_or_changed) {
+TEST_F(Authentication, a_reload_ends_the_sessions_whose_secret_was_removed_or_changed) {
     Prove alice(world, 1), bob(world, 2), unproven(world, 3);
     ASSERT_TRUE(alice.run("alice", kAlice).granted);
     ASSERT_TRUE(bob.run("bob", kBob).granted);
@@ -251,7 +252,7 @@ TEST_F(Authentication, a_secret_is_replaced_without_ending_sessions_while_both_a
     const wire::AuthResult granted = after.run("alice", next);
     ASSERT_TRUE(granted.granted) << granted.text;
     EXPECT_TRUE(equal_in_constant_time(granted.proof, after.proof(next, Prove::Prover::kTarget)))
-        << "the target proves the secret that was proven to it";
+        << "the target proves possession of the secret that the initiator's proof used";
     EXPECT_TRUE(Prove(world, 3).run("alice", kAlice).granted);
     EXPECT_FALSE(Prove(world, 4).run("alice", kBob).granted);
     auto sessions = world.service().sessions().list();
@@ -266,7 +267,7 @@ TEST_F(Authentication, a_secret_is_replaced_without_ending_sessions_while_both_a
     world.service().set_secrets(book({{"alice", next}, {"alice", kAlice}}), [](size_t) {});
 }
 
-TEST_F(Authentication, a_session_that_is_ended_by_name_logs_in_again) {
+TEST_F(Authentication, a_session_that_is_ended_by_name_can_log_in_again) {
     Prove alice(world, 1), bob(world, 2);
     ASSERT_TRUE(alice.run("alice", kAlice).granted);
     ASSERT_TRUE(bob.run("bob", kBob).granted);
@@ -280,7 +281,7 @@ TEST_F(Authentication, a_session_that_is_ended_by_name_logs_in_again) {
     EXPECT_TRUE(Prove(world, 1).run("alice", kAlice).granted);
 }
 
-TEST_F(Authentication, who_fails_too_often_waits_even_with_the_right_secret_and_others_do_not) {
+TEST_F(Authentication, an_initiator_that_fails_too_often_waits_even_with_the_right_secret_and_others_do_not) {
     for (uint32_t i = 0; i <= kAuthFailuresFree; ++i)
         EXPECT_FALSE(Prove(world, 1).run("bob", kAlice).granted);
     auto result = Prove(world, 1).run("bob", kBob);
@@ -294,14 +295,14 @@ TEST_F(Authentication, who_fails_too_often_waits_even_with_the_right_secret_and_
     })) << "the suspension ends";
 }
 
-TEST_F(Authentication, a_target_that_stops_lets_go_of_strangers) {
+TEST_F(Authentication, a_stopping_target_closes_pending_authentications) {
     World other{guarded()};
-    Prove stranger(other, 1);
+    Prove pending(other, 1);
     other.stop();
-    EXPECT_TRUE(stranger.ends());
+    EXPECT_TRUE(pending.ends());
 }
 
-// Initiators that sleep from the moment in which they are refused after a valid proof.
+// Initiators that sleep from the moment at which they are refused after a valid proof.
 class RefusedInitiator : public ::testing::Test {
   protected:
     static WorldOptions options() {
@@ -329,14 +330,14 @@ class RefusedInitiator : public ::testing::Test {
     Prove alice{world, 1}, bob{world, 1};
 };
 
-TEST_F(RefusedInitiator, that_does_not_take_note_of_it_is_closed_in_time) {
+TEST_F(RefusedInitiator, that_does_not_react_to_it_is_closed_in_time) {
     Lane& lane = world.service().worker(0).lane(0);
     ASSERT_EQ(lane.channels(), 2u);
     EXPECT_TRUE(world.until([&] { return lane.channels() == 1; }));
     EXPECT_EQ(world.service().sessions().count(), 1u) << "alice is served";
 }
 
-TEST_F(RefusedInitiator, that_does_not_take_note_of_it_does_not_hold_up_a_stop) {
+TEST_F(RefusedInitiator, that_does_not_react_to_it_does_not_hold_up_a_stop) {
     world.stop();
     EXPECT_EQ(world.service().worker(0).lane(0).channels(), 0u);
 }
@@ -348,7 +349,7 @@ TEST_F(Authentication, all_sessions_of_a_name_count_as_one_initiator) {
     std::map<std::string, std::set<const InitiatorShare*>> shares;
     world.service().worker(0).lane(0).for_each_channel(
         [&](Channel& channel) { shares[channel.record().name].insert(channel.share().get()); });
-    EXPECT_EQ(shares["alice"].size(), 1u) << "two sessions hold no more than one";
+    EXPECT_EQ(shares["alice"].size(), 1u) << "two sessions have one share";
     EXPECT_EQ(shares["bob"].size(), 1u);
     EXPECT_FALSE(shares["alice"].contains(*shares["bob"].begin()));
 }

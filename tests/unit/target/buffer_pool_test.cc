@@ -25,7 +25,7 @@ class BufferPools : public ::testing::Test {
         *std::move(fabric::open({.scheme = fabric::Scheme::kTcp, .host = "127.0.0.1", .port = 0}));
 };
 
-TEST_F(BufferPools, blocks_never_overlap_and_all_come_back) {
+TEST_F(BufferPools, blocks_never_overlap_and_are_all_returned) {
     auto pool = make(8 << 20);
     Random random(5);
     std::map<std::byte*, size_t> taken;
@@ -49,12 +49,12 @@ TEST_F(BufferPools, blocks_never_overlap_and_all_come_back) {
     EXPECT_EQ(pool->free_bytes(), pool->size());
     std::byte* largest[4];
     for (auto& block : largest)
-        ASSERT_NE(block = pool->take(kBufferMax), nullptr) << "neighbours were merged";
+        ASSERT_NE(block = pool->take(kBufferMax), nullptr) << "adjacent blocks were merged";
     EXPECT_EQ(pool->take(1), nullptr);
     for (auto& block : largest) pool->give(block, kBufferMax);
 }
 
-TEST_F(BufferPools, an_empty_pool_says_so_and_recovers) {
+TEST_F(BufferPools, an_empty_pool_returns_no_block_and_recovers) {
     auto pool = make(kBufferMax);
     std::byte* all = pool->take(kBufferMax);
     ASSERT_NE(all, nullptr);

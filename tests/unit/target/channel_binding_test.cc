@@ -8,7 +8,7 @@
 namespace wss::auth {
 namespace {
 
-using Verdict = Authenticator::Verdict;
+using Progress = Authenticator::Progress;
 
 const Secret kAlice("the secret of alice");
 
@@ -24,12 +24,12 @@ struct Login {
         std::array<std::byte, 256> start, challenge, proof;
         const size_t start_length = wire::encode_auth_start({.nonce = {}, .name = "alice"}, start);
         size_t length = 0;
-        EXPECT_EQ(authenticator.take({start.data(), start_length}, challenge, length), Verdict::kChallenge);
+        EXPECT_EQ(authenticator.take({start.data(), start_length}, challenge, length), Progress::kChallenge);
         EXPECT_TRUE(transcript.logins(request, response) && transcript.start({start.data(), start_length}) &&
                     transcript.challenge({challenge.data(), length}));
         const Digest ours = transcript.proof(kAlice, wire::AuthTranscript::Prover::kInitiator);
         const size_t proof_length = wire::encode_auth_proof(ours, proof);
-        verdict = authenticator.take({proof.data(), proof_length}, challenge, length);
+        progress = authenticator.take({proof.data(), proof_length}, challenge, length);
     }
     // Returns whether the initiator accepts the target's proof.
     bool target_proves() {
@@ -45,28 +45,28 @@ struct Login {
         std::make_shared<const SecretBook>("vault", std::vector<NamedSecret>{{"alice", kAlice}});
     Authenticator authenticator;
     wire::AuthTranscript transcript;
-    Verdict verdict = Verdict::kViolation;
+    Progress progress = Progress::kViolation;
 };
 
 TEST(ChannelBinding, a_login_on_one_connection_is_proven_by_both) {
     Login login(binding('a'), binding('a'));
-    EXPECT_EQ(login.verdict, Verdict::kProven);
+    EXPECT_EQ(login.progress, Progress::kProven);
     EXPECT_TRUE(login.target_proves());
 }
 
 TEST(ChannelBinding, a_login_without_bindings_is_proven_by_both) {
     Login login({}, {});
-    EXPECT_EQ(login.verdict, Verdict::kProven);
+    EXPECT_EQ(login.progress, Progress::kProven);
     EXPECT_TRUE(login.target_proves());
 }
 
-TEST(ChannelBinding, a_proof_that_is_relayed_to_another_connection_is_refused) {
-    EXPECT_EQ(Login(binding('a'), binding('b')).verdict, Verdict::kRefused);
+TEST(ChannelBinding, a_proof_relayed_to_another_connection_is_refused) {
+    EXPECT_EQ(Login(binding('a'), binding('b')).progress, Progress::kRefused);
 }
 
-TEST(ChannelBinding, a_proof_that_is_relayed_from_or_to_a_connection_without_binding_is_refused) {
-    EXPECT_EQ(Login(binding('a'), {}).verdict, Verdict::kRefused);
-    EXPECT_EQ(Login({}, binding('b')).verdict, Verdict::kRefused);
+TEST(ChannelBinding, a_proof_relayed_from_or_to_a_connection_without_binding_is_refused) {
+    EXPECT_EQ(Login(binding('a'), {}).progress, Progress::kRefused);
+    EXPECT_EQ(Login({}, binding('b')).progress, Progress::kRefused);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ using Residual = wire::Residual;
 class Commands : public ::testing::Test {
   protected:
     static constexpr uint64_t kSize = 8 << 20;
-    // `backend`: RDMA reaches the memory of "ram:8M"; behind a filter it is used through a disk queue.
+    // `backend`: RDMA reaches the memory of "ram:8M"; behind a filter it is accessed through a disk queue.
     std::unique_ptr<RawClient> open(const std::string& backend, uint32_t caps = 0) {
         world_.add_volume("v0", backend, kSize);
         return world_.client(1, caps);
@@ -40,7 +40,7 @@ class CommandsOn : public Commands, public ::testing::WithParamInterface<const c
 INSTANTIATE_TEST_SUITE_P(Storage, CommandsOn, ::testing::Values("ram:8M", "delay:us=1:ram:8M"),
                          [](const auto& each) { return each.param[0] == 'r' ? "memory" : "queue"; });
 
-TEST_P(CommandsOn, a_read_into_less_memory_than_it_gives_is_cut_and_says_so) {
+TEST_P(CommandsOn, a_read_into_too_small_a_buffer_is_truncated_and_reports_the_residual) {
     auto client = open(GetParam());
     fill(client->memory(), 4096, 1);
     out(*client, cdb_write16(0, 8), 0, 4096);
@@ -52,13 +52,13 @@ TEST_P(CommandsOn, a_read_into_less_memory_than_it_gives_is_cut_and_says_so) {
     EXPECT_EQ(client->memory()[1000], byte{0}) << "nothing is written beyond the buffer";
 }
 
-TEST_P(CommandsOn, a_read_into_more_memory_than_it_gives_reports_the_rest) {
+TEST_P(CommandsOn, a_read_into_too_large_a_buffer_reports_the_residual) {
     auto client = open(GetParam());
     auto answer = world_.read(*client, 0, 0, 8, 0, 8192);
     EXPECT_EQ(answer.response.in, (Residual{Residual::Kind::kUnder, 4096}));
 }
 
-TEST_P(CommandsOn, a_write_with_less_data_than_it_takes_changes_nothing) {
+TEST_P(CommandsOn, a_write_with_too_little_data_changes_nothing) {
     auto client = open(GetParam());
     fill(client->memory(), 4096, 1);
     auto answer = out(*client, cdb_write16(0, 8), 0, 2048);
@@ -70,7 +70,7 @@ TEST_P(CommandsOn, a_write_with_less_data_than_it_takes_changes_nothing) {
 }
 
 // The length of the initiator's buffer differs from the length in the CDB.
-TEST_P(CommandsOn, target_rejects_data_out_of_another_length_than_the_cdb_says) {
+TEST_P(CommandsOn, target_rejects_data_out_whose_length_differs_from_the_cdb) {
     auto client = open(GetParam());
     fill(client->memory(), 16384, 1);
     const auto unmap = cdb({0x42, 0, 0, 0, 0, 0, 0, 0, 24});
@@ -108,7 +108,7 @@ TEST_P(CommandsOn, target_rejects_data_out_of_another_length_than_the_cdb_says) 
     EXPECT_EQ(std::count(client->memory(), client->memory() + 8192, byte{0}), 8192) << "nothing is changed";
 }
 
-TEST_P(CommandsOn, blocks_beyond_the_end_are_refused_by_name) {
+TEST_P(CommandsOn, blocks_beyond_the_end_are_refused_with_their_address) {
     auto client = open(GetParam());
     auto answer = world_.read(*client, 0, kSize / 512 - 1, 2, 0, 1024);
     EXPECT_EQ(answer.parsed_sense().code, wire::AdditionalSense::kLbaOutOfRange);
@@ -121,7 +121,7 @@ TEST_P(CommandsOn, write_same_fills_blocks_with_a_pattern_or_with_zeroes) {
     ASSERT_EQ(out(*client, cdb16(0x93, 0, 10, 300), 0, 512).response.status, wire::kGood);
     world_.read(*client, 0, 9, 302, 4096, 302 * 512);
     byte* got = client->memory() + 4096;
-    EXPECT_EQ(got[0], byte{0}) << "block 9 is not concerned";
+    EXPECT_EQ(got[0], byte{0}) << "block 9 is not affected";
     for (int i = 1; i <= 300; ++i) ASSERT_TRUE(holds(got + i * 512, 512, 7)) << i;
     EXPECT_EQ(std::count(got + 301 * 512, got + 302 * 512, byte{0}), 512);
     // With NDOB the command writes zeroes and has no data.
@@ -130,7 +130,7 @@ TEST_P(CommandsOn, write_same_fills_blocks_with_a_pattern_or_with_zeroes) {
     world_.read(*client, 0, 20, 100, 4096, 51200);
     EXPECT_EQ(std::count(got, got + 51200, byte{0}), 51200);
     world_.read(*client, 0, 120, 1, 4096, 512);
-    EXPECT_TRUE(holds(got, 512, 7)) << "the block behind the zeroes keeps the pattern";
+    EXPECT_TRUE(holds(got, 512, 7)) << "the block after the zeroes keeps the pattern";
 }
 
 TEST_P(CommandsOn, unmapped_ranges_read_as_zeroes) {
@@ -169,7 +169,7 @@ TEST_P(CommandsOn, verify_finds_the_first_byte_that_differs) {
     EXPECT_EQ(answer.parsed_sense().information, 100'000u);
 }
 
-TEST_P(CommandsOn, compare_and_write_writes_only_what_compares) {
+TEST_P(CommandsOn, compare_and_write_writes_only_on_a_match) {
     auto client = open(GetParam());
     fill(client->memory(), 1024, 1);
     out(*client, cdb_write16(5, 2), 0, 1024);
@@ -179,7 +179,7 @@ TEST_P(CommandsOn, compare_and_write_writes_only_what_compares) {
     EXPECT_TRUE(holds(client->memory() + 8192, 1024, 2));
     auto again = out(*client, cdb_compare_and_write(5, 2), 0, 2048);
     EXPECT_EQ(again.parsed_sense().key, wire::SenseKey::kMiscompare);
-    EXPECT_EQ(world_.service().range_locks().count(), 0u) << "the lock is given back";
+    EXPECT_EQ(world_.service().range_locks().count(), 0u) << "the lock is released";
 }
 
 TEST_F(Commands, concurrent_compare_and_writes_on_two_reactors_lose_no_update) {
@@ -187,7 +187,7 @@ TEST_F(Commands, concurrent_compare_and_writes_on_two_reactors_lose_no_update) {
     world.add_volume("v0", "ram:8M", kSize);
     auto a = world.client(1), b = world.client(2);
     RawClient* clients[] = {a.get(), b.get()};
-    // Each client tries to increment a counter in block 0. Other commands write beside it all the time.
+    // Each client tries to increment a counter in block 0. Other commands keep writing next to it.
     uint64_t tags[2] = {}, beside[2] = {}, counted = 0;
     auto attempt = [&](int i) {
         RawClient& client = *clients[i];
@@ -234,7 +234,7 @@ TEST_F(Commands, a_write_waits_for_a_compare_and_write_of_the_same_blocks) {
     EXPECT_EQ(client->memory()[0], byte{0xbb});
 }
 
-TEST_F(Commands, a_bad_block_becomes_a_medium_error_that_names_it) {
+TEST_F(Commands, a_bad_block_causes_a_medium_error_that_names_it) {
     auto client = open("error:from=1M,to=2M,errno=EIO:ram:8M");
     auto read = world_.read(*client, 0, 2040, 16, 0, 8192);
     EXPECT_EQ(read.response.status, wire::kCheckCondition);
@@ -248,7 +248,7 @@ TEST_F(Commands, a_bad_block_becomes_a_medium_error_that_names_it) {
     EXPECT_EQ(world_.totals().medium_errors, 2u);
 }
 
-TEST_F(Commands, a_full_disk_becomes_space_allocation_failed_write_protect) {
+TEST_F(Commands, a_full_disk_causes_space_allocation_failed_write_protect) {
     auto client = open("error:every=1,errno=ENOSPC,op=write:ram:8M");
     auto answer = out(*client, cdb_write16(0, 8), 0, 4096);
     EXPECT_EQ(answer.parsed_sense().key, wire::SenseKey::kDataProtect);
@@ -265,14 +265,14 @@ TEST_F(Commands, a_response_with_sense_returns_its_credit_and_can_revoke_the_reg
     EXPECT_EQ(client->credits(), kCreditsDefault);
 }
 
-TEST_F(Commands, commands_that_find_no_buffer_wait_and_are_all_served) {
+TEST_F(Commands, commands_without_a_free_buffer_wait_and_are_all_served) {
     World world({.service = {.arena_bytes = kArenaMin}});  // 4 MiB for large buffers
     world.add_volume("v0", "delay:us=200:ram:8M", kSize);
     auto client = world.client(1);
     fill(client->memory(), 1 << 20, 9);
     for (int i = 0; i < 64; ++i)
         client->start(0, cdb_write16(0, 2048), Direction::kOut, {client->remote(0, 1 << 20)});
-    // Administrative commands do not wait behind them.
+    // Administrative commands do not wait behind the writes.
     uint64_t admin =
         client->start(0, cdb({0x12, 0, 0, 0, 96}), Direction::kIn, {client->remote(1 << 20, 96)});
     ASSERT_TRUE(world.until([&] { return client->answered(admin); }));
@@ -282,15 +282,15 @@ TEST_F(Commands, commands_that_find_no_buffer_wait_and_are_all_served) {
     EXPECT_EQ(world.totals().check_conditions, 0u);
 }
 
-TEST_F(Commands, a_descriptor_table_that_is_not_in_the_message_is_fetched) {
+TEST_F(Commands, a_descriptor_table_outside_the_message_is_fetched) {
     auto client = open("delay:us=1:ram:8M");
-    constexpr uint32_t kPieces = 300;
+    constexpr uint32_t kSegments = 300;
     byte* table = client->memory() + (2 << 20);
-    for (uint32_t i = 0; i < kPieces; ++i) {
-        auto piece = client->remote(i * 1024, 512);
-        wire::put64(table + i * 16, piece.address);
-        wire::put32(table + i * 16 + 8, piece.rkey);
-        wire::put32(table + i * 16 + 12, piece.length);
+    for (uint32_t i = 0; i < kSegments; ++i) {
+        auto segment = client->remote(i * 1024, 512);
+        wire::put64(table + i * 16, segment.address);
+        wire::put32(table + i * 16 + 8, segment.rkey);
+        wire::put32(table + i * 16 + 12, segment.length);
         fill(client->memory() + i * 1024, 512, i);
     }
     auto partial = [&](std::span<const byte> command, bool is_out) {
@@ -301,21 +301,21 @@ TEST_F(Commands, a_descriptor_table_that_is_not_in_the_message_is_fetched) {
         message[is_out ? 6 : 7] = byte{2};
         message[8] = byte(is_out ? 201 : 202);
         std::memcpy(message.data() + 32, command.data(), 16);
-        auto where = client->remote(2 << 20, kPieces * 16);
+        auto where = client->remote(2 << 20, kSegments * 16);
         wire::put64(message.data() + 48, where.address);
         wire::put32(message.data() + 56, where.rkey);
         wire::put32(message.data() + 60, where.length);
-        wire::put32(message.data() + 64, kPieces * 512);
+        wire::put32(message.data() + 64, kSegments * 512);
         std::memcpy(message.data() + 68, table, 32);
         client->send(message);
         uint64_t tag = is_out ? 201 : 202;
         EXPECT_TRUE(world_.until([&] { return client->answered(tag); }));
         EXPECT_EQ(client->take(tag).response.status, wire::kGood);
     };
-    partial(cdb_write16(3, kPieces), true);
-    for (uint32_t i = 0; i < kPieces; ++i) std::memset(client->memory() + i * 1024, 0, 512);
-    partial(cdb_read16(3, kPieces), false);
-    for (uint32_t i = 0; i < kPieces; ++i) ASSERT_TRUE(holds(client->memory() + i * 1024, 512, i)) << i;
+    partial(cdb_write16(3, kSegments), true);
+    for (uint32_t i = 0; i < kSegments; ++i) std::memset(client->memory() + i * 1024, 0, 512);
+    partial(cdb_read16(3, kSegments), false);
+    for (uint32_t i = 0; i < kSegments; ++i) ASSERT_TRUE(holds(client->memory() + i * 1024, 512, i)) << i;
     EXPECT_EQ(world_.totals().table_reads, 2u);
 }
 
@@ -333,24 +333,24 @@ TEST_F(Commands, a_buffer_is_not_reused_before_the_data_in_it_has_arrived) {
     ASSERT_TRUE(world_.until([&] { return buffers.free_bytes() == buffers.size(); }));
 }
 
-TEST_F(Commands, more_work_than_the_send_queue_holds_is_posted_bit_by_bit) {
+TEST_F(Commands, more_work_than_the_send_queue_holds_is_posted_step_by_step) {
     auto client = open("ram:8M");
-    constexpr uint32_t kPieces = 200;  // times 128 commands: ninety times the send queue
-    fill(client->memory(), kPieces * 512, 4);
+    constexpr uint32_t kSegments = 200;  // times 128 commands: ninety times the send queue
+    fill(client->memory(), kSegments * 512, 4);
     std::vector<wire::RemoteBuffer> there, back;
-    for (uint32_t i = 0; i < kPieces; ++i) {
+    for (uint32_t i = 0; i < kSegments; ++i) {
         there.push_back(client->remote(i * 512, 512));
         back.push_back(client->remote((1 << 20) + i * 512, 512));
     }
     for (uint32_t i = 0; i < kCreditsDefault; ++i)
-        client->start(0, cdb_write16(i % 8 * kPieces, kPieces), Direction::kOut, there);
+        client->start(0, cdb_write16(i % 8 * kSegments, kSegments), Direction::kOut, there);
     ASSERT_TRUE(world_.until([&] { return client->credits() == kCreditsDefault; }));
     for (uint32_t i = 0; i < kCreditsDefault; ++i)
-        client->start(0, cdb_read16(i % 8 * kPieces, kPieces), Direction::kIn, back);
+        client->start(0, cdb_read16(i % 8 * kSegments, kSegments), Direction::kIn, back);
     ASSERT_TRUE(world_.until([&] { return client->credits() == kCreditsDefault; }));
-    EXPECT_TRUE(holds(client->memory() + (1 << 20), kPieces * 512, 4));
-    EXPECT_EQ(world_.totals().rdma_reads, kCreditsDefault * kPieces);
-    EXPECT_EQ(world_.totals().rdma_writes, kCreditsDefault * kPieces);
+    EXPECT_TRUE(holds(client->memory() + (1 << 20), kSegments * 512, 4));
+    EXPECT_EQ(world_.totals().rdma_reads, kCreditsDefault * kSegments);
+    EXPECT_EQ(world_.totals().rdma_writes, kCreditsDefault * kSegments);
 }
 
 TEST_F(Commands, report_luns_of_a_thousand_volumes_is_complete) {

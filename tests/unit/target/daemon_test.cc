@@ -82,7 +82,7 @@ size_t work(const fabric::Address& address, uint8_t initiator, int rounds) {
     return wrong;
 }
 
-TEST(Daemon, serves_several_initiators_while_volumes_come_and_go) {
+TEST(Daemon, serves_several_initiators_while_volumes_are_created_and_deleted) {
     auto daemon = daemon::Daemon::start(small_target());
     ASSERT_TRUE(daemon.is_ok()) << daemon.status().to_string();
     EXPECT_EQ((*daemon)->describe(), (*daemon)->addresses()[0].to_string() + ", 2 volumes");
@@ -116,7 +116,7 @@ TEST(Daemon, stops_while_initiators_are_busy) {
     for (auto& client : clients) client.join();
 }
 
-TEST(Daemon, says_what_is_wrong_and_leaves_nothing_behind) {
+TEST(Daemon, reports_what_is_wrong_and_leaves_nothing_behind) {
     auto config = small_target();
     auto first = daemon::Daemon::start(config);
     ASSERT_TRUE(first.is_ok());
@@ -142,7 +142,7 @@ std::vector<volume::VolumeInfo> volumes_after_a_start(const control::TargetConfi
     return volumes;
 }
 
-TEST(Daemon, without_a_cache_refuses_volumes_that_engines_hold_dirty_lines_of) {
+TEST(Daemon, without_a_cache_refuses_volumes_whose_dirty_lines_are_in_engines) {
     io::test::TemporaryFolder folder;
     auto config = small_target();
     config.state = folder.file("state.json");
@@ -153,7 +153,7 @@ TEST(Daemon, without_a_cache_refuses_volumes_that_engines_hold_dirty_lines_of) {
     }
     const auto before = volumes_after_a_start(config);
     ASSERT_EQ(before.size(), 2u);
-    se::Membership membership;
+    cache::Membership membership;
     membership.storage = 7;
     membership.dirty[before[0].identity.wwid] = {.name = before[0].name, .bytes = before[0].size};
     std::ofstream(config.state + ".cache") << membership.to_text();
@@ -173,7 +173,7 @@ TEST(Daemon, without_a_cache_refuses_volumes_that_engines_hold_dirty_lines_of) {
     EXPECT_TRUE((*daemon)->stop());
 }
 
-TEST(Daemon, without_a_cache_refuses_a_damaged_state_of_the_cache) {
+TEST(Daemon, without_a_cache_refuses_a_damaged_cache_state) {
     io::test::TemporaryFolder folder;
     auto config = small_target();
     config.state = folder.file("state.json");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Volumes and sessions share the buffers of a reactor. A slow, dead or deep one must not delay others.
+// Volumes and sessions share the buffers of a reactor. A slow or dead one, or one with a deep queue, must not
+// delay others.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -52,7 +53,7 @@ TEST_F(Arenas, a_volume_holds_no_more_than_it_leaves_free) {
     EXPECT_EQ(arena_->pool(Part::kSmall).free_bytes(), total);
 }
 
-TEST_F(Arenas, an_initiator_holds_no_more_than_it_leaves_free_over_all_its_volumes) {
+TEST_F(Arenas, an_initiator_holds_no_more_than_it_leaves_free_across_all_its_volumes) {
     auto session = ShareRef::make();
     std::vector<std::vector<Block>> taken;
     for (int n = 0; n < 3; ++n) {
@@ -78,7 +79,7 @@ TEST_F(Arenas, an_initiator_leaves_a_part_of_its_volume_to_others) {
     }
 }
 
-TEST_F(Arenas, however_many_initiators_are_slow_the_next_one_has_a_block_of_their_volume) {
+TEST_F(Arenas, the_next_initiator_gets_a_block_however_many_initiators_of_its_volume_are_slow) {
     for (const auto& [part, bytes] :
          {std::pair{Part::kSmall, size_t{65536}}, {Part::kLarge, size_t{1} << 20}}) {
         auto volume = ShareRef::make();
@@ -108,7 +109,7 @@ TEST_F(Arenas, many_initiators_of_a_slow_volume_leave_the_last_eighth_to_other_v
     for (auto& blocks : taken) give_all(Part::kLarge, blocks);
 }
 
-TEST_F(Arenas, long_transfers_leave_the_memory_of_short_ones_alone) {
+TEST_F(Arenas, long_transfers_do_not_use_the_memory_of_short_ones) {
     std::vector<std::pair<ShareRef, std::vector<Block>>> taken;
     for (int n = 0; n < 40; ++n) {
         auto volume = ShareRef::make(), session = ShareRef::make();
@@ -116,14 +117,14 @@ TEST_F(Arenas, long_transfers_leave_the_memory_of_short_ones_alone) {
     }
     auto volume = ShareRef::make(), session = ShareRef::make();
     EXPECT_EQ(arena_->take(Part::kLarge, 1 << 20, {*volume, *session, *session}), nullptr)
-        << "all of it is taken";
+        << "all of it is allocated";
     std::byte* block = arena_->take(Part::kSmall, 4096, {*volume, *session, *session});
     ASSERT_NE(block, nullptr);
     arena_->give(Part::kSmall, block, 4096);
     for (auto& [share, blocks] : taken) give_all(Part::kLarge, blocks);
 }
 
-TEST_F(Arenas, a_share_outlives_its_volume_until_the_last_block_is_back) {
+TEST_F(Arenas, a_share_outlives_its_volume_until_its_last_block_is_returned) {
     auto session = ShareRef::make();
     std::byte* block = nullptr;
     {
@@ -147,7 +148,7 @@ class FairSharing : public VolumeFixture {
     }
 };
 
-TEST_F(FairSharing, a_slow_volume_full_of_long_reads_delays_no_short_read_of_another) {
+TEST_F(FairSharing, a_slow_volume_full_of_long_reads_does_not_delay_short_reads_of_another) {
     // `other` is a client of another session, `client` one of the same session.
     auto client = world_->client(1), other = world_->client(2);
     auto slow = reads(*client, 0, 64, 1 << 20);
@@ -159,7 +160,7 @@ TEST_F(FairSharing, a_slow_volume_full_of_long_reads_delays_no_short_read_of_ano
     for (uint64_t tag : slow) EXPECT_FALSE(client->answered(tag)) << "a short read waited for a long one";
 }
 
-TEST_F(FairSharing, slow_short_reads_delay_no_short_read_of_another_volume) {
+TEST_F(FairSharing, slow_short_reads_do_not_delay_short_reads_of_another_volume) {
     std::vector<std::unique_ptr<RawClient>> deep;
     for (uint8_t i = 1; i <= 3; ++i) {
         deep.push_back(world_->client(i));
@@ -169,10 +170,10 @@ TEST_F(FairSharing, slow_short_reads_delay_no_short_read_of_another_volume) {
     ASSERT_TRUE(world_->until([&] { return world_->totals().waited_for_buffer > 0; }));
     for (int i = 0; i < 20; ++i)
         EXPECT_EQ(world_->read(*other, 1, 0, 128, 0, 65536).response.status, wire::kGood);
-    EXPECT_EQ(deep[0]->credits(), 1u) << "no slow read is done";
+    EXPECT_EQ(deep[0]->credits(), 1u) << "no slow read has completed";
 }
 
-TEST_F(FairSharing, two_volumes_that_wait_are_both_served) {
+TEST_F(FairSharing, two_waiting_volumes_are_both_served) {
     use({.service = {.arena_bytes = kArenaMin}}, "delay:us=1000:ram:8M", "delay:us=1000:ram:8M");
     auto first = world_->client(1), second = world_->client(2);
     reads(*first, 0, 100, 1 << 20);
@@ -189,7 +190,7 @@ TEST_F(FairSharing, without_authentication_all_sessions_of_a_source_count_as_one
     world_->service().worker(0).lane(0).for_each_channel(
         [&](Channel& channel) { shares.insert(channel.share().get()); });
     EXPECT_EQ(world_->service().sessions().count(), clients.size());
-    EXPECT_EQ(shares.size(), 1u) << "a host gets no more by more sessions";
+    EXPECT_EQ(shares.size(), 1u) << "more sessions give a host no larger share";
 }
 
 // A client whose process stands still while everything else runs.
@@ -216,7 +217,7 @@ class Sleeper final : public ClientSide {
     reactor::Reactor reactor_{clock_};
 };
 
-TEST(SlowInitiator, an_initiator_that_takes_nothing_holds_its_share_and_is_disconnected_in_time) {
+TEST(SlowInitiator, an_initiator_that_consumes_nothing_keeps_its_share_and_is_disconnected_in_time) {
     WorldOptions options = guarded();
     options.service.take_timeout = from_ms(1000);
     World world(options);
@@ -228,19 +229,19 @@ TEST(SlowInitiator, an_initiator_that_takes_nothing_holds_its_share_and_is_disco
     for (int i = 0; i < 100; ++i)
         sleeper.start(0, cdb_read16(0, 2048), Direction::kIn, {sleeper.remote(0, 1 << 20)});
     ASSERT_TRUE(side.until([&] { return world.totals().waited_for_buffer > 0; }));
-    // The sleeper is not stepped from here on.
+    // After this, the sleeper is not stepped.
     Arena& arena = world.service().worker(0).lane(0).arena();
     for (int i = 0; i < 10; ++i)
         EXPECT_EQ(world.read(other, 0, 0, 2048, 0, 1 << 20).response.status, wire::kGood);
     EXPECT_GE(arena.pool(Part::kLarge).free_bytes(), arena.pool(Part::kLarge).size() / 2);
-    ASSERT_TRUE(world.until([&] { return world.service().sessions().count() == 1; })) << "it is ended";
+    ASSERT_TRUE(world.until([&] { return world.service().sessions().count() == 1; })) << "it has ended";
     EXPECT_TRUE(world.until(
         [&] { return arena.pool(Part::kLarge).free_bytes() == arena.pool(Part::kLarge).size(); }));
     EXPECT_EQ(world.read(other, 0, 0, 2048, 0, 1 << 20).response.status, wire::kGood);
     ASSERT_TRUE(side.until([&] { return sleeper.closed(); }));
 }
 
-TEST(SlowInitiator, an_initiator_that_takes_nothing_delays_no_other_of_its_volume) {
+TEST(SlowInitiator, an_initiator_that_consumes_nothing_does_not_delay_others_of_its_volume) {
     World world(guarded());
     world.add_volume("v0", "delay:us=1:ram:8M", 8 << 20);
     Sleeper side(world);
@@ -250,17 +251,17 @@ TEST(SlowInitiator, an_initiator_that_takes_nothing_delays_no_other_of_its_volum
     for (int i = 0; i < 100; ++i)
         sleeper.start(0, cdb_read16(0, 2048), Direction::kIn, {sleeper.remote(0, 1 << 20)});
     ASSERT_TRUE(side.until([&] { return world.totals().waited_for_buffer > 0; }));
-    // The sleeper is not stepped from here on, for far less than take_timeout.
+    // After this, the sleeper is not stepped for a time far below take_timeout.
     SystemClock clock;
     const Nanoseconds began = clock.now();
     for (int i = 0; i < 10; ++i)
         EXPECT_EQ(world.read(other, 0, 0, 2048, 0, 1 << 20).response.status, wire::kGood);
-    EXPECT_LT((clock.now() - began).count, kTakeTimeout.count / 2) << "the sleeper was not ended for that";
+    EXPECT_LT((clock.now() - began).count, kTakeTimeout.count / 2) << "the sleeper stays connected";
     EXPECT_EQ(world.service().sessions().count(), 2u);
     ASSERT_TRUE(side.until([&] { return sleeper.credits() == kCreditsDefault; })) << "it continues";
 }
 
-TEST(SlowInitiator, an_initiator_that_is_idle_is_not_disconnected) {
+TEST(SlowInitiator, an_idle_initiator_is_not_disconnected) {
     World world({.service = {.take_timeout = from_ms(300)}});
     world.add_volume("v0", "delay:us=1:ram:8M", 8 << 20);
     auto client = world.client(1);

@@ -43,7 +43,7 @@ TEST_F(Hostile, a_command_beyond_its_credits_ends_the_connection) {
     expect_nothing_lost();
 }
 
-TEST_F(Hostile, memory_that_is_not_shared_ends_the_connection_and_nothing_else) {
+TEST_F(Hostile, an_access_outside_registered_memory_ends_only_its_own_connection) {
     for (bool is_read : {true, false})
         for (uint64_t lun : {0u, 1u}) {
             auto bad = world_.client(1);
@@ -57,7 +57,7 @@ TEST_F(Hostile, memory_that_is_not_shared_ends_the_connection_and_nothing_else) 
     expect_nothing_lost();
 }
 
-TEST_F(Hostile, messages_of_no_kind_and_of_no_length_end_the_connection) {
+TEST_F(Hostile, messages_of_invalid_kind_or_length_end_the_connection) {
     for (size_t length : {0u, 1u, 15u, 47u, 48u, 64u}) {
         auto bad = world_.client(1);
         std::vector<byte> message(length, byte{0x37});
@@ -81,12 +81,12 @@ uint32_t reason_told(const RawClient& client) {
     return logout.reason;
 }
 
-TEST_F(Hostile, a_peer_that_breaks_the_protocol_is_told_why) {
+TEST_F(Hostile, a_peer_that_violates_the_protocol_gets_the_reason) {
     auto damaged = world_.client(1);
     uint64_t before = damaged->start(1, cdb_read16(0, 8), Direction::kIn, {damaged->remote(0, 4096)});
     for (int i = 0; i < 3; ++i) damaged->send(std::vector<byte>(48, byte{0x37}));
     ASSERT_TRUE(world_.until([&] { return damaged->closed(); }));
-    EXPECT_TRUE(damaged->answered(before)) << "what it asked for before is finished";
+    EXPECT_TRUE(damaged->answered(before)) << "its earlier request is completed";
     EXPECT_EQ(reason_told(*damaged), uint32_t{WSS_SRP_LOGOUT_UNKNOWN_MESSAGE});
     auto cut = world_.client(2);
     cut->send(std::vector<byte>(20, byte{WSS_SRP_CMD}));
@@ -95,7 +95,7 @@ TEST_F(Hostile, a_peer_that_breaks_the_protocol_is_told_why) {
     expect_good_client_undisturbed();
 }
 
-TEST(HostileEnd, of_a_channel_whose_work_does_not_end_comes_in_bounded_time) {
+TEST(HostileEnd, of_a_channel_whose_work_does_not_end_takes_place_in_bounded_time) {
     World world({.service = {.drain_timeout = from_ms(300)}});
     world.add_volume("v0", "delay:us=4000000:ram:4M", 4 << 20);
     auto bad = world.client(1);
@@ -105,7 +105,7 @@ TEST(HostileEnd, of_a_channel_whose_work_does_not_end_comes_in_bounded_time) {
     EXPECT_FALSE(bad->answered(tag));
 }
 
-TEST_F(Hostile, a_message_longer_than_agreed_ends_the_connection) {
+TEST_F(Hostile, a_message_longer_than_negotiated_ends_the_connection) {
     auto bad = world_.client(1);
     std::vector<byte> message(WSS_SRP_MAX_IT_IU_LEN + 1, byte{2});
     bad->send(message);
@@ -113,7 +113,7 @@ TEST_F(Hostile, a_message_longer_than_agreed_ends_the_connection) {
     expect_good_client_undisturbed();
 }
 
-TEST_F(Hostile, descriptors_that_contradict_themselves_are_refused_by_sense) {
+TEST_F(Hostile, contradictory_descriptors_are_refused_with_sense) {
     auto bad = world_.client(1);
     std::vector<byte> message(48 + 20 + 32);
     message[0] = byte{WSS_SRP_CMD};
@@ -130,7 +130,7 @@ TEST_F(Hostile, descriptors_that_contradict_themselves_are_refused_by_sense) {
     EXPECT_FALSE(bad->closed());
 }
 
-TEST_F(Hostile, an_initiator_that_dies_with_a_full_queue_leaves_nothing_behind) {
+TEST_F(Hostile, an_initiator_that_dies_with_a_full_queue_leaves_no_resources_in_use) {
     for (uint64_t lun : {0u, 1u}) {
         auto bad = world_.client(1);
         for (uint32_t i = 0; i < 100; ++i)
@@ -145,7 +145,7 @@ TEST_F(Hostile, an_initiator_that_dies_with_a_full_queue_leaves_nothing_behind) 
 }
 
 // Randomly damaged copies of valid messages; their number and the seed are fixed.
-TEST_F(Hostile, mutated_messages_disturb_nobody) {
+TEST_F(Hostile, mutated_messages_do_not_affect_other_initiators) {
     Random random(20261121);
     std::unique_ptr<RawClient> bad;
     uint8_t initiator = 1;

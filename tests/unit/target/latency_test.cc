@@ -72,7 +72,7 @@ TEST(Latency, of_storage_that_blocks_its_turn_is_counted) {
 }
 
 // Each command is answered in the turn in which it arrives.
-TEST(Latency, ends_with_the_answer) {
+TEST(Latency, ends_with_the_response) {
     HandClock clock;
     World world({.clock = &clock});
     world.add_volume("v0", "ram:8M", 8 << 20);

@@ -6,7 +6,7 @@
 
 #include <set>
 
-namespace wss::se {
+namespace wss::cache {
 namespace {
 
 using cache::LineKey;
@@ -31,7 +31,7 @@ class LinesWalk : public ::testing::Test {
         cache::Line* line = lines_.index().open(key);
         ASSERT_NE(line, nullptr);
         Op user;
-        user.op.pieces = lines_.geometry().all();
+        user.op.sub_blocks = lines_.geometry().all();
         user.op.access = cache::Access::kExclusive;
         ASSERT_TRUE(lines_.enter(*line, user.op, user));
         ASSERT_EQ(lines_.index().place(*line, 1), cache::Placed::kDone);
@@ -75,26 +75,26 @@ class LinesWalk : public ::testing::Test {
     bool done_ = false;
 };
 
-TEST_F(LinesWalk, visits_each_line_of_the_volume_once_and_few_of_them_each_turn) {
+TEST_F(LinesWalk, visits_each_line_of_the_volume_once_and_only_a_few_each_turn) {
     lines_.walk(kVolume, 0, UINT64_MAX, note(), done());
     EXPECT_FALSE(done_);
     EXPECT_GT(turns(), kFilled / kAFewPerTurn);
     EXPECT_EQ(visited_.size(), kFilled);
 }
 
-TEST_F(LinesWalk, of_a_range_visits_what_the_range_touches) {
+TEST_F(LinesWalk, of_a_range_visits_the_lines_that_the_range_touches) {
     lines_.walk(kVolume, 10 * 4096 + 1, 5 * 4096, note(), done());
     turns();
     EXPECT_EQ(visited_, (std::set<uint64_t>{10, 11, 12, 13, 14, 15}));
 }
 
-TEST_F(LinesWalk, of_nothing_is_over_at_once) {
+TEST_F(LinesWalk, of_an_empty_range_ends_at_once) {
     lines_.walk(kVolume, 4096, 0, note(), done());
     EXPECT_TRUE(done_);
     EXPECT_TRUE(visited_.empty());
 }
 
-TEST_F(LinesWalk, begins_no_more_than_can_be_under_way_and_is_over_when_all_have_ended) {
+TEST_F(LinesWalk, begins_no_more_visits_than_can_be_in_flight_and_ends_when_all_have_ended) {
     std::vector<Lines::Ended> under_way;
     size_t begun = 0;
     lines_.walk(
@@ -128,7 +128,7 @@ TEST_F(LinesWalk, of_a_drop_leaves_nothing_valid_in_its_range_and_touches_no_oth
     EXPECT_EQ(valid(kOther), kFilled);
 }
 
-TEST_F(LinesWalk, two_at_once_both_end) {
+TEST_F(LinesWalk, ends_alongside_another_one) {
     size_t ended = 0;
     lines_.drop(kVolume, 0, UINT64_MAX, [&ended] { ++ended; });
     lines_.drop(kOther, 0, UINT64_MAX, [&] { done_ = ++ended == 2; });
@@ -137,7 +137,7 @@ TEST_F(LinesWalk, two_at_once_both_end) {
     EXPECT_EQ(valid(kVolume) + valid(kOther), 0u);
 }
 
-TEST_F(LinesWalk, many_at_once_take_no_more_of_a_turn_than_one) {
+TEST_F(LinesWalk, shares_its_part_of_a_turn_with_concurrent_walks) {
     size_t ended = 0;
     for (int i = 0; i < 20; ++i) lines_.walk(kVolume, 0, UINT64_MAX, note(), [&] { done_ = ++ended == 20; });
     EXPECT_LE(this_turn_, kAFewPerTurn);
@@ -145,7 +145,7 @@ TEST_F(LinesWalk, many_at_once_take_no_more_of_a_turn_than_one) {
     EXPECT_EQ(ended, 20u);
 }
 
-TEST_F(LinesWalk, that_is_forgotten_calls_nobody_and_keeps_nothing) {
+TEST_F(LinesWalk, that_is_forgotten_makes_no_call_and_keeps_no_reference) {
     auto kept = std::make_shared<int>();
     lines_.walk(
         kVolume, 0, UINT64_MAX, [kept](cache::Line&, const Lines::Ended& ended) { ended(); },

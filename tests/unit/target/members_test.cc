@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace wss::se {
+namespace wss::cache {
 namespace {
 
 // The test decides when saves end, and with which status.
@@ -49,7 +49,7 @@ class MembersTest : public ::testing::Test, private MembersObserver {
     Members members_{std::unique_ptr<MembershipStore>(store_), turn_, *this};
 };
 
-TEST_F(MembersTest, all_changes_of_a_turn_are_in_one_text) {
+TEST_F(MembersTest, all_changes_of_a_turn_are_saved_together) {
     members_.edit().dirty[1] = {.name = "a"};
     members_.save();
     EXPECT_FALSE(store_->busy());
@@ -65,7 +65,7 @@ TEST_F(MembersTest, all_changes_of_a_turn_are_in_one_text) {
     EXPECT_EQ(saved_, 1);
 }
 
-TEST_F(MembersTest, a_change_during_a_save_is_saved_in_the_turn_after_it) {
+TEST_F(MembersTest, a_change_during_a_save_is_saved_in_the_next_turn) {
     members_.edit().dirty[1] = {.name = "a"};
     members_.save();
     end_turn();
@@ -84,7 +84,7 @@ TEST_F(MembersTest, a_change_during_a_save_is_saved_in_the_turn_after_it) {
 class MembersEnd : public MembersTest, public ::testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(Fails, MembersEnd, ::testing::Bool());
 
-TEST_P(MembersEnd, is_saved_after_a_text_that_was_under_way) {
+TEST_P(MembersEnd, is_saved_after_a_save_that_was_in_progress) {
     members_.edit().dirty[1] = {.name = "a"};
     members_.save();
     end_turn();
@@ -101,7 +101,7 @@ TEST_P(MembersEnd, is_saved_after_a_text_that_was_under_way) {
     EXPECT_FALSE(members_.pending());
 }
 
-TEST_F(MembersTest, nothing_that_is_changed_after_the_last_text_is_saved) {
+TEST_F(MembersTest, no_change_after_the_final_save_is_saved) {
     CachedVolume volume{.wwid = 1};
     members_.edit().dirty[1] = {.name = "a"};
     save();
@@ -120,7 +120,7 @@ TEST_F(MembersTest, nothing_that_is_changed_after_the_last_text_is_saved) {
 }
 
 // The file may have been replaced although the sync of its folder failed.
-TEST_F(MembersTest, a_text_whose_save_failed_delays_writes_until_another_one_is_saved) {
+TEST_F(MembersTest, a_failed_save_delays_writes_until_another_one_succeeds) {
     CachedVolume volume{.wwid = 1};
     members_.edit().dirty[1] = {.name = "a"};
     members_.edit().engines[7] = 3;
@@ -135,7 +135,7 @@ TEST_F(MembersTest, a_text_whose_save_failed_delays_writes_until_another_one_is_
     EXPECT_FALSE(members_.counts_when_saved(7, 3));
 }
 
-TEST_F(MembersTest, a_text_that_is_being_saved_delays_writes_that_it_would_undo) {
+TEST_F(MembersTest, a_save_in_progress_delays_writes_that_it_would_undo) {
     CachedVolume volume{.wwid = 1};
     members_.edit().dirty[1] = {.name = "a"};
     members_.save();
@@ -144,13 +144,13 @@ TEST_F(MembersTest, a_text_that_is_being_saved_delays_writes_that_it_would_undo)
     members_.save();
     EXPECT_TRUE(members_.delays(volume));
     store_->end(Status::ok());
-    EXPECT_TRUE(members_.delays(volume)) << "it is what a restart finds";
+    EXPECT_TRUE(members_.delays(volume)) << "a restart would find it";
     end_turn();
     store_->end(Status::ok());
     EXPECT_FALSE(members_.delays(volume));
 }
 
-TEST_F(MembersTest, a_probe_that_fails_leaves_the_state_as_it_is) {
+TEST_F(MembersTest, a_failed_probe_leaves_the_state_unchanged) {
     CachedVolume volume;
     save();
     Status told;
@@ -160,7 +160,7 @@ TEST_F(MembersTest, a_probe_that_fails_leaves_the_state_as_it_is) {
     EXPECT_FALSE(members_.pending());
 }
 
-TEST_F(MembersTest, a_probe_does_not_outlast_the_volume_that_it_is_for) {
+TEST_F(MembersTest, a_probe_does_not_outlive_its_volume) {
     CachedVolume volume;
     save();
     int told = 0;
@@ -175,4 +175,4 @@ TEST_F(MembersTest, a_probe_does_not_outlast_the_volume_that_it_is_for) {
 }
 
 }  // namespace
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -9,10 +9,10 @@
 #include "tests/unit/io/harness.h"
 #include "tests/unit/volume/locked.h"
 
-namespace wss::se {
+namespace wss::cache {
 namespace {
 
-TEST(Membership, has_one_version_whatever_is_in_it) {
+TEST(Membership, has_one_version_whatever_it_contains) {
     Membership empty, full;
     full.storage = 7;
     full.engines[1] = 2;
@@ -52,16 +52,16 @@ TEST(Membership, of_more_lost_lines_than_it_saves_says_that_the_largest_loss_is_
     ASSERT_TRUE(read) << read.status().to_string();
     EXPECT_TRUE(read->lost.is_whole(6));
     EXPECT_FALSE(read->lost.is_whole(5));
-    EXPECT_EQ(read->lost.pieces_of(5), 1u);
+    EXPECT_EQ(read->lost.sub_blocks_of(5), 1u);
     EXPECT_TRUE(many.lost.found(6, 0, {1}));
     read = Membership::parse(many.to_text());
     ASSERT_TRUE(read) << read.status().to_string();
     EXPECT_FALSE(read->lost.is_whole(6));
-    EXPECT_EQ(read->lost.pieces_of(6), kLostLinesSaved - 1);
+    EXPECT_EQ(read->lost.sub_blocks_of(6), kLostLinesSaved - 1);
 }
 
 // Other programs may write the metadata of an image.
-TEST(Membership, can_be_written_whatever_storage_says_of_its_owner) {
+TEST(Membership, can_be_written_whatever_storage_reports_about_its_owner) {
     Membership foul;
     foul.dirty[5] = {.name = "a", .bytes = 4096, .ownership = "b \xff"};
     auto read = Membership::parse(foul.to_text());
@@ -69,7 +69,7 @@ TEST(Membership, can_be_written_whatever_storage_says_of_its_owner) {
     EXPECT_NE(read->dirty.at(5).ownership, foul.dirty.at(5).ownership) << "it is another one than before";
 }
 
-TEST(Membership, of_the_first_version_has_the_volumes_of_its_policies_as_dirty) {
+TEST(Membership, of_the_first_version_has_the_volumes_with_policies_as_dirty) {
     auto read = Membership::parse(R"({"version": 1, "storage": "7", "next_incarnation": 3,
         "line_bytes": 65536, "degraded": false, "engines": {"1": 2},
         "policies": {"5": {"policy": "write-back", "unsafe": false}}})");
@@ -78,16 +78,16 @@ TEST(Membership, of_the_first_version_has_the_volumes_of_its_policies_as_dirty) 
     EXPECT_TRUE(read->lost.empty());
 }
 
-TEST(Membership, of_the_second_version_has_what_was_lost_as_dirty) {
+TEST(Membership, of_the_second_version_has_volumes_with_lost_data_as_dirty) {
     auto read = Membership::parse(R"({"version": 2, "storage": "7", "next_incarnation": 3,
         "line_bytes": 65536, "degraded": false, "engines": {"1": 2}, "policies": {},
         "away": {"1": 2}, "lost": {"5": ["6 7 3"]}, "lost_whole": ["8"]})");
     ASSERT_TRUE(read) << read.status().to_string();
     EXPECT_TRUE(read->dirty.contains(5) && read->dirty.contains(8));
-    EXPECT_EQ(read->lost.pieces_of(5), 2u);
+    EXPECT_EQ(read->lost.sub_blocks_of(5), 2u);
 }
 
-TEST(Membership, of_the_third_version_has_no_volume_whose_storage_was_taken) {
+TEST(Membership, of_the_third_version_has_no_volume_with_lost_storage) {
     auto read = Membership::parse(R"({"version": 3, "storage": "7", "next_incarnation": 3,
         "line_bytes": 65536, "degraded": false, "engines": {"1": 2}, "policies": {},
         "away": {}, "lost": {}, "lost_whole": [], "given_up": ["9"],
@@ -100,7 +100,7 @@ TEST(Membership, of_the_third_version_has_no_volume_whose_storage_was_taken) {
     EXPECT_TRUE(read->storage_lost.empty());
 }
 
-TEST(Membership, of_the_fourth_version_has_lost_lines_that_a_copy_gives_back_to_their_end) {
+TEST(Membership, of_the_fourth_version_has_lost_lines_without_an_end) {
     auto read = Membership::parse(R"({"version": 4, "storage": "7", "next_incarnation": 3,
         "line_bytes": 65536, "degraded": false, "engines": {"1": 2}, "policies": {},
         "away": {"1": 2}, "generation": "9", "lost": {"5": ["6 7 3"]}, "lost_whole": [], "given_up": [],
@@ -111,7 +111,7 @@ TEST(Membership, of_the_fourth_version_has_lost_lines_that_a_copy_gives_back_to_
 }
 
 // An earlier version of the program could leave such an entry.
-TEST(Membership, knows_of_no_lost_storage_but_of_volumes_that_may_be_dirty) {
+TEST(Membership, keeps_lost_storage_only_for_volumes_that_may_be_dirty) {
     Membership membership;
     membership.dirty[5] = {.name = "a", .bytes = 4096};
     membership.storage_lost = {5, 6};

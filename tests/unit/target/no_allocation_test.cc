@@ -72,7 +72,7 @@ TEST_P(NoAllocation, reads_writes_and_errors_allocate_nothing) {
     EXPECT_EQ(allocations, 0u) << "in " << 120 << " commands";
 }
 
-TEST(NoAllocation, commands_that_wait_for_a_limit_allocate_nothing) {
+TEST(NoAllocation, commands_delayed_by_a_limit_allocate_nothing) {
     HandClock clock;
     World world({.clock = &clock});
     world.add_volume("v0", "ram:8M", 8 << 20);
@@ -98,7 +98,7 @@ TEST(NoAllocation, commands_that_wait_for_a_limit_allocate_nothing) {
     EXPECT_GT(world.volumes().find("v0")->totals.delayed, 20u);
 }
 
-TEST(NoAllocationCheck, notices_an_allocation) {
+TEST(NoAllocationCheck, detects_an_allocation) {
     forbidden = true;
     allocations = 0;
     delete new int(1);

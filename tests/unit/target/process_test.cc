@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The output of a daemon's process that programs read.
+// The output of a daemon that other programs read.
 #include "target/daemon/process.h"
 
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ Ended run(bool starts) {
     return ended;
 }
 
-TEST(Process, prints_the_ready_line_and_nothing_of_libraries_on_the_standard_output) {
+TEST(Process, prints_only_the_ready_line_on_standard_output_and_no_output_of_libraries) {
 #ifdef __SANITIZE_THREAD__
     GTEST_SKIP() << "ThreadSanitizer does not follow a fork() into threads";
 #endif
@@ -78,7 +78,7 @@ TEST(Process, prints_the_ready_line_and_nothing_of_libraries_on_the_standard_out
     EXPECT_EQ(ended.status, 0);
 }
 
-TEST(Process, prints_nothing_on_the_standard_output_when_it_does_not_start) {
+TEST(Process, prints_nothing_on_standard_output_when_it_does_not_start) {
 #ifdef __SANITIZE_THREAD__
     GTEST_SKIP() << "ThreadSanitizer does not follow a fork() into threads";
 #endif

@@ -21,7 +21,7 @@ class Receives : public ::testing::Test {
     std::vector<ChannelTerms> granted_;
 };
 
-TEST_F(Receives, of_the_first_ninety_channels_are_as_many_as_the_target_grants) {
+TEST_F(Receives, of_the_first_ninety_channels_are_as_many_as_the_target_offers) {
     for (int i = 0; i < 90; ++i) EXPECT_EQ(grant().credits, kCreditsDefault) << i;
 }
 
@@ -30,26 +30,26 @@ TEST_F(Receives, of_a_thousand_channels_are_enough_for_a_queue_each) {
     for (uint32_t i = 0; i < 1000; ++i) {
         ASSERT_TRUE(budget_.has_room(kTerms)) << i;
         const uint32_t credits = grant().credits;
-        EXPECT_LE(credits, least) << "who comes later gets no more";
+        EXPECT_LE(credits, least) << "later channels get no more";
         least = credits;
     }
     EXPECT_EQ(least, kCreditsFloor);
 }
 
-TEST_F(Receives, are_bounded_over_all_channels) {
+TEST_F(Receives, are_limited_across_all_channels) {
     while (granted_.size() < kChannelsMax && budget_.has_room(kTerms)) grant();
     EXPECT_LT(granted_.size(), kChannelsMax);
     EXPECT_LE(budget_.granted(), kReceiveBytesMax);
 }
 
-TEST_F(Receives, come_back_with_the_channel) {
+TEST_F(Receives, are_returned_with_the_channel) {
     for (int i = 0; i < 1000; ++i) grant();
     for (const ChannelTerms& terms : granted_) budget_.give_back(terms);
     EXPECT_EQ(budget_.granted(), 0u);
     EXPECT_EQ(grant().credits, kCreditsDefault);
 }
 
-TEST_F(Receives, are_never_more_than_the_target_was_told_to_grant) {
+TEST_F(Receives, never_exceed_the_limit_of_the_target) {
     ChannelTerms few = kTerms;
     few.credits = kCreditsMin;
     EXPECT_EQ(grant(few).credits, kCreditsMin);

@@ -11,7 +11,7 @@
 
 #include "tests/unit/io/harness.h"
 
-namespace wss::se {
+namespace wss::cache {
 namespace {
 
 using Notice = std::pair<uint64_t, uint64_t>;
@@ -40,7 +40,7 @@ class RemoteStateTest : public testing::Test {
     std::vector<Notice> notices_;
 };
 
-TEST_F(RemoteStateTest, its_size_is_what_the_volume_was_given_until_one_is_reported) {
+TEST_F(RemoteStateTest, size_is_the_volumes_own_until_one_is_reported) {
     EXPECT_EQ(state_->bytes(), uint64_t{1 << 20});
     state_->report(4 << 20, false, "");
     EXPECT_EQ(notices(1), std::vector<Notice>({{0, 4 << 20}})) << "it was not known before";

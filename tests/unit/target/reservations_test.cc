@@ -72,47 +72,47 @@ class Reservations : public VolumeFixture {
     io::test::TemporaryFolder folder_;
 };
 
-TEST_F(Reservations, shut_out_who_is_not_registered_on_every_reactor) {
+TEST_F(Reservations, exclude_unregistered_initiators_on_every_reactor) {
     start({.reactors = 2});
     auto holder = world_->client(1, WSS_CAP_NOTIFY);
     auto holder_too = world_->client(1, WSS_CAP_NOTIFY, true);
     auto member = world_->client(2);
-    auto stranger = world_->client(3);
-    auto stranger_too = world_->client(3, 0, true);
-    EXPECT_EQ(try_write(*stranger), wire::kGood);
+    auto unregistered = world_->client(3);
+    auto unregistered_too = world_->client(3, 0, true);
+    EXPECT_EQ(try_write(*unregistered), wire::kGood);
     enroll(*holder, 1);
     enroll(*member, 2);
     ASSERT_EQ(reserve(*holder_too, wire::kReserve, 1, 0, kWriteExclusiveRegistrants), wire::kGood);
     for (RawClient* client : {holder.get(), holder_too.get(), member.get()})
         EXPECT_EQ(try_write(*client), wire::kGood);
-    for (RawClient* client : {stranger.get(), stranger_too.get()}) {
+    for (RawClient* client : {unregistered.get(), unregistered_too.get()}) {
         EXPECT_EQ(try_write(*client), wire::kReservationConflict);
         EXPECT_EQ(try_read(*client), wire::kGood);
     }
     // This also holds for initiators that log in later.
     EXPECT_EQ(try_write(*world_->client(4)), wire::kReservationConflict);
     ASSERT_EQ(reserve(*holder, wire::kRelease, 1, 0, kWriteExclusiveRegistrants), wire::kGood);
-    EXPECT_EQ(try_write(*stranger), wire::kGood);
+    EXPECT_EQ(try_write(*unregistered), wire::kGood);
     EXPECT_EQ(attention(*member), "06/2a/04");
     EXPECT_EQ(attention(*member), "");
-    EXPECT_EQ(attention(*stranger), "");
+    EXPECT_EQ(attention(*unregistered), "");
 }
 
-TEST_F(Reservations, hold_for_the_next_login_of_the_initiator) {
+TEST_F(Reservations, persist_across_the_next_login_of_the_initiator) {
     start();
     auto holder = world_->client(1);
     enroll(*holder, 1);
     ASSERT_EQ(reserve(*holder, wire::kReserve, 1, 0, kExclusiveAccess), wire::kGood);
     holder->close();
     ASSERT_TRUE(world_->until([&] { return holder->closed(); }));
-    auto stranger = world_->client(2);
-    EXPECT_EQ(try_read(*stranger), wire::kReservationConflict);
+    auto unregistered = world_->client(2);
+    EXPECT_EQ(try_read(*unregistered), wire::kReservationConflict);
     auto again = world_->client(1);
     EXPECT_EQ(try_write(*again), wire::kGood);
     EXPECT_EQ(reserve(*again, wire::kRelease, 1, 0, kExclusiveAccess), wire::kGood);
 }
 
-TEST_F(Reservations, are_taken_by_immediate_data_as_well) {
+TEST_F(Reservations, can_be_made_with_immediate_data) {
     start();
     auto client = world_->client(1);
     const auto bytes = list(0, 1);
@@ -141,7 +141,7 @@ TEST_F(Reservations, preempt_and_abort_ends_the_commands_of_the_victim) {
     EXPECT_EQ(keys(*victim), 1u);
 }
 
-TEST_F(Reservations, no_write_of_a_victim_lands_after_the_answer_to_preempt) {
+TEST_F(Reservations, let_no_write_of_a_victim_take_effect_after_the_response_to_preempt) {
     start({}, "delay:us=50000,op=write:ram:8M");
     auto victim = world_->client(1);
     auto other = world_->client(2);
@@ -160,7 +160,7 @@ TEST_F(Reservations, no_write_of_a_victim_lands_after_the_answer_to_preempt) {
     EXPECT_TRUE(holds(other->memory() + 8192, 4096, 2));
 }
 
-TEST_F(Reservations, are_taken_also_by_who_does_not_wait_for_the_answer) {
+TEST_F(Reservations, take_effect_even_if_the_initiator_does_not_wait_for_the_response) {
     start({}, "delay:us=100000,op=write:ram:8M");
     auto victim = world_->client(1);
     auto other = world_->client(2);
@@ -173,12 +173,12 @@ TEST_F(Reservations, are_taken_also_by_who_does_not_wait_for_the_answer) {
     settle();
     other->close();
     ASSERT_TRUE(world_->until([&] { return other->closed(); }));
-    auto stranger = world_->client(3);
-    EXPECT_EQ(try_write(*stranger), wire::kReservationConflict);
+    auto unregistered = world_->client(3);
+    EXPECT_EQ(try_write(*unregistered), wire::kReservationConflict);
     ASSERT_TRUE(world_->until([&] { return world_->service().sessions().count() == 2; }));
 }
 
-TEST_F(Reservations, who_may_only_read_takes_none) {
+TEST_F(Reservations, cannot_be_made_by_a_read_only_initiator) {
     start();
     auto client = world_->client(1);
     finish([&](auto done) { world_->volumes().set_access_async("v", {"*=ro"}, std::move(done)); });
@@ -198,7 +198,7 @@ TEST_F(Reservations, of_a_deleted_volume_are_forgotten) {
     EXPECT_EQ(keys(*client, world_->volumes().find("v")->identity.lun), 0u);
 }
 
-TEST_F(Reservations, are_kept_over_a_restart_of_the_target) {
+TEST_F(Reservations, persist_across_a_restart_of_the_target) {
     const std::string backend = file();
     for (bool is_first : {true, false}) {
         WorldOptions options;
@@ -225,7 +225,7 @@ TEST_F(Reservations, are_kept_over_a_restart_of_the_target) {
     }
 }
 
-TEST_F(Reservations, that_cannot_persist_are_not_promised_to) {
+TEST_F(Reservations, aptpl_is_refused_if_reservations_cannot_persist) {
     start({}, file());
     auto client = world_->client(1);
     EXPECT_EQ(reserve(*client, wire::kRegister, 0, 1, 0, 1), wire::kCheckCondition);
@@ -233,7 +233,7 @@ TEST_F(Reservations, that_cannot_persist_are_not_promised_to) {
 }
 
 // With arbitrary parameters the target survives and rejects the command.
-TEST_F(Reservations, hostile_orders_are_refused) {
+TEST_F(Reservations, hostile_commands_are_refused) {
     start();
     auto client = world_->client(1);
     for (uint32_t length : {0u, 23u, 25u, 4096u, 0xffffffffu}) {

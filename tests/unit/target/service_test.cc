@@ -44,7 +44,7 @@ TEST_P(BlockService, a_stock_initiator_gets_credits_and_immediate_data) {
     EXPECT_EQ(client->login().session_epoch, 0u);
 }
 
-TEST_P(BlockService, the_volume_is_found_by_report_luns_and_names_itself) {
+TEST_P(BlockService, the_volume_is_found_by_report_luns_and_returns_its_name) {
     auto client = world_.client();
     auto answer = world_.run(*client, 0, cdb({0xa0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0}), Direction::kIn,
                              {client->remote(0, 4096)});
@@ -67,7 +67,7 @@ TEST_P(BlockService, the_volume_is_found_by_report_luns_and_names_itself) {
 }
 
 // Linux reads ahead twice the optimal transfer length. Without one it sends commands of 128 KiB.
-TEST_P(BlockService, initiators_are_told_to_prefer_large_transfers) {
+TEST_P(BlockService, initiators_get_a_large_optimal_transfer_length) {
     auto client = world_.client();
     auto answer =
         world_.run(*client, 0, cdb({0x12, 1, 0xb0, 0, 64}), Direction::kIn, {client->remote(0, 64)});
@@ -78,7 +78,7 @@ TEST_P(BlockService, initiators_are_told_to_prefer_large_transfers) {
     EXPECT_EQ(limits.transfer_optimal * 512, kTransferMax / 2);
 }
 
-TEST_P(BlockService, what_was_written_is_read_back) {
+TEST_P(BlockService, written_data_is_read_back) {
     auto client = world_.client();
     for (uint32_t blocks : {1u, 8u, 33u, 256u, 2048u}) {
         uint32_t bytes = blocks * 512;
@@ -90,7 +90,7 @@ TEST_P(BlockService, what_was_written_is_read_back) {
         EXPECT_TRUE(holds(client->memory() + (2 << 20), bytes, blocks)) << blocks;
         EXPECT_EQ(read.response.in.kind, wire::Residual::Kind::kNone);
     }
-    EXPECT_EQ(client->credits(), kCreditsDefault) << "every credit comes back";
+    EXPECT_EQ(client->credits(), kCreditsDefault) << "every credit is returned";
 }
 
 TEST_P(BlockService, a_request_of_one_descriptor_costs_one_rdma_operation) {
@@ -106,7 +106,7 @@ TEST_P(BlockService, a_request_of_one_descriptor_costs_one_rdma_operation) {
     EXPECT_EQ(totals.sends, 20u);
 }
 
-TEST_P(BlockService, a_fused_read_needs_no_message) {
+TEST_P(BlockService, a_fused_read_needs_no_response_message) {
     auto client = world_.client(1, WSS_CAP_FUSED_COMPLETION);
     ASSERT_TRUE(client->login().caps & WSS_CAP_FUSED_COMPLETION);
     fill(client->memory(), 4096, 5);
@@ -117,15 +117,15 @@ TEST_P(BlockService, a_fused_read_needs_no_message) {
     EXPECT_EQ(client->credits(), kCreditsDefault);
 }
 
-TEST_P(BlockService, scattered_memory_is_reached_by_as_many_operations_as_descriptors) {
+TEST_P(BlockService, scattered_memory_takes_one_operation_per_descriptor) {
     auto client = world_.client();
     fill(client->memory(), 64 * 1024, 3);
-    std::vector<wire::RemoteBuffer> pieces, back;
+    std::vector<wire::RemoteBuffer> segments, back;
     for (uint32_t i = 0; i < 16; ++i) {
-        pieces.push_back(client->remote(i * 4096, 4096));
+        segments.push_back(client->remote(i * 4096, 4096));
         back.push_back(client->remote((1 << 20) + i * 4096, 4096));
     }
-    EXPECT_EQ(world_.run(*client, 0, cdb_write16(7, 128), Direction::kOut, pieces).response.status,
+    EXPECT_EQ(world_.run(*client, 0, cdb_write16(7, 128), Direction::kOut, segments).response.status,
               wire::kGood);
     EXPECT_EQ(world_.run(*client, 0, cdb_read16(7, 128), Direction::kIn, back).response.status, wire::kGood);
     EXPECT_TRUE(holds(client->memory() + (1 << 20), 64 * 1024, 3));
@@ -162,11 +162,11 @@ static uint64_t batched_of_a_burst(World& world, RawClient& client, uint32_t cou
     return batched;
 }
 
-TEST_P(BlockService, writes_that_are_done_together_are_answered_by_one_message) {
+TEST_P(BlockService, writes_that_complete_together_are_answered_in_one_message) {
     constexpr uint32_t kCaps = WSS_CAP_FUSED_COMPLETION | WSS_CAP_BATCHED_COMPLETION;
     auto client = world_.client(1, kCaps);
     ASSERT_EQ(client->login().caps & kCaps, kCaps);
-    // It depends on timing which writes complete in one turn, but some will. 40 responses are more than one
+    // Timing determines which writes complete in one turn, but some will. 40 responses are more than one
     // message holds.
     uint64_t batched = 0, writes = 0;
     for (int round = 0; batched == 0 && round < 1000; ++round, writes += 40)
@@ -177,7 +177,7 @@ TEST_P(BlockService, writes_that_are_done_together_are_answered_by_one_message) 
     EXPECT_LE(world_.totals().sends, batched / 2);
 }
 
-TEST_P(BlockService, writes_are_answered_one_by_one_to_who_did_not_ask_for_more) {
+TEST_P(BlockService, writes_are_answered_one_by_one_without_batched_completion) {
     auto client = world_.client(1, WSS_CAP_FUSED_COMPLETION);
     for (int round = 0; round < 10; ++round) EXPECT_EQ(batched_of_a_burst(world_, *client, 40), 0u);
     auto other = world_.client(2, WSS_CAP_BATCHED_COMPLETION);
@@ -201,14 +201,14 @@ TEST_P(BlockService, a_full_queue_of_commands_is_served) {
     EXPECT_TRUE(holds(client->memory(), 2 << 20, 1));
 }
 
-TEST_P(BlockService, an_absent_unit_answers_with_sense) {
+TEST_P(BlockService, an_absent_unit_returns_sense) {
     auto client = world_.client();
     auto answer = world_.read(*client, 5, 0, 1, 0, 512);
     EXPECT_EQ(answer.response.status, wire::kCheckCondition);
     EXPECT_EQ(answer.parsed_sense().code, wire::AdditionalSense::kLunNotSupported);
 }
 
-TEST_P(BlockService, logging_out_ends_in_a_closed_connection_and_no_session) {
+TEST_P(BlockService, logging_out_closes_the_connection_and_ends_the_session) {
     auto client = world_.client();
     std::array<byte, 16> message{};
     wire::encode_short({.opcode = WSS_SRP_I_LOGOUT, .tag = 5}, message);

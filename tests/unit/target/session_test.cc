@@ -18,14 +18,14 @@ class Sessions : public ::testing::Test {
     }
 };
 
-TEST_F(Sessions, a_login_with_an_iu_too_large_is_refused_with_words) {
+TEST_F(Sessions, a_login_with_too_large_an_iu_is_refused_with_a_reason) {
     World world;
     auto login = world.login(1, 0);
     login.max_it_iu = 1 << 20;
     auto client = attempt(world, login);
     ASSERT_TRUE(client->refused());
     EXPECT_EQ(client->reject().reason, uint32_t{WSS_SRP_REJ_REQ_IT_IU_LENGTH_TOO_LARGE});
-    EXPECT_EQ(client->reject().text(), "IU length 1048576 is too large; at most 16452");
+    EXPECT_EQ(client->reject().text(), "IU length 1048576 is too large: the maximum is 16452");
     EXPECT_EQ(client->reject().tag, 77u);
 }
 
@@ -36,7 +36,7 @@ static wire::LoginRequest login_of(uint8_t initiator, uint8_t target) {
     return login;
 }
 
-TEST_F(Sessions, one_name_has_a_bounded_number_of_them) {
+TEST_F(Sessions, one_name_has_a_limited_number_of_sessions) {
     World world({.service = {.limits = {.sessions_per_name = 2}}});
     auto first = attempt(world, login_of(1, 1)), second = attempt(world, login_of(1, 2));
     ASSERT_TRUE(first->established() && second->established());
@@ -53,7 +53,7 @@ TEST_F(Sessions, one_name_has_a_bounded_number_of_them) {
     EXPECT_TRUE(attempt(world, login_of(1, 3))->established()) << "there is room again";
 }
 
-TEST_F(Sessions, one_source_has_a_bounded_number_of_them) {
+TEST_F(Sessions, one_source_has_a_limited_number_of_sessions) {
     World world({.service = {.limits = {.sessions_per_source = 2}}});
     auto first = attempt(world, login_of(1, 1)), second = attempt(world, login_of(2, 1));
     ASSERT_TRUE(first->established() && second->established());
@@ -106,7 +106,7 @@ class Elsewhere final : public fabric::ListenHandler, public ClientSide {
     fabric::Address address_;
 };
 
-TEST_F(Sessions, one_source_gets_none_beyond_that_number_by_replacing_those_of_others) {
+TEST_F(Sessions, one_source_cannot_exceed_its_limit_by_replacing_sessions_of_others) {
     World world({.service = {.limits = {.sessions_per_source = 2}}});
     Elsewhere elsewhere(world, "10.9.9.9");
     auto attempt_from = [](ClientSide& side, const wire::LoginRequest& login) {
@@ -120,18 +120,18 @@ TEST_F(Sessions, one_source_gets_none_beyond_that_number_by_replacing_those_of_o
     auto first = attempt(world, login_of(3, 1));
     ASSERT_TRUE(first->established());
     auto moved = attempt(world, login_of(1, 1));
-    ASSERT_TRUE(moved->established()) << "there is a second place";
+    ASSERT_TRUE(moved->established()) << "the source may have two sessions";
     EXPECT_TRUE(theirs->closed());
     auto beyond = attempt(world, login_of(2, 1));
     ASSERT_TRUE(beyond->refused());
     EXPECT_NE(beyond->reject().text().find("source 127.0.0.1 has 2 sessions, the limit"), std::string::npos)
         << beyond->reject().text();
-    EXPECT_FALSE(others->closed()) << "nothing takes its place";
-    EXPECT_TRUE(attempt(world, login_of(1, 1))->established()) << "its own";
+    EXPECT_FALSE(others->closed()) << "no session replaces it";
+    EXPECT_TRUE(attempt(world, login_of(1, 1))->established()) << "its own session";
     EXPECT_EQ(world.service().sessions().use().refused_source_sessions, 1u);
 }
 
-TEST_F(Sessions, of_several_logins_that_wait_for_one_place_one_gets_it) {
+TEST_F(Sessions, one_of_several_logins_that_wait_for_one_place_gets_it) {
     World world({.service = {.limits = {.sessions_per_source = 1}}});
     Elsewhere first_host(world, "10.9.9.1"), second_host(world, "10.9.9.2");
     RawClient first(first_host), second(second_host);
@@ -171,7 +171,7 @@ TEST_F(Sessions, channels_of_one_session_spread_over_the_reactors_and_share_its_
     EXPECT_EQ(world.service().worker(1).lane(0).channels(), 1u);
 }
 
-TEST_F(Sessions, only_capabilities_that_were_asked_for_are_granted) {
+TEST_F(Sessions, only_requested_capabilities_are_granted) {
     World world;
     auto client = world.client(1, WSS_CAP_KEEPALIVE | 1u << 30);
     EXPECT_EQ(client->login().caps, uint32_t{WSS_CAP_KEEPALIVE});
@@ -179,7 +179,7 @@ TEST_F(Sessions, only_capabilities_that_were_asked_for_are_granted) {
     EXPECT_GT(client->login().session_epoch, 0u);
 }
 
-TEST_F(Sessions, a_new_single_login_waits_until_the_writes_of_the_old_session_are_out_of_the_storage) {
+TEST_F(Sessions, a_new_single_login_waits_until_writes_of_the_old_session_have_ended) {
     World world({.service = {.fence_timeout = from_s(9)}});
     world.add_volume("v0", "delay:us=100000,op=write:ram:4M", 4 << 20);
     auto old = world.client(1, WSS_CAP_ALL);
@@ -187,12 +187,12 @@ TEST_F(Sessions, a_new_single_login_waits_until_the_writes_of_the_old_session_ar
     std::vector<byte> data(4096);
     fill(data.data(), 4096, 1);
     uint64_t tag = old->start_immediate(0, cdb_write16(0, 8), data);
-    // The write is now in the storage.
+    // The write has reached the storage.
     ASSERT_TRUE(world.until([&] { return world.totals().immediate == 1; }));
     auto fresh = std::make_unique<RawClient>(world);
     fresh->connect(world.login(1, WSS_CAP_ALL));
     ASSERT_TRUE(world.until([&] { return old->closed(); }));
-    EXPECT_FALSE(fresh->established()) << "granted while an old write is still in the storage";
+    EXPECT_FALSE(fresh->established()) << "granted while an old write is still in flight to the storage";
     ASSERT_TRUE(world.until([&] { return fresh->established(); }));
     EXPECT_EQ(fresh->login().multi_channel, wire::MultiChannelResult::kTerminated);
     EXPECT_GT(fresh->login().session_epoch, old->login().session_epoch);
@@ -203,7 +203,7 @@ TEST_F(Sessions, a_new_single_login_waits_until_the_writes_of_the_old_session_ar
     EXPECT_TRUE(holds(fresh->memory(), 4096, 1));
 }
 
-TEST_F(Sessions, a_login_is_refused_in_bounded_time_when_the_old_writes_do_not_end) {
+TEST_F(Sessions, a_login_is_refused_in_bounded_time_if_the_old_writes_do_not_end) {
     World world({.service = {.fence_timeout = from_ms(300)}});
     world.add_volume("v0", "delay:us=1500000,op=write:ram:4M", 4 << 20);
     auto old = world.client(1);
@@ -212,10 +212,10 @@ TEST_F(Sessions, a_login_is_refused_in_bounded_time_when_the_old_writes_do_not_e
     ASSERT_TRUE(world.until([&] { return world.totals().immediate == 1; }));
     auto fresh = attempt(world, world.login(1, 0));
     ASSERT_TRUE(fresh->refused());
-    EXPECT_EQ(fresh->reject().text(), "the previous session's writes are still in the storage; try again");
+    EXPECT_EQ(fresh->reject().text(), "writes of the previous session are still in flight; try again");
 }
 
-TEST_F(Sessions, other_initiators_are_not_disturbed_by_a_fencing) {
+TEST_F(Sessions, other_initiators_are_not_affected_by_a_fence) {
     World world;
     world.add_volume("v0", "ram:4M", 4 << 20);
     auto a = world.client(1), b = world.client(2);
@@ -247,7 +247,7 @@ TEST_F(Sessions, a_silent_session_with_keep_alive_is_closed_and_one_without_is_n
     EXPECT_FALSE(stock->closed());
 }
 
-TEST_F(Sessions, a_resize_is_notified_to_our_peer_and_a_unit_attention_to_a_stock_one) {
+TEST_F(Sessions, a_resize_sends_our_peer_a_notification_and_a_stock_one_a_unit_attention) {
     World world;
     world.add_volume("v0", "ram:8M", 4 << 20);
     auto ours = world.client(1, WSS_CAP_NOTIFY), stock = world.client(2);
@@ -263,7 +263,7 @@ TEST_F(Sessions, a_resize_is_notified_to_our_peer_and_a_unit_attention_to_a_stoc
     auto attention = world.read(*stock, 0, 0, 1, 0, 512);
     EXPECT_EQ(attention.response.status, wire::kCheckCondition);
     EXPECT_EQ(attention.parsed_sense().code, wire::AdditionalSense::kCapacityChanged);
-    EXPECT_EQ(world.read(*stock, 0, 0, 1, 0, 512).response.status, wire::kGood) << "told once";
+    EXPECT_EQ(world.read(*stock, 0, 0, 1, 0, 512).response.status, wire::kGood) << "reported once";
     EXPECT_EQ(world.read(*ours, 0, (8 << 20) / 512 - 1, 1, 0, 512).response.status, wire::kGood);
 }
 
@@ -280,7 +280,7 @@ TEST_F(Sessions, commands_in_flight_are_answered_before_a_stopping_target_closes
     EXPECT_EQ(wire::opcode_of(client->others[0]), WSS_SRP_T_LOGOUT);
 }
 
-TEST_F(Sessions, a_volume_removed_under_a_session_leaves_an_absent_unit) {
+TEST_F(Sessions, a_volume_removed_during_a_session_leaves_an_absent_unit) {
     World world;
     world.add_volume("v0", "ram:4M", 4 << 20);
     auto client = world.client(1, WSS_CAP_NOTIFY);
@@ -310,7 +310,7 @@ TEST_F(Sessions, an_initiator_without_keep_alive_that_answers_no_probe_is_logged
 }
 
 // Only a response leads to another probe, so the limit may be longer than a busy machine stalls.
-TEST_F(Sessions, an_idle_initiator_that_answers_probes_stays) {
+TEST_F(Sessions, an_idle_initiator_that_answers_probes_stays_connected) {
     World world(impatient(from_s(20)));
     auto idle = world.client(1, 0);
     size_t answered = 0;

@@ -16,7 +16,8 @@ namespace {
 
 using Direction = wire::CommandRequest::Direction;
 
-// A file whose writes stay in the kernel until the test releases them. They ignore the file's present end.
+// A file whose writes stay in the kernel until the test releases them. The writes ignore the file's current
+// end.
 class Kernel final : public io::Backend {
   public:
     Kernel(int fd, const bool& goes_on) : fd_(fd), goes_on_(goes_on) {}
@@ -92,7 +93,7 @@ class Shrinking : public ::testing::Test {
     std::optional<Status> shrunk_;
 };
 
-TEST_F(Shrinking, leaves_the_file_short_though_a_write_beyond_its_new_end_is_in_storage) {
+TEST_F(Shrinking, leaves_the_file_truncated_even_if_a_write_beyond_its_new_end_is_in_storage) {
     const uint64_t tag = write(kLast);
     ASSERT_TRUE(world_.until([&] { return in_storage(); }));
     begin_shrink();

@@ -14,15 +14,15 @@ struct Load {
     explicit Load(World& world)
         : first(world.client(1, WSS_CAP_NOTIFY)),
           second(world.client(1, WSS_CAP_NOTIFY, true)),
-          stranger(world.client(2)) {
-        RawClient* clients[] = {first.get(), second.get(), stranger.get()};
+          other(world.client(2)) {
+        RawClient* clients[] = {first.get(), second.get(), other.get()};
         for (int i = 0; i < 3; ++i)
             for (int n = 0; n < 10; ++n)
                 tags[i].push_back(clients[i]->start(0, cdb_write16(uint64_t(8 * n), 8), Direction::kOut,
                                                     {clients[i]->remote(0, 4096)}));
         EXPECT_TRUE(world.until([&] { return world.totals().commands == 30; }));
     }
-    std::unique_ptr<RawClient> first, second, stranger;
+    std::unique_ptr<RawClient> first, second, other;
     std::vector<uint64_t> tags[3];
 };
 
@@ -64,7 +64,7 @@ TEST_F(TaskManagement, an_aborted_write_is_not_answered_and_its_credit_comes_bac
     EXPECT_EQ(world.read(*client, 0, 0, 8, 0, 4096).response.status, wire::kGood) << "the channel lives on";
 }
 
-TEST_F(TaskManagement, an_abort_is_answered_only_when_the_storage_has_let_go) {
+TEST_F(TaskManagement, an_abort_is_answered_only_after_the_storage_has_finished) {
     World world;
     world.add_volume("v0", "delay:us=100000,op=write:ram:4M", 4 << 20);
     auto client = world.client(1);
@@ -82,42 +82,42 @@ TEST_F(TaskManagement, an_abort_is_answered_only_when_the_storage_has_let_go) {
     EXPECT_EQ(std::memcmp(first.data(), client->memory() + 8192, 4096), 0);
 }
 
-TEST_F(TaskManagement, aborting_a_task_that_is_done_succeeds) {
+TEST_F(TaskManagement, aborting_a_completed_task_succeeds) {
     World world;
     world.add_volume("v0", "ram:4M", 4 << 20);
     auto client = world.client(1);
     EXPECT_EQ(manage(world, *client, WSS_SRP_TSK_ABORT_TASK, 0, 4711), WSS_SRP_TSK_MGMT_SUCCESS);
 }
 
-TEST_F(TaskManagement, a_clearing_ends_the_commands_of_all_channels_of_the_initiator_and_of_nobody_else) {
+TEST_F(TaskManagement, clearing_ends_the_commands_of_all_channels_of_the_initiator_and_no_others) {
     World world({.reactors = 2});
     world.add_volume("v0", "delay:us=50000:ram:4M", 4 << 20);
     Load load(world);
     EXPECT_EQ(manage(world, *load.first, WSS_SRP_TSK_CLEAR_TASK_SET, 0), WSS_SRP_TSK_MGMT_SUCCESS);
     EXPECT_EQ(world.totals().aborted, 20u);
-    ASSERT_TRUE(world.until([&] { return load.stranger->credits() == kCreditsDefault; }));
-    for (uint64_t tag : load.tags[2]) EXPECT_EQ(load.stranger->take(tag).response.status, wire::kGood);
+    ASSERT_TRUE(world.until([&] { return load.other->credits() == kCreditsDefault; }));
+    for (uint64_t tag : load.tags[2]) EXPECT_EQ(load.other->take(tag).response.status, wire::kGood);
     for (uint64_t tag : load.tags[0]) EXPECT_FALSE(load.first->answered(tag));
     for (uint64_t tag : load.tags[1]) EXPECT_FALSE(load.second->answered(tag));
 }
 
 // SAM-5, LOGICAL UNIT RESET: it ends all task sets, and causes a unit attention for all other initiators.
-TEST_F(TaskManagement, a_reset_of_the_unit_ends_everybodys_commands_and_others_are_told) {
+TEST_F(TaskManagement, a_reset_of_the_unit_ends_all_commands_and_notifies_other_initiators) {
     World world({.reactors = 2});
     world.add_volume("v0", "delay:us=50000:ram:4M", 4 << 20);
     Load load(world);
     EXPECT_EQ(manage(world, *load.first, WSS_SRP_TSK_LUN_RESET, 0), WSS_SRP_TSK_MGMT_SUCCESS);
     EXPECT_EQ(world.totals().aborted, 30u);
-    ASSERT_TRUE(world.until([&] { return load.stranger->credits() == kCreditsDefault; }));
-    for (uint64_t tag : load.tags[2]) EXPECT_EQ(load.stranger->take(tag).response.status, wire::kTaskAborted);
+    ASSERT_TRUE(world.until([&] { return load.other->credits() == kCreditsDefault; }));
+    for (uint64_t tag : load.tags[2]) EXPECT_EQ(load.other->take(tag).response.status, wire::kTaskAborted);
     for (uint64_t tag : load.tags[0]) EXPECT_FALSE(load.first->answered(tag));
-    auto attention = world.read(*load.stranger, 0, 0, 1, 0, 512);
+    auto attention = world.read(*load.other, 0, 0, 1, 0, 512);
     EXPECT_EQ(attention.parsed_sense().code, wire::AdditionalSense::kBusDeviceReset);
-    EXPECT_EQ(world.read(*load.stranger, 0, 0, 1, 0, 512).response.status, wire::kGood) << "told once";
+    EXPECT_EQ(world.read(*load.other, 0, 0, 1, 0, 512).response.status, wire::kGood) << "told once";
     EXPECT_EQ(world.read(*load.first, 0, 0, 1, 0, 512).response.status, wire::kGood) << "who asked knows";
 }
 
-TEST_F(TaskManagement, a_reset_waits_for_the_data_that_other_channels_have_on_their_way) {
+TEST_F(TaskManagement, a_reset_waits_for_data_in_flight_on_other_channels) {
     World world({.reactors = 2});
     world.add_volume("v0", "ram:4M", 4 << 20);
     auto first = world.client(1), second = world.client(1, 0, true);
@@ -176,7 +176,7 @@ TEST_F(TaskManagement, a_reset_after_an_unanswered_abort_of_the_same_command_suc
 
 // Two commands are stuck. One is aborted, then the unit is reset. An initiator that takes the late response
 // of the abort for that of the reset repeats both commands, so both must have ended by then.
-TEST_F(TaskManagement, an_abort_that_a_reset_overtook_is_not_answered_before_all_commands_of_the_unit_ended) {
+TEST_F(TaskManagement, an_abort_overtaken_by_a_reset_is_not_answered_before_all_commands_of_the_unit_ended) {
     for (size_t reactors : {1, 2}) {
         World world({.reactors = reactors});
         world.add_volume("v0", "delay:us=1000000,op=write:ram:4M", 4 << 20);
@@ -204,7 +204,7 @@ TEST_F(TaskManagement, resets_from_two_reactors_at_once_are_all_answered) {
     Load load(world);
     std::vector<std::pair<RawClient*, uint64_t>> asked;
     for (int round = 0; round < 5; ++round)
-        for (RawClient* client : {load.first.get(), load.second.get(), load.stranger.get()}) {
+        for (RawClient* client : {load.first.get(), load.second.get(), load.other.get()}) {
             asked.emplace_back(client, ask(*client, WSS_SRP_TSK_LUN_RESET, 0));
             asked.emplace_back(client, ask(*client, WSS_SRP_TSK_CLEAR_TASK_SET, 0));
         }
@@ -216,7 +216,7 @@ TEST_F(TaskManagement, resets_from_two_reactors_at_once_are_all_answered) {
         EXPECT_EQ(client->take(tag).response.task_status, WSS_SRP_TSK_MGMT_SUCCESS);
 }
 
-TEST_F(TaskManagement, what_is_not_supported_and_what_is_not_there_are_told_apart) {
+TEST_F(TaskManagement, unsupported_functions_are_distinguished_from_absent_units) {
     World world;
     world.add_volume("v0", "ram:4M", 4 << 20);
     auto client = world.client(1);
@@ -224,7 +224,7 @@ TEST_F(TaskManagement, what_is_not_supported_and_what_is_not_there_are_told_apar
     EXPECT_EQ(manage(world, *client, WSS_SRP_TSK_LUN_RESET, 99), WSS_SRP_TSK_MGMT_FAILED);
 }
 
-TEST_F(TaskManagement, an_aborted_compare_and_write_gives_its_lock_back) {
+TEST_F(TaskManagement, an_aborted_compare_and_write_releases_its_lock) {
     World world;
     world.add_volume("v0", "delay:us=20000:ram:4M", 4 << 20);
     auto client = world.client(1);

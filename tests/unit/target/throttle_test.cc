@@ -39,7 +39,7 @@ class Limits : public VolumeFixture {
     volume::Totals totals() { return world_->volumes().find("limited")->totals; }
 };
 
-TEST_F(Limits, delay_operations_until_their_time_and_count_that) {
+TEST_F(Limits, delay_operations_until_their_time_and_count_the_delays) {
     limit({.iops = 10});
     auto client = world_->client();
     auto tags = reads(*client, 0, 5);
@@ -68,7 +68,7 @@ TEST_F(Limits, delay_bytes_until_their_time) {
     expect_answered(*client, tags, 3);
 }
 
-TEST_F(Limits, delay_no_other_volume) {
+TEST_F(Limits, do_not_delay_other_volumes) {
     limit({.iops = 5});
     auto client = world_->client();
     auto tags = reads(*client, 0, 50);
@@ -93,7 +93,7 @@ TEST_F(Limits, hold_no_buffer_while_a_command_waits) {
     EXPECT_EQ(arena.pool(Part::kSmall).free_bytes(), arena.pool(Part::kSmall).size());
 }
 
-TEST_F(Limits, let_the_clients_of_a_volume_take_turns) {
+TEST_F(Limits, let_the_clients_of_a_volume_alternate) {
     limit({.iops = 10});
     auto deep = world_->client(1), light = world_->client(2);
     auto many = reads(*deep, 0, 50);
@@ -105,7 +105,7 @@ TEST_F(Limits, let_the_clients_of_a_volume_take_turns) {
     expect_answered(*light, one, 1);
 }
 
-TEST_F(Limits, are_those_of_all_reactors_together) {
+TEST_F(Limits, apply_to_all_reactors_together) {
     use(2);
     limit({.iops = 100});
     auto first = world_->client(1), second = world_->client(2);
@@ -118,7 +118,7 @@ TEST_F(Limits, are_those_of_all_reactors_together) {
     EXPECT_GE(answered(*second, b), 45u);
 }
 
-TEST_F(Limits, that_are_raised_free_waiting_commands_at_once) {
+TEST_F(Limits, that_are_raised_release_waiting_commands_at_once) {
     limit({.iops = 5});
     auto client = world_->client();
     auto tags = reads(*client, 0, 50);
@@ -163,7 +163,7 @@ TEST_F(Limits, give_the_time_of_an_aborted_command_to_the_next) {
 }
 
 // The command reserves an operation, and must not reserve any bytes.
-TEST_F(Limits, let_no_bytes_pass_in_the_time_of_a_command_without_any) {
+TEST_F(Limits, let_no_bytes_pass_in_the_time_of_a_command_without_bytes) {
     limit({.iops = 10, .bandwidth = 1 << 20});
     auto client = world_->client(1), other = world_->client(2);
     expect_answered(*other, reads(*other, 0, 1, 1 << 20), 1);
@@ -183,7 +183,7 @@ TEST_F(Limits, let_no_bytes_pass_in_the_time_of_a_command_without_any) {
     expect_answered(*other, next, 1);
 }
 
-TEST_F(Limits, hold_up_no_deletion_of_the_volume) {
+TEST_F(Limits, do_not_delay_a_deletion_of_the_volume) {
     limit({.iops = 1});
     auto client = world_->client();
     auto tags = reads(*client, 0, 10);
@@ -193,7 +193,7 @@ TEST_F(Limits, hold_up_no_deletion_of_the_volume) {
     EXPECT_EQ(client->take(tags[9]).response.status, wire::kCheckCondition);
 }
 
-TEST_F(Limits, hold_up_no_shrink_and_waiting_commands_see_the_new_end) {
+TEST_F(Limits, do_not_delay_a_shrink_and_waiting_commands_see_the_new_end) {
     limit({.iops = 10});
     auto client = world_->client();
     reads(*client, 0, 2);
@@ -207,7 +207,7 @@ TEST_F(Limits, hold_up_no_shrink_and_waiting_commands_see_the_new_end) {
     EXPECT_EQ(client->take(beyond).response.status, wire::kCheckCondition);
 }
 
-TEST_F(Limits, let_no_waiting_write_pass_that_is_forbidden_meanwhile) {
+TEST_F(Limits, let_no_waiting_write_pass_that_becomes_forbidden) {
     limit({.iops = 10});
     auto client = world_->client();
     reads(*client, 0, 2);
@@ -220,7 +220,7 @@ TEST_F(Limits, let_no_waiting_write_pass_that_is_forbidden_meanwhile) {
     EXPECT_EQ(client->take(write).response.status, wire::kCheckCondition);
 }
 
-TEST_F(Limits, hold_up_no_stop_of_the_target) {
+TEST_F(Limits, do_not_delay_a_stop_of_the_target) {
     limit({.iops = 1});
     auto client = world_->client();
     auto tags = reads(*client, 0, 20);
@@ -231,7 +231,7 @@ TEST_F(Limits, hold_up_no_stop_of_the_target) {
 
 // ---- Commands of several steps ---------------------------------------------------------------------------
 
-TEST_F(Limits, delay_no_step_of_a_command_that_has_begun) {
+TEST_F(Limits, do_not_delay_steps_of_a_command_that_has_begun) {
     limit({.bandwidth = 1 << 20}, "queue");
     auto client = world_->client();
     for (bool zeroes : {false, true}) {
@@ -239,13 +239,13 @@ TEST_F(Limits, delay_no_step_of_a_command_that_has_begun) {
         EXPECT_LT(until_answered(*client, tag, from_s(5)), from_ms(500)) << zeroes;
         const uint64_t next = reads(*client, 2, 1)[0];
         const Nanoseconds waited = until_answered(*client, next, from_s(5));
-        EXPECT_GT(waited, from_ms(800)) << "what it wrote counts: " << zeroes;
+        EXPECT_GT(waited, from_ms(800)) << "its written bytes count:  " << zeroes;
         EXPECT_LT(waited, from_ms(1100)) << zeroes;
         advance(from_s(1));
     }
 }
 
-TEST_F(Limits, count_what_a_verify_reads) {
+TEST_F(Limits, count_the_bytes_that_a_verify_reads) {
     limit({.bandwidth = 1 << 20}, "queue");
     auto client = world_->client();
     auto verify = cdb({0x8f});
@@ -256,7 +256,7 @@ TEST_F(Limits, count_what_a_verify_reads) {
     EXPECT_GT(until_answered(*client, reads(*client, 2, 1)[0], from_s(5)), from_ms(700));
 }
 
-TEST_F(Limits, are_not_owed_longer_than_initiators_wait) {
+TEST_F(Limits, leave_no_debt_that_lasts_longer_than_initiators_wait) {
     limit({.bandwidth = volume::kBandwidthMin}, "queue");
     auto client = world_->client();
     EXPECT_LT(until_answered(*client, write_same(*client, 2, kSize / 512), from_s(5)), from_ms(500));
@@ -294,7 +294,7 @@ class Driver {
         }
         for (; owed_ > 0 && client_.credits() > 1; --owed_) begin();
     }
-    // Includes commands that are not done yet.
+    // Includes commands that have not completed yet.
     Nanoseconds longest() const {
         Nanoseconds longest = longest_;
         for (const auto* list : {&flying_, &waiting_})
@@ -302,7 +302,7 @@ class Driver {
         return longest;
     }
     size_t done_count() const { return done_; }
-    // Counts commands that were done before another one that was first sent at least `by` earlier.
+    // Counts commands that completed before another one that was first sent at least `by` earlier.
     size_t overtakings(Nanoseconds by) const {
         size_t count = 0;
         for (const auto& [first, ended] : ended_)
@@ -376,7 +376,7 @@ class Overload : public Limits {
     std::vector<std::unique_ptr<Driver>> drivers_;
 };
 
-TEST_F(Overload, commands_are_served_in_the_order_in_which_they_were_sent_first) {
+TEST_F(Overload, commands_are_served_in_the_order_of_their_first_sending) {
     limit({.iops = 5});
     load(1, 126);
     run_for(from_s(60));
@@ -387,7 +387,7 @@ TEST_F(Overload, commands_are_served_in_the_order_in_which_they_were_sent_first)
     EXPECT_EQ(drivers_[0]->overtakings(from_ms(200)), 0u);
 }
 
-TEST_F(Overload, a_light_initiator_takes_turns_with_a_deep_one) {
+TEST_F(Overload, a_light_initiator_alternates_with_a_deep_one) {
     limit({.iops = 5});
     load(1, 126);
     run_for(from_s(30));
@@ -402,7 +402,7 @@ TEST_F(Overload, a_light_initiator_takes_turns_with_a_deep_one) {
     EXPECT_LT(longest(), from_s(40));
 }
 
-TEST_F(Overload, more_initiators_than_are_served_in_time_are_all_served) {
+TEST_F(Overload, more_initiators_than_can_be_served_in_time_are_all_served) {
     limit({.iops = 2});
     load(60, 1);
     run_for(from_s(90));
@@ -410,7 +410,7 @@ TEST_F(Overload, more_initiators_than_are_served_in_time_are_all_served) {
     for (auto& driver : drivers_) EXPECT_GE(driver->done_count(), 2u);
 }
 
-TEST_F(Overload, no_command_waits_so_long_that_its_initiator_fails_it) {
+TEST_F(Overload, no_command_waits_until_its_initiator_fails_it) {
     limit({.iops = 1});
     load(2, 100);
     run_for(from_s(100));
@@ -433,7 +433,7 @@ TEST_F(Overload, a_refused_command_ends_with_task_set_full) {
     EXPECT_EQ(good, 1u);
 }
 
-TEST_F(Overload, a_refused_command_of_a_channel_that_has_no_other_ends_with_busy) {
+TEST_F(Overload, a_refused_command_that_is_the_only_one_of_its_channel_ends_with_busy) {
     limit({.bandwidth = volume::kBandwidthMin});
     auto client = world_->client(), other = world_->client(2);
     auto tags = reads(*client, 0, 2, 1 << 20);
@@ -444,7 +444,7 @@ TEST_F(Overload, a_refused_command_of_a_channel_that_has_no_other_ends_with_busy
     EXPECT_EQ(other->take(one[0]).response.status, wire::kBusy);
 }
 
-TEST(ThrottlePlaces, give_the_oldest_of_what_is_alike_and_keep_the_oldest_of_too_many) {
+TEST(ThrottlePlaces, return_the_oldest_of_equal_ones_and_keep_the_oldest_of_too_many) {
     ThrottlePlaces places;
     EXPECT_FALSE(places.take(7, from_s(1)).has_value());
     places.keep(7, from_s(2), from_s(5));
@@ -453,7 +453,7 @@ TEST(ThrottlePlaces, give_the_oldest_of_what_is_alike_and_keep_the_oldest_of_too
     EXPECT_EQ(places.take(7, from_s(5)), from_s(2));
     EXPECT_FALSE(places.take(7, from_s(5)).has_value());
     for (uint32_t i = 0; i <= kThrottlePlaces; ++i) places.keep(i, from_ms(1000 - i), from_s(5));
-    EXPECT_FALSE(places.take(0, from_s(5)).has_value()) << "the newest";
+    EXPECT_FALSE(places.take(0, from_s(5)).has_value()) << "the newest one";
     EXPECT_EQ(places.take(kThrottlePlaces, from_s(5)), from_ms(1000 - kThrottlePlaces));
     EXPECT_FALSE(places.take(1, from_s(5) + kThrottlePlaceKept + from_ms(1)).has_value()) << "it never came";
 }

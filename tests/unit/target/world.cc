@@ -76,7 +76,7 @@ void RawClient::received(std::span<const byte> message, const fabric::Completion
         answers_[fused.tag].fused = true;
         return;
     }
-    if (wire::opcode_of(message) == WSS_SRP_DONE) {
+    if (wire::opcode_of(message) == WSS_SRP_BATCH_RSP) {
         wire::Done done;
         ASSERT_EQ(wire::parse_done(message, done), wire::ParseError::kNone);
         credits_ += done.credits;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// After a change of the write permissions of a volume has returned, no write that it forbids may take effect.
+// After a change of the write permissions of a volume has returned, no write that the change forbids may take
+// effect.
 #include <atomic>
 #include <thread>
 
@@ -56,10 +57,10 @@ TEST_F(WriteFences, read_only_waits_for_writes_in_storage) {
     ASSERT_TRUE(world_->until([&] { return done_.has_value(); }));
     EXPECT_TRUE(*done_);
     ASSERT_TRUE(world_->until([&] { return client->answered(tag); }));
-    EXPECT_EQ(client->take(tag).response.status, wire::kGood) << "it was allowed when it began";
+    EXPECT_EQ(client->take(tag).response.status, wire::kGood) << "it was permitted when it began";
 }
 
-TEST_F(WriteFences, an_access_list_waits_for_writes_of_those_it_refuses_only) {
+TEST_F(WriteFences, an_access_list_waits_only_for_writes_of_initiators_that_it_excludes) {
     use({.reactors = 2});
     // Without WSS_CAP_NOTIFY the next command would return a unit attention.
     auto refused = world_->client(1, WSS_CAP_NOTIFY), allowed = world_->client(2, WSS_CAP_NOTIFY);
@@ -68,7 +69,7 @@ TEST_F(WriteFences, an_access_list_waits_for_writes_of_those_it_refuses_only) {
     write(*allowed);
     ASSERT_TRUE(world_->until([&] { return in_storage() == 1; }));
     world_->volumes().set_access_async("queue", {name + "=rw", "*=ro"}, into(done_));
-    ASSERT_TRUE(world_->until([&] { return done_.has_value(); })) << "nobody is refused";
+    ASSERT_TRUE(world_->until([&] { return done_.has_value(); })) << "no initiator is excluded";
     std::optional<Status> open, closed;
     world_->volumes().set_access_async("queue", {}, into(open));
     ASSERT_TRUE(world_->until([&] { return open.has_value(); }));
@@ -93,7 +94,7 @@ TEST_F(WriteFences, a_write_that_has_not_begun_does_not_begin) {
     EXPECT_FALSE(holds_write(*client, 0));
 }
 
-TEST_F(WriteFences, a_write_into_memory_is_waited_for_while_its_data_comes) {
+TEST_F(WriteFences, a_write_into_memory_is_awaited_while_its_data_arrives) {
     auto client = world_->client(1, WSS_CAP_NOTIFY);
     const uint64_t tag = write_without_data(*client, 1);
     world_->volumes().set_read_only_async("memory", true, into(done_));
@@ -104,7 +105,7 @@ TEST_F(WriteFences, a_write_into_memory_is_waited_for_while_its_data_comes) {
     EXPECT_TRUE(holds_write(*client, 1));
 }
 
-TEST_F(WriteFences, a_command_of_several_writes_ends_after_the_one_in_storage) {
+TEST_F(WriteFences, a_command_of_several_writes_ends_after_the_write_in_storage) {
     auto client = world_->client();
     const uint64_t tag = write_same(*client, 0, (1 << 20) / 512);
     ASSERT_TRUE(world_->until([&] { return in_storage() == 1; }));
@@ -132,7 +133,7 @@ TEST_F(WriteFences, each_fence_waits_for_its_own_writes) {
     world_->volumes().set_read_only_async("queue", true, into(read_only), of_read_only);
     settle();
     EXPECT_EQ(*of_access, 1u);
-    EXPECT_EQ(*of_read_only, 2u) << "what an earlier fence waits for as well";
+    EXPECT_EQ(*of_read_only, 2u) << "the writes that an earlier fence awaits too";
     EXPECT_FALSE(done_.has_value() || read_only.has_value());
     advance(from_ms(500));
     EXPECT_TRUE(world_->until([&] { return done_.has_value() && first->answered(early); }));
@@ -158,7 +159,7 @@ TEST_F(WriteFences, a_removal_ends_the_wait_with_the_last_write) {
     ASSERT_TRUE(world_->until([&] { return done_.has_value() && removed.has_value(); }));
 }
 
-TEST_F(WriteFences, a_connection_that_is_lost_leaves_its_writes_in_storage_counted) {
+TEST_F(WriteFences, a_lost_connection_leaves_its_writes_in_storage_counted) {
     auto client = world_->client();
     write(*client);
     ASSERT_TRUE(world_->until([&] { return in_storage() == 1; }));
@@ -172,7 +173,7 @@ TEST_F(WriteFences, a_connection_that_is_lost_leaves_its_writes_in_storage_count
     ASSERT_TRUE(world_->until([&] { return done_.has_value(); }));
 }
 
-TEST_F(WriteFences, storage_that_is_silent_ends_the_wait_with_the_number_of_writes) {
+TEST_F(WriteFences, silent_storage_ends_the_wait_with_the_number_of_writes) {
     use({.volumes = {.wait = from_ms(300)}});
     auto client = world_->client();
     write(*client);
@@ -187,9 +188,8 @@ TEST_F(WriteFences, storage_that_is_silent_ends_the_wait_with_the_number_of_writ
     EXPECT_TRUE(world_->until([&] { return over.load(); }));
     operator_thread.join();
     EXPECT_EQ(result.code(), Code::kTimedOut);
-    EXPECT_NE(result.text().find("2 writes that had begun before are still under way"), std::string::npos)
-        << result.text();
-    EXPECT_TRUE(world_->volumes().find("queue")->read_only) << "the change stays";
+    EXPECT_NE(result.text().find("2 earlier writes are still in flight"), std::string::npos) << result.text();
+    EXPECT_TRUE(world_->volumes().find("queue")->read_only) << "the change remains";
     clock_.advance(from_s(1));
     settle();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A resize may take longer in observers or storage than its command waits. It ends when they answer.
+// A resize may take longer in observers or storage than its command waits. The resize ends when they answer.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -85,7 +85,7 @@ class LateResize : public testing::Test {
         return condition();
     }
     uint64_t file_size() { return std::filesystem::file_size(folder_.file("a")); }
-    // Repeats the resize while the one before it is not over.
+    // Repeats the resize while the previous one is in progress.
     Status resize_when_over(uint64_t bytes) {
         const Nanoseconds deadline = clock_.now() + io::test::kPatience;
         for (;;) {
@@ -104,12 +104,12 @@ class LateResize : public testing::Test {
     std::thread thread_;
 };
 
-TEST_F(LateResize, storage_is_cut_when_observers_let_go_after_the_command_gave_up) {
+TEST_F(LateResize, storage_is_truncated_when_observers_release_it_after_the_command_timed_out) {
     const Status late = set_->resize("a", kSmall);
     EXPECT_EQ(late.code(), Code::kTimedOut);
     EXPECT_NE(late.text().find("continuing in the background"), std::string::npos) << late.text();
     EXPECT_EQ(file_size(), kSize);
-    EXPECT_EQ(set_->resize("a", kSize).code(), Code::kBusy) << "it is not over";
+    EXPECT_EQ(set_->resize("a", kSize).code(), Code::kBusy) << "it is in progress";
     let_go(true);
     const Nanoseconds deadline = clock_.now() + io::test::kPatience;
     while (file_size() != kSmall && clock_.now() < deadline) std::this_thread::yield();
@@ -118,15 +118,15 @@ TEST_F(LateResize, storage_is_cut_when_observers_let_go_after_the_command_gave_u
     EXPECT_EQ(set_->find("a")->size, kSize);
 }
 
-// Otherwise a later size that others give the storage would be taken for the former size, and be cut by the
-// next shrink.
-TEST_F(LateResize, a_shrink_is_over_when_storage_has_answered_after_the_command_gave_up) {
+// Otherwise, if others later gave the storage its former size, the next start would consider the shrink
+// incomplete.
+TEST_F(LateResize, a_shrink_ends_when_storage_answers_after_the_command_timed_out) {
     keeper_.keeps = false;
     slow_.silent = true;
     const Status late = set_->resize("a", kSmall);
     EXPECT_EQ(late.code(), Code::kTimedOut);
     EXPECT_NE(late.text().find("continuing in the background"), std::string::npos) << late.text();
-    EXPECT_EQ(set_->resize("a", kSize).code(), Code::kBusy) << "it is not over";
+    EXPECT_EQ(set_->resize("a", kSize).code(), Code::kBusy) << "it is in progress";
     EXPECT_TRUE(is_recorded_as_to_be_cut());
     slow_.silent = false;
     EXPECT_TRUE(becomes([this] { return !is_recorded_as_to_be_cut(); }));
@@ -134,10 +134,10 @@ TEST_F(LateResize, a_shrink_is_over_when_storage_has_answered_after_the_command_
     stop();
     std::filesystem::resize_file(folder_.file("a"), kSize);
     start();
-    EXPECT_EQ(file_size(), kSize) << "that is others'";
+    EXPECT_EQ(file_size(), kSize) << "the size that others have set is kept";
 }
 
-TEST_F(LateResize, a_volume_has_its_new_size_when_storage_has_grown_after_the_command_gave_up) {
+TEST_F(LateResize, a_volume_has_its_new_size_when_storage_has_grown_after_the_command_timed_out) {
     slow_.silent = true;
     const Status late = set_->resize("a", 2 * kSize);
     EXPECT_EQ(late.code(), Code::kTimedOut);
@@ -150,7 +150,7 @@ TEST_F(LateResize, a_volume_has_its_new_size_when_storage_has_grown_after_the_co
     EXPECT_EQ(set_->find("a")->size, 2 * kSize);
 }
 
-TEST_F(LateResize, a_shrink_of_storage_that_never_answered_can_be_repeated_after_a_start) {
+TEST_F(LateResize, an_unanswered_shrink_of_storage_can_be_repeated_after_a_start) {
     keeper_.keeps = false;
     slow_.silent = true;
     EXPECT_EQ(set_->resize("a", kSmall).code(), Code::kTimedOut);
@@ -158,14 +158,14 @@ TEST_F(LateResize, a_shrink_of_storage_that_never_answered_can_be_repeated_after
     EXPECT_EQ(file_size(), kSize);
     slow_.silent = false;
     start();
-    EXPECT_EQ(file_size(), kSize) << "no start cuts";
+    EXPECT_EQ(file_size(), kSize) << "a start does not truncate";
     EXPECT_TRUE(set_->resize("a", kSmall));
     EXPECT_EQ(file_size(), kSmall);
     EXPECT_FALSE(is_recorded_as_to_be_cut());
 }
 
-// Others write to the storage from now on.
-TEST_F(LateResize, storage_that_others_took_is_not_cut_by_a_shrink_of_before) {
+// Others may have written beyond the new end.
+TEST_F(LateResize, storage_that_others_took_is_not_truncated_by_an_earlier_shrink) {
     keeper_.keeps = false;
     slow_.refuses = true;
     EXPECT_FALSE(set_->resize("a", kSmall));
@@ -178,11 +178,11 @@ TEST_F(LateResize, storage_that_others_took_is_not_cut_by_a_shrink_of_before) {
     EXPECT_EQ(file_size(), kSize);
     EXPECT_EQ(set_->find("a")->size, kSmall);
     EXPECT_TRUE(set_->resize("a", kSmall / 2));
-    EXPECT_EQ(file_size(), kSize) << "the volume is a part of it";
+    EXPECT_EQ(file_size(), kSize) << "the volume covers only a part of it";
 }
 
 // Otherwise the set could be destroyed before the notice ends.
-TEST_F(LateResize, a_notice_that_is_under_way_is_waited_for_at_the_end) {
+TEST_F(LateResize, the_end_of_the_set_waits_for_a_notice_in_progress) {
     std::filesystem::resize_file(folder_.file("a"), kSmall);
     std::thread notice([&] { (void)slow_.changed(kSize, kSmall); });
     EXPECT_TRUE(becomes([this] {
@@ -191,34 +191,34 @@ TEST_F(LateResize, a_notice_that_is_under_way_is_waited_for_at_the_end) {
         return waits.get_future().get();
     }));
     EXPECT_TRUE(set_->close_all());
-    EXPECT_EQ(slow_.backends, 0) << "the notice holds its volume";
-    EXPECT_TRUE(slow_.changed(kSmall, kSize)) << "nobody is there, it is not to be repeated";
+    EXPECT_EQ(slow_.backends, 0) << "the notice no longer holds its volume";
+    EXPECT_TRUE(slow_.changed(kSmall, kSize)) << "the set has ended, so the notice need not be repeated";
     notice.join();
     let_go(true);
 }
 
-TEST_F(LateResize, a_shrink_that_fails_after_the_command_gave_up_can_be_repeated) {
+TEST_F(LateResize, a_shrink_that_fails_after_the_command_timed_out_can_be_repeated) {
     EXPECT_EQ(set_->resize("a", kSmall).code(), Code::kTimedOut);
     let_go(false);
     EXPECT_TRUE(resize_when_over(kSmall));
     EXPECT_EQ(file_size(), kSmall);
 }
 
-TEST_F(LateResize, the_end_of_the_set_gives_up_a_shrink_that_waits_which_can_be_repeated_after_a_start) {
+TEST_F(LateResize, the_end_of_the_set_abandons_a_waiting_shrink_which_can_be_repeated_after_a_start) {
     EXPECT_EQ(set_->resize("a", kSmall).code(), Code::kTimedOut);
     stop();
     EXPECT_EQ(file_size(), kSize);
     for (const auto& shrink : keeper_.kept) shrink->done();
     keeper_.kept.clear();
     keeper_.keeps = false;
-    EXPECT_EQ(file_size(), kSize) << "nobody is there to cut it";
+    EXPECT_EQ(file_size(), kSize) << "the set has ended and truncates nothing";
     start();
     EXPECT_EQ(set_->find("a")->size, kSmall);
     EXPECT_TRUE(set_->resize("a", kSmall));
     EXPECT_EQ(file_size(), kSmall);
 }
 
-TEST_F(LateResize, a_volume_that_is_deleted_meanwhile_keeps_its_storage_as_it_is) {
+TEST_F(LateResize, a_volume_that_is_deleted_meanwhile_leaves_its_storage_unchanged) {
     EXPECT_EQ(set_->resize("a", kSmall).code(), Code::kTimedOut);
     EXPECT_TRUE(set_->remove("a"));
     let_go(true);
@@ -233,7 +233,7 @@ TEST_F(LateResize, a_volume_that_is_deleted_meanwhile_keeps_its_storage_as_it_is
 
 // Ceph refused to shrink the image. The operator shrank it by rbd resize and later uses the space that is
 // added to it.
-TEST_F(LateResize, a_shrink_is_over_when_others_have_made_the_storage_smaller) {
+TEST_F(LateResize, a_shrink_ends_when_others_have_made_the_storage_smaller) {
     keeper_.keeps = false;
     slow_.refuses = true;
     EXPECT_FALSE(set_->resize("a", kSmall));
@@ -245,21 +245,21 @@ TEST_F(LateResize, a_shrink_is_over_when_others_have_made_the_storage_smaller) {
     slow_.refuses = false;
     std::filesystem::resize_file(folder_.file("a"), kSize);
     start();
-    EXPECT_EQ(file_size(), kSize) << "that is others'";
+    EXPECT_EQ(file_size(), kSize) << "the size that others have set is kept";
 }
 
-TEST_F(LateResize, a_shrink_is_over_when_others_have_made_the_storage_larger) {
+TEST_F(LateResize, a_shrink_ends_when_others_have_made_the_storage_larger) {
     keeper_.keeps = false;
     slow_.refuses = true;
     EXPECT_FALSE(set_->resize("a", kSmall));
     std::filesystem::resize_file(folder_.file("a"), 2 * kSize);
     EXPECT_TRUE(slow_.changed(kSize, 2 * kSize));
-    EXPECT_EQ(set_->find("a")->size, kSmall) << "it was made a part";
+    EXPECT_EQ(set_->find("a")->size, kSmall) << "it was created as a part";
     EXPECT_FALSE(is_recorded_as_to_be_cut());
 }
 
 // The notice of that size is repeated and waits for the end of this one.
-TEST_F(LateResize, a_growth_that_is_followed_ends_when_others_have_taken_it_back) {
+TEST_F(LateResize, an_adopted_growth_ends_when_others_have_undone_it) {
     keeper_.keeps = false;
     slow_.refuses = true;
     EXPECT_FALSE(set_->resize("a", kSmall));
@@ -267,7 +267,7 @@ TEST_F(LateResize, a_growth_that_is_followed_ends_when_others_have_taken_it_back
     std::filesystem::resize_file(folder_.file("a"), kSmall);
     start();  // finds an incomplete shrink
     keeper_.keeps = true;
-    EXPECT_FALSE(slow_.changed(kSmall, 2 * kSize)) << "observers do not let go";
+    EXPECT_FALSE(slow_.changed(kSmall, 2 * kSize)) << "observers do not release it";
     let_go(true);
     slow_.refuses = false;
     EXPECT_TRUE(resize_when_over(kSmall / 2));

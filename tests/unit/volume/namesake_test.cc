@@ -8,9 +8,9 @@
 namespace wss::volume {
 namespace {
 
-class WhatIsMadeAnew : public OnSharedStorage {
+class RecreatedVolume : public OnSharedStorage {
   protected:
-    WhatIsMadeAnew() {
+    RecreatedVolume() {
         make_set({.state = locked(folder_.file("state.json")),
                   .write = [this](const StateLock&, const auto& volumes) {
                       written_.push_back(volumes);
@@ -18,7 +18,7 @@ class WhatIsMadeAnew : public OnSharedStorage {
                   }});
         EXPECT_TRUE(set_->restore());
     }
-    // As by another command of the operator, while one for the old volume is in progress.
+    // Acts as another command of the operator while a command for the old volume is in progress.
     void make_anew() {
         EXPECT_TRUE(set_->remove("a"));
         VolumeOptions options;
@@ -30,7 +30,7 @@ class WhatIsMadeAnew : public OnSharedStorage {
     StoredVolume made_anew_;
 };
 
-TEST_F(WhatIsMadeAnew, does_not_get_what_a_reopening_of_its_namesake_had_found) {
+TEST_F(RecreatedVolume, does_not_get_the_storage_that_a_reopening_of_its_namesake_found) {
     ASSERT_TRUE(create("a", 1 << 20));
     shared_.changed(shared_.size, 0);
     shared_.left = 512 << 10;
@@ -39,7 +39,7 @@ TEST_F(WhatIsMadeAnew, does_not_get_what_a_reopening_of_its_namesake_had_found) 
     EXPECT_EQ(written_.back().front(), made_anew_);
 }
 
-TEST_F(WhatIsMadeAnew, does_not_get_the_size_that_its_namesake_was_to_have) {
+TEST_F(RecreatedVolume, does_not_get_the_size_that_its_namesake_was_to_get) {
     ASSERT_TRUE(create("a"));
     for (uint64_t bytes : {512 << 10, 2 << 20}) {
         shared_.meanwhile = [this] { make_anew(); };

@@ -20,7 +20,7 @@ int begun_by(RateLimiter& limiter, uint64_t bytes, Nanoseconds now) {
     return count;
 }
 
-TEST(RateLimiter, admits_as_many_operations_as_the_limit_and_what_was_saved_up) {
+TEST(RateLimiter, admits_operations_up_to_the_limit_and_its_burst) {
     RateLimiter limiter({.iops = 1000});
     EXPECT_EQ(begun_by(limiter, 4096, kStart), 101) << "100 ms of an idle volume, and one";
     EXPECT_EQ(begun_by(limiter, 4096, kStart), 0);
@@ -36,7 +36,7 @@ TEST(RateLimiter, admits_as_many_bytes_as_the_limit) {
     EXPECT_EQ(begun_by(limiter, 1, kStart + from_ms(2899)), 0) << "what it took beforehand is paid back";
 }
 
-TEST(RateLimiter, keeps_each_limit_on_its_own) {
+TEST(RateLimiter, applies_each_limit_separately) {
     RateLimiter limiter({.iops = 1000, .bandwidth = 1'000'000});
     EXPECT_EQ(begun_by(limiter, 100'000, kStart), 2) << "bytes";
     EXPECT_EQ(begun_by(limiter, 1, kStart + from_s(10)), 101) << "operations";
@@ -59,7 +59,7 @@ TEST(RateLimiter, charges_the_command_that_begins_for_another) {
     EXPECT_EQ(limiter.reserve(1, kStart), kStart + from_ms(400));
 }
 
-TEST(RateLimiter, lets_the_next_wait_for_what_was_charged_but_not_for_ever) {
+TEST(RateLimiter, delays_later_commands_by_earlier_charges_but_not_for_ever) {
     RateLimiter limiter({.iops = 10, .bandwidth = 1'000'000});
     limiter.charge(1, 500'000, kStart);
     EXPECT_EQ(limiter.reserve(1, kStart), kStart + from_ms(400)) << "100 ms were saved up";
@@ -104,7 +104,7 @@ TEST(RateLimiter, holds_over_threads) {
     EXPECT_EQ(begun, 100'001);
 }
 
-TEST(RateLimits, what_is_no_limit_is_refused) {
+TEST(RateLimits, invalid_limits_are_refused) {
     EXPECT_EQ(*parse_iops("none"), 0u);
     EXPECT_EQ(*parse_iops("0"), 0u);
     EXPECT_EQ(*parse_iops("18446744073709551615"), UINT64_MAX);

@@ -49,12 +49,12 @@ class ReservationBooks : public testing::Test {
 
     io::test::TemporaryFolder folder_;
     const std::string path_ = folder_.file("state.json");
-    std::atomic<bool> fails_after_{false};  // with an error after the file was replaced
+    std::atomic<bool> fails_after_{false};  // reports an error after the file was replaced
     std::atomic<int> writes_{0};
     std::shared_ptr<ReservationBook> book_;
 };
 
-TEST_F(ReservationBooks, what_is_to_persist_survives_a_restart) {
+TEST_F(ReservationBooks, persistent_reservations_survive_a_restart) {
     open();
     ASSERT_TRUE(change(kWwid, example(true)));
     ASSERT_TRUE(change(2, example(false)));
@@ -89,7 +89,7 @@ TEST_F(ReservationBooks, a_deleted_volume_is_forgotten_until_the_target_ends) {
     EXPECT_NE(book_->find(2), nullptr);
 }
 
-TEST_F(ReservationBooks, a_change_that_cannot_be_kept_is_none) {
+TEST_F(ReservationBooks, a_change_that_cannot_be_saved_has_no_effect) {
     open();
     ASSERT_TRUE(change(1, example(true)));
     std::filesystem::remove(path_ + ".reservations");
@@ -100,7 +100,7 @@ TEST_F(ReservationBooks, a_change_that_cannot_be_kept_is_none) {
     EXPECT_TRUE(change(1, {}));
 }
 
-TEST_F(ReservationBooks, a_file_that_took_what_was_refused_is_corrected) {
+TEST_F(ReservationBooks, a_file_that_contains_a_refused_change_is_corrected) {
     open();
     ASSERT_TRUE(change(1, example(true)));
     fails_after_ = true;
@@ -114,7 +114,7 @@ TEST_F(ReservationBooks, a_file_that_took_what_was_refused_is_corrected) {
     EXPECT_TRUE(ReservationBook::parse(*text, path_)->contains(1));
 }
 
-TEST_F(ReservationBooks, a_file_that_took_what_was_refused_is_corrected_at_the_end) {
+TEST_F(ReservationBooks, a_file_that_contains_a_refused_change_is_corrected_at_the_end) {
     open();
     ASSERT_TRUE(change(1, example(true)));
     fails_after_ = true;
@@ -126,14 +126,14 @@ TEST_F(ReservationBooks, a_file_that_took_what_was_refused_is_corrected_at_the_e
 }
 
 // An operator may go back to the version that wrote the file, or repair it.
-TEST_F(ReservationBooks, a_file_that_is_refused_is_left_as_it_is) {
+TEST_F(ReservationBooks, a_refused_file_is_left_unchanged) {
     const std::string text = R"({"format": "wss-target-reservations", "version": 2, "volumes": {}})";
     std::ofstream(path_ + ".reservations") << text;
     EXPECT_FALSE(ReservationBook::open(locked(path_)));
     EXPECT_EQ(*read_file(path_ + ".reservations", 1 << 20), text);
 }
 
-TEST_F(ReservationBooks, without_a_file_changes_are_made_at_once) {
+TEST_F(ReservationBooks, without_a_file_changes_take_effect_at_once) {
     book_ = std::make_shared<ReservationBook>();
     ASSERT_TRUE(change(1, example(true)));
     EXPECT_NE(book_->find(1), nullptr);
@@ -156,11 +156,11 @@ TEST_F(ReservationBooks, damaged_files_are_refused) {
     EXPECT_TRUE(broken("\"version\": 1", "\"version\": 2"));
     EXPECT_TRUE(broken("\"type\": 5", "\"type\": 2"));
     EXPECT_TRUE(broken("\"type\": 5", "\"type\": 261"));
-    EXPECT_TRUE(broken("\"type\": 5", "\"type\": 7")) << "all hold it, and one does";
-    EXPECT_TRUE(broken("\"holder\": true", "\"holder\": false")) << "nobody holds it";
-    EXPECT_TRUE(broken("\"holder\": false", "\"holder\": true")) << "two hold it";
+    EXPECT_TRUE(broken("\"type\": 5", "\"type\": 7")) << "all should hold it, but one does";
+    EXPECT_TRUE(broken("\"holder\": true", "\"holder\": false")) << "no initiator holds it";
+    EXPECT_TRUE(broken("\"holder\": false", "\"holder\": true")) << "two initiators hold it";
     EXPECT_TRUE(broken("0000000000000022", "0000000000000000")) << "key 0";
-    EXPECT_TRUE(broken("\"fe0000", "\"fe00")) << "a port id that is too short";
+    EXPECT_TRUE(broken("\"fe0000", "\"fe00")) << "too short a port id";
     EXPECT_TRUE(broken("123456789abcdef", "xyz"));
     // No initiator may be registered twice.
     EXPECT_TRUE(ReservationBook::parse(good, "f").is_ok());

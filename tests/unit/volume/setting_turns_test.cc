@@ -40,7 +40,7 @@ class SettingTurns : public testing::Test {
                     .wait = from_s(2)}};
 };
 
-TEST_F(SettingTurns, a_change_waits_for_all_before_it_however_many) {
+TEST_F(SettingTurns, a_change_waits_for_any_number_of_earlier_ones) {
     std::vector<std::future<Status>> changes;
     for (int i = 0; i < 5; ++i) changes.push_back(begin_change("host" + std::to_string(i) + "=ro", 800));
     for (auto& change : changes) {
@@ -49,16 +49,16 @@ TEST_F(SettingTurns, a_change_waits_for_all_before_it_however_many) {
     }
 }
 
-TEST_F(SettingTurns, a_change_before_it_that_is_not_over_in_time_is_named_and_nothing_is_changed) {
+TEST_F(SettingTurns, an_earlier_change_that_does_not_end_in_time_is_named_and_nothing_is_changed) {
     const int before = writes_;
     auto first = begin_change("*=ro", 4000);
     while (writes_ == before) std::this_thread::yield();
     const Status late = set_.set_access("a", {"*=none"});
     EXPECT_EQ(late.code(), Code::kBusy);
-    EXPECT_NE(late.text().find("another change of it is not over"), std::string::npos) << late.to_string();
+    EXPECT_NE(late.text().find("another change is still in progress"), std::string::npos) << late.to_string();
     EXPECT_TRUE(first.get());
     EXPECT_EQ(set_.find("a")->access, std::vector<std::string>{"*=ro"});
-    EXPECT_TRUE(begin_change("*=rw", 0).get()) << "one that gave up holds up nobody";
+    EXPECT_TRUE(begin_change("*=rw", 0).get()) << "a change that timed out delays no other";
 }
 
 }  // namespace

@@ -99,14 +99,14 @@ class OnSharedStorage : public testing::Test {
     ~OnSharedStorage() override {
         EXPECT_TRUE(await([&](VolumeSet::Done done) { set_->close_all_async(std::move(done)); }));
         set_.reset();
-        EXPECT_EQ(shared_.clients, 0) << "one is left, and keeps the lock";
+        EXPECT_EQ(shared_.clients, 0) << "one client is left and keeps the lock";
     }
     Status await(const std::function<void(VolumeSet::Done)>& start) {
         std::optional<Status> result;
         start([&](Status status) { result = std::move(status); });
         const Nanoseconds deadline = clock_.now() + io::test::kPatience;
         while (!result && clock_.now() < deadline) reactor_.step();
-        return result.value_or(Status(Code::kTimedOut, "the test's patience"));
+        return result.value_or(Status(Code::kTimedOut, "the test's time limit"));
     }
     Status create(const std::string& name, uint64_t size = 0, bool declared = false) {
         VolumeOptions options;
@@ -117,7 +117,7 @@ class OnSharedStorage : public testing::Test {
         return await([&](VolumeSet::Done done) { set_->create_async(options, std::move(done)); });
     }
     // Reports a size like the backend's own thread, which may block. Returns false if the volume does not
-    // follow yet.
+    // adopt it yet.
     bool follows(uint64_t before, uint64_t after) {
         bool done = false;
         std::atomic<bool> over{false};

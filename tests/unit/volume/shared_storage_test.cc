@@ -16,7 +16,7 @@
 namespace wss::volume {
 namespace {
 
-TEST_F(OnSharedStorage, a_volume_that_is_all_of_it_follows_its_size) {
+TEST_F(OnSharedStorage, a_volume_that_covers_it_all_adopts_its_size) {
     ASSERT_TRUE(create("a"));
     for (uint64_t bytes : {2 << 20, 512 << 10, 3 << 20}) {
         others_resize(bytes);
@@ -24,7 +24,7 @@ TEST_F(OnSharedStorage, a_volume_that_is_all_of_it_follows_its_size) {
     }
 }
 
-TEST_F(OnSharedStorage, a_volume_that_is_busy_reports_that_it_could_not_follow_and_does_later) {
+TEST_F(OnSharedStorage, a_busy_volume_reports_that_it_could_not_adopt_the_size_and_adopts_it_later) {
     ASSERT_TRUE(create("a"));
     std::optional<Status> resized;
     set_->resize_async("a", 512 << 10, [&](Status status) { resized = std::move(status); });
@@ -36,7 +36,7 @@ TEST_F(OnSharedStorage, a_volume_that_is_busy_reports_that_it_could_not_follow_a
     EXPECT_EQ(set_->find("a")->size, uint64_t{256 << 10});
 }
 
-TEST_F(OnSharedStorage, a_volume_that_is_being_created_reports_that_it_could_not_follow) {
+TEST_F(OnSharedStorage, a_volume_that_is_being_created_reports_that_it_could_not_adopt_the_size) {
     VolumeOptions options;
     options.name = "a";
     options.backend = "any";
@@ -49,7 +49,7 @@ TEST_F(OnSharedStorage, a_volume_that_is_being_created_reports_that_it_could_not
     EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
 }
 
-TEST_F(OnSharedStorage, a_volume_that_is_a_part_of_it_only_shrinks) {
+TEST_F(OnSharedStorage, a_volume_that_covers_a_part_of_it_only_shrinks) {
     ASSERT_TRUE(create("a", 512 << 10));
     others_resize(2 << 20);
     EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
@@ -57,21 +57,21 @@ TEST_F(OnSharedStorage, a_volume_that_is_a_part_of_it_only_shrinks) {
     EXPECT_EQ(set_->find("a")->size, uint64_t{256 << 10});
 }
 
-TEST_F(OnSharedStorage, a_volume_that_was_made_a_part_of_it_does_not_become_larger_than_it_was_made) {
+TEST_F(OnSharedStorage, a_volume_created_as_a_part_of_it_does_not_grow_beyond_its_original_size) {
     ASSERT_TRUE(create("a", 512 << 10));
     others_resize(256 << 10);
     others_resize(384 << 10);
-    EXPECT_EQ(set_->find("a")->size, uint64_t{384 << 10}) << "it gets back what it had";
+    EXPECT_EQ(set_->find("a")->size, uint64_t{384 << 10}) << "it regains its former size";
     others_resize(2 << 20);
     EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
     others_resize(256 << 10);
     ASSERT_TRUE(resize("a", 384 << 10));
     others_resize(2 << 20);
-    EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20}) << "the operator has made it all of its storage";
+    EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20}) << "the resize made it cover its storage";
 }
 
 // Others have shrunk the storage, which takes effect when the operator resizes the volume (rs:).
-TEST_F(OnSharedStorage, a_part_of_it_that_is_resized_to_what_is_left_stays_one) {
+TEST_F(OnSharedStorage, a_partial_volume_resized_to_the_remaining_size_stays_partial) {
     ASSERT_TRUE(create("a", 512 << 10));
     shared_.size = 256 << 10;
     ASSERT_TRUE(control([&] { return set_->resize("a", 256 << 10); }));
@@ -87,7 +87,7 @@ TEST_F(OnSharedStorage, a_volume_is_a_part_of_storage_that_turns_out_to_be_large
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
     others_resize(512 << 10);
     others_resize(2 << 20);
-    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20}) << "what it was made";
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20}) << "its original size";
 }
 
 TEST_F(OnSharedStorage, a_volume_whose_storage_is_lost_before_its_size_is_known_keeps_its_own) {
@@ -98,7 +98,7 @@ TEST_F(OnSharedStorage, a_volume_whose_storage_is_lost_before_its_size_is_known_
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
 }
 
-TEST_F(OnSharedStorage, a_lost_volume_that_was_all_of_its_storage_gets_all_of_it_when_its_size_is_known) {
+TEST_F(OnSharedStorage, a_lost_volume_that_covered_its_storage_covers_it_again_when_the_size_is_known) {
     ASSERT_TRUE(create("a"));
     EXPECT_TRUE(follows(1 << 20, 0));
     ASSERT_TRUE(reopen("a"));
@@ -107,7 +107,7 @@ TEST_F(OnSharedStorage, a_lost_volume_that_was_all_of_its_storage_gets_all_of_it
     EXPECT_EQ(set_->find("a")->size, uint64_t{2 << 20});
 }
 
-TEST_F(OnSharedStorage, a_part_of_it_that_is_lost_while_it_is_all_that_is_left_is_reopened_as_a_part) {
+TEST_F(OnSharedStorage, a_partial_volume_lost_while_it_covers_the_remaining_storage_stays_partial) {
     ASSERT_TRUE(create("a", 512 << 10));
     others_resize(256 << 10);
     shared_.taken = true;
@@ -120,7 +120,7 @@ TEST_F(OnSharedStorage, a_part_of_it_that_is_lost_while_it_is_all_that_is_left_i
     EXPECT_LE(set_->find("a")->size, uint64_t{512 << 10});
 }
 
-TEST_F(OnSharedStorage, a_shrink_of_its_storage_is_followed_although_it_cannot_be_saved) {
+TEST_F(OnSharedStorage, a_shrink_of_its_storage_is_adopted_even_if_it_cannot_be_saved) {
     bool full = false;
     make_set(
         {.state = locked(folder_.file("state.json")), .write = [&](const StateLock&, const auto& volumes) {
@@ -143,7 +143,7 @@ TEST_F(OnSharedStorage, a_shrink_of_its_storage_is_followed_although_it_cannot_b
     EXPECT_FALSE(written_.back().front().shrinking);
 }
 
-TEST_F(OnSharedStorage, a_growth_that_cannot_be_saved_is_logged_once_and_shown_until_it_is_followed) {
+TEST_F(OnSharedStorage, a_growth_that_cannot_be_saved_is_logged_once_and_reported_until_it_is_adopted) {
     bool full = false;
     make_set({.state = locked(folder_.file("state.json")), .write = [&](const StateLock&, const auto&) {
                   return full ? Status::from_errno(ENOSPC, "state file") : Status::ok();
@@ -156,10 +156,9 @@ TEST_F(OnSharedStorage, a_growth_that_cannot_be_saved_is_logged_once_and_shown_u
     for (int tries = 0; tries < 5; ++tries) EXPECT_FALSE(follows(1 << 20, 2 << 20));
     const std::string log = testing::internal::GetCapturedStderr();
     EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
-    EXPECT_EQ(
-        set_->find("a")->trouble,
-        "its storage has 2.00 MiB now, the volume does not follow: it is not changed: state file: No space "
-        "left on device");
+    EXPECT_EQ(set_->find("a")->trouble,
+              "its storage now has 2.00 MiB, but the volume keeps its size: it was not changed: state file: "
+              "No space left on device");
     EXPECT_NE(log.find("volume a: " + set_->find("a")->trouble + "\n"), std::string::npos) << log;
     full = false;
     EXPECT_TRUE(follows(1 << 20, 2 << 20));
@@ -173,7 +172,7 @@ TEST_F(OnSharedStorage, a_growth_that_cannot_be_saved_is_logged_once_and_shown_u
     EXPECT_EQ(set_->find("a")->trouble, "");
 }
 
-TEST_F(OnSharedStorage, a_volume_whose_storage_was_taken_refuses_everybody) {
+TEST_F(OnSharedStorage, a_volume_whose_storage_was_taken_refuses_all_initiators) {
     ASSERT_TRUE(create("a"));
     EXPECT_EQ(set_->table(0).find(0)->access().of("anybody"), Permission::kWrite);
     shared_.changed(shared_.size, 0);
@@ -196,12 +195,12 @@ TEST_F(OnSharedStorage, a_volume_whose_storage_was_taken_is_not_resized) {
     shared_.changed(shared_.size, 0);
     auto resize = [&](VolumeSet::Done done) { set_->resize_async("a", 512 << 10, std::move(done)); };
     EXPECT_EQ(await(resize).code(), Code::kInvalid);
-    EXPECT_EQ(shared_.size, uint64_t{1 << 20}) << "it is another owner's";
+    EXPECT_EQ(shared_.size, uint64_t{1 << 20}) << "it belongs to another owner";
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
 }
 
 // The first report may come from the thread of the reactor that opens the storage.
-TEST_F(OnSharedStorage, a_volume_whose_storage_is_taken_while_it_is_opened_refuses_everybody) {
+TEST_F(OnSharedStorage, a_volume_whose_storage_is_taken_during_its_opening_refuses_all_initiators) {
     VolumeOptions options;
     options.name = "a";
     options.backend = "any";

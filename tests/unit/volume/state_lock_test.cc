@@ -20,10 +20,10 @@ TEST(StateLock, a_second_user_of_a_state_file_is_refused) {
     EXPECT_EQ(refused.code(), Code::kBusy);
     EXPECT_NE(refused.text().find(std::to_string(getpid())), std::string::npos) << refused.text();
     first.reset();
-    EXPECT_TRUE(StateLock::take(path)) << "free again";
+    EXPECT_TRUE(StateLock::take(path)) << "the lock is free again";
 }
 
-TEST(StateLock, a_lock_that_was_removed_is_made_again_by_the_next_write) {
+TEST(StateLock, a_lock_that_was_removed_is_created_again_by_the_next_write) {
     io::test::TemporaryFolder folder;
     const std::string path = folder.file("state.json");
     StateLock::Shared first = locked(path);
@@ -32,7 +32,7 @@ TEST(StateLock, a_lock_that_was_removed_is_made_again_by_the_next_write) {
     EXPECT_EQ(StateLock::take(path).status().code(), Code::kBusy);
 }
 
-TEST(StateLock, a_user_whose_lock_was_removed_writes_nothing_over_what_the_next_one_wrote) {
+TEST(StateLock, a_user_whose_lock_was_removed_does_not_overwrite_the_state_of_the_next_one) {
     io::test::TemporaryFolder folder;
     const std::string path = folder.file("state.json");
     StateLock::Shared first = locked(path);
@@ -54,7 +54,7 @@ TEST(StateLock, a_link_in_its_place_is_not_followed) {
 }
 
 TEST(StateLock, a_state_of_another_user_is_refused) {
-    if (geteuid() != 0) GTEST_SKIP() << "only root can make a file of another owner";
+    if (geteuid() != 0) GTEST_SKIP() << "only root can create a file of another owner";
     io::test::TemporaryFolder folder;
     const std::string path = folder.file("state.json");
     locked(path).reset();

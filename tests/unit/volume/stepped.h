@@ -46,7 +46,7 @@ class Stepped : public testing::Test {
         start([&](Status status) { result = std::move(status); });
         Nanoseconds deadline = clock_.now() + io::test::kPatience;
         while (!result && clock_.now() < deadline) step();
-        return result.value_or(Status(Code::kTimedOut, "the test's patience"));
+        return result.value_or(Status(Code::kTimedOut, "the test's time limit"));
     }
     Status create(const std::string& name, const std::string& backend = "ram:1M", VolumeOptions more = {}) {
         more.name = name;

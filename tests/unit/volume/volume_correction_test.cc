@@ -8,7 +8,7 @@
 namespace wss::volume {
 namespace {
 
-TEST_F(VolumeState, what_could_not_be_undone_in_the_file_is_undone_at_the_stop) {
+TEST_F(VolumeState, changes_that_could_not_be_undone_in_the_file_are_undone_at_the_stop) {
     std::atomic<bool> fails{true};
     write_ = [&fails](const auto& to, const auto& volumes) {
         if (fails && !volumes[0].write_protected) return Status::from_errno(ENOSPC, to.path());
@@ -23,7 +23,7 @@ TEST_F(VolumeState, what_could_not_be_undone_in_the_file_is_undone_at_the_stop) 
     EXPECT_FALSE(set_->find("a")->read_only);
 }
 
-TEST_F(VolumeState, a_change_that_is_refused_is_undone_in_the_file_too) {
+TEST_F(VolumeState, a_refused_change_is_undone_in_the_file_too) {
     bool failed = false;
     write_ = [&failed](const auto& to, const auto& volumes) {
         Status written = write_state_file(to, volumes);
@@ -56,7 +56,7 @@ class VolumeStateRefused : public VolumeState {
     void crash_when_corrected() {
         const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
         while (is_refused_in_file() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
-        ASSERT_FALSE(is_refused_in_file()) << "nobody corrects it";
+        ASSERT_FALSE(is_refused_in_file()) << "no set corrects the file";
         const std::string at_crash = text();
         stop();
         std::ofstream(path()) << at_crash;
@@ -66,27 +66,27 @@ class VolumeStateRefused : public VolumeState {
     std::atomic<int> saves_{0};
 };
 
-TEST_F(VolumeStateRefused, a_deletion_is_not_finished_by_the_next_start) {
+TEST_F(VolumeStateRefused, a_deletion_is_not_completed_by_the_next_start) {
     fail_twice();
     ASSERT_FALSE(set_->remove("a"));
-    ASSERT_TRUE(set_->find("a")) << "it is served, and written";
+    ASSERT_TRUE(set_->find("a")) << "it is served and the file is written";
     ASSERT_TRUE(is_refused_in_file());
     crash_when_corrected();
     EXPECT_TRUE(set_->find("a"));
     EXPECT_TRUE(deleted_.empty());
 }
 
-TEST_F(VolumeStateRefused, a_shrink_is_not_finished_by_the_next_start) {
+TEST_F(VolumeStateRefused, a_shrink_is_not_completed_by_the_next_start) {
     fail_twice();
     ASSERT_FALSE(set_->resize("a", 1 << 19));
-    ASSERT_EQ(set_->find("a")->size, uint64_t{1 << 20}) << "it is written to its former end";
+    ASSERT_EQ(set_->find("a")->size, uint64_t{1 << 20}) << "it has its former size";
     ASSERT_TRUE(is_refused_in_file());
     crash_when_corrected();
     EXPECT_EQ(file_size(), uint64_t{1 << 20});
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
 }
 
-TEST_F(VolumeStateRefused, a_stop_waits_for_no_correction) {
+TEST_F(VolumeStateRefused, a_stop_does_not_wait_for_a_correction) {
     fail_twice();
     ASSERT_FALSE(set_->set_read_only("a", true));
     stop();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Before a command deletes a volume, an observer is asked that may hold acknowledged data that storage does
-// not have.
+// Before a command deletes a volume, the set queries an observer that may hold acknowledged data that storage
+// does not have.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -88,7 +88,7 @@ TEST_F(VolumeDeletion, that_is_refused_beforehand_changes_nothing) {
 }
 
 // Otherwise a start after a crash would complete the refused deletion.
-TEST_F(VolumeDeletion, of_a_volume_that_was_opened_meanwhile_is_refused_before_it_is_recorded) {
+TEST_F(VolumeDeletion, of_a_volume_that_was_opened_during_it_is_refused_before_it_is_recorded) {
     const std::string file = folder_.file("a"), away = folder_.file("away");
     end();
     std::filesystem::rename(file, away);
@@ -106,13 +106,13 @@ TEST_F(VolumeDeletion, of_a_volume_that_was_opened_meanwhile_is_refused_before_i
     EXPECT_EQ(set_->find("a")->identity.wwid, wwid_);
 }
 
-TEST_F(VolumeDeletion, that_is_recorded_is_of_a_volume_that_nobody_can_open_or_remove_any_more) {
+TEST_F(VolumeDeletion, that_is_recorded_blocks_opening_and_removing_the_volume) {
     before_ = [](const Deletion& deletion) { deletion.answer(Status::ok(), nullptr); };
     EXPECT_TRUE(set_->remove("a"));
     EXPECT_TRUE(removing_when_recorded_);
 }
 
-TEST_F(VolumeDeletion, keeps_what_is_held_for_it_until_the_volume_is_gone) {
+TEST_F(VolumeDeletion, keeps_the_hold_until_the_volume_is_gone) {
     before_ = [&](const Deletion& deletion) {
         EXPECT_TRUE(deletion.give_up_dirty);
         reactor_->post([this, deletion] { deletion.answer(Status::ok(), make_hold()); });
@@ -123,7 +123,7 @@ TEST_F(VolumeDeletion, keeps_what_is_held_for_it_until_the_volume_is_gone) {
     EXPECT_EQ(set_->count(), 0u);
 }
 
-TEST_F(VolumeDeletion, whose_answer_comes_too_late_is_none_and_lets_go_of_what_was_held_for_it) {
+TEST_F(VolumeDeletion, ignores_a_late_answer_and_releases_its_hold) {
     std::function<void(Status, Deletion::Hold)> late;
     before_ = [&](const Deletion& deletion) { late = deletion.answer; };
     EXPECT_EQ(set_->remove("a").code(), Code::kTimedOut);
@@ -132,7 +132,7 @@ TEST_F(VolumeDeletion, whose_answer_comes_too_late_is_none_and_lets_go_of_what_w
     EXPECT_TRUE(held_.expired());
 }
 
-TEST_F(VolumeDeletion, of_a_volume_that_is_not_there_asks_nobody) {
+TEST_F(VolumeDeletion, of_an_unknown_volume_queries_no_observer) {
     before_ = [&](const Deletion&) { ADD_FAILURE(); };
     EXPECT_EQ(set_->remove("b").code(), Code::kNotFound);
 }

@@ -17,13 +17,13 @@ class FailingBackend final : public io::Backend {
   public:
     io::Limits limits() const noexcept override { return {.size = 1 << 20}; }
     Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor&) override {
-        return Status(Code::kExhausted, "no queue for you");
+        return Status(Code::kExhausted, "there is no queue");
     }
     Status resize(uint64_t) override { return Status::ok(); }
     std::string describe() const override { return "failing"; }
 };
 
-TEST_F(Stepped, a_volume_without_a_queue_on_some_reactor_is_not_created_at_all) {
+TEST_F(Stepped, a_volume_without_a_queue_on_each_reactor_is_not_created_at_all) {
     reopen({.open = [](const std::string&, const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
         return std::unique_ptr<io::Backend>(std::make_unique<FailingBackend>());
     }});
@@ -32,7 +32,7 @@ TEST_F(Stepped, a_volume_without_a_queue_on_some_reactor_is_not_created_at_all) 
     Status status = create("a", "any");
     EXPECT_EQ(status.code(), Code::kExhausted);
     EXPECT_EQ(set_->count(), 0u);
-    EXPECT_TRUE(hears.heard.empty()) << "nobody may see a volume that does not work";
+    EXPECT_TRUE(hears.heard.empty()) << "no observer may see an unusable volume";
     set_->table(0).remove_observer(hears);
 }
 
@@ -59,7 +59,7 @@ class BorrowingBackend final : public io::Backend {
     const int fd_;
 };
 
-TEST_F(Stepped, a_volume_that_is_gone_wakes_no_reactor) {
+TEST_F(Stepped, a_removed_volume_wakes_no_reactor) {
     const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     reopen({.open = [fd](const std::string&, const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
         return std::unique_ptr<io::Backend>(std::make_unique<BorrowingBackend>(fd));
@@ -103,7 +103,7 @@ class BusyBackend final : public io::Backend {
     Busy& busy_;
 };
 
-TEST(VolumeQueue, that_ends_after_the_command_gave_up_has_its_storage_closed) {
+TEST(VolumeQueue, that_ends_after_the_command_timed_out_has_its_storage_closed) {
     Busy busy;
     SystemClock clock;
     reactor::Reactor reactor(clock);

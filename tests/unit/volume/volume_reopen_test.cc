@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A volume whose storage was lost, or that is given up, is reopened.
+// Reopening of a volume whose storage was lost or that is given up.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace wss::volume {
 namespace {
 
-// An observer of the table, which drops what it holds of a reopened volume.
+// An observer of the table that drops its data of a reopened volume.
 class Forgetful final : public Observer {
   public:
     explicit Forgetful(VolumeTable& table) : table_(table) { table_.add_observer(*this); }
@@ -44,7 +44,7 @@ class Forgetful final : public Observer {
     VolumeTable& table_;
 };
 
-TEST_F(OnSharedStorage, a_lost_volume_is_reopened_with_its_identity_and_what_was_set_for_it) {
+TEST_F(OnSharedStorage, a_lost_volume_is_reopened_with_its_identity_and_settings) {
     Forgetful observer(set_->table(0));
     ASSERT_TRUE(create("a"));
     ASSERT_TRUE(
@@ -66,7 +66,7 @@ TEST_F(OnSharedStorage, a_lost_volume_is_reopened_with_its_identity_and_what_was
     EXPECT_FALSE(observer.replaced);
 }
 
-TEST_F(OnSharedStorage, a_reopened_volume_follows_the_size_of_its_storage) {
+TEST_F(OnSharedStorage, a_reopened_volume_adopts_the_size_of_its_storage) {
     ASSERT_TRUE(create("a"));
     shared_.changed(shared_.size, 0);
     ASSERT_TRUE(reopen("a"));
@@ -81,7 +81,7 @@ TEST_F(OnSharedStorage, a_volume_that_has_its_storage_is_not_reopened) {
     EXPECT_EQ(permission(), Permission::kWrite);
 }
 
-TEST_F(OnSharedStorage, a_reopening_that_is_refused_leaves_the_volume_as_it_was) {
+TEST_F(OnSharedStorage, a_refused_reopening_leaves_the_volume_unchanged) {
     Forgetful observer(set_->table(0));
     ASSERT_TRUE(create("a"));
     shared_.changed(shared_.size, 0);
@@ -92,7 +92,7 @@ TEST_F(OnSharedStorage, a_reopening_that_is_refused_leaves_the_volume_as_it_was)
     shared_.opened.reset();
     observer.dirty = true;
     EXPECT_EQ(reopen("a").code(), Code::kRefused);
-    EXPECT_FALSE(shared_.opened) << "nobody is shut out for a reopening that is refused";
+    EXPECT_FALSE(shared_.opened) << "a refused reopening shuts out no owner";
     EXPECT_EQ(observer.drops, 0);
     EXPECT_EQ(permission(), Permission::kNone);
     ASSERT_TRUE(reopen("a", {.give_up_dirty = true}));
@@ -100,12 +100,12 @@ TEST_F(OnSharedStorage, a_reopening_that_is_refused_leaves_the_volume_as_it_was)
     EXPECT_EQ(permission(), Permission::kWrite);
 }
 
-// The owner may return until then.
-TEST_F(OnSharedStorage, a_volume_that_waits_for_its_owner_is_given_up_when_nothing_can_refuse_that_any_more) {
+// Until then, the owner may return.
+TEST_F(OnSharedStorage, a_volume_that_waits_for_its_owner_is_given_up_after_all_checks_have_passed) {
     Forgetful observer(set_->table(0));
     ASSERT_TRUE(create("a"));
     shared_.awaits = true;
-    EXPECT_EQ(reopen("a").code(), Code::kInvalid) << "it is not lost";
+    EXPECT_EQ(reopen("a").code(), Code::kInvalid) << "the volume is not lost";
     shared_.elsewhere = true;
     EXPECT_FALSE(reopen("a", {.steal = true, .give_up_dirty = true}));
     shared_.elsewhere = false;
@@ -119,11 +119,11 @@ TEST_F(OnSharedStorage, a_volume_that_waits_for_its_owner_is_given_up_when_nothi
     EXPECT_TRUE(shared_.given_up);
     EXPECT_EQ(observer.drops, 1);
     EXPECT_EQ(permission(), Permission::kWrite);
-    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20}) << "whatever the other owner has";
+    EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20}) << "not the size that the other owner has set";
 }
 
-// The size may be that of the wrong storage: without the operator's request nothing of the volume is cut.
-TEST_F(OnSharedStorage, a_volume_that_is_given_up_does_not_take_a_size_that_nobody_has_accepted) {
+// The size may be that of the wrong storage: without the operator's request the volume is not truncated.
+TEST_F(OnSharedStorage, a_volume_that_is_given_up_does_not_adopt_a_size_that_was_never_accepted) {
     Forgetful observer(set_->table(0));
     observer.meanwhile = [this] {
         shared_.slow = true;
@@ -135,7 +135,7 @@ TEST_F(OnSharedStorage, a_volume_that_is_given_up_does_not_take_a_size_that_nobo
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
 }
 
-TEST_F(OnSharedStorage, a_volume_that_waits_for_nobody_is_not_given_up) {
+TEST_F(OnSharedStorage, a_volume_that_does_not_wait_for_its_owner_is_not_given_up) {
     Forgetful observer(set_->table(0));
     ASSERT_TRUE(create("a"));
     for (const bool slow : {false, true})
@@ -158,8 +158,8 @@ TEST_F(OnSharedStorage, an_access_list_does_not_open_a_volume_that_is_lost_befor
     for (Permission allowed : observer.allowed) EXPECT_EQ(allowed, Permission::kNone);
 }
 
-// Until the new volume replaces the old one, the loss finds no volume in the table.
-TEST_F(OnSharedStorage, a_volume_whose_new_client_is_shut_out_while_it_is_reopened_refuses_everybody) {
+// The loss is reported before the new volume replaces the old one in the table.
+TEST_F(OnSharedStorage, a_volume_whose_new_client_is_shut_out_during_a_reopening_refuses_all_initiators) {
     Forgetful observer(set_->table(0));
     ASSERT_TRUE(create("a"));
     shared_.changed(shared_.size, 0);
@@ -175,7 +175,7 @@ TEST_F(OnSharedStorage, a_volume_whose_new_client_is_shut_out_while_it_is_reopen
     EXPECT_EQ(permission(), Permission::kWrite);
 }
 
-TEST_F(OnSharedStorage, a_volume_follows_a_size_that_its_storage_gets_while_it_is_reopened) {
+TEST_F(OnSharedStorage, a_volume_adopts_a_size_that_its_storage_gets_during_a_reopening) {
     Forgetful observer(set_->table(0));
     ASSERT_TRUE(create("a"));
     for (uint64_t bytes : {2 << 20, 512 << 10}) {
@@ -189,7 +189,7 @@ TEST_F(OnSharedStorage, a_volume_follows_a_size_that_its_storage_gets_while_it_i
     }
 }
 
-TEST_F(OnSharedStorage, what_is_set_for_a_volume_while_it_is_reopened_has_effect) {
+TEST_F(OnSharedStorage, settings_made_during_a_reopening_take_effect) {
     Forgetful observer(set_->table(0));
     ASSERT_TRUE(create("a"));
     shared_.changed(shared_.size, 0);
@@ -204,7 +204,7 @@ TEST_F(OnSharedStorage, what_is_set_for_a_volume_while_it_is_reopened_has_effect
 }
 
 // The next start must not use the size in the configuration instead.
-TEST_F(OnSharedStorage, a_size_that_others_gave_a_lost_volume_is_that_of_the_next_start) {
+TEST_F(OnSharedStorage, a_start_uses_the_size_to_which_others_resized_a_lost_volume) {
     ASSERT_TRUE(create("a", 1 << 20, true));
     for (uint64_t bytes : {1 << 20, 512 << 10, 768 << 10}) {
         shared_.changed(shared_.size, 0);
@@ -219,7 +219,7 @@ TEST_F(OnSharedStorage, a_size_that_others_gave_a_lost_volume_is_that_of_the_nex
 }
 
 // A client that lost only the lock, but is not shut out, still sees the size.
-TEST_F(OnSharedStorage, a_lost_volume_that_was_all_of_its_storage_is_reopened_with_a_size_that_it_got_since) {
+TEST_F(OnSharedStorage, a_lost_volume_that_covered_its_storage_is_reopened_with_the_new_size_of_the_storage) {
     ASSERT_TRUE(create("a"));
     for (uint64_t bytes : {512 << 10, 2 << 20}) {
         shared_.changed(shared_.size, 0);
@@ -229,7 +229,7 @@ TEST_F(OnSharedStorage, a_lost_volume_that_was_all_of_its_storage_is_reopened_wi
     }
 }
 
-TEST_F(OnSharedStorage, a_lost_volume_that_was_a_part_of_its_storage_keeps_its_size_when_it_is_reopened) {
+TEST_F(OnSharedStorage, a_lost_volume_that_was_a_part_of_its_storage_is_reopened_with_its_old_size) {
     ASSERT_TRUE(create("a", 512 << 10));
     shared_.changed(shared_.size, 0);
     shared_.size = 512 << 10;
@@ -238,8 +238,8 @@ TEST_F(OnSharedStorage, a_lost_volume_that_was_a_part_of_its_storage_keeps_its_s
     EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
 }
 
-// The operator's shrink got no answer, but was performed.
-TEST_F(OnSharedStorage, a_volume_that_follows_a_growth_does_not_undo_it_for_a_shrink_that_was_not_over) {
+// The operator's shrink got no answer, but it was performed.
+TEST_F(OnSharedStorage, a_volume_that_adopts_a_growth_does_not_undo_it_for_an_unfinished_shrink) {
     ASSERT_TRUE(create("a"));
     shared_.silent = true;
     auto shrink = [&](VolumeSet::Done done) { set_->resize_async("a", 512 << 10, std::move(done)); };
@@ -252,7 +252,7 @@ TEST_F(OnSharedStorage, a_volume_that_follows_a_growth_does_not_undo_it_for_a_sh
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
 }
 
-TEST_F(OnSharedStorage, a_volume_that_follows_a_growth_does_not_undo_a_shrink_that_came_meanwhile) {
+TEST_F(OnSharedStorage, a_volume_that_adopts_a_growth_does_not_undo_a_later_shrink) {
     ASSERT_TRUE(create("a"));
     shared_.size = 512 << 10;
     EXPECT_FALSE(shared_.changed(1 << 20, 2 << 20)) << "it is notified again";
@@ -261,7 +261,7 @@ TEST_F(OnSharedStorage, a_volume_that_follows_a_growth_does_not_undo_a_shrink_th
     others_resize(256 << 10);
 }
 
-TEST_F(OnSharedStorage, a_reopening_that_fails_to_drop_contents_shuts_nobody_out) {
+TEST_F(OnSharedStorage, a_reopening_that_fails_to_drop_contents_shuts_out_no_owner) {
     Forgetful observer(set_->table(0));
     ASSERT_TRUE(create("a"));
     shared_.changed(shared_.size, 0);
@@ -283,7 +283,8 @@ TEST_F(OnSharedStorage, a_reopening_that_cannot_shut_out_the_owner_drops_nothing
 }
 
 // The size at the loss is not the one that the new volume was created with.
-TEST_F(OnSharedStorage, a_volume_that_shrinks_and_is_lost_during_a_reopening_gets_what_is_left_by_the_next) {
+TEST_F(OnSharedStorage,
+       a_volume_that_shrinks_and_is_lost_during_a_reopening_has_its_new_size_after_the_next_one) {
     Forgetful observer(set_->table(0));
     ASSERT_TRUE(create("a"));
     shared_.changed(shared_.size, 0);
@@ -299,8 +300,9 @@ TEST_F(OnSharedStorage, a_volume_that_shrinks_and_is_lost_during_a_reopening_get
     EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
 }
 
-// Otherwise a shrink after a start from any of these files would cut data that others have written since.
-TEST_F(OnSharedStorage, nothing_of_a_shrink_that_was_not_over_is_written_when_a_volume_is_reopened) {
+// Otherwise a shrink after a start from any of these files would truncate data that others have written
+// since.
+TEST_F(OnSharedStorage, a_reopening_writes_nothing_of_an_unfinished_shrink) {
     make_set(
         {.state = locked(folder_.file("state.json")), .write = [this](const StateLock&, const auto& volumes) {
              written_.push_back(volumes);
@@ -323,7 +325,7 @@ TEST_F(OnSharedStorage, nothing_of_a_shrink_that_was_not_over_is_written_when_a_
 }
 
 // Otherwise the next start would give the volume and the storage the size in the configuration.
-TEST_F(OnSharedStorage, a_reopening_that_cannot_be_saved_leaves_the_volume_as_it_was) {
+TEST_F(OnSharedStorage, a_reopening_that_cannot_be_saved_leaves_the_volume_unchanged) {
     bool full = false;
     make_set({.state = locked(folder_.file("state.json")), .write = [&](const StateLock&, const auto&) {
                   return full ? Status::from_errno(ENOSPC, "state file") : Status::ok();
@@ -340,8 +342,8 @@ TEST_F(OnSharedStorage, a_reopening_that_cannot_be_saved_leaves_the_volume_as_it
     EXPECT_EQ(set_->find("a")->size, uint64_t{512 << 10});
 }
 
-// Earlier commands are not over, and the operator's command has stopped waiting.
-TEST_F(OnSharedStorage, a_change_of_a_volume_that_is_being_reopened_is_refused_with_that_word) {
+// Earlier commands are still in progress, and the operator's command has stopped waiting.
+TEST_F(OnSharedStorage, a_change_of_a_volume_that_is_being_reopened_is_refused_with_that_reason) {
     ASSERT_TRUE(create("a"));
     shared_.changed(shared_.size, 0);
     OpenVolume* held = set_->table(0).find(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What volumes keep across a restart. Without reactors every change is complete when its call returns.
+// State that volumes keep across a restart. Without reactors every change is complete when its call returns.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -74,7 +74,7 @@ TEST_F(Restarts, a_declared_volume_that_cannot_be_opened_keeps_its_lun) {
 class OneVolumeEach : public Restarts {
   protected:
     void start_with_shared_storage(bool refuses) {
-        options_ = {};  // it holds the lock
+        options_ = {};  // the options hold the lock
         VolumeSet::Options options;
         options.state = locked(folder_.file("state.json"));
         if (refuses) options.of_one_volume = [](const std::string& what) { return what == "ram:1M"; };
@@ -86,7 +86,7 @@ class OneVolumeEach : public Restarts {
     }
 };
 
-TEST_F(OneVolumeEach, of_two_in_the_state_file_the_same_is_open_after_each_start) {
+TEST_F(OneVolumeEach, of_two_volumes_in_the_state_file_the_same_one_is_open_after_each_start) {
     start_with_shared_storage(false);
     ASSERT_TRUE(create("z", "ram:1M"));
     ASSERT_TRUE(create("a", "ram:1M"));
@@ -102,7 +102,7 @@ TEST_F(OneVolumeEach, of_two_in_the_state_file_the_same_is_open_after_each_start
     }
 }
 
-TEST_F(OneVolumeEach, a_declared_one_that_is_refused_is_listed_and_opened_when_the_other_is_deleted) {
+TEST_F(OneVolumeEach, a_refused_declared_volume_is_listed_and_opened_when_the_other_one_is_deleted) {
     start_with_shared_storage(true);
     const std::vector<VolumeOptions> declared{{.name = "a", .backend = "ram:1M", .declared = true},
                                               {.name = "b", .backend = "ram:1M", .declared = true}};
@@ -116,7 +116,7 @@ TEST_F(OneVolumeEach, a_declared_one_that_is_refused_is_listed_and_opened_when_t
     EXPECT_TRUE(is_open("b"));
 }
 
-// Others resize the volume before it meanwhile, and the target crashes before this one is open.
+// While the second volume is being opened, the first one is resized and the target crashes.
 TEST_F(Restarts, a_volume_that_is_still_being_opened_stays_in_the_file) {
     const std::string file = folder_.file("state.json");
     std::function<void()> meanwhile;
@@ -147,7 +147,7 @@ TEST_F(Restarts, a_volume_that_is_still_being_opened_stays_in_the_file) {
 }
 
 // The refused change is undone by another save when all volumes are closed.
-TEST_F(Restarts, a_change_that_outlasts_the_stop_forgets_no_volume) {
+TEST_F(Restarts, a_change_that_outlasts_the_stop_loses_no_volume) {
     bool stops = false;
     start(
         {.state = locked(folder_.file("state.json")), .write = [&](const StateLock& to, const auto& volumes) {
@@ -156,13 +156,13 @@ TEST_F(Restarts, a_change_that_outlasts_the_stop_forgets_no_volume) {
          }});
     ASSERT_TRUE(create("disk", "aio:" + folder_.file("disk"), {.size = 1 << 20, .create = true}));
     stops = true;
-    EXPECT_FALSE(set_->set_read_only("disk", true)) << "it is closed";
+    EXPECT_FALSE(set_->set_read_only("disk", true)) << "the volume is closed";
     restart();
     ASSERT_TRUE(set_->find("disk"));
-    EXPECT_FALSE(set_->find("disk")->read_only) << "what was refused";
+    EXPECT_FALSE(set_->find("disk")->read_only) << "the refused change";
 }
 
-TEST_F(Restarts, a_volume_that_could_not_be_opened_is_opened_by_the_operators_word) {
+TEST_F(Restarts, a_volume_that_could_not_be_opened_is_opened_when_the_operator_reopens_it) {
     start({.state = locked(folder_.file("state.json"))});
     const std::string file = folder_.file("disk");
     ASSERT_TRUE(create("disk", "aio:" + file, {.size = 1 << 20, .create = true}));
@@ -172,7 +172,7 @@ TEST_F(Restarts, a_volume_that_could_not_be_opened_is_opened_by_the_operators_wo
     EXPECT_FALSE(set_->reopen("disk", {}));
     EXPECT_TRUE(set_->find("disk")->closed);
     std::filesystem::rename(file + ".away", file);
-    EXPECT_EQ(set_->reopen("disk", {.give_up_dirty = true}).code(), Code::kInvalid) << "that is the cache's";
+    EXPECT_EQ(set_->reopen("disk", {.give_up_dirty = true}).code(), Code::kInvalid) << "for caches only";
     ASSERT_TRUE(set_->reopen("disk", {}));
     EXPECT_EQ(set_->find("disk")->identity, before.identity);
     EXPECT_FALSE(set_->find("disk")->closed);
@@ -184,7 +184,7 @@ TEST_F(Restarts, a_volume_that_could_not_be_opened_is_opened_by_the_operators_wo
     EXPECT_TRUE(set_->list().empty());
 }
 
-TEST_F(Restarts, a_volume_of_the_configuration_that_is_refused_is_opened_by_the_operators_word) {
+TEST_F(Restarts, a_refused_volume_of_the_configuration_is_opened_when_the_operator_reopens_it) {
     bool refuses = true;
     start({.open = [&](const std::string&, const io::OpenOptions& options) {
         if (!refuses) return io::open_backend("ram:1M", options);
@@ -226,7 +226,7 @@ TEST_F(Restarts, limits_survive_a_restart) {
     EXPECT_EQ(set_->find("kept")->limits, RateLimits{});
 }
 
-TEST_F(Restarts, storage_that_is_gone_is_not_created_anew) {
+TEST_F(Restarts, storage_that_is_gone_is_not_created_again) {
     start({.state = locked(folder_.file("state.json"))});
     const std::string file = folder_.file("disk");
     const VolumeOptions disk{

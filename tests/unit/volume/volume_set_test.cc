@@ -39,7 +39,7 @@ TEST_F(Stepped, a_created_volume_is_found_by_its_lun_on_every_reactor) {
     EXPECT_EQ(set_->table(0).find(0)->volume().wwid() & ~kWwidMask, 0u);
 }
 
-TEST_F(Stepped, a_lun_is_not_given_to_another_volume_while_commands_for_the_former_one_may_come) {
+TEST_F(Stepped, a_lun_is_not_reused_while_commands_for_its_former_volume_may_arrive) {
     ASSERT_TRUE(create("a"));
     ASSERT_TRUE(create("b"));
     const uint32_t former = set_->find("a")->identity.lun;
@@ -49,8 +49,9 @@ TEST_F(Stepped, a_lun_is_not_given_to_another_volume_while_commands_for_the_form
     for (size_t i = 0; i < 2; ++i) EXPECT_EQ(set_->table(i).find(former), nullptr);
 }
 
-// The check compares specifications. Each RAM disk is separate storage; here they stand for shared storage.
-TEST_F(Stepped, storage_that_is_of_one_volume_is_refused_to_another_until_the_first_is_removed) {
+// The check compares specifications. Each RAM disk is separate storage, but here it stands for shared
+// storage.
+TEST_F(Stepped, storage_of_one_volume_is_refused_to_another_until_the_first_is_removed) {
     reopen({.of_one_volume = [](const std::string& specification) { return specification == "ram:1M"; }});
     ASSERT_TRUE(create("a", "ram:1M"));
     const Status second = create("b", "ram:1M");
@@ -62,7 +63,7 @@ TEST_F(Stepped, storage_that_is_of_one_volume_is_refused_to_another_until_the_fi
     EXPECT_TRUE(create("b", "ram:1M"));
 }
 
-TEST_F(Stepped, luns_of_former_volumes_are_given_again_when_there_are_no_others) {
+TEST_F(Stepped, luns_of_former_volumes_are_reused_when_no_others_are_free) {
     std::vector<bool> given(kLunMax + 1);
     for (uint32_t i = 0; i <= kLunMax + 1; ++i) {
         ASSERT_TRUE(create("a"));
@@ -85,7 +86,7 @@ TEST_F(Stepped, io_through_one_reactor_is_seen_through_the_other) {
     EXPECT_TRUE(std::equal(out.data(), out.data() + 4096, in.data()));
 }
 
-TEST_F(Stepped, what_makes_no_sense_is_refused_with_a_reason_and_leaves_nothing_behind) {
+TEST_F(Stepped, invalid_requests_are_refused_with_a_reason_and_leave_nothing_behind) {
     EXPECT_EQ(create("").code(), Code::kInvalid);
     EXPECT_EQ(create("a b").code(), Code::kInvalid);
     EXPECT_EQ(create("../x").code(), Code::kInvalid);
@@ -102,7 +103,7 @@ TEST_F(Stepped, what_makes_no_sense_is_refused_with_a_reason_and_leaves_nothing_
     EXPECT_EQ(resize("a", 100).code(), Code::kInvalid);
 }
 
-TEST_F(Stepped, removal_waits_for_those_who_hold_the_volume_and_hides_it_at_once) {
+TEST_F(Stepped, removal_waits_for_holders_of_the_volume_and_hides_it_at_once) {
     ASSERT_TRUE(create("a"));
     OpenVolume* held = set_->table(0).find(0);
     held->hold();
@@ -133,7 +134,7 @@ TEST_F(Stepped, removal_waits_for_io_in_flight) {
     EXPECT_EQ(read.error, 0);
 }
 
-TEST_F(Stepped, observers_hear_of_every_change_on_their_reactor) {
+TEST_F(Stepped, observers_are_notified_of_every_change_on_their_reactor) {
     Hears hears;
     set_->table(1).add_observer(hears);
     ASSERT_TRUE(create("a"));
@@ -147,7 +148,7 @@ TEST_F(Stepped, observers_hear_of_every_change_on_their_reactor) {
     EXPECT_EQ(hears.heard.size(), 4u);
 }
 
-TEST_F(Stepped, resize_changes_what_the_datapath_sees_and_keeps_a_larger_file_whole) {
+TEST_F(Stepped, resize_changes_the_size_in_the_data_path_and_does_not_truncate_a_larger_file) {
     TemporaryFolder folder;
     std::string path = folder.file("disk");
     ASSERT_TRUE(create("f", "aio:" + path, {.size = 4 << 20, .create = true}));
@@ -200,8 +201,8 @@ TEST_F(Stepped, without_a_state_file_the_same_volume_on_the_same_host_has_the_sa
     EXPECT_NE(set_->find("a")->identity.wwid, before);
 }
 
-// Its content is gone. No user of the old volume may take the zeroes for its data.
-TEST_F(Stepped, memory_that_is_made_anew_is_another_volume) {
+// Its contents are lost. No user of the old volume may mistake the zeroes for its data.
+TEST_F(Stepped, recreated_memory_is_a_new_volume) {
     reopen({.identity_salt = "host1"});
     ASSERT_TRUE(create("a", "ram:1M"));
     Identity before = set_->find("a")->identity;
@@ -220,7 +221,7 @@ struct LoggingExtension final : Extension {
     std::vector<std::string>& log;
 };
 
-TEST_F(Stepped, extensions_see_memory_grow_first_may_refuse_it_and_go_before_the_backend) {
+TEST_F(Stepped, extensions_see_memory_grow_first_may_refuse_it_and_end_before_the_backend) {
     std::vector<std::string> log;
     reopen({.extend = [&](const Volume& volume) -> Result<std::unique_ptr<Extension>> {
         log.push_back("made for " + volume.name());
@@ -297,11 +298,11 @@ TEST_F(Threaded, run_time_volumes_and_all_identities_survive_a_restart) {
     VolumeInfo kept = *set_->find("kept"), declared = *set_->find("declared");
     restart();
     ASSERT_TRUE(set_->restore());
-    ASSERT_EQ(set_->list().size(), 1u) << "a declared volume is its configuration's to create";
+    ASSERT_EQ(set_->list().size(), 1u) << "a declared volume is created from its configuration";
     EXPECT_EQ(set_->find("kept")->identity, kept.identity);
     EXPECT_EQ(set_->find("kept")->size, uint64_t{2 << 20});
     EXPECT_EQ(set_->find("kept")->block_size, 4096u);
-    // Created in another order than before, each volume still gets its own identity.
+    // Although created in another order than before, each volume gets its own identity.
     ASSERT_TRUE(create("other", "ram:1M"));
     ASSERT_TRUE(create("declared", "ram:1M", {.declared = true}));
     EXPECT_EQ(set_->find("declared")->identity.lun, declared.identity.lun);
@@ -321,7 +322,7 @@ TEST_F(Threaded, a_declared_volume_keeps_the_size_it_was_given_at_run_time) {
     EXPECT_EQ(set_->find("d")->size, uint64_t{3 << 20});
 }
 
-TEST_F(Threaded, write_protection_survives_a_restart_and_can_be_taken_back) {
+TEST_F(Threaded, write_protection_survives_a_restart_and_can_be_removed) {
     TemporaryFolder folder;
     start({.state = locked(folder.file("state.json"))});
     ASSERT_TRUE(set_->restore());
@@ -358,7 +359,7 @@ TEST_F(Threaded, a_volume_that_cannot_be_opened_at_start_is_kept_for_the_next_on
     EXPECT_FALSE(set_->find("away")->closed);
 }
 
-TEST_F(Threaded, a_file_that_got_shorter_is_an_error_that_says_what_to_do) {
+TEST_F(Threaded, a_file_that_became_shorter_causes_an_error_with_the_remedy) {
     TemporaryFolder folder;
     start({.state = locked(folder.file("state.json"))});
     ASSERT_TRUE(set_->restore());
@@ -372,9 +373,9 @@ TEST_F(Threaded, a_file_that_got_shorter_is_an_error_that_says_what_to_do) {
     ASSERT_TRUE(set_->restore());
     ASSERT_EQ(set_->list().size(), 1u);
     EXPECT_TRUE(set_->list()[0].closed);
-    EXPECT_EQ(std::filesystem::file_size(folder.file("disk")), uint64_t{1 << 19}) << "not made longer";
+    EXPECT_EQ(std::filesystem::file_size(folder.file("disk")), uint64_t{1 << 19}) << "not extended";
     Status refused = create("declared", "aio:" + folder.file("other"), declared);
-    EXPECT_NE(refused.text().find("bring back what is missing"), std::string::npos) << refused.text();
+    EXPECT_NE(refused.text().find("restore the missing data"), std::string::npos) << refused.text();
     std::filesystem::resize_file(folder.file("disk"), 1 << 20);
     restart();
     ASSERT_TRUE(set_->restore());
@@ -396,7 +397,7 @@ TEST_F(Threaded, access_lists_survive_a_restart) {
     EXPECT_EQ(set_->find("declared")->access, std::vector<std::string>{"b=ro"}) << "changed at run time";
 }
 
-TEST_F(Threaded, a_damaged_state_file_is_an_error_and_stays_as_it_is) {
+TEST_F(Threaded, a_damaged_state_file_causes_an_error_and_is_left_unchanged) {
     TemporaryFolder folder;
     std::string path = folder.file("state.json");
     std::string text = R"({"format": "wss-target-state", "version": 1, "volumes": [{"name": "x)";
@@ -411,7 +412,7 @@ TEST_F(Threaded, a_damaged_state_file_is_an_error_and_stays_as_it_is) {
     EXPECT_EQ(now.str(), text);
 }
 
-TEST_F(Threaded, a_removal_that_takes_too_long_says_so_and_completes_later) {
+TEST_F(Threaded, a_removal_that_takes_too_long_times_out_and_completes_later) {
     start({.wait = from_s(2)});  // limits the creation as well
     ASSERT_TRUE(create("a", "ram:1M"));
     OpenVolume* held = nullptr;
@@ -427,14 +428,14 @@ TEST_F(Threaded, a_removal_that_takes_too_long_says_so_and_completes_later) {
     EXPECT_EQ(set_->count(), 0u);
 }
 
-TEST_F(Threaded, a_stop_that_does_not_end_in_time_names_the_volumes_and_continues_nothing) {
+TEST_F(Threaded, a_stop_that_does_not_end_in_time_names_the_volumes_and_does_not_continue_in_the_background) {
     start({.wait = from_s(1)});
     ASSERT_TRUE(create("a", "ram:1M"));
     OpenVolume* held = nullptr;
     on_reactor([&] { (held = set_->table(0).find(0))->hold(); });
     const std::string why = set_->close_all().text();
     on_reactor([&] { held->release(); });
-    EXPECT_NE(why.find("requests of volume a are not over"), std::string::npos) << why;
+    EXPECT_NE(why.find("requests of volume a have not completed"), std::string::npos) << why;
     EXPECT_EQ(why.find("background"), std::string::npos) << why;
 }
 
@@ -469,7 +470,7 @@ struct Stream : TestRequest {
     }
 };
 
-TEST_F(Threaded, volumes_are_removed_under_a_stream_of_io_and_the_stream_ends_cleanly) {
+TEST_F(Threaded, volumes_are_removed_during_a_stream_of_io_and_the_stream_ends_cleanly) {
     start({});
     TemporaryFolder folder;
     for (const std::string& backend : {std::string("ram:1M"), "aio:" + folder.file("disk")}) {
@@ -494,7 +495,7 @@ TEST_F(Threaded, volumes_are_removed_under_a_stream_of_io_and_the_stream_ends_cl
 
 // --- the state file's text
 
-TEST(StateFile, what_is_written_is_read_back) {
+TEST(StateFile, written_state_is_read_back) {
     std::vector<StoredVolume> volumes{
         {{.name = "a", .backend = "aio:/x \"y\"", .size = 1 << 20, .block_size = 512, .read_only = true},
          {0, 1}},

@@ -10,7 +10,7 @@
 namespace wss::volume {
 namespace {
 
-TEST_F(VolumeState, a_full_state_disk_refuses_each_change_and_leaves_everything_as_it_was) {
+TEST_F(VolumeState, a_full_state_disk_refuses_each_change_and_leaves_everything_unchanged) {
     fill_state_disk();
     EXPECT_FALSE(set_->resize("a", 1 << 19));
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 20});
@@ -34,7 +34,7 @@ TEST_F(VolumeState, a_full_state_disk_refuses_each_change_and_leaves_everything_
     EXPECT_TRUE(set_->remove("a"));
 }
 
-TEST_F(VolumeState, a_shrink_cuts_the_file_when_observers_have_let_go) {
+TEST_F(VolumeState, a_shrink_truncates_the_file_when_observers_have_released_it) {
     ASSERT_TRUE(set_->resize("a", 1 << 19));
     EXPECT_EQ(holder_.size_seen, uint64_t{1 << 19});
     EXPECT_EQ(file_size(), uint64_t{1 << 19});
@@ -45,7 +45,7 @@ TEST_F(VolumeState, a_shrink_that_an_observer_drops_fails_and_can_be_repeated) {
     holder_.lets_go = false;
     EXPECT_FALSE(set_->resize("a", 1 << 19));
     EXPECT_EQ(file_size(), uint64_t{1 << 20});
-    EXPECT_FALSE(set_->resize("a", 1 << 20)) << "what lies beyond must not come back";
+    EXPECT_FALSE(set_->resize("a", 1 << 20)) << "data beyond the end must not return";
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 19});
     holder_.lets_go = true;
     EXPECT_TRUE(set_->resize("a", 1 << 19));
@@ -55,7 +55,7 @@ TEST_F(VolumeState, a_shrink_that_an_observer_drops_fails_and_can_be_repeated) {
     EXPECT_EQ(file_size(), uint64_t{1 << 20});
 }
 
-TEST_F(VolumeState, what_lay_beyond_the_end_of_a_shrink_that_a_start_interrupted_does_not_return) {
+TEST_F(VolumeState, data_beyond_the_end_of_an_interrupted_shrink_does_not_return) {
     std::ofstream(folder_.file("a"), std::ios::in | std::ios::out).seekp((1 << 19) + 4096).put('x');
     holder_.lets_go = false;
     EXPECT_FALSE(set_->resize("a", 1 << 19));
@@ -73,7 +73,7 @@ TEST_F(VolumeState, what_lay_beyond_the_end_of_a_shrink_that_a_start_interrupted
     EXPECT_EQ(text().find("shrinking"), std::string::npos) << text();
 }
 
-TEST_F(VolumeState, a_deletion_is_stable_before_anything_goes_and_a_start_in_between_reports_it) {
+TEST_F(VolumeState, a_deletion_is_stable_before_any_data_is_removed_and_a_start_in_between_reports_it) {
     const uint64_t wwid = set_->find("a")->identity.wwid;
     ASSERT_TRUE(create("b"));
     std::atomic<bool> held{false};
@@ -95,10 +95,10 @@ TEST_F(VolumeState, a_deletion_is_stable_before_anything_goes_and_a_start_in_bet
     start();
     EXPECT_EQ(deleted_, std::vector<uint64_t>{wwid});
     EXPECT_EQ(set_->count(), 1u);
-    EXPECT_TRUE(create("a")) << "its name is free";
+    EXPECT_TRUE(create("a")) << "the name is free";
 }
 
-TEST_F(VolumeState, a_deletion_of_a_volume_that_is_not_open_forgets_it_and_keeps_its_lun_from_the_next) {
+TEST_F(VolumeState, a_deletion_of_an_unopened_volume_forgets_it_and_does_not_reuse_its_lun) {
     const Identity before = set_->find("a")->identity;
     stop();
     std::filesystem::remove(folder_.file("a"));
@@ -152,7 +152,7 @@ TEST_F(VolumeState, a_second_deletion_of_a_volume_is_refused_and_leaves_the_reco
     EXPECT_EQ(text().find("deleted"), std::string::npos) << text();
 }
 
-TEST_F(VolumeState, a_deletion_that_outlasts_its_caller_leaves_no_record_when_it_is_over) {
+TEST_F(VolumeState, a_deletion_that_outlasts_its_caller_leaves_no_record_when_it_has_completed) {
     stop();
     wait_ = from_s(1);
     start();
@@ -180,8 +180,7 @@ TEST_F(VolumeState, the_stop_removes_the_record_of_a_deletion_that_outlasted_its
     EXPECT_TRUE(deleted_.empty());
 }
 
-TEST_F(VolumeState,
-       a_volume_can_be_deleted_that_has_the_identity_of_one_whose_deletion_outlasted_its_caller) {
+TEST_F(VolumeState, a_volume_with_the_identity_of_one_whose_deletion_outlasted_its_caller_can_be_deleted) {
     stop();
     remembers_ = false;
     wait_ = from_s(1);
@@ -195,7 +194,7 @@ TEST_F(VolumeState,
     EXPECT_TRUE(set_->remove("x"));
 }
 
-TEST_F(VolumeState, a_run_without_a_cache_keeps_the_deletion_for_the_one_that_has_it) {
+TEST_F(VolumeState, a_run_without_a_cache_keeps_the_deletion_for_a_run_with_one) {
     const uint64_t wwid = set_->find("a")->identity.wwid;
     stop();
     std::filesystem::rename(folder_.file("a"), folder_.file("hidden"));
@@ -218,8 +217,7 @@ TEST_F(VolumeState, a_run_without_a_cache_keeps_the_deletion_for_the_one_that_ha
     EXPECT_EQ(text().find("deleted"), std::string::npos) << text();
 }
 
-TEST_F(VolumeState,
-       the_deletion_of_a_volume_that_is_not_open_keeps_its_record_until_others_have_recorded_it) {
+TEST_F(VolumeState, the_deletion_of_an_unopened_volume_keeps_its_record_until_observers_have_recorded_it) {
     stop();
     std::filesystem::rename(folder_.file("a"), folder_.file("hidden"));
     start();
@@ -236,7 +234,7 @@ TEST_F(VolumeState,
 
 // ---- Concurrent changes ----------------------------------------------------------------------------------
 
-// A thread with a call that may block, and a check whether it does.
+// A thread that makes a call which may block, and a check of whether it blocks.
 class Caller {
   public:
     explicit Caller(std::function<void()> call)
@@ -265,7 +263,7 @@ class Caller {
     std::thread thread_;  // last, as it uses the other members
 };
 
-TEST_F(VolumeState, two_limits_that_are_set_at_once_are_both_set) {
+TEST_F(VolumeState, two_limits_that_are_set_at_the_same_time_are_both_set) {
     std::promise<void> begun, go_on;
     bool first = true;
     write_ = [&](const auto& to, const auto& volumes) {
@@ -297,7 +295,7 @@ class Storage final : public Observer {
     std::promise<void> came;
 };
 
-TEST_F(VolumeState, a_fence_that_waits_holds_up_no_change_of_another_volume) {
+TEST_F(VolumeState, a_waiting_fence_delays_no_change_of_another_volume) {
     ASSERT_TRUE(create("b"));
     Storage storage;
     on_reactor([&] { set_->table(0).add_observer(storage); });
@@ -305,13 +303,13 @@ TEST_F(VolumeState, a_fence_that_waits_holds_up_no_change_of_another_volume) {
         Caller fence([&] { EXPECT_TRUE(set_->set_read_only("a", true)); });
         storage.came.get_future().wait();
         EXPECT_TRUE(set_->set_limits("b", {.iops = 7}));
-        EXPECT_FALSE(fence.is_over()) << "its write is under way";
+        EXPECT_FALSE(fence.is_over()) << "its write is in flight";
         on_reactor([&] { storage.writes.clear(); });
     }
     on_reactor([&] { set_->table(0).remove_observer(storage); });
 }
 
-TEST_F(VolumeState, a_refused_change_undoes_no_other_that_was_made_meanwhile) {
+TEST_F(VolumeState, a_refused_change_undoes_no_other_change_made_meanwhile) {
     std::atomic<bool> writes{false};
     write_ = [&](const auto& to, const auto& volumes) {
         if (writes.exchange(true)) return write_state_file(to, volumes);
@@ -329,7 +327,7 @@ TEST_F(VolumeState, a_refused_change_undoes_no_other_that_was_made_meanwhile) {
     EXPECT_EQ(set_->find("a")->access, std::vector<std::string>{"*=ro"});
 }
 
-TEST_F(VolumeState, changes_by_many_clients_all_come_to_the_file) {
+TEST_F(VolumeState, changes_by_many_clients_are_all_saved) {
     stop();
     wait_ = from_s(120);  // for slow machines
     start();
@@ -359,9 +357,9 @@ TEST_F(VolumeState, changes_by_many_clients_all_come_to_the_file) {
 
 // ---- A start after an incomplete shrink ------------------------------------------------------------------
 
-// The file may have been cut by hand meanwhile, and have the old size again with data that others wrote
-// since.
-TEST_F(VolumeState, a_start_cuts_no_file_and_a_repeated_shrink_does) {
+// The file may have been truncated by hand in the meantime, and have the old size again with data that others
+// have written since.
+TEST_F(VolumeState, a_start_truncates_no_file_and_a_repeated_shrink_does) {
     holder_.lets_go = false;
     EXPECT_FALSE(set_->resize("a", 1 << 19));
     stop();
@@ -380,7 +378,7 @@ TEST_F(VolumeState, a_start_cuts_no_file_and_a_repeated_shrink_does) {
     EXPECT_TRUE(set_->resize("a", 1 << 20));
 }
 
-TEST_F(VolumeState, a_file_that_has_another_size_at_a_start_is_not_cut_any_more) {
+TEST_F(VolumeState, a_file_with_another_size_at_a_start_is_no_longer_truncated) {
     holder_.lets_go = false;
     EXPECT_FALSE(set_->resize("a", 1 << 19));
     stop();
@@ -389,10 +387,10 @@ TEST_F(VolumeState, a_file_that_has_another_size_at_a_start_is_not_cut_any_more)
     start();
     EXPECT_EQ(text().find("cut_"), std::string::npos) << text();
     EXPECT_TRUE(set_->resize("a", 1 << 18));
-    EXPECT_EQ(file_size(), uint64_t{1 << 21}) << "the volume is a part of it";
+    EXPECT_EQ(file_size(), uint64_t{1 << 21}) << "the volume covers only a part of it";
 }
 
-// A file that cannot be cut, for example on a read-only file system, or that has another owner.
+// A file that cannot be truncated, for example on a read-only file system, or that has another owner.
 class Uncut final : public io::Backend {
   public:
     explicit Uncut(std::unique_ptr<io::Backend> file) : file_(std::move(file)) {}
@@ -412,7 +410,7 @@ class Uncut final : public io::Backend {
     const std::unique_ptr<io::Backend> file_;
 };
 
-TEST_F(VolumeState, a_volume_does_not_grow_before_a_shrink_that_cannot_cut_its_file_is_over) {
+TEST_F(VolumeState, a_volume_does_not_grow_before_a_shrink_that_cannot_truncate_its_file_has_completed) {
     holder_.lets_go = false;
     EXPECT_FALSE(set_->resize("a", 1 << 19));
     stop();
@@ -424,16 +422,16 @@ TEST_F(VolumeState, a_volume_does_not_grow_before_a_shrink_that_cannot_cut_its_f
     };
     holder_.lets_go = Uncut::fails = true;
     start();
-    ASSERT_TRUE(set_->find("a")) << "it is served";
+    ASSERT_TRUE(set_->find("a")) << "the volume is served";
     EXPECT_EQ(set_->find("a")->size, uint64_t{1 << 19});
-    EXPECT_FALSE(set_->resize("a", 1 << 20)) << "what lies beyond must not come back";
+    EXPECT_FALSE(set_->resize("a", 1 << 20)) << "data beyond the end must not return";
     Uncut::fails = false;
     EXPECT_TRUE(set_->resize("a", 1 << 19));
     EXPECT_EQ(file_size(), uint64_t{1 << 19});
     EXPECT_EQ(text().find("cut_from"), std::string::npos) << text();
 }
 
-TEST_F(VolumeState, a_repeated_shrink_does_not_cut_storage_that_another_owner_has_had_since) {
+TEST_F(VolumeState, a_repeated_shrink_does_not_truncate_storage_that_another_owner_has_had_since) {
     open_ = [](const std::string& specification,
                const io::OpenOptions& options) -> Result<std::unique_ptr<io::Backend>> {
         auto file = io::open_backend(specification, options);

@@ -16,7 +16,7 @@ std::string text_of(const KvBuffer& buffer) {
     return {reinterpret_cast<const char*>(buffer.data()), buffer.size()};
 }
 
-TEST(KvBuffer, what_is_written_lies_in_the_memory_that_was_lent) {
+TEST(KvBuffer, written_data_is_in_the_lent_memory) {
     std::array<std::byte, 16> lent{};
     KvBuffer buffer;
     buffer.lend(lent);
@@ -30,7 +30,7 @@ TEST(KvBuffer, what_is_written_lies_in_the_memory_that_was_lent) {
     EXPECT_EQ(text_of(buffer), "elsewhere");
 }
 
-TEST(KvBuffer, what_outgrows_the_lent_memory_moves_and_is_whole) {
+TEST(KvBuffer, data_that_outgrows_the_lent_memory_moves_and_is_complete) {
     std::array<std::byte, 16> lent{};
     KvBuffer buffer;
     std::string all;
@@ -47,7 +47,7 @@ TEST(KvBuffer, what_outgrows_the_lent_memory_moves_and_is_whole) {
     }
 }
 
-TEST(KvBuffer, lent_memory_can_be_left_at_any_time) {
+TEST(KvBuffer, lent_memory_can_be_abandoned_at_any_time) {
     std::array<std::byte, 16> lent{};
     KvBuffer buffer;
     buffer.append(bytes_of(std::string(100, 'x')));  // the buffer has memory of its own
@@ -60,7 +60,7 @@ TEST(KvBuffer, lent_memory_can_be_left_at_any_time) {
     EXPECT_FALSE(buffer.is_lent());
 }
 
-TEST(KvBuffer, keeps_its_memory_up_to_what_it_is_told) {
+TEST(KvBuffer, keeps_its_memory_up_to_the_given_limit) {
     KvBuffer buffer;
     buffer.append(bytes_of(std::string(5000, 'x')));
     const std::byte* own = buffer.data();

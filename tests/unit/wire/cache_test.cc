@@ -17,7 +17,7 @@ Record first_record(size_t length) {
     return record;
 }
 
-TEST(CacheMessages, JoinAndWelcomeComeBackAsTheyWere) {
+TEST(CacheMessages, join_and_welcome_are_parsed_as_they_were_encoded) {
     const CacheJoin join{.engine = 7, .memory = 1ull << 33, .incarnation = 3, .storage = 9};
     CacheJoin joined;
     ASSERT_EQ(parse_cache_join({memory.data(), encode_cache_join(join, memory)}, joined), ParseError::kNone);
@@ -34,7 +34,7 @@ TEST(CacheMessages, JoinAndWelcomeComeBackAsTheyWere) {
     EXPECT_EQ(welcomed, welcome);
 }
 
-TEST(CacheMessages, WhatCannotBeIsRefused) {
+TEST(CacheMessages, impossible_messages_are_refused) {
     CacheWelcome welcome{.storage = 1, .incarnation = 1, .line_bytes = 65537, .operations = 8}, out;
     EXPECT_NE(parse_cache_welcome({memory.data(), encode_cache_welcome(welcome, memory)}, out),
               ParseError::kNone);
@@ -52,12 +52,12 @@ TEST(CacheMessages, WhatCannotBeIsRefused) {
               ParseError::kNone);
 }
 
-TEST(CacheMessages, MovesComeBackAsTheyWere) {
+TEST(CacheMessages, moves_are_parsed_as_they_were_encoded) {
     rc::check([] {
         CacheMove move;
         move.to_peer = *rc::gen::arbitrary<bool>();
         move.immediate = move.to_peer && *rc::gen::arbitrary<bool>();
-        move.lazy = move.immediate && *rc::gen::arbitrary<bool>();
+        move.coalesced = move.immediate && *rc::gen::arbitrary<bool>();
         move.has_header = !move.to_peer && *rc::gen::arbitrary<bool>();
         move.atomic = !move.to_peer && *rc::gen::arbitrary<bool>();
         move.handle = *rc::gen::arbitrary<uint64_t>();
@@ -75,13 +75,13 @@ TEST(CacheMessages, MovesComeBackAsTheyWere) {
         RC_ASSERT(out.handle == move.handle && out.slot == move.slot && out.offset == move.offset);
         RC_ASSERT(out.remote == move.remote && out.immediate_value == move.immediate_value);
         RC_ASSERT(out.to_peer == move.to_peer && out.immediate == move.immediate);
-        RC_ASSERT(out.lazy == move.lazy);
+        RC_ASSERT(out.coalesced == move.coalesced);
         RC_ASSERT(out.atomic == move.atomic && out.has_header == move.has_header);
         RC_ASSERT(!move.has_header || out.header == move.header);
     });
 }
 
-TEST(CacheMessages, WhatConcernsRealStorageComesBackAsItWas) {
+TEST(CacheMessages, records_of_real_storage_are_parsed_as_they_were_encoded) {
     CacheStorage storage{.op = CacheStorage::Op::kRead,
                          .immediate = true,
                          .has_copy = true,
@@ -137,7 +137,7 @@ TEST(CacheMessages, WhatConcernsRealStorageComesBackAsItWas) {
     EXPECT_EQ(error, 28u);
 }
 
-TEST(CacheMessages, TheStateOfAVolumeComesBackAsItWasAndContradictionsAreRefused) {
+TEST(CacheMessages, state_of_a_volume_is_parsed_as_it_was_encoded_and_contradictions_are_refused) {
     auto sent = [](const CacheVolumeState& state, CacheVolumeState& back) {
         return parse_volume_state(first_record(put_volume_state(state, memory)), back);
     };
@@ -179,7 +179,7 @@ TEST(CacheMessages, TheStateOfAVolumeComesBackAsItWasAndContradictionsAreRefused
               ParseError::kOutOfBounds);
 }
 
-TEST(CacheMessages, WhatStaysInABayComesBackAsItWasAndContradictionsAreRefused) {
+TEST(CacheMessages, staged_records_are_parsed_as_they_were_encoded_and_contradictions_are_refused) {
     using Op = CacheStorage::Op;
     auto sent = [](const CacheStorage& storage, CacheStorage& back) {
         return parse_storage(first_record(put_storage(5, storage, memory)), back);
@@ -187,47 +187,49 @@ TEST(CacheMessages, WhatStaysInABayComesBackAsItWasAndContradictionsAreRefused) 
     CacheStorage back;
     const CacheStorage read{.op = Op::kRead,
                             .immediate = true,
-                            .in_bay = true,
+                            .staged = true,
                             .immediate_value = 9,
                             .length = 65536,
                             .handle = 99,
                             .remote = {0x1000, 7, 65536},
-                            .bay = 3 * 65536};
+                            .staging_offset = 3 * 65536};
     ASSERT_EQ(sent(read, back), ParseError::kNone);
-    EXPECT_TRUE(back.in_bay && back.immediate && !back.has_copy);
-    EXPECT_EQ(back.bay, 3u * 65536);
+    EXPECT_TRUE(back.staged && back.immediate && !back.has_copy);
+    EXPECT_EQ(back.staging_offset, 3u * 65536);
     EXPECT_EQ(back.remote, read.remote);
-    const CacheStorage write{.op = Op::kWrite, .in_bay = true, .length = 4096, .bay = 8192};
+    const CacheStorage write{.op = Op::kWrite, .staged = true, .length = 4096, .staging_offset = 8192};
     ASSERT_EQ(sent(write, back), ParseError::kNone);
-    EXPECT_TRUE(back.in_bay && back.op == Op::kWrite);
-    EXPECT_EQ(back.bay, 8192u);
+    EXPECT_TRUE(back.staged && back.op == Op::kWrite);
+    EXPECT_EQ(back.staging_offset, 8192u);
     CacheStorage wrong = read;
     wrong.has_copy = true;
-    EXPECT_EQ(sent(wrong, back), ParseError::kContradiction) << "a copy besides";
+    EXPECT_EQ(sent(wrong, back), ParseError::kContradiction) << "an additional copy";
     wrong = read;
-    wrong.bay = 512;
+    wrong.staging_offset = 512;
     EXPECT_EQ(sent(wrong, back), ParseError::kContradiction) << "half a page";
     wrong = read;
     wrong.handle = kStorageHandle;
-    EXPECT_EQ(sent(wrong, back), ParseError::kContradiction) << "an immediate value for nobody";
+    EXPECT_EQ(sent(wrong, back), ParseError::kContradiction) << "an immediate value without a receiver";
     wrong = write;
     wrong.handle = 99;
     EXPECT_EQ(sent(wrong, back), ParseError::kContradiction) << "a write from two places";
     wrong = write;
     wrong.op = Op::kFlush;
-    EXPECT_EQ(sent(wrong, back), ParseError::kContradiction) << "nothing moves";
+    EXPECT_EQ(sent(wrong, back), ParseError::kContradiction) << "no data moves";
 }
 
-TEST(CacheMessages, BaysAndEnginesForRealStorageComeBackAsTheyWere) {
-    CacheBays bays;
-    ASSERT_EQ(parse_bays(first_record(put_bays({0x7000, 1 << 20, 12}, memory)), bays), ParseError::kNone);
-    EXPECT_EQ(bays.address, 0x7000u);
-    EXPECT_EQ(bays.bytes, 1u << 20);
-    EXPECT_EQ(bays.rkey, 12u);
-    EXPECT_EQ(parse_bays(first_record(put_bays({0x7000, 0, 12}, memory)), bays), ParseError::kContradiction);
-    EXPECT_EQ(parse_bays(first_record(put_bays({UINT64_MAX, 4096, 12}, memory)), bays),
+TEST(CacheMessages, staging_memory_and_engines_of_real_storage_are_parsed_as_they_were_encoded) {
+    CacheStaging staging;
+    ASSERT_EQ(parse_staging(first_record(put_staging({0x7000, 1 << 20, 12}, memory)), staging),
+              ParseError::kNone);
+    EXPECT_EQ(staging.address, 0x7000u);
+    EXPECT_EQ(staging.bytes, 1u << 20);
+    EXPECT_EQ(staging.rkey, 12u);
+    EXPECT_EQ(parse_staging(first_record(put_staging({0x7000, 0, 12}, memory)), staging),
+              ParseError::kContradiction);
+    EXPECT_EQ(parse_staging(first_record(put_staging({UINT64_MAX, 4096, 12}, memory)), staging),
               ParseError::kAddressWraps);
-    EXPECT_EQ(parse_bays(first_record(put_handle(RecordType::kBays, 1, memory)), bays),
+    EXPECT_EQ(parse_staging(first_record(put_handle(RecordType::kStaging, 1, memory)), staging),
               ParseError::kOutOfBounds);
     CacheEngineNotice notice{.added = true, .index = 7, .handle = 55}, back;
     ASSERT_TRUE(notice.set_uri("tcp://10.0.0.7:5557"));
@@ -238,7 +240,7 @@ TEST(CacheMessages, BaysAndEnginesForRealStorageComeBackAsTheyWere) {
     EXPECT_EQ(back.handle, 55u);
 }
 
-TEST(CacheMessages, AnyBytesAreParsedOrRefusedWithinTheirBounds) {
+TEST(CacheMessages, any_bytes_are_parsed_or_refused_within_their_bounds) {
     rc::check([](const std::vector<uint8_t>& bytes) {
         Bytes message{reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()};
         size_t before = message.size() + 1;
@@ -265,20 +267,20 @@ TEST(CacheMessages, AnyBytesAreParsedOrRefusedWithinTheirBounds) {
             (void)parse_volume(record, volume);
             CacheVolumeState state;
             (void)parse_volume_state(record, state);
-            CacheBays bays;
-            (void)parse_bays(record, bays);
+            CacheStaging staging;
+            (void)parse_staging(record, staging);
             (void)parse_failed(record, error);
         }
         CacheEngineNotice notice;
-        DoAgain again;
+        RetryNotice again;
         CacheJoin join;
         (void)parse_cache_engine({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, notice);
-        (void)parse_do_again({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, again);
+        (void)parse_retry({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, again);
         (void)parse_cache_join({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, join);
     });
 }
 
-TEST(CacheMessages, ARecordLongerThanItsMessageIsRefused) {
+TEST(CacheMessages, record_longer_than_its_message_is_refused) {
     const size_t length = put_handle(RecordType::kRevoke, 3, memory);
     for (size_t cut = 1; cut < length; ++cut) {
         Bytes message{memory.data(), cut};
@@ -287,7 +289,7 @@ TEST(CacheMessages, ARecordLongerThanItsMessageIsRefused) {
     }
 }
 
-TEST(CacheMessages, NoticesAndWordsToDoAgainComeBackAsTheyWere) {
+TEST(CacheMessages, notices_of_engines_and_retries_are_parsed_as_they_were_encoded) {
     CacheEngineNotice notice{.added = true, .index = 63, .handle = 0x1122334455667788};
     notice.token.fill(std::byte{9});
     ASSERT_TRUE(notice.set_uri("rdma://10.0.0.7:5557"));
@@ -300,13 +302,13 @@ TEST(CacheMessages, NoticesAndWordsToDoAgainComeBackAsTheyWere) {
     notice.index = 64;
     EXPECT_NE(parse_cache_engine({memory.data(), encode_cache_engine(notice, memory)}, out),
               ParseError::kNone);
-    DoAgain again;
-    ASSERT_EQ(parse_do_again({memory.data(), encode_do_again({.tag = 5, .engine = 64}, memory)}, again),
+    RetryNotice again;
+    ASSERT_EQ(parse_retry({memory.data(), encode_retry({.tag = 5, .engine = 64}, memory)}, again),
               ParseError::kNone);
     EXPECT_TRUE(again.tag == 5 && again.engine == 64);
 }
 
-TEST(CacheMessages, TokensAreEqualOnlyWhenEveryByteIs) {
+TEST(CacheMessages, tokens_are_equal_only_if_all_bytes_are_equal) {
     CacheToken a{}, b{};
     EXPECT_TRUE(same_token(a, b));
     for (size_t i = 0; i < a.size(); ++i) {

@@ -29,7 +29,7 @@ ParseError parse(const std::vector<std::byte>& message, uint16_t offset = 68) {
 
 constexpr std::string_view kDirect4k = "0000000012345000 00000abc 00001000";
 
-TEST(Command, without_data) {
+TEST(Command, without_data_is_parsed) {
     std::vector<std::byte> message = command("00 00 00", "");
     Command out;
     ASSERT_EQ(parse_command(message, 68, out), ParseError::kNone);
@@ -41,7 +41,7 @@ TEST(Command, without_data) {
     EXPECT_EQ(out.in.kind, Kind::kNone);
 }
 
-TEST(Command, with_one_direct_descriptor_each_way) {
+TEST(Command, with_one_direct_descriptor_each_way_is_parsed) {
     Command out;
     std::vector<std::byte> message = command("01 00 00", kDirect4k);
     ASSERT_EQ(parse_command(message, 68, out), ParseError::kNone);
@@ -65,7 +65,7 @@ TEST(Command, with_both_directions_has_data_out_first) {
     EXPECT_EQ(out.in.descriptor(0), (RemoteBuffer{0x2000, 0xdef, 512}));
 }
 
-TEST(Command, with_additional_cdb_bytes_has_its_descriptor_behind_them) {
+TEST(Command, with_additional_cdb_bytes_has_its_descriptor_after_them) {
     Command out;
     std::vector<std::byte> message = command("01 00 00", "a0a1a2a3 a4a5a6a7" + std::string(kDirect4k), "0b");
     ASSERT_EQ(parse_command(message, 0, out), ParseError::kNone);
@@ -74,7 +74,7 @@ TEST(Command, with_additional_cdb_bytes_has_its_descriptor_behind_them) {
     EXPECT_EQ(out.in.length, 4096u);
 }
 
-TEST(Command, with_an_indirect_list) {
+TEST(Command, with_an_indirect_list_is_parsed) {
     Command out;
     std::vector<std::byte> message = command("20 02 00",
                                              "0000000000009000 00000001 00000020 00001200"
@@ -89,7 +89,7 @@ TEST(Command, with_an_indirect_list) {
     EXPECT_EQ(out.out.table, (RemoteBuffer{0x9000, 1, 32}));
 }
 
-TEST(Command, with_part_of_its_indirect_list_asks_for_the_table) {
+TEST(Command, with_part_of_its_indirect_list_requires_the_table) {
     Command out;
     std::vector<std::byte> message = command("02 00 01",
                                              "0000000000009000 00000001 00000020 00001200"
@@ -110,11 +110,11 @@ TEST(Command, with_part_of_its_indirect_list_asks_for_the_table) {
     put32(&table[28], 0x201);
     whole = out.in;
     EXPECT_EQ(parse_descriptor_table(table, whole), ParseError::kTotal);
-    EXPECT_TRUE(whole.partial) << "a bad table leaves the buffer as it was";
+    EXPECT_TRUE(whole.partial) << "a bad table leaves the buffer unchanged";
     EXPECT_EQ(parse_descriptor_table(Bytes(table).first(16), whole), ParseError::kContradiction);
 }
 
-TEST(Command, with_immediate_data) {
+TEST(Command, with_immediate_data_is_parsed) {
     std::vector<std::byte> message =
         command("30 00 00", "00000004 00000000000000000000000000000000 cafebabe");
     Command out;
@@ -125,7 +125,7 @@ TEST(Command, with_immediate_data) {
     EXPECT_EQ(to_hex(out.immediate), "ca fe ba be");
 }
 
-TEST(Command, with_immediate_data_that_was_not_agreed_on_is_refused) {
+TEST(Command, with_immediate_data_that_was_not_negotiated_is_refused) {
     EXPECT_EQ(parse(command("30 00 00", "00000004 00000000000000000000000000000000 cafebabe"), 0),
               ParseError::kFormat);
     EXPECT_EQ(parse(command("03 00 00", "00000004 00000000000000000000000000000000 cafebabe")),
@@ -207,7 +207,7 @@ INSTANTIATE_TEST_SUITE_P(
                         "0000000012345000 00000abc 00001000 0000000012345000 00000abc 00000000",
                         ParseError::kDescriptors}));
 
-TEST(Command, that_lies_about_its_cdb_or_kind_is_refused) {
+TEST(Command, with_an_invalid_cdb_or_kind_is_refused) {
     EXPECT_EQ(parse(command("00 00 00", "", "04")), ParseError::kOutOfBounds);
     std::vector<std::byte> message = command("00 00 00", "");
     message.pop_back();
@@ -223,7 +223,7 @@ TEST(Command, that_lies_about_its_cdb_or_kind_is_refused) {
         << "a refusal can name its command";
 }
 
-TEST(Command, with_a_descriptor_of_nothing_has_no_data) {
+TEST(Command, with_an_empty_descriptor_has_no_data) {
     Command out;
     std::vector<std::byte> message = command("01 00 00", "0000000012345000 00000abc 00000000");
     ASSERT_EQ(parse_command(message, 0, out), ParseError::kNone);
@@ -231,7 +231,7 @@ TEST(Command, with_a_descriptor_of_nothing_has_no_data) {
     EXPECT_EQ(out.in.count, 0u);
 }
 
-TEST(Command, to_a_lun_that_cannot_be_ours_is_parsed_all_the_same) {
+TEST(Command, to_a_foreign_lun_is_parsed_nevertheless) {
     std::vector<std::byte> message = command("00 00 00", "");
     put64(&message[20], 0xc101000000000000);
     Command out;
@@ -241,7 +241,7 @@ TEST(Command, to_a_lun_that_cannot_be_ours_is_parsed_all_the_same) {
 
 // ---- The initiator's side
 
-TEST(EncodeCommand, direct_has_the_bytes_that_linux_sends) {
+TEST(EncodeCommand, direct_command_has_the_bytes_that_linux_sends) {
     Cdb cdb = make_read16(0x1234, 8);
     RemoteBuffer buffer{0x12345000, 0xabc, 4096};
     uint64_t tag;
@@ -257,7 +257,7 @@ TEST(EncodeCommand, direct_has_the_bytes_that_linux_sends) {
                      "0000000012345000 00000abc 00001000"));
 }
 
-TEST(EncodeCommand, indirect_is_what_the_parser_reads) {
+TEST(EncodeCommand, indirect_command_is_parsed_as_it_was_encoded) {
     Cdb cdb = make_write16(0, 8);
     std::vector<RemoteBuffer> buffers = {{0x1000, 1, 512}, {0x5000, 2, 3584}};
     std::array<std::byte, 128> out;
@@ -277,7 +277,7 @@ TEST(EncodeCommand, indirect_is_what_the_parser_reads) {
     EXPECT_EQ(back.out.table, (RemoteBuffer{0x7000, 9, 32}));
 }
 
-TEST(EncodeCommand, immediate_ends_where_the_data_begins) {
+TEST(EncodeCommand, immediate_command_ends_where_the_data_begins) {
     Cdb cdb = make_write16(0, 1);
     std::array<std::byte, 68 + 512> out;
     out.fill(std::byte{0xee});
@@ -301,7 +301,7 @@ TEST(EncodeCommand, long_cdb_is_padded_to_words) {
     EXPECT_EQ(to_hex(back.cdb), to_hex(cdb) + " 00 00 00");
 }
 
-TEST(EncodeCommand, what_cannot_be_said_is_not_sent) {
+TEST(EncodeCommand, inconsistent_commands_are_not_encoded) {
     Cdb cdb = make_read16(0, 1);
     RemoteBuffer one{0x1000, 1, 512};
     std::vector<RemoteBuffer> two(2, one), many(256, one);
@@ -351,7 +351,7 @@ struct LunCase {
     const char* bytes;
 };
 
-TEST(Lun, takes_the_shortest_addressing_method) {
+TEST(Lun, is_encoded_with_the_shortest_addressing_method) {
     for (LunCase c : {LunCase{0, "0000000000000000"}, LunCase{255, "00ff000000000000"},
                       LunCase{256, "4100000000000000"}, LunCase{16383, "7fff000000000000"},
                       LunCase{16384, "d200400000000000"}, LunCase{kLunMax, "d2ffffff00000000"}}) {
@@ -365,12 +365,12 @@ TEST(Lun, takes_the_shortest_addressing_method) {
     EXPECT_FALSE(encode_lun(kBadLun, out.data()));
 }
 
-TEST(Lun, small_number_in_a_longer_form_is_understood) {
+TEST(Lun, small_number_in_a_longer_form_is_parsed) {
     EXPECT_EQ(decode_lun(from_hex("4003000000000000").data()), 3u);
     EXPECT_EQ(decode_lun(from_hex("d200000300000000").data()), 3u);
 }
 
-TEST(Lun, of_another_kind_names_nothing) {
+TEST(Lun, of_another_kind_is_not_parsed) {
     for (const char* bytes : {"0103000000000000", "0003000100000000", "8003000000000000", "c101000000000000",
                               "d200000300000001", "4003000000000001", "ffffffffffffffff"})
         EXPECT_EQ(decode_lun(from_hex(bytes).data()), kBadLun) << bytes;

@@ -17,7 +17,7 @@ constexpr std::string_view kStockLogin =
     "0102030405060708090a0b0c0d0e0f10"
     "0044 0000 00000000";
 
-TEST(LoginRequest, of_a_stock_initiator_is_understood) {
+TEST(LoginRequest, of_a_stock_initiator_is_parsed) {
     LoginRequest request;
     ASSERT_EQ(parse_login_request(from_hex(kStockLogin), request), ParseError::kNone);
     EXPECT_EQ(request.buffer_formats, WSS_SRP_BUF_FORMAT_DIRECT | WSS_SRP_BUF_FORMAT_INDIRECT);
@@ -39,27 +39,27 @@ TEST(LoginRequest, keeps_its_bytes_through_parse_and_encode) {
     EXPECT_EQ(to_hex(out), spaced(kStockLogin));
 }
 
-TEST(LoginRequest, carries_capabilities_only_behind_the_magic) {
+TEST(LoginRequest, carries_capabilities_only_after_the_magic) {
     std::vector<std::byte> bytes = from_hex(kStockLogin);
     put32(&bytes[52], WSS_CAP_ALL);
     LoginRequest request;
     ASSERT_EQ(parse_login_request(bytes, request), ParseError::kNone);
     EXPECT_FALSE(request.extended);
-    EXPECT_EQ(request.caps, 0u) << "rubbish in reserved bytes must not turn features on";
+    EXPECT_EQ(request.caps, 0u) << "garbage in reserved bytes must not turn features on";
     put16(&bytes[50], 0x5753);
     ASSERT_EQ(parse_login_request(bytes, request), ParseError::kNone);
     EXPECT_TRUE(request.extended);
     EXPECT_EQ(request.caps, uint32_t{WSS_CAP_ALL});
 }
 
-TEST(LoginRequest, padded_by_the_connection_manager_is_understood) {
+TEST(LoginRequest, padded_by_the_connection_manager_is_parsed) {
     std::vector<std::byte> bytes = from_hex(kStockLogin);
     bytes.resize(92);
     LoginRequest request;
     EXPECT_EQ(parse_login_request(bytes, request), ParseError::kNone);
 }
 
-TEST(LoginRequest, that_makes_no_sense_is_refused) {
+TEST(LoginRequest, that_is_invalid_is_refused) {
     LoginRequest request;
     std::vector<std::byte> bytes = from_hex(kStockLogin);
     EXPECT_EQ(parse_login_request(Bytes(bytes).first(55), request), ParseError::kTooShort);
@@ -98,7 +98,7 @@ TEST(LoginResponse, has_the_bytes_that_linux_reads) {
     EXPECT_TRUE(back.immediate);
 }
 
-TEST(LoginResponse, that_would_leave_the_initiator_stuck_is_refused) {
+TEST(LoginResponse, that_would_block_the_initiator_is_refused) {
     std::array<std::byte, 52> out;
     LoginResponse back;
     encode_login_response({.credits = 0, .max_it_iu = 64, .max_ti_iu = 36}, out);
@@ -115,7 +115,7 @@ TEST(LoginResponse, that_would_leave_the_initiator_stuck_is_refused) {
     EXPECT_EQ(parse_login_response(out, back), ParseError::kFormat);
 }
 
-TEST(LoginReject, brings_its_reason_as_text) {
+TEST(LoginReject, carries_its_reason_as_text) {
     LoginReject reject;
     reject.reason = WSS_SRP_REJ_INSUFFICIENT_RESOURCES;
     reject.set_text("no volume \"data\"; there are: a, b");
@@ -144,7 +144,7 @@ std::string printable(std::string_view text, size_t room = 116) {
     return out;
 }
 
-TEST(Text, of_a_peer_cannot_command_the_terminal) {
+TEST(Text, of_a_peer_cannot_control_the_terminal) {
     EXPECT_EQ(printable("a\x1b[31mred\nb\x7f"), "a?[31mred?b?");
     EXPECT_EQ(printable("\xc2\x9b"
                         "31m"),
@@ -154,7 +154,7 @@ TEST(Text, of_a_peer_cannot_command_the_terminal) {
     EXPECT_EQ(printable(std::string_view("ab\0cd", 5)), "ab");
 }
 
-TEST(Text, that_is_well_formed_utf8_stays_as_it_is) {
+TEST(Text, that_is_well_formed_utf8_is_unchanged) {
     EXPECT_EQ(printable("Größe 記憶 😀"), "Größe 記憶 😀");
 }
 
@@ -163,11 +163,11 @@ TEST(Text, that_is_malformed_is_marked_byte_by_byte) {
     EXPECT_EQ(printable("\xe0\x80\x80"), "???") << "overlong";
     EXPECT_EQ(printable("\xed\xa0\x80"), "???") << "surrogate";
     EXPECT_EQ(printable("\xf4\x90\x80\x80"), "????") << "above U+10FFFF";
-    EXPECT_EQ(printable("a\xe8\xa8"), "a??") << "cut off";
+    EXPECT_EQ(printable("a\xe8\xa8"), "a??") << "truncated";
     EXPECT_EQ(printable("\xffz"), "?z");
 }
 
-TEST(Text, is_cut_between_characters) {
+TEST(Text, is_truncated_between_characters) {
     EXPECT_EQ(printable("aé", 2), "a");
     EXPECT_EQ(printable("aé", 3), "aé");
     EXPECT_EQ(printable("abc", 0), "");

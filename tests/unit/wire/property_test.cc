@@ -100,7 +100,7 @@ TEST(WireProperty, login_is_parsed_as_it_was_encoded) {
     }));
 }
 
-TEST(WireProperty, text_is_never_longer_and_copying_twice_changes_nothing) {
+TEST(WireProperty, text_never_grows_and_copying_it_twice_changes_nothing) {
     EXPECT_TRUE(rc::check([](const std::string& text) {
         std::string once(text.size(), '\0');
         once.resize(copy_printable(text, once));
@@ -150,7 +150,7 @@ void check_buffer(Bytes message, const DataBuffer& buffer) {
     RC_ASSERT(buffer.table_count <= kDescriptorsMax);
 }
 
-TEST(WireProperty, any_command_keeps_the_promises_or_is_refused) {
+TEST(WireProperty, any_command_obeys_the_guarantees_or_is_refused) {
     size_t accepted = 0;
     EXPECT_TRUE(rc::check([&] {
         std::vector<std::byte> message = draw_mutated_command();
@@ -164,7 +164,7 @@ TEST(WireProperty, any_command_keeps_the_promises_or_is_refused) {
         RC_ASSERT(out.immediate.size() ==
                   (out.out.kind == DataBuffer::Kind::kImmediate ? out.out.length : 0));
     }));
-    EXPECT_GT(accepted, 10u) << "the generator must reach what it is to test";
+    EXPECT_GT(accepted, 10u) << "the generator must produce enough valid commands";
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ uint64_t tag_of(std::string_view hex) {
     return tag;
 }
 
-TEST(Response, good_is_36_bytes) {
+TEST(Response, good_response_has_36_bytes) {
     std::array<std::byte, 64> out;
     ASSERT_EQ(encode_response({.tag = tag_of("0000000000010007"), .credits = 1}, out), 36u);
     EXPECT_EQ(to_hex(Bytes(out).first(36)),
@@ -54,7 +54,7 @@ TEST(Response, to_task_management_has_its_status_in_byte_three) {
     EXPECT_EQ(back.task_status, 5);
 }
 
-TEST(Response, sense_lies_behind_response_data_of_any_length) {
+TEST(Response, sense_follows_response_data_of_any_length) {
     std::vector<std::byte> message = from_hex(
         "c1 00 0000 00000001 0000000000010007 0000 03 02 00000000 00000000 00000002"
         "00000008 0000000400000000 aabb");
@@ -64,7 +64,7 @@ TEST(Response, sense_lies_behind_response_data_of_any_length) {
     EXPECT_EQ(to_hex(back.sense), "aa bb");
 }
 
-TEST(Response, that_lies_is_refused) {
+TEST(Response, with_contradictory_fields_is_refused) {
     constexpr size_t kFlags = 18, kCredits = 4, kSenseLength = 28, kResponseLength = 32;
     std::vector<std::byte> good =
         from_hex("c1 00 0000 00000001 0000000000010007 0000 00 00 00000000 00000000 00000000 00000000");
@@ -115,7 +115,7 @@ TEST(FusedCompletion, has_tag_above_credits) {
     EXPECT_EQ(unpack_fused(0x12345601, back), ParseError::kReserved);
 }
 
-TEST(Done, has_credits_and_the_tags_in_their_order) {
+TEST(Done, has_credits_and_tags_in_order) {
     std::array<std::byte, 64> room;
     const std::array<uint16_t, 3> tags = {0x1234, 0, 0xffff};
     ASSERT_EQ(encode_done(5, tags, room), 14u);
@@ -127,7 +127,7 @@ TEST(Done, has_credits_and_the_tags_in_their_order) {
     for (size_t i = 0; i < tags.size(); ++i) EXPECT_EQ(back.tag(i), tags[i]);
 }
 
-TEST(Done, of_nothing_or_beyond_its_message_is_refused) {
+TEST(Done, without_tags_or_beyond_its_message_is_refused) {
     std::array<std::byte, 256> room;
     const std::vector<uint16_t> tags(kDoneMax + 1, 7);
     auto parsed = [&](size_t length) {
@@ -144,14 +144,14 @@ TEST(Done, of_nothing_or_beyond_its_message_is_refused) {
     put8(room.data() + 1, 0);
     EXPECT_EQ(parsed(256), ParseError::kContradiction);
     put8(room.data() + 1, 1);
-    EXPECT_EQ(parsed(256), ParseError::kNone) << "what follows the tags means nothing";
+    EXPECT_EQ(parsed(256), ParseError::kNone) << "bytes after the tags are ignored";
     put8(room.data() + 3, 1);
     EXPECT_EQ(parsed(256), ParseError::kReserved);
     put8(room.data(), 0xf5);
     EXPECT_EQ(parsed(256), ParseError::kOpcode);
 }
 
-TEST(SmallMessages, are_sixteen_bytes_and_come_back) {
+TEST(SmallMessages, have_sixteen_bytes_and_are_parsed_as_they_were_encoded) {
     std::array<std::byte, 16> out;
     uint64_t tag = tag_of("0000000000000009");
 
@@ -186,7 +186,7 @@ TEST(SmallMessages, are_sixteen_bytes_and_come_back) {
     EXPECT_EQ(notify.event, WSS_SRP_NOTIFY_RESIZED);
 }
 
-TEST(AsyncEvent, of_a_stock_target_is_understood) {
+TEST(AsyncEvent, of_a_stock_target_is_parsed) {
     std::vector<std::byte> message =
         from_hex("82 00 0000 00000002 0000000000000009 00000000 0003000000000000 00000002 00000000 aabb");
     AsyncEvent event;

@@ -61,21 +61,21 @@ std::string encoded(const Sense& sense, SenseFormat format) {
     return to_hex(Bytes(out).first(encode_sense(sense, format, out)));
 }
 
-TEST(Sense, fixed_format) {
+TEST(Sense, fixed_format_matches_the_standard) {
     EXPECT_EQ(encoded(kFieldSense, SenseFormat::kFixed),
               spaced("70 00 05 00000000 0a 00000000 24 00 00 cc0001"));
     EXPECT_EQ(encoded(kMediumSense, SenseFormat::kFixed),
               spaced("f0 00 03 12345678 0a 00000000 11 00 00 000000"));
 }
 
-TEST(Sense, descriptor_format) {
+TEST(Sense, descriptor_format_matches_the_standard) {
     EXPECT_EQ(encoded(kFieldSense, SenseFormat::kDescriptor),
               spaced("72 05 24 00 000000 08  02 06 0000 cc0001 00"));
     EXPECT_EQ(encoded(kMediumSense, SenseFormat::kDescriptor),
               spaced("72 03 11 00 000000 0c  00 0a 80 00 0000000012345678"));
 }
 
-TEST(Sense, comes_back_from_either_format) {
+TEST(Sense, is_parsed_from_either_format) {
     Sense list = kFieldSense;
     list.field.in_cdb = false;
     list.field.bit = -1;
@@ -88,18 +88,18 @@ TEST(Sense, comes_back_from_either_format) {
         }
 }
 
-TEST(Sense, large_lba_is_left_out_of_fixed_format_and_kept_in_descriptors) {
+TEST(Sense, large_lba_is_omitted_from_fixed_format_and_kept_in_descriptors) {
     Sense sense = kMediumSense;
     sense.information = 0x100000000;
     std::array<std::byte, kSenseMax> out;
     Sense back;
     ASSERT_TRUE(parse_sense(Bytes(out).first(encode_sense(sense, SenseFormat::kFixed, out)), back));
-    EXPECT_FALSE(back.has_information) << "a cut LBA would name the wrong block";
+    EXPECT_FALSE(back.has_information) << "a truncated LBA would name the wrong block";
     ASSERT_TRUE(parse_sense(Bytes(out).first(encode_sense(sense, SenseFormat::kDescriptor, out)), back));
     EXPECT_EQ(back.information, 0x100000000u);
 }
 
-TEST(Sense, truncated_gives_what_is_there) {
+TEST(Sense, truncated_data_is_parsed_as_far_as_it_goes) {
     Sense back;
     EXPECT_FALSE(parse_sense(from_hex("70 00 05 00000000"), back));
     ASSERT_TRUE(parse_sense(from_hex("70 00 05 00000000 0a"), back));
@@ -113,7 +113,7 @@ TEST(Sense, truncated_gives_what_is_there) {
     EXPECT_FALSE(parse_sense(from_hex("7f 00 05 00000000 0a"), back)) << "vendor-specific format";
 }
 
-TEST(Sense, descriptors_of_other_kinds_are_passed_over) {
+TEST(Sense, descriptors_of_other_kinds_are_skipped) {
     Sense back;
     ASSERT_TRUE(parse_sense(
         from_hex("73 0b 47 00 000000 14  80 02 aabb 0902 ccdd  00 0a 80 00 0000000000000042"), back));
@@ -122,7 +122,7 @@ TEST(Sense, descriptors_of_other_kinds_are_passed_over) {
 
 // ---- Responses of a stock target and of a hostile one
 
-TEST(Inquiry, of_a_stock_target_is_understood) {
+TEST(Inquiry, of_a_stock_target_is_parsed) {
     StandardInquiry out;
     ASSERT_TRUE(parse_standard_inquiry(from_hex("00 00 06 02 1f 00 00 02 4c494f2d4f524700"
                                                 "52414d4449534b2d4d4350 2020202020 342e3020"),
@@ -134,11 +134,11 @@ TEST(Inquiry, of_a_stock_target_is_understood) {
     EXPECT_STREQ(out.revision.data(), "4.0");
     ASSERT_TRUE(parse_standard_inquiry(from_hex("7f 00 06 02 1f"), out));
     EXPECT_FALSE(out.present);
-    EXPECT_STREQ(out.vendor.data(), "") << "not there: not left over";
+    EXPECT_STREQ(out.vendor.data(), "") << "a unit that is absent has no vendor, not the previous one";
     EXPECT_FALSE(parse_standard_inquiry(from_hex("00 00 06 02"), out));
 }
 
-TEST(Inquiry, names_cannot_command_the_terminal) {
+TEST(Inquiry, names_cannot_control_the_terminal) {
     StandardInquiry out;
     ASSERT_TRUE(parse_standard_inquiry(from_hex("00 00 06 02 1f 00 00 02 1b5b33316d202020"
                                                 "52414d4449534b2d4d4350 2020202020 342e3020"),
@@ -146,7 +146,7 @@ TEST(Inquiry, names_cannot_command_the_terminal) {
     EXPECT_STREQ(out.vendor.data(), "?[31m");
 }
 
-TEST(Identification, takes_the_unit_not_the_port) {
+TEST(Identification, uses_the_designator_of_the_unit_and_not_of_the_port) {
     Identification out;
     std::vector<std::byte> page = from_hex(
         "00 83 0030"
@@ -170,7 +170,7 @@ TEST(Identification, designator_beyond_the_page_is_not_read) {
     EXPECT_FALSE(parse_identification(from_hex("00 83 00"), out));
 }
 
-TEST(Capacity, is_refused_where_arithmetic_would_go_wrong) {
+TEST(Capacity, is_refused_if_arithmetic_would_overflow) {
     Capacity out;
     ASSERT_TRUE(parse_capacity16(from_hex("00000000000007ff 00000200 00 03 c0 00"), out));
     EXPECT_EQ(out.blocks, 2048u);
@@ -208,17 +208,17 @@ TEST(ModeSense, finds_the_caching_page_among_others) {
     EXPECT_TRUE(out.write_cache);
 }
 
-TEST(ModeSense, lengths_that_lie_are_survived) {
+TEST(ModeSense, contradictory_lengths_do_no_harm) {
     ModeInfo out;
     EXPECT_FALSE(parse_mode_sense10(from_hex("0038 00 90 00 00 0009 0000000000000200"), out));
     EXPECT_FALSE(parse_mode_sense10(from_hex("0000 00 90 00 00 0000"), out)) << "declares less than a header";
     ASSERT_TRUE(parse_mode_sense10(from_hex("ffff 00 00 00 00 0000 08 12 04"), out));
-    EXPECT_TRUE(out.write_cache) << "what is there counts";
+    EXPECT_TRUE(out.write_cache) << "present bytes count";
     ASSERT_TRUE(parse_mode_sense10(from_hex("ffff 00 00 00 00 0000 08 12"), out));
     EXPECT_FALSE(out.has_caching);
 }
 
-TEST(ReportLuns, says_whether_it_was_all) {
+TEST(ReportLuns, shows_whether_it_is_complete) {
     LunList out;
     std::vector<std::byte> data = from_hex("00000010 00000000 0000000000000000 0003000000000000");
     ASSERT_TRUE(parse_report_luns(data, out));
@@ -231,12 +231,12 @@ TEST(ReportLuns, says_whether_it_was_all) {
     EXPECT_EQ(out.needed_bytes, 0x20u);
     EXPECT_EQ(out.count, 2u);
     put32(&data[0], 0xfffffff8);
-    EXPECT_FALSE(parse_report_luns(data, out)) << "nobody has that many";
+    EXPECT_FALSE(parse_report_luns(data, out)) << "no target has that many";
     put32(&data[0], 0x11);
     EXPECT_FALSE(parse_report_luns(data, out));
 }
 
-TEST(VpdPages, are_a_set) {
+TEST(VpdPages, list_the_supported_pages) {
     VpdPages out;
     ASSERT_TRUE(parse_vpd_pages(from_hex("00 00 0003 00 83 b0"), out));
     EXPECT_TRUE(out.has(0x83));

@@ -35,13 +35,14 @@ void leave_at_exit() {
 
 }  // namespace
 
-// The options of an opening that is possible, as far as they alone show.
+// The options of an opening. An error if these alone show that it is impossible.
 static Result<RbdOptions> options_to_open(const std::string& rest, const OpenOptions& options) {
     auto parsed = parse_rbd_options(rest);
     if (!parsed) return parsed.status();
     if (options.create)
         return failure(Code::kUnsupported,
-                       "rbd:{}: images are made by rbd create, not by a volume's 'create'", parsed->name());
+                       "rbd:{}: images are created by rbd create, not by a volume's 'create'",
+                       parsed->name());
     if (!parsed->is_head() && !options.read_only)
         return failure(Code::kInvalid, "rbd:{}: a snapshot is read-only: give the volume 'ro'",
                        parsed->name());
@@ -52,7 +53,7 @@ static Result<RbdOptions> options_to_open(const std::string& rest, const OpenOpt
 static Result<bool> fits(const std::string& name, uint64_t bytes, const OpenOptions& options) {
     if (options.any_size || options.size <= bytes) return true;
     if (options.grow && !options.read_only) return false;
-    return failure(Code::kIo, "rbd:{} has only {}, {} are wanted: rbd resize makes it longer", name,
+    return failure(Code::kIo, "rbd:{} has only {}, {} are needed: rbd resize enlarges it", name,
                    readable_size(bytes), readable_size(options.size));
 }
 
@@ -61,7 +62,7 @@ Result<std::unique_ptr<Backend>> RbdBackend::open(const std::string& rest, const
     if (!parsed) return parsed.status();
     leave_at_exit();
     // Only the operator's command steals back a lost image. Otherwise two targets with steal=true in their
-    // specifications would take it from each other for ever.
+    // specifications would take it from each other forever.
     parsed->steal = (parsed->steal && !options.any_size) || options.steal;
     auto client = Client::open(*parsed, options);
     if (!client) return client.status();
@@ -115,7 +116,7 @@ Result<std::unique_ptr<Queue>> RbdBackend::open_queue(reactor::Reactor& reactor)
 
 Status RbdBackend::resize(uint64_t bytes) {
     if (bytes == 0 || bytes % kBlock != 0)
-        return failure(Code::kInvalid, "{}: size {} is not a multiple of its block of {} bytes, or 0",
+        return failure(Code::kInvalid, "{}: size {} is 0, or not a multiple of its block of {} bytes",
                        describe(), bytes, kBlock);
     if (client_->read_only()) return failure(Code::kPermission, "{} is opened read-only", describe());
     // During a resize size() is only an upper bound.

@@ -36,7 +36,7 @@ inline Deadline in_seconds(uint32_t seconds) {
 // Set once, when the program ends: waits for openings and resizes then end.
 inline std::atomic<bool> program_ends{false};
 
-// Number of calls that threw. From kLeaksMax on no image is opened.
+// Number of calls that threw. Once it has reached kLeaksMax, no image is opened.
 inline std::atomic<uint32_t> leaks{0};
 constexpr uint32_t kLeaksMax = 16;
 
@@ -59,7 +59,7 @@ class BoundedCall {
         answer_ = promise->get_future();
         try {
             std::thread([promise, call = std::move(call)]() mutable {
-                // Only the main thread takes signals. librados' own threads inherit this mask.
+                // Only the main thread handles signals. librados' own threads inherit this mask.
                 sigset_t all;
                 sigfillset(&all);
                 pthread_sigmask(SIG_BLOCK, &all, nullptr);
@@ -111,7 +111,7 @@ class BoundedCall {
 
 // The error of an abandoned opening or resize. `late` is its text if the program is not ending.
 inline Status abandoned(std::string late) {
-    if (program_ends.load()) return Status(Code::kClosed, "the program ends");
+    if (program_ends.load()) return Status(Code::kClosed, "the program is ending");
     return Status(Code::kTimedOut, std::move(late));
 }
 

@@ -436,8 +436,8 @@ Status Client::identify() {
     WSS_TRY(check_size(info.size));
     found_bytes_ = info.size;
     object_bytes_ = info.obj_size;
-    piece_bytes_ = info.obj_size;
-    if (int result = rbd_get_stripe_unit(image_, &piece_bytes_); result < 0)
+    stripe_unit_ = info.obj_size;
+    if (int result = rbd_get_stripe_unit(image_, &stripe_unit_); result < 0)
         return refusal(-result, "cannot read the stripes of the image");
     char id[256] = {};
     if (int result = rbd_get_id(image_, id, sizeof id); result < 0)

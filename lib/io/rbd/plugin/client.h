@@ -96,7 +96,7 @@ class Client {
     uint64_t size() const { return sizes_.size(); }
     uint64_t object_bytes() const { return object_bytes_; }
     // The stripe unit: a range of this length, at a multiple of it, lies in one object.
-    uint64_t piece_bytes() const { return piece_bytes_; }
+    uint64_t stripe_unit() const { return stripe_unit_; }
 
     // Blocks; see bounded.h. Fails with kBusy while the outcome of an earlier resize is not known.
     Status resize(uint64_t bytes);
@@ -267,7 +267,7 @@ class Client {
     void begin_look(bool soon);
     void look_at_parents();
     void take_look(News& news);
-    void tell(const News& news);
+    void notify(const News& news);
     struct Waiting {
         Nanoseconds oldest{};   // wait of the oldest request
         uint32_t requests = 0;  // their number
@@ -294,7 +294,7 @@ class Client {
     rados_ioctx_t data_pool_ = nullptr;  // nullptr: pool_
     rbd_image_t image_ = nullptr;
     uint64_t watch_ = 0;
-    uint64_t object_bytes_ = 0, piece_bytes_ = 0;
+    uint64_t object_bytes_ = 0, stripe_unit_ = 0;
     uint64_t found_bytes_ = 0;          // size of the image before the lock was taken
     std::string header_;                // name of the header object
     std::array<char, 8> look_input_{};  // id of the snapshot, encoded

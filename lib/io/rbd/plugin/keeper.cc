@@ -63,7 +63,7 @@ void Client::keep() {
 void Client::keep_up(bool looked, bool changed) {
     News news{.changed = changed};
     if (looked) take_look(news);
-    tell(news);
+    notify(news);
     look_at_parents();
     // A header change of a clone may be its flattening.
     begin_look((changed && parents_.any()) || parents_.wants_look(look_.began()));
@@ -76,13 +76,13 @@ void Client::keep_up(bool looked, bool changed) {
 void Client::take_orphans() noexcept {
     for (Calls* calls = calls_.load(); calls != nullptr; calls = calls->next) {
         if (!calls->is_orphaned()) continue;
-        for (Call* call = calls->landing().take_all(); call != nullptr; call = call->next)
+        for (Call* call = calls->completions().take_all(); call != nullptr; call = call->next)
             late_calls_.remove(*call);
     }
 }
 
 // Passes news to the follower.
-void Client::tell(const News& news) {
+void Client::notify(const News& news) {
     if (!news.any()) return;
     std::lock_guard lock(keeper_lock_);
     news_.add(news);

@@ -4,7 +4,7 @@
 //
 // Before librbd writes to a missing object, it adds the object to the map. If that fails, it marks the map as
 // invalid, in its memory and then on the image's header. If that fails, too (the capabilities for the
-// header's pool were taken away), the change fails, but later changes succeed: this librbd no longer uses the
+// header's pool were revoked), the change fails, but later changes succeed: this librbd no longer uses the
 // map. The next client reads map and header, uses the map, and would not see these changes.
 //
 // So after a failed change the map is in doubt. Changes that librbd reports as done then wait until the
@@ -63,7 +63,7 @@ int Client::mark_map() const {
     return rados_exec(pool_, header_.c_str(), "rbd", kSetFlags, kMarking.data(), kMarking.size(), nullptr, 0);
 }
 
-// Checks whether Ceph permits changes of the image. Blocks. A full cluster is not an error, because it
+// Checks whether Ceph permits changes to the image. Blocks. A full cluster is not an error, because it
 // accepts changes that free space.
 Status Client::check_changes() const {
     if (unusable()) return failure(Code::kClosed, "rbd:{}: {}", options_.name(), trouble());
@@ -160,8 +160,8 @@ std::string Client::unmarked(int error) const {
         std::generic_category().message(error), options_.user);
 }
 
-// Called before the lock is released. Runs once, because the release may report an error although it was
-// done. The header object processes earlier marks before the release.
+// Called before the lock is released. Runs once, because the release may report an error although it
+// succeeded. The header object processes earlier marks before the release.
 void Client::end_marks() {
     {
         std::lock_guard lock(marks_lock_);
@@ -177,7 +177,7 @@ void Client::end_map() {
     if (!needs_mark()) return;
     if (int result = mark_map(); result < 0)
         log::error(
-            "rbd:{}: the object map of the image may lack what was written last, and is not marked as "
+            "rbd:{}: the object map of the image may lack the last writes, and is not marked as "
             "invalid ({}): rbd object-map rebuild {} before the image is used again",
             options_.name(), refusal(-result, "its header").to_string(), options_.name());
 }

@@ -12,14 +12,14 @@ namespace wss::io::rbd {
 namespace {
 
 constexpr auto kUnwatchMax = std::chrono::seconds(1);
-constexpr size_t kDepthMax = 64;  // clones of clones; librbd itself does not go as far
+constexpr size_t kDepthMax = 64;  // clones of clones; librbd itself does not go that deep
 
 bool is_migrating(rbd_image_t image) {
     uint64_t features = 0;
     return rbd_get_features(image, &features) >= 0 && (features & RBD_FEATURE_MIGRATING) != 0;
 }
 
-// The parent as librbd knows it. Nothing: the image is not a clone, or no data is read from the parent.
+// The parent that librbd uses. Nothing: the image is not a clone, or no data is read from the parent.
 Result<std::optional<ParentSpec>> parent_of(rbd_image_t image, bool is_parent) {
     uint64_t overlap = 0;
     int found = rbd_get_overlap(image, &overlap);
@@ -31,8 +31,8 @@ Result<std::optional<ParentSpec>> parent_of(rbd_image_t image, bool is_parent) {
         return failure(Code::kUnsupported,
                        "{} is being migrated, and a part of its data is elsewhere: run rbd migration execute "
                        "first, or rbd migration abort if cache engines have dirty lines of it",
-                       is_parent ? "what the image was cloned from" : "the image");
-    if (found < 0) return refusal(-found, "cannot read what the image was cloned from");
+                       is_parent ? "a parent of the image" : "the image");
+    if (found < 0) return refusal(-found, "cannot read which parent the image has");
     ParentSpec spec{.pool = parent.pool_id,
                     .pool_namespace = parent.pool_namespace == nullptr ? "" : parent.pool_namespace,
                     .image = parent.image_id,
@@ -61,7 +61,7 @@ std::array<char, 8> encoded(uint64_t snapshot) noexcept {
 Result<Parents::Pool> Parents::open_pool(rados_t cluster, int64_t id) {
     rados_ioctx_t pool = nullptr;
     if (int result = rados_ioctx_create2(cluster, id, &pool); result < 0)
-        return refusal(-result, "cannot open the pool of an image that it was cloned from");
+        return refusal(-result, "cannot open the pool of a parent of the image");
     // Watches can then begin and end even while the pool is full.
     rados_set_pool_full_try(pool);
     return Pool(pool, [](rados_ioctx_t one) { rados_ioctx_destroy(one); });
@@ -96,10 +96,10 @@ Status Parents::walk(rados_t cluster, rbd_image_t image, size_t depth) {
     WSS_TRY(add(cluster, **spec));
     rbd_image_t opened = nullptr;
     int result = rbd_open_by_id_read_only(all_.back()->pool.get(), (*spec)->image.c_str(), &opened, nullptr);
-    if (result < 0) return refusal(-result, "cannot open what the image was cloned from");
+    if (result < 0) return refusal(-result, "cannot open a parent of the image");
     Status status = Status::ok();
     result = rbd_snap_set_by_id(opened, (*spec)->snapshot);
-    if (result < 0) status = refusal(-result, "cannot open the snapshot that the image was cloned from");
+    if (result < 0) status = refusal(-result, "cannot open the parent snapshot of the image");
     const int64_t data = rbd_get_data_pool_id(opened);
     if (status && data >= 0) status = add_pool(cluster, data);
     if (status) status = walk(cluster, opened, depth + 1);
@@ -138,7 +138,7 @@ Status Parents::confirm(rados_t cluster, rbd_image_t image) const {
     Parents now(none, [] {});
     WSS_TRY(now.find(cluster, image));
     if (now.is_as(*this)) return Status::ok();
-    return failure(Code::kBusy, "what the image was cloned from is being changed: try again");
+    return failure(Code::kBusy, "a parent of the image is being changed: try again");
 }
 
 bool Parents::exist() const noexcept {

@@ -24,7 +24,7 @@ constexpr Nanoseconds kSlow = from_s(1);
 // call that copies none.
 constexpr uint64_t kTurnMax = 1 << 20, kTurnCall = 4096;
 
-struct Slot {
+struct RequestState {
     Nanoseconds since;    // submission, or end of the last round of calls
     uint64_t passed = 0;  // bytes passed to librbd
     uint64_t good = 0;    // bytes before the first failed one
@@ -32,24 +32,24 @@ struct Slot {
     int error = 0;
     bool again = false;  // must be read again: zeroes may stand for missing data
 };
-static_assert(sizeof(Slot) <= sizeof(Request::scratch), "a request has room for its librbd state");
+static_assert(sizeof(RequestState) <= sizeof(Request::scratch), "a request has room for its librbd state");
 
-Slot& slot_of(Request& request) noexcept {
-    return *std::launder(reinterpret_cast<Slot*>(request.scratch));
+RequestState& state_of(Request& request) noexcept {
+    return *std::launder(reinterpret_cast<RequestState*>(request.scratch));
 }
-const Slot& slot_of(const Request& request) noexcept {
-    return *std::launder(reinterpret_cast<const Slot*>(request.scratch));
+const RequestState& state_of(const Request& request) noexcept {
+    return *std::launder(reinterpret_cast<const RequestState*>(request.scratch));
 }
 
 // Bytes of the next call, of `left` bytes at `offset`. A call stays within one piece of an object, so that a
 // silent OSD delays no other part. But librbd frees an object of several pieces only in one call for all of
 // it.
-uint64_t part_of(Op op, uint64_t offset, uint64_t left, uint64_t piece, uint64_t object) noexcept {
-    if ((op == Op::kDiscard || op == Op::kWriteZeroes) && piece < object) {
+uint64_t part_of(Op op, uint64_t offset, uint64_t left, uint64_t unit, uint64_t object) noexcept {
+    if ((op == Op::kDiscard || op == Op::kWriteZeroes) && unit < object) {
         const uint64_t most = kObjectsMax * object;
         return left <= most ? left : most - (offset + most) % object;
     }
-    const uint64_t part = std::min(left, piece - offset % piece);
+    const uint64_t part = std::min(left, unit - offset % unit);
     return op == Op::kRead ? std::min(part, Call::kMemory) : part;
 }
 
@@ -60,9 +60,9 @@ int request_error(int error) noexcept {
 }
 
 // True if the data of some piece is all zeroes: its object may be missing.
-bool has_hole(const std::byte* data, uint64_t offset, uint64_t length, uint64_t piece) noexcept {
+bool has_hole(const std::byte* data, uint64_t offset, uint64_t length, uint64_t unit) noexcept {
     for (uint64_t at = 0; at < length;) {
-        const uint64_t bytes = std::min(length - at, piece - (offset + at) % piece);
+        const uint64_t bytes = std::min(length - at, unit - (offset + at) % unit);
         const std::byte* part = data + at;
         if (part[0] == std::byte{} && std::memcmp(part, part + 1, bytes - 1) == 0) return true;
         at += bytes;
@@ -71,14 +71,14 @@ bool has_hole(const std::byte* data, uint64_t offset, uint64_t length, uint64_t 
 }
 
 // Called on a thread of librbd.
-void landed(rbd_completion_t completion, void* argument) {
+void completed(rbd_completion_t completion, void* argument) {
     Call& call = *static_cast<Call*>(argument);
     call.result = rbd_aio_get_return_value(completion);
     rbd_aio_release(completion);
     Calls& calls = *call.calls;
     calls.in_librbd.fetch_sub(1);
     calls.bytes_in_librbd.fetch_sub(call.length);
-    calls.landing().push(call);
+    calls.completions().push(call);
 }
 
 }  // namespace
@@ -90,12 +90,12 @@ RbdQueue::~RbdQueue() {
     WSS_ASSERT(in_flight_ == 0, "a queue is destroyed only when its requests are done");
     reactor_.cancel(tick_);
     // Late calls. The keeper takes those that land from now on.
-    for (; landed_ != nullptr; landed_ = landed_->next) client_->late_calls().remove(*landed_);
+    for (; completed_ != nullptr; completed_ = completed_->next) client_->late_calls().remove(*completed_);
     calls_.orphan();
 }
 
 void RbdQueue::submit(Request& request) noexcept {
-    new (request.scratch) Slot{.since = reactor_.now(), .good = request.length};
+    new (request.scratch) RequestState{.since = reactor_.now(), .good = request.length};
     waiting_.push_back(request);
     ++waiting_count_;
     ++in_flight_;
@@ -112,12 +112,12 @@ size_t RbdQueue::poll() noexcept {
 
 bool RbdQueue::arm() noexcept {
     // The reactor must not sleep while requests wait and no call is in flight that could wake it.
-    return calls_.landing().arm() && (waiting_count_ == 0 || calls_.taken() > 0 || client_->holds());
+    return calls_.completions().arm() && (waiting_count_ == 0 || calls_.taken() > 0 || client_->holds());
 }
 
 void RbdQueue::note_progress() noexcept {
     Call* oldest = in_librbd_.front();
-    calls_.oldest.store(oldest == nullptr ? 0 : slot_of(*oldest->request).since.count,
+    calls_.oldest.store(oldest == nullptr ? 0 : state_of(*oldest->request).since.count,
                         std::memory_order_relaxed);
     calls_.requests.store(static_cast<uint32_t>(in_flight_), std::memory_order_relaxed);
 }
@@ -169,20 +169,20 @@ size_t RbdQueue::end_flushes() noexcept {
 
 // Passes parts of the request to librbd as far as calls are free. The rest follows when these are done.
 void RbdQueue::start(Request& request) noexcept {
-    Slot& slot = slot_of(request);
+    RequestState& state = state_of(request);
     LateCalls& late = client_->late_calls();
-    const uint64_t piece = client_->piece_bytes();
-    while (slot.passed < request.length && slot.parts < kPartsMax && calls_.has_free()) {
-        const uint64_t offset = request.offset + slot.passed, left = request.length - slot.passed;
-        const uint64_t length = part_of(request.op, offset, left, piece, client_->object_bytes());
+    const uint64_t unit = client_->stripe_unit();
+    while (state.passed < request.length && state.parts < kPartsMax && calls_.has_free()) {
+        const uint64_t offset = request.offset + state.passed, left = request.length - state.passed;
+        const uint64_t length = part_of(request.op, offset, left, unit, client_->object_bytes());
         // Read before touch(), so that a call that ends in between is noticed.
         if (blocked_.empty()) late_ended_ = late.ended();
-        if (late.touch(offset, length, piece)) {
-            if (slot.parts == 0) blocked_.push_back(request);
+        if (late.touch(offset, length, unit)) {
+            if (state.parts == 0) blocked_.push_back(request);
             return;
         }
-        slot.passed += length;
-        ++slot.parts;
+        state.passed += length;
+        ++state.parts;
         begin_call(request, offset, length);
     }
 }
@@ -206,14 +206,14 @@ void RbdQueue::begin_call(Request& request, uint64_t offset, uint64_t length) no
     calls_.in_librbd.fetch_sub(1);
     calls_.bytes_in_librbd.fetch_sub(length);
     call.result = result;
-    call.landed = true;
-    call.next = std::exchange(landed_, &call);
+    call.completed = true;
+    call.next = std::exchange(completed_, &call);
 }
 
 // Passes the call to librbd, which owns it until it lands.
 int RbdQueue::pass_on(Call& call) noexcept {
     rbd_completion_t completion = nullptr;
-    if (int result = rbd_aio_create_completion(&call, landed, &completion); result < 0) return result;
+    if (int result = rbd_aio_create_completion(&call, completed, &completion); result < 0) return result;
     const Request& request = *call.request;
     rbd_image_t image = client_->image();
     int result = 0;
@@ -233,16 +233,16 @@ int RbdQueue::pass_on(Call& call) noexcept {
 }
 
 void RbdQueue::gather() noexcept {
-    Call** end = &landed_;
+    Call** end = &completed_;
     while (*end != nullptr) end = &(*end)->next;
-    *end = calls_.landing().take_all();
+    *end = calls_.completions().take_all();
 }
 
 size_t RbdQueue::reap() noexcept {
     size_t events = 0;
-    if (landed_ == nullptr) gather();
-    for (uint64_t done = 0; landed_ != nullptr && done < kTurnMax; ++events) {
-        Call& call = *std::exchange(landed_, landed_->next);
+    if (completed_ == nullptr) gather();
+    for (uint64_t done = 0; completed_ != nullptr && done < kTurnMax; ++events) {
+        Call& call = *std::exchange(completed_, completed_->next);
         done += call.reads ? std::max(call.length, kTurnCall) : kTurnCall;
         complete(call);
     }
@@ -254,7 +254,7 @@ size_t RbdQueue::confirm() noexcept {
     size_t events = 0;
     while (!doubted_.empty() && (!client_->doubts_map() || client_->unusable())) {
         Request& request = *doubted_.pop_front();
-        slot_of(request).good = request.length;
+        state_of(request).good = request.length;
         go_on(request);
         ++events;
     }
@@ -262,11 +262,11 @@ size_t RbdQueue::confirm() noexcept {
 }
 
 bool RbdQueue::is_late(const Request& request) const noexcept {
-    return reactor_.now() - slot_of(request).since >= client_->limit();
+    return reactor_.now() - state_of(request).since >= client_->limit();
 }
 
 bool RbdQueue::is_late(const Call& call) const noexcept {
-    return !call.landed &&
+    return !call.completed &&
            reactor_.now() >= client_->throttles().let_go(call.begun, call.ahead) + client_->limit();
 }
 
@@ -293,7 +293,7 @@ size_t RbdQueue::end_late() noexcept {
         give_up(call);
         ++events;
     });
-    if (paused && landed_ != nullptr) return events;
+    if (paused && completed_ != nullptr) return events;
     // With limits of the image, calls in librbd may be delayed, so that requests in waiting_ may wait longer.
     const bool full = !calls_.has_free() && (!client_->throttles().any() || in_librbd_.empty());
     if (full || client_->holds()) end_those_of(waiting_);
@@ -306,25 +306,25 @@ size_t RbdQueue::end_late() noexcept {
 void RbdQueue::give_up(Call& call) noexcept {
     Request& request = *std::exchange(call.request, nullptr);
     call.unlink();
-    client_->late_calls().add(call, client_->piece_bytes());
+    client_->late_calls().add(call, client_->stripe_unit());
     part_over(request, ETIMEDOUT, call.offset - request.offset);
 }
 
 // librbd returns zeroes for a missing object.
 bool RbdQueue::reads_hole(const Call& call) const noexcept {
-    return has_hole(call.memory, call.offset, static_cast<uint64_t>(call.result), client_->piece_bytes());
+    return has_hole(call.memory, call.offset, static_cast<uint64_t>(call.result), client_->stripe_unit());
 }
 
 // For zeroes that were read: fails the call if a pool is deleted, which the client's cluster map shows before
 // librbd notices. Repeats the read of a clone whose parents are in doubt, or that was flattened meanwhile.
-void RbdQueue::judge_hole(const Call& call, int& error) noexcept {
+void RbdQueue::check_hole(const Call& call, int& error) noexcept {
     if (!client_->pools_exist()) {
         client_->lose(Loss::kDeleted);
         error = EIO;
     } else if (call.of_clone && (client_->doubts_parents() || !client_->is_clone())) {
-        Slot& slot = slot_of(*call.request);
-        slot.again = true;
-        slot.good = std::min(slot.good, call.offset - call.request->offset);
+        RequestState& state = state_of(*call.request);
+        state.again = true;
+        state.good = std::min(state.good, call.offset - call.request->offset);
     }
 }
 
@@ -342,7 +342,7 @@ void RbdQueue::complete(Call& call) noexcept {
     uint64_t good = 0;
     if (call.reads && error == 0) {
         good = static_cast<uint64_t>(call.result);
-        if (reads_hole(call)) judge_hole(call, error);
+        if (reads_hole(call)) check_hole(call, error);
         if (error != 0) good = 0;
         std::memcpy(request->data + at, call.memory, good);
         if (good < call.length) error = EIO;  // the image became smaller
@@ -356,19 +356,19 @@ void RbdQueue::complete(Call& call) noexcept {
 
 // `good`: bytes of the request before the failed one.
 void RbdQueue::part_over(Request& request, int error, uint64_t good) noexcept {
-    Slot& slot = slot_of(request);
+    RequestState& state = state_of(request);
     if (error != 0) {
-        slot.good = std::min(slot.good, good);
-        if (slot.error == 0) slot.error = request_error(error);
+        state.good = std::min(state.good, good);
+        if (state.error == 0) state.error = request_error(error);
     }
-    if (--slot.parts > 0) return;
-    if (slot.error != 0) return end(request, slot.error);
-    if (slot.again)
-        slot = Slot{.since = slot.since, .good = request.length};
+    if (--state.parts > 0) return;
+    if (state.error != 0) return end(request, state.error);
+    if (state.again)
+        state = RequestState{.since = state.since, .good = request.length};
     else
-        slot.since = reactor_.now();
+        state.since = reactor_.now();
     if (request.op == Op::kRead || !client_->doubts_map()) return go_on(request);
-    slot.good = 0;
+    state.good = 0;
     doubted_.push_back(request);
 }
 
@@ -376,18 +376,18 @@ void RbdQueue::part_over(Request& request, int error, uint64_t good) noexcept {
 void RbdQueue::go_on(Request& request) noexcept {
     // Data read after the image was lost may be old.
     if (client_->unusable()) {
-        slot_of(request).good = 0;
+        state_of(request).good = 0;
         return end(request, EIO);
     }
-    if (slot_of(request).passed == request.length) return end(request, 0);
+    if (state_of(request).passed == request.length) return end(request, 0);
     waiting_.push_front(request);
     ++waiting_count_;
 }
 
 void RbdQueue::end(Request& request, int error) noexcept {
     --in_flight_;
-    const Slot& slot = slot_of(request);
-    finish(request, error, error == 0 ? request.length : std::min(slot.good, slot.passed));
+    const RequestState& state = state_of(request);
+    finish(request, error, error == 0 ? request.length : std::min(state.good, state.passed));
 }
 
 }  // namespace wss::io::rbd

@@ -2,13 +2,13 @@
 // RbdQueue: one reactor's queue of an image.
 //
 // Places of a request during its life:
-//   waiting_   submitted; poll() passes requests to librbd as far as calls are free
-//   blocked_   touches a piece with a late call (late_calls.h)
+//   waiting_   submitted; poll() passes requests to librbd while calls are free
+//   blocked_   touches a stripe unit with a late call (late_calls.h)
 //   calls_     in librbd, as one or more calls
 //   doubted_   a change that the next client may not see yet (object_map.cc)
-// and then done(). A request is split at the boundaries of pieces (client.h), and each part is one call. A
-// long request goes to librbd in several rounds. In each place a request waits for at most osd_timeout, and
-// in librbd also for the delay by limits of the image. Then it ends with ETIMEDOUT.
+// and then done(). A request is split at the boundaries of stripe units (client.h), and each part is one
+// call. A long request goes to librbd in several rounds. In each place a request waits for at most
+// osd_timeout, and in librbd also for the delay that limits of the image cause. Then it ends with ETIMEDOUT.
 #pragma once
 
 #include "lib/io/rbd/calls.h"
@@ -24,7 +24,7 @@ class RbdQueue final : public Queue {
     void submit(Request& request) noexcept override;
     size_t poll() noexcept override;
     bool arm() noexcept override;
-    int fd() const noexcept override { return calls_.landing().event_fd(); }
+    int fd() const noexcept override { return calls_.completions().event_fd(); }
     size_t in_flight() const noexcept override { return in_flight_; }
 
   private:
@@ -42,7 +42,7 @@ class RbdQueue final : public Queue {
     bool is_late(const Request& request) const noexcept;
     void give_up(Call& call) noexcept;
     bool reads_hole(const Call& call) const noexcept;
-    void judge_hole(const Call& call, int& error) noexcept;
+    void check_hole(const Call& call, int& error) noexcept;
     void complete(Call& call) noexcept;
     void part_over(Request& request, int error, uint64_t good) noexcept;
     void go_on(Request& request) noexcept;
@@ -53,8 +53,8 @@ class RbdQueue final : public Queue {
     reactor::Reactor& reactor_;
     Calls& calls_;  // owned by the client
     List<Request> waiting_, blocked_;
-    List<Call> in_librbd_;    // calls with a request, the oldest first
-    Call* landed_ = nullptr;  // landed calls, linked by `next`
+    List<Call> in_librbd_;       // calls with a request, the oldest first
+    Call* completed_ = nullptr;  // completed calls, linked by `next`
     List<Request> doubted_;
     size_t waiting_count_ = 0;
     size_t in_flight_ = 0;

@@ -36,12 +36,12 @@ TEST_F(HistoryTest, ShowsTheEventsOfASectorInOrder) {
     EXPECT_THAT(history.about(7, 9, 1), Not(HasSubstr("write")));
 }
 
-TEST_F(HistoryTest, OutlivesItsClient) {
+TEST_F(HistoryTest, SurvivesItsClient) {
     { History::open(path_)->note(7, "write", {8, 2}); }
     EXPECT_THAT(History::open(path_)->about(7, 8, 10), HasSubstr("write"));
 }
 
-TEST_F(HistoryTest, KeepsTheLastEvents) {
+TEST_F(HistoryTest, KeepsOnlyTheLastEvents) {
     History history = *History::open(path_);
     const uint64_t old = history.begin(7, "write", {8, 2}, 1);
     for (uint64_t i = 0; i < History::kEvents; ++i) history.note(7, "read", {20, 1});

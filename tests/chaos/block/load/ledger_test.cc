@@ -42,18 +42,18 @@ class LedgerTest : public testing::Test {
     Ledger ledger_;
 };
 
-TEST_F(LedgerTest, NewVolumeShowsZeroes) {
+TEST_F(LedgerTest, AllowsOnlyZeroesOnANewVolume) {
     EXPECT_TRUE(may_show(0));
 }
 
-TEST_F(LedgerTest, AcknowledgedWriteReplacesAllOthers) {
+TEST_F(LedgerTest, AllowsOnlyTheLastAcknowledgedWrite) {
     const uint64_t first = write(Outcome::kAcknowledged), second = write(Outcome::kAcknowledged);
     EXPECT_TRUE(may_show(second));
     EXPECT_FALSE(may_show(first));
     EXPECT_FALSE(may_show(0));
 }
 
-TEST_F(LedgerTest, FailedWriteMayHaveHappened) {
+TEST_F(LedgerTest, AllowsAFailedWriteUntilTheNextAcknowledgedOne) {
     const uint64_t first = write(Outcome::kAcknowledged), failed = write(Outcome::kUnknown);
     EXPECT_TRUE(may_show(first));
     EXPECT_TRUE(may_show(failed));
@@ -62,21 +62,21 @@ TEST_F(LedgerTest, FailedWriteMayHaveHappened) {
     EXPECT_TRUE(may_show(last));
 }
 
-TEST_F(LedgerTest, DiscardMayKeepTheContent) {
+TEST_F(LedgerTest, AllowsOldContentAndZeroesAfterADiscard) {
     const uint64_t first = write(Outcome::kAcknowledged);
     zero(Outcome::kDiscarded);
     EXPECT_TRUE(may_show(first));
     EXPECT_TRUE(may_show(0));
 }
 
-TEST_F(LedgerTest, WriteOfZeroesReplacesTheContent) {
+TEST_F(LedgerTest, AllowsOnlyZeroesAfterAWriteOfZeroes) {
     const uint64_t first = write(Outcome::kAcknowledged);
     zero(Outcome::kAcknowledged);
     EXPECT_FALSE(may_show(first));
     EXPECT_TRUE(may_show(0));
 }
 
-TEST_F(LedgerTest, GivenUpDataMayBeOlderButNotOlderThanTheLastFlush) {
+TEST_F(LedgerTest, AllowsEveryChangeSinceTheLastFlushAfterAGiveUp) {
     const uint64_t first = write(Outcome::kAcknowledged), flushed = write(Outcome::kAcknowledged);
     flush();
     const uint64_t second = write(Outcome::kAcknowledged), third = write(Outcome::kAcknowledged);
@@ -86,7 +86,7 @@ TEST_F(LedgerTest, GivenUpDataMayBeOlderButNotOlderThanTheLastFlush) {
     EXPECT_FALSE(may_show(first));
 }
 
-TEST_F(LedgerTest, FlushedDataIsNotGivenUp) {
+TEST_F(LedgerTest, AllowsNoLossOfFlushedDataAfterAGiveUp) {
     const uint64_t first = write(Outcome::kAcknowledged), second = write(Outcome::kAcknowledged);
     flush();
     ledger_.loosen();
@@ -94,7 +94,7 @@ TEST_F(LedgerTest, FlushedDataIsNotGivenUp) {
     EXPECT_FALSE(may_show(first));
 }
 
-TEST_F(LedgerTest, FlushAfterGivingUpFixesNoContent) {
+TEST_F(LedgerTest, AllowsOlderContentEvenIfAFlushFollowsAGiveUp) {
     const uint64_t first = write(Outcome::kAcknowledged), second = write(Outcome::kAcknowledged);
     ledger_.loosen();
     flush();
@@ -102,14 +102,14 @@ TEST_F(LedgerTest, FlushAfterGivingUpFixesNoContent) {
     EXPECT_TRUE(may_show(second));
 }
 
-TEST_F(LedgerTest, StableWriteIsNotGivenUp) {
+TEST_F(LedgerTest, AllowsNoLossOfAStableWriteAfterAGiveUp) {
     const uint64_t first = write(Outcome::kAcknowledged), stable = write(Outcome::kStable);
     ledger_.loosen();
     EXPECT_TRUE(may_show(stable));
     EXPECT_FALSE(may_show(first));
 }
 
-TEST_F(LedgerTest, ManyFailedWritesAreAllAllowedZeroesToo) {
+TEST_F(LedgerTest, AllowsEachOfManyFailedChanges) {
     const uint64_t first = write(Outcome::kAcknowledged);
     flush();
     std::array<uint64_t, 6> failed{};
@@ -121,14 +121,14 @@ TEST_F(LedgerTest, ManyFailedWritesAreAllAllowedZeroesToo) {
     EXPECT_TRUE(may_show(0));
 }
 
-TEST_F(LedgerTest, CutSectorsShowZeroes) {
+TEST_F(LedgerTest, AllowsOnlyZeroesInCutSectors) {
     const uint64_t first = write(Outcome::kAcknowledged);
     ledger_.cut({kRange.first, kSectors - kRange.first});
     EXPECT_FALSE(may_show(first));
     EXPECT_TRUE(may_show(0));
 }
 
-TEST_F(LedgerTest, ContentOfAnotherSectorOrVolumeIsWrong) {
+TEST_F(LedgerTest, RejectsContentOfAnotherSectorAndTornContent) {
     const uint64_t id = write(Outcome::kAcknowledged);
     std::array<std::byte, kRange.count * kSectorBytes> data{};
     ledger_.fill(kRange.first + 1, id, data);
@@ -138,7 +138,7 @@ TEST_F(LedgerTest, ContentOfAnotherSectorOrVolumeIsWrong) {
     EXPECT_TRUE(ledger_.check(kRange.first, data));
 }
 
-TEST_F(LedgerTest, KilledClientFindsItsLedger) {
+TEST_F(LedgerTest, SurvivesItsClient) {
     const uint64_t first = write(Outcome::kAcknowledged);
     const uint64_t interrupted = ledger_.begin_change(kRange, false);
     ledger_.set_limit(32);

@@ -57,7 +57,7 @@ void VolumeLoad::loosen() {
     client_.history->note(ledger_.volume(), "loosen", {0, UINT32_MAX});
 }
 
-// Operations in flight beyond the cut may still write their content there.
+// Operations in flight beyond the cut may still write there.
 void VolumeLoad::cut(uint64_t sectors, bool certain) {
     std::lock_guard lock(m_);
     client_.history->note(ledger_.volume(), certain ? "cut" : "maybe cut", {sectors, UINT32_MAX});
@@ -81,7 +81,7 @@ VolumeLoad::Handle VolumeLoad::handle() {
     return handle_;
 }
 
-// A volume that was deleted and created again is opened again.
+// Opens a volume again that was deleted and created again.
 void VolumeLoad::give_back(const Handle& used, int error) {
     wss_info info{};
     if (error == 0 || wss_get_info(used.get(), &info) != 0 || (info.flags & WSS_GONE) == 0) return;
@@ -115,7 +115,7 @@ const char* VolumeLoad::name_of(Kind kind) {
     return kNames[static_cast<size_t>(kind)];
 }
 
-// Returns false if the range is not in use, or another operation uses it.
+// Returns false if the range is beyond the limit or another operation uses it.
 bool VolumeLoad::begin(Operation& operation) {
     std::lock_guard lock(m_);
     operation.epoch = ledger_.epoch();
@@ -208,7 +208,7 @@ void VolumeLoad::run(uint64_t seed) {
         ++active_;
         Operation operation = draw(random);
         Handle volume = client_.paused ? nullptr : handle();
-        // During the open the volume may have been deleted and another one created with its name.
+        // While the volume was being opened, it may have been deleted and another one created with its name.
         if (!volume || stopping_ || !begin(operation)) {
             --active_;
             std::this_thread::sleep_for(volume ? kNextDraw : kPause);
@@ -231,7 +231,7 @@ void VolumeLoad::run(uint64_t seed) {
 
 std::string VolumeLoad::verify(steady_clock::time_point deadline) {
     std::vector<std::byte> data(kTransferSectors * kSectorBytes);
-    std::string error = "its operations did not end";
+    std::string error = "operations did not end";
     auto retry = [&](const Operation& wanted) {
         for (; steady_clock::now() < deadline; std::this_thread::sleep_for(kAfterError)) {
             Operation operation = wanted;

@@ -123,7 +123,7 @@ class EngineTest : public ::testing::Test, public fabric::ListenHandler, public 
         EXPECT_TRUE(until([&] { return done_.contains(id) || lost_; }));
         return done_.contains(id) ? done_[id] : CacheStatus::kFailed;
     }
-    void have_header(uint32_t id, uint32_t slot, Pieces dirty) {
+    void have_header(uint32_t id, uint32_t slot, SubBlocks dirty) {
         wire::CacheHeader header{.slot = slot};
         write_header(
             {.volume = 7, .line = slot, .generation = 1, .incarnation = 5, .valid = {0xf}, .dirty = dirty},
@@ -152,13 +152,13 @@ class EngineTest : public ::testing::Test, public fabric::ListenHandler, public 
     int attached_ = 0, detached_ = 0, probes_ = 0;
 };
 
-TEST_F(EngineTest, NobodyGetsInWithoutAValidToken) {
+TEST_F(EngineTest, a_client_without_a_valid_token_is_refused) {
     grant(100, 7);
     ASSERT_TRUE(until([this] { return true; }));
-    Nobody& stranger = connect(99, 7);
+    Nobody& unknown = connect(99, 7);
     Nobody& liar = connect(100, 8);
-    ASSERT_TRUE(until([&] { return stranger.over && liar.over; }));
-    EXPECT_TRUE(stranger.refused && liar.refused);
+    ASSERT_TRUE(until([&] { return unknown.over && liar.over; }));
+    EXPECT_TRUE(unknown.refused && liar.refused);
     EXPECT_EQ(engine_->counters().clients_accepted, 0u);
     Nobody& right = connect(100, 7);
     ASSERT_TRUE(until([&] { return right.up && attached_ == 1; }));
@@ -169,7 +169,7 @@ TEST_F(EngineTest, NobodyGetsInWithoutAValidToken) {
     EXPECT_EQ(engine_->counters().clients_refused, 3u);
 }
 
-TEST_F(EngineTest, BytesGoFromAClientToASlotAndBackWithTheTag) {
+TEST_F(EngineTest, bytes_move_from_a_client_to_a_slot_and_back_with_the_tag) {
     grant(100, 7);
     Nobody& client = connect(100, 7);
     ASSERT_TRUE(until([&] { return attached_ == 1; }));
@@ -196,12 +196,12 @@ TEST_F(EngineTest, BytesGoFromAClientToASlotAndBackWithTheTag) {
     EXPECT_EQ(client.parts[0], (std::pair<uint32_t, uint32_t>(0x12340000, 8192)));
 }
 
-TEST_F(EngineTest, LazyMovesAreReportedWithOneThatIsNotOrWhenAsked) {
+TEST_F(EngineTest, coalesced_moves_are_reported_on_request_or_with_a_move_that_is_not_coalesced) {
     grant(100, 7);
     Nobody& client = connect(100, 7);
     ASSERT_TRUE(until([&] { return attached_ == 1; }));
     wire::CacheMove move{
-        .immediate = true, .lazy = true, .handle = 100, .length = 4096, .remote = at(0, 4096)};
+        .immediate = true, .coalesced = true, .handle = 100, .length = 4096, .remote = at(0, 4096)};
     auto begin = [&](uint32_t id) { link_->wrote(wire::put_move(id, move, link_->room())); };
     auto ask = [&] { link_->wrote(wire::put_plain(RecordType::kPing, 0, 9, link_->room())); };
     auto quiet = [&, since = probes_] { return probes_ == since; };  // the engine has sent nothing else
@@ -218,12 +218,12 @@ TEST_F(EngineTest, LazyMovesAreReportedWithOneThatIsNotOrWhenAsked) {
     EXPECT_TRUE(until([&] { return done_.contains(4); }));
     begin(5);
     wire::CacheMove prompt = move;
-    prompt.lazy = false;
+    prompt.coalesced = false;
     EXPECT_EQ(run(6, prompt), CacheStatus::kOk);
     EXPECT_TRUE(done_.contains(5));
 }
 
-TEST_F(EngineTest, ARevokedClientIsClosedAndItsMovesSaySo) {
+TEST_F(EngineTest, a_revoked_client_is_closed_and_its_moves_fail_with_that_reason) {
     grant(100, 7);
     Nobody& client = connect(100, 7);
     ASSERT_TRUE(until([&] { return attached_ == 1; }));
@@ -234,7 +234,7 @@ TEST_F(EngineTest, ARevokedClientIsClosedAndItsMovesSaySo) {
 }
 
 // Otherwise the engine's thread would spin; after a goodbye, for ever.
-TEST_F(EngineTest, AnAnswerThatALinkCouldNotSendBeforeItClosedIsNoWork) {
+TEST_F(EngineTest, an_answer_that_a_closed_link_could_not_send_is_no_longer_pending) {
     link_->wrote(wire::put_plain(RecordType::kPing, 0, 7, link_->room()));
     link_->wrote(wire::put_plain(RecordType::kGoodbye, 0, 0, link_->room()));
     ASSERT_TRUE(until([&] { return lost_; }));
@@ -243,7 +243,7 @@ TEST_F(EngineTest, AnAnswerThatALinkCouldNotSendBeforeItClosedIsNoWork) {
     EXPECT_EQ(link_->flush(), 0u);
 }
 
-TEST_F(EngineTest, AMemoryThatRefusesEndsTheClientAndNotTheEngine) {
+TEST_F(EngineTest, a_refused_memory_access_ends_the_client_and_not_the_engine) {
     grant(100, 7);
     Nobody& client = connect(100, 7);
     ASSERT_TRUE(until([&] { return attached_ == 1; }));
@@ -255,7 +255,7 @@ TEST_F(EngineTest, AMemoryThatRefusesEndsTheClientAndNotTheEngine) {
 }
 
 // CE3. The client ends before a stage becomes free for its move.
-TEST_F(EngineTest, MovesOfAClientThatEndsWhileTheyWaitForAStageAreAnsweredBeforeItsEnd) {
+TEST_F(EngineTest, moves_that_wait_for_a_stage_are_answered_before_the_end_of_their_client_is_reported) {
     constexpr uint32_t kStages = 4;  // of 4 MiB in lines of 64 KiB
     auto deaf = std::move(*fabric_->create_poller());
     reactor_.add(*deaf);
@@ -285,7 +285,7 @@ TEST_F(EngineTest, MovesOfAClientThatEndsWhileTheyWaitForAStageAreAnsweredBefore
     clients_.clear();
 }
 
-TEST_F(EngineTest, WipedSlotsHoldZeroes) {
+TEST_F(EngineTest, wiped_slots_hold_zeroes) {
     std::memset(memory_->bytes().data(), 0x77, 65536);
     ASSERT_EQ(run(1, {.to_peer = false, .slot = 2, .length = 65536, .remote = at(0, 65536)}),
               CacheStatus::kOk);
@@ -297,13 +297,13 @@ TEST_F(EngineTest, WipedSlotsHoldZeroes) {
 }
 
 // One probe is not enough: a storage engine may answer it and then lose power.
-TEST_F(EngineTest, AStorageEngineThatIsSilentIsLookedForUntilItSpeaks) {
+TEST_F(EngineTest, a_silent_storage_engine_is_probed_until_it_answers) {
     EXPECT_TRUE(until([this] { return probes_ >= 3; }));
 }
 
-TEST_F(EngineTest, AnEngineThatIsNotLetGoInTimeReportsTheDirtyLinesThatEndWithIt) {
-    have_header(1, 3, Pieces{0x5});
-    have_header(2, 4, Pieces{});
+TEST_F(EngineTest, an_engine_that_is_not_released_in_time_reports_the_dirty_lines_that_it_discards) {
+    have_header(1, 3, SubBlocks{0x5});
+    have_header(2, 4, SubBlocks{});
     Status left;
     bool over = false;
     engine_->leave(from_ms(1), [&](Status status) {
@@ -316,16 +316,16 @@ TEST_F(EngineTest, AnEngineThatIsNotLetGoInTimeReportsTheDirtyLinesThatEndWithIt
     EXPECT_NE(left.text().find(listener_->address().to_string()), std::string::npos) << left.text();
 }
 
-TEST_F(EngineTest, AnEngineThatIsNotLetGoInTimeLosesNothingIfNothingIsDirty) {
-    have_header(1, 3, Pieces{});
+TEST_F(EngineTest, an_engine_that_is_not_released_in_time_loses_nothing_if_no_line_is_dirty) {
+    have_header(1, 3, SubBlocks{});
     std::optional<Status> left;
     engine_->leave(from_ms(1), [&](Status status) { left = std::move(status); });
     ASSERT_TRUE(until([&] { return left.has_value(); }));
     EXPECT_TRUE(left->is_ok()) << left->text();
 }
 
-TEST_F(EngineTest, AStorageEngineThatLetsGoAnswersForWhatWasDirty) {
-    have_header(1, 3, Pieces{0x5});
+TEST_F(EngineTest, an_engine_with_dirty_lines_leaves_without_an_error_if_the_storage_engine_releases_it) {
+    have_header(1, 3, SubBlocks{0x5});
     std::optional<Status> left;
     engine_->leave(from_s(60), [&](Status status) { left = std::move(status); });
     link_->wrote(wire::put_plain(RecordType::kGoodbye, 0, 0, link_->room()));
@@ -333,7 +333,7 @@ TEST_F(EngineTest, AStorageEngineThatLetsGoAnswersForWhatWasDirty) {
     EXPECT_TRUE(left->is_ok()) << left->text();
 }
 
-TEST_F(EngineTest, AStorageEngineThatNamesSlotsBeyondItsPartLosesItsLink) {
+TEST_F(EngineTest, a_storage_engine_that_names_slots_beyond_its_part_loses_its_link) {
     EXPECT_EQ(run(1, {.to_peer = true, .slot = 1u << 20, .length = 4096, .remote = at(0, 4096)}),
               CacheStatus::kFailed);
     EXPECT_TRUE(lost_);

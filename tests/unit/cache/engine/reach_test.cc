@@ -123,8 +123,8 @@ class ReachTest : public ::testing::Test, public fabric::ListenHandler, public R
         uint64_t handle = 0;
         if (record.type == RecordType::kDone) done_[record.id] = static_cast<CacheStatus>(record.flags);
         if (record.type == RecordType::kReady) ready_ = true;
-        if (record.type == RecordType::kBays) {
-            EXPECT_EQ(wire::parse_bays(record, bays_), wire::ParseError::kNone);
+        if (record.type == RecordType::kStaging) {
+            EXPECT_EQ(wire::parse_staging(record, staging_), wire::ParseError::kNone);
         }
         if (record.type == RecordType::kEngineGone &&
             wire::parse_handle(record, handle) == wire::ParseError::kNone)
@@ -154,11 +154,12 @@ class ReachTest : public ::testing::Test, public fabric::ListenHandler, public R
         return done_.contains(id) ? done_[id] : CacheStatus::kFailed;
     }
     // Performs the RDMA operation that a storage engine would request from the engine.
-    fabric::CompletionStatus move(Arrived& by, fabric::Op op, size_t local, uint64_t bay, uint32_t length,
+    fabric::CompletionStatus move(Arrived& by, fabric::Op op, size_t local, uint64_t staging, uint32_t length,
                                   uint32_t rkey) {
         const size_t before = by.status.size();
         fabric::Segment segment{memory_->bytes().data() + local, length, memory_->lkey()};
-        fabric::WorkRequest work{.op = op, .segments = {&segment, 1}, .remote = {bays_.address + bay, rkey}};
+        fabric::WorkRequest work{
+            .op = op, .segments = {&segment, 1}, .remote = {staging_.address + staging, rkey}};
         if (by.connection->post({&work, 1}) != Code::kOk) return fabric::CompletionStatus::kFlushed;
         EXPECT_TRUE(until([&] { return by.status.size() > before; }));
         return by.status.back();
@@ -176,37 +177,39 @@ class ReachTest : public ::testing::Test, public fabric::ListenHandler, public R
     std::unique_ptr<fabric::Region> memory_;
     std::unique_ptr<RecordLink> link_;
     std::vector<std::unique_ptr<RecordLink>> old_links_;
-    wire::CacheBays bays_;
+    wire::CacheStaging staging_;
     std::map<uint32_t, CacheStatus> done_;
     std::vector<uint64_t> gone_;
     bool ready_ = false, lost_ = false, over_at_join_ = false;
 };
 
-TEST_F(ReachTest, BytesGoFromAnEngineToTheDiskAndBackByABay) {
-    ASSERT_GE(bays_.bytes, 2 * kBytes);
+TEST_F(ReachTest, bytes_move_from_an_engine_to_the_disk_and_back_through_a_staging_buffer) {
+    ASSERT_GE(staging_.bytes, 2 * kBytes);
     Arrived& engine = connected(100);
     EXPECT_EQ(engine.login.token[0], std::byte{100});
     auto bytes = memory_->bytes();
     for (size_t i = 0; i < kBytes; ++i) bytes[i] = std::byte(i * 31 >> 3);
-    ASSERT_EQ(move(engine, fabric::Op::kWrite, 0, kBytes, kBytes, bays_.rkey), fabric::CompletionStatus::kOk);
+    ASSERT_EQ(move(engine, fabric::Op::kWrite, 0, kBytes, kBytes, staging_.rkey),
+              fabric::CompletionStatus::kOk);
     const CacheStorage write{.op = CacheStorage::Op::kWrite,
-                             .in_bay = true,
+                             .staged = true,
                              .offset = 4 * kBytes,
                              .length = kBytes,
-                             .bay = kBytes};
+                             .staging_offset = kBytes};
     ASSERT_EQ(run(1, write), CacheStatus::kOk);
     const CacheStorage read{
-        .op = CacheStorage::Op::kRead, .in_bay = true, .offset = 4 * kBytes, .length = kBytes};
+        .op = CacheStorage::Op::kRead, .staged = true, .offset = 4 * kBytes, .length = kBytes};
     ASSERT_EQ(run(2, read), CacheStatus::kOk);
-    ASSERT_EQ(move(engine, fabric::Op::kRead, kBytes, 0, kBytes, bays_.rkey), fabric::CompletionStatus::kOk);
+    ASSERT_EQ(move(engine, fabric::Op::kRead, kBytes, 0, kBytes, staging_.rkey),
+              fabric::CompletionStatus::kOk);
     EXPECT_EQ(std::memcmp(bytes.data(), bytes.data() + kBytes, kBytes), 0);
     EXPECT_EQ(storage_->counters().to_storage_bytes + storage_->counters().from_storage_bytes, 0u);
 }
 
-TEST_F(ReachTest, EachEngineThatWasNamedIsGoneOnceWhenItsConnectionIsOver) {
+TEST_F(ReachTest, each_named_engine_is_reported_gone_once_when_its_connection_ends) {
     Arrived& engine = connected(100);
     connected(101);
-    ASSERT_TRUE(until([&] { return engine.over && gone_.size() == 1; })) << "one of a number ends the other";
+    ASSERT_TRUE(until([&] { return engine.over && gone_.size() == 1; })) << "the newer one ends the older";
     EXPECT_EQ(gone_[0], 100u);
     name(0, false);
     ASSERT_TRUE(until([&] { return all_over() && gone_.size() == 2; }));
@@ -218,7 +221,7 @@ TEST_F(ReachTest, EachEngineThatWasNamedIsGoneOnceWhenItsConnectionIsOver) {
     EXPECT_FALSE(lost_);
 }
 
-TEST_F(ReachTest, ConnectionsEndWithTheLinkAndBeforeItJoinsAgain) {
+TEST_F(ReachTest, connections_end_with_the_link_and_before_the_next_join) {
     Arrived& engine = connected(100);
     ready_ = false;
     link_->close(Status(Code::kClosed, "the test"));
@@ -227,16 +230,18 @@ TEST_F(ReachTest, ConnectionsEndWithTheLinkAndBeforeItJoinsAgain) {
     EXPECT_TRUE(over_at_join_);
 }
 
-TEST_F(ReachTest, ADiskOperationOutsideTheBaysEndsTheLink) {
-    const CacheStorage read{
-        .op = CacheStorage::Op::kRead, .in_bay = true, .length = kBytes, .bay = bays_.bytes - kBytes / 2};
+TEST_F(ReachTest, a_disk_operation_outside_the_staging_memory_ends_the_link) {
+    const CacheStorage read{.op = CacheStorage::Op::kRead,
+                            .staged = true,
+                            .length = kBytes,
+                            .staging_offset = staging_.bytes - kBytes / 2};
     EXPECT_EQ(run(1, read), CacheStatus::kFailed);
     EXPECT_TRUE(lost_);
 }
 
-TEST_F(ReachTest, AWrongKeyReachesNothing) {
+TEST_F(ReachTest, a_wrong_key_reaches_no_memory) {
     Arrived& engine = connected(100);
-    EXPECT_NE(move(engine, fabric::Op::kWrite, 0, 0, 4096, bays_.rkey ^ 1), fabric::CompletionStatus::kOk);
+    EXPECT_NE(move(engine, fabric::Op::kWrite, 0, 0, 4096, staging_.rkey ^ 1), fabric::CompletionStatus::kOk);
     EXPECT_TRUE(until([&] { return gone_.size() == 1; }));
     EXPECT_FALSE(lost_);
 }

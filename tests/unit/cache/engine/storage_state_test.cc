@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real storage whose volume others resize and take over, with a storage engine that uses only the wire
-// codecs, in one thread over loopback TCP.
+// Real storage whose volume other programs resize and take over, with a storage engine that uses only the
+// wire codecs, in one thread over loopback TCP.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -136,7 +136,7 @@ TEST_F(StorageState, storage_reports_the_state_of_its_volumes_before_it_is_ready
     EXPECT_TRUE(states_.back().suspended);
 }
 
-TEST_F(StorageState, storage_tells_one_owner_from_another_to_who_takes_that) {
+TEST_F(StorageState, storage_reports_owners_to_a_storage_engine_that_supports_them) {
     backend_.owner = "a 1";
     takes_owners_ = true;
     start(true);
@@ -151,14 +151,14 @@ TEST_F(StorageState, storage_tells_one_owner_from_another_to_who_takes_that) {
     EXPECT_EQ(states_.back().owner, 0u);
 }
 
-TEST_F(StorageState, a_storage_engine_that_does_not_know_owners_is_told_of_none) {
+TEST_F(StorageState, a_storage_engine_that_does_not_support_owners_receives_none) {
     backend_.owner = "a 1";
     start(true);
     ASSERT_EQ(states_.size(), 1u);
     EXPECT_EQ(states_.back(), (CacheVolumeState{.bytes = 4 << 20}));
 }
 
-TEST_F(StorageState, storage_tells_its_place_among_the_holders_to_who_takes_that) {
+TEST_F(StorageState, storage_reports_its_place_among_the_holders_to_a_storage_engine_that_supports_it) {
     backend_.place = {.series = 9, .term = 8, .since = 7};
     takes_terms_ = true;
     start(true);
@@ -166,14 +166,14 @@ TEST_F(StorageState, storage_tells_its_place_among_the_holders_to_who_takes_that
     EXPECT_EQ(states_.back(), (CacheVolumeState{.bytes = 4 << 20, .series = 9, .term = 8, .since = 7}));
 }
 
-TEST_F(StorageState, a_storage_engine_that_does_not_know_holders_is_told_of_no_place) {
+TEST_F(StorageState, a_storage_engine_that_does_not_support_holders_receives_no_place) {
     backend_.place = {.series = 9, .term = 8, .since = 7};
     start(true);
     ASSERT_EQ(states_.size(), 1u);
     EXPECT_EQ(states_.back(), (CacheVolumeState{.bytes = 4 << 20}));
 }
 
-TEST_F(StorageState, storage_reports_a_shrink_that_a_growth_followed_at_once) {
+TEST_F(StorageState, storage_reports_a_shrink_that_a_growth_follows_at_once) {
     start(true);
     backend_.changed(4 << 20, 1 << 20);
     backend_.changed(1 << 20, 2 << 20);
@@ -184,7 +184,7 @@ TEST_F(StorageState, storage_reports_a_shrink_that_a_growth_followed_at_once) {
     EXPECT_EQ(states_[2].bytes, uint64_t{8 << 20});
 }
 
-TEST_F(StorageState, storage_reports_no_shrink_of_before_it_joined) {
+TEST_F(StorageState, storage_reports_no_shrink_that_preceded_its_join) {
     start(true, [this] {
         backend_.changed(4 << 20, 1 << 20);
         backend_.changed(1 << 20, 4 << 20);
@@ -194,7 +194,7 @@ TEST_F(StorageState, storage_reports_no_shrink_of_before_it_joined) {
     EXPECT_EQ(states_[1].bytes, uint64_t{4 << 20});
 }
 
-TEST_F(StorageState, storage_that_was_taken_reports_that_before_it_answers_what_failed_for_it) {
+TEST_F(StorageState, storage_that_was_taken_reports_the_loss_before_it_fails_the_affected_requests) {
     start(true);
     backend_.taken = true;
     backend_.why = "taken";
@@ -206,7 +206,7 @@ TEST_F(StorageState, storage_that_was_taken_reports_that_before_it_answers_what_
     EXPECT_EQ(states_.back(), (CacheVolumeState{.error = ESHUTDOWN, .bytes = 4 << 20, .text = "taken"}));
 }
 
-TEST_F(StorageState, a_storage_engine_that_does_not_know_states_gets_none) {
+TEST_F(StorageState, a_storage_engine_that_does_not_support_states_receives_none) {
     start(false);
     backend_.taken = true;
     wire::CacheStorage read{.op = wire::CacheStorage::Op::kRead, .volume = 0, .offset = 0, .length = 4096};

@@ -57,7 +57,7 @@ struct History {
     }
 
     Checker checker;
-    std::unique_ptr<Session> sessions[3];
+    std::unique_ptr<CheckerSession> sessions[3];
 };
 
 TEST(Checker, a_history_without_faults_has_no_violation) {
@@ -71,7 +71,7 @@ TEST(Checker, a_history_without_faults_has_no_violation) {
     EXPECT_TRUE(h.checker.was_seen(b));
 }
 
-TEST(Checker, a_fractured_read_is_caught) {
+TEST(Checker, a_fractured_read_is_detected) {
     History h;
     Writer a = h.write(0, {kX, kY}, 10);
     Writer b = h.sessions[1]->begin_write();  // not acknowledged yet: a read may return either version
@@ -93,7 +93,7 @@ TEST(Checker, a_newer_sibling_and_an_unread_sibling_are_allowed) {
     EXPECT_EQ(h.checker.report().total(), 0u);
 }
 
-TEST(Checker, where_atomicity_is_not_promised_fractures_are_counted_only) {
+TEST(Checker, fractures_are_only_counted_where_atomicity_is_not_promised) {
     History h(false);
     Writer a = h.write(0, {kX, kY}, 10), b = h.sessions[1]->begin_write();
     h.read(2, {h.version(b, {kX, kY}, kX, 20), h.version(a, {kX, kY}, kY, 10)});
@@ -101,7 +101,7 @@ TEST(Checker, where_atomicity_is_not_promised_fractures_are_counted_only) {
     EXPECT_EQ(h.checker.fractured(), 1u);
 }
 
-TEST(Checker, a_torn_value_is_caught_wherever_it_is_torn) {
+TEST(Checker, a_torn_value_is_detected_wherever_it_is_torn) {
     for (size_t at = 0; at < 200; ++at) {
         History h;
         Writer a = h.write(0, {kX}, 10), b = h.sessions[0]->begin_write();
@@ -115,7 +115,7 @@ TEST(Checker, a_torn_value_is_caught_wherever_it_is_torn) {
     }
 }
 
-TEST(Checker, another_keys_value_is_caught) {
+TEST(Checker, a_value_of_another_key_is_detected) {
     History h;
     Writer a = h.write(0, {kX, kY}, 10);
     auto wrong = h.version(a, {kX, kY}, kX, 10);
@@ -124,7 +124,7 @@ TEST(Checker, another_keys_value_is_caught) {
     h.expect_only(Violation::kWrongKey);
 }
 
-TEST(Checker, values_that_nobody_wrote_are_caught) {
+TEST(Checker, values_that_no_session_wrote_are_detected) {
     History h;
     h.read(0, {{kX, 5, "anything at all"}});
     h.read(0, {{kX, 5, std::string(300, 'x')}});
@@ -134,7 +134,7 @@ TEST(Checker, values_that_nobody_wrote_are_caught) {
     h.expect_only(Violation::kThinAir, 5);
 }
 
-TEST(Checker, another_runs_values_are_judged_for_what_they_say_themselves) {
+TEST(Checker, values_of_another_run_are_checked_against_their_own_stamps) {
     History h;
     Writer other{8, 500, 77};
     h.read(0, {h.version(other, {kX, kY}, kX, 50), h.version(other, {kX, kY}, kY, 50)});
@@ -143,7 +143,7 @@ TEST(Checker, another_runs_values_are_judged_for_what_they_say_themselves) {
     h.expect_only(Violation::kFractured);
 }
 
-TEST(Checker, a_read_of_a_failed_write_is_caught_before_and_after_it_failed) {
+TEST(Checker, a_read_of_a_failed_write_is_detected_before_and_after_the_failure) {
     History h;
     Writer a = h.sessions[0]->begin_write();
     h.read(2, {h.version(a, {kX}, kX, 10)});
@@ -153,7 +153,7 @@ TEST(Checker, a_read_of_a_failed_write_is_caught_before_and_after_it_failed) {
     h.expect_only(Violation::kDirty, 2);
 }
 
-TEST(Checker, a_write_of_unknown_outcome_may_be_seen_or_not) {
+TEST(Checker, a_write_of_unknown_outcome_may_or_may_not_be_read) {
     History h;
     Writer a = h.write(0, {kX}, 10, Outcome::kUnknown);
     h.read(0, {{kX, 0, ""}});
@@ -161,14 +161,14 @@ TEST(Checker, a_write_of_unknown_outcome_may_be_seen_or_not) {
     EXPECT_EQ(h.checker.report().total(), 0u) << h.checker.report().to_string();
 }
 
-TEST(Checker, one_write_under_two_timestamps_is_caught) {
+TEST(Checker, one_write_under_two_timestamps_is_detected) {
     History h;
     Writer a = h.write(0, {kX, kY}, 10);
     h.read(1, {h.version(a, {kX, kY}, kX, 11)});
     h.expect_only(Violation::kIdentity);
 }
 
-TEST(Checker, metadata_that_names_other_keys_is_caught) {
+TEST(Checker, metadata_that_names_other_keys_is_detected) {
     History h;
     Writer a = h.write(0, {kX, kY}, 10);
     std::string value = History::stamped(a, kX, {kX, kY});
@@ -181,7 +181,7 @@ TEST(Checker, metadata_that_names_other_keys_is_caught) {
     h.expect_only(Violation::kIdentity);
 }
 
-TEST(Checker, a_read_older_than_what_was_acknowledged_before_it_is_caught) {
+TEST(Checker, a_read_older_than_an_earlier_acknowledged_write_is_detected) {
     History h;
     Writer a = h.write(0, {kX}, 10);
     h.write(1, {kX}, 20);
@@ -199,7 +199,7 @@ TEST(Checker, a_read_sent_before_the_acknowledgement_may_be_older) {
     EXPECT_EQ(h.checker.report().total(), 0u);
 }
 
-TEST(Checker, a_session_that_misses_its_own_write_is_caught) {
+TEST(Checker, a_session_that_misses_its_own_write_is_detected) {
     History h;
     Writer a = h.write(0, {kX}, 10);
     h.write(1, {kX}, 20);
@@ -209,21 +209,21 @@ TEST(Checker, a_session_that_misses_its_own_write_is_caught) {
     h.expect_only(Violation::kOwnWrite);
 }
 
-TEST(Checker, a_lost_acknowledged_write_is_caught) {
+TEST(Checker, a_lost_acknowledged_write_is_detected) {
     History h;
     h.write(0, {kX}, 10);
     h.read(2, {{kX, 0, ""}});
     h.expect_only(Violation::kStale);
 }
 
-TEST(Checker, colliding_timestamps_are_caught) {
+TEST(Checker, colliding_timestamps_are_detected) {
     History h;
     h.write(0, {kX}, 10);
     h.write(1, {kY}, 10);
     h.expect_only(Violation::kCollision);
 }
 
-TEST(Checker, a_clock_that_ignores_what_was_read_is_caught) {
+TEST(Checker, a_clock_that_ignores_timestamps_it_has_read_is_detected) {
     History h;
     Writer a = h.write(0, {kX}, 100);
     h.read(1, {h.version(a, {kX}, kX, 100)});
@@ -231,7 +231,7 @@ TEST(Checker, a_clock_that_ignores_what_was_read_is_caught) {
     h.expect_only(Violation::kClock);
 }
 
-TEST(Checker, two_winners_of_one_condition_are_caught) {
+TEST(Checker, two_winners_of_one_condition_are_detected) {
     History h;
     Writer a = h.sessions[0]->begin_write(), b = h.sessions[1]->begin_write();
     h.sessions[0]->end_conditional(a, {10}, {{kX}}, {{{kX, {5}, {}}}});
@@ -239,7 +239,7 @@ TEST(Checker, two_winners_of_one_condition_are_caught) {
     h.expect_only(Violation::kCondition);
 }
 
-TEST(Checker, write_skew_through_conditions_is_caught) {
+TEST(Checker, write_skew_through_conditions_is_detected) {
     History h;
     Writer a = h.sessions[0]->begin_write(), b = h.sessions[1]->begin_write();
     const Expected both[] = {{kX, {5}, {}}, {kY, {6}, {}}};
@@ -248,7 +248,7 @@ TEST(Checker, write_skew_through_conditions_is_caught) {
     h.expect_only(Violation::kCondition);
 }
 
-TEST(Checker, a_condition_on_a_version_that_was_replaced_before_the_write_began_is_caught) {
+TEST(Checker, a_condition_on_a_version_that_was_replaced_before_the_write_began_is_detected) {
     History h;
     h.write(0, {kX}, 100);
     Writer late = h.sessions[1]->begin_write();
@@ -256,19 +256,19 @@ TEST(Checker, a_condition_on_a_version_that_was_replaced_before_the_write_began_
     h.expect_only(Violation::kCondition);
 }
 
-TEST(Checker, a_write_that_is_acknowledged_behind_an_earlier_one_is_caught) {
+TEST(Checker, an_acknowledged_write_below_the_timestamp_of_an_earlier_one_is_detected) {
     History h;
     h.write(0, {kX}, 100);
     const Timestamp floors[] = {h.sessions[1]->floor_of(kX)};
     Writer late = h.sessions[1]->begin_write();
     h.sessions[1]->end_write(late, Outcome::kUnknown, {50}, {{kX}}, floors);
-    EXPECT_EQ(h.checker.report().total(), 0u) << "nobody was told that it was done";
+    EXPECT_EQ(h.checker.report().total(), 0u) << "the write was not acknowledged";
     late = h.sessions[1]->begin_write();
     h.sessions[1]->end_write(late, Outcome::kCommitted, {60}, {{kX}}, floors);
     h.expect_only(Violation::kLost);
 }
 
-TEST(Checker, conditions_on_different_versions_and_keys_are_fine) {
+TEST(Checker, conditions_on_different_versions_and_keys_are_permitted) {
     History h;
     for (auto [key, timestamp, expected] : {std::tuple{kX, 10, 0}, {kX, 11, 10}, {kY, 12, 0}, {kX, 13, 11}})
         h.sessions[0]->end_conditional(h.sessions[0]->begin_write(), {uint64_t(timestamp)}, {{key}},
@@ -276,13 +276,13 @@ TEST(Checker, conditions_on_different_versions_and_keys_are_fine) {
     EXPECT_EQ(h.checker.report().total(), 0u) << h.checker.report().to_string();
 }
 
-TEST(Checker, what_is_forgotten_is_counted_and_not_judged) {
+TEST(Checker, forgotten_writes_are_counted_and_not_checked) {
     History h;
     Writer a = h.write(0, {kX}, 10);
     for (uint64_t i = 0; i < 100; ++i) h.write(0, {kY}, 20 + i);
     h.read(1, {h.version(a, {kX}, kX, 11)});
     Report report = h.checker.report();
-    EXPECT_EQ(report.unjudged, 1u);
+    EXPECT_EQ(report.unchecked, 1u);
     EXPECT_EQ(report.total(), 0u) << report.to_string();
 }
 
@@ -312,7 +312,7 @@ TEST(Checker, threads_may_check_at_the_same_time) {
     EXPECT_EQ(h.checker.report().total(), 0u) << h.checker.report().to_string();
 }
 
-TEST(Stamps, survive_the_way_and_hostile_bytes_do_no_harm) {
+TEST(Stamps, survive_encoding_and_hostile_bytes_do_no_harm) {
     Stamp stamp;
     std::string value;
     std::vector<uint64_t> siblings = {kX, kY};

@@ -10,46 +10,46 @@
 namespace wss::kv::check {
 namespace {
 
-std::string verdict_of(const std::string& text) {
+std::string violations_of(const std::string& text) {
     auto operations = parse_history(text, "test");
     EXPECT_TRUE(operations) << operations.status().to_string();
     std::string all;
-    for (const std::string& violation : judge_history(*operations).violations) all += violation + "\n";
+    for (const std::string& violation : check_history(*operations).violations) all += violation + "\n";
     return all;
 }
 
 void expect_caught(const std::string& text, const std::string& word) {
-    EXPECT_NE(verdict_of(text).find(word), std::string::npos) << "got: " << verdict_of(text);
+    EXPECT_NE(violations_of(text).find(word), std::string::npos) << "got: " << violations_of(text);
 }
 
 // Session 0 loads keys 1 and 2 at 10.
 const std::string kLoad = "w(1,10,0,0)\nw(2,10,0,0)\n";
 
-TEST(JudgeHistory, accepts_what_is_read_atomic) {
-    EXPECT_EQ(verdict_of(""), "");
-    EXPECT_EQ(verdict_of(kLoad + "r(1,10,1,1)\nr(2,10,1,1)\n"), "");
-    EXPECT_EQ(verdict_of(kLoad + "w(1,20,1,1)\nw(2,20,1,1)\nr(1,20,2,2)\nr(2,20,2,2)\n"), "");
+TEST(CheckHistory, accepts_read_atomic_histories) {
+    EXPECT_EQ(violations_of(""), "");
+    EXPECT_EQ(violations_of(kLoad + "r(1,10,1,1)\nr(2,10,1,1)\n"), "");
+    EXPECT_EQ(violations_of(kLoad + "w(1,20,1,1)\nw(2,20,1,1)\nr(1,20,2,2)\nr(2,20,2,2)\n"), "");
 }
 
-TEST(JudgeHistory, accepts_lost_updates_write_skew_and_long_forks) {
-    EXPECT_EQ(verdict_of(kLoad + "r(1,10,1,1)\nw(1,20,1,1)\nr(1,10,2,2)\nw(1,21,2,2)\n"), "");
-    EXPECT_EQ(
-        verdict_of(kLoad + "r(1,10,1,1)\nr(2,10,1,1)\nw(1,20,1,1)\nr(1,10,2,2)\nr(2,10,2,2)\nw(2,21,2,2)\n"),
-        "");
-    EXPECT_EQ(
-        verdict_of(kLoad + "w(1,20,1,1)\nw(2,21,2,2)\nr(1,20,3,3)\nr(2,10,3,3)\nr(1,10,4,4)\nr(2,21,4,4)\n"),
-        "");
+TEST(CheckHistory, accepts_lost_updates_write_skew_and_long_forks) {
+    EXPECT_EQ(violations_of(kLoad + "r(1,10,1,1)\nw(1,20,1,1)\nr(1,10,2,2)\nw(1,21,2,2)\n"), "");
+    EXPECT_EQ(violations_of(kLoad +
+                            "r(1,10,1,1)\nr(2,10,1,1)\nw(1,20,1,1)\nr(1,10,2,2)\nr(2,10,2,2)\nw(2,21,2,2)\n"),
+              "");
+    EXPECT_EQ(violations_of(kLoad +
+                            "w(1,20,1,1)\nw(2,21,2,2)\nr(1,20,3,3)\nr(2,10,3,3)\nr(1,10,4,4)\nr(2,21,4,4)\n"),
+              "");
 }
 
 std::string broken_conditions(const std::string& text) {
     auto operations = parse_history(text, "test");
     EXPECT_TRUE(operations) << operations.status().to_string();
     std::string all;
-    for (const std::string& violation : judge_history(*operations, true).violations) all += violation + "\n";
+    for (const std::string& violation : check_history(*operations, true).violations) all += violation + "\n";
     return all;
 }
 
-TEST(JudgeHistory, catches_transactions_whose_conditions_did_not_hold_until_they_committed) {
+TEST(CheckHistory, detects_transactions_whose_conditions_did_not_hold_until_they_committed) {
     const std::string lost = "r(1,10,1,1)\nw(1,20,1,1)\nr(1,10,2,2)\nw(1,21,2,2)\n";
     const std::string skew = "r(1,10,1,1)\nr(2,10,1,1)\nw(1,20,1,1)\nr(1,10,2,2)\nr(2,10,2,2)\nw(2,21,2,2)\n";
     const std::string circle =
@@ -62,12 +62,12 @@ TEST(JudgeHistory, catches_transactions_whose_conditions_did_not_hold_until_they
               "");
 }
 
-TEST(JudgeHistory, accepts_non_monotonic_reads_of_different_sets) {
+TEST(CheckHistory, accepts_non_monotonic_reads_of_different_sets) {
     // {x, y} at T, then y alone from before T: allowed by Read Atomic.
-    EXPECT_EQ(verdict_of(kLoad + "w(1,20,1,1)\nw(2,20,1,1)\nr(1,20,2,2)\nr(2,20,2,2)\nr(2,10,2,3)\n"), "");
+    EXPECT_EQ(violations_of(kLoad + "w(1,20,1,1)\nw(2,20,1,1)\nr(1,20,2,2)\nr(2,20,2,2)\nr(2,10,2,3)\n"), "");
 }
 
-TEST(JudgeHistory, catches_a_fractured_read) {
+TEST(CheckHistory, detects_a_fractured_read) {
     expect_caught(kLoad + "w(1,20,1,1)\nw(2,20,1,1)\nr(1,20,2,2)\nr(2,10,2,2)\nr(1,10,3,3)\nr(2,20,3,3)\n",
                   "no order");
     // The first reader alone could be explained by a writer before the load. A writer that has read the load
@@ -76,33 +76,33 @@ TEST(JudgeHistory, catches_a_fractured_read) {
                   "no order");
 }
 
-TEST(JudgeHistory, catches_a_fractured_read_of_the_initial_value) {
+TEST(CheckHistory, detects_a_fractured_read_of_the_initial_value) {
     expect_caught("w(1,20,1,1)\nw(2,20,1,1)\nr(1,20,2,2)\nr(2,0,2,2)\n", "initial value");
 }
 
-TEST(JudgeHistory, catches_a_session_that_misses_its_own_write) {
+TEST(CheckHistory, detects_a_session_that_misses_its_own_write) {
     expect_caught(kLoad + "r(1,10,1,1)\nw(1,20,1,2)\nr(1,10,1,3)\n", "no order");
     expect_caught("w(1,20,1,2)\nr(1,0,1,3)\n", "initial value");
 }
 
-TEST(JudgeHistory, catches_an_update_lost_to_a_slow_clock) {
+TEST(CheckHistory, detects_an_update_lost_to_a_slow_clock) {
     // Session 2 reads 100, writes 50 over it, and reads 100 again.
     expect_caught(kLoad + "w(1,100,1,1)\nr(1,100,2,2)\nw(1,50,2,3)\nr(1,100,2,4)\n", "no order");
 }
 
-TEST(JudgeHistory, catches_thin_air_aborted_reads_and_two_values_in_one_read) {
+TEST(CheckHistory, detects_thin_air_aborted_reads_and_two_values_in_one_read) {
     expect_caught(kLoad + "r(1,99,1,1)\n", "never written");
     expect_caught(kLoad + "w(1,30,1,-1)\nr(1,30,2,2)\n", "aborted");
     expect_caught(kLoad + "w(1,30,1,1)\nr(1,30,2,2)\nr(1,10,2,2)\n", "reads values");
 }
 
-TEST(JudgeHistory, catches_colliding_values_and_writes_of_zero) {
+TEST(CheckHistory, detects_colliding_values_and_writes_of_zero) {
     expect_caught("w(1,30,1,1)\nw(1,30,2,2)\n", "both wrote");
     expect_caught("w(1,0,1,1)\n", "initial value");
     expect_caught("w(1,1,1,1)\nw(2,1,2,1)\n", "two sessions");
 }
 
-TEST(ParseHistory, names_the_line_that_it_does_not_understand) {
+TEST(ParseHistory, names_the_line_that_it_cannot_parse) {
     for (const char* line : {"x(1,2,3,4)", "r(1,2,3)", "r(1,2,3,4", "r(1,2,3,-1)", "r(-1,2,3,4)",
                              "r(1,2,3,4)x", "w(1,2,3,-2)", "r()", "r"}) {
         auto parsed = parse_history(std::string("w(1,1,1,1)\n") + line + "\n", "file");
@@ -111,7 +111,7 @@ TEST(ParseHistory, names_the_line_that_it_does_not_understand) {
     }
 }
 
-TEST(HistoryFile, what_sessions_write_reads_back_in_their_order) {
+TEST(HistoryFile, lines_of_sessions_are_read_back_in_their_order) {
     std::string path = testing::TempDir() + "wss-history-" + std::to_string(getpid());
     auto file = HistoryFile::create(path);
     ASSERT_TRUE(file) << file.status().to_string();
@@ -143,7 +143,7 @@ TEST(HistoryFile, what_sessions_write_reads_back_in_their_order) {
 }
 
 // A killed process leaves a history with the lines of only some sessions.
-TEST(HistoryFile, what_a_killed_process_leaves_is_judged_as_far_as_it_goes) {
+TEST(HistoryFile, an_incomplete_file_of_a_killed_process_is_checked_as_far_as_it_goes) {
     std::string path = testing::TempDir() + "wss-history-" + std::to_string(getpid());
     const std::string left = path + std::string(kPartialSuffix);
     {
@@ -154,25 +154,25 @@ TEST(HistoryFile, what_a_killed_process_leaves_is_judged_as_far_as_it_goes) {
         reader.read({&x, 1});
         ASSERT_TRUE(reader.flush());
     }
-    EXPECT_FALSE(read_history(path)) << "it is not all there";
+    EXPECT_FALSE(read_history(path)) << "the file is incomplete";
     auto read = read_history(left);
     unlink(left.c_str());
     ASSERT_TRUE(read) << read.status().to_string();
     EXPECT_TRUE(read->is_partial);
-    const Verdict verdict = judge_history(*read);
-    EXPECT_TRUE(verdict.violations.empty());
-    EXPECT_EQ(verdict.unexplained, 1u);
+    const CheckResult result = check_history(*read);
+    EXPECT_TRUE(result.violations.empty());
+    EXPECT_EQ(result.unexplained, 1u);
 }
 
-TEST(ParseHistory, leaves_out_a_last_line_that_was_cut_off) {
+TEST(ParseHistory, ignores_a_truncated_last_line) {
     auto parsed = parse_history("w(1,1,1,1)\nr(2,2,3,4)\nr(1,2,", "file");
     ASSERT_TRUE(parsed) << parsed.status().to_string();
     EXPECT_EQ(parsed->operations.size(), 2u);
     EXPECT_TRUE(parsed->is_partial);
-    EXPECT_TRUE(judge_history(*parsed).violations.empty());
+    EXPECT_TRUE(check_history(*parsed).violations.empty());
 }
 
-TEST(ParseHistory, takes_no_other_text_for_a_line_that_was_cut_off) {
+TEST(ParseHistory, refuses_other_text_in_place_of_a_truncated_line) {
     for (const char* text :
          {"some other file", "w(1,1,1,1)\nx", "{\"key\": 1}", "r", "r(", "w(1,1,1,1)\nw(1,-1,1,"}) {
         const bool is_cut = text[0] == 'r' || std::string(text).ends_with(",");
@@ -180,14 +180,14 @@ TEST(ParseHistory, takes_no_other_text_for_a_line_that_was_cut_off) {
     }
 }
 
-TEST(JudgeHistory, finds_violations_in_a_partial_history_too) {
+TEST(CheckHistory, detects_violations_in_a_partial_history_too) {
     auto parsed =
         parse_history("w(1,1,1,1)\nw(2,1,1,1)\nw(1,3,1,2)\nw(2,3,1,2)\nr(1,3,2,3)\nr(2,1,2,3)\nr(", "f");
     ASSERT_TRUE(parsed);
-    EXPECT_FALSE(judge_history(*parsed).violations.empty());
+    EXPECT_FALSE(check_history(*parsed).violations.empty());
 }
 
-TEST(HistoryFile, a_file_that_cannot_be_made_is_said) {
+TEST(HistoryFile, an_error_names_a_file_that_cannot_be_created) {
     EXPECT_FALSE(HistoryFile::create("/dev/null/history"));
     EXPECT_FALSE(read_history("/dev/null/history"));
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kBytes = size_t{8} << 20;
 
-TEST(KvArena, PiecesNeverOverlapAndAllComeBack) {
+TEST(KvArena, pieces_never_overlap_and_are_all_returned) {
     std::vector<uint64_t> memory(kBytes / 8);
     Arena arena(std::as_writable_bytes(std::span(memory)));
     Random random(5);
@@ -47,7 +47,7 @@ TEST(KvArena, PiecesNeverOverlapAndAllComeBack) {
     EXPECT_EQ(arena.used(), 0u);
 }
 
-TEST(KvArena, ClassesWasteAtMostAFifth) {
+TEST(KvArena, classes_waste_at_most_a_fifth) {
     for (size_t bytes = Arena::kCellMin; bytes <= Arena::kCellMax; bytes += 8) {
         EXPECT_GE(Arena::class_bytes(bytes), bytes);
         EXPECT_LE(Arena::class_bytes(bytes) * 4, bytes * 5 + 64) << bytes;
@@ -55,7 +55,7 @@ TEST(KvArena, ClassesWasteAtMostAFifth) {
     }
 }
 
-TEST(KvArena, PageOfSlotsServesSlotsForEver) {
+TEST(KvArena, page_of_slots_serves_slots_for_ever) {
     std::vector<uint64_t> memory(2 * Arena::kPageBytes / 8);
     Arena arena(std::as_writable_bytes(std::span(memory)));
     const uint64_t slot = arena.allocate_extent(192);
@@ -66,7 +66,7 @@ TEST(KvArena, PageOfSlotsServesSlotsForEver) {
     for (uint64_t at : records) EXPECT_NE(at / Arena::kPageBytes, slot / Arena::kPageBytes);
 }
 
-TEST(KvArena, ValuesAndSlotsLeaveAReserveToTombstones) {
+TEST(KvArena, values_and_slots_leave_a_reserve_for_tombstones) {
     std::vector<uint64_t> memory(kBytes / 8);
     Arena arena(std::as_writable_bytes(std::span(memory)));
     while (arena.allocate_extent(192) != Arena::kNowhere) {
@@ -74,13 +74,13 @@ TEST(KvArena, ValuesAndSlotsLeaveAReserveToTombstones) {
     uint64_t values = 0;
     for (size_t bytes : {300'000, 3000, 100})
         while (arena.allocate_record(bytes) != Arena::kNowhere) values += bytes;
-    EXPECT_GT(values, kBytes / 8) << "slots do not take all";
+    EXPECT_GT(values, kBytes / 8) << "slots do not use everything";
     uint64_t tombstones = 0;
     while (arena.allocate_record(100, Arena::Use::kTombstone) != Arena::kNowhere) tombstones++;
     EXPECT_GT(tombstones, kBytes / 16 / 128);
 }
 
-TEST(KvArena, ValuesAsSmallAsTombstonesDoNotEatTheReserve) {
+TEST(KvArena, values_as_small_as_tombstones_do_not_use_the_reserve) {
     std::vector<uint64_t> memory(kBytes / 8);
     Arena arena(std::as_writable_bytes(std::span(memory)));
     const auto fill = [&] {
@@ -95,11 +95,11 @@ TEST(KvArena, ValuesAsSmallAsTombstonesDoNotEatTheReserve) {
     }
     EXPECT_GT(tombstones.size(), kBytes / 16 / 128);
     for (uint64_t at : tombstones) arena.free_record(at, 100);
-    EXPECT_EQ(arena.allocate_record(100), Arena::kNowhere) << "and what comes back to it is its own";
+    EXPECT_EQ(arena.allocate_record(100), Arena::kNowhere) << "and freed memory of the reserve returns to it";
     EXPECT_NE(arena.allocate_record(1000, Arena::Use::kTombstone), Arena::kNowhere);
 }
 
-TEST(KvArena, ARecordTakesALargerCellWhereItsOwnClassHasNoPage) {
+TEST(KvArena, record_uses_a_larger_cell_if_its_own_class_has_no_page) {
     std::vector<uint64_t> memory(4 * Arena::kPageBytes / 8);
     Arena arena(std::as_writable_bytes(std::span(memory)));
     std::vector<uint64_t> cells;
@@ -113,7 +113,7 @@ TEST(KvArena, ARecordTakesALargerCellWhereItsOwnClassHasNoPage) {
     EXPECT_EQ(arena.used(), used);
 }
 
-TEST(KvArena, EmptyPageOfRecordsServesOtherSizes) {
+TEST(KvArena, empty_page_of_records_serves_other_sizes) {
     std::vector<uint64_t> memory(4 * Arena::kPageBytes / 8);
     Arena arena(std::as_writable_bytes(std::span(memory)));
     std::vector<uint64_t> records;

@@ -48,7 +48,7 @@ struct Heard {
 
 // The result of a one-sided read of a key, computed from the arena's bytes and the two pure functions.
 struct RemoteRead {
-    Verdict slot = Verdict::kBad;
+    SlotStatus slot = SlotStatus::kBad;
     SlotView view;
     std::optional<std::string> latest;
     bool latest_inline = false;
@@ -148,13 +148,13 @@ struct Bench {
         copy_from_shared(extent, arena + address.offset, copy.size() * 8);
         const Bytes read{extent, address.bytes};
         result.slot = parse_slot(read, store->arena(), key, address, result.view);
-        const Entry* entry = result.slot == Verdict::kOk ? result.view.latest() : nullptr;
+        const Entry* entry = result.slot == SlotStatus::kOk ? result.view.latest() : nullptr;
         if (entry == nullptr || entry->is_cold()) return result;
         Bytes record = record_within(read, address, *entry);
         result.latest_inline = !record.empty();
         if (record.empty()) record = {arena + entry->offset, entry->length};
         RecordView version;
-        if (check_record(record, store->arena(), key, *entry, version) == Verdict::kOk)
+        if (check_record(record, store->arena(), key, *entry, version) == SlotStatus::kOk)
             result.latest = text_of(version.value);
         return result;
     }

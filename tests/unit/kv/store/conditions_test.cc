@@ -25,17 +25,17 @@ struct KvConditions : testing::Test {
     }
 };
 
-TEST_F(KvConditions, of_several_keys_hold_together_or_nothing_is_written) {
+TEST_F(KvConditions, on_several_keys_hold_together_or_nothing_is_written) {
     ASSERT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
     ASSERT_EQ(bench.put(11, {{"y", "a"}}), Answer::kOk);
     EXPECT_EQ(prepare_if(20, {"x", "z"}, {{"x", {10}}, {"y", {10}}}), Answer::kConflict);
-    EXPECT_EQ(bench.store->inquire({20}, {}), Answer::kAborted) << "it left no trace";
+    EXPECT_EQ(bench.store->inquire({20}, {}), Answer::kAborted) << "the transaction left no trace";
     EXPECT_EQ(prepare_if(21, {"x", "z"}, {{"x", {10}}, {"y", {11}}, {"none", kAbsent}}), Answer::kOk);
     EXPECT_EQ(bench.store->commit({21}), Answer::kOk);
     EXPECT_EQ(bench.get("z"), "new");
 }
 
-TEST_F(KvConditions, that_failed_are_named) {
+TEST_F(KvConditions, that_failed_are_reported) {
     ASSERT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
     const std::vector<Condition> conditions = {{"y", kAbsent}, {"x", {9}}};
     const Transaction transaction{.timestamp = {20}, .conditions = conditions, .conditional = true};
@@ -44,7 +44,7 @@ TEST_F(KvConditions, that_failed_are_named) {
     EXPECT_EQ(bench.store->present("x", {20}), Timestamp{10});
 }
 
-TEST_F(KvConditions, on_keys_that_are_not_written_are_held_until_the_decision) {
+TEST_F(KvConditions, on_unwritten_keys_are_held_until_the_decision) {
     ASSERT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
     for (const bool commits : {false, true}) {
         const uint64_t ts = commits ? 30 : 20;
@@ -58,7 +58,7 @@ TEST_F(KvConditions, on_keys_that_are_not_written_are_held_until_the_decision) {
     EXPECT_EQ(bench.put(40, {{"x", "after"}}), Answer::kOk);
 }
 
-TEST_F(KvConditions, of_several_transactions_hold_a_key_together) {
+TEST_F(KvConditions, of_several_transactions_hold_a_key_at_the_same_time) {
     ASSERT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
     ASSERT_EQ(prepare_if(20, {"y"}, {{"x", {10}}}), Answer::kOk);
     ASSERT_EQ(prepare_if(21, {"z"}, {{"x", {10}}}), Answer::kOk);
@@ -69,7 +69,7 @@ TEST_F(KvConditions, of_several_transactions_hold_a_key_together) {
 }
 
 // Each transaction has read the key that the other one writes.
-TEST_F(KvConditions, that_cross_writes_do_not_both_win) {
+TEST_F(KvConditions, that_cross_the_writes_of_others_do_not_both_succeed) {
     ASSERT_EQ(bench.put(10, {{"x", "a"}, {"y", "a"}}), Answer::kOk);
     ASSERT_EQ(prepare_if(20, {"x"}, {{"x", {10}}, {"y", {10}}}), Answer::kOk);
     EXPECT_EQ(prepare_if(21, {"y"}, {{"x", {10}}, {"y", {10}}}), Answer::kBusy);
@@ -77,18 +77,18 @@ TEST_F(KvConditions, that_cross_writes_do_not_both_win) {
     EXPECT_EQ(prepare_if(21, {"y"}, {{"x", {10}}, {"y", {10}}}), Answer::kConflict);
 }
 
-TEST_F(KvConditions, wait_for_no_undecided_write) {
+TEST_F(KvConditions, do_not_wait_for_undecided_writes) {
     ASSERT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
     ASSERT_EQ(bench.prepare(15, {{"x", "b"}}), Answer::kOk);
     EXPECT_EQ(prepare_if(20, {"y"}, {{"x", {10}}}), Answer::kBusy);
-    EXPECT_EQ(prepare_if(20, {"x"}, {{"y", kAbsent}}), Answer::kBusy) << "what it writes is exclusive too";
+    EXPECT_EQ(prepare_if(20, {"x"}, {{"y", kAbsent}}), Answer::kBusy) << "its writes are exclusive too";
     ASSERT_EQ(bench.store->commit({15}), Answer::kOk);
     EXPECT_EQ(prepare_if(20, {"y"}, {{"x", {10}}}), Answer::kConflict);
-    EXPECT_EQ(prepare_if(14, {"y"}, {{"x", {15}}}), Answer::kTooOld) << "it comes after what it has read";
+    EXPECT_EQ(prepare_if(14, {"y"}, {{"x", {15}}}), Answer::kTooOld) << "the version it reads is newer";
     EXPECT_EQ(prepare_if(20, {"y"}, {{"x", {15}}}), Answer::kOk);
 }
 
-TEST_F(KvConditions, that_a_key_is_absent_hold_without_the_key) {
+TEST_F(KvConditions, on_absent_keys_hold_without_those_keys) {
     ASSERT_EQ(prepare_if(20, {"y"}, {{"x", kAbsent}}), Answer::kOk);
     EXPECT_EQ(bench.get("x"), "(absent)");
     EXPECT_EQ(bench.put(30, {{"x", "a"}}), Answer::kBusy);
@@ -126,13 +126,13 @@ TEST_F(KvConditions, keep_a_key_from_expiring_until_the_decision) {
     ASSERT_EQ(prepare_if(20, {"y"}, {{"x", {10}}}), Answer::kOk);
     bench.store->maintain({600});
     EXPECT_EQ(bench.get("x"), "a");
-    EXPECT_EQ(prepare_if(30, {"z"}, {{"x", {10}}}), Answer::kConflict) << "it has expired all the same";
+    EXPECT_EQ(prepare_if(30, {"z"}, {{"x", {10}}}), Answer::kConflict) << "it has expired nevertheless";
     EXPECT_EQ(bench.store->commit({20}), Answer::kOk);
     bench.store->maintain({600});
     EXPECT_EQ(bench.get("x"), "(deleted)");
 }
 
-TEST_F(KvConditions, compare_expiries_with_the_transaction_s_own_time_too) {
+TEST_F(KvConditions, compare_expiries_with_the_time_of_the_transaction_too) {
     const std::vector<Write> lease = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
     ASSERT_EQ(bench.write(10, lease), Answer::kOk);
     EXPECT_EQ(prepare_if(501, {"y"}, {{"x", {10}}}), Answer::kConflict);
@@ -187,7 +187,7 @@ TEST_F(KvConditions, of_a_repeated_prepare_are_not_checked_again) {
     EXPECT_EQ(prepare_if(30, {"x"}, {{"x", {20}}}), Answer::kAborted);
 }
 
-TEST_F(KvConditions, on_absent_keys_need_memory_as_keys_do) {
+TEST_F(KvConditions, on_absent_keys_need_memory_like_keys) {
     Bench small({.heap_limit = 1000});
     Answer answer = Answer::kOk;
     for (uint64_t ts = 10; ts < 60 && answer == Answer::kOk; ts++)
@@ -230,7 +230,7 @@ TEST_P(KvConditionsAfterRestart, are_held_until_the_transaction_is_decided) {
     for (const char* key : {"x", "y", "z"}) EXPECT_EQ(put_now(30, key), Answer::kOk) << key;
 }
 
-TEST_P(KvConditionsAfterRestart, are_not_held_by_what_was_decided_before_it) {
+TEST_P(KvConditionsAfterRestart, are_not_held_by_transactions_that_were_decided_before_it) {
     put(11, "y");
     prepare();
     EXPECT_EQ(bench.store->commit({20}), Answer::kOk);
@@ -247,7 +247,7 @@ TEST_P(KvConditionsAfterRestart, that_were_not_logged_are_not_held) {
     EXPECT_EQ(put_now(30, "y"), Answer::kOk);
 }
 
-TEST_P(KvConditionsAfterRestart, are_released_where_the_log_failed) {
+TEST_P(KvConditionsAfterRestart, are_released_if_the_log_has_failed) {
     if (GetParam() != Durability::kSync) GTEST_SKIP();
     put(11, "y");
     bench.log.fail(0);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr Options kSync{.durability = Durability::kSync};
 
-TEST(KvDurability, PrepareIsAnsweredAfterItIsOnStableStorage) {
+TEST(KvDurability, prepare_is_answered_once_it_is_on_stable_storage) {
     Bench bench(kSync);
     Heard heard;
     EXPECT_EQ(bench.prepare(10, {{"x", "a"}}, heard.continuation()), Answer::kPending);
@@ -20,7 +20,7 @@ TEST(KvDurability, PrepareIsAnsweredAfterItIsOnStableStorage) {
     EXPECT_EQ(heard.answer, Answer::kOk);
 }
 
-TEST(KvDurability, RepeatedPrepareIsAnsweredTogetherWithTheFirst) {
+TEST(KvDurability, repeated_prepare_is_answered_together_with_the_first) {
     Bench bench(kSync);
     Heard first;
     Heard second;
@@ -31,7 +31,7 @@ TEST(KvDurability, RepeatedPrepareIsAnsweredTogetherWithTheFirst) {
     EXPECT_EQ(second.answer, Answer::kOk);
 }
 
-TEST(KvDurability, ForgottenOwnerIsNotCalled) {
+TEST(KvDurability, forgotten_owner_is_not_called) {
     Bench bench(kSync);
     Heard heard;
     EXPECT_EQ(bench.prepare(10, {{"x", "a"}}, heard.continuation()), Answer::kPending);
@@ -41,7 +41,7 @@ TEST(KvDurability, ForgottenOwnerIsNotCalled) {
     EXPECT_EQ(bench.store->inquire({10}, {}), Answer::kPrepared);
 }
 
-TEST(KvDurability, PreparedTransactionComesBackForTermination) {
+TEST(KvDurability, prepared_transaction_is_restored_for_termination) {
     Bench bench(kSync);
     EXPECT_EQ(bench.put(5, {{"x", "old"}}), Answer::kPending);
     EXPECT_EQ(bench.prepare(10, {{"x", "a"}, {"y", "b"}}), Answer::kPending);
@@ -58,7 +58,7 @@ TEST(KvDurability, PreparedTransactionComesBackForTermination) {
     EXPECT_EQ(bench.get("x") + bench.get("y"), "ab");
 }
 
-TEST(KvDurability, LostCommitRecordLeavesThePreparedTransaction) {
+TEST(KvDurability, lost_commit_record_leaves_the_transaction_prepared) {
     Bench bench(kSync);
     EXPECT_EQ(bench.prepare(10, {{"x", "a"}}), Answer::kPending);
     bench.persist();
@@ -68,7 +68,7 @@ TEST(KvDurability, LostCommitRecordLeavesThePreparedTransaction) {
     EXPECT_EQ(bench.store->inquire({10}, {}), Answer::kPrepared);
 }
 
-TEST(KvDurability, CommittedDecisionAndValuesSurvive) {
+TEST(KvDurability, committed_decision_and_values_survive) {
     Bench bench(kSync);
     EXPECT_EQ(bench.prepare(10, {{"x", "a"}}), Answer::kPending);
     bench.persist();
@@ -82,7 +82,7 @@ TEST(KvDurability, CommittedDecisionAndValuesSurvive) {
     EXPECT_EQ(bench.read_remotely("y").latest, "b");
 }
 
-TEST(KvDurability, AbortIsAnsweredWhenItCanNotBeUndone) {
+TEST(KvDurability, abort_is_answered_once_it_cannot_be_undone) {
     Bench bench(kSync);
     Heard unknown;
     Heard prepared;
@@ -102,7 +102,7 @@ TEST(KvDurability, AbortIsAnsweredWhenItCanNotBeUndone) {
     EXPECT_EQ(bench.get("x"), "(absent)");
 }
 
-TEST(KvDurability, AbortOvertakingAPrepareThatIsBeingLoggedWins) {
+TEST(KvDurability, abort_that_overtakes_a_prepare_being_logged_wins) {
     Bench bench(kSync);
     Heard prepare;
     Heard abort;
@@ -118,7 +118,7 @@ TEST(KvDurability, AbortOvertakingAPrepareThatIsBeingLoggedWins) {
     EXPECT_EQ(bench.store->statistics().versions, 0u);
 }
 
-TEST(KvDurability, FailedLogRefusesWritesAndKeepsReads) {
+TEST(KvDurability, failed_log_refuses_writes_and_keeps_reads) {
     Bench bench(kSync);
     EXPECT_EQ(bench.put(5, {{"x", "old"}}), Answer::kPending);
     bench.persist();
@@ -134,7 +134,7 @@ TEST(KvDurability, FailedLogRefusesWritesAndKeepsReads) {
 }
 
 // The transaction's row in the log still has the state "prepared", and a restart uses the log.
-TEST(KvDurability, AnAbortThatCouldNotBeLoggedIsNobodysAnswer) {
+TEST(KvDurability, abort_that_could_not_be_logged_is_never_an_answer) {
     Bench bench(kSync);
     EXPECT_EQ(bench.prepare(10, {{"x", "a"}}), Answer::kPending);
     bench.persist();
@@ -150,7 +150,7 @@ TEST(KvDurability, AnAbortThatCouldNotBeLoggedIsNobodysAnswer) {
     EXPECT_EQ(bench.store->inquire({10}, {}), Answer::kPrepared);
 }
 
-TEST(KvDurability, CollectedAndDeletedVersionsLeaveTheDiskToo) {
+TEST(KvDurability, collected_and_deleted_versions_are_removed_from_disk_too) {
     Bench bench(kSync);
     for (uint64_t ts = 1; ts <= 50; ts++) {
         EXPECT_EQ(bench.put(ts, {{"x", "value"}}), Answer::kPending);
@@ -222,7 +222,7 @@ TEST(KvEviction, AddressOfAnEvictedKeyNeverYieldsAnotherKeysValue) {
         ASSERT_TRUE(!read.latest || *read.latest == std::string(1000, 'v'));
     }
     EXPECT_EQ(bench.get("victim"), "(cold)");
-    EXPECT_NE(bench.read_remotely("victim", address).slot, Verdict::kOk);
+    EXPECT_NE(bench.read_remotely("victim", address).slot, SlotStatus::kOk);
 }
 
 // Collecting a version that is on disk frees no arena memory, so it must not prevent an eviction.
@@ -261,7 +261,7 @@ TEST(KvEviction, ColdKeysSurviveARestartAndAreWarmWhenFetched) {
 }
 
 // Otherwise a partition that has prepared the transaction would wait for ever for one that never received it.
-TEST(KvDurability, AnInquiryAboutWhatWasNeverPreparedIsAnsweredAbortedHoweverLateItComes) {
+TEST(KvDurability, inquiry_about_a_transaction_never_prepared_is_answered_aborted_however_late_it_is) {
     Bench bench({.durability = Durability::kSync});
     const uint64_t late = Timestamp::make(1'000'000, 0).value, newer = Timestamp::make(2'000'000, 0).value;
     EXPECT_EQ(bench.put(newer, {{"x", "1"}}), Answer::kPending);

@@ -11,7 +11,7 @@
 namespace wss::kv::store {
 namespace {
 
-TEST(KvFinishedSet, HasWhatWasAddedAndNotForgottenInTheOrderInWhichItEnded) {
+TEST(KvFinishedSet, has_the_transactions_added_and_not_forgotten_in_order_of_completion) {
     Finished finished;
     std::deque<uint64_t> queue;
     std::set<uint64_t> model;

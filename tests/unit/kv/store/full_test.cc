@@ -34,7 +34,7 @@ class KvFull : public testing::Test {
     }
 };
 
-TEST_F(KvFull, EveryKeyCanBeDeletedAndItsMemoryComesBack) {
+TEST_F(KvFull, every_key_can_be_deleted_and_its_memory_is_reused) {
     fill(100);
     const uint64_t before = keys;
     for (uint64_t i = 0; i < before; i++) {
@@ -54,7 +54,7 @@ TEST_F(KvFull, EveryKeyCanBeDeletedAndItsMemoryComesBack) {
     EXPECT_GT(keys, (size_t{1} << 20) / 3000 / 2);
 }
 
-TEST_F(KvFull, EveryKeyExpires) {
+TEST_F(KvFull, every_key_expires) {
     fill(100, Timestamp::make(ticks + 10'000'000, 0));
     pass(from_s(11));
     for (int i = 0; i < 60; i++) pass(from_s(5));
@@ -64,7 +64,7 @@ TEST_F(KvFull, EveryKeyExpires) {
     EXPECT_EQ(bench.store->statistics().keys, 1u) << "the tombstones go once a later write is forgotten";
 }
 
-TEST_F(KvFull, TheAddressesOfReadersDoNotTakeTheRoomOfValues) {
+TEST_F(KvFull, addresses_of_readers_do_not_use_up_the_memory_of_values) {
     fill(100);
     for (uint64_t i = 0; i < keys; i++) (void)bench.store->get(key(i));
     for (uint64_t i = 0; i < keys; i++) {
@@ -81,13 +81,13 @@ TEST_F(KvFull, TheAddressesOfReadersDoNotTakeTheRoomOfValues) {
     EXPECT_GT(keys, (size_t{1} << 20) / 3000 / 8);
 }
 
-TEST_F(KvFull, DeletingKeysThatAreNotThereDoesNotKeepOthersFromBeingDeleted) {
+TEST_F(KvFull, deleting_absent_keys_does_not_prevent_other_deletions) {
     fill(100);
     for (uint64_t i = 0; i < 20'000; i++) (void)bench.erase(now(), "absent" + std::to_string(i));
     EXPECT_EQ(bench.erase(now(), key(0)), Answer::kOk);
 }
 
-TEST(KvHeapFull, DeletingKeysThatAreNotThereDoesNotKeepOthersFromBeingDeleted) {
+TEST(KvHeapFull, deleting_absent_keys_does_not_prevent_other_deletions) {
     Bench bench({.heap_limit = 200'000});
     uint64_t ts = 1, keys = 0;
     while (bench.put(ts++, {{"key" + std::to_string(keys), "value"}}) == Answer::kOk) keys++;
@@ -95,7 +95,7 @@ TEST(KvHeapFull, DeletingKeysThatAreNotThereDoesNotKeepOthersFromBeingDeleted) {
     EXPECT_EQ(bench.erase(ts++, "key0"), Answer::kOk);
 }
 
-TEST(KvHeapFull, KeysCanBeDeletedAtTheLimitOfTheHeap) {
+TEST(KvHeapFull, keys_can_be_deleted_at_the_limit_of_the_heap) {
     Bench bench({.heap_limit = 200'000});
     uint64_t ts = 1, keys = 0;
     while (bench.put(ts++, {{"key" + std::to_string(keys), "value"}}) == Answer::kOk) keys++;
@@ -114,7 +114,7 @@ TEST(KvFinished, GiveWayToWritesWhereTheIndexMemoryIsLimited) {
     EXPECT_LT(bench.store->statistics().heap_used, 5u << 20);
 }
 
-TEST(KvFinished, AreOfABoundedNumberAtAnyRate) {
+TEST(KvFinished, are_limited_in_number_however_fast_they_arrive) {
     Bench bench({.finished_max = 1000});
     uint64_t ticks = 1'000'000;
     bench.store->maintain(Timestamp::make(ticks + 10'000, 0));
@@ -182,7 +182,7 @@ TEST(KvFinished, OfSeveralPartitionsAreNotForgottenForTheirNumber) {
 }
 
 // The clock was set back after these timestamps were issued, and may take years to reach them.
-TEST(KvFinished, ThatAreFarAheadOfTheClockGiveWayToWrites) {
+TEST(KvFinished, that_are_far_ahead_of_the_clock_make_room_for_writes) {
     Bench bench({.heap_limit = 200'000});
     constexpr uint64_t kNow = 1'000'000, kHour = 3'600'000'000;
     uint64_t ticks = kNow + kHour;

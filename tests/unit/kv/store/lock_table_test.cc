@@ -28,7 +28,7 @@ struct Locks {
 constexpr auto kS = LockMode::kShared;
 constexpr auto kX = LockMode::kExclusive;
 
-TEST(KvLocks, SharedHoldersExcludeAWriterAndAWriterEverybody) {
+TEST(KvLocks, shared_holders_exclude_a_writer_and_a_writer_excludes_everyone) {
     Locks locks;
     EXPECT_EQ(locks.take(1, kS), LockAnswer::kGranted);
     EXPECT_EQ(locks.take(2, kS), LockAnswer::kGranted);
@@ -37,12 +37,12 @@ TEST(KvLocks, SharedHoldersExcludeAWriterAndAWriterEverybody) {
     locks.table.unlock_all(2);
     EXPECT_EQ(locks.take(3, kX), LockAnswer::kGranted);
     EXPECT_EQ(locks.take(1, kS), LockAnswer::kRefused);
-    EXPECT_EQ(locks.take(3, kX), LockAnswer::kGranted) << "its own";
+    EXPECT_EQ(locks.take(3, kX), LockAnswer::kGranted) << "its own lock";
     locks.table.unlock("x", 3);
     EXPECT_EQ(locks.table.held(), 0u);
 }
 
-TEST(KvLocks, WaitersAreServedInOrderAndNotOvertaken) {
+TEST(KvLocks, waiters_are_served_in_order_and_not_overtaken) {
     Locks locks;
     Told writer;
     Told reader;
@@ -57,8 +57,9 @@ TEST(KvLocks, WaitersAreServedInOrderAndNotOvertaken) {
     EXPECT_EQ(reader.answer, LockAnswer::kGranted);
 }
 
-// Not with the locks of all others: a hundred thousand scans of as many locks would take minutes.
-TEST(KvLocks, work_of_an_owner_that_ends_grows_with_its_own_locks_and_waits) {
+// The work must not grow with the locks of all others: a hundred thousand scans of as many locks would take
+// minutes.
+TEST(KvLocks, work_for_an_owner_that_ends_grows_with_its_own_locks_and_waits) {
     Locks locks;
     Told waiter;
     EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
@@ -81,7 +82,7 @@ TEST(KvLocks, work_of_an_owner_that_ends_grows_with_its_own_locks_and_waits) {
     EXPECT_EQ(waiter.answer, LockAnswer::kGranted);
 }
 
-TEST(KvLocks, bound_what_an_owner_waits_for) {
+TEST(KvLocks, limit_the_waits_of_an_owner) {
     Locks locks;
     Told waits[LockTable::kOwnerMax + 1];
     const auto wait = [&](size_t i) {
@@ -109,10 +110,10 @@ TEST(KvLocks, forget_each_wait_once) {
     locks.table.unlock_all(1);
     EXPECT_EQ(locks.table.held(), 0u);
     EXPECT_FALSE(first.answer.has_value());
-    EXPECT_EQ(second.answer, LockAnswer::kRefused) << "who keeps what waits is told of its end";
+    EXPECT_EQ(second.answer, LockAnswer::kRefused) << "the remaining waiter is notified of the end";
 }
 
-TEST(KvLocks, DeadHolderLosesItsLease) {
+TEST(KvLocks, dead_holder_loses_its_lease) {
     Locks locks;
     Told told;
     EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
@@ -125,7 +126,7 @@ TEST(KvLocks, DeadHolderLosesItsLease) {
     EXPECT_TRUE(locks.table.holds("x", 2, kX));
 }
 
-TEST(KvLocks, WaiterIsToldWhenItWaitedTooLong) {
+TEST(KvLocks, waiter_is_notified_when_it_has_waited_too_long) {
     Locks locks;
     Told told;
     EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
@@ -140,7 +141,7 @@ TEST(KvLocks, WaiterIsToldWhenItWaitedTooLong) {
     EXPECT_EQ(locks.table.waiting(), 0u);
 }
 
-TEST(KvLocks, OnlySharedHolderBecomesExclusiveTwoDoNot) {
+TEST(KvLocks, sole_shared_holder_can_become_exclusive_but_one_of_two_cannot) {
     Locks locks;
     EXPECT_EQ(locks.take(1, kS), LockAnswer::kGranted);
     EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
@@ -151,7 +152,7 @@ TEST(KvLocks, OnlySharedHolderBecomesExclusiveTwoDoNot) {
     EXPECT_EQ(locks.take(1, kX, true), LockAnswer::kRefused);
 }
 
-TEST(KvLocks, OwnerThatWaitedTwiceHoldsOnce) {
+TEST(KvLocks, two_granted_waits_of_an_owner_make_one_lease) {
     Locks locks;
     EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
     EXPECT_EQ(locks.take(2, kS, true), LockAnswer::kWaiting);
@@ -164,7 +165,7 @@ TEST(KvLocks, OwnerThatWaitedTwiceHoldsOnce) {
     EXPECT_EQ(locks.take(3, kX), LockAnswer::kGranted);
 }
 
-TEST(KvLocks, ForgottenWaiterIsNotTold) {
+TEST(KvLocks, forgotten_waiter_is_not_notified) {
     Locks locks;
     Told told;
     EXPECT_EQ(locks.take(1, kX), LockAnswer::kGranted);
@@ -175,7 +176,7 @@ TEST(KvLocks, ForgottenWaiterIsNotTold) {
     EXPECT_EQ(locks.table.held() + locks.table.waiting(), 0u);
 }
 
-TEST(KvLocks, AnOwnerHoldsNoMoreThanATransactionNeeds) {
+TEST(KvLocks, owner_holds_no_more_locks_than_a_transaction_needs) {
     Locks locks;
     LockAnswer answer = LockAnswer::kGranted;
     for (size_t i = 0; i < LockTable::kOwnerMax; i++)
@@ -184,13 +185,13 @@ TEST(KvLocks, AnOwnerHoldsNoMoreThanATransactionNeeds) {
     EXPECT_EQ(locks.take(1, kX), LockAnswer::kFull);
     EXPECT_EQ(locks.table.refused(), 1u);
     EXPECT_EQ(locks.table.lock({.key = "key0", .owner = 1, .mode = kX}, {}), LockAnswer::kGranted)
-        << "its own";
+        << "its own lock";
     EXPECT_EQ(locks.take(2, kX), LockAnswer::kGranted);
     locks.table.unlock_all(1);
     EXPECT_EQ(locks.table.held(), 1u);
 }
 
-TEST(KvLocks, LeasesEndInTurnsThatLookAtABoundedNumber) {
+TEST(KvLocks, each_call_of_expire_checks_a_bounded_number_of_leases) {
     Locks locks;
     const size_t count = LockTable::kLooksMax * 5 / 2;
     for (size_t i = 0; i < count; i++)

@@ -294,10 +294,10 @@ class World {
             RC_ASSERT((found.presence == Presence::kNewer) == (latest > ts));
         }
         // The slot was read before values were fetched, which moves them. Its contents must be the same.
-        if (remote.slot == Verdict::kOk && prepared && !remote.view.incomplete)
+        if (remote.slot == SlotStatus::kOk && prepared && !remote.view.incomplete)
             RC_ASSERT(remote.view.find({ts}) != nullptr);
         const Entry* shown = remote.view.find({ts});
-        if (remote.slot == Verdict::kOk && shown != nullptr && shown->state == EntryState::kPrepared)
+        if (remote.slot == SlotStatus::kOk && shown != nullptr && shown->state == EntryState::kPrepared)
             RC_ASSERT(prepared);
     }
 
@@ -326,7 +326,7 @@ RC_GTEST_PROP(KvModel, AgreesWithTheDurableStoreThroughPowerCuts, ()) {
 }
 
 // RapidCheck found this sequence: one key of the commit had a newer version before.
-TEST(KvModel, LearnsOfACommitWhoseOlderVersionWasCollectedBeforeThePowerCut) {
+TEST(KvModel, accepts_a_commit_whose_older_version_was_collected_before_the_power_cut) {
     World world(Durability::kSync);
     const std::vector<std::tuple<int, uint64_t, uint32_t>> steps = {
         {2, 12, 0}, {0, 11, 3}, {7, 1, 0}, {2, 11, 0}, {8, 1, 3510}, {8, 1, 1490}, {9, 1, 1319}};

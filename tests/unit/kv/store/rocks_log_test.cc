@@ -129,7 +129,7 @@ TEST(KvRocksLog, FetchSeesWhatWasAppendedBefore) {
     for (const LogCompletion& one : done) EXPECT_EQ(one.record, std::to_string(one.ticket));
 }
 
-TEST(KvRocksLog, ManyTransactionsShareOneSync) {
+TEST(KvRocksLog, many_transactions_share_one_sync) {
     Directory directory;
     std::unique_ptr<RocksLog> log = open(directory);
     Bench bench({.durability = Durability::kSync}, Bench::kArena, log.get());
@@ -140,7 +140,7 @@ TEST(KvRocksLog, ManyTransactionsShareOneSync) {
     EXPECT_LT(log->syncs(), 250u);
 }
 
-TEST(KvRocksLog, OldDecisionsBecomeTheFloorAndCanStillBeFound) {
+TEST(KvRocksLog, old_decisions_become_the_floor_and_can_still_be_found) {
     Directory directory;
     {
         std::unique_ptr<RocksLog> log = open(directory);
@@ -183,7 +183,7 @@ TEST(KvRocksLog, OldDecisionsBecomeTheFloorAndCanStillBeFound) {
     }
 }
 
-TEST(KvRocksLog, KilledProcessLosesNoAnsweredPrepare) {
+TEST(KvRocksLog, killed_process_loses_no_answered_prepare) {
 #ifdef __SANITIZE_THREAD__
     GTEST_SKIP() << "ThreadSanitizer does not follow a fork() into threads";
 #endif

@@ -63,7 +63,7 @@ struct IndexBench {
 
 }  // namespace
 
-TEST(SlotIndex, finds_what_was_inserted_while_it_grows_and_loses_what_was_erased) {
+TEST(SlotIndex, finds_inserted_keys_while_it_grows_and_no_erased_ones) {
     constexpr uint64_t kKeys = 20'000;
     IndexBench bench(1 << 12);
     IndexReader reader = bench.reader();
@@ -157,8 +157,8 @@ TEST(SlotIndex, bucket_that_is_torn_or_of_another_run_is_not_believed) {
         std::array<std::byte, kBucketBytes> mixed = before;
         std::memcpy(mixed.data(), after.data(), cut);
         BucketView view;
-        const Verdict verdict = parse_bucket(mixed, kArena, 0, home_of(tag_of(print_of(1))), view);
-        EXPECT_EQ(verdict, mixed == before || mixed == after ? Verdict::kOk : Verdict::kTorn) << cut;
+        const SlotStatus verdict = parse_bucket(mixed, kArena, 0, home_of(tag_of(print_of(1))), view);
+        EXPECT_EQ(verdict, mixed == before || mixed == after ? SlotStatus::kOk : SlotStatus::kTorn) << cut;
     }
     IndexReader reader = bench.reader();
     reader.arena.epoch++;
@@ -320,10 +320,10 @@ TEST_F(IndexedStore, forgets_a_deleted_key_with_its_slot_and_shows_it_again_when
     bench.pass(from_s(60));
     EXPECT_EQ(bench.store->statistics().keys, 0u);
     EXPECT_EQ(reader().find(fingerprint("x")), SlotAddress{});
-    EXPECT_EQ(bench.read_remotely("x", old).slot, Verdict::kStale);
+    EXPECT_EQ(bench.read_remotely("x", old).slot, SlotStatus::kStale);
     EXPECT_EQ(bench.put(30, {{"x", "again"}}), Answer::kOk);
     EXPECT_EQ(read("x"), "again");
-    EXPECT_EQ(bench.read_remotely("x", old).slot, Verdict::kStale);
+    EXPECT_EQ(bench.read_remotely("x", old).slot, SlotStatus::kStale);
 }
 
 TEST_F(IndexedStore, gives_no_slots_unasked_where_the_arena_is_filling_up) {
@@ -394,7 +394,7 @@ TEST(IndexedSpill, keys_that_go_to_disk_leave_the_index) {
         EXPECT_EQ(slot, bench.store->get(name, false).slot);
         in_index += slot.bytes != 0;
         if (slot.bytes != 0) {
-            EXPECT_EQ(bench.read_remotely(name, slot).slot, Verdict::kOk);
+            EXPECT_EQ(bench.read_remotely(name, slot).slot, SlotStatus::kOk);
         }
     }
     EXPECT_EQ(in_index, kept.indexed);

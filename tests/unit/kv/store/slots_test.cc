@@ -9,7 +9,7 @@
 namespace wss::kv::store {
 namespace {
 
-TEST(KvSlot, OneReadBringsTheLatestVersionWithItsValue) {
+TEST(KvSlot, one_read_returns_the_latest_version_with_its_value) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "value"}}), Answer::kOk);
     for (uint64_t ts = 20; ts < 40; ts++) {
@@ -20,7 +20,7 @@ TEST(KvSlot, OneReadBringsTheLatestVersionWithItsValue) {
     }
 }
 
-TEST(KvSlot, NobodyPaysForASlotUntilSomebodyAsksWhereTheKeyIs) {
+TEST(KvSlot, slot_costs_nothing_until_a_client_requests_the_address_of_the_key) {
     Bench bench;
     const std::string value(1000, 'v');
     EXPECT_EQ(bench.put(10, {{"x", value}}), Answer::kOk);
@@ -37,7 +37,7 @@ TEST(KvSlot, NobodyPaysForASlotUntilSomebodyAsksWhereTheKeyIs) {
     EXPECT_EQ(bench.read_remotely("x", bench.store->get("x", false).slot).latest, "prepared");
 }
 
-TEST(KvSlot, LargeValueIsReachedThroughItsEntry) {
+TEST(KvSlot, large_value_is_reached_through_its_entry) {
     Bench bench;
     const std::string value(100'000, 'v');
     EXPECT_EQ(bench.put(10, {{"x", value}}), Answer::kOk);
@@ -92,16 +92,16 @@ TEST(KvSlot, AddressOfAFreedKeyIsStaleAlsoWhenItsSlotServesAnotherOrTheSame) {
     EXPECT_EQ(bench.erase(20, "x"), Answer::kOk);
     for (int i = 0; i < 20; i++) bench.pass(from_s(10));
     ASSERT_EQ(bench.store->statistics().keys, 0u);
-    EXPECT_EQ(bench.read_remotely("x", address).slot, Verdict::kStale);
+    EXPECT_EQ(bench.read_remotely("x", address).slot, SlotStatus::kStale);
     EXPECT_EQ(bench.put(100, {{"y", "b"}}), Answer::kOk);
     ASSERT_EQ(bench.store->get("y").slot.offset, address.offset) << "the test needs the slot to be reused";
-    EXPECT_EQ(bench.read_remotely("x", address).slot, Verdict::kStale);
+    EXPECT_EQ(bench.read_remotely("x", address).slot, SlotStatus::kStale);
     EXPECT_EQ(bench.read_remotely("y").latest, "b");
     EXPECT_EQ(bench.erase(110, "y"), Answer::kOk);
     for (int i = 0; i < 20; i++) bench.pass(from_s(10));
     EXPECT_EQ(bench.put(200, {{"x", "c"}}), Answer::kOk);
     ASSERT_EQ(bench.store->get("x").slot.offset, address.offset);
-    EXPECT_EQ(bench.read_remotely("x", address).slot, Verdict::kStale);
+    EXPECT_EQ(bench.read_remotely("x", address).slot, SlotStatus::kStale);
     EXPECT_EQ(bench.read_remotely("x").latest, "c");
 }
 
@@ -115,7 +115,7 @@ TEST(KvSlot, AddressOfAnEarlierRunIsDead) {
     ASSERT_EQ(bench.store->get("x").slot, address) << "the test needs the same address";
     SlotView view;
     const Bytes slot{reinterpret_cast<const std::byte*>(bench.memory.data()) + address.offset, address.bytes};
-    EXPECT_EQ(parse_slot(slot, before, "x", address, view), Verdict::kTorn);
+    EXPECT_EQ(parse_slot(slot, before, "x", address, view), SlotStatus::kTorn);
     EXPECT_EQ(bench.read_remotely("x").latest, "a");
 }
 
@@ -129,7 +129,7 @@ TEST(KvSlot, AnyChangedByteIsNoticed) {
     const Entry entry = *clean.view.latest();
     for (uint64_t i = 0; i < kSlotHeaderBytes; i++) {
         arena[address.offset + i] ^= std::byte{0x10};
-        EXPECT_EQ(bench.read_remotely("x", address).slot, Verdict::kTorn) << i;
+        EXPECT_EQ(bench.read_remotely("x", address).slot, SlotStatus::kTorn) << i;
         arena[address.offset + i] ^= std::byte{0x10};
     }
     for (uint64_t i = 0; i < entry.length; i++) {
@@ -173,7 +173,7 @@ struct Encoded {
 TEST(KvRecord, SaysWhatWasWritten) {
     Encoded encoded;
     RecordView view;
-    ASSERT_EQ(check_record(encoded.record, encoded.arena, "k", encoded.entry, view), Verdict::kOk);
+    ASSERT_EQ(check_record(encoded.record, encoded.arena, "k", encoded.entry, view), SlotStatus::kOk);
     EXPECT_EQ(text_of(view.metadata) + text_of(view.value), "metvalue");
     EXPECT_EQ(view.expires, Timestamp{99});
 }
@@ -181,20 +181,20 @@ TEST(KvRecord, SaysWhatWasWritten) {
 TEST(KvRecord, OfAnotherKeyWithTheSameFingerprintIsStale) {
     Encoded encoded;
     RecordView view;
-    EXPECT_EQ(check_record(encoded.record, encoded.arena, "q", encoded.entry, view), Verdict::kStale);
+    EXPECT_EQ(check_record(encoded.record, encoded.arena, "q", encoded.entry, view), SlotStatus::kStale);
 }
 
 TEST(KvRecord, OfAnotherVersionIsTorn) {
     Encoded encoded;
     RecordView view;
     encoded.entry.checksum++;
-    EXPECT_EQ(check_record(encoded.record, encoded.arena, "k", encoded.entry, view), Verdict::kTorn);
+    EXPECT_EQ(check_record(encoded.record, encoded.arena, "k", encoded.entry, view), SlotStatus::kTorn);
 }
 
 TEST(KvSlotFormat, EntriesThatPointOutsideTheArenaAreBad) {
     Encoded encoded;
     const SlotAddress address{.offset = 0, .bytes = kSlotHeaderBytes, .incarnation = 3};
-    const auto verdict = [&](const std::vector<Entry>& entries) {
+    const auto status = [&](const std::vector<Entry>& entries) {
         SlotView view{.fingerprint = fingerprint("k"), .incarnation = 3};
         for (const Entry& entry : entries) view.entries[view.entry_count++] = entry;
         std::array<std::byte, kSlotHeaderBytes> slot;
@@ -205,20 +205,20 @@ TEST(KvSlotFormat, EntriesThatPointOutsideTheArenaAreBad) {
     const auto changed = [&](auto&& change) {
         Entry entry = encoded.entry;
         change(entry);
-        return verdict({entry});
+        return status({entry});
     };
-    EXPECT_EQ(verdict({encoded.entry}), Verdict::kOk);
-    EXPECT_EQ(changed([](Entry& e) { e.offset = 4096; }), Verdict::kBad);
-    EXPECT_EQ(changed([](Entry& e) { e.offset = UINT64_MAX - 7; }), Verdict::kBad);
-    EXPECT_EQ(changed([](Entry& e) { e.offset = 513; }), Verdict::kBad);
-    EXPECT_EQ(changed([](Entry& e) { e.length = kRecordHeaderBytes - 1; }), Verdict::kBad);
-    EXPECT_EQ(changed([](Entry& e) { e.length = UINT32_MAX; }), Verdict::kBad);
-    EXPECT_EQ(changed([](Entry& e) { e.timestamp = {}; }), Verdict::kBad);
-    EXPECT_EQ(changed([](Entry& e) { e.state = static_cast<EntryState>(9); }), Verdict::kBad);
-    EXPECT_EQ(verdict({encoded.entry, encoded.entry}), Verdict::kBad);
+    EXPECT_EQ(status({encoded.entry}), SlotStatus::kOk);
+    EXPECT_EQ(changed([](Entry& e) { e.offset = 4096; }), SlotStatus::kBad);
+    EXPECT_EQ(changed([](Entry& e) { e.offset = UINT64_MAX - 7; }), SlotStatus::kBad);
+    EXPECT_EQ(changed([](Entry& e) { e.offset = 513; }), SlotStatus::kBad);
+    EXPECT_EQ(changed([](Entry& e) { e.length = kRecordHeaderBytes - 1; }), SlotStatus::kBad);
+    EXPECT_EQ(changed([](Entry& e) { e.length = UINT32_MAX; }), SlotStatus::kBad);
+    EXPECT_EQ(changed([](Entry& e) { e.timestamp = {}; }), SlotStatus::kBad);
+    EXPECT_EQ(changed([](Entry& e) { e.state = static_cast<EntryState>(9); }), SlotStatus::kBad);
+    EXPECT_EQ(status({encoded.entry, encoded.entry}), SlotStatus::kBad);
 }
 
-TEST(KvSlotFormat, RecordOutsideTheExtentIsNotTakenFromIt) {
+TEST(KvSlotFormat, record_outside_the_extent_is_not_read_from_it) {
     std::array<std::byte, 512> extent{};
     const SlotAddress address{.offset = 1024, .bytes = 512};
     EXPECT_EQ(record_within(extent, address, {.offset = 1024 + 192, .length = 320}).size(), 320u);

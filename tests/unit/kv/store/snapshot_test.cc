@@ -163,7 +163,7 @@ TEST(KvSnapshotFile, TakesAsLongAsItProgresses) {
     EXPECT_EQ((*snapshot)->keys(), 40'000u);
 }
 
-TEST(KvSnapshotFile, FailsWhenItStandsStill) {
+TEST(KvSnapshotFile, fails_if_it_makes_no_progress) {
     Place place;
     Bench bench;
     EXPECT_EQ(bench.prepare(10, {{"x", "undecided"}}), Answer::kOk);
@@ -176,7 +176,7 @@ TEST(KvSnapshotFile, FailsWhenItStandsStill) {
     EXPECT_EQ((*snapshot)->turn(bench.clock).status().code(), Code::kTimedOut);
 }
 
-TEST(KvSnapshotFile, FailsWhereItCameTooLateForAVersion) {
+TEST(KvSnapshotFile, fails_if_it_was_too_late_for_a_version) {
     Place place;
     Bench bench;
     for (uint64_t ts : {10, 30}) {
@@ -190,7 +190,7 @@ TEST(KvSnapshotFile, FailsWhereItCameTooLateForAVersion) {
     EXPECT_EQ((*snapshot)->step().status().code(), Code::kIo) << "a key would be missing";
 }
 
-TEST(KvSnapshotFile, GivenUpSnapshotLeavesNothing) {
+TEST(KvSnapshotFile, abandoned_snapshot_leaves_nothing) {
     Place place;
     Bench bench;
     EXPECT_EQ(bench.put(1, {{"x", "1"}}), Answer::kOk);

@@ -53,7 +53,7 @@ struct Reader {
         copy_from_shared(copy_.data(), memory + address.offset, address.bytes / 8 * 8);
         SlotView view;
         const Bytes extent{copy_.data(), address.bytes};
-        if (parse_slot(extent, arena, key_name(key), address, view) != Verdict::kOk ||
+        if (parse_slot(extent, arena, key_name(key), address, view) != SlotStatus::kOk ||
             view.latest() == nullptr) {
             refused++;
             return;
@@ -69,7 +69,7 @@ struct Reader {
             record = Bytes(far_).first(entry.length);
         }
         RecordView version;
-        if (check_record(record, arena, key_name(key), entry, version) != Verdict::kOk) {
+        if (check_record(record, arena, key_name(key), entry, version) != SlotStatus::kOk) {
             refused++;
             return;
         }
@@ -115,19 +115,19 @@ void write_and_read(const Options& options, size_t bytes, uint64_t transactions)
 
 constexpr Options kShort{.window = from_ms(300), .window_floor = from_ms(100)};
 
-TEST(KvTornReads, SmallValuesInTheirSlot) {
+TEST(KvTornReads, small_values_in_their_slot_are_never_torn) {
     write_and_read(kShort, 100, kRounds);
 }
 
-TEST(KvTornReads, KilobytesInTheirSlot) {
+TEST(KvTornReads, values_of_kilobytes_in_their_slot_are_never_torn) {
     write_and_read(kShort, 1000, kRounds);
 }
 
-TEST(KvTornReads, LargeValuesElsewhere) {
+TEST(KvTornReads, large_values_outside_the_slot_are_never_torn) {
     write_and_read(kShort, 9000, kRounds / 4);
 }
 
-TEST(KvTornReads, NoCells) {
+TEST(KvTornReads, values_of_slots_without_cells_are_never_torn) {
     Options options = kShort;
     options.inline_cells = 0;
     write_and_read(options, 500, kRounds);

@@ -7,7 +7,7 @@
 namespace wss::kv::store {
 namespace {
 
-TEST(KvTransactions, PreparedVersionIsNotTheLatestUntilItCommits) {
+TEST(KvTransactions, prepared_version_is_not_the_latest_until_it_commits) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "old"}}), Answer::kOk);
     EXPECT_EQ(bench.prepare(20, {{"x", "new"}}), Answer::kOk);
@@ -16,7 +16,7 @@ TEST(KvTransactions, PreparedVersionIsNotTheLatestUntilItCommits) {
     EXPECT_EQ(bench.get("x"), "new");
 }
 
-TEST(KvTransactions, CommitShowsAllKeysOfTheTransaction) {
+TEST(KvTransactions, commit_shows_all_keys_of_the_transaction) {
     Bench bench;
     EXPECT_EQ(bench.prepare(20, {{"x", "1"}, {"y", "2"}, {"z", "3"}}), Answer::kOk);
     EXPECT_EQ(bench.get("y"), "(absent)");
@@ -25,7 +25,7 @@ TEST(KvTransactions, CommitShowsAllKeysOfTheTransaction) {
     EXPECT_EQ(text_of(bench.store->get("y").version.metadata), "metadata");
 }
 
-TEST(KvTransactions, PrepareCommitAndAbortMayBeRepeated) {
+TEST(KvTransactions, prepare_commit_and_abort_may_be_repeated) {
     Bench bench;
     for (int i = 0; i < 3; i++) EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kOk);
     for (int i = 0; i < 3; i++) EXPECT_EQ(bench.store->commit({20}), Answer::kOk);
@@ -36,7 +36,7 @@ TEST(KvTransactions, PrepareCommitAndAbortMayBeRepeated) {
     EXPECT_EQ(bench.get("x"), "1");
 }
 
-TEST(KvTransactions, DecisionNeverChanges) {
+TEST(KvTransactions, decision_never_changes) {
     Bench bench;
     EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kOk);
     EXPECT_EQ(bench.store->commit({20}), Answer::kOk);
@@ -49,7 +49,7 @@ TEST(KvTransactions, DecisionNeverChanges) {
     EXPECT_EQ(bench.get("x"), "1");
 }
 
-TEST(KvTransactions, WhatWasPreparedOrPutIsKnownAndWhatOnlySomebodySpokeOfIsNot) {
+TEST(KvTransactions, transactions_are_known_once_they_are_prepared_or_put) {
     Bench bench;
     EXPECT_FALSE(bench.store->knows({20}));
     EXPECT_EQ(bench.put(20, {{"x", "1"}}), Answer::kOk);
@@ -61,7 +61,7 @@ TEST(KvTransactions, WhatWasPreparedOrPutIsKnownAndWhatOnlySomebodySpokeOfIsNot)
 }
 
 // Another participant may have committed because of that reply.
-TEST(KvTransactions, WhatAnInquiryWasToldIsPreparedItsWriterCannotWithdraw) {
+TEST(KvTransactions, writer_cannot_withdraw_a_transaction_that_was_reported_as_prepared) {
     Bench bench;
     EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kOk);
     EXPECT_EQ(bench.prepare(30, {{"y", "1"}}), Answer::kOk);
@@ -77,7 +77,7 @@ TEST(KvTransactions, WhatAnInquiryWasToldIsPreparedItsWriterCannotWithdraw) {
 }
 
 // Otherwise every write of a client with a correct clock would be refused until that time.
-TEST(KvTransactions, TheFloorDoesNotPassTheClockOfThePartition) {
+TEST(KvTransactions, floor_does_not_pass_the_clock_of_the_partition) {
     Bench bench;
     const uint64_t ahead = Timestamp::make(5'000'000, 1).value, now = Timestamp::make(2'000'000, 1).value;
     EXPECT_EQ(bench.put(ahead, {{"x", "1"}}), Answer::kOk);
@@ -91,7 +91,7 @@ TEST(KvTransactions, TheFloorDoesNotPassTheClockOfThePartition) {
     EXPECT_EQ(bench.store->floor(), Timestamp{ahead});
 }
 
-TEST(KvTransactions, TheFloorDoesNotFollowAClockThatWasSetBack) {
+TEST(KvTransactions, floor_does_not_follow_a_clock_that_was_set_back) {
     Bench bench;
     const uint64_t wrong = 90'000'000'000, right = 2'000'000;
     bench.store->maintain(Timestamp::make(wrong, 0));
@@ -500,7 +500,7 @@ TEST(KvMemory, HeapLimitIsKept) {
     EXPECT_EQ(bench.get("key1"), "v");
 }
 
-TEST(KvTransactions, VersionsThatNoOtherPartitionTellsOfAreKeptForMillisecondsOnly) {
+TEST(KvTransactions, versions_that_no_other_partition_reports_are_kept_for_milliseconds_only) {
     Bench bench({.window = from_s(5), .window_alone = from_ms(20)});
     const auto put = [&](uint64_t ts, bool alone) {
         const std::vector<Write> writes{{.key = "x", .value = bytes_of("value")}};
@@ -520,7 +520,7 @@ TEST(KvTransactions, VersionsThatNoOtherPartitionTellsOfAreKeptForMillisecondsOn
     EXPECT_EQ(presence(10), Presence::kNewer);
 }
 
-TEST(KvTransactions, OfVersionsThatNobodyIsToldOfTheNewestAreKeptAndTheirMemoryIsUsedAgainAtOnce) {
+TEST(KvTransactions, unreported_versions_are_limited_to_the_newest_and_free_their_memory_at_once) {
     Bench bench({.retired_alone_max = 4});
     const auto put = [&](uint64_t ts, std::string_view key) {
         const std::vector<Write> writes{{.key = key, .value = bytes_of("value")}};
@@ -539,7 +539,7 @@ TEST(KvTransactions, OfVersionsThatNobodyIsToldOfTheNewestAreKeptAndTheirMemoryI
     EXPECT_EQ(bench.store->get_exact("shown", {21}).presence, Presence::kNewer);
 }
 
-TEST(KvTransactions, APinKeepsAlsoWhatIsKeptForMillisecondsOnly) {
+TEST(KvTransactions, pin_keeps_versions_that_are_otherwise_kept_for_milliseconds_only) {
     Bench bench;
     const auto put = [&](uint64_t ts, std::string_view value) {
         const std::vector<Write> writes{{.key = "x", .value = bytes_of(value)}};

@@ -14,7 +14,7 @@
 namespace wss::kv::ycsb {
 namespace {
 
-TEST(YcsbKeys, are_exactly_those_of_the_original) {
+TEST(YcsbKeys, match_those_of_the_original) {
     const std::pair<uint64_t, const char*> golden[] = {
         {0, "user6284781860667377211"},        {1, "user8517097267634966620"},
         {2, "user1820151046732198393"},        {9, "user9105318085603802964"},
@@ -98,7 +98,7 @@ TEST(YcsbDistributions, hotspot_sends_its_share_to_the_hot_records) {
     EXPECT_NEAR(hot, .8, tolerance(.8, 0));
 }
 
-TEST(YcsbDistributions, hotspot_without_cold_records_or_without_hot_ones_still_draws) {
+TEST(YcsbDistributions, hotspot_without_cold_or_without_hot_records_still_draws) {
     Random random(3);
     Hotspot all(5, 9, 1, .1), none(5, 9, 0, .9);
     for (int i = 0; i < 100; ++i) {
@@ -122,13 +122,13 @@ TEST(YcsbDistributions, exponential_keeps_its_percentile) {
     EXPECT_NEAR(below, .95, tolerance(.95, 0));
 }
 
-TEST(YcsbDistributions, sequential_goes_round) {
+TEST(YcsbDistributions, sequential_wraps_around) {
     Sequential generator(3, 5, std::make_shared<std::atomic<uint64_t>>(0));
     Random random(1);
     for (uint64_t expected : {3, 4, 5, 3, 4, 5, 3}) EXPECT_EQ(generator.next(random), expected);
 }
 
-TEST(YcsbInsertions, a_record_exists_when_all_before_it_do) {
+TEST(YcsbInsertions, a_record_exists_when_all_records_before_it_exist) {
     Insertions insertions(100);
     EXPECT_EQ(insertions.last(), 99);
     uint64_t a = insertions.take(), b = insertions.take(), c = insertions.take();

@@ -87,7 +87,7 @@ uint64_t count_of(const RunResult& result, const std::string& name) {
     return found == result.measurements.series().end() ? 0 : found->second.latency.count();
 }
 
-TEST(YcsbRunner, loads_every_record_once_whatever_the_threads) {
+TEST(YcsbRunner, loads_every_record_once_with_any_number_of_threads) {
     Bench bench("recordcount=1003\nthreadcount=3\ntxnlen=8");
     auto result = bench.go(Phase::kLoad);
     ASSERT_TRUE(result);
@@ -160,7 +160,7 @@ class TableLanes final : public Lanes {
     std::vector<uint32_t> under_way_;
 };
 
-TEST(YcsbRunner, one_thread_keeps_an_operation_under_way_on_each_connection) {
+TEST(YcsbRunner, one_thread_keeps_an_operation_in_flight_on_each_connection) {
     Bench bench("recordcount=100\nconnectionsperthread=3\ntxnlen=4\nfieldcount=1\noperationcount=1000");
     TableLanes lanes;
     class WithLanes final : public TableDatabase {
@@ -183,7 +183,7 @@ TEST(YcsbRunner, one_thread_keeps_an_operation_under_way_on_each_connection) {
     EXPECT_EQ(bench.table.reads, 0u);
 }
 
-TEST(YcsbRunner, connections_of_a_thread_go_with_plain_reads_and_updates_only) {
+TEST(YcsbRunner, permits_several_connections_per_thread_only_for_plain_reads_and_updates) {
     for (const char* other : {"scanproportion=0.1", "target=100", "dataintegrity=true", "fieldcount=10"}) {
         Properties properties;
         ASSERT_TRUE(
@@ -192,7 +192,7 @@ TEST(YcsbRunner, connections_of_a_thread_go_with_plain_reads_and_updates_only) {
     }
 }
 
-TEST(YcsbRunner, failures_are_counted_under_names_of_their_own) {
+TEST(YcsbRunner, counts_failures_separately) {
     Bench bench("readproportion=1\nupdateproportion=0\noperationcount=100");
     auto missing = bench.go(Phase::kRun);
     ASSERT_TRUE(missing);
@@ -203,7 +203,7 @@ TEST(YcsbRunner, failures_are_counted_under_names_of_their_own) {
         std::string::npos);
 }
 
-TEST(YcsbRunner, data_integrity_finds_a_changed_record) {
+TEST(YcsbRunner, data_integrity_detects_a_changed_record) {
     Bench bench(
         "readproportion=1\nupdateproportion=0\noperationcount=5000\ndataintegrity=true\nrecordcount=10");
     ASSERT_TRUE(bench.go(Phase::kLoad));
@@ -212,7 +212,7 @@ TEST(YcsbRunner, data_integrity_finds_a_changed_record) {
     EXPECT_GT(bench.go(Phase::kRun)->measurements.failed(), 0u);
 }
 
-TEST(YcsbRunner, keeps_the_target_rate_and_counts_a_stall_where_it_was_due) {
+TEST(YcsbRunner, keeps_the_target_rate_and_counts_a_stall_from_the_intended_time) {
     Bench bench(
         "readproportion=1\nupdateproportion=0\noperationcount=400\ntarget=1000\nmeasurement.interval=both");
     ASSERT_TRUE(bench.go(Phase::kLoad));
@@ -248,7 +248,7 @@ TEST(YcsbRunner, an_operation_that_began_in_the_warm_up_is_not_measured) {
     EXPECT_EQ(count_of(*result, "READ"), 100u);
 }
 
-TEST(YcsbRunner, time_and_the_caller_end_a_run) {
+TEST(YcsbRunner, a_time_limit_and_the_caller_end_a_run) {
     Bench timed("readproportion=1\nupdateproportion=0\noperationcount=0\nmaxexecutiontime=1");
     ASSERT_TRUE(timed.go(Phase::kLoad));
     auto result = timed.go(Phase::kRun);
@@ -273,7 +273,7 @@ TEST(YcsbRunner, a_thread_that_cannot_begin_ends_the_run_with_its_reason) {
     EXPECT_EQ(result.status().text(), "nobody listens");
 }
 
-TEST(YcsbReport, is_in_ycsbs_words) {
+TEST(YcsbReport, uses_the_terms_of_ycsb) {
     Measurements m;
     for (int i = 1; i <= 100; ++i) {
         m.record("READ", Status::ok(), from_us(i));

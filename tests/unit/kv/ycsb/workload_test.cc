@@ -25,7 +25,7 @@ std::string refusal_of(const std::string& text) {
     return WorkloadOptions::from(properties).status().to_string();
 }
 
-TEST(YcsbProperties, are_read_as_java_reads_them) {
+TEST(YcsbProperties, are_parsed_as_java_parses_them) {
     Properties properties;
     ASSERT_TRUE(
         properties.read_text("# comment = no\n  ! another\\\na=1\nb : two words \n  c three\n\nd\ne=x\\\n   "
@@ -37,7 +37,7 @@ TEST(YcsbProperties, are_read_as_java_reads_them) {
     EXPECT_EQ(properties.all(), expected);
 }
 
-TEST(YcsbProperties, bad_escapes_are_refused) {
+TEST(YcsbProperties, invalid_escapes_are_refused) {
     Properties properties;
     EXPECT_FALSE(properties.read_text("a=\\u12", "test"));
     EXPECT_FALSE(properties.read_text("a=\\u12xy", "test"));
@@ -59,7 +59,7 @@ TEST(YcsbOptions, defaults_are_those_of_the_original) {
     EXPECT_FALSE(o.measure_intended);
 }
 
-TEST(YcsbOptions, errors_name_the_property_and_what_to_do) {
+TEST(YcsbOptions, errors_name_the_property_and_the_remedy) {
     EXPECT_NE(refusal_of("requestdistribution=zipfain").find("zipfian"), std::string::npos);
     EXPECT_NE(refusal_of("recordcount=many").find("recordcount"), std::string::npos);
     EXPECT_NE(refusal_of("recordcount=-1").find("recordcount"), std::string::npos);
@@ -72,7 +72,7 @@ TEST(YcsbOptions, errors_name_the_property_and_what_to_do) {
     EXPECT_NE(refusal_of("insertorder=random").find("insertorder"), std::string::npos);
 }
 
-TEST(YcsbWorkloads, the_files_are_what_the_program_knows_by_letter) {
+TEST(YcsbWorkloads, files_match_the_built_in_workloads_of_the_same_letter) {
     for (char letter = 'a'; letter <= 'f'; ++letter) {
         std::ifstream file(std::string("Documentation/examples/ycsb/workload") + letter);
         std::stringstream text;
@@ -83,7 +83,7 @@ TEST(YcsbWorkloads, the_files_are_what_the_program_knows_by_letter) {
     EXPECT_TRUE(standard_workload('g').empty());
 }
 
-TEST(YcsbWorkloads, operations_come_in_their_shares) {
+TEST(YcsbWorkloads, operations_occur_in_their_shares) {
     const std::pair<char, std::array<double, kOperations>> shares[] = {
         {'a', {.5, .5, 0, 0, 0}},   {'b', {.95, .05, 0, 0, 0}}, {'c', {1, 0, 0, 0, 0}},
         {'d', {.95, 0, .05, 0, 0}}, {'e', {0, 0, .05, .95, 0}}, {'f', {.5, 0, 0, 0, .5}}};
@@ -122,7 +122,7 @@ TEST(YcsbTransactions, written_records_are_distinct_and_read_ones_need_not_be) {
     EXPECT_TRUE(workload.options().transactional);
 }
 
-TEST(YcsbRecords, are_printable_and_of_the_length_asked_for) {
+TEST(YcsbRecords, are_printable_and_of_the_requested_length) {
     Workload workload(options_of("fieldcount=1\nfieldlength=1000"));
     WorkloadThread thread(workload, 5);
     std::string record = thread.record_value("user1");
@@ -145,7 +145,7 @@ TEST(YcsbRecords, one_field_is_changed_and_the_others_are_kept) {
     EXPECT_FALSE(fields_of(before + "x", 5));
 }
 
-TEST(YcsbRecords, data_integrity_notices_another_keys_record_and_a_changed_letter) {
+TEST(YcsbRecords, data_integrity_detects_a_record_of_another_key_and_a_changed_letter) {
     Workload workload(options_of("fieldcount=2\nfieldlength=60\ndataintegrity=true"));
     WorkloadThread thread(workload, 5);
     std::string record = thread.record_value("user1");

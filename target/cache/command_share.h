@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// CommandShare: the cache commands that one initiator holds on one volume. An initiator may hold kNexusPart
+// times the part of the volume's share that it leaves to others (Commands::take()).
+//
+// Thread-safety: belongs to the cache's reactor. Lifetime: until its initiator releases it and no command
+// counts for it. A command may end after its initiator.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace wss::cache {
+
+// Share of an initiator on a volume, for buffers and for commands.
+constexpr size_t kNexusPart = 7;
+
+// Whether an initiator that holds `held` commands of a volume leaves enough of the `room` that the volume
+// has.
+constexpr bool leaves_enough(uint64_t held, uint64_t room) {
+    return held == 0 || (room > 1 && held + 1 <= kNexusPart * (room - 1));
+}
+
+class CommandShare {
+  public:
+    uint32_t commands = 0;
+
+  private:
+    friend class CommandShareRef;
+    uint64_t users_ = 0;
+};
+
+class CommandShareRef {
+  public:
+    CommandShareRef() = default;
+    static CommandShareRef make() { return CommandShareRef(new CommandShare); }
+    CommandShareRef(const CommandShareRef& other) : CommandShareRef(other.share_) {}
+    CommandShareRef& operator=(CommandShareRef other) noexcept {
+        std::swap(share_, other.share_);
+        return *this;
+    }
+    ~CommandShareRef() {
+        if (share_ != nullptr && --share_->users_ == 0) delete share_;
+    }
+    explicit operator bool() const noexcept { return share_ != nullptr; }
+    CommandShare* operator->() const noexcept { return share_; }
+
+  private:
+    explicit CommandShareRef(CommandShare* share) : share_(share) {
+        if (share_ != nullptr) ++share_->users_;
+    }
+    CommandShare* share_ = nullptr;
+};
+
+}  // namespace wss::cache

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bays: staging buffers, memory that a real storage (RS) on another node lends to the target. The RS is also
+// a client of the engines: fills and destaging move data directly between the two.
+//
+//   take ─▶ fill: the RS reads the disk into the buffer, an engine READs from it
+//           destage: an engine WRITEs to the buffer, the RS writes the disk from it      ─▶ give_back
+//
+// Rules
+//  SB1  A staging buffer passes on when its user reports DONE. An engine that did not report this may still
+//       move data. Then the buffer is quarantined; it is free again only when the RS reports that its
+//       connection to that engine is closed (kEngineGone).
+//  SB2  Staging buffers end with the link to their RS. A user that still has one returns it with no effect:
+//       StorageNodes::reached_by() finds no owner.
+//
+// Thread-safety: belongs to the cache's reactor. Allocates for a staging buffer only when it is quarantined.
+#pragma once
+
+#include <unordered_set>
+#include <vector>
+
+#include "target/cache/engine_link.h"
+
+namespace wss::cache {
+
+constexpr uint32_t kStagingUnit = 64 * 1024;
+
+// A staging buffer: adjacent whole units.
+struct StagingBuffer {
+    uint32_t first = 0, count = 0;  // count 0: no buffer
+    cache::EngineIndex storage;     // the RS that lends it
+    uint32_t incarnation = 0;
+    explicit operator bool() const noexcept { return count != 0; }
+    // Offset in the RS's memory of staging buffers, in bytes.
+    uint64_t place() const noexcept { return uint64_t{first} * kStagingUnit; }
+};
+
+class StagingPool {
+  public:
+    static constexpr uint32_t kUnitsMax = 4096;
+
+    StagingPool(const wire::CacheStaging& memory, cache::EngineIndex storage, uint32_t incarnation);
+
+    // No buffer (count 0) if there is no free stretch of that size.
+    StagingBuffer take(uint32_t bytes) noexcept;
+    void give_back(const StagingBuffer& staging) noexcept;
+    // The engine that the RS is connected to by `handle` did not report that it is done with the buffer.
+    void quarantine(const StagingBuffer& staging, uint64_t handle);
+    // named(): the RS was requested to connect with this handle. gone(): it reports that this connection is
+    // closed.
+    void named(uint64_t handle) { open_.insert(handle); }
+    void gone(uint64_t handle);
+
+    // Address for engines of the byte at `offset` in the buffer.
+    wire::RemoteBuffer remote(const StagingBuffer& staging, uint32_t offset, uint32_t length) const noexcept;
+    uint32_t free_units() const noexcept { return free_; }
+
+  private:
+    struct Quarantined {
+        StagingBuffer staging;
+        std::vector<uint64_t> handles;
+        bool returned = false;
+    };
+    void mark(const StagingBuffer& staging, bool taken) noexcept;
+
+    const wire::CacheStaging memory_;
+    const cache::EngineIndex storage_;
+    const uint32_t incarnation_;
+    std::vector<bool> taken_;  // by unit
+    uint32_t free_ = 0, next_ = 0;
+    std::unordered_set<uint64_t> open_;
+    std::vector<Quarantined> quarantined_;
+};
+
+}  // namespace wss::se

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A disk follows its volume by identity, and never uses a volume whose name equals that identity."""
+
+from tests.system.behaviour.rig import Rig, wait_until
+
+
+def test_driver_follows_no_volume_whose_name_equals_the_wwid_of_another(rig: Rig) -> None:
+    rig.target.wssctl("volume create mine ram:8M")
+    wwid = next(volume["wwid"] for volume in rig.target.ask("volume list") if volume["name"] == "mine")
+    rig.target.wssctl(f"volume create {wwid} ram:8M")
+    device = rig.map("mine")
+    rig.target.wssctl("volume delete mine")
+    state = lambda: rig.vm.run(f"cat /sys/block/{device.removeprefix('/dev/')}/wss/state").stdout.strip()  # noqa: E731
+    try:
+        wait_until(lambda: state() != "live", "the disk has lost its volume", 20)
+        assert "Input/output error" in rig.dd(f"if={device} of=/dev/null bs=4k count=1 iflag=direct", check=False).stderr
+    finally:
+        rig.target.wssctl(f"volume delete {wwid}")
