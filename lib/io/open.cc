@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of backends. A new backend adds a row; one of files or devices also one in specification.cc.
+// The table of backends. A new backend adds a row to kKinds; one of files or devices adds its prefix to
+// kFilePrefixes (specification.h), too.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
@@ -23,8 +25,11 @@ namespace {
 using Opened = Result<std::unique_ptr<Backend>>;
 constexpr int kFiltersMax = 4;  // stacked on one backend
 
+enum class Medium : uint8_t { kFile, kOther };  // kFile: a file or a device
+
 struct Kind {
     std::string_view prefix;
+    Medium medium;
     Opened (*open)(const std::string& rest, const OpenOptions& options);
 };
 
@@ -108,17 +113,30 @@ Opened open_filter(MakeFilter make, const std::string& rest, const OpenOptions& 
 }
 
 constexpr Kind kKinds[] = {
-    {"aio:", open_aio},
-    {"ram:", open_ram},
-    {"uring:", open_uring},
-    {"pool:", open_pool},
-    {"spawn:", open_spawn},
-    {"rbd:", open_rbd},
-    {"error:", [](const std::string& rest,
-                  const OpenOptions& options) { return open_filter(make_error_filter, rest, options); }},
-    {"delay:", [](const std::string& rest,
-                  const OpenOptions& options) { return open_filter(make_delay_filter, rest, options); }},
+    {"aio:", Medium::kFile, open_aio},
+    {"ram:", Medium::kOther, open_ram},
+    {"uring:", Medium::kFile, open_uring},
+    {"pool:", Medium::kFile, open_pool},
+    {"spawn:", Medium::kFile, open_spawn},
+    {"rbd:", Medium::kOther, open_rbd},
+    {"error:", Medium::kOther,
+     [](const std::string& rest, const OpenOptions& options) {
+         return open_filter(make_error_filter, rest, options);
+     }},
+    {"delay:", Medium::kOther,
+     [](const std::string& rest, const OpenOptions& options) {
+         return open_filter(make_delay_filter, rest, options);
+     }},
 };
+
+constexpr bool has_file_prefix(const Kind& kind) {
+    return std::ranges::find(kFilePrefixes, kind.prefix) != std::end(kFilePrefixes);
+}
+static_assert(std::ranges::all_of(kKinds,
+                                  [](const Kind& kind) {
+                                      return has_file_prefix(kind) == (kind.medium == Medium::kFile);
+                                  }),
+              "kFilePrefixes (specification.h) must name the backends of files");
 
 }  // namespace
 

@@ -15,7 +15,6 @@ namespace wss::io {
 namespace {
 
 constexpr std::string_view kRbd = "rbd:";
-constexpr std::string_view kFiles[] = {"aio:", "uring:", "pool:", "spawn:"};
 
 // Uses the file system's id if it has one, because that is the same after a restart of the machine.
 std::string file_of(const char* path) {
@@ -47,7 +46,7 @@ Unfiltered without_filters(std::string_view specification) {
 
 std::string_view path_of(std::string_view storage) {
     if (storage.starts_with('/')) return storage;
-    for (std::string_view prefix : kFiles) {
+    for (std::string_view prefix : kFilePrefixes) {
         if (!storage.starts_with(prefix)) continue;
         storage.remove_prefix(prefix.size());
         // Skip the number of threads before the path.

@@ -14,6 +14,10 @@ struct Unfiltered {
 };
 Unfiltered without_filters(std::string_view specification);
 
+// The backends of files and devices. If one were missing, two volumes on one file would not be recognized as
+// the same storage, and path_of() would find no path.
+inline constexpr std::string_view kFilePrefixes[] = {"aio:", "uring:", "pool:", "spawn:"};
+
 // The path of a file or device; empty if the storage is neither. `storage` has no filters.
 std::string_view path_of(std::string_view storage);
 
@@ -21,10 +25,10 @@ std::string_view path_of(std::string_view storage);
 // from a live one.
 bool has_owner(std::string_view specification);
 
-// The identity of a storage, independent of the way to it.
+// The identity of a storage, however it is accessed.
 struct StorageName {
-    std::string name;  // the same for each way to a file (aio:, uring:, pool:, spawn:) and each path to it
-    std::string file;  // the file's identity in its file system, also under other names; empty: no file
+    std::string name;  // the same for each backend (aio:, uring:, pool:, spawn:) and path of a file
+    std::string file;  // the file's identity in its file system, even under other names; empty: no file
     // Empty names never match: the storage is private (ram:) or unknown.
     bool is_same(const StorageName& other) const {
         return (!name.empty() && name == other.name) || (!file.empty() && file == other.file);

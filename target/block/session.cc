@@ -41,7 +41,7 @@ void SessionTable::connect_requested(size_t fabric_index, std::unique_ptr<fabric
     auto refusal = negotiate(parsed, pending.login, limits, caps, pending.terms);
     if (!refusal && !receives_.has_room(pending.terms))
         refusal = Refusal{WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
-                          "the memory that this target receives into is taken by other channels"};
+                          "the receive memory of this target is in use by other channels"};
     if (stopping_) refusal = Refusal{WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "the target is shutting down"};
     if (refusal) return refuse(pending, *refusal);
     if (pending.terms.authenticate()) return begin_authentication(std::move(pending));
@@ -66,7 +66,7 @@ void SessionTable::refuse(Pending& pending, const Refusal& why) {
 
 // N6.
 void SessionTable::refuse_proven(const std::shared_ptr<ChannelRecord>& record, const Refusal& why) {
-    // Close the oldest that is not closing yet. Those before it in the list are closing already.
+    // Close the oldest that is not closing yet. Those before it in the list are already closing.
     if (refused_.size() >= kRefusedMax)
         close_soon(std::prev(refused_.end(), kRefusedMax)->record, "too many initiators were refused");
     refused_.push_back({record, reactor_.now() + options_.drain_timeout});
@@ -186,7 +186,7 @@ void SessionTable::join(Pending pending) {
                                 "the session to join is not this initiator's, or has been replaced"});
     if (session->channels.size() >= kChannelsPerSession)
         return refuse(pending, {WSS_SRP_REJ_CHANNEL_LIMIT_REACHED,
-                                fmt::format("a session has no more than {} channels", kChannelsPerSession)});
+                                fmt::format("a session has at most {} channels", kChannelsPerSession)});
     if (auto refusal = places_.refuse_channel(source_of(pending))) return refuse(pending, *refusal);
     add_channel(*session, std::move(pending), wire::MultiChannelResult::kMaintained);
 }
@@ -261,7 +261,7 @@ std::shared_ptr<ChannelRecord> SessionTable::make_record(const Pending& pending,
     return record;
 }
 
-// A restart of a storage machine changes the boot id too: initiators treat it like one of the target's.
+// A restart of a storage machine changes the boot id too: initiators treat it like a restart of the target.
 uint32_t SessionTable::boot_id() const noexcept {
     if (options_.boot_id == 0 || service_.cache() == nullptr) return options_.boot_id;
     return options_.boot_id + 2 * static_cast<uint32_t>(service_.cache()->storage_nodes().losses());
@@ -282,7 +282,7 @@ void SessionTable::accept(Pending& pending, const std::shared_ptr<ChannelRecord>
                                  .boot_id = boot_id()};
     std::array<std::byte, sizeof(wss_srp_login_rsp)> accept_data;
     size_t length = wire::encode_login_response(response, accept_data);
-    WSS_ASSERT(length == accept_data.size(), "a login response has one length");
+    WSS_ASSERT(length == accept_data.size(), "login responses have a fixed length");
     Worker& worker = service_.worker(record->worker);
     // A task must be copyable, but the request is not.
     auto request = std::make_shared<std::unique_ptr<fabric::ConnectRequest>>(std::move(pending.request));
@@ -382,7 +382,7 @@ void SessionTable::tick(void* self) noexcept {
 void SessionTable::check_timeouts(Session& session, Nanoseconds now) {
     if (session.successor && now >= session.successor->deadline) {
         refuse(*session.successor, {WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
-                                    "the previous session's writes are still in the storage; try again"});
+                                    "writes of the previous session are still in flight; try again"});
         session.successor.reset();
     }
     check_channels(session, now);
@@ -398,9 +398,9 @@ void SessionTable::check_channels(Session& session, Nanoseconds now) {
             since_ns != 0 && now.count - since_ns >= options_.take_timeout.count) {
             record->sending_since_ns = 0;
             if (may_log(record->source))
-                log::warning("{}: closing the channel: the initiator did not take its data for {} s",
+                log::warning("{}: closing the channel: the initiator did not accept its data for {} s",
                              record->peer, options_.take_timeout.count / 1'000'000'000);
-            close_soon(record, "the initiator did not take its data");
+            close_soon(record, "the initiator did not accept its data");
         }
         const int64_t last_ns = record->last_heard_ns.load(std::memory_order_relaxed);
         if (record->established.load(std::memory_order_relaxed) ||
@@ -449,7 +449,7 @@ size_t SessionTable::set_secrets(std::shared_ptr<const auth::SecretBook> secrets
                    {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "this initiator's secret was withdrawn"});
             session.successor.reset();
         }
-        // All channels of a session have the same name. One with a withdrawn secret is enough.
+        // All channels of a session have the same name. One channel with a withdrawn secret suffices.
         if (session.closing || std::none_of(session.channels.begin(), session.channels.end(),
                                             [&](const auto& record) { return withdrawn(record); }))
             continue;

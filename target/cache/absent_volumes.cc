@@ -28,15 +28,21 @@ Status AbsentVolumes::may_move(const volume::Volume& volume) const {
     const std::string& name = known->second.storage.name;
     const bool was_elsewhere = known->second.process != 0 || name.starts_with("rs:");
     const bool is_elsewhere = dynamic_cast<const RemoteBackend*>(&volume.backend()) != nullptr;
-    // Older files have no name of the storage.
+    // Older files do not name the storage.
     if (was_elsewhere == is_elsewhere || (!was_elsewhere && name.empty())) return Status::ok();
+    // The process that opened the storage is its owner now.
+    const char* undo = is_elsewhere
+                           ? "stop the storage process, undo the change of owner if its log shows one "
+                             "(another owner had it last), then "
+                           : "undo the change of owner if the log shows one (another owner had it "
+                             "last), then ";
     return failure(
         Code::kRefused,
-        "volume {}: cache engines may hold acknowledged writes for {}: serve it by that name until "
+        "volume {}: cache engines may hold acknowledged writes for {}: {}serve it by that name until "
         "they are destaged (wssctl cache drain {}), or give them up (wssctl cache give-up {}); "
         "then wssctl volume reopen {}",
-        volume.name(), name.empty() ? "a storage process (rs:NAME)" : name, volume.name(), volume.name(),
-        volume.name());
+        volume.name(), name.empty() ? "a storage process (rs:NAME)" : name, undo, volume.name(),
+        volume.name(), volume.name());
 }
 
 Status AbsentVolumes::may_open(const volume::Volume& volume) const {
@@ -45,8 +51,8 @@ Status AbsentVolumes::may_open(const volume::Volume& volume) const {
         return failure(
             Code::kRefused,
             "the storage of volume {} was taken by another owner, or deleted, while cache engines held "
-            "writes that it did not have: it may be different storage, or another owner may have written it "
-            "since; give these writes up (wssctl cache give-up {}), then wssctl volume reopen {}",
+            "writes that it did not have; the storage may have been replaced, or another owner may have "
+            "written to it; give up these writes (wssctl cache give-up {}), then wssctl volume reopen {}",
             volume.name(), volume.name(), volume.name());
     if (const DirtyVolume* other = other_by_storage(members_.now().dirty, volume))
         return refused_for(volume, *other);
@@ -55,14 +61,14 @@ Status AbsentVolumes::may_open(const volume::Volume& volume) const {
         return Status::ok();
     return failure(
         Code::kRefused,
-        "volume {} has {} and had {} when it was served last, and cache engines may hold writes "
+        "volume {} has {} but had {} when it was last served, and cache engines may hold writes "
         "beyond its present end: restore its size, or give them up (wssctl cache give-up {}); then "
         "wssctl volume reopen {}",
         volume.name(), readable_size(volume.size()), readable_size(known->second.bytes), volume.name(),
         volume.name());
 }
 
-void AbsentVolumes::keep(cache::Recovery& recovery) {
+void AbsentVolumes::keep(Recovery& recovery) {
     for (const auto& [wwid, dirty] : members_.now().dirty) {
         if (volumes_.find(wwid) != nullptr) continue;
         recovery.add_volume(wwid, volumes_.keep_absent(wwid), UINT64_MAX);
@@ -76,7 +82,7 @@ void AbsentVolumes::settle() {
     for (const auto& [wwid, number] : absent) {
         // Dirty in a member: the line was written after the loss, but the membership that records this was
         // not saved.
-        index_.dirty(number).for_each([&, wwid = wwid](cache::Line& line) {
+        index_.dirty(number).for_each([&, wwid = wwid](Line& line) {
             members_.edit().lost.found(wwid, line.key().line, line.dirty());
             return true;
         });
@@ -122,15 +128,15 @@ Status AbsentVolumes::may_delete(const volume::Deletion& deletion, bool recoveri
     if (recovering)
         return failure(
             Code::kBusy,
-            "volume {} is not deleted: dirty lines are being recovered (wssctl cache status), and "
-            "some may be of it; try again, or destroy them: wssctl volume delete {} --give-up-dirty",
+            "volume {} was not deleted: dirty lines are being recovered (wssctl cache status), and "
+            "some may be its own; try again, or destroy them: wssctl volume delete {} --give-up-dirty",
             name, name);
     auto kept = volumes_.absent().find(deletion.wwid);
     const uint64_t lines = kept == volumes_.absent().end() ? 0 : index_.dirty_lines(kept->second);
     const bool lost = members_.now().lost.any_of(deletion.wwid);
     if (lines == 0 && !lost) return Status::ok();
     return failure(Code::kRefused,
-                   "volume {} is not deleted: it is not open, and cache engines hold {} lines of "
+                   "volume {} was not deleted: it is not open, and cache engines hold {} lines of "
                    "acknowledged writes that its storage does not have{}. Open it (wssctl volume reopen {}), "
                    "so that they are destaged, or destroy them: wssctl volume delete {} --give-up-dirty",
                    name, lines, lost ? "; others are lost with engines that are away" : "", name, name);
@@ -151,18 +157,19 @@ Result<uint64_t> AbsentVolumes::to_give_up(const std::string& which) const {
     if (closed.empty() && is_open)
         return failure(
             Code::kNotFound,
-            "nothing of volume {} is lost: it is open, and what cache engines keep for it is destaged; while "
-            "that waits for another owner of its storage, wssctl volume reopen {} --give-up-dirty drops it",
+            "no data of volume {} is lost: it is open, and its data in cache engines is destaged; if "
+            "destaging waits because another owner has the storage, wssctl volume reopen {} --give-up-dirty "
+            "discards the data",
             which, which);
     if (closed.empty())
-        return failure(Code::kNotFound, "nothing of volume {} is lost, and cache engines keep nothing for it",
+        return failure(Code::kNotFound, "no data of volume {} is lost, and cache engines keep nothing for it",
                        which);
     std::string wwids;
     for (uint64_t wwid : closed) wwids += (wwids.empty() ? "" : ", ") + volume::wwid_text(wwid);
     return failure(
         Code::kInvalid,
-        "{}{} volume{} that cache engines keep lines of {} named {}: give the WWID of the intended one: {}",
-        is_open ? "nothing of the open volume is lost; " : "", closed.size(), closed.size() == 1 ? "" : "s",
+        "{}{} volume{} with lines in cache engines {} named {}: give the WWID of the intended one: {}",
+        is_open ? "no data of the open volume is lost; " : "", closed.size(), closed.size() == 1 ? "" : "s",
         closed.size() == 1 ? "was also" : "were", which, wwids);
 }
 
@@ -173,7 +180,7 @@ void AbsentVolumes::give_up(uint64_t wwid) {
         "operator's command",
         members_.now().dirty.at(wwid).name, volume::wwid_text(wwid),
         lines == volumes_.absent().end() ? 0 : index_.dirty_lines(lines->second),
-        members_.now().lost.any_of(wwid) ? " and what was lost of it" : "");
+        members_.now().lost.any_of(wwid) ? " and its lost data" : "");
     members_.edit().given_up.insert(wwid);
     drop(wwid);
 }
@@ -210,4 +217,4 @@ void AbsentVolumes::list(CacheInfo& info) const {
     }
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -23,8 +23,7 @@ namespace wss::cache {
 
 class AbsentVolumes {
   public:
-    AbsentVolumes(Members& members, CachedVolumes& volumes, Losses& losses, cache::Index& index,
-                  Eraser& eraser)
+    AbsentVolumes(Members& members, CachedVolumes& volumes, Losses& losses, Index& index, Eraser& eraser)
         : members_(members), volumes_(volumes), losses_(losses), index_(index), eraser_(eraser) {}
 
     // Rejects a volume that became smaller while engines may hold dirty lines beyond its present end, a
@@ -33,11 +32,11 @@ class AbsentVolumes {
     Status may_open(const volume::Volume& volume) const;
     // keep(): recovery also finds lines of absent volumes that may be dirty. settle(): afterwards volumes of
     // which no lines were found, and none are lost, are no longer recorded as dirty.
-    void keep(cache::Recovery& recovery);
+    void keep(Recovery& recovery);
     void settle();
     bool any_lines() const;
-    // Fails if engines hold, or are away with, data that storage lacks, of absent volumes with that name, or
-    // of all if it is empty.
+    // Fails if engines, present or away, hold data that storage lacks, of absent volumes with that name
+    // (empty: of all absent volumes).
     Status all_home(const std::string& name) const;
 
     // Rejects the deletion of a volume that is not open while engines hold, or may hold, dirty lines of it.
@@ -59,8 +58,8 @@ class AbsentVolumes {
     Members& members_;
     CachedVolumes& volumes_;
     Losses& losses_;
-    cache::Index& index_;
+    Index& index_;
     Eraser& eraser_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -11,8 +11,6 @@
 
 namespace wss::cache {
 
-using cache::EngineIndex;
-
 uint64_t lines_max_here() {
     return std::min(kLinesMax, physical_memory() / kIndexMemoryShare / kIndexBytesPerLine);
 }
@@ -76,7 +74,7 @@ void Admission::close_ports() noexcept {
 void Admission::set_secrets(std::shared_ptr<const auth::SecretBook> secrets) noexcept {
     secrets_ = std::move(secrets);
     for (Pending& one : pending_)
-        one.engine->close(Status(Code::kUnavailable, "the target reads its secrets again"));
+        one.engine->close(Status(Code::kUnavailable, "the target has reloaded its secrets"));
 }
 
 size_t Admission::turn_pending() noexcept {
@@ -116,8 +114,8 @@ uint64_t Admission::lines_of(const wire::CacheJoin& join) const noexcept {
     return join.is_storage ? 0 : join.memory / limits_.line_bytes;
 }
 
-// Empty: the index has room for all lines of this engine beside those of the engines that joined before,
-// whether ready or not. So no engine can claim more lines than the index may hold.
+// Empty: the index has room for all lines of this engine in addition to those of the engines that joined
+// before, ready or not. So no engine can claim more lines than the index may hold.
 std::string Admission::exceeds_index(const wire::CacheJoin& join) const {
     uint64_t promised = 0;
     for (const EngineLink& engine : engines_.all())
@@ -130,7 +128,7 @@ std::string Admission::exceeds_index(const wire::CacheJoin& join) const {
         left, limits_.lines_max);
 }
 
-// nullptr: the engine may join, as `identity`. Otherwise the reason of the rejection.
+// nullptr: the engine may join, as `identity`. Otherwise the reason for the rejection.
 const char* Admission::check_join(const EngineLink::Applicant& applicant,
                                   EngineLink::Identity& identity) noexcept {
     const wire::CacheJoin& join = applicant.join;
@@ -240,4 +238,4 @@ void Admission::tick() noexcept {
             one.engine->close(Status(Code::kTimedOut, "the cache engine did not authenticate in time"));
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

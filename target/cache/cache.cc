@@ -13,7 +13,7 @@ static uint32_t lines_per_command(const CacheOptions& options) {
 
 Cache::Cache(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
              std::unique_ptr<MembershipStore> store, const CacheOptions& options,
-             const cache::LineGeometry& geometry)
+             const LineGeometry& geometry)
     : reactor_(reactor),
       options_(options),
       lines_(geometry, 4096 + lines_per_command(options), turn_),
@@ -127,7 +127,7 @@ Cache::~Cache() {
 Result<std::unique_ptr<Cache>> Cache::create(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
                                              std::unique_ptr<MembershipStore> store,
                                              const CacheOptions& options) {
-    auto geometry = cache::LineGeometry::of(options.line_bytes);
+    auto geometry = LineGeometry::of(options.line_bytes);
     if (!geometry) return geometry.status();
     std::unique_ptr<Cache> made(
         new Cache(reactor, random, std::move(nets), std::move(store), options, *geometry));
@@ -190,7 +190,7 @@ void Cache::tick(void* self) noexcept {
     cache.destager_.tick();
     cache.mirror_.tick();
     cache.recovery_.check();
-    cache.nodes_.tick();
+    cache.nodes_.tick(now);
     cache.control_.tick();
     cache.deletions_.tick();
     cache.events_.tick();
@@ -213,4 +213,4 @@ void Cache::remove_client(Client* client) {
     clients_.remove(client);
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

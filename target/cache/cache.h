@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cache: the storage engine's (SE's) side of the distributed cache. It keeps the index of lines
-// (lib/cache/index.h), admits cache engines (CEs), and runs the commands of the block service with engines
-// and real storage.
+// (lib/cache/index.h), admits cache engines (CEs), and runs block commands with engines and real storage.
 //
-// A façade. A member calls those above it in the list and notifies those below by narrow interfaces.
+// A façade. A member calls those above it in the list and notifies those below through narrow interfaces.
 //
 // Rules
 //  SE1  Every operation enters a line before it accesses the line. Where it may write a header that claims
-//       dirty data, the operation names all sub-blocks of the line, so that headers of one line are written
-//       in one order.
-//  SE2  A write is acknowledged when it is where its policy requires and no copy that missed it counts any
-//       more. A membership that an engine joined or left meanwhile is saved first if lines may be dirty.
+//       dirty data, it names all sub-blocks of the line, so that its headers are written in one order.
+//  SE2  A write is acknowledged when its data is where its policy requires and no copy that missed it still
+//       counts. If an engine joined or left meanwhile and lines may be dirty, the membership is saved first.
 //  SE3  An operation of a frozen volume waits. The operation that freezes the volume (a discard, a change of
 //       policy, the removal of the volume) waits until all earlier operations have ended.
 //  SE4  When an engine is lost, the index is updated first. Then the engine's outstanding transfers end.
 //  SE5  Acknowledged data that cannot be reached is lost (losses.h); it is not read from real storage
 //       instead. Commands that read it wait with their owner for a while (awaits()), then fail.
-//  SE6  Only dirty data may wait for ever, for storage that works again. The operator is notified.
-//  SE7  Most hits that engines answer are reported late, several in one message. Each tick, and an operation
-//       that waits for a line, volume or channel's slot that they hold, calls hurry() to flush completions.
+//  SE6  Only dirty data may wait indefinitely, until its storage is usable again. The operator is notified.
+//  SE7  Engines report most hits late, several in one message. flush_completions() is called at each tick,
+//       and by an operation that waits for a line, volume or request slot that such a hit holds.
 //
 // Thread-safety: belongs to one reactor, on which all channels live (a target with a cache has one reactor).
 // Lifetime: the reactor and the fabrics outlive it. stop() comes before the volumes close.
@@ -34,7 +32,6 @@ namespace wss::cache {
 
 class Cache final : public reactor::Source {
   public:
-    using Net = cache::Net;
     static Result<std::unique_ptr<Cache>> create(reactor::Reactor& reactor, Random& random,
                                                  std::vector<Net> nets,
                                                  std::unique_ptr<MembershipStore> store,
@@ -63,7 +60,7 @@ class Cache final : public reactor::Source {
     }
     Deletions& deletions() noexcept { return deletions_; }
     using Done = std::function<void(Status)>;
-    void set_policy(const std::string& name, const cache::PolicySettings& settings, Done done) {
+    void set_policy(const std::string& name, const PolicySettings& settings, Done done) {
         control_.set_policy(name, settings, std::move(done));
     }
     void drain(const std::string& name, Done done) { control_.drain(name, std::move(done)); }
@@ -77,7 +74,9 @@ class Cache final : public reactor::Source {
     void remove_client(Client* client);
 
     // --- commands: datapath.h
-    CacheCommand* take_command(CachedVolume& of, const CommandShareRef& by) noexcept { return datapath_.take_command(of, by); }
+    CacheCommand* take_command(CachedVolume& of, const CommandShareRef& by) noexcept {
+        return datapath_.take_command(of, by);
+    }
     void begin(CacheCommand& command) noexcept { datapath_.begin(command); }
     void buffer_ready(CacheCommand& command, std::byte* buffer, const BufferRegions& regions) noexcept {
         datapath_.buffer_ready(command, buffer, regions);
@@ -105,8 +104,8 @@ class Cache final : public reactor::Source {
     }
     uint64_t storage_id() const noexcept { return members_.now().storage; }  // never changes
     bool recovering() const noexcept { return recovery_.holding(); }
-    // Moves this source behind the sources that submit commands to it, and the pollers of the engines'
-    // fabrics behind this one.
+    // Moves this source after the sources that submit commands to it, and the pollers of the engines'
+    // fabrics after this one.
     void take_place() noexcept;
     size_t poll() noexcept override;
     bool arm() noexcept override {
@@ -115,8 +114,7 @@ class Cache final : public reactor::Source {
 
   private:
     Cache(reactor::Reactor& reactor, Random& random, std::vector<Net> nets,
-          std::unique_ptr<MembershipStore> store, const CacheOptions& options,
-          const cache::LineGeometry& geometry);
+          std::unique_ptr<MembershipStore> store, const CacheOptions& options, const LineGeometry& geometry);
     Status prepare(Random& random);
     static void tick(void* self) noexcept;
 
@@ -147,4 +145,4 @@ class Cache final : public reactor::Source {
     reactor::Timer timer_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

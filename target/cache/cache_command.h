@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work: the state of one cache command, either a command of a client or a job that the cache starts itself.
+// CacheCommand: the state of one cache command, either a command of a client or a job that the cache starts
+// itself.
 //
 //   read   enter lines; is every sub-block in an engine?
 //            yes: engines write to the client (delegated read), or to a buffer of the target when the client
@@ -14,7 +15,7 @@
 //
 // States: kIdle → kHeld (the volume is frozen) → kEntering → kRunning → kAnswered (by the target or by
 // engines; a fill may continue) → kIdle. `owner` uses the command until it calls Datapath::release(), the
-// cache until its own part is over.
+// cache until its own part has ended.
 //
 // Thread-safety: belongs to the cache's reactor. Commands and their lines are allocated once and reused.
 #pragma once
@@ -27,11 +28,11 @@
 #include "lib/cache/index.h"
 #include "lib/cache/policy.h"
 #include "lib/io/backend.h"
-#include "target/cache/staging.h"
 #include "target/cache/buffer_regions.h"
+#include "target/cache/command_share.h"
 #include "target/cache/engine_link.h"
 #include "target/cache/lines.h"
-#include "target/cache/command_share.h"
+#include "target/cache/staging.h"
 #include "target/volume/volume.h"
 
 namespace wss::cache {
@@ -51,20 +52,20 @@ struct CacheOutcome {
     int error = 0;  // kStorageFailed: errno of io_op
     io::Op io_op = io::Op::kRead;
     uint64_t offset = 0;                      // of the error
-    uint32_t engine = WSS_CACHE_ENGINES_MAX;  // kDoAgain: the engine that will not answer
+    uint32_t engine = WSS_CACHE_ENGINES_MAX;  // kRetry: the engine that will not answer
 };
 
-// What the cache needs of the block service.
+// What the cache needs from the block service.
 class CommandOwner {
   public:
-    // Requests a buffer of `work.length` bytes, filled with the client's data for a write. The owner calls
+    // Requests a buffer of `command.length` bytes, filled with the client's data for a write. The owner calls
     // Datapath::buffer_ready() now or later, or Datapath::buffer_failed() if the client is lost.
     virtual void need_buffer(CacheCommand& command) noexcept = 0;
-    // Engines answer this read from now on. `ended` or `answered` follows.
+    // Engines now answer this read. ended() or answered() is called later.
     virtual void delegated(CacheCommand& command) noexcept = 0;
     // Engines have answered the read.
     virtual void answered(CacheCommand& command) noexcept = 0;
-    // The command has ended. After a successful read the data is in work.buffer.
+    // The command has ended. After a successful read the data is in command.buffer.
     virtual void ended(CacheCommand& command, const CacheOutcome& outcome) noexcept = 0;
 
   protected:
@@ -82,20 +83,20 @@ class BufferHome {
 
 // One line of a command.
 struct LinePart {
-    cache::LineOp op;
-    cache::Line* line = nullptr;  // from enter to leave
-    cache::Span span;
-    cache::SubBlocks touched, covered;
-    cache::ReadPlan read;
-    cache::WritePlan write;
-    cache::SubBlocks filling;  // sub-blocks that the outstanding transfers make valid
-    cache::SubBlocks overlay;  // dirty sub-blocks that are still to be read from the engine
+    LineOp op;
+    Line* line = nullptr;  // from enter to leave
+    Span span;
+    SubBlocks touched, covered;
+    ReadPlan read;
+    WritePlan write;
+    SubBlocks filling;  // sub-blocks that the outstanding transfers make valid
+    SubBlocks overlay;  // dirty sub-blocks that are still to be read from the engine
     uint64_t generation = 0;
     bool one_copy = false;  // of a write that is given up: the header of the second copy is being erased
     uint32_t transfers_used = 0;
-    std::array<Transfer, cache::kHoldersMax> transfers;
-    std::array<cache::ArenaSlot, cache::kHoldersMax> slots;
-    std::array<uint32_t, cache::kHoldersMax> incarnations{};
+    std::array<Transfer, kHoldersMax> transfers;
+    std::array<ArenaSlot, kHoldersMax> slots;
+    std::array<uint32_t, kHoldersMax> incarnations{};
 };
 
 // The parts of the cache that run a command. The same for each.
@@ -129,7 +130,7 @@ struct CacheCommand : ListNode<>, LineUser {
     void* cookie = nullptr;  // the owner's
     CachedVolume* volume = nullptr;
     volume::FencedWrites fences;  // fences that wait for this command, after its owner abandoned it
-    CommandShareRef share;           // of the session that it is charged to
+    CommandShareRef share;        // of the session that it is charged to
     // Place in the volume's gate, until release(). Empty if the gate was closed before.
     Gate::Holder place;
     // The engines that the client is connected to may move the data. nullptr: no such client, or it is lost.
@@ -156,9 +157,9 @@ struct CacheCommand : ListNode<>, LineUser {
     uint32_t resumed = 0;      // lines resumed so far; on_resumed runs when all are
     void (*on_resumed)(CacheCommand& command) noexcept = nullptr;
     bool is_delegated = false;
-    bool is_coalesced = false;     // its completion may be reported late (coalesced)
-    bool hold = false;        // the owner has not released it
-    bool by_storage = false;  // goes to real storage: an engine failed, or the volume is suspended
+    bool is_coalesced = false;  // its completion may be reported late (coalesced)
+    bool hold = false;          // the owner has not released it
+    bool by_storage = false;    // goes to real storage: an engine failed, or the volume is suspended
     bool transfer_failed = false;
     uint8_t attempts = 0;
     uint32_t failed_engine = WSS_CACHE_ENGINES_MAX;
@@ -169,7 +170,7 @@ struct CacheCommand : ListNode<>, LineUser {
     io::Request io;
     // A transfer between real storage on another node and the client.
     Transfer remote_io;
-    cache::EngineIndex remote_engine;
+    EngineIndex remote_engine;
     StagingBuffer staging;  // a staging buffer: engines take data from it instead of `buffer`
     CacheOutcome outcome;
 
@@ -177,4 +178,4 @@ struct CacheCommand : ListNode<>, LineUser {
     bool may_have_changed() const noexcept { return is_write && attempts > 0; }
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

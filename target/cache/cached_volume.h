@@ -19,14 +19,14 @@
 
 namespace wss::cache {
 
-// The origin of a flush. A client must get an error once for acknowledged writes that were given up. A failed
-// drain or stop of the operator does not count as that.
+// The origin of a flush. A client must get an error once for acknowledged writes that were given up. The
+// failure of an operator's drain or stop does not count as that error.
 enum class Asker : uint8_t { kClient, kOperator };
 
 // The block service's commands on a volume that wait for engines to return with lost data (Cache::awaits()).
 class LostWaiters {
   public:
-    // The wait of some commands may be over: look() checks each of them once.
+    // The wait of some commands may have ended: look() checks each of them once.
     virtual void look_due() noexcept = 0;
     // Checks at most `left` commands and decrements `left` for each. True: some are still to be checked.
     virtual bool look(size_t& left) noexcept = 0;
@@ -41,10 +41,10 @@ struct CachedVolume {
     uint64_t wwid = 0;
     volume::OpenVolume* open = nullptr;
     RemoteQueue* remote = nullptr;  // its queue, if real storage is on another node
-    cache::PolicySettings settings;
+    PolicySettings settings;
     bool may_be_dirty = false;  // as in Membership::dirty; set only by VolumeControl::note_dirty()
-    // State of its storage (io::Backend), read at each tick: others may have written to it. Meanwhile engines
-    // answer no reads, and no write is acknowledged by engines alone.
+    // State of its storage (io::Backend), read at each tick, and at once if it is on another node: others may
+    // have written to it. Meanwhile engines answer no reads, and no write is acknowledged by engines alone.
     bool suspended = false;
     // Its contents are being dropped (reopen.cc), some lines each turn. Nothing is destaged meanwhile, as
     // that would overwrite data of another owner.
@@ -54,8 +54,8 @@ struct CachedVolume {
     // Held by VolumeControl::remove() until the lines to be erased are found.
     Gate::Holder removal;
     bool gone = false;  // no user is left: freed, and its number reused, at the next turn
-    std::unique_ptr<cache::DestagePlanner> planner;
-    std::unique_ptr<cache::ReadAhead> ahead;
+    std::unique_ptr<DestagePlanner> planner;
+    std::unique_ptr<ReadAhead> ahead;
     struct Flush {
         Gate::Holder place;
         uint64_t mark = 0;
@@ -67,8 +67,8 @@ struct CachedVolume {
     CacheCounters counters;
     uint64_t hit_ns = 0;     // latency of the last delegated read that was reported at once
     std::string last_error;  // of destaging
-    // Others made its storage smaller (EFBIG), and the volume has not followed yet: the first and the latest
-    // such error.
+    // Others made its storage smaller (EFBIG), and the volume does not have the new size yet: the first and
+    // the latest such error.
     struct {
         Nanoseconds since = kNever, seen = kNever;
     } smaller;
@@ -79,12 +79,12 @@ struct CachedVolume {
     bool loss_told = true, fail_next_flush = false;
 
     bool removed() const noexcept { return gate.closed(); }
-    bool serves() const noexcept { return settings.policy != cache::Policy::kNone && !suspended; }
+    bool serves() const noexcept { return settings.policy != Policy::kNone && !suspended; }
     // The policy for its writes: no write-back before the volume is recorded as dirty.
-    cache::PolicySettings for_writes() const noexcept {
-        const bool not_yet = settings.policy == cache::Policy::kBack && !may_be_dirty;
-        return not_yet ? cache::PolicySettings{.policy = cache::Policy::kThrough} : settings;
+    PolicySettings for_writes() const noexcept {
+        const bool not_yet = settings.policy == Policy::kBack && !may_be_dirty;
+        return not_yet ? PolicySettings{.policy = Policy::kThrough} : settings;
     }
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -25,7 +25,7 @@ namespace wss::cache {
 
 class CachedVolumes {
   public:
-    CachedVolumes(cache::Index& index, Turn& turn) : index_(index), turn_(turn) {}
+    CachedVolumes(Index& index, Turn& turn) : index_(index), turn_(turn) {}
 
     // ---- Open volumes
     // Volumes that are not being removed.
@@ -58,7 +58,7 @@ class CachedVolumes {
 
     // Empty: the volume is being removed, or was dropped.
     std::optional<uint64_t> wwid_of(uint32_t number) const;
-    // Headers of an older volume with this WWID may still claim dirty data. A restart would take them for
+    // Headers of an older volume with this WWID may still claim dirty data. A restart would mistake them for
     // lines of the new volume.
     bool being_wiped(uint64_t wwid) const;
 
@@ -73,7 +73,7 @@ class CachedVolumes {
     bool is_taken(uint32_t number) const;
     uint32_t free_number();
 
-    cache::Index& index_;
+    Index& index_;
     Turn& turn_;
     std::vector<std::unique_ptr<CachedVolume>> volumes_;  // by number; nullptr: free
     bool some_gone_ = false;
@@ -81,4 +81,4 @@ class CachedVolumes {
     std::vector<Dropped> dropped_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

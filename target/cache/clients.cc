@@ -47,7 +47,7 @@ void Clients::introduce(Client& client, EngineLink& engine) noexcept {
     turn_.want();
 }
 
-void Clients::withdraw(cache::EngineIndex engine) noexcept {
+void Clients::withdraw(EngineIndex engine) noexcept {
     for (auto& client : clients_) {
         Client::Place& place = client->engines[engine.value];
         if (place.handle == 0) continue;
@@ -93,4 +93,4 @@ void Clients::detached(EngineLink& engine, uint64_t handle) noexcept {
     if (engine.is_ready()) introduce(client, engine);
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -40,19 +40,19 @@ struct Client {
         uint16_t ticks = 0, patience = kInviteTicks;
     };
     static constexpr uint16_t kInviteTicks = 50, kInviteTicksMax = 600;  // of 100 ms
-    // Limit of reads whose completion may be reported late. Each occupies a slot of the client's channel,
-    // which has more than these.
+    // Maximum number of reads whose completion may be reported late. Each occupies a slot of the client's
+    // channel, which has more slots than this.
     static constexpr uint32_t kCoalescedMax = 15;
     uint32_t coalesced = 0;
-    bool is_storage = false;  // real storage on another node (bays.h)
-    std::array<Place, cache::kEnginesMax> engines;
+    bool is_storage = false;  // real storage on another node (staging.h)
+    std::array<Place, kEnginesMax> engines;
 };
 
 class Clients {
   public:
     // `secrets` generates tokens; `random` is used if it is empty.
-    Clients(EngineSet& engines, const cache::Index& index, Random& random,
-            const std::function<uint64_t()>& secrets, Turn& turn)
+    Clients(EngineSet& engines, const Index& index, Random& random, const std::function<uint64_t()>& secrets,
+            Turn& turn)
         : engines_(engines), index_(index), random_(random), secrets_(secrets), turn_(turn) {}
 
     Client* add(std::unique_ptr<Client> client);
@@ -60,7 +60,7 @@ class Clients {
     const std::list<std::unique_ptr<Client>>& all() const noexcept { return clients_; }
     // introduce(): every client may use the engine from now on. withdraw(): the engine is lost.
     void introduce(EngineLink& engine) noexcept;
-    void withdraw(cache::EngineIndex engine) noexcept;
+    void withdraw(EngineIndex engine) noexcept;
     // At each tick: announces engines again. A client whose connection to an engine failed does not report
     // that, and may be able to connect later (its network is cut, the engine is busy). A new notice of the
     // same engine replaces the client's state for it.
@@ -76,7 +76,7 @@ class Clients {
     uint64_t secret() { return secrets_ ? secrets_() : random_.next(); }
 
     EngineSet& engines_;
-    const cache::Index& index_;
+    const Index& index_;
     Random& random_;
     const std::function<uint64_t()>& secrets_;
     Turn& turn_;
@@ -84,4 +84,4 @@ class Clients {
     std::unordered_map<uint64_t, std::pair<Client*, uint8_t>> handles_;  // → client, engine
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

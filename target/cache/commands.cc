@@ -9,9 +9,6 @@
 
 namespace wss::cache {
 
-using cache::Line;
-using cache::SubBlocks;
-using cache::ArenaSlot;
 using Op = wire::CacheStorage::Op;
 
 // Reserves, as parts of all command objects (as for buffers, block/arena.cc): the last free eighth is for
@@ -58,8 +55,9 @@ CacheCommand* Commands::take(CachedVolume& volume, const CommandShareRef& share)
     if (command->place) ++volume.commands;
     command->line_count = command->entered = command->outstanding = 0;
     command->phase = CacheCommand::Phase::kNone;
-    command->is_abandoned = command->is_again = command->is_ahead = command->is_delegated = command->is_coalesced =
-        command->by_storage = command->transfer_failed = command->storing = command->rests = false;
+    command->is_abandoned = command->is_again = command->is_ahead = command->is_delegated =
+        command->is_coalesced = command->by_storage = command->transfer_failed = command->storing =
+            command->rests = false;
     command->hold = true;
     command->attempts = 0;
     command->failed_engine = WSS_CACHE_ENGINES_MAX;
@@ -73,7 +71,7 @@ CacheCommand* Commands::take(CachedVolume& volume, const CommandShareRef& share)
     return command;
 }
 
-// Called by the owner when it no longer needs the command and its buffer. If the cache's part is not over
+// Called by the owner when it no longer needs the command and its buffer. If the cache's part has not ended
 // yet, part_over() calls it again, which frees both.
 void Commands::release(CacheCommand& command) noexcept {
     command.hold = false;
@@ -124,7 +122,7 @@ void Commands::name_lines(CacheCommand& command) noexcept {
 
 // SE1: whether operations of the volume must name all sub-blocks of a line.
 bool Commands::is_wide(const CachedVolume& volume) noexcept {
-    return volume.settings.policy == cache::Policy::kBack || index_.dirty_lines(volume.number) > 0;
+    return volume.settings.policy == Policy::kBack || index_.dirty_lines(volume.number) > 0;
 }
 
 // Enters lines in ascending order and keeps each (L1). While it waits for the next line its lines rest, as
@@ -140,7 +138,7 @@ bool Commands::enter_lines(CacheCommand& command) noexcept {
         }
         line.line = entry;
         const bool hit = !command.is_write && entry->valid().contains(line.touched);
-        line.op.access = hit ? cache::Access::kShared : cache::Access::kExclusive;
+        line.op.access = hit ? Access::kShared : Access::kExclusive;
         line.op.sub_blocks = !hit && is_wide(*command.volume) ? geometry_.all() : line.touched;
         if (!lines_.enter(*entry, line.op, command)) {
             rest(command);
@@ -168,7 +166,8 @@ bool Commands::resume(CacheCommand& command, void (*then)(CacheCommand& command)
     return !command.rests;
 }
 
-// Keeps each resumed line, as enter_lines() does: the copying that it waits for waits for no other operation.
+// Keeps each resumed line, as enter_lines() does: copying, for which it may wait, waits for no other
+// operation.
 void Commands::resume_lines(CacheCommand& command) noexcept {
     while (command.resumed < command.entered)
         if (!index_.resume(command.lines[command.resumed++].op)) return;
@@ -218,9 +217,9 @@ void Commands::finish_part(CacheCommand& command) noexcept {
 
 void Commands::refuse(CacheCommand& command) noexcept {
     end_unbegun(command, {.kind = CacheOutcome::Kind::kStorageFailed,
-                       .error = ENXIO,
-                       .io_op = command.is_write ? io::Op::kWrite : io::Op::kRead,
-                       .offset = command.offset});
+                          .error = ENXIO,
+                          .io_op = command.is_write ? io::Op::kWrite : io::Op::kRead,
+                          .offset = command.offset});
 }
 
 void Commands::end_unbegun(CacheCommand& command, const CacheOutcome& outcome) noexcept {
@@ -238,7 +237,8 @@ void Commands::part_over(CacheCommand& command) noexcept {
 
 // ---- Transfers -------------------------------------------------------------------------------------------
 
-Transfer& Commands::next_transfer(CacheCommand& command, LinePart& line, ArenaSlot slot, Transfer::Done done) noexcept {
+Transfer& Commands::next_transfer(CacheCommand& command, LinePart& line, ArenaSlot slot,
+                                  Transfer::Done done) noexcept {
     WSS_ASSERT(line.transfers_used < line.transfers.size(), "one transfer for each copy");
     const uint32_t i = line.transfers_used++;
     line.slots[i] = slot;
@@ -260,8 +260,9 @@ void Commands::note_failed(CacheCommand& command, const Transfer& transfer) noex
         for (uint32_t t = 0; t < command.lines[i].transfers_used; ++t) {
             if (&command.lines[i].transfers[t] != &transfer) continue;
             const uint32_t engine = command.lines[i].slots[t].engine.value;
-            // Once two engines have failed, all count, however many transfers fail afterwards.
-            command.failed_engine = is_first || command.failed_engine == engine ? engine : WSS_CACHE_ENGINES_MAX;
+            // One engine, or all of them once a second one has failed.
+            command.failed_engine =
+                is_first || command.failed_engine == engine ? engine : WSS_CACHE_ENGINES_MAX;
             // Only the engine can make a move to or from the target's own memory fail.
             EngineLink* failed = engines_.link(command.lines[i].slots[t].engine);
             if (failed != nullptr && transfer.move.handle == wire::kStorageHandle)
@@ -290,20 +291,21 @@ std::array<std::byte, wire::kCacheHeaderBytes> Commands::header_bytes(const Line
                                                                       SubBlocks valid, SubBlocks dirty,
                                                                       uint64_t generation) {
     std::array<std::byte, wire::kCacheHeaderBytes> bytes;
-    cache::LineHeader header{.volume = volume.open->volume().wwid(),
-                             .line = line.span.line,
-                             .generation = generation,
-                             .incarnation = engines_.link(slot.engine)->identity().incarnation,
-                             .valid = valid,
-                             .dirty = dirty,
-                             .line_shift = geometry_.shift()};
-    cache::write_header(header, bytes);
+    LineHeader header{.volume = volume.open->volume().wwid(),
+                      .line = line.span.line,
+                      .generation = generation,
+                      .incarnation = engines_.link(slot.engine)->identity().incarnation,
+                      .valid = valid,
+                      .dirty = dirty,
+                      .line_shift = geometry_.shift()};
+    write_header(header, bytes);
     return bytes;
 }
 
 // ---- Real storage ----------------------------------------------------------------------------------------
 
-void Commands::start_storage(CacheCommand& command, io::Op op, void (*done)(io::Request& io) noexcept) noexcept {
+void Commands::start_storage(CacheCommand& command, io::Op op,
+                             void (*done)(io::Request& io) noexcept) noexcept {
     CachedVolume& volume = *command.volume;
     command.io.op = op;
     command.io.offset = command.offset;
@@ -320,13 +322,14 @@ void Commands::start_storage(CacheCommand& command, io::Op op, void (*done)(io::
 void Commands::note_error(CacheCommand& command, const io::Request& io) noexcept {
     if (io.error == 0 || command.outcome.error != 0) return;
     command.outcome = {.kind = CacheOutcome::Kind::kStorageFailed,
-                   .error = io.error,
-                   .io_op = io.op,
-                   .offset = io.offset + io.done_bytes};
+                       .error = io.error,
+                       .io_op = io.op,
+                       .offset = io.offset + io.done_bytes};
 }
 
 bool Commands::reaches_storage(const CacheCommand& command) noexcept {
-    if (command.volume->remote == nullptr || command.client == nullptr || command.remote.length < command.length)
+    if (command.volume->remote == nullptr || command.client == nullptr ||
+        command.remote.length < command.length)
         return false;
     const EngineLink* storage = command.volume->remote->storage();
     return storage != nullptr && command.client->engines[storage->index().value].attached;
@@ -337,8 +340,10 @@ Transfer& Commands::remote_io(CacheCommand& command, Op op, Transfer::Done done)
     command.remote_engine = storage.index();
     Transfer& transfer = command.remote_io;
     transfer.kind = Transfer::Kind::kStorage;
-    transfer.storage = {
-        .op = op, .volume = command.volume->remote->number(), .offset = command.offset, .length = command.length};
+    transfer.storage = {.op = op,
+                        .volume = command.volume->remote->number(),
+                        .offset = command.offset,
+                        .length = command.length};
     if (command.client != nullptr) {
         transfer.storage.handle = command.client->engines[storage.index().value].handle;
         transfer.storage.remote = {command.remote.address, command.remote.rkey, command.length};
@@ -353,4 +358,4 @@ Transfer& Commands::remote_io(CacheCommand& command, Op op, Transfer::Done done)
     return transfer;
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

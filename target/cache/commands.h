@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands: the common part of reads and writes of the cache. It allocates and releases command objects
-// (Work), enters and leaves their lines, starts their transfers and storage operations, and reports their
-// outcome.
+// (CacheCommand), enters and leaves their lines, starts their transfers and storage operations, and reports
+// their outcome.
 //
 // It owns the command objects. It calls the lines, the links to engines, the storage nodes, the volume's gate
-// and storage, and the WorkOwner of each command. It has no notion of the path of a command: the caller names
-// the function to run after a transfer or a storage operation.
+// and storage, and the CommandOwner of each command. It has no notion of the path of a command: the caller
+// names the function to run after a transfer or a storage operation.
 //
 // Thread-safety: belongs to the cache's reactor. Allocates nothing per command.
 #pragma once
@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "lib/reactor/reactor.h"
+#include "target/cache/cache_command.h"
 #include "target/cache/clients.h"
 #include "target/cache/lines.h"
 #include "target/cache/storage_nodes.h"
-#include "target/cache/cache_command.h"
 
 namespace wss::cache {
 
@@ -63,24 +63,24 @@ class Commands {
     // Ends a command that has not begun; refuse(): because its volume is being removed.
     void end_unbegun(CacheCommand& command, const CacheOutcome& outcome) noexcept;
     void refuse(CacheCommand& command) noexcept;
-    // The cache's part is over: the command no longer refers to lines, engines or storage. After the owner
+    // The cache's part has ended: the command no longer refers to lines, engines or storage. After the owner
     // was notified, part_over() follows.
     void finish_part(CacheCommand& command) noexcept;
     void part_over(CacheCommand& command) noexcept;
 
     // ---- Transfers
     // The caller fills in the rest, except slot and `done`.
-    Transfer& next_transfer(CacheCommand& command, LinePart& line, cache::ArenaSlot slot, Transfer::Done done) noexcept;
+    Transfer& next_transfer(CacheCommand& command, LinePart& line, ArenaSlot slot,
+                            Transfer::Done done) noexcept;
     void note_failed(CacheCommand& command, const Transfer& transfer) noexcept;
     // True if the copies that the line's transfers went to are still its copies: no engine was lost and
     // replaced.
     bool still_there(const LinePart& line) noexcept;
     // True if the client is connected to the engine, and the engine may move all of the command's data.
-    bool attached(const CacheCommand& command, cache::ArenaSlot slot) noexcept;
-    std::array<std::byte, wire::kCacheHeaderBytes> header_bytes(const LinePart& line, cache::ArenaSlot slot,
-                                                                const CachedVolume& volume,
-                                                                cache::SubBlocks valid, cache::SubBlocks dirty,
-                                                                uint64_t generation);
+    bool attached(const CacheCommand& command, ArenaSlot slot) noexcept;
+    std::array<std::byte, wire::kCacheHeaderBytes> header_bytes(const LinePart& line, ArenaSlot slot,
+                                                                const CachedVolume& volume, SubBlocks valid,
+                                                                SubBlocks dirty, uint64_t generation);
 
     // ---- Real storage
     void start_storage(CacheCommand& command, io::Op op, void (*done)(io::Request& io) noexcept) noexcept;
@@ -94,8 +94,8 @@ class Commands {
     void leave_lines(CacheCommand& command) noexcept;
 
     Lines& lines_;
-    cache::Index& index_;
-    const cache::LineGeometry geometry_;
+    Index& index_;
+    const LineGeometry geometry_;
     EngineSet& engines_;
     StorageNodes& nodes_;
     reactor::Reactor& reactor_;
@@ -105,4 +105,4 @@ class Commands {
     uint32_t lines_per_command_ = 0;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

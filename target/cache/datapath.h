@@ -33,13 +33,14 @@ class Datapath final : public CommandSource {
     Status prepare(const Nets& nets, uint32_t commands, uint32_t lines_per_command);
 
     // A command object for `volume`; nullptr: not now. A volume may hold as many as it leaves free, not
-    // counting an eighth of all, so that a volume whose storage hangs cannot take those of others. A volume
+    // counting an eighth of all, so that a volume whose storage hangs cannot use up those of others. A volume
     // that holds none may take any.
     CacheCommand* take_command(CachedVolume& volume, const CommandShareRef& share) noexcept override {
         return commands_.take(volume, share);
     }
     void begin(CacheCommand& command) noexcept override;  // a read or write
-    void buffer_ready(CacheCommand& command, std::byte* buffer, const BufferRegions& regions) noexcept override;
+    void buffer_ready(CacheCommand& command, std::byte* buffer,
+                      const BufferRegions& regions) noexcept override;
     void buffer_failed(CacheCommand& command) noexcept;
     // Called by the owner after `ended` or `answered`.
     void release(CacheCommand& command) noexcept override { commands_.release(command); }
@@ -71,7 +72,7 @@ class Datapath final : public CommandSource {
     void run(CacheCommand& command) noexcept;
     static void entered(LineUser& user) noexcept;
 
-    cache::Index& index_;
+    Index& index_;
     StorageNodes& nodes_;
     RecoveryRun& recovery_;
     const Life& life_;
@@ -82,4 +83,4 @@ class Datapath final : public CommandSource {
     Prefetch prefetch_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -10,7 +10,7 @@ struct Deletions::Pending {
     CachedVolume& volume;
     volume::Deletion command;
     Nanoseconds until;
-    Gate::Holder place;  // until the deletion is over: keeps `volume`
+    Gate::Holder place;  // until the deletion has ended: keeps `volume`
     bool frozen = false, over = false;
 };
 
@@ -28,7 +28,7 @@ void Deletions::prepare(volume::Deletion deletion) {
     if (volume == nullptr || recovering)
         return deletion.answer(uses_.absent.may_delete(deletion, recovering), {});
     // Nothing becomes dirty while the volume is frozen, either: active writes go to its storage.
-    if (!volume->may_be_dirty && volume->settings.policy != cache::Policy::kBack) {
+    if (!volume->may_be_dirty && volume->settings.policy != Policy::kBack) {
         const bool frozen = volume->gate.freeze();
         return deletion.answer(Status::ok(), frozen ? hold_of(*volume) : nullptr);
     }
@@ -47,12 +47,12 @@ Status Deletions::refusal(const CachedVolume& volume, const std::string& why) co
     if (lines == 0 && lost == 0)
         return failure(
             Code::kRefused,
-            "volume {} is not deleted: its storage did not flush what it took from cache engines: {}. wssctl "
-            "volume delete {} --give-up-dirty deletes it all the same",
+            "volume {} was not deleted: its storage did not flush the data from cache engines: {}. wssctl "
+            "volume delete {} --give-up-dirty deletes it in any case",
             name, why, name);
     return failure(
         Code::kRefused,
-        "volume {} is not deleted: its storage does not have the acknowledged writes of {} lines (at most "
+        "volume {} was not deleted: its storage does not have the acknowledged writes of {} lines (at most "
         "{}) "
         "in cache engines{}: {}. wssctl cache drain {} tries to write them there, wssctl cache status shows "
         "what is left; wssctl volume delete {} --give-up-dirty destroys them",
@@ -63,7 +63,7 @@ Status Deletions::refusal(const CachedVolume& volume, const std::string& why) co
 
 // Another command removed the volume; the volume that replaced it may have dirty lines.
 Status Deletions::replaced(const Pending& pending) {
-    return failure(Code::kBusy, "volume {} was reopened, or deleted, meanwhile; try again",
+    return failure(Code::kBusy, "volume {} was reopened or deleted meanwhile; try again",
                    pending.command.name);
 }
 
@@ -112,15 +112,15 @@ void Deletions::tick() {
     for (const PendingRef& pending : all) {
         if (pending->over) continue;
         if (uses_.life.waits_are_over())
-            end(pending, failure(Code::kBusy, "volume {} is not deleted: the target is stopping",
+            end(pending, failure(Code::kBusy, "volume {} was not deleted: the target is stopping",
                                  pending->command.name));
         else if (now >= pending->until)
             time_is_over(pending);
     }
 }
 
-// Rejects also if nothing is dirty: an active write that waits behind a read without an answer from storage
-// may still be acknowledged by engines.
+// Also rejects if nothing is dirty: engines may still acknowledge an active write that waits for a read that
+// storage has not answered.
 void Deletions::time_is_over(const PendingRef& pending) {
     const CachedVolume& volume = pending->volume;
     if (volume.removed()) return end(pending, replaced(*pending));
@@ -128,15 +128,15 @@ void Deletions::time_is_over(const PendingRef& pending) {
     const bool clean =
         uses_.index.dirty_lines(volume.number) == 0 && uses_.losses.lost_bytes(volume.open->volume()) == 0;
     if (!clean)
-        return end(pending, refusal(volume, fmt::format("its storage did not take them within {} s", limit)));
+        return end(pending,
+                   refusal(volume, fmt::format("its storage did not accept them within {} s", limit)));
     const std::string& name = pending->command.name;
     end(pending,
-        failure(
-            Code::kRefused,
-            "volume {} is not deleted: commands that have begun did not end within {} s, and writes among "
-            "them may still be acknowledged. Try again when its storage answers; wssctl volume delete {} "
-            "--give-up-dirty deletes it in any case",
-            name, limit, name));
+        failure(Code::kRefused,
+                "volume {} was not deleted: active commands did not end within {} s, and writes among "
+                "them may still be acknowledged. Try again when its storage answers; wssctl volume delete {} "
+                "--give-up-dirty deletes it in any case",
+                name, limit, name));
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -30,7 +30,7 @@ class Deletions {
   public:
     // What it calls.
     struct Uses {
-        const cache::Index& index;
+        const Index& index;
         EngineSet& engines;
         const Members& members;
         CachedVolumes& volumes;
@@ -70,4 +70,4 @@ class Deletions {
     std::list<PendingRef> pending_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

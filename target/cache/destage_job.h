@@ -20,7 +20,7 @@ namespace wss::cache {
 // of the other lines wait for the run.
 class Destager::Runs {
   public:
-    // Jobs that began together: `count` numbers from `first` on, without those that left the run.
+    // Jobs that began together: `count` numbers, starting with `first`, without those that left the run.
     struct Run {
         Run()
             : patience(
@@ -36,9 +36,9 @@ class Destager::Runs {
     Runs(Destager& destager, size_t jobs);
     ~Runs();
     // Requires a free job. Begins with as many lines as there are adjacent free numbers.
-    void begin(CachedVolume& volume, std::span<cache::Line* const> lines) noexcept;
+    void begin(CachedVolume& volume, std::span<Line* const> lines) noexcept;
     static void leave(Job& job) noexcept;
-    // The line of this job is fetched, or that failed.
+    // The fetch of this job's line has ended, successfully or not.
     void fetched(Job& job) noexcept;
 
   private:
@@ -56,7 +56,7 @@ class Destager::Runs {
     std::vector<std::unique_ptr<Run>> runs_;
 };
 
-//   kFetch: the primary writes the dirty sub-blocks to `buffer` or `bay` → kStore: to real storage →
+//   kFetch: the primary writes the dirty sub-blocks to `buffer` or `staging` → kStore: to real storage →
 //   kClear: headers
 // A lost line is destaged in the same way, from a slot of an engine that is not a member, without kClear.
 struct Destager::Job : LineUser {
@@ -64,7 +64,7 @@ struct Destager::Job : LineUser {
 
     Destager* owner = nullptr;
     std::byte* buffer = nullptr;  // one line
-    StagingBuffer staging;                      // used instead of `buffer` for real storage on another node
+    StagingBuffer staging;        // used instead of `buffer` for real storage on another node
     bool busy = false;
     Nanoseconds since;    // when the job began
     bool silent = false;  // busy for longer than kSilentAfter
@@ -72,12 +72,12 @@ struct Destager::Job : LineUser {
 
     CachedVolume* volume = nullptr;
     Gate::Holder place;  // in the volume's gate
-    cache::Line* line = nullptr;
-    cache::LineKey key;
-    cache::LineOp op;
-    cache::Index::Destage token;
-    cache::SubBlocks left;       // still to be stored
-    cache::EngineIndex from;  // the primary
+    Line* line = nullptr;
+    LineKey key;
+    LineOp op;
+    Index::Destage token;
+    SubBlocks left;    // still to be stored
+    EngineIndex from;  // the primary
     Phase phase = Phase::kFetch;
     bool begun = false, failed = false;
     bool salvage = false;
@@ -87,14 +87,14 @@ struct Destager::Job : LineUser {
     uint32_t outstanding = 0;
     uint32_t number = 0;       // in the destager; adjacent numbers have adjacent buffers
     Runs::Run* run = nullptr;  // until all lines are fetched or this job leaves; nullptr: none
-    uint32_t merged = 1;       // number of jobs from this one on whose lines this job's request stores
-    std::array<Transfer, cache::kHoldersMax> transfers;
+    uint32_t merged = 1;       // number of jobs, this one first, whose lines this job's request stores
+    std::array<Transfer, kHoldersMax> transfers;
     io::Request io;
     // The volume ends at byte `end`, within this sub-block, whose rest is not stored.
     struct {
-        cache::SubBlocks piece;
+        SubBlocks last;
         uint64_t end = 0;
     } cut_off;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -6,8 +6,6 @@
 
 namespace wss::cache {
 
-using cache::SubBlocks;
-
 Destager::Runs::Runs(Destager& destager, size_t jobs) : destager_(destager), jobs_(destager.jobs_) {
     while (runs_.size() < jobs) {
         runs_.push_back(std::make_unique<Run>());
@@ -33,7 +31,7 @@ uint32_t Destager::Runs::free_numbers(uint32_t wanted, uint32_t& found) const no
     return best;
 }
 
-void Destager::Runs::begin(CachedVolume& volume, std::span<cache::Line* const> lines) noexcept {
+void Destager::Runs::begin(CachedVolume& volume, std::span<Line* const> lines) noexcept {
     const auto unused =
         std::find_if(runs_.begin(), runs_.end(), [](const auto& one) { return one->fetching == 0; });
     Run* const run = unused == runs_.end() ? nullptr : unused->get();
@@ -54,7 +52,7 @@ void Destager::Runs::begin(CachedVolume& volume, std::span<cache::Line* const> l
         job.salvage = false;
         job.again = volume.planner->retries();
         job.run = run;
-        destager_.begin_job(job, volume, *lines[i], cache::Access::kShared);
+        destager_.begin_job(job, volume, *lines[i], Access::kShared);
     }
     if (run != nullptr && --run->fetching == 0) store(*run);
 }
@@ -68,7 +66,7 @@ void Destager::Runs::fetched(Job& job) noexcept {
     if (--job.run->fetching == 0) store(*job.run);
 }
 
-// Patience is over: stores the lines that are fetched. The others continue alone.
+// kPatience has expired: stores the lines that are fetched. The others continue alone.
 void Destager::Runs::part(Run& run) noexcept {
     for (uint32_t i = 0; i < run.count; ++i) {
         Job& job = *jobs_[run.first + i];
@@ -96,15 +94,18 @@ void Destager::Runs::store(Run& run) noexcept {
     run.fetching = 0;
 }
 
-// Number of jobs of the run, from this one on, whose data is contiguous in storage.
+// Number of jobs of the run, starting with this one, whose data is contiguous in storage.
 uint32_t Destager::Runs::neighbours(const Job& job, const Run* run, uint32_t most) const noexcept {
     const uint64_t size = job.volume->open->volume().size();
     const SubBlocks all = destager_.geometry_.all();
     const auto may = [&](const Job& one) {
         const uint64_t end = destager_.geometry_.start_of(one.key.line) + destager_.geometry_.line_bytes();
-        return one.run == run && !one.failed && !one.staging && one.left.first_run() == one.left && end <= size;
+        return one.run == run && !one.failed && !one.staging && one.left.first_run() == one.left &&
+               end <= size;
     };
-    const auto has = [&](const Job& one, uint32_t sub_block) { return (one.left.bits >> sub_block & 1) != 0; };
+    const auto has = [&](const Job& one, uint32_t sub_block) {
+        return (one.left.bits >> sub_block & 1) != 0;
+    };
     if (!may(job)) return 1;
     uint32_t count = 1;
     for (; count < most; ++count) {
@@ -120,10 +121,10 @@ void Destager::Runs::store_together(Job& job, uint32_t count) noexcept {
     for (uint32_t i = 0; i < count; ++i) {
         Job& one = *jobs_[job.number + i];
         one.phase = Job::Phase::kStore;
-        length += uint64_t{one.left.count()} * cache::kSubBlockBytes;
+        length += uint64_t{one.left.count()} * kSubBlockBytes;
     }
     job.merged = count;
-    const uint64_t begin = uint64_t{job.left.first()} * cache::kSubBlockBytes;
+    const uint64_t begin = uint64_t{job.left.first()} * kSubBlockBytes;
     job.io.op = io::Op::kWrite;
     job.io.fua = false;
     job.io.offset = destager_.geometry_.start_of(job.key.line) + begin;
@@ -134,8 +135,8 @@ void Destager::Runs::store_together(Job& job, uint32_t count) noexcept {
     job.volume->open->queue().submit(job.io);
 }
 
-// If storage fails, each line is stored alone, as only one of them may be at fault. Not after a silence,
-// which would begin again for each line.
+// If storage fails, each line is stored alone, as only one of them may be at fault. If storage did not answer
+// in time, the lines stay dirty, as each would wait as long.
 void Destager::Runs::stored(io::Request& io) noexcept {
     Job& first = *static_cast<Job*>(io.context);
     Destager& destager = *first.owner;
@@ -144,10 +145,10 @@ void Destager::Runs::stored(io::Request& io) noexcept {
     const uint32_t number = first.number, count = first.merged;
     for (uint32_t i = 0; i < count; ++i) {
         Job& job = *destager.jobs_[number + i];
-        if (good) destager.count_stored(job, uint64_t{job.left.count()} * cache::kSubBlockBytes);
+        if (good) destager.count_stored(job, uint64_t{job.left.count()} * kSubBlockBytes);
         if (good) job.left = {};
         over ? destager.done(job, error) : destager.step(job);
     }
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

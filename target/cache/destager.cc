@@ -10,7 +10,6 @@
 
 namespace wss::cache {
 
-using cache::SubBlocks;
 using wire::CacheStatus;
 using Op = wire::CacheStorage::Op;
 
@@ -63,7 +62,7 @@ void Destager::tick() noexcept {
     salvage_again();
 }
 
-// Caused by storage, or by a command that holds the line and waits for storage: silent engines are lost soon.
+// Due to storage, or to a command that holds the line and waits for storage. Silent engines are lost soon.
 void Destager::note_silent() noexcept {
     for (const auto& job : jobs_) {
         if (!job->busy || job->silent || reactor_.now() - job->since < kSilentAfter) continue;
@@ -116,8 +115,8 @@ Destager::Room Destager::room_for(const CachedVolume& volume) noexcept {
     return room;
 }
 
-cache::DestagePlanner::Look Destager::look_at(const cache::Line& line) const noexcept {
-    using Look = cache::DestagePlanner::Look;
+DestagePlanner::Look Destager::look_at(const Line& line) const noexcept {
+    using Look = DestagePlanner::Look;
     const uint32_t shift = kPartShift - geometry_.shift();
     Look look = Look::kYes;
     for (const auto& job : jobs_) {
@@ -146,13 +145,13 @@ bool Destager::start(CachedVolume& volume) noexcept {
     if (index_.dirty_lines(volume.number) == 0 || uses_.recovery.holding()) return false;
     if (volume.removed() || volume.given_up) return false;
     bool began = false;
-    std::array<cache::Line*, cache::kDestageRunMax> run;
+    std::array<Line*, kDestageRunMax> run;
     for (Room room = room_for(volume); room.jobs > 0; room = room_for(volume)) {
         // While one write is in flight, the next is fetched. The oldest line is always included.
         const uint32_t most = room.grows ? room.together : std::min(room.together, room.jobs);
         const size_t count =
             volume.planner->next(index_, volume.number, reactor_.now(), std::span(run).first(most),
-                                 [this](const cache::Line& line) { return look_at(line); });
+                                 [this](const Line& line) { return look_at(line); });
         if (count == 0 || count > room.jobs) break;
         began = true;
         runs_->begin(volume, std::span(run).first(count));
@@ -160,7 +159,7 @@ bool Destager::start(CachedVolume& volume) noexcept {
     return began;
 }
 
-void Destager::begin_job(Job& job, CachedVolume& volume, cache::Line& line, cache::Access access) noexcept {
+void Destager::begin_job(Job& job, CachedVolume& volume, Line& line, Access access) noexcept {
     job.busy = true;
     job.since = reactor_.now();
     job.silent = false;
@@ -185,14 +184,14 @@ void Destager::begin_job(Job& job, CachedVolume& volume, cache::Line& line, cach
 }
 
 // Chooses the sub-blocks to destage and their slot. False: nothing is left to destage.
-bool Destager::choose_copy(Job& job, cache::ArenaSlot& slot) noexcept {
+bool Destager::choose_copy(Job& job, ArenaSlot& slot) noexcept {
     if (job.salvage) {
         slot = job.item.slot;
         job.token = {.sub_blocks = salvageable(job.item)};
         EngineLink* engine = uses_.engines.link(slot.engine);
         if (engine == nullptr || engine->identity().incarnation != job.item.incarnation) return false;
     } else {
-        if (job.line->state() != cache::LineState::kDirty || job.line->holders().empty()) return false;
+        if (job.line->state() != LineState::kDirty || job.line->holders().empty()) return false;
         slot = job.line->holders()[0];
         job.token = index_.begin_destage(*job.line);
     }
@@ -200,7 +199,7 @@ bool Destager::choose_copy(Job& job, cache::ArenaSlot& slot) noexcept {
 }
 
 void Destager::entered(Job& job) noexcept {
-    cache::ArenaSlot slot;
+    ArenaSlot slot;
     if (!choose_copy(job, slot)) {
         Runs::leave(job);
         return done(job, 0);
@@ -216,8 +215,8 @@ void Destager::entered(Job& job) noexcept {
     transfer.move = {};
     transfer.move.to_peer = true;
     transfer.move.slot = slot.number;
-    transfer.move.offset = first * cache::kSubBlockBytes;
-    transfer.move.length = (last + 1 - first) * cache::kSubBlockBytes;
+    transfer.move.offset = first * kSubBlockBytes;
+    transfer.move.length = (last + 1 - first) * kSubBlockBytes;
     job.from = slot.engine;
     if (!job.salvage) job.staging = uses_.nodes.take(*job.volume, slot.engine, geometry_.line_bytes());
     if (job.staging)
@@ -238,11 +237,11 @@ void Destager::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
     const bool late = job.failed && job.phase == Job::Phase::kFetch;
     if (late && job.staging) job.owner->uses_.nodes.quarantine(job.staging, job.from, transfer.move.handle);
     if (job.phase == Job::Phase::kFetch) return job.owner->runs_->fetched(job);
-    // An engine that failed to clear the dirty bits is disconnected, and its copy counts no more.
+    // An engine that failed to clear the dirty bits is disconnected, and its copy no longer counts.
     job.owner->step(job);
 }
 
-// The line is fetched, or that failed.
+// The fetch of the line has ended, successfully or not.
 void Destager::go_on(Job& job) noexcept {
     job.failed ? done(job, EAGAIN) : step(job);
 }
@@ -265,8 +264,8 @@ SubBlocks Destager::next_run(Job& job) const noexcept {
     if (job.salvage) job.left &= salvageable(job.item);
     const SubBlocks run = job.left.first_run();
     if (!job.salvage || run.empty()) return run;
-    const uint64_t last = (end_of(job.item, run) - 1) >> cache::kSubBlockShift;
-    return last >= cache::kSubBlocksMax - 1 ? run : run & SubBlocks{(uint64_t{2} << last) - 1};
+    const uint64_t last = (end_of(job.item, run) - 1) >> kSubBlockShift;
+    return last >= kSubBlocksMax - 1 ? run : run & SubBlocks{(uint64_t{2} << last) - 1};
 }
 
 uint64_t Destager::end_of(const SalvageQueue::Item& item, SubBlocks sub_blocks) const noexcept {
@@ -280,15 +279,15 @@ void Destager::step(Job& job) noexcept {
     const SubBlocks run = next_run(job);
     if (!run.empty()) {
         job.left = job.left.without(run);
-        const uint64_t begin = uint64_t{run.first()} * cache::kSubBlockBytes;
+        const uint64_t begin = uint64_t{run.first()} * kSubBlockBytes;
         const uint64_t line_begin = geometry_.start_of(job.key.line), at = line_begin + begin;
         uint64_t size = job.volume->open->volume().size();
         if (job.salvage) size = std::min(size, line_begin + end_of(job.item, run));
-        const uint64_t run_bytes = uint64_t{run.count()} * cache::kSubBlockBytes;
+        const uint64_t run_bytes = uint64_t{run.count()} * kSubBlockBytes;
         if (at >= size) return step(job);  // the volume shrank
         const uint64_t length = std::min(run_bytes, size - at);
         if (length < run_bytes)
-            job.cut_off = {.piece = {uint64_t{1} << (run.first() + run.count() - 1)}, .end = size};
+            job.cut_off = {.last = {uint64_t{1} << (run.first() + run.count() - 1)}, .end = size};
         if (job.staging) {
             if (!store_from_staging(job, at, static_cast<uint32_t>(begin), length)) done(job, EAGAIN);
             return;
@@ -310,21 +309,21 @@ void Destager::step(Job& job) noexcept {
     index_.begin_clear(*job.line, job.token);
     job.outstanding = 1;
     uint32_t which = 0;
-    for (const cache::ArenaSlot& slot : job.line->copies()) {
+    for (const ArenaSlot& slot : job.line->copies()) {
         EngineLink& engine = *uses_.engines.link(slot.engine);
         Transfer& transfer = job.transfers[which];
         transfer.kind = Transfer::Kind::kHeader;
         transfer.move = {};
         transfer.move.slot = slot.number;
-        cache::LineHeader header{.volume = job.volume->open->volume().wwid(),
-                                 .line = job.key.line,
-                                 .generation = job.line->generation(),
-                                 .incarnation = engine.identity().incarnation,
-                                 .valid = which == 0 ? job.line->valid() : SubBlocks{},
-                                 .dirty = {},
-                                 .line_shift = geometry_.shift()};
+        LineHeader header{.volume = job.volume->open->volume().wwid(),
+                          .line = job.key.line,
+                          .generation = job.line->generation(),
+                          .incarnation = engine.identity().incarnation,
+                          .valid = which == 0 ? job.line->valid() : SubBlocks{},
+                          .dirty = {},
+                          .line_shift = geometry_.shift()};
         // Once the line is clean the second copy is erased.
-        if (which == 0) cache::write_header(header, transfer.move.header);
+        if (which == 0) write_header(header, transfer.move.header);
         transfer.done = transfer_done;
         transfer.context = &job;
         ++job.outstanding;
@@ -372,7 +371,7 @@ bool Destager::is_refused(CachedVolume& volume, const Job& job) noexcept {
     });
 }
 
-// A volume follows storage that others make smaller, and drops dirty lines beyond the new end. Flushes wait
+// A volume shrinks with storage that others shrink, and drops dirty lines beyond the new end. Flushes wait
 // for that: storage rejects such writes from the start of the shrink, and reports its size at the end.
 bool Destager::follows_storage(CachedVolume& volume) noexcept {
     const Nanoseconds now = reactor_.now();
@@ -389,15 +388,15 @@ void Destager::done(Job& job, int error) noexcept {
         error = EAGAIN;
         volume.planner->failed(reactor_.now(), true);
     }
-    const bool is_cut_off = job.begun && !job.salvage && !job.cut_off.piece.empty();
+    const bool is_cut_off = job.begun && !job.salvage && !job.cut_off.last.empty();
     if (is_cut_off && job.cut_off.end != volume.open->volume().size() && error == 0) error = EAGAIN;
     if (job.begun && !job.salvage)
         index_.end_destage(*job.line, job.token,
-                           error == 0 ? cache::Index::Destaged::kStable : cache::Index::Destaged::kFailed);
+                           error == 0 ? Index::Destaged::kStable : Index::Destaged::kFailed);
     if (job.begun && !job.salvage && job.changes != uses_.nodes.changes())
         index_.invalidate(*job.line, job.token.sub_blocks.without(job.line->dirty()));
     // Real storage may have other data beyond the former end, which is visible when the volume grows.
-    if (is_cut_off && error == 0) index_.invalidate(*job.line, job.cut_off.piece.without(job.line->dirty()));
+    if (is_cut_off && error == 0) index_.invalidate(*job.line, job.cut_off.last.without(job.line->dirty()));
     const bool storage_failed = error != 0 && error != EAGAIN;
     // Also if every holder was lost meanwhile: real storage has the data.
     if (error == 0 && job.begun) uses_.losses.destaged(volume, job.key.line, job.token.sub_blocks);
@@ -413,7 +412,7 @@ void Destager::done(Job& job, int error) noexcept {
     } else if (storage_failed) {
         ++volume.counters.destage_errors;
         volume.planner->failed(reactor_.now(), job.silent);
-        std::string text = Status::from_errno(error, "real storage does not take dirty data").to_string();
+        std::string text = Status::from_errno(error, "real storage does not accept dirty data").to_string();
         if (volume.last_error != text)
             log::error("volume {}: {}; the cache keeps it and tries again", volume.open->volume().name(),
                        text);
@@ -422,7 +421,7 @@ void Destager::done(Job& job, int error) noexcept {
     if (job.staging) uses_.nodes.give_back(job.staging);
     uses_.lines.leave(job.op);
     turn_.want();
-    // From here on the job may be reused.
+    // After this the job may be reused.
     const Gate::Holder place = std::move(job.place);
     salvage_due_ = salvage_due_ || job.salvage;
     job.busy = false;
@@ -524,7 +523,7 @@ void Destager::salvage() noexcept {
             });
         };
         // Copies of lines that were lost since then were skipped, so the engine must join again. Copies that
-        // are due are fetched first, so that repeated losses do not delay them for ever.
+        // are due are fetched first, so that repeated losses do not delay them forever.
         if (queue.noted() != uses_.losses.noted() && !uses_.losses.none()) {
             const bool fetches =
                 any_job([](const Job& job) { return job.begun && job.phase == Job::Phase::kFetch; });
@@ -540,7 +539,7 @@ void Destager::salvage() noexcept {
     }
 }
 
-// The queue records noted(): copies of lines lost from now on may have been skipped already.
+// The queue records noted(): copies of lines lost later may already have been skipped.
 SalvageQueue& Destager::salvage_of(const EngineLink& engine) {
     return salvages_.try_emplace(engine.index().value, uses_.losses.noted()).first->second;
 }
@@ -558,9 +557,9 @@ void Destager::salvage_again() noexcept {
 
 void Destager::add_salvage(EngineLink& engine, const wire::CacheHeader& item) {
     SalvageQueue& queue = salvage_of(engine);
-    const cache::ParsedHeader parsed = cache::parse_header(item.header);
+    const ParsedHeader parsed = parse_header(item.header);
     const uint32_t incarnation = engine.identity().incarnation;
-    if (parsed.fault != cache::HeaderFault::kNone || parsed.header.line_shift != geometry_.shift() ||
+    if (parsed.fault != HeaderFault::kNone || parsed.header.line_shift != geometry_.shift() ||
         parsed.header.incarnation != incarnation)
         return;
     SalvageQueue::Item copy{{engine.index(), item.slot}, incarnation, parsed.header, {}};
@@ -570,23 +569,23 @@ void Destager::add_salvage(EngineLink& engine, const wire::CacheHeader& item) {
 // False: not now. True: a job has the item, or nothing of it is left.
 bool Destager::start_salvage(Job& job, const SalvageQueue::Item& item) noexcept {
     ++salvage_checks_;
-    const cache::LineHeader& header = item.header;
+    const LineHeader& header = item.header;
     if (salvageable(item).empty()) return true;
     CachedVolume* volume = uses_.volumes.find(header.volume);
     if (volume == nullptr || reactor_.now() < item.not_before) return false;
     if (!leaves_room(*volume, load_of(*volume))) return false;
-    cache::Line* line = index_.open({volume->number, header.line});
+    Line* line = index_.open({volume->number, header.line});
     if (line == nullptr) return false;
     job.salvage = true;
     job.again = false;
     job.item = item;
-    begin_job(job, *volume, *line, cache::Access::kExclusive);
+    begin_job(job, *volume, *line, Access::kExclusive);
     return true;
 }
 
 // The sub-blocks that are still lost: some may have been written again since.
 SubBlocks Destager::salvageable(const SalvageQueue::Item& item) const noexcept {
-    const cache::LineHeader& header = item.header;
+    const LineHeader& header = item.header;
     return uses_.members.now().lost.in_copy({header.volume, header.line, header.generation}, header.dirty);
 }
 
@@ -597,4 +596,4 @@ void Destager::salvage_failed(Job& job) noexcept {
     if (here) salvage_of(*engine).postpone(job.item);
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

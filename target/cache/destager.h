@@ -76,7 +76,7 @@ class Destager {
     // ---- Lost lines that an engine returned with
     void add_salvage(EngineLink& engine, const wire::CacheHeader& item);
     void engine_returned(const EngineLink& engine);
-    void engine_lost(cache::EngineIndex engine) { salvages_.erase(engine.value); }
+    void engine_lost(EngineIndex engine) { salvages_.erase(engine.value); }
     uint64_t salvage_checks() const noexcept { return salvage_checks_; }
 
   private:
@@ -96,16 +96,16 @@ class Destager {
         bool grows = false;     // more jobs may begin when working jobs of the volume end
     };
     Room room_for(const CachedVolume& volume) noexcept;
-    cache::DestagePlanner::Look look_at(const cache::Line& line) const noexcept;
+    DestagePlanner::Look look_at(const Line& line) const noexcept;
     void note_silent() noexcept;
     void start_all() noexcept;
     bool is_refused(CachedVolume& volume, const Job& job) noexcept;
     bool follows_storage(CachedVolume& volume) noexcept;
-    void begin_job(Job& job, CachedVolume& volume, cache::Line& line, cache::Access access) noexcept;
-    bool choose_copy(Job& job, cache::ArenaSlot& slot) noexcept;
+    void begin_job(Job& job, CachedVolume& volume, Line& line, Access access) noexcept;
+    bool choose_copy(Job& job, ArenaSlot& slot) noexcept;
     void entered(Job& job) noexcept;
     void count_stored(Job& job, uint64_t bytes) noexcept;
-    cache::SubBlocks next_run(Job& job) const noexcept;
+    SubBlocks next_run(Job& job) const noexcept;
     void go_on(Job& job) noexcept;
     void step(Job& job) noexcept;
     bool store_from_staging(Job& job, uint64_t at, uint32_t begin, uint64_t length) noexcept;
@@ -121,16 +121,16 @@ class Destager {
     void salvage() noexcept;
     void salvage_again() noexcept;
     bool start_salvage(Job& job, const SalvageQueue::Item& item) noexcept;
-    cache::SubBlocks salvageable(const SalvageQueue::Item& item) const noexcept;
-    uint64_t end_of(const SalvageQueue::Item& item, cache::SubBlocks sub_blocks) const noexcept;
+    SubBlocks salvageable(const SalvageQueue::Item& item) const noexcept;
+    uint64_t end_of(const SalvageQueue::Item& item, SubBlocks sub_blocks) const noexcept;
     void salvage_failed(Job& job) noexcept;
     static void transfer_done(Transfer& transfer, wire::CacheStatus status) noexcept;
     static void stored_from_staging(Transfer& transfer, wire::CacheStatus status) noexcept;
     static void storage_done(io::Request& io) noexcept;
 
     const Uses uses_;
-    cache::Index& index_;
-    const cache::LineGeometry geometry_;
+    Index& index_;
+    const LineGeometry geometry_;
     reactor::Reactor& reactor_;
     Turn& turn_;
     std::vector<std::unique_ptr<Job>> jobs_;  // by number
@@ -143,4 +143,4 @@ class Destager {
     std::map<size_t, SalvageQueue> salvages_;  // by index of the engine that returned
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -39,7 +39,7 @@ void EngineEvents::engine_ready(EngineLink& engine) noexcept {
 
 void EngineEvents::lose(EngineLink& engine, const Status& why) {
     const auto& identity = engine.identity();
-    const cache::Loss loss = uses_.index.lose_engine(engine.index());
+    const Loss loss = uses_.index.lose_engine(engine.index());
     if (!uses_.life.leaving())
         log::warning("cache engine {:016x} is gone ({}): {} lines lost their copy there", identity.identity,
                      why.to_string(), loss.lines);
@@ -60,7 +60,7 @@ void EngineEvents::lose(EngineLink& engine, const Status& why) {
 void EngineEvents::engine_over(EngineLink& engine, const Status& why) noexcept {
     uses_.turn.want();
     if (!engine.index().exists()) return uses_.engines.retire(uses_.admission.take(engine));
-    const cache::EngineIndex index = engine.index();
+    const EngineIndex index = engine.index();
     std::unique_ptr<EngineLink> old = uses_.engines.take(index);
     if (engine.is_storage()) uses_.nodes.over(engine);
     if (engine.is_storage() && !uses_.life.stopping())
@@ -118,7 +118,7 @@ void EngineEvents::volume_state_changed(EngineLink& storage) noexcept {
 
 void EngineEvents::tick() {
     for (EngineLink& engine : uses_.engines.all()) {
-        // Its contents are not known before recovery is over.
+        // Its contents are not known before recovery has ended.
         if (!engine.leaving() || !engine.is_ready() || uses_.recovery.waiting()) continue;
         if (engine.identity().returned) continue;
         if (uses_.index.dirty_lines_on(engine.index()) > 0) {
@@ -131,4 +131,4 @@ void EngineEvents::tick() {
     }
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -19,7 +19,7 @@ class EngineEvents final : public EngineLinkOwner {
   public:
     // What it calls.
     struct Uses {
-        cache::Index& index;
+        Index& index;
         EngineSet& engines;
         Admission& admission;
         Clients& clients;
@@ -59,4 +59,4 @@ class EngineEvents final : public EngineLinkOwner {
     const Uses uses_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

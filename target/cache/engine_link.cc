@@ -19,8 +19,6 @@ using wire::RecordType;
 constexpr Nanoseconds kOwnWorkMax = from_s(10);
 // Other pings have id 0, and so do pongs that an engine sends unsolicited.
 constexpr uint32_t kPingOfGrant = 1;
-// A ping of answered_since() has the incarnation that it is about, plus this.
-constexpr uint32_t kPingOfProbe = 1;
 
 Status EngineLink::accept(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
                           const Identity& identity, const wire::CacheWelcome& welcome) {
@@ -55,9 +53,9 @@ void EngineLink::begin(const Identity& identity, const wire::CacheWelcome& welco
 
 Status EngineLink::open(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
                         wire::Bytes answer) {
-    cache::RecordLink::Options options;
+    RecordLink::Options options;
     options.operations = 1;  // the target sends requests, the engine moves data
-    auto link = cache::RecordLink::create(fabric, options, *this);
+    auto link = RecordLink::create(fabric, options, *this);
     if (!link) return link.status();
     link_ = std::move(*link);
     WSS_TRY(link_->accept(request, poller, answer));
@@ -93,7 +91,7 @@ bool EngineLink::prove(const wire::Record& record) noexcept {
 }
 
 void EngineLink::submit(Transfer& transfer) noexcept {
-    WSS_ASSERT(!transfer.under_way, "a transfer is submitted once at a time");
+    WSS_ASSERT(!transfer.under_way, "a transfer in flight is not submitted again");
     transfer.under_way = true;
     transfer.error = 0;
     if (over_ || !link_->is_up()) return refused_.push_back(transfer);
@@ -143,7 +141,7 @@ void EngineLink::send(Transfer& transfer) noexcept {
 }
 
 // The engine rejects a client that connects before its grant. The engine processes records in order, so the
-// answer to a ping behind the grant confirms the grant.
+// answer to a ping sent after the grant confirms the grant.
 void EngineLink::grant(const wire::CacheEngineNotice& notice) noexcept {
     if (!link_->is_up()) return;
     if (granted_.size() >= kGrantsUnconfirmedMax)
@@ -153,17 +151,18 @@ void EngineLink::grant(const wire::CacheEngineNotice& notice) noexcept {
     granted_.push_back(notice);
 }
 
-bool EngineLink::answered_since(uint32_t incarnation) noexcept {
-    if (answered_ >= incarnation) return true;
-    if (probed_ >= incarnation || !link_->is_up()) return false;
-    probed_ = incarnation;
-    link_->wrote(wire::put_plain(RecordType::kPing, 0, incarnation + kPingOfProbe, link_->room()));
-    link_->flush();
-    return false;
+bool EngineLink::has_requests_of(uint32_t volume) noexcept {
+    bool found = false;
+    const auto look = [&](const Transfer& one) {
+        found = found || (one.kind == Transfer::Kind::kStorage && one.storage.volume == volume);
+    };
+    for (const Transfer* one : by_id_)
+        if (one != nullptr) look(*one);
+    queue_.for_each(look);
+    return found;
 }
 
 void EngineLink::pong(uint32_t id) noexcept {
-    if (id > kPingOfGrant && id - kPingOfProbe <= probed_) answered_ = std::max(answered_, id - kPingOfProbe);
     if (id != kPingOfGrant || granted_.empty()) return;  // a sign of life only
     const wire::CacheEngineNotice notice = granted_.front();
     granted_.pop_front();
@@ -179,14 +178,15 @@ void EngineLink::name_engine(const wire::CacheEngineNotice& notice) noexcept {
 }
 
 void EngineLink::flush_completions() noexcept {
-    if (coalesced_ > 0 && link_->is_up()) link_->wrote(wire::put_plain(RecordType::kPing, 0, 0, link_->room()));
+    if (coalesced_ > 0 && link_->is_up())
+        link_->wrote(wire::put_plain(RecordType::kPing, 0, 0, link_->room()));
 }
 
 void EngineLink::say_goodbye() noexcept {
     if (link_->is_up()) link_->wrote(wire::put_plain(RecordType::kGoodbye, 0, 0, link_->room()));
 }
 
-bool EngineLink::record(cache::RecordLink&, const wire::Record& record) noexcept {
+bool EngineLink::record(RecordLink&, const wire::Record& record) noexcept {
     uint64_t handle = 0;
     if (auth_ != nullptr) return prove(record);
     if (!identity_.index.exists()) return false;
@@ -268,7 +268,7 @@ bool EngineLink::take_item(const wire::Record& record) noexcept {
 bool EngineLink::take_slots(const wire::Record& record) noexcept {
     if (ready_ || wire::parse_slot(record, slots_) != ParseError::kNone) return false;
     if (slots_ <= slots_max_) return true;
-    return violates(fmt::format("the cache engine claims {} slots, and lends memory for {}",
+    return violates(fmt::format("the cache engine claims {} slots, but lends memory for {}",
                                 std::exchange(slots_, 0), slots_max_));
 }
 
@@ -320,7 +320,7 @@ bool EngineLink::done(const wire::Record& record, CacheStatus status, int error)
     return true;
 }
 
-void EngineLink::link_over(cache::RecordLink&, const Status& why) noexcept {
+void EngineLink::link_over(RecordLink&, const Status& why) noexcept {
     over_ = true;
     for (Transfer*& transfer : by_id_) {
         if (transfer == nullptr) continue;
@@ -362,4 +362,4 @@ void EngineLink::tick(Nanoseconds now, Nanoseconds limit) noexcept {
     link_->flush();
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

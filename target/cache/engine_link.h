@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // EngineLink: the storage engine's (SE's) end of the connection to one cache engine (CE).
 //
-// It takes Transfers (a move between a slot and memory of a client or of the SE, a header, a wipe) and gives
-// each an id. It sends the transfers of one turn in one message and reports how each ended. When a CE is
-// lost, its connection is closed first and then all its transfers end with kFailed, so the CE can no longer
-// access memory of the SE.
+// It accepts Transfers (a move between a slot and memory of a client or of the SE, a header, a wipe) and
+// assigns an id to each. It sends the transfers of one turn in one message and reports how each ended. When a
+// CE is lost, its connection is closed first and then all its transfers end with kFailed, so the CE can no
+// longer access memory of the SE.
 //
 // Thread-safety: belongs to the cache's reactor. Nothing is allocated per transfer.
 #pragma once
@@ -70,10 +70,10 @@ class EngineLinkOwner {
     ~EngineLinkOwner() = default;
 };
 
-class EngineLink final : private cache::RecordLinkOwner {
+class EngineLink final : private RecordLinkOwner {
   public:
     struct Identity {
-        cache::EngineIndex index;
+        EngineIndex index;
         size_t net = 0;  // index of the cache's fabric
         uint64_t identity = 0;
         uint64_t memory = 0;
@@ -111,9 +111,8 @@ class EngineLink final : private cache::RecordLinkOwner {
     // soon as they complete.
     void flush_completions() noexcept;
     void close(Status why) noexcept { link_->close(std::move(why)); }
-    // Whether the engine ran when the engine with this incarnation, which joined later, had joined already:
-    // it has answered a ping of after that. The first call sends the ping.
-    bool answered_since(uint32_t incarnation) noexcept;
+    // True if real storage owes answers to requests for this volume of it.
+    bool has_requests_of(uint32_t volume) noexcept;
     size_t turn() noexcept;
     // Pings the engine. Closes the link if the engine is silent for longer than `limit` while an answer is
     // due, or if it answers pings but does not complete in time an operation that depends on no other node.
@@ -129,7 +128,7 @@ class EngineLink final : private cache::RecordLinkOwner {
     const wire::CacheStaging& staging() const noexcept { return staging_; }
     // Without an index until the engine is admitted.
     const Identity& identity() const noexcept { return identity_; }
-    cache::EngineIndex index() const noexcept { return identity_.index; }
+    EngineIndex index() const noexcept { return identity_.index; }
     bool is_ready() const noexcept { return ready_ && link_->is_up(); }
     bool is_over() const noexcept { return over_ && refused_.empty() && queue_.empty() && outstanding_ == 0; }
     uint32_t slots() const noexcept { return slots_; }
@@ -142,10 +141,10 @@ class EngineLink final : private cache::RecordLinkOwner {
     void mark_leaving() noexcept { leaving_ = true; }
 
   private:
-    bool link_up(cache::RecordLink&, std::span<const std::byte>) noexcept override { return true; }
-    bool record(cache::RecordLink&, const wire::Record& record) noexcept override;
-    void operation_over(cache::RecordLink&, uint64_t, bool) noexcept override {}
-    void link_over(cache::RecordLink&, const Status& why) noexcept override;
+    bool link_up(RecordLink&, std::span<const std::byte>) noexcept override { return true; }
+    bool record(RecordLink&, const wire::Record& record) noexcept override;
+    void operation_over(RecordLink&, uint64_t, bool) noexcept override {}
+    void link_over(RecordLink&, const Status& why) noexcept override;
     Status open(fabric::ConnectRequest& request, fabric::Fabric& fabric, fabric::Poller& poller,
                 wire::Bytes answer);
     void begin(const Identity& identity, const wire::CacheWelcome& welcome);
@@ -163,7 +162,7 @@ class EngineLink final : private cache::RecordLinkOwner {
     const Applicant applicant_;
     std::unique_ptr<auth::Authenticator> auth_;  // until the engine has authenticated
     Identity identity_;                          // once it is admitted
-    std::unique_ptr<cache::RecordLink> link_;
+    std::unique_ptr<RecordLink> link_;
     std::vector<Transfer*> by_id_;
     std::vector<uint32_t> free_ids_;
     List<Transfer> queue_;    // wait for a free id
@@ -180,9 +179,8 @@ class EngineLink final : private cache::RecordLinkOwner {
     bool ready_ = false, leaving_ = false, over_ = false;
     uint64_t bytes_to_clients_ = 0;
     Nanoseconds asked_since_ = kNever;
-    uint32_t probed_ = 0, answered_ = 0;  // answered_since()
     uint64_t heard_ = 0;
     std::deque<wire::CacheEngineNotice> granted_;  // not yet confirmed by the engine, in order
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -11,26 +11,26 @@ EngineLink* EngineSet::find(uint64_t identity) noexcept {
     return nullptr;
 }
 
-EngineLink* EngineSet::storage(cache::EngineIndex index, uint32_t incarnation) noexcept {
+EngineLink* EngineSet::storage(EngineIndex index, uint32_t incarnation) noexcept {
     EngineLink* engine = link(index);
     const bool same =
         engine != nullptr && engine->is_storage() && engine->identity().incarnation == incarnation;
     return same && engine->is_ready() ? engine : nullptr;
 }
 
-cache::EngineIndex EngineSet::free_index() const noexcept {
+EngineIndex EngineSet::free_index() const noexcept {
     for (uint8_t i = 0; i < kMax; ++i)
         if (links_[i] == nullptr) return {i};
     return {};
 }
 
-EngineLink& EngineSet::enlist(std::unique_ptr<EngineLink> engine, cache::EngineIndex index) noexcept {
+EngineLink& EngineSet::enlist(std::unique_ptr<EngineLink> engine, EngineIndex index) noexcept {
     links_[index.value] = std::move(engine);
     end_ = std::max<size_t>(end_, index.value + 1u);
     return *links_[index.value];
 }
 
-std::unique_ptr<EngineLink> EngineSet::take(cache::EngineIndex index) noexcept {
+std::unique_ptr<EngineLink> EngineSet::take(EngineIndex index) noexcept {
     std::unique_ptr<EngineLink> taken = std::move(links_[index.value]);
     while (end_ > 0 && links_[end_ - 1] == nullptr) --end_;
     return taken;
@@ -66,4 +66,4 @@ void EngineSet::flush_completions() noexcept {
     turn_.want();
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

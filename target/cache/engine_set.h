@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// EngineSet: the links to admitted engines, by number, and the links that are over but still have transfers
-// to report.
+// EngineSet: the links to admitted engines, by number, and the closed links that still have transfers to
+// report.
 //
 // It owns these links and calls only them. Their reports go to their EngineLinkOwner.
 //
@@ -20,7 +20,7 @@ namespace wss::cache {
 
 class EngineSet {
   public:
-    static constexpr size_t kMax = cache::kEnginesMax;
+    static constexpr size_t kMax = kEnginesMax;
 
     explicit EngineSet(Turn& turn) : turn_(turn) {}
 
@@ -31,18 +31,18 @@ class EngineSet {
                std::views::transform([](const auto& one) -> EngineLink& { return *one; });
     }
     // nullptr: none.
-    EngineLink* link(cache::EngineIndex index) noexcept {
+    EngineLink* link(EngineIndex index) noexcept {
         return index.exists() ? links_[index.value].get() : nullptr;
     }
     EngineLink* find(uint64_t identity) noexcept;
-    // The engine with this number, if it is real storage of this incarnation and takes operations.
-    EngineLink* storage(cache::EngineIndex index, uint32_t incarnation) noexcept;
+    // The engine with this number, if it is real storage of this incarnation and accepts operations.
+    EngineLink* storage(EngineIndex index, uint32_t incarnation) noexcept;
     // The lowest free number, or none.
-    cache::EngineIndex free_index() const noexcept;
-    EngineLink& enlist(std::unique_ptr<EngineLink> engine, cache::EngineIndex index) noexcept;
-    std::unique_ptr<EngineLink> take(cache::EngineIndex index) noexcept;
+    EngineIndex free_index() const noexcept;
+    EngineLink& enlist(std::unique_ptr<EngineLink> engine, EngineIndex index) noexcept;
+    std::unique_ptr<EngineLink> take(EngineIndex index) noexcept;
 
-    // ---- Links that are over
+    // ---- Closed links
     void retire(std::unique_ptr<EngineLink> engine) { retired_.push_back(std::move(engine)); }
     bool retires(uint64_t identity) const noexcept;
 
@@ -65,7 +65,7 @@ class EngineSet {
     // Flushes completions of all engines.
     void flush_completions() noexcept;
 
-    // At the end of the cache: nothing is reported from here on.
+    // At the end of the cache: after this nothing is reported.
     void clear() noexcept;
 
   private:
@@ -79,4 +79,4 @@ class EngineSet {
     std::list<std::unique_ptr<EngineLink>> retired_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

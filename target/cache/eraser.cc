@@ -5,7 +5,6 @@
 
 namespace wss::cache {
 
-using cache::SubBlocks;
 using wire::CacheStatus;
 
 // One line of a removed volume or beyond the end of a volume: its contents are zeroed, then its slots are
@@ -15,14 +14,14 @@ struct Eraser::Erase : LineUser {
     uint32_t keep = 0;  // bytes of the line that stay; 0: none
     uint64_t wwid = 0;  // WWID in the header of a line that is cut
     std::function<void()> ended;
-    cache::Line* line = nullptr;
-    cache::LineOp op;
+    Line* line = nullptr;
+    LineOp op;
     uint32_t outstanding = 0;
     bool is_over = false;
-    std::array<Transfer, cache::kHoldersMax> transfers;
+    std::array<Transfer, kHoldersMax> transfers;
     // The engines of `transfers`, if a line is cut.
-    std::array<cache::EngineIndex, cache::kHoldersMax> engines;
-    std::array<uint32_t, cache::kHoldersMax> incarnations{};
+    std::array<EngineIndex, kHoldersMax> engines;
+    std::array<uint32_t, kHoldersMax> incarnations{};
 };
 
 Eraser::Eraser(Lines& lines, EngineSet& engines, const JobMemory& memory, Turn& turn)
@@ -42,15 +41,14 @@ void Eraser::free_over() noexcept {
 void Eraser::wipe(uint32_t number, Gate::Holder removal, std::function<void()> done) {
     auto place = std::make_shared<Gate::Holder>(std::move(removal));
     lines_.walk(
-        number, 0, UINT64_MAX,
-        [this](cache::Line& line, Lines::Ended ended) { cut(line, 0, 0, std::move(ended)); },
+        number, 0, UINT64_MAX, [this](Line& line, Lines::Ended ended) { cut(line, 0, 0, std::move(ended)); },
         [place = std::move(place), done = std::move(done)] {
             done();
             place->release();
         });
 }
 
-std::unique_ptr<Eraser::Erase> Eraser::erase_of(cache::Line& line) {
+std::unique_ptr<Eraser::Erase> Eraser::erase_of(Line& line) {
     auto erase = std::make_unique<Erase>();
     erase->owner = this;
     erase->on_entered = [](LineUser& user) noexcept {
@@ -59,7 +57,7 @@ std::unique_ptr<Eraser::Erase> Eraser::erase_of(cache::Line& line) {
     };
     erase->line = &line;
     erase->op.sub_blocks = geometry_.all();
-    erase->op.access = cache::Access::kExclusive;
+    erase->op.access = Access::kExclusive;
     return erase;
 }
 
@@ -71,10 +69,10 @@ void Eraser::begin(std::unique_ptr<Erase> erase) {
 
 void Eraser::entered(Erase& erase) noexcept {
     if (erase.keep > 0) return trim(erase);
-    index_.begin_erase(*erase.line, cache::LineState::kWiping);
+    index_.begin_erase(*erase.line, LineState::kWiping);
     erase.outstanding = 1;
     uint32_t which = 0;
-    for (const cache::ArenaSlot& slot : erase.line->holders()) {
+    for (const ArenaSlot& slot : erase.line->holders()) {
         Transfer& transfer = erase.transfers[which++];
         transfer.kind = Transfer::Kind::kWipe;
         transfer.move = {};
@@ -94,35 +92,35 @@ void Eraser::transfer_done(Transfer& transfer, CacheStatus) noexcept {
 }
 
 void Eraser::trim(Erase& erase) noexcept {
-    cache::Line& line = *erase.line;
+    Line& line = *erase.line;
     const uint32_t keep = erase.keep;
-    const cache::Span tail{.line = line.key().line, .offset = keep, .length = geometry_.line_bytes() - keep};
+    const Span tail{.line = line.key().line, .offset = keep, .length = geometry_.line_bytes() - keep};
     const SubBlocks split = geometry_.touched(tail).without(geometry_.covered(tail)) & line.dirty();
     index_.invalidate(line, geometry_.touched(tail).without(split));
     line.seen().cut(keep);
     const uint64_t generation = index_.stamp(line);
     erase.outstanding = 1;
     uint32_t which = 0;
-    for (const cache::ArenaSlot& slot : line.holders()) {
+    for (const ArenaSlot& slot : line.holders()) {
         EngineLink& engine = *engines_.link(slot.engine);
         Transfer& transfer = erase.transfers[which];
         transfer.move = {};
         transfer.move.slot = slot.number;
-        cache::LineHeader header{.volume = erase.wwid,
-                                 .line = line.key().line,
-                                 .generation = generation,
-                                 .incarnation = engine.identity().incarnation,
-                                 .valid = which == 0 ? line.valid() : line.dirty(),
-                                 .dirty = line.dirty(),
-                                 .line_shift = geometry_.shift()};
+        LineHeader header{.volume = erase.wwid,
+                          .line = line.key().line,
+                          .generation = generation,
+                          .incarnation = engine.identity().incarnation,
+                          .valid = which == 0 ? line.valid() : line.dirty(),
+                          .dirty = line.dirty(),
+                          .line_shift = geometry_.shift()};
         // If the line is clean, the header of the second copy is erased.
-        if (which == 0 || !line.dirty().empty()) cache::write_header(header, transfer.move.header);
+        if (which == 0 || !line.dirty().empty()) write_header(header, transfer.move.header);
         transfer.kind = split.empty() ? Transfer::Kind::kHeader : Transfer::Kind::kMove;
         if (!split.empty()) {
             transfer.move.to_peer = false;
             transfer.move.atomic = transfer.move.has_header = true;
             transfer.move.offset = keep;
-            transfer.move.length = (split.first() + 1) * cache::kSubBlockBytes - keep;
+            transfer.move.length = (split.first() + 1) * kSubBlockBytes - keep;
             transfer.move.remote =
                 memory_.regions().remote(engine.identity().net, memory_.zeroes(), transfer.move.length);
         }
@@ -144,7 +142,7 @@ void Eraser::trim_done(Transfer& transfer, CacheStatus status) noexcept {
     if (EngineLink* failed = erase.owner->engines_.link(erase.engines[which]);
         failed != nullptr && status != CacheStatus::kOk &&
         failed->identity().incarnation == erase.incarnations[which])
-        failed->close(Status(Code::kIo, "the engine failed to cut a line"));
+        failed->close(Status(Code::kIo, "the engine failed to truncate a line"));
     if (--erase.outstanding == 0) erase.owner->over(erase);
 }
 
@@ -159,7 +157,7 @@ void Eraser::over(Erase& erase) noexcept {
 // Commands that entered lines before hold them; commands that enter later fail. So each line beyond the end
 // is entered, then wiped. For the line in which the volume ends, headers are written that no longer claim the
 // sub-blocks beyond the end. Of a dirty sub-block that crosses the end, the part beyond it is zeroed.
-void Eraser::cut(cache::Line& line, uint32_t keep, uint64_t wwid, std::function<void()> ended) {
+void Eraser::cut(Line& line, uint32_t keep, uint64_t wwid, std::function<void()> ended) {
     auto erase = erase_of(line);
     erase->keep = keep;
     erase->wwid = wwid;
@@ -167,4 +165,4 @@ void Eraser::cut(cache::Line& line, uint32_t keep, uint64_t wwid, std::function<
     begin(std::move(erase));
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

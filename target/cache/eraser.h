@@ -28,15 +28,15 @@ class Eraser {
     // is called when all lines are wiped; then `removal` is released.
     void wipe(uint32_t number, Gate::Holder removal, std::function<void()> done);
     // Erases the line except for its first `keep` bytes. `ended` is called when that is done.
-    void cut(cache::Line& line, uint32_t keep, uint64_t wwid, std::function<void()> ended);
-    // Frees erasures that are over.
+    void cut(Line& line, uint32_t keep, uint64_t wwid, std::function<void()> ended);
+    // Frees completed erasures.
     void turn() noexcept {
         if (!erases_.empty()) free_over();
     }
 
   private:
     struct Erase;
-    std::unique_ptr<Erase> erase_of(cache::Line& line);
+    std::unique_ptr<Erase> erase_of(Line& line);
     void begin(std::unique_ptr<Erase> erase);
     void entered(Erase& erase) noexcept;
     void trim(Erase& erase) noexcept;
@@ -46,12 +46,12 @@ class Eraser {
     static void trim_done(Transfer& transfer, wire::CacheStatus status) noexcept;
 
     Lines& lines_;
-    cache::Index& index_;
-    const cache::LineGeometry geometry_;
+    Index& index_;
+    const LineGeometry geometry_;
     EngineSet& engines_;
     const JobMemory& memory_;
     Turn& turn_;
     std::list<std::unique_ptr<Erase>> erases_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fast path of reads, which most reads take: the range is in one line that no operation changes, and the
 // client is connected to the engine. The path enters the line like every other command, so the same rules
-// hold, but has nothing to plan and nothing to wait for. If it does not apply it has changed nothing, and the
-// command takes the full path (reads.cc). So does the end of a read whose engine failed.
+// hold, but has nothing to plan and nothing to wait for. If it does not apply, nothing has changed, and the
+// command takes the full path (reads.cc). So does a read whose engine has failed.
 #include "target/cache/reads.h"
 
 namespace wss::cache {
@@ -14,19 +14,19 @@ bool Reads::hit(CacheCommand& command) noexcept {
     LinePart& line = command.lines[0];
     line.span = geometry_.first_span(command.offset, command.length);
     if (line.span.length != command.length || command.client == nullptr || command.is_ahead) return false;
-    cache::Line* entry = index_.find({volume.number, line.span.line});
+    Line* entry = index_.find({volume.number, line.span.line});
     if (entry == nullptr) return false;
     line.touched = geometry_.touched(line.span);
     // The full path handles lost data and volumes that are not served.
     if (!entry->serves(line.touched) || !losses_.none() || !volume.serves()) return false;
-    const cache::ArenaSlot slot = entry->holders()[0];
+    const ArenaSlot slot = entry->holders()[0];
     if (!commands_.attached(command, slot)) return false;
 
     volume.gate.begin();
     command.state = CacheCommand::State::kRunning;
     command.line_count = command.entered = 1;
     line.line = entry;
-    line.op.access = cache::Access::kShared;
+    line.op.access = Access::kShared;
     line.op.sub_blocks = line.touched;
     const bool granted = lines_.enter(*entry, line.op, command);
     WSS_ASSERT(granted, "a reader waits for writers only");
@@ -49,4 +49,4 @@ void Reads::hit_over(Transfer& transfer, CacheStatus status) noexcept {
     reads.answer(command);
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -3,14 +3,14 @@
 
 namespace wss::cache {
 
-static Nanoseconds age_of_dirty(const CachedVolume& volume, cache::Index& index, Nanoseconds now,
+static Nanoseconds age_of_dirty(const CachedVolume& volume, Index& index, Nanoseconds now,
                                 Nanoseconds recovery_began) {
     const Nanoseconds since = index.dirty(volume.number).since();
     return since == kNever ? Nanoseconds{} : now - std::max(since, recovery_began);
 }
 
 CacheInfo Cache::info() {
-    cache::Index& index = lines_.index();
+    Index& index = lines_.index();
     CacheInfo info{.line_bytes = index.geometry().line_bytes(),
                    .recovering = recovery_.holding(),
                    .trouble = members_.pending() && !members_.trouble() ? members_.trouble().to_string() : "",
@@ -66,4 +66,4 @@ CacheInfo Cache::info() {
     return info;
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

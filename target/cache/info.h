@@ -45,7 +45,7 @@ struct EngineInfo {
 };
 struct CachedVolumeInfo {
     std::string name;
-    cache::PolicySettings settings;
+    PolicySettings settings;
     uint64_t dirty_lines = 0;
     uint64_t single_lines = 0;   // part of dirty_lines: have one copy and should have two
     uint64_t lost_bytes = 0;     // acknowledged, but in no engine that is present; see losses.h
@@ -73,12 +73,12 @@ struct CacheInfo {
     Nanoseconds lost_grace{};       // how long commands wait for these
     // Checks of returned engines' headers against lost lines: one per header, more if it must wait.
     uint64_t salvage_checks = 0;
-    uint64_t waiting_checks = 0;  // checks whether the wait of a command is over
-    cache::IndexCounters index;
+    uint64_t waiting_checks = 0;  // checks whether the wait of a command has ended
+    IndexCounters index;
     uint64_t capacity_lines = 0;
     std::vector<EngineInfo> engines;
     std::vector<CachedVolumeInfo> volumes;
     std::vector<AbsentVolumeInfo> absent;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -18,11 +18,11 @@ class JobMemory {
   public:
     Status prepare(const Nets& nets, uint32_t buffers, uint32_t line_bytes) {
         line_bytes_ = line_bytes;
-        const size_t bytes = size_t{buffers} * line_bytes + cache::kSubBlockBytes;
+        const size_t bytes = size_t{buffers} * line_bytes + kSubBlockBytes;
         memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, bytes)));
         if (memory_ == nullptr) return failure(Code::kExhausted, "no memory for destaging: {} bytes", bytes);
-        zeroes_ = memory_.get() + bytes - cache::kSubBlockBytes;
-        std::memset(zeroes_, 0, cache::kSubBlockBytes);
+        zeroes_ = memory_.get() + bytes - kSubBlockBytes;
+        std::memset(zeroes_, 0, kSubBlockBytes);
         auto regions = nets.register_buffers({memory_.get(), bytes});
         if (regions) regions_ = std::move(*regions);
         return regions.status();
@@ -41,4 +41,4 @@ class JobMemory {
     std::unique_ptr<BufferRegions> regions_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

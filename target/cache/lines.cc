@@ -23,7 +23,7 @@ struct Lines::Walk {
     uint64_t next = 0;  // line or place
     bool looked_at_all = false;
     size_t under_way = 0;
-    std::deque<cache::LineKey> found;  // found, but not visited yet
+    std::deque<LineKey> found;  // found, but not visited yet
     Visit visit;
     std::function<void()> done;
 };
@@ -31,13 +31,13 @@ struct Lines::Walk {
 // A line that is being dropped.
 struct Lines::Drop : LineUser {
     Lines* owner = nullptr;
-    cache::Line* line = nullptr;
-    cache::LineOp op;
+    Line* line = nullptr;
+    LineOp op;
     std::function<void()> ended;
     std::list<Drop>::iterator place;  // in drops_
 };
 
-Lines::Lines(const cache::LineGeometry& geometry, uint32_t transient_lines, Turn& turn)
+Lines::Lines(const LineGeometry& geometry, uint32_t transient_lines, Turn& turn)
     : index_({.geometry = geometry, .transient_lines = transient_lines}), turn_(turn) {}
 
 Lines::~Lines() = default;
@@ -69,8 +69,8 @@ bool Lines::look(Walk& walk) {
         walk.next += count;
         return count == left;
     }
-    index_.for_each(walk.next, kPlacesPerTurn, [&walk](cache::Line& line) {
-        const cache::LineKey key = line.key();
+    index_.for_each(walk.next, kPlacesPerTurn, [&walk](Line& line) {
+        const LineKey key = line.key();
         if (key.volume == walk.number && key.line >= walk.first && key.line <= walk.last)
             walk.found.push_back(key);
     });
@@ -85,7 +85,7 @@ bool Lines::step(const std::shared_ptr<Walk>& walk) {
     size_t begun = 0;
     for (; begun < kBegunPerTurn && walk->under_way < kUnderWayMax; ++begun) {
         if (walk->found.empty()) break;
-        cache::Line* const line = index_.find(walk->found.front());
+        Line* const line = index_.find(walk->found.front());
         walk->found.pop_front();
         if (line == nullptr) continue;  // evicted meanwhile
         ++walk->under_way;
@@ -125,11 +125,11 @@ void Lines::forget_walks() noexcept {
 
 void Lines::drop(uint32_t number, uint64_t offset, uint64_t length, std::function<void()> done) {
     walk(
-        number, offset, length,
-        [this](cache::Line& line, Ended ended) { begin_drop(line, std::move(ended)); }, std::move(done));
+        number, offset, length, [this](Line& line, Ended ended) { begin_drop(line, std::move(ended)); },
+        std::move(done));
 }
 
-void Lines::begin_drop(cache::Line& line, Ended ended) {
+void Lines::begin_drop(Line& line, Ended ended) {
     Drop& drop = drops_.emplace_back();
     drop.place = std::prev(drops_.end());
     drop.on_entered = [](LineUser& user) noexcept {
@@ -139,7 +139,7 @@ void Lines::begin_drop(cache::Line& line, Ended ended) {
     drop.owner = this;
     drop.line = &line;
     drop.op.sub_blocks = geometry().all();
-    drop.op.access = cache::Access::kExclusive;
+    drop.op.access = Access::kExclusive;
     drop.ended = std::move(ended);
     if (enter(line, drop.op, drop)) entered(drop);
 }
@@ -152,4 +152,4 @@ void Lines::entered(Drop& drop) noexcept {
     ended();
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -26,24 +26,24 @@ struct LineUser {
 
 class Lines {
   public:
-    Lines(const cache::LineGeometry& geometry, uint32_t transient_lines, Turn& turn);
+    Lines(const LineGeometry& geometry, uint32_t transient_lines, Turn& turn);
     ~Lines();
 
-    cache::Index& index() noexcept { return index_; }
-    const cache::LineGeometry& geometry() const noexcept { return index_.geometry(); }
+    Index& index() noexcept { return index_; }
+    const LineGeometry& geometry() const noexcept { return index_.geometry(); }
 
     // True if the operation may continue now. Else `user` is notified later.
-    bool enter(cache::Line& line, cache::LineOp& op, LineUser& user) noexcept {
+    bool enter(Line& line, LineOp& op, LineUser& user) noexcept {
         op.context = &user;
         return index_.enter(line, op);
     }
-    void leave(cache::LineOp& op) noexcept { index_.leave(op, granted_); }
+    void leave(LineOp& op) noexcept { index_.leave(op, granted_); }
     bool any_granted() const noexcept { return !granted_.empty(); }
     void want_turn_if_granted() noexcept {
         if (!granted_.empty()) turn_.want();
     }
     void serve() noexcept {
-        while (cache::LineOp* op = granted_.pop_front()) {
+        while (LineOp* op = granted_.pop_front()) {
             auto& user = *static_cast<LineUser*>(op->context);
             user.on_entered(user);
         }
@@ -55,9 +55,9 @@ class Lines {
     // walk() returns if the lines are few, nothing holds them and no other walk is active. Lines that enter
     // the range meanwhile may be missed.
     using Ended = std::function<void()>;
-    using Visit = std::function<void(cache::Line& line, Ended ended)>;
+    using Visit = std::function<void(Line& line, Ended ended)>;
     void walk(uint32_t number, uint64_t offset, uint64_t length, Visit visit, std::function<void()> done);
-    // Nothing of the range is valid in engines when `done` is called. Requires that no command is active (the
+    // No part of the range is valid in engines when `done` is called. Requires that no command is active (the
     // volume is frozen) and that nothing in the range is dirty. Waits for other operations that hold one of
     // the lines, such as an erasure.
     void drop(uint32_t number, uint64_t offset, uint64_t length, std::function<void()> done);
@@ -73,14 +73,14 @@ class Lines {
     void go_on();
     bool look(Walk& walk);
     bool step(const std::shared_ptr<Walk>& walk);
-    void begin_drop(cache::Line& line, Ended ended);
+    void begin_drop(Line& line, Ended ended);
     void entered(Drop& drop) noexcept;
 
-    cache::Index index_;
-    cache::Granted granted_;
+    Index index_;
+    Granted granted_;
     Turn& turn_;
     std::list<Drop> drops_;
     std::list<std::shared_ptr<Walk>> walks_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

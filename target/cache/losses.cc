@@ -7,8 +7,6 @@
 
 namespace wss::cache {
 
-using cache::SubBlocks;
-
 constexpr size_t kLooksPerTurn = 256;  // below 0.2 ms
 // More than the number of engines that realistically come and go while one line lacks its second copy. Beyond
 // it, all earlier ones are dropped.
@@ -16,14 +14,14 @@ constexpr size_t kDepartedMax = 1024;
 
 // ---- What is lost ----------------------------------------------------------------------------------------
 
-// SE4, SE5. When the target leaves its engines nothing is noted: they stay in the membership, and the next
-// start waits for them.
-void Losses::note(const EngineLink& engine, const cache::Loss& loss) {
+// SE4, SE5. When the target leaves its engines, nothing is recorded: they stay in the membership, and the
+// next start waits for them.
+void Losses::note(const EngineLink& engine, const Loss& loss) {
     if (life_.leaving()) return;
     const auto& identity = engine.identity();
     if (loss.second_copies > 0) remember(identity.identity, identity.incarnation);
     bool any = false;
-    for (const cache::LostLine& line : loss.lost) {
+    for (const LostLine& line : loss.lost) {
         const std::optional<uint64_t> wwid = volumes_.wwid_of(line.key.volume);
         if (!wwid) continue;  // the volume is being removed
         any = true;
@@ -38,13 +36,13 @@ void Losses::note(const EngineLink& engine, const cache::Loss& loss) {
     members_.edit().away[identity.identity] = identity.incarnation;
     members_.edit().away.insert(departed_.begin(), departed_.end());
     log::error(
-        "{} lines hold acknowledged data that only cache engine {:016x} or engines lost before it have: "
-        "reading them waits for a while, then fails, until one is back (or: wssctl cache give-up)",
+        "{} lines hold acknowledged data that only cache engine {:016x} or engines lost before it have; "
+        "until one returns, reads of these lines wait and then fail (or: wssctl cache give-up)",
         loss.lost.size(), identity.identity);
     if (members_.now().lost.lines().size() > kLostLinesSaved)
         log::warning(
-            "more than {} lines are lost: a restart of the target before engines are back finds the volumes "
-            "with the most of them lost as a whole",
+            "more than {} lines are lost: if the target restarts before engines return, the volumes that "
+            "have the most of these lines are lost as a whole",
             kLostLinesSaved);
 }
 
@@ -53,7 +51,7 @@ void Losses::remember(uint64_t identity, uint32_t incarnation) {
     departed_[identity] = incarnation;
 }
 
-// Data that is lost before the engine has erased its other contents may be there.
+// The engine may still hold data that is lost before it has erased its other contents.
 void Losses::gave_back(const EngineLink& engine) {
     remember(engine.identity().identity, engine.identity().incarnation);
     members_.edit().away.erase(engine.identity().identity);
@@ -68,7 +66,7 @@ void Losses::ask_again(const EngineLink& engine) {
 uint64_t Losses::lost_bytes(const volume::Volume& volume) const {
     return members_.now().lost.is_whole(volume.wwid())
                ? volume.size()
-               : members_.now().lost.sub_blocks_of(volume.wwid()) * cache::kSubBlockBytes;
+               : members_.now().lost.sub_blocks_of(volume.wwid()) * kSubBlockBytes;
 }
 
 Nanoseconds Losses::lost_for(const CachedVolume& volume) const {
@@ -81,11 +79,11 @@ struct Asked {
     bool is_write = false;
 };
 // The time of the first loss in the range of a command; kNever: none of it is lost.
-static Nanoseconds first_loss(const cache::LineGeometry& geometry, const cache::LostSubBlocks& lost,
-                              uint64_t wwid, Asked asked) {
+static Nanoseconds first_loss(const LineGeometry& geometry, const LostSubBlocks& lost, uint64_t wwid,
+                              Asked asked) {
     Nanoseconds first = kNever;
     while (asked.length > 0) {
-        const cache::Span span = geometry.first_span(asked.offset, asked.length);
+        const Span span = geometry.first_span(asked.offset, asked.length);
         const SubBlocks touched = geometry.touched(span);
         const SubBlocks sub_blocks = asked.is_write ? touched.without(geometry.covered(span)) : touched;
         first = std::min(first, lost.since(wwid, span.line, sub_blocks));
@@ -104,14 +102,15 @@ std::optional<CacheOutcome> Losses::refusal(const CacheCommand& command) noexcep
     const bool whole = members_.now().lost.is_whole(wwid);
     for (uint32_t i = 0; i < command.line_count; ++i) {
         const LinePart& line = command.lines[i];
-        const SubBlocks asked = command.is_write && !whole ? line.touched.without(line.covered) : line.touched;
+        const SubBlocks asked =
+            command.is_write && !whole ? line.touched.without(line.covered) : line.touched;
         const SubBlocks lost = members_.now().lost.of(wwid, line.span.line) & asked;
         if (lost.empty()) continue;
-        const uint64_t at = geometry_.start_of(line.span.line) + uint64_t{lost.first()} * cache::kSubBlockBytes;
+        const uint64_t at = geometry_.start_of(line.span.line) + uint64_t{lost.first()} * kSubBlockBytes;
         CacheOutcome outcome{.kind = CacheOutcome::Kind::kStorageFailed,
-                      .error = EIO,
-                      .io_op = command.is_write ? io::Op::kWrite : io::Op::kRead,
-                      .offset = std::max(at, command.offset)};
+                             .error = EIO,
+                             .io_op = command.is_write ? io::Op::kWrite : io::Op::kRead,
+                             .offset = std::max(at, command.offset)};
         // A write that may have changed copies may be visible, and others may write over it. So it is not
         // repeated later.
         const bool may_wait = !life_.waits_are_over() && !command.may_have_changed();
@@ -146,8 +145,8 @@ bool Losses::awaits(const CachedVolume& volume, uint64_t offset, uint64_t length
                    first_loss(geometry_, members_.now().lost, volume.wwid, {offset, length, is_write}));
 }
 
-// Waiting commands are checked when lost data is known again, when their time is over, and when the volume
-// changes its size: a tick costs nothing for a command that continues to wait.
+// Waiting commands are checked when lost data is known again, when their time has expired, and when the
+// volume changes its size: a tick costs nothing for a command that keeps waiting.
 void Losses::tick() noexcept {
     const uint64_t before = std::exchange(looked_at_, members_.now().lost.known_again());
     const bool changed = looked_at_ != before;
@@ -193,7 +192,7 @@ void Losses::written_anew(const CachedVolume& volume, uint64_t line, SubBlocks s
 }
 
 // Real storage has these sub-blocks. A restart before that is stable destages them once more, which changes
-// nothing as long as no write changes the line. So many are saved together: at the next tick, or with another
+// nothing while no write changes the line. So many are saved together: at the next tick, or with another
 // change.
 void Losses::destaged(const CachedVolume& volume, uint64_t line, SubBlocks sub_blocks) {
     const uint64_t wwid = volume.open->volume().wwid();
@@ -248,4 +247,4 @@ void Losses::clear_away_if_none() {
     members_.edit().away.clear();
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

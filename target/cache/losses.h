@@ -2,10 +2,10 @@
 // Losses: dirty lines of which every copy is in an engine that is away (lib/cache/lost.h). Commands that need
 // lost data are rejected or wait, and a flush of the volume fails.
 //
-// Such an engine may only be disconnected, with its contents intact. When it returns in the same incarnation,
-// its copies that missed no write are written to real storage (Destager::salvage()). Meanwhile it is no
-// member: no line is placed there and it is not announced to clients. Then its link is closed, and it joins
-// again, empty.
+// Such an engine may be merely disconnected, with its contents intact. When it returns in the same
+// incarnation, its copies that missed no write are written to real storage (Destager::salvage()). Meanwhile
+// it is no member: no line is placed there and it is not announced to clients. Then its link is closed, and
+// it joins again, empty.
 //
 // It owns the list of departed engines and the state of the waits. The lost lines are part of the membership,
 // which it changes. It calls the members and the volumes' LostWaiters.
@@ -17,16 +17,16 @@
 #include <optional>
 
 #include "lib/reactor/reactor.h"
+#include "target/cache/cache_command.h"
 #include "target/cache/cached_volumes.h"
 #include "target/cache/life.h"
 #include "target/cache/members.h"
-#include "target/cache/cache_command.h"
 
 namespace wss::cache {
 
 class Losses {
   public:
-    Losses(Members& members, CachedVolumes& volumes, const cache::LineGeometry& geometry, Nanoseconds grace,
+    Losses(Members& members, CachedVolumes& volumes, const LineGeometry& geometry, Nanoseconds grace,
            const Life& life, reactor::Reactor& reactor, Turn& turn)
         : members_(members),
           volumes_(volumes),
@@ -38,14 +38,14 @@ class Losses {
 
     // ---- What is lost
     bool none() const noexcept { return members_.now().lost.empty(); }
-    bool has(const CachedVolume& volume, uint64_t line, cache::SubBlocks sub_blocks) const noexcept {
+    bool has(const CachedVolume& volume, uint64_t line, SubBlocks sub_blocks) const noexcept {
         return members_.now().lost.of(volume.wwid, line).overlaps(sub_blocks);
     }
-    void note(const EngineLink& engine, const cache::Loss& loss);
+    void note(const EngineLink& engine, const Loss& loss);
     // Incremented when lines are lost.
     uint64_t noted() const noexcept { return noted_; }
-    // Records an engine that is away. Its copies may be as new as the present ones, and count if those are
-    // lost.
+    // Records an engine that is away. Its copies may be as new as the present ones, and may be the only
+    // copies if those are lost.
     void remember(uint64_t identity, uint32_t incarnation);
     // The engine has returned its lost lines and joins again. Until then it still has its other contents.
     void gave_back(const EngineLink& engine);
@@ -54,7 +54,7 @@ class Losses {
     // joined(): the engine has erased its contents. none_dirty(): no line is dirty now.
     void joined(uint64_t identity) { departed_.erase(identity); }
     void none_dirty() noexcept { departed_.clear(); }
-    // The outcome of a command that needs lost data; see Ending::Kind::kAwait.
+    // The outcome of a command that needs lost data; see CacheOutcome::Kind::kAwait.
     std::optional<CacheOutcome> refusal(const CacheCommand& command) noexcept;
     uint64_t lost_bytes(const volume::Volume& volume) const;
     Nanoseconds lost_for(const CachedVolume& volume) const;
@@ -65,7 +65,7 @@ class Losses {
     // a command waits with the volume's LostWaiters, without resources of the cache, and starts again when
     // this is false: its data is back, was given up, or has been away for too long.
     bool awaits(const CachedVolume& volume, uint64_t offset, uint64_t length, bool is_write) const;
-    // At each tick, and when all waits are over.
+    // At each tick, and when all waits have ended.
     void tick() noexcept;
     void look_due(CachedVolume& volume) noexcept;
     void turn() noexcept {
@@ -75,13 +75,13 @@ class Losses {
 
     // ---- Data that is known again
     // True: the sub-blocks were lost, and are still recorded as lost on stable storage.
-    bool known_again(uint64_t wwid, uint64_t line, cache::SubBlocks sub_blocks);
-    void written_anew(const CachedVolume& volume, uint64_t line, cache::SubBlocks sub_blocks);
-    void destaged(const CachedVolume& volume, uint64_t line, cache::SubBlocks sub_blocks);
+    bool known_again(uint64_t wwid, uint64_t line, SubBlocks sub_blocks);
+    void written_anew(const CachedVolume& volume, uint64_t line, SubBlocks sub_blocks);
+    void destaged(const CachedVolume& volume, uint64_t line, SubBlocks sub_blocks);
     void forget(uint64_t wwid);
-    // As forget(), but the caller must call save(), together with other changes of the volume.
+    // As forget(), but the caller must call save(), together with other changes to the volume.
     bool drop(uint64_t wwid);
-    // The volume ends now after `bytes` bytes of line `last`.
+    // The volume now ends after `bytes` bytes of line `last`.
     void cut(uint64_t wwid, uint64_t last, uint32_t bytes);
     void give_up(CachedVolume& volume);
 
@@ -97,19 +97,19 @@ class Losses {
 
     Members& members_;
     CachedVolumes& volumes_;
-    const cache::LineGeometry geometry_;
+    const LineGeometry geometry_;
     const Nanoseconds grace_;
     const Life& life_;
     reactor::Reactor& reactor_;
     Turn& turn_;
     // Engines that were lost while dirty lines had one other copy, or that a recovery continued without:
-    // their copies may be as new as any that was made since.
+    // their copies may be as new as any created since.
     Members::Engines departed_;
     uint64_t noted_ = 0;
-    uint64_t looked_at_ = 0;  // LostPieces::known_again() when waiting commands were checked last
+    uint64_t looked_at_ = 0;  // LostSubBlocks::known_again() when waiting commands were checked last
     uint64_t checks_ = 0;
     Nanoseconds looked_until_{};  // waits for losses up to this time have ended
     bool looking_ = false;        // some waiting commands are still to be checked
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -57,8 +57,19 @@ static void put_dirty(const Membership& membership, json& out) {
     out["storage_lost"] = wwids(membership.storage_lost);
 }
 
+static json served_by(const ServedBy& by) {
+    json out = place(by.last);
+    out.push_back(by.latest_term);
+    return out;
+}
+
+// Older files have no latest term.
 static void get_served(const json& all, Membership& out) {
-    for (const auto& [wwid, at] : all.items()) out.served[std::stoull(wwid, nullptr, 16)] = parse_place(at);
+    for (const auto& [wwid, by] : all.items()) {
+        ServedBy& served = out.served[std::stoull(wwid, nullptr, 16)];
+        served.serve(parse_place(by));
+        if (by.size() > 3) served.latest_term = std::max(served.latest_term, by.at(3).get<uint64_t>());
+    }
 }
 
 // Older files name a chain of holders as "taken". No process follows a holder of that chain.
@@ -80,15 +91,15 @@ static void get_dirty(const json& all, Membership& out) {
     out.given_up = parse_wwids(all.at("given_up"));
 }
 
-// Older files have no such list: their volumes had to be under write-back by the operator's command.
+// Older files have no such list: their dirty volumes are those that the operator put under write-back.
 static void derive_dirty(Membership& out) {
     for (const auto& [wwid, settings] : out.policies)
-        if (settings.policy == cache::Policy::kBack) out.dirty[wwid];
+        if (settings.policy == Policy::kBack) out.dirty[wwid];
     for (const auto& [key, loss] : out.lost.lines()) out.dirty[key.volume];
     for (uint64_t wwid : out.lost.whole()) out.dirty[wwid];
 }
 
-static json lines_of(const cache::LostSubBlocks& lost, uint64_t volume) {
+static json lines_of(const LostSubBlocks& lost, uint64_t volume) {
     json out = json::array();
     const auto end = lost.lines().upper_bound({volume, UINT64_MAX, UINT64_MAX});
     for (auto line = lost.lines().lower_bound({volume, 0, 0}); line != end; ++line) {
@@ -100,7 +111,7 @@ static json lines_of(const cache::LostSubBlocks& lost, uint64_t volume) {
 }
 
 // Volumes with the fewest lost lines first, so that a large loss makes no other volume lost as a whole.
-static void put_lost_lines(const cache::LostSubBlocks& lost, json& out) {
+static void put_lost_lines(const LostSubBlocks& lost, json& out) {
     std::vector<std::pair<size_t, uint64_t>> volumes;
     for (const auto& [volume, count] : lost.counts()) volumes.push_back({count.lines, volume});
     std::sort(volumes.begin(), volumes.end());
@@ -141,9 +152,9 @@ static Status get_lost(const json& all, int version, Membership& out) {
     for (const auto& [volume, lines] : all.at("lost").items())
         for (const json& line : lines) {
             std::istringstream words(line.get<std::string>());
-            cache::LostSubBlocks::Key key{.volume = std::stoull(volume, nullptr, 16)};
-            cache::SubBlocks sub_blocks;
-            cache::LossBounds bounds;
+            LostSubBlocks::Key key{.volume = std::stoull(volume, nullptr, 16)};
+            SubBlocks sub_blocks;
+            LossBounds bounds;
             words >> std::hex >> key.line >> key.generation >> sub_blocks.bits;
             if (version >= 5) words >> bounds.end >> bounds.passed_over;
             if (!words) return failure(Code::kInvalid, "damaged: a lost line of {}", volume);
@@ -159,7 +170,7 @@ const DirtyVolume* other_by_storage(const std::map<uint64_t, DirtyVolume>& dirty
     const std::string ownership = volume.backend().ownership();
     for (const auto& [wwid, other] : dirty) {
         if (wwid == volume.wwid()) continue;
-        // The ownership identifies an image, under whatever name it is opened.
+        // The ownership identifies an image, regardless of the name under which it is opened.
         const bool same_owner = !ownership.empty() && io::is_same_ownership(other.ownership, ownership);
         if (same_owner || other.storage.is_same(volume.storage_name())) return &other;
     }
@@ -167,11 +178,12 @@ const DirtyVolume* other_by_storage(const std::map<uint64_t, DirtyVolume>& dirty
 }
 
 Status refused_for(const volume::Volume& volume, const DirtyVolume& other) {
-    return failure(Code::kRefused,
-                   "volume {}: cache engines may hold acknowledged writes of volume {}, which has the same "
-                   "storage, that this does not have: serve it by that name, with --cache-listen, until they "
-                   "are destaged (wssctl cache status), or give them up there (wssctl cache give-up {})",
-                   volume.name(), other.name, other.name);
+    return failure(
+        Code::kRefused,
+        "volume {}: cache engines may hold acknowledged writes of volume {}, which has the same "
+        "storage, and the storage lacks them: serve it by that name, with --cache-listen, until they "
+        "are destaged (wssctl cache status), or give them up there (wssctl cache give-up {})",
+        volume.name(), other.name, other.name);
 }
 
 std::string Membership::to_text(const std::map<uint64_t, uint32_t>& members) const {
@@ -191,7 +203,7 @@ std::string Membership::to_text(const std::map<uint64_t, uint32_t>& members) con
     put_lost(*this, out);
     put_dirty(*this, out);
     json places = json::object();
-    for (const auto& [wwid, at] : served) places[fmt::format("{:016x}", wwid)] = place(at);
+    for (const auto& [wwid, by] : served) places[fmt::format("{:016x}", wwid)] = served_by(by);
     out["served"] = places;
     // The ownership text of storage may contain any byte.
     return out.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
@@ -211,7 +223,7 @@ Result<Membership> Membership::parse(const std::string& text) {
         for (const auto& [identity, incarnation] : all.at("engines").items())
             out.engines[std::stoull(identity, nullptr, 16)] = incarnation.get<uint32_t>();
         for (const auto& [wwid, settings] : all.at("policies").items()) {
-            auto policy = cache::parse_policy(settings.at("policy").get<std::string>());
+            auto policy = parse_policy(settings.at("policy").get<std::string>());
             if (!policy) return policy.status();
             out.policies[std::stoull(wwid, nullptr, 16)] = {*policy, settings.at("unsafe").get<bool>()};
         }
@@ -252,7 +264,7 @@ class FileStore final : public MembershipStore {
     Result<std::string> load() override {
         auto text = read_file(state_->path() + kSuffix, kFileMax);
         if (!text && text.status().sys_errno() == ENOENT) return std::string();
-        // Engines that join a cache without a membership erase what they hold.
+        // Engines that join a cache without a membership erase their contents.
         if (text && text->empty())
             return failure(Code::kInvalid,
                            "{}{} is damaged: it is empty; repair it, or move it away, which gives up data "
@@ -322,4 +334,4 @@ std::unique_ptr<MembershipStore> open_membership_memory(reactor::Reactor& reacto
     return std::make_unique<MemoryStore>(reactor);
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Membership: the cache engines whose contents count, and the policy of each volume, on stable storage. A
-// storage engine that restarts knows from it whose dirty lines are valid (lib/cache/header.h, H2).
+// Membership: the cache engines whose contents count, and the policy of each volume, on stable storage. From
+// it a restarted storage engine determines whose dirty lines are valid (lib/cache/header.h, H2).
 //
 // An engine gets an incarnation when it joins. A lost engine is removed before any write that it missed is
 // acknowledged: if it returns after a restart of the storage engine, its contents do not count.
@@ -9,6 +9,7 @@
 // only, and calls back there.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -38,38 +39,58 @@ struct DirtyVolume {
     bool operator==(const DirtyVolume&) const = default;
 };
 
-// Lost lines that are saved one by one: each save writes the whole text. A volume that has more is saved as
-// lost as a whole until fewer are lost. A restart meanwhile finds no more than that.
+// The processes (RS) of a volume's real storage on another node. A target that starts again must not use a
+// former process that has not noticed its loss.
+struct ServedBy {
+    io::Succession last;       // place of the one that served the volume last
+    uint64_t latest_term = 0;  // highest term in the series of `last` that any of them has shown
+    // True if the process at this place is known to have lost the storage to a later one.
+    bool is_former(const io::Succession& place) const noexcept {
+        return place.is_known() && place.series == last.series && place.term < latest_term;
+    }
+    // This one serves the volume from now on.
+    void serve(const io::Succession& place) noexcept {
+        latest_term = place.series == last.series ? std::max(latest_term, place.term) : place.term;
+        last = place;
+    }
+    void see(const io::Succession& place) noexcept {
+        if (place.is_known() && place.series == last.series) latest_term = std::max(latest_term, place.term);
+    }
+    bool operator==(const ServedBy&) const = default;
+};
+
+// The most lost lines that are saved individually, because each save writes all of them. A volume with more
+// is saved as lost as a whole until fewer are lost. A restart meanwhile finds only that.
 constexpr size_t kLostLinesSaved = 1u << 17;
 
 struct Membership {
     uint64_t storage = 0;  // identity of this storage engine, for life
     uint32_t next_incarnation = 1;
-    uint32_t line_bytes = cache::kLineBytesDefault;
+    uint32_t line_bytes = kLineBytesDefault;
     // Some dirty line may have only one copy: after a restart every engine is needed, not all but one.
     bool degraded = false;
     std::map<uint64_t, uint32_t> engines;  // identity → incarnation
     // Dirty data of which all copies are in engines that are away, and those of these engines that may return
     // it. They are not members: their other contents do not count.
-    cache::LostSubBlocks lost;
+    LostSubBlocks lost;
     std::map<uint64_t, uint32_t> away;  // identity → incarnation
     // Upper bound of the generations of copies in engines that are away.
     uint64_t generation = 0;
     // By WWID: the volumes for which the operator set a policy.
-    std::map<uint64_t, cache::PolicySettings> policies;
+    std::map<uint64_t, PolicySettings> policies;
     // By WWID. A volume is added before its first dirty line is acknowledged, whether the operator or the
-    // default chose write-back, and stays until nothing of it is dirty or lost.
+    // default chose write-back, and stays until none of its data is dirty or lost.
     std::map<uint64_t, DirtyVolume> dirty;
-    // By WWID: the place of the RS that served the volume last (RemoteQueue::succession()).
-    std::map<uint64_t, io::Succession> served;
+    // By WWID.
+    std::map<uint64_t, ServedBy> served;
     // By WWID: the operator gave up acknowledged writes of the volume, and no flush has failed for that yet.
     std::set<uint64_t> given_up;
     // By WWID, each also in `dirty`: the storage has another owner, who may have written to it. Lines in
-    // engines are older and must not be destaged, whatever the owner after a restart.
+    // engines are older and must not be destaged, regardless of the owner after a restart.
     std::set<uint64_t> storage_lost;
 
     std::string to_text() const { return to_text(engines); }
-    // Text with these members instead of `engines`.
+    // The text of the file, with these members instead of `engines`.
     std::string to_text(const std::map<uint64_t, uint32_t>& members) const;
     static Result<Membership> parse(const std::string& text);
     bool operator==(const Membership& other) const { return to_text() == other.to_text(); }
@@ -100,4 +121,4 @@ std::unique_ptr<MembershipStore> open_membership_file(volume::StateLock::Shared 
 // Remembers nothing; for a storage engine without a state file.
 std::unique_ptr<MembershipStore> open_membership_memory(reactor::Reactor& reactor);
 
-}  // namespace wss::se
+}  // namespace wss::cache

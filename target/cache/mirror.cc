@@ -10,14 +10,13 @@
 
 namespace wss::cache {
 
-using cache::SubBlocks;
 using wire::CacheStatus;
 
 constexpr Nanoseconds kNextRound = from_s(1);
 // Lines that will be copied or destaged shortly are not worth a warning.
 constexpr Nanoseconds kLogAfter = from_s(5);
 
-//   kFetch: the first holder writes the dirty sub-blocks to `buffer` → kPut: the second takes them
+//   kFetch: the first holder writes the dirty sub-blocks to `buffer` → kPut: the second reads them
 //   → kErase: only if the copy is no longer wanted or failed, for example because the first holder was lost
 //   meanwhile: erases the second holder's header, which may claim dirty data
 struct Mirror::Job {
@@ -28,12 +27,12 @@ struct Mirror::Job {
     bool busy = false;
 
     uint64_t wwid = 0;
-    cache::Line* line = nullptr;
-    cache::LineOp op;
+    Line* line = nullptr;
+    LineOp op;
     SubBlocks sub_blocks;
     // First and second holder, and the incarnations of their engines.
-    std::array<cache::ArenaSlot, cache::kHoldersMax> slots;
-    std::array<uint32_t, cache::kHoldersMax> incarnations{};
+    std::array<ArenaSlot, kHoldersMax> slots;
+    std::array<uint32_t, kHoldersMax> incarnations{};
     Phase phase = Phase::kFetch;
     bool failed = false;
     Transfer transfer;
@@ -89,17 +88,18 @@ void Mirror::tick() {
 
 void Mirror::log_single(uint64_t lines) {
     if (lines == 0) {
-        if (std::exchange(told_, false)) log::info("all dirty lines are in real storage or have two copies");
+        if (std::exchange(logged_, false))
+            log::info("all dirty lines are in real storage or have two copies");
         single_since_ = kNever;
         return;
     }
     if (single_since_ == kNever) single_since_ = reactor_.now();
-    if (told_ || reactor_.now() - single_since_ < kLogAfter) return;
-    told_ = true;
+    if (logged_ || reactor_.now() - single_since_ < kLogAfter) return;
+    logged_ = true;
     log::warning("{} dirty lines have one copy, which is lost with its cache engine: {}", lines,
                  index_.placeable_engines() > 1
-                     ? "real storage does not take them, and no second copy of them could be made yet"
-                     : "real storage does not take them, and there is no other engine for a second copy");
+                     ? "real storage does not accept them, and no second copy of them could be created yet"
+                     : "real storage does not accept them, and there is no other engine for a second copy");
 }
 
 void Mirror::begin_round() {
@@ -110,8 +110,7 @@ void Mirror::begin_round() {
         if (single_lines(number) == 0) continue;
         ++walks_;
         uses_.lines.walk(
-            number, 0, UINT64_MAX,
-            [this](cache::Line& line, Lines::Ended ended) { visit(line, std::move(ended)); },
+            number, 0, UINT64_MAX, [this](Line& line, Lines::Ended ended) { visit(line, std::move(ended)); },
             [this] {
                 --walks_;
                 next_round_ = reactor_.now() + kNextRound;
@@ -119,7 +118,7 @@ void Mirror::begin_round() {
     }
 }
 
-void Mirror::visit(cache::Line& line, Lines::Ended ended) {
+void Mirror::visit(Line& line, Lines::Ended ended) {
     if (!line.single()) return ended();
     if (free_job() == nullptr) {
         waiting_.emplace_back(line.key(), std::move(ended));
@@ -132,7 +131,7 @@ void Mirror::begin_waiting() {
     while (!waiting_.empty() && free_job() != nullptr) {
         auto [key, ended] = std::move(waiting_.front());
         waiting_.pop_front();
-        cache::Line* const line = index_.find(key);
+        Line* const line = index_.find(key);
         if (line == nullptr || !begin(*line, ended)) ended();
     }
 }
@@ -145,12 +144,12 @@ Mirror::Job* Mirror::free_job() noexcept {
 }
 
 // False: the line needs no copy, or cannot get one now.
-bool Mirror::begin(cache::Line& line, Lines::Ended& ended) {
+bool Mirror::begin(Line& line, Lines::Ended& ended) {
     const std::optional<uint64_t> wwid = uses_.volumes.wwid_of(line.key().volume);
     if (!wwid || !may_copy() || !line.single() || line.holders().size() != 1) return false;
     Job& job = *free_job();
     if (!index_.enter_beside(line, job.op)) return false;
-    if (index_.begin_copy(line) != cache::Placed::kDone) {
+    if (index_.begin_copy(line) != Placed::kDone) {
         uses_.lines.leave(job.op);
         return false;
     }
@@ -191,8 +190,8 @@ void Mirror::fetch(Job& job) noexcept {
     transfer.move = {};
     transfer.move.to_peer = true;
     transfer.move.slot = job.slots[0].number;
-    transfer.move.offset = first * cache::kSubBlockBytes;
-    transfer.move.length = (end - first) * cache::kSubBlockBytes;
+    transfer.move.offset = first * kSubBlockBytes;
+    transfer.move.length = (end - first) * kSubBlockBytes;
     transfer.move.remote = uses_.memory.regions().remote(
         engine.identity().net, job.buffer + transfer.move.offset, transfer.move.length);
     submit(job, engine);
@@ -201,19 +200,19 @@ void Mirror::fetch(Job& job) noexcept {
 void Mirror::put(Job& job) noexcept {
     job.phase = Job::Phase::kPut;
     EngineLink& engine = *engine_of(job, 1);
-    const cache::LineHeader header{.volume = job.wwid,
-                                   .line = job.line->key().line,
-                                   .generation = job.line->generation(),
-                                   .incarnation = job.incarnations[1],
-                                   .valid = job.sub_blocks,
-                                   .dirty = job.sub_blocks,
-                                   .line_shift = index_.geometry().shift()};
+    const LineHeader header{.volume = job.wwid,
+                            .line = job.line->key().line,
+                            .generation = job.line->generation(),
+                            .incarnation = job.incarnations[1],
+                            .valid = job.sub_blocks,
+                            .dirty = job.sub_blocks,
+                            .line_shift = index_.geometry().shift()};
     wire::CacheMove& move = job.transfer.move;
     const uint32_t offset = move.offset, length = move.length;
     move = {};
     move.to_peer = false;
     move.atomic = move.has_header = true;
-    cache::write_header(header, move.header);
+    write_header(header, move.header);
     move.slot = job.slots[1].number;
     move.offset = offset;
     move.length = length;
@@ -229,7 +228,7 @@ void Mirror::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
     EngineLink* const second = mirror.engine_of(job, 1);
     // Only the engine can make this transfer fail, and the state of its header is unknown.
     if (wrote && status != CacheStatus::kOk && second != nullptr)
-        second->close(Status(Code::kIo, "the engine failed to take a copy"));
+        second->close(Status(Code::kIo, "the engine failed to store a copy"));
     if (job.phase == Job::Phase::kErase) return mirror.over(job);
     if (wrote) return mirror.settle(job);
     const bool of_use = !job.failed && second != nullptr && job.line->copying();
@@ -240,7 +239,8 @@ void Mirror::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
 void Mirror::settle(Job& job) noexcept {
     EngineLink* const second = engine_of(job, 1);
     if (!job.failed && job.line->copying()) {
-        WSS_ASSERT(job.line->dirty() == job.sub_blocks, "L3: no operation changes a line that is being copied");
+        WSS_ASSERT(job.line->dirty() == job.sub_blocks,
+                   "L3: no operation changes a line that is being copied");
         index_.end_copy(*job.line, job.slots[1], true);
         return over(job);
     }
@@ -262,4 +262,4 @@ void Mirror::over(Job& job) noexcept {
     turn_.want();
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

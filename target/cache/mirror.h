@@ -4,11 +4,11 @@
 // hours, or the volume may not be open, and until then the loss of one more engine would lose acknowledged
 // data.
 //
-// The first holder writes the dirty sub-blocks to a buffer of the target. The second holder takes them from
-// there together with a header that claims them, in one step. Copying runs beside reads, destaging and
-// operations that wait for storage, and ahead of operations that wait for these (lib/cache/line.h, L3). An
-// operation that is about to change copies waits for it, for as long as engines take. A line whose copies are
-// being changed is left for the next round.
+// The first holder writes the dirty sub-blocks to a buffer of the target. The second holder reads them from
+// there together with a header that claims them, in one step. Copying runs concurrently with reads, destaging
+// and operations that wait for storage, and ahead of operations that wait for these (lib/cache/line.h, L3).
+// An operation that is about to change copies waits until engines have copied the line. A line whose copies
+// are being changed is left for the next round.
 //
 // It owns SingleCopies, the jobs with their buffers, and the current round. It calls the lines, the links to
 // engines and the members.
@@ -47,7 +47,7 @@ class Mirror {
 
     Mirror(const Uses& uses, reactor::Reactor& reactor, Turn& turn);
     ~Mirror();
-    // Uses the buffers of JobMemory from `first_buffer` on.
+    // Uses the buffers of JobMemory, starting with `first_buffer`.
     void prepare(uint32_t first_buffer);
     void tick();
 
@@ -61,10 +61,10 @@ class Mirror {
     uint64_t all_single_lines() const;
     void log_single(uint64_t lines);
     void begin_round();
-    void visit(cache::Line& line, Lines::Ended ended);
+    void visit(Line& line, Lines::Ended ended);
     void begin_waiting();
     Job* free_job() noexcept;
-    bool begin(cache::Line& line, Lines::Ended& ended);
+    bool begin(Line& line, Lines::Ended& ended);
     void fetch(Job& job) noexcept;
     void put(Job& job) noexcept;
     void settle(Job& job) noexcept;
@@ -74,16 +74,16 @@ class Mirror {
     static void transfer_done(Transfer& transfer, wire::CacheStatus status) noexcept;
 
     const Uses uses_;
-    cache::Index& index_;
+    Index& index_;
     reactor::Reactor& reactor_;
     Turn& turn_;
     SingleCopies single_;
     std::vector<std::unique_ptr<Job>> jobs_;
     uint32_t walks_ = 0;  // walks of the round
     Nanoseconds next_round_{};
-    std::deque<std::pair<cache::LineKey, Lines::Ended>> waiting_;  // lines that wait for a job
+    std::deque<std::pair<LineKey, Lines::Ended>> waiting_;  // lines that wait for a job
     Nanoseconds single_since_ = kNever;
-    bool told_ = false;
+    bool logged_ = false;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

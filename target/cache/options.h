@@ -16,15 +16,15 @@
 namespace wss::cache {
 
 struct CacheOptions {
-    uint32_t line_bytes = cache::kLineBytesDefault;
-    cache::PolicySettings default_policy{};  // for volumes without a policy of their own
-    uint64_t lines_max = lines_max_here();   // of all engines; bounds the index
-    uint32_t commands = 1024;                   // active commands
-    // Lines that are destaged at a time, of all volumes, without those for which storage does not answer.
+    uint32_t line_bytes = kLineBytesDefault;
+    PolicySettings default_policy{};        // for volumes without a policy of their own
+    uint64_t lines_max = lines_max_here();  // of all engines; bounds the index
+    uint32_t commands = 1024;               // active commands
+    // Number of lines destaged at a time, of all volumes, except those for which storage does not answer.
     uint32_t destages = 16;
     Nanoseconds silence_max = from_ms(1200);  // an engine that is silent for longer is lost
-    cache::DestageOptions destage{};
-    cache::ReadAheadOptions read_ahead{};
+    DestageOptions destage{};
+    ReadAheadOptions read_ahead{};
     // After a restart: how long to wait for the last engine, when all but one are back.
     Nanoseconds recovery_grace = from_s(2);
     // How long commands wait for lost data, from the time of the first loss.
@@ -36,4 +36,4 @@ struct CacheOptions {
     std::function<uint64_t()> secrets;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

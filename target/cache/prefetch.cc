@@ -18,8 +18,8 @@ Status Prefetch::prepare(const Nets& nets) {
     return Status::ok();
 }
 
-void Prefetch::reads(CachedVolume& volume, cache::Stretch stretch) noexcept {
-    const cache::Stretch wanted = volume.ahead->read(stretch, volume.open->volume().size());
+void Prefetch::reads(CachedVolume& volume, Stretch stretch) noexcept {
+    const Stretch wanted = volume.ahead->read(stretch, volume.open->volume().size());
     if (wanted.length == 0) return;
     const uint64_t end = geometry_.line_of(wanted.offset + wanted.length - 1) + 1;
     for (uint64_t line = geometry_.line_of(wanted.offset); line < end; ++line) {
@@ -88,4 +88,4 @@ void Prefetch::give_back(std::byte* buffer, uint32_t) noexcept {
     free_.push_back(buffer);
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -2,9 +2,9 @@
 // Prefetch: loads lines into engines ahead of a sequential reader (lib/cache/readahead.h).
 //
 // Each line is a command of its own, without a client. A miss is read from real storage into a buffer of the
-// target and an engine takes it from there, like any other fill. With real storage on another node it may go
-// directly to the engine (Reads::bring()). A faster reader waits for the line, which it would have had to
-// read itself. A line that cannot start at once waits in a short queue. If the queue is full, the line is
+// target, from which an engine reads it, like any other fill. With real storage on another node it may go
+// directly to the engine (Reads::stage()). A faster reader waits for the line, which it would otherwise have
+// to read itself. A line that cannot start at once waits in a short queue. If the queue is full, the line is
 // left to the reader's own miss.
 //
 // Thread-safety: belongs to the cache's reactor. Allocates nothing after prepare().
@@ -17,10 +17,10 @@
 
 #include "lib/cache/geometry.h"
 #include "lib/cache/readahead.h"
+#include "target/cache/cache_command.h"
 #include "target/cache/cached_volume.h"
 #include "target/cache/nets.h"
 #include "target/cache/recovery_run.h"
-#include "target/cache/cache_command.h"
 
 namespace wss::cache {
 
@@ -29,7 +29,8 @@ class CommandSource {
   public:
     virtual CacheCommand* take_command(CachedVolume& volume, const CommandShareRef& share) noexcept = 0;
     virtual void begin(CacheCommand& command) noexcept = 0;
-    virtual void buffer_ready(CacheCommand& command, std::byte* buffer, const BufferRegions& regions) noexcept = 0;
+    virtual void buffer_ready(CacheCommand& command, std::byte* buffer,
+                              const BufferRegions& regions) noexcept = 0;
     virtual void release(CacheCommand& command) noexcept = 0;
 
   protected:
@@ -40,13 +41,13 @@ class Prefetch final : public CommandOwner, public BufferHome {
   public:
     static constexpr uint32_t kBuffers = 32;  // each of one line; limits the lines being loaded
 
-    // `works` outlives it, and has ended its commands before it is destroyed.
-    Prefetch(CommandSource& commands, const RecoveryRun& recovery, const cache::LineGeometry& geometry)
+    // `commands` outlives it, and has ended its commands before it is destroyed.
+    Prefetch(CommandSource& commands, const RecoveryRun& recovery, const LineGeometry& geometry)
         : commands_(commands), recovery_(recovery), geometry_(geometry) {}
     Status prepare(const Nets& nets);
 
     // A client reads this range of the volume, which is served and not frozen.
-    void reads(CachedVolume& volume, cache::Stretch stretch) noexcept;
+    void reads(CachedVolume& volume, Stretch stretch) noexcept;
     // Drops the waiting lines of the volume.
     void forget(const CachedVolume& volume) noexcept;
     // Begins as many waiting lines as there are buffers; returns their number.
@@ -73,7 +74,7 @@ class Prefetch final : public CommandOwner, public BufferHome {
 
     CommandSource& commands_;
     const RecoveryRun& recovery_;
-    const cache::LineGeometry geometry_;
+    const LineGeometry geometry_;
     std::unique_ptr<std::byte, FreeBuffer> memory_;
     std::unique_ptr<BufferRegions> regions_;
     std::vector<std::byte*> free_;
@@ -81,4 +82,4 @@ class Prefetch final : public CommandOwner, public BufferHome {
     uint32_t first_ = 0, waiting_ = 0;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

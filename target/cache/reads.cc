@@ -5,7 +5,6 @@
 
 namespace wss::cache {
 
-using cache::SubBlocks;
 using wire::CacheStatus;
 
 void Reads::run(CacheCommand& command) noexcept {
@@ -14,14 +13,13 @@ void Reads::run(CacheCommand& command) noexcept {
     bool all_hit = true;
     for (uint32_t i = 0; i < command.line_count; ++i) {
         LinePart& line = command.lines[i];
-        line.read = cache::plan_read({.settings = command.volume->settings,
-                                      .touched = line.touched,
-                                      .valid = line.line->valid(),
-                                      .dirty = line.line->dirty(),
-                                      .engines = engines});
-        all_hit = all_hit && line.read.from == cache::ReadFrom::kEngine;
-        if (line.read.from == cache::ReadFrom::kEngine && !command.is_ahead)
-            index_.touch(*line.line, line.touched);
+        line.read = plan_read({.settings = command.volume->settings,
+                               .touched = line.touched,
+                               .valid = line.line->valid(),
+                               .dirty = line.line->dirty(),
+                               .engines = engines});
+        all_hit = all_hit && line.read.from == ReadFrom::kEngine;
+        if (line.read.from == ReadFrom::kEngine && !command.is_ahead) index_.touch(*line.line, line.touched);
     }
     if (all_hit && command.is_ahead) return commands_.end(command, {});
     if (!all_hit || command.by_storage) return miss(command);
@@ -53,7 +51,7 @@ void Reads::coalesced_over(CacheCommand& command) noexcept {
 }
 
 void Reads::delegate_to(CacheCommand& command, LinePart& line, uint32_t at, Transfer& transfer) noexcept {
-    const cache::ArenaSlot slot = line.line->holders()[0];
+    const ArenaSlot slot = line.line->holders()[0];
     transfer.move.to_peer = true;
     transfer.move.immediate = true;
     transfer.move.coalesced = command.is_coalesced;
@@ -79,7 +77,7 @@ void Reads::begin_delegation(CacheCommand& command) noexcept {
 
 void Reads::delegate(CacheCommand& command) noexcept {
     begin_delegation(command);
-    // Keeps the command until all transfers are counted: the first could end it before.
+    // Keeps the command alive until all transfers are counted, because the first one could end it.
     ++command.outstanding;
     uint32_t at = 0;
     for (uint32_t i = 0; i < command.line_count; ++i) {
@@ -103,13 +101,13 @@ void Reads::gather(CacheCommand& command) noexcept {
             command.transfer_failed = true;
             break;
         }
-        const cache::ArenaSlot slot = line.line->holders()[0];
+        const ArenaSlot slot = line.line->holders()[0];
         Transfer& transfer = commands_.next_transfer(command, line, slot, transfer_done);
         transfer.move.to_peer = true;
         transfer.move.offset = line.span.offset;
         transfer.move.length = line.span.length;
         transfer.move.remote = command.regions->remote(engines_.link(slot.engine)->identity().net,
-                                                    command.buffer + at, line.span.length);
+                                                       command.buffer + at, line.span.length);
         at += line.span.length;
         engines_.link(slot.engine)->submit(transfer);
     }
@@ -128,18 +126,18 @@ void Reads::overlay(CacheCommand& command) noexcept {
         const SubBlocks run = line.overlay.first_run();
         if (!run.empty() && !line.line->holders().empty()) {
             line.overlay = line.overlay.without(run);
-            uint32_t begin = run.first() * cache::kSubBlockBytes;
-            uint32_t end = begin + run.count() * cache::kSubBlockBytes;
+            uint32_t begin = run.first() * kSubBlockBytes;
+            uint32_t end = begin + run.count() * kSubBlockBytes;
             begin = std::max(begin, line.span.offset);
             end = std::min(end, line.span.offset + line.span.length);
-            const cache::ArenaSlot slot = line.line->holders()[0];
+            const ArenaSlot slot = line.line->holders()[0];
             Transfer& transfer = commands_.next_transfer(command, line, slot, transfer_done);
             transfer.move.to_peer = true;
             transfer.move.offset = begin;
             transfer.move.length = end - begin;
             transfer.move.remote =
                 command.regions->remote(engines_.link(slot.engine)->identity().net,
-                                     command.buffer + at + (begin - line.span.offset), end - begin);
+                                        command.buffer + at + (begin - line.span.offset), end - begin);
             engines_.link(slot.engine)->submit(transfer);
         } else {
             line.overlay = {};
@@ -194,11 +192,12 @@ void Reads::part_over(CacheCommand& command) noexcept {
 // No fill of data that was lost since the buffer was filled: the data is known again only when an engine
 // returns with it.
 bool Reads::may_fill(const CacheCommand& command, const LinePart& line) const noexcept {
-    return wants_fill(line) && (losses_.none() || !losses_.has(*command.volume, line.span.line, line.covered));
+    return wants_fill(line) &&
+           (losses_.none() || !losses_.has(*command.volume, line.span.line, line.covered));
 }
 
 bool Reads::wants_fill(const LinePart& line) const noexcept {
-    return line.read.fill_afterwards.overlaps(line.covered) && line.op.access == cache::Access::kExclusive &&
+    return line.read.fill_afterwards.overlaps(line.covered) && line.op.access == Access::kExclusive &&
            !life_.stopping();
 }
 
@@ -216,8 +215,8 @@ void Reads::fill_failed(CacheCommand& command, const Transfer& transfer) noexcep
 void Reads::settle_unfilled(CacheCommand& command) noexcept {
     for (uint32_t i = 0; i < command.line_count; ++i) {
         LinePart& line = command.lines[i];
-        const bool exclusive = line.op.access == cache::Access::kExclusive;
-        if (exclusive && line.line->state() == cache::LineState::kFilling) index_.filled(*line.line, {});
+        const bool exclusive = line.op.access == Access::kExclusive;
+        if (exclusive && line.line->state() == LineState::kFilling) index_.filled(*line.line, {});
     }
 }
 
@@ -228,8 +227,9 @@ void Reads::fill_over(CacheCommand& command) noexcept {
         if (command.changes != nodes_.changes()) continue;  // the data read may be obsolete: forget_clean()
         if (index_.filled(*line.line, line.filling)) {
             ++command.volume->counters.fills;
-            command.volume->counters.fill_bytes += line.filling.count() * cache::kSubBlockBytes;
-            StorageNodes::count_upkeep(*command.volume, command.staging, line.filling.count() * cache::kSubBlockBytes);
+            command.volume->counters.fill_bytes += line.filling.count() * kSubBlockBytes;
+            StorageNodes::count_upkeep(*command.volume, command.staging,
+                                       line.filling.count() * kSubBlockBytes);
             if (command.is_ahead) index_.read_ahead(*line.line);
         }
     }
@@ -240,7 +240,8 @@ void Reads::fill_over(CacheCommand& command) noexcept {
 
 // Answers the client from the buffer while engines take the missing sub-blocks from it.
 void Reads::fill(CacheCommand& command) noexcept {
-    if (!commands_.resume(command, [](CacheCommand& resumed) noexcept { resumed.path.reads->fill(resumed); })) return;
+    if (!commands_.resume(command, [](CacheCommand& resumed) noexcept { resumed.path.reads->fill(resumed); }))
+        return;
     command.phase = CacheCommand::Phase::kFill;
     ++command.outstanding;
     uint32_t at = 0;
@@ -251,14 +252,14 @@ void Reads::fill(CacheCommand& command) noexcept {
         const uint32_t begins = at;
         at += line.span.length;
         if (!may_fill(command, line)) continue;
-        if (index_.place(*line.line, 1) != cache::Placed::kDone) {
+        if (index_.place(*line.line, 1) != Placed::kDone) {
             ++command.volume->counters.no_room;
             continue;
         }
-        const cache::ArenaSlot slot = line.line->holders()[0];
+        const ArenaSlot slot = line.line->holders()[0];
         if (command.staging && !nodes_.reaches(command.staging, slot.engine)) continue;
-        const uint32_t begin = line.covered.first() * cache::kSubBlockBytes;
-        const uint32_t length = line.covered.count() * cache::kSubBlockBytes;  // covered sub-blocks are adjacent
+        const uint32_t begin = line.covered.first() * kSubBlockBytes;
+        const uint32_t length = line.covered.count() * kSubBlockBytes;  // covered sub-blocks are adjacent
         line.filling = line.covered;
         Transfer& transfer = commands_.next_transfer(command, line, slot, transfer_done);
         transfer.move.to_peer = false;
@@ -272,8 +273,8 @@ void Reads::fill(CacheCommand& command) noexcept {
         if (command.staging)
             nodes_.aim(transfer, command.staging, slot.engine, from);
         else
-            transfer.move.remote =
-                command.regions->remote(engines_.link(slot.engine)->identity().net, command.buffer + from, length);
+            transfer.move.remote = command.regions->remote(engines_.link(slot.engine)->identity().net,
+                                                           command.buffer + from, length);
         engines_.link(slot.engine)->submit(transfer);
     }
     --command.outstanding;
@@ -329,4 +330,4 @@ void Reads::transfer_done(Transfer& transfer, CacheStatus status) noexcept {
     if (--command.outstanding == 0) reads.part_over(command);
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -74,16 +74,16 @@ class Reads {
     void fetch(CacheCommand& command) noexcept;
     void stage(CacheCommand& command) noexcept;
     static void fetched(Transfer& transfer, wire::CacheStatus status) noexcept;
-    static void brought(Transfer& transfer, wire::CacheStatus status) noexcept;
+    static void staged(Transfer& transfer, wire::CacheStatus status) noexcept;
 
     Commands& commands_;
     Lines& lines_;
-    cache::Index& index_;
-    const cache::LineGeometry geometry_;
+    Index& index_;
+    const LineGeometry geometry_;
     EngineSet& engines_;
     StorageNodes& nodes_;
     Losses& losses_;
     const Life& life_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

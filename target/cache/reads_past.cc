@@ -6,7 +6,6 @@
 
 namespace wss::cache {
 
-using cache::EngineIndex;
 using wire::CacheStatus;
 using Op = wire::CacheStorage::Op;
 
@@ -81,7 +80,8 @@ void Reads::fetch(CacheCommand& command) noexcept {
     transfer.storage.immediate_value = wire::pack_fused({.tag = command.tag, .credits = 0});
     transfer.storage.has_copy = command.buffer != nullptr;
     if (command.buffer != nullptr)
-        transfer.storage.copy = command.regions->remote(storage.identity().net, command.buffer, command.length);
+        transfer.storage.copy =
+            command.regions->remote(storage.identity().net, command.buffer, command.length);
     storage.submit(transfer);
 }
 
@@ -95,7 +95,8 @@ void Reads::fetched(Transfer& transfer, CacheStatus status) noexcept {
     }
     // The RS reports that its storage failed: it has written nothing to the client and will not.
     if (transfer.error != 0 && counts)
-        command.outcome = {.kind = CacheOutcome::Kind::kStorageFailed, .error = transfer.error, .offset = command.offset};
+        command.outcome = {
+            .kind = CacheOutcome::Kind::kStorageFailed, .error = transfer.error, .offset = command.offset};
     command.path.reads->part_over(command);
 }
 
@@ -105,16 +106,17 @@ void Reads::stage(CacheCommand& command) noexcept {
     Commands::rest(command);
     command.volume->counters.storage_read_bytes += command.length;
     command.volume->counters.read_ahead_bytes += command.length;
-    Transfer& transfer = commands_.remote_io(command, Op::kRead, brought);
+    Transfer& transfer = commands_.remote_io(command, Op::kRead, staged);
     command.volume->remote->storage()->submit(transfer);
 }
 
-void Reads::brought(Transfer& transfer, CacheStatus status) noexcept {
+void Reads::staged(Transfer& transfer, CacheStatus status) noexcept {
     CacheCommand& command = *static_cast<CacheCommand*>(transfer.context);
     --command.outstanding;
     if (status != CacheStatus::kOk)
-        command.outcome = {.kind = CacheOutcome::Kind::kStorageFailed, .error = EIO, .offset = command.offset};
+        command.outcome = {
+            .kind = CacheOutcome::Kind::kStorageFailed, .error = EIO, .offset = command.offset};
     command.path.reads->part_over(command);
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

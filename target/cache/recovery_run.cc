@@ -23,7 +23,7 @@ RecoveryRun::RecoveryRun(const Uses& uses, Nanoseconds grace, const Life& life, 
 RecoveryRun::~RecoveryRun() = default;
 
 void RecoveryRun::advance(State next) noexcept {
-    WSS_ASSERT(next > state_, "the states of a recovery only grow");
+    WSS_ASSERT(next > state_, "the states of a recovery only advance");
     state_ = next;
 }
 
@@ -38,16 +38,16 @@ Status RecoveryRun::begin(uint32_t line_bytes) {
     if (needed) {
         state_ = saved.degraded ? State::kWaitingForAll : State::kWaitingForMost;
         uses_.members.await_engines();
-        found_ = std::make_unique<cache::Recovery>(uses_.index.geometry(), [this](uint64_t wwid) {
+        found_ = std::make_unique<Recovery>(uses_.index.geometry(), [this](uint64_t wwid) {
             return uses_.members.now().dirty.contains(wwid) || uses_.volumes.find(wwid) != nullptr;
         });
     }
-    // Copies of lost lines in engines that are away must be older than any write from now on.
+    // Copies of lost lines in engines that are away must be older than any later write.
     uses_.index.set_generation_floor(saved.generation);
     uses_.index.hold_placement(needed);
     uses_.members.edit().engines.clear();
     uses_.members.edit().line_bytes = line_bytes;
-    // The contents of awaited engines count until recovery is over: they stay members on stable storage.
+    // The contents of awaited engines count until recovery has ended: they stay members on stable storage.
     if (!needed) uses_.members.save();
     began_ = reactor_.clock().now();
     return Status::ok();
@@ -58,7 +58,7 @@ void RecoveryRun::take_item(const EngineLink& engine, const wire::CacheHeader& i
         found_->add_header({engine.index(), item.slot}, engine.identity().incarnation, item.header);
 }
 
-void RecoveryRun::engine_lost(cache::EngineIndex engine) {
+void RecoveryRun::engine_lost(EngineIndex engine) {
     if (holding()) found_->forget(engine);
 }
 
@@ -97,19 +97,18 @@ void RecoveryRun::log_wait() {
     if (wait_is_told_ || reactor_.clock().now() - began_ <= grace_) return;
     wait_is_told_ = true;
     log::warning(
-        "recovery waits for cache engines that may hold acknowledged writes which no other has: {:016x}; "
-        "commands of volumes that may be dirty wait until they are back, or are not waited for (wssctl cache "
-        "forget)",
+        "recovery waits for cache engines that may hold acknowledged writes that no other has: {:016x}; "
+        "commands of volumes that may be dirty wait until these engines return (or: wssctl cache forget)",
         fmt::join(missing(), ", "));
 }
 
-// The operator gave up waiting for engines that may have dirty lines which no other engine has. It is unknown
+// The operator gave up waiting for engines that may have dirty lines that no other engine has. It is unknown
 // which lines these are.
 void RecoveryRun::note_forgotten() {
     for (const auto& [wwid, dirty] : uses_.members.now().dirty) {
         log::error(
-            "volume {}: cache engines that may hold acknowledged writes are not waited for: reading it fails "
-            "until they are given up (wssctl cache give-up {})",
+            "volume {}: recovery no longer waits for cache engines that may hold acknowledged writes: reads "
+            "fail until these writes are given up (wssctl cache give-up {})",
             dirty.name, dirty.name);
         uses_.members.edit().lost.add_whole(wwid);
     }
@@ -124,7 +123,7 @@ void RecoveryRun::check() {
     Members::Engines back = this->back();
     if (!may_finish(back.size())) return log_wait();
     const bool without = back.size() < uses_.members.awaited().size();
-    forgotten_ = false;  // does not apply to engines that are lost from now on
+    forgotten_ = false;  // does not apply to engines that are lost later
     if (without) {
         log::warning("recovery continues without {} of {} cache engines",
                      uses_.members.awaited().size() - back.size(), uses_.members.awaited().size());
@@ -167,9 +166,9 @@ void RecoveryRun::finish() {
         found_->add_volume(volume.open->volume().wwid(), volume.number, volume.open->volume().size(),
                            volume.may_be_dirty);
     uses_.absent.keep(*found_);
-    cache::Index& index = uses_.index;
+    Index& index = uses_.index;
     index.hold_placement(false);
-    const cache::RecoveryReport report = found_->restore(index);
+    const RecoveryReport report = found_->restore(index);
     index.hold_placement(true);
     log::info("recovered {} dirty lines from {} headers of {} cache engines", report.dirty_lines,
               report.headers, uses_.members.awaited().size());
@@ -178,7 +177,7 @@ void RecoveryRun::finish() {
     // saved.
     for (CachedVolume& volume : uses_.volumes.open())
         if (!uses_.members.now().lost.empty())
-            index.dirty(volume.number).for_each([&](cache::Line& line) {
+            index.dirty(volume.number).for_each([&](Line& line) {
                 uses_.losses.known_again(volume.open->volume().wwid(), line.key().line, line.dirty());
                 return true;
             });
@@ -211,7 +210,7 @@ void RecoveryRun::erase() {
     if (found_->any_left() && !free_erases_.empty()) turn_.want();
 }
 
-void RecoveryRun::begin_erase(const cache::Recovery::Loser& loser) {
+void RecoveryRun::begin_erase(const Recovery::Loser& loser) {
     SlotErase& erase = *free_erases_.back();
     free_erases_.pop_back();
     erase.run = this;
@@ -237,4 +236,4 @@ void RecoveryRun::end() {
     observer_.recovery_over();
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -15,7 +15,7 @@
 // calls the members, the engines, the index, the losses and the absent volumes. It reports its end to the
 // observer.
 //
-// Thread-safety: belongs to the cache's reactor. Control plane: allocates, but for what is inline.
+// Thread-safety: belongs to the cache's reactor. Control plane: allocates, except for what is inline.
 #pragma once
 
 #include <memory>
@@ -48,7 +48,7 @@ class RecoveryRun {
     struct Uses {
         Members& members;
         EngineSet& engines;
-        cache::Index& index;
+        Index& index;
         CachedVolumes& volumes;
         Losses& losses;
         AbsentVolumes& absent;
@@ -76,11 +76,11 @@ class RecoveryRun {
 
     // ---- Engines
     void take_item(const EngineLink& engine, const wire::CacheHeader& item);
-    void engine_lost(cache::EngineIndex engine);
+    void engine_lost(EngineIndex engine);
     // Checks whether recovery can continue.
     void check();
-    // The operator gives up waiting for engines that are not back. If they may have acknowledged writes that
-    // no other engine has, every volume with such writes is lost as a whole until it is given up.
+    // The operator gives up waiting for engines that have not returned. If they may have acknowledged writes
+    // that no other engine has, every volume with such writes is lost as a whole until it is given up.
     void forget_awaited();
     void turn() {
         if (holding()) go_on();
@@ -105,7 +105,7 @@ class RecoveryRun {
     void go_on();
     void compare();
     void erase();
-    void begin_erase(const cache::Recovery::Loser& loser);
+    void begin_erase(const Recovery::Loser& loser);
     void end();
 
     const Uses uses_;
@@ -118,10 +118,10 @@ class RecoveryRun {
     bool forgotten_ = false;  // the operator's command: continue without the missing engines
     bool wait_is_told_ = false;
     Nanoseconds began_{};
-    std::unique_ptr<cache::Recovery> found_;  // until kOver
-    std::unique_ptr<SlotErase[]> erases_;     // while kErasing
+    std::unique_ptr<Recovery> found_;      // until kOver
+    std::unique_ptr<SlotErase[]> erases_;  // while kErasing
     std::vector<SlotErase*> free_erases_;
     Postponed tasks_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -12,7 +12,6 @@
 
 namespace wss::cache {
 
-using cache::SubBlocks;
 using wire::CacheStatus;
 using Op = wire::CacheStorage::Op;
 
@@ -22,7 +21,7 @@ struct RemoteQueue::Job {
     RemoteQueue* owner = nullptr;
     std::byte* buffer = nullptr;
     io::Request* request = nullptr;
-    cache::EngineIndex storage;
+    EngineIndex storage;
     uint64_t writes = 0;  // for a flush: writes completed before it
     Transfer transfer;
 };
@@ -109,7 +108,7 @@ void RemoteQueue::attach(const EngineLink& engine, const wire::CacheVolume& volu
     last_.reset();
     refuses_ = false;
     server_.identity = engine.identity().identity;
-    server_.succession = succession;
+    server_.places.serve(succession);
     note_process(engine);
 }
 
@@ -122,7 +121,7 @@ void RemoteQueue::note_away() noexcept {
     if (away_since_ != kNever) return;
     away_since_ = reactor_.now();
     // Only storage with successive holders may have been taken from the last RS.
-    if (server_.succession.is_known() && !last_) last_ = Wait{.looked = away_since_, .waited = {}};
+    if (succession().is_known() && !last_) last_ = Wait{.looked = away_since_, .waited = {}};
 }
 
 bool RemoteQueue::accepts_refusal_of(const EngineLink& engine) const noexcept {
@@ -134,7 +133,8 @@ void RemoteQueue::remember(uint64_t owner, uint64_t process, io::Succession take
     owner_ = owner;
     server_.identity = process;
     if (process != 0) last_ = Wait{.looked = reactor_.now(), .waited = {}};
-    if (taken.is_known()) note_taken(taken, "its process reported it before the target was restarted");
+    if (taken.is_known())
+        note_taken(taken, "its real storage was lost to another process before the target was restarted");
 }
 
 void RemoteQueue::note_taken(io::Succession from, std::string why) {
@@ -243,7 +243,7 @@ void RemoteQueue::over(Job& job, CacheStatus status) noexcept {
     free_.push_back(&job);
     if (job.transfer.error != 0 && answers_for_it(job.storage)) return finish(request, job.transfer.error);
     if (status != CacheStatus::kOk || job.transfer.error != 0) {
-        // The operation was lost with its RS, which may return, or whose place another RS takes.
+        // The operation was lost with its RS, which may return, or whose place another RS may take.
         if (state_->is_lost() || reactor_.now() >= progress.until) return finish(request, EIO);
         progress.done = 0;
         return waiting_.push_front(request);
@@ -294,7 +294,7 @@ Status RemoteBackend::resize(uint64_t) {
     return failure(
         Code::kUnsupported,
         "its real storage is on another node (--role rs): resize it there (rbd resize for an image of Ceph); "
-        "a volume that is all of it follows");
+        "a volume that covers all of it takes the new size");
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -26,6 +26,7 @@
 #include "lib/io/backend.h"
 #include "target/cache/buffer_regions.h"
 #include "target/cache/engine_link.h"
+#include "target/cache/membership.h"
 #include "target/cache/remote_state.h"
 
 namespace wss::cache {
@@ -50,15 +51,19 @@ class RemoteQueue final : public io::Queue {
     RemoteState& state() noexcept { return *state_; }
     // The volume is served by `volume` of this RS from now on.
     void attach(const EngineLink& engine, const wire::CacheVolume& volume, const io::Succession& succession);
-    // Place of the RS that served the volume last, also before a restart of the target.
-    const io::Succession& succession() const noexcept { return server_.succession; }
+    // The processes of its storage, also before a restart of the target.
+    const ServedBy& served() const noexcept { return server_.places; }
+    // Place of the RS that served the volume last.
+    const io::Succession& succession() const noexcept { return server_.places.last; }
+    // An RS with this place is here, or was.
+    void note_seen(const io::Succession& place) noexcept { server_.places.see(place); }
     // This RS has the volume, whether it serves it or does not fit. If another process had the volume before,
     // others may have had the storage in between (StorageNodes::changes()).
     void note_process(const EngineLink& engine);
     // No RS serves the volume, until attach().
     void note_away() noexcept;
     // Whether commands fail at once if a volume of this RS does not fit. If another process served the
-    // volume last, it may have the storage and be back soon: then only after kAwayMax.
+    // volume last, it may have the storage and return soon: then they fail only after kAwayMax.
     bool accepts_refusal_of(const EngineLink& engine) const noexcept;
     // The RS that served the volume last has lost the storage; `from` is its place.
     // Until attach() only a process that follows it in the chain may serve the volume: others may have had
@@ -78,9 +83,9 @@ class RemoteQueue final : public io::Queue {
     void note_owner(uint64_t owner) noexcept { owner_ = owner; }
     // Identity of the RS that served the volume last, also before a restart of the target; 0: unknown.
     uint64_t served_by() const noexcept { return server_.identity; }
-    // State from before the restart of the target: succession(), and that of a volume of which engines may
-    // hold dirty lines. `taken`: as taken_from(); the wait begins now.
-    void remember(const io::Succession& place) noexcept { server_.succession = place; }
+    // Restore the state from before a restart of the target: served(), and the owner and process of a
+    // volume of which engines may hold dirty lines. `taken`: as taken_from(); the wait begins now.
+    void remember(const ServedBy& served) noexcept { server_.places = served; }
     void remember(uint64_t owner, uint64_t process, io::Succession taken);
     // Whether served_by() may still join and report that it has lost the storage. Called once each tick, as
     // awaits_successor().
@@ -89,9 +94,13 @@ class RemoteQueue final : public io::Queue {
     void refuse(bool at_once) noexcept { refuses_ = at_once; }
     // nullptr: the RS is away.
     EngineLink* storage() const noexcept;
+    // True for the connection of the RS that served the volume last, also after that has ended.
+    bool was_served_by(const EngineLink& engine) const noexcept {
+        return index_ == engine.index() && incarnation_ == engine.identity().incarnation;
+    }
     // True if this RS serves the volume: a failure that it reports is final. Else another RS took its place,
     // or is to take it, and the request is repeated.
-    bool answers_for_it(cache::EngineIndex index) const noexcept { return index_ == index; }
+    bool answers_for_it(EngineIndex index) const noexcept { return index_ == index; }
     uint32_t number() const noexcept { return number_; }
     const std::string& name() const noexcept { return name_; }
     // Number of the last loss of this volume (StorageNodes::losses()); 0: none.
@@ -130,13 +139,13 @@ class RemoteQueue final : public io::Queue {
     List<io::Request> waiting_, finished_;
     size_t in_flight_ = 0;
 
-    cache::EngineIndex index_;
+    EngineIndex index_;
     uint32_t incarnation_ = 0, number_ = 0;
     uint64_t boot_ = 0;
     uint64_t process_ = 0;  // identity of the RS that had the volume last
     struct {
         uint64_t identity = 0;
-        io::Succession succession;
+        ServedBy places;
     } server_;  // the RS that served it last
     uint64_t owner_ = 0;
     // Wait for a process that may still join.
@@ -182,4 +191,4 @@ class RemoteBackend final : public io::Backend {
     const std::shared_ptr<RemoteState> state_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

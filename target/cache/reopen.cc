@@ -57,7 +57,7 @@ void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<vo
         if (volume.removed()) return;
         if (status && !reopening->look_only()) return record_dropping(volume, reopening);
         if (!reopening->look_only()) volume.given_up = false;
-        reopening->end(status.within(fmt::format("volume {} is not reopened, the state cannot be written",
+        reopening->end(status.within(fmt::format("volume {} was not reopened, the state cannot be written",
                                                  volume.open->volume().name())));
     });
 }
@@ -72,8 +72,8 @@ void VolumeControl::record_dropping(CachedVolume& volume,
     // only a part of it would destage lines.
     if (!unsaved.empty() || has_unflushed(volume)) uses_.members.edit().given_up.insert(open.wwid());
     uses_.losses.drop(open.wwid());
-    // No line becomes dirty from here on. The reopened volume takes its policy from the membership.
-    volume.settings.policy = cache::Policy::kThrough;
+    // After this no line becomes dirty. The reopened volume takes its policy from the membership.
+    volume.settings.policy = Policy::kThrough;
     note_dirty(volume, false);
     uses_.members.save();
     auto place = std::make_shared<Gate::Holder>(volume.gate.enter());
@@ -81,7 +81,7 @@ void VolumeControl::record_dropping(CachedVolume& volume,
     // operation.
     uses_.members.when_recorded([this, &volume, reopening, place] {
         if (volume.removed()) return;
-        const auto wipe = [this](cache::Line& line, Lines::Ended ended) {
+        const auto wipe = [this](Line& line, Lines::Ended ended) {
             uses_.eraser.cut(line, 0, 0, std::move(ended));
         };
         uses_.lines.walk(volume.number, 0, UINT64_MAX, wipe, [this, &volume, reopening, place] {
@@ -104,4 +104,4 @@ void VolumeControl::contents_dropped(CachedVolume& volume,
     });
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -19,9 +19,9 @@ namespace wss::cache {
 class SalvageQueue {
   public:
     struct Item {
-        cache::ArenaSlot slot;
+        ArenaSlot slot;
         uint32_t incarnation = 0;
-        cache::LineHeader header{};
+        LineHeader header{};
         Nanoseconds not_before{};  // after a failure of real storage
     };
 
@@ -50,4 +50,4 @@ class SalvageQueue {
     const uint64_t noted_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -3,8 +3,8 @@
 // copies again, the membership records this (Membership::degraded): the next start needs every engine.
 //
 // The index marks these lines (Index::mark_single()). Mirror makes second copies of them if real storage does
-// not take them. It owns the mark up to which lines are destaged first. It calls the members, the index and
-// the volumes' planners.
+// not accept them. SingleCopies owns the mark up to which lines are destaged first. It calls the members, the
+// index and the volumes' planners.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once
@@ -17,7 +17,7 @@ namespace wss::cache {
 
 class SingleCopies {
   public:
-    SingleCopies(cache::Index& index, Members& members, CachedVolumes& volumes)
+    SingleCopies(Index& index, Members& members, CachedVolumes& volumes)
         : index_(index), members_(members), volumes_(volumes) {}
 
     // Some line that is dirty now has one copy left: all of them are destaged first.
@@ -37,10 +37,10 @@ class SingleCopies {
     bool none() const noexcept { return index_.counters().single_lines == 0; }
 
   private:
-    cache::Index& index_;
+    Index& index_;
     Members& members_;
     CachedVolumes& volumes_;
     uint64_t mark_ = 0;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

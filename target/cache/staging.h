@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bays: staging buffers, memory that a real storage (RS) on another node lends to the target. The RS is also
-// a client of the engines: fills and destaging move data directly between the two.
+// StagingPool: staging buffers, memory that a real storage (RS) on another node lends to the target. The RS
+// is also a client of the engines: fills and destaging move data directly between the two.
 //
 //   take ─▶ fill: the RS reads the disk into the buffer, an engine READs from it
 //           destage: an engine WRITEs to the buffer, the RS writes the disk from it      ─▶ give_back
@@ -27,7 +27,7 @@ constexpr uint32_t kStagingUnit = 64 * 1024;
 // A staging buffer: adjacent whole units.
 struct StagingBuffer {
     uint32_t first = 0, count = 0;  // count 0: no buffer
-    cache::EngineIndex storage;     // the RS that lends it
+    EngineIndex storage;            // the RS that lends it
     uint32_t incarnation = 0;
     explicit operator bool() const noexcept { return count != 0; }
     // Offset in the RS's memory of staging buffers, in bytes.
@@ -38,7 +38,7 @@ class StagingPool {
   public:
     static constexpr uint32_t kUnitsMax = 4096;
 
-    StagingPool(const wire::CacheStaging& memory, cache::EngineIndex storage, uint32_t incarnation);
+    StagingPool(const wire::CacheStaging& memory, EngineIndex storage, uint32_t incarnation);
 
     // No buffer (count 0) if there is no free stretch of that size.
     StagingBuffer take(uint32_t bytes) noexcept;
@@ -63,7 +63,7 @@ class StagingPool {
     void mark(const StagingBuffer& staging, bool taken) noexcept;
 
     const wire::CacheStaging memory_;
-    const cache::EngineIndex storage_;
+    const EngineIndex storage_;
     const uint32_t incarnation_;
     std::vector<bool> taken_;  // by unit
     uint32_t free_ = 0, next_ = 0;
@@ -71,4 +71,4 @@ class StagingPool {
     std::vector<Quarantined> quarantined_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

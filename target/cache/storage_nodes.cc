@@ -8,8 +8,10 @@
 
 namespace wss::cache {
 
-using cache::EngineIndex;
 using Offer = StorageOffer;
+
+// How long a process may owe answers to requests for a volume that another process took.
+constexpr Nanoseconds kAnswerMax = from_s(2);
 
 // Real storage with staging buffers, from ready() to over().
 struct StorageNodes::Reached final : ClientSink {
@@ -17,23 +19,23 @@ struct StorageNodes::Reached final : ClientSink {
         : engines(all),
           storage(link.index()),
           incarnation(link.identity().incarnation),
-          staging(link.staging(), storage, incarnation) {}
+          pool(link.staging(), storage, incarnation) {}
 
     void notify(const wire::CacheEngineNotice& notice) noexcept override {
         EngineLink* link = engines.link(storage);
         if (link == nullptr) return;
-        if (notice.added) staging.named(notice.handle);
+        if (notice.added) pool.named(notice.handle);
         link->name_engine(notice);
     }
 
     EngineSet& engines;
     const EngineIndex storage;
     const uint32_t incarnation;
-    StagingPool staging;
+    StagingPool pool;
     Client* client = nullptr;
 };
 
-StorageNodes::StorageNodes(Nets& nets, EngineSet& engines, Clients& clients, cache::Index& index,
+StorageNodes::StorageNodes(Nets& nets, EngineSet& engines, Clients& clients, Index& index,
                            CachedVolumes& volumes, const Members& members, Turn& turn)
     : nets_(nets),
       engines_(engines),
@@ -49,10 +51,7 @@ StorageNodes::~StorageNodes() = default;
 
 void StorageNodes::ready(EngineLink& engine) {
     log::info("real storage at {} joined with {} volumes", engine.peer(), engine.volumes().size());
-    for (CachedVolume& volume : volumes_.open()) {
-        note_later(volume);
-        attach(volume);
-    }
+    for (CachedVolume& volume : volumes_.open()) look(volume);
     clients_.introduce(engine);
     open_staging(engine);
     turn_.want();
@@ -66,23 +65,44 @@ void StorageNodes::over(const EngineLink& engine) {
     });
     for (CachedVolume& volume : volumes_.open())
         if (volume.remote != nullptr && volume.remote->storage() == nullptr && !volume.remote->is_taken() &&
-            volume.remote->answers_for_it(engine.index()))
+            volume.remote->was_served_by(engine))
             volume.remote->state().refuse({.why = "waits for its real storage, which is away"});
-    for (CachedVolume& volume : volumes_.open()) note_departed(volume);
+    for (CachedVolume& volume : volumes_.open()) {
+        note_departed(volume);
+        note_suspension(volume);
+    }
 }
 
-// The reason for not using a process ends with its connection. What it protects does not.
+// When the connection of a refused process ends, only the reason changes: engines that are suspended stay so.
 void StorageNodes::note_departed(CachedVolume& volume) {
     if (volume.remote == nullptr || volume.remote->storage() != nullptr || volume.remote->is_taken()) return;
     if (offers_.best(volume).kind == Offer::Kind::kNone) volume.remote->state().note_departed();
+}
+
+void StorageNodes::look(CachedVolume& volume) {
+    offers_.note_seen(volume);
+    note_later(volume);
+    attach(volume);
+    note_suspension(volume);
+}
+
+// At once, and not at the next tick: a write that arrives now must not be acknowledged by engines alone.
+void StorageNodes::note_suspension(CachedVolume& volume) noexcept {
+    if (volume.remote != nullptr) volume.suspended = volume.remote->state().is_suspended();
+}
+
+static std::string unseen(const Offer& offer) {
+    const std::string& why = offer.reported->text;
+    return fmt::format("waits for its real storage: the process at {} {}", offer.engine->peer(),
+                       why.empty() ? "has not verified yet that it still has it" : "reports: " + why);
 }
 
 static std::string reason(const wire::CacheVolumeState& state) {
     return state.text.empty() ? "its real storage is lost to another owner" : state.text;
 }
 
-// The process that serves the volume keeps it, unless another one had the storage later. Its loss precedes
-// the offers of others: they may have taken the storage from a third party.
+// The process that serves the volume keeps it, unless another one had the storage later. Its loss is handled
+// before the offers of others, which may have taken the storage from a third party.
 void StorageNodes::attach(CachedVolume& volume) {
     if (volume.remote == nullptr || volume.remote->state().is_lost()) return;
     if (volume.remote->storage() != nullptr) return;
@@ -130,11 +150,12 @@ Status StorageNodes::may_reopen(const CachedVolume& volume) {
     if (best.kind == Offer::Kind::kNone)
         return failure(
             Code::kRefused,
-            "volume {}: no process with its real storage (--role rs) is here; start it, then reopen", name);
+            "volume {}: no process with its real storage (--role rs) has joined; start it, then reopen",
+            name);
     if (best.kind == Offer::Kind::kUnseen)
         return failure(Code::kRefused,
-                       "volume {}: the process at {} has had no answer whether it still has its real "
-                       "storage; try again when it has, or start another one",
+                       "volume {}: the process at {} has not verified yet that it still has its real "
+                       "storage; try again later, or start another one",
                        name, best.engine->peer());
     if (best.kind == Offer::Kind::kReadOnly)
         return failure(Code::kRefused, "volume {}: {}", name, misfit(volume.open->volume(), best));
@@ -147,13 +168,13 @@ Status StorageNodes::may_reopen(const CachedVolume& volume) {
     if (best.kind == Offer::Kind::kLost && volume.remote->is_taken())
         return failure(
             Code::kRefused,
-            "volume {}: the process at {} has lost its real storage ({}), and no other one is here; wait for "
+            "volume {}: the process at {} has lost its real storage ({}), and no other has joined; wait for "
             "the process that took it, or start one, then reopen",
             name, best.engine->peer(), reason(*best.reported));
     if (best.kind == Offer::Kind::kLost)
         return failure(
             Code::kRefused,
-            "volume {}: the process at {} has lost its real storage, too ({}); restart that one (with "
+            "volume {}: the process at {} has lost its real storage, too ({}); restart the process (with "
             "steal=true, if its owner is to be shut out), then reopen",
             name, best.engine->peer(), reason(*best.reported));
     return Status::ok();
@@ -164,6 +185,7 @@ Status StorageNodes::may_reopen(const CachedVolume& volume) {
 // the next process follows the last one in its chain. `witness`: the offer that shows the owner.
 void StorageNodes::note_taken(CachedVolume& volume, const io::Succession& from, const Offer& witness,
                               std::string why) {
+    if (volume.remote->storage() != nullptr) leave(volume);
     const uint64_t owner = volume.remote->owner();
     if (!from.is_known() || owner == 0 || witness.owner() != owner)
         return volume.remote->state().lose(std::move(why));
@@ -175,45 +197,62 @@ static std::string taken_by(const Offer& later) {
     return fmt::format("the process at {} took it", later.engine->peer());
 }
 
-// A process that was paused, or is cut off from its storage, does not report that another one took it. A
-// later process proves that, unless the last one was stopped, and released the storage, before. So the last
-// one must show that it runs; its connection may be left of one that was stopped behind a link that is cut.
-// If it is away, a member of its chain proves the same that has lost the storage to others since.
+// A process that was paused, or is cut off from its storage, does not report that another one took it. The
+// place of a later process proves that, whether the last one runs or not: a process that follows the last one
+// took the storage from it, or found it as the last one released it. Before one that does not follow, a third
+// party may have had the storage.
 // True: nothing more is to be done for the volume now.
 bool StorageNodes::note_last_lost(CachedVolume& volume, const Offer& last, const Offer& best) {
     const io::Succession reported = last.succession();
-    const io::Succession served = reported.is_known() ? reported : volume.remote->succession();
     if (last.kind == Offer::Kind::kLost) {
         note_taken(volume, reported, last, reason(*last.reported));
         return true;
     }
+    const io::Succession served = reported.is_known() ? reported : volume.remote->succession();
     const Offer later = offers_.later_than(served, volume);
-    if (later.engine == nullptr) return false;
-    if (last.engine != nullptr) {
-        if (later.succession().follows(served) || last.ran_beside(later))
-            note_taken(volume, served, last, taken_by(later));
-        return true;
-    }
-    const bool goes_on = best.kind < Offer::Kind::kLost && best.succession().follows(served);
-    const Offer lost = offers_.lost_after(served, volume);
-    // While the owner is not known, engines hold nothing that others could miss.
-    if (lost.engine == nullptr || goes_on || volume.remote->owner() == 0) return false;
-    note_taken(volume, served, lost, taken_by(lost));
+    // While the owner is not known, engines hold no writes that the storage lacks.
+    if (later.engine == nullptr || volume.remote->owner() == 0) return false;
+    const bool goes_on = best.kind < Offer::Kind::kLost && best.succession().follows(served) &&
+                         !StorageOffers::is_of_another(volume, best);
+    const bool follows = later.succession().follows(served);
+    // Another owner may have been started by mistake: its operator can undo that (await_owner()).
+    const bool awaits_owner =
+        follows && StorageOffers::is_of_another(volume, later) && offers_.may_hold_writes(volume);
+    if (goes_on || awaits_owner) return false;
+    volume.remote->note_taken(served, taken_by(later));
+    await_successor(volume);
     return true;
 }
 
-// The same while the last process serves the volume.
+// As note_last_lost(), while the last process still serves the volume.
 void StorageNodes::note_later(CachedVolume& volume) {
     if (volume.remote == nullptr || volume.remote->storage() == nullptr) return;
     const io::Succession served = volume.remote->succession();
     const Offer later = offers_.later_than(served, volume);
     if (later.engine == nullptr) return;
     const Offer server = offers_.of(*volume.remote->storage(), volume);
-    if (!later.succession().follows(served) && !server.ran_beside(later)) return;
-    // Requests that wait there are repeated, or fail.
-    server.engine->close(failure(Code::kClosed, "the process at {} took the real storage of volume {}",
-                                 later.engine->peer(), volume.open->volume().name()));
     note_taken(volume, served, server, taken_by(later));
+}
+
+// The process may be cut off from its storage, and would answer requests in flight late. They are repeated,
+// or fail, when it has answered. Its link is closed only if it does not answer in time, because other volumes
+// need it.
+void StorageNodes::leave(const CachedVolume& volume) {
+    const EngineLink& link = *volume.remote->storage();
+    left_.push_back({link.index(), link.identity().incarnation, volume.remote->number(), kNever});
+}
+
+void StorageNodes::close_unanswered(Nanoseconds now) {
+    std::erase_if(left_, [&](Left& left) {
+        EngineLink* link = engines_.storage(left.storage, left.incarnation);
+        if (link == nullptr || !link->has_requests_of(left.number)) return true;
+        if (left.since == kNever) left.since = now;
+        if (now - left.since < kAnswerMax) return false;
+        link->close(Status(Code::kClosed,
+                           "another process took a volume of this one, which does not answer "
+                           "the requests for it"));
+        return true;
+    });
 }
 
 void StorageNodes::await_successor(CachedVolume& volume) {
@@ -239,8 +278,8 @@ void StorageNodes::await_successor(CachedVolume& volume) {
                     .may_give_up = true});
 }
 
-// The report of a process that lost the volume and keeps running does not apply to the process that has it
-// now, unless it had it later than the one that served the volume.
+// Another process may have the volume now. So the report of a process that has lost the volume does not
+// suspend it, unless a process had the volume later than the one that served it.
 void StorageNodes::note_lost(CachedVolume& volume, const Offer& offer) {
     refuse(volume, {.why = fmt::format("waits for its real storage: the process at {} has lost it ({})",
                                        offer.engine->peer(), reason(*offer.reported)),
@@ -260,8 +299,8 @@ void StorageNodes::await_owner(const CachedVolume& volume, const Offer& offer) {
     const std::string& name = volume.open->volume().name();
     refuse(volume,
            {.why = fmt::format("another owner had its real storage at {} while engines held writes that "
-                               "it does not have: start the process that had it last (its --join spelled "
-                               "as then), or wssctl volume reopen {} --give-up-dirty",
+                               "it does not have: start the process that had it last (with the same "
+                               "--join as then), or wssctl volume reopen {} --give-up-dirty",
                                offer.engine->peer(), name),
             .suspends = true,
             .may_give_up = true});
@@ -285,11 +324,7 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
                  "serve it by that name until they are destaged, or wssctl cache give-up {}",
                  offers_.other_volume_of(volume, offer)->name, offers_.other_volume_of(volume, offer)->name),
              .suspends = true});
-    if (offer.kind == Offer::Kind::kUnseen)
-        return refuse(volume, {.why = fmt::format("waits for its real storage: the process at {} has had no "
-                                                  "answer whether it still has it",
-                                                  offer.engine->peer()),
-                               .suspends = true});
+    if (offer.kind == Offer::Kind::kUnseen) return refuse(volume, {.why = unseen(offer), .suspends = true});
     if (offer.kind == Offer::Kind::kFormer)
         return refuse(volume, {.why = fmt::format("waits for its real storage: another process took it from "
                                                   "the one at {}; start that one, or restart this one",
@@ -297,6 +332,9 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
     const uint64_t before = changes_;
     if (offer.kind == Offer::Kind::kFits) {
         volume.remote->note_owner(offer.owner());
+        std::erase_if(left_, [&](const Left& left) {
+            return left.storage == offer.engine->index() && left.number == offer.volume->number;
+        });
         volume.remote->attach(*offer.engine, *offer.volume, offer.succession());
         const bool reports = offer.reported != nullptr;
         state.report(offer.bytes(), reports && offer.reported->suspended,
@@ -312,43 +350,43 @@ void StorageNodes::use(CachedVolume& volume, const Offer& offer) {
     if (changes_ != before) forget_clean(volume);
 }
 
-// Waits that began when a volume was opened begin now, as nothing could join before. Opening the other
-// volumes may have taken minutes.
+// Waits that began when a volume was opened begin again now, because nothing could join before. Opening the
+// other volumes may have taken minutes.
 void StorageNodes::engines_may_join(Nanoseconds now) noexcept {
     if (std::exchange(may_join_, true)) return;
     for (CachedVolume& volume : volumes_.open()) volume.opened = now;
 }
 
-void StorageNodes::tick() {
-    for (CachedVolume& volume : volumes_.open()) {
-        note_later(volume);
-        attach(volume);
-    }
+void StorageNodes::tick(Nanoseconds now) {
+    close_unanswered(now);
+    for (CachedVolume& volume : volumes_.open()) look(volume);
+}
+
+void StorageNodes::note_report(CachedVolume& volume) {
+    const wire::CacheVolumeState* reported = volume.remote->storage()->state_of(volume.remote->number());
+    if (reported == nullptr) return;
+    if (reported->error == 0)
+        return volume.remote->state().report(reported->bytes, reported->suspended, reported->text);
+    const Offer lost = offers_.of(*volume.remote->storage(), volume);
+    note_taken(volume, lost.succession(), lost, reason(*reported));
 }
 
 void StorageNodes::volume_state_changed(const EngineLink& storage) {
     for (CachedVolume& volume : volumes_.open()) {
         if (volume.remote == nullptr || volume.remote->storage() != &storage) continue;
-        const wire::CacheVolumeState* reported = storage.state_of(volume.remote->number());
-        if (reported == nullptr) continue;
-        if (reported->error == 0) {
-            volume.remote->state().report(reported->bytes, reported->suspended, reported->text);
-            continue;
-        }
-        const Offer lost = offers_.of(*volume.remote->storage(), volume);
-        note_taken(volume, lost.succession(), lost, reason(*reported));
+        note_report(volume);
+        note_suspension(volume);
     }
     turn_.want();
 }
 
 // The storage may have lost unflushed writes, or others may have written to it. Copies still show the former
 // data, and readers would see an older state when the copies are evicted. Data in transit from or to storage
-// is not valid in copies either (Work::changes).
+// is not valid in copies either (CacheCommand::changes).
 void StorageNodes::forget_clean(const CachedVolume& volume) noexcept {
-    index_.for_each([&](cache::Line& line) {
-        const bool settled = line.state() == cache::LineState::kClean ||
-                             line.state() == cache::LineState::kDirty ||
-                             line.state() == cache::LineState::kDestaging;
+    index_.for_each([&](Line& line) {
+        const bool settled = line.state() == LineState::kClean || line.state() == LineState::kDirty ||
+                             line.state() == LineState::kDestaging;
         if (line.key().volume == volume.number && settled)
             index_.invalidate(line, line.valid().without(line.dirty()));
     });
@@ -372,7 +410,7 @@ StorageNodes::Reached* StorageNodes::reached_by(EngineIndex storage, uint32_t in
 
 void StorageNodes::engine_gone(const EngineLink& storage, uint64_t handle) noexcept {
     if (Reached* reached = reached_by(storage.index(), storage.identity().incarnation))
-        reached->staging.gone(handle);
+        reached->pool.gone(handle);
 }
 
 // ---- Staging buffers -------------------------------------------------------------------------------------
@@ -390,26 +428,27 @@ StagingBuffer StorageNodes::take(const CachedVolume& volume, EngineIndex engine,
     if (storage == nullptr) return {};
     const StagingBuffer whose{.storage = storage->index(), .incarnation = storage->identity().incarnation};
     if (!reaches(whose, engine)) return {};
-    return reached_by(whose.storage, whose.incarnation)->staging.take(bytes);
+    return reached_by(whose.storage, whose.incarnation)->pool.take(bytes);
 }
 
 void StorageNodes::give_back(StagingBuffer& staging) noexcept {
-    if (Reached* reached = reached_by(staging.storage, staging.incarnation)) reached->staging.give_back(staging);
+    if (Reached* reached = reached_by(staging.storage, staging.incarnation)) reached->pool.give_back(staging);
     staging = {};
 }
 
-void StorageNodes::aim(Transfer& transfer, const StagingBuffer& staging, EngineIndex engine, uint32_t offset) noexcept {
+void StorageNodes::aim(Transfer& transfer, const StagingBuffer& staging, EngineIndex engine,
+                       uint32_t offset) noexcept {
     const Reached& reached = *reached_by(staging.storage, staging.incarnation);
     transfer.move.handle = reached.client->engines[engine.value].handle;
-    transfer.move.remote = reached.staging.remote(staging, offset, transfer.move.length);
+    transfer.move.remote = reached.pool.remote(staging, offset, transfer.move.length);
 }
 
-// SB1. Revokes the connection between the RS and the engine, so that they reconnect: this one may be
-// faulty.
+// SB1. Revokes the connection between the RS and the engine, so that they reconnect: the connection may
+// be faulty.
 void StorageNodes::quarantine(const StagingBuffer& staging, EngineIndex engine, uint64_t handle) noexcept {
     Reached* reached = reached_by(staging.storage, staging.incarnation);
     if (reached == nullptr) return;
-    reached->staging.quarantine(staging, handle);
+    reached->pool.quarantine(staging, handle);
     Client::Place& place = reached->client->engines[engine.value];
     if (place.handle != handle) return;
     place.attached = false;
@@ -423,4 +462,4 @@ EngineLink* StorageNodes::storage_of(const StagingBuffer& staging, const CachedV
     return same ? storage : nullptr;
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // StorageNodes: real storage (RS) on other nodes. Each node serves volumes whose queue is a RemoteQueue. If
-// it lends staging buffers (bays.h) it is also a client of the engines: fills and destaging move data
+// it lends staging buffers (staging.h) it is also a client of the engines: fills and destaging move data
 // directly between the RS and the engines.
 //
 // It owns the staging buffers and the count of losses. It calls the clients, the links to engines, the index
@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "lib/cache/index.h"
-#include "target/cache/staging.h"
 #include "target/cache/cached_volumes.h"
 #include "target/cache/clients.h"
 #include "target/cache/engine_set.h"
 #include "target/cache/members.h"
 #include "target/cache/nets.h"
+#include "target/cache/staging.h"
 #include "target/cache/storage_offers.h"
 #include "target/cache/turn.h"
 
@@ -26,8 +26,8 @@ namespace wss::cache {
 
 class StorageNodes {
   public:
-    StorageNodes(Nets& nets, EngineSet& engines, Clients& clients, cache::Index& index,
-                 CachedVolumes& volumes, const Members& members, Turn& turn);
+    StorageNodes(Nets& nets, EngineSet& engines, Clients& clients, Index& index, CachedVolumes& volumes,
+                 const Members& members, Turn& turn);
     ~StorageNodes();
 
     // ---- Nodes and volumes
@@ -39,7 +39,7 @@ class StorageNodes {
     void engines_may_join(Nanoseconds now) noexcept;
     bool may_join() const noexcept { return may_join_; }
     // At each tick: tries to attach volumes that no RS serves, as their size may have changed.
-    void tick();
+    void tick(Nanoseconds now);
     // The RS has closed its connection to the engine that was announced to it with this handle.
     void engine_gone(const EngineLink& storage, uint64_t handle) noexcept;
     // Attaches the volume to the best offer of real storage, if no RS serves it.
@@ -47,7 +47,7 @@ class StorageNodes {
     // Fails if no real storage would serve the volume after a reopening: then the data in engines must not be
     // dropped.
     Status may_reopen(const CachedVolume& volume);
-    EngineLink* link(cache::EngineIndex index, uint32_t incarnation) noexcept {
+    EngineLink* link(EngineIndex index, uint32_t incarnation) noexcept {
         return engines_.storage(index, incarnation);
     }
     Result<std::unique_ptr<BufferRegions>> register_buffers(std::span<std::byte> memory) const {
@@ -60,20 +60,20 @@ class StorageNodes {
         note_change();
         return ++losses_;
     }
-    // Number of times that it may have lost such writes or may have been written by others. Initiators are
-    // not notified of the latter.
+    // Number of times that such storage may have lost such writes or may have been written by others.
+    // Initiators are not notified of the latter.
     void note_change() noexcept { ++changes_; }
     uint64_t changes() const noexcept { return changes_; }
 
     // ---- Staging buffers
     bool has_staging() const noexcept { return !reached_.empty(); }
-    bool reaches(const StagingBuffer& staging, cache::EngineIndex engine) noexcept;
+    bool reaches(const StagingBuffer& staging, EngineIndex engine) noexcept;
     // Takes a staging buffer to move data between the volume's real storage and this engine.
-    StagingBuffer take(const CachedVolume& volume, cache::EngineIndex engine, uint32_t bytes) noexcept;
+    StagingBuffer take(const CachedVolume& volume, EngineIndex engine, uint32_t bytes) noexcept;
     void give_back(StagingBuffer& staging) noexcept;
     // Makes the staging buffer the peer of this move, `offset` bytes from its beginning.
-    void aim(Transfer& transfer, const StagingBuffer& staging, cache::EngineIndex engine, uint32_t offset) noexcept;
-    void quarantine(const StagingBuffer& staging, cache::EngineIndex engine, uint64_t handle) noexcept;
+    void aim(Transfer& transfer, const StagingBuffer& staging, EngineIndex engine, uint32_t offset) noexcept;
+    void quarantine(const StagingBuffer& staging, EngineIndex engine, uint64_t handle) noexcept;
     static void count_upkeep(CachedVolume& volume, const StagingBuffer& staging, uint64_t bytes) noexcept {
         (staging ? volume.counters.upkeep_direct_bytes : volume.counters.upkeep_through_us_bytes) += bytes;
     }
@@ -87,25 +87,37 @@ class StorageNodes {
     void note_taken(CachedVolume& volume, const io::Succession& from, const StorageOffer& witness,
                     std::string why);
     bool note_last_lost(CachedVolume& volume, const StorageOffer& last, const StorageOffer& best);
+    void look(CachedVolume& volume);
+    static void note_suspension(CachedVolume& volume) noexcept;
+    void note_report(CachedVolume& volume);
     void note_later(CachedVolume& volume);
+    void leave(const CachedVolume& volume);
+    void close_unanswered(Nanoseconds now);
     void await_successor(CachedVolume& volume);
     void await_owner(const CachedVolume& volume, const StorageOffer& offer);
     static void refuse(const CachedVolume& volume, RemoteState::Refusal refusal);
     void use(CachedVolume& volume, const StorageOffer& offer);
     void forget_clean(const CachedVolume& volume) noexcept;
     void open_staging(EngineLink& storage);
-    Reached* reached_by(cache::EngineIndex storage, uint32_t incarnation) noexcept;
+    Reached* reached_by(EngineIndex storage, uint32_t incarnation) noexcept;
 
     Nets& nets_;
     EngineSet& engines_;
     Clients& clients_;
-    cache::Index& index_;
+    Index& index_;
     CachedVolumes& volumes_;
     Turn& turn_;
     StorageOffers offers_;
     std::vector<std::unique_ptr<Reached>> reached_;  // real storage with staging buffers: one, or none
+    // Volumes that went to another process while their former process owed answers to requests for them.
+    struct Left {
+        EngineIndex storage;
+        uint32_t incarnation = 0, number = 0;  // of the volume at that process
+        Nanoseconds since{};
+    };
+    std::vector<Left> left_;
     uint64_t losses_ = 0, changes_ = 0;
     bool may_join_ = false;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -37,10 +37,10 @@ static StorageOffer reported_by(EngineLink& engine, const CachedVolume& volume) 
     return offer;
 }
 
-// True if a process that is here, or the one that served the volume last, had the storage later.
+// True if a process that is or was connected had the storage later.
 bool StorageOffers::is_former(const CachedVolume& volume, const StorageOffer& offer) const noexcept {
-    if (volume.remote->succession().is_after(offer.succession())) return true;
-    return later_than(offer.succession(), volume).engine != nullptr;
+    return volume.remote->served().is_former(offer.succession()) ||
+           later_than(offer.succession(), volume).engine != nullptr;
 }
 
 StorageOffer StorageOffers::of(EngineLink& engine, const CachedVolume& volume) const noexcept {
@@ -89,6 +89,12 @@ StorageOffer StorageOffers::last(const CachedVolume& volume) const noexcept {
     return {};
 }
 
+void StorageOffers::note_seen(const CachedVolume& volume) const noexcept {
+    if (volume.remote == nullptr) return;
+    for (EngineLink& engine : engines_.all())
+        volume.remote->note_seen(reported_by(engine, volume).succession());
+}
+
 StorageOffer StorageOffers::later_than(const io::Succession& place,
                                        const CachedVolume& volume) const noexcept {
     StorageOffer later;
@@ -98,19 +104,6 @@ StorageOffer StorageOffers::later_than(const io::Succession& place,
         if (later.engine == nullptr || !offer.succession().follows(place)) later = offer;
     }
     return later;
-}
-
-StorageOffer StorageOffers::lost_after(const io::Succession& place,
-                                       const CachedVolume& volume) const noexcept {
-    for (EngineLink& engine : engines_.all()) {
-        const StorageOffer offer = reported_by(engine, volume);
-        if (!offer.succession().follows(place) || is_of_another(volume, offer)) continue;
-        if (offer.kind == StorageOffer::Kind::kLost) return offer;
-        const StorageOffer later = later_than(offer.succession(), volume);
-        const bool broken = later.engine != nullptr && !later.succession().follows(offer.succession());
-        if (broken && offer.ran_beside(later)) return offer;
-    }
-    return {};
 }
 
 StorageOffer StorageOffers::successor(const CachedVolume& volume) const noexcept {
@@ -124,4 +117,4 @@ StorageOffer StorageOffers::successor(const CachedVolume& volume) const noexcept
     return best;
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -10,9 +10,6 @@
 
 namespace wss::cache {
 
-using cache::SubBlocks;
-using cache::Policy;
-
 // ---- Life ------------------------------------------------------------------------------------------------
 
 CachedVolume* VolumeControl::add(volume::OpenVolume& open) {
@@ -29,8 +26,9 @@ CachedVolume* VolumeControl::add(volume::OpenVolume& open) {
     if (volume.remote != nullptr && served != uses_.members.now().served.end())
         volume.remote->remember(served->second);
     uses_.nodes.attach(volume);
-    volume.planner = std::make_unique<cache::DestagePlanner>(options_.destage);
-    volume.ahead = std::make_unique<cache::ReadAhead>(options_.read_ahead);
+    volume.suspended = open.volume().backend().suspended();
+    volume.planner = std::make_unique<DestagePlanner>(options_.destage);
+    volume.ahead = std::make_unique<ReadAhead>(options_.read_ahead);
     auto remembered = uses_.members.now().policies.find(wwid);
     volume.settings =
         remembered != uses_.members.now().policies.end() ? remembered->second : options_.default_policy;
@@ -112,7 +110,7 @@ void VolumeControl::cut_lines(CachedVolume& volume, const std::shared_ptr<volume
     auto place = std::make_shared<Gate::Holder>(volume.gate.enter());
     if (!*place || uses_.recovery.holds(volume)) return;
     const uint64_t bytes = volume.open->volume().size();
-    const auto cut = [this, bytes, wwid = volume.wwid](cache::Line& line, Lines::Ended ended) {
+    const auto cut = [this, bytes, wwid = volume.wwid](Line& line, Lines::Ended ended) {
         const uint64_t start = uses_.lines.geometry().start_of(line.key().line);
         const uint32_t keep = start < bytes ? static_cast<uint32_t>(bytes - start) : 0;
         uses_.eraser.cut(line, keep, wwid, std::move(ended));
@@ -127,7 +125,7 @@ void VolumeControl::cut_lines(CachedVolume& volume, const std::shared_ptr<volume
 void VolumeControl::lines_cut(CachedVolume& volume, const std::shared_ptr<volume::Shrink>& shrink) {
     if (volume.removed()) return;
     const volume::Volume& open = volume.open->volume();
-    const cache::Span last = uses_.lines.geometry().first_span(open.size() - 1, 1);
+    const Span last = uses_.lines.geometry().first_span(open.size() - 1, 1);
     uses_.losses.cut(open.wwid(), last.line, last.offset + 1);
     note_dirty(volume, volume.may_be_dirty);
     volume.smaller = {};  // it has followed its storage
@@ -138,19 +136,19 @@ void VolumeControl::lines_cut(CachedVolume& volume, const std::shared_ptr<volume
 
 // ---- Policies --------------------------------------------------------------------------------------------
 
-Status VolumeControl::check_stable(const cache::PolicySettings& settings) const {
+Status VolumeControl::check_stable(const PolicySettings& settings) const {
     if (settings.policy != Policy::kBack || uses_.members.is_stable() || settings.unsafe) return Status::ok();
     return failure(Code::kRefused,
                    "write-back needs a state file (--state), so that dirty lines are found after a restart; "
                    "or use 'unsafe'");
 }
 
-void VolumeControl::set_policy(const std::string& name, const cache::PolicySettings& settings,
+void VolumeControl::set_policy(const std::string& name, const PolicySettings& settings,
                                std::function<void(Status)> done) {
     CachedVolume* volume = uses_.volumes.find(name);
     if (volume == nullptr)
         return done(failure(Code::kNotFound, "there is no volume {} that can have a cache", name));
-    if (Status allowed = cache::check_policy(settings, uses_.lines.index().placeable_engines()); !allowed)
+    if (Status allowed = check_policy(settings, uses_.lines.index().placeable_engines()); !allowed)
         return done(allowed);
     if (Status allowed = check_stable(settings); !allowed) return done(allowed);
     if (uses_.recovery.holding()) return done(recovering());
@@ -167,7 +165,7 @@ void VolumeControl::set_policy(const std::string& name, const cache::PolicySetti
             done(
                 status.within(fmt::format("the policy of volume {} is {} now, but is not yet recorded for "
                                           "the next start: writes wait until it is; the target keeps trying",
-                                          name, cache::to_string(settings.policy))));
+                                          name, to_string(settings.policy))));
         });
     };
     auto frozen_now = [this, volume, settings, done, change = std::move(change)](int error) {
@@ -178,7 +176,7 @@ void VolumeControl::set_policy(const std::string& name, const cache::PolicySetti
                                 : Status::from_errno(
                                       error, "dirty lines cannot be destaged; the policy is unchanged"));
         }
-        if (!cache::forgets_lines(volume->settings.policy, settings.policy)) return change();
+        if (!forgets_lines(volume->settings.policy, settings.policy)) return change();
         uses_.lines.drop(volume->number, 0, UINT64_MAX, change);
         uses_.engines.flush_completions();
     };
@@ -223,11 +221,10 @@ void VolumeControl::note_owners() {
     }
 }
 
-// A target that starts again must not use a former process that has not noticed its loss.
 void VolumeControl::note_server(const CachedVolume& volume) {
-    const io::Succession& now = volume.remote->succession();
+    const ServedBy& now = volume.remote->served();
     const auto known = uses_.members.now().served.find(volume.wwid);
-    if (known == uses_.members.now().served.end() ? !now.is_known() : known->second == now) return;
+    if (known == uses_.members.now().served.end() ? !now.last.is_known() : known->second == now) return;
     uses_.members.edit().served[volume.wwid] = now;
     uses_.members.save();
 }
@@ -247,7 +244,7 @@ void VolumeControl::note_lost_storage(const CachedVolume& volume) {
 // Write-back begins only when no header of an older volume can be taken for one of this volume: recovery
 // wipes the lines of volumes that are not recorded as dirty.
 bool VolumeControl::may_write_back(const CachedVolume& volume) const {
-    return volume.settings.policy == cache::Policy::kBack && !uses_.recovery.holding() &&
+    return volume.settings.policy == Policy::kBack && !uses_.recovery.holding() &&
            !uses_.volumes.being_wiped(volume.wwid);
 }
 
@@ -263,7 +260,7 @@ void VolumeControl::note_clean_volumes() {
     for (CachedVolume& volume : uses_.volumes.open()) {
         if (!volume.may_be_dirty) continue;
         const bool lost = uses_.members.now().lost.any_of(volume.open->volume().wwid());
-        if (volume.settings.policy != cache::Policy::kBack && !lost &&
+        if (volume.settings.policy != Policy::kBack && !lost &&
             uses_.lines.index().dirty_lines(volume.number) == 0)
             note_dirty(volume, false);
     }
@@ -332,13 +329,13 @@ bool VolumeControl::freeze(CachedVolume& volume, uint64_t offset, uint64_t lengt
 
 // Destages all of the volume if a line of the range is dirty, else nothing, so that full storage can be
 // discarded.
-void VolumeControl::destage_range(CachedVolume& volume, cache::Stretch range,
-                                     std::function<void(int error)> done, Asker asker) {
+void VolumeControl::destage_range(CachedVolume& volume, Stretch range, std::function<void(int error)> done,
+                                  Asker asker) {
     const bool known = range.length > 0 && !uses_.recovery.holds(volume) &&
                        !uses_.members.now().lost.any_of(volume.wwid) && !volume.removed();
     if (!known) return uses_.destager.flush(volume, std::move(done), asker, true);
     auto dirty = std::make_shared<bool>(false);
-    auto look = [dirty](const cache::Line& line, const Lines::Ended& ended) {
+    auto look = [dirty](const Line& line, const Lines::Ended& ended) {
         *dirty = *dirty || !line.dirty().empty();
         ended();
     };
@@ -445,9 +442,10 @@ void VolumeControl::end_waits() {
     if (!uses_.life.waits_are_over()) uses_.life.advance(Life::State::kEndingWaits);
     uses_.members.end_waits();
     for (CachedVolume& volume : uses_.volumes.open())
-        if (uses_.recovery.holds(volume)) uses_.datapath.end_held(volume, {.kind = CacheOutcome::Kind::kBusy});
+        if (uses_.recovery.holds(volume))
+            uses_.datapath.end_held(volume, {.kind = CacheOutcome::Kind::kBusy});
     uses_.recovery.run_tasks();
     uses_.losses.tick();
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -45,7 +45,7 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     // When `shrink` is done, no line beyond the new end is valid, in engines or after a restart.
     void shrink(CachedVolume& volume, std::shared_ptr<volume::Shrink> shrink);
     // No further command begins. Waiting commands end with ENXIO, active ones end normally. The lines are
-    // wiped. `open` is held until it is on stable storage that nothing of the volume counts, and is not used
+    // wiped. `open` is held until it is on stable storage that no data of the volume counts, and is not used
     // after it is released. The volume is freed, and its number reused, when no user is left in its gate.
     void remove(CachedVolume& volume);
     // The volume's storage had another owner. When `reopening` has ended without error, no data of the volume
@@ -59,8 +59,8 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
 
     // ---- Policies
     // Rejects write-back without a stable membership, which is needed to find dirty lines after a restart.
-    Status check_stable(const cache::PolicySettings& settings) const;
-    void set_policy(const std::string& name, const cache::PolicySettings& settings,
+    Status check_stable(const PolicySettings& settings) const;
+    void set_policy(const std::string& name, const PolicySettings& settings,
                     std::function<void(Status)> done);
 
     // ---- Freezing and flushing
@@ -87,8 +87,7 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     void tick();
 
   private:
-    void destage_range(CachedVolume& volume, cache::Stretch range, std::function<void(int error)> done,
-                          Asker asker);
+    void destage_range(CachedVolume& volume, Stretch range, std::function<void(int error)> done, Asker asker);
     void destage(CachedVolume& volume, std::function<void(Status)> done);
     void membership_saved() override;
     void recovery_over() override;
@@ -115,4 +114,4 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     std::map<std::string, uint64_t> giving_up_;
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -7,11 +7,10 @@
 
 namespace wss::cache {
 
-using cache::SubBlocks;
 using wire::CacheStatus;
 using Op = wire::CacheStorage::Op;
 
-static cache::WriteFacts facts_of(const CacheCommand& command, const LinePart& line, uint32_t engines) {
+static WriteFacts facts_of(const CacheCommand& command, const LinePart& line, uint32_t engines) {
     return {.settings = command.volume->for_writes(),
             .fua = command.fua,
             .touched = line.touched,
@@ -22,29 +21,29 @@ static cache::WriteFacts facts_of(const CacheCommand& command, const LinePart& l
             .engines = engines};
 }
 
-// True if a holder wants to leave. It may leave when it has no dirty lines, so none of its lines may become
-// dirty.
+// True if a holder has requested to leave. It may leave when it has no dirty lines, so none of its lines may
+// become dirty.
 bool Writes::engine_leaves(const LinePart& line) const noexcept {
-    for (const cache::ArenaSlot& slot : line.line->holders())
+    for (const ArenaSlot& slot : line.line->holders())
         if (engines_.link(slot.engine)->leaving()) return true;
     return false;
 }
 
 void Writes::plan_line(CacheCommand& command, LinePart& line) noexcept {
     const uint32_t engines = index_.placeable_engines();
-    cache::WriteFacts facts = facts_of(command, line, engines);
+    WriteFacts facts = facts_of(command, line, engines);
     const bool past = command.by_storage || engine_leaves(line);
-    line.write = past ? cache::without_room(facts) : cache::plan_write(facts);
+    line.write = past ? without_room(facts) : plan_write(facts);
     if (!line.write.storage && line.write.copies > facts.holders) {
-        if (index_.place(*line.line, line.write.copies) != cache::Placed::kDone) {
+        if (index_.place(*line.line, line.write.copies) != Placed::kDone) {
             ++command.volume->counters.no_room;
-            line.write = cache::without_room(facts_of(command, line, engines));
+            line.write = without_room(facts_of(command, line, engines));
         }
     }
     // A sub-block that is written in part and is not valid: the path through storage needs no read first.
-    if (!line.write.fetch.empty()) line.write = cache::without_room(facts_of(command, line, engines));
+    if (!line.write.fetch.empty()) line.write = without_room(facts_of(command, line, engines));
     // Makes a line that was placed here but is not used evictable.
-    if (line.line->state() == cache::LineState::kFilling) index_.filled(*line.line, {});
+    if (line.line->state() == LineState::kFilling) index_.filled(*line.line, {});
 }
 
 // True if the write may have changed dirty sub-blocks in only one of two copies.
@@ -60,7 +59,7 @@ void Writes::run(CacheCommand& command) noexcept {
         line.transfers_used = 0;
         plan_line(command, line);
         storage = storage || line.write.storage;
-        for (const cache::ArenaSlot& slot : line.line->holders())
+        for (const ArenaSlot& slot : line.line->holders())
             direct = direct && commands_.attached(command, slot);
         if (!line.line->holders().empty()) index_.touch(*line.line, line.touched);
     }
@@ -73,7 +72,9 @@ void Writes::run(CacheCommand& command) noexcept {
 }
 
 void Writes::start(CacheCommand& command) noexcept {
-    if (!commands_.resume(command, [](CacheCommand& resumed) noexcept { resumed.path.writes->start(resumed); })) return;
+    if (!commands_.resume(command,
+                          [](CacheCommand& resumed) noexcept { resumed.path.writes->start(resumed); }))
+        return;
     // Plans again: lines, or the storage, may have changed during the wait for the buffer.
     if (refuse_lost(command)) return;
     command.by_storage = command.by_storage || command.volume->suspended;
@@ -116,8 +117,8 @@ void Writes::update_copies(CacheCommand& command, LinePart& line, bool from_clie
     const uint32_t last = 63 - static_cast<uint32_t>(std::countl_zero(line.write.update.bits));
     const uint64_t through_last = last == 63 ? ~uint64_t{0} : (uint64_t{1} << (last + 1)) - 1;
     const SubBlocks hull{through_last & ~((uint64_t{1} << first) - 1)};
-    const uint32_t begin = std::max(first * cache::kSubBlockBytes, line.span.offset);
-    const uint32_t end = std::min((last + 1) * cache::kSubBlockBytes, line.span.offset + line.span.length);
+    const uint32_t begin = std::max(first * kSubBlockBytes, line.span.offset);
+    const uint32_t end = std::min((last + 1) * kSubBlockBytes, line.span.offset + line.span.length);
     uint32_t line_begins = 0;
     for (uint32_t i = 0; &command.lines[i] != &line; ++i) line_begins += command.lines[i].span.length;
     const uint32_t in_buffer = line_begins + (begin - line.span.offset);
@@ -126,14 +127,14 @@ void Writes::update_copies(CacheCommand& command, LinePart& line, bool from_clie
     const SubBlocks dirty = line.line->dirty() | line.write.dirty_after;
     const SubBlocks valid = line.line->valid() | hull | line.write.dirty_after;
     uint32_t which = 0;
-    for (const cache::ArenaSlot& slot : line.line->holders()) {
+    for (const ArenaSlot& slot : line.line->holders()) {
         EngineLink& engine = *engines_.link(slot.engine);
         Transfer& transfer = commands_.next_transfer(command, line, slot, transfer_done);
         transfer.move.to_peer = false;
         transfer.move.atomic = true;
         transfer.move.has_header = true;
-        transfer.move.header = commands_.header_bytes(line, slot, *command.volume, which++ == 0 ? valid : dirty,
-                                                      dirty, line.generation);
+        transfer.move.header = commands_.header_bytes(line, slot, *command.volume,
+                                                      which++ == 0 ? valid : dirty, dirty, line.generation);
         transfer.move.offset = begin;
         transfer.move.length = end - begin;
         if (from_client) {
@@ -154,7 +155,8 @@ void Writes::one_over(CacheCommand& command) noexcept {
 }
 
 void Writes::part_over(CacheCommand& command) noexcept {
-    if (!commands_.resume(command, [](CacheCommand& resumed) noexcept { resumed.path.writes->part_over(resumed); }))
+    if (!commands_.resume(command,
+                          [](CacheCommand& resumed) noexcept { resumed.path.writes->part_over(resumed); }))
         return;
     if (command.phase == CacheCommand::Phase::kRepair) return repaired(command);
     // Real storage failed: give up, even if an engine failed too.
@@ -180,7 +182,7 @@ void Writes::part_over(CacheCommand& command) noexcept {
 // A write that failed may have reached none, some or all copies, and their headers may claim that its
 // sub-blocks are dirty: after a restart they would become valid and undo later writes. So headers are written
 // that match the index. Sub-blocks that were clean become invalid. Those that were dirty stay valid: they are
-// the only copies of data acknowledged before, and may contain this write, which may have happened.
+// the only copies of data acknowledged before, and may contain this write, which may have taken effect.
 //
 // Two copies of dirty sub-blocks may now differ, and the visible one would change if the first were lost. So
 // the second is dropped, and the line is destaged at once. Before the header of the second is erased, it must
@@ -212,7 +214,9 @@ void Writes::give_up(CacheCommand& command, const CacheOutcome& outcome) noexcep
 }
 
 void Writes::repair(CacheCommand& command) noexcept {
-    if (!commands_.resume(command, [](CacheCommand& resumed) noexcept { resumed.path.writes->repair(resumed); })) return;
+    if (!commands_.resume(command,
+                          [](CacheCommand& resumed) noexcept { resumed.path.writes->repair(resumed); }))
+        return;
     ++command.outstanding;
     for (uint32_t i = 0; i < command.line_count; ++i) {
         LinePart& line = command.lines[i];
@@ -221,10 +225,10 @@ void Writes::repair(CacheCommand& command) noexcept {
         index_.invalidate(*line.line, line.filling.without(dirty));
         line.generation = index_.stamp(*line.line);
         line.transfers_used = 0;
-        // A second copy that was made since (mirror.h) equals the first.
+        // A second copy that was created since (mirror.h) equals the first.
         line.one_copy = line.line->single() && may_differ(line);
         uint32_t which = 0;
-        for (const cache::ArenaSlot& slot : line.line->holders()) {
+        for (const ArenaSlot& slot : line.line->holders()) {
             Transfer& transfer = commands_.next_transfer(command, line, slot, transfer_done);
             transfer.kind = Transfer::Kind::kHeader;
             const bool first = which++ == 0;
@@ -291,9 +295,9 @@ void Writes::stored(Transfer& transfer, CacheStatus status) noexcept {
     CacheCommand& command = *static_cast<CacheCommand*>(transfer.context);
     if (transfer.error != 0 && command.volume->remote->answers_for_it(command.remote_engine))
         command.outcome = {.kind = CacheOutcome::Kind::kStorageFailed,
-                       .error = transfer.error,
-                       .io_op = io::Op::kWrite,
-                       .offset = command.offset};
+                           .error = transfer.error,
+                           .io_op = io::Op::kWrite,
+                           .offset = command.offset};
     else if (status != CacheStatus::kOk || transfer.error != 0)
         command.outcome = {.kind = CacheOutcome::Kind::kRetry, .engine = command.remote_engine.value};
     else
@@ -337,9 +341,9 @@ void Writes::wait_no_more(const CachedVolume& volume) noexcept {
     unacknowledged_.splice_back(others);
     while (CacheCommand* command = refused.pop_front())
         commands_.end(*command, {.kind = CacheOutcome::Kind::kStorageFailed,
-                              .error = ENXIO,
-                              .io_op = io::Op::kWrite,
-                              .offset = command->offset});
+                                 .error = ENXIO,
+                                 .io_op = io::Op::kWrite,
+                                 .offset = command->offset});
 }
 
-}  // namespace wss::se
+}  // namespace wss::cache

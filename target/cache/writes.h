@@ -9,7 +9,7 @@
 // It owns the writes that wait for the membership. It calls the commands, the lines, the links to engines,
 // the storage nodes, the members and the losses.
 //
-// Thread-safety: belongs to the cache's reactor. Allocates nothing, but for a write that is given up.
+// Thread-safety: belongs to the cache's reactor. Allocates nothing, except for a write that is given up.
 #pragma once
 
 #include "target/cache/commands.h"
@@ -59,7 +59,7 @@ class Writes {
     static void stored(Transfer& transfer, wire::CacheStatus status) noexcept;
 
     Commands& commands_;
-    cache::Index& index_;
+    Index& index_;
     EngineSet& engines_;
     StorageNodes& nodes_;
     Members& members_;
@@ -69,4 +69,4 @@ class Writes {
     List<CacheCommand> unacknowledged_;  // SE2: writes that wait for the membership
 };
 
-}  // namespace wss::se
+}  // namespace wss::cache

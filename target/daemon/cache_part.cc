@@ -25,7 +25,7 @@ Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig
         part->known_ = std::make_shared<fabric::tls::KnownPeers>(secrets->secrets());
         credentials.known = part->known_;
     }
-    std::vector<cache::Cache::Net> nets;
+    std::vector<cache::Net> nets;
     for (const std::string& uri : config.cache_listen) {
         auto address = fabric::parse_local(uri, control::kCachePort);
         if (!address) return address.status().within("--cache-listen");
@@ -53,8 +53,8 @@ Result<std::unique_ptr<CachePart>> CachePart::create(const control::TargetConfig
     if (!policy) return policy.status().within("--cache-policy");
     options.default_policy.policy = *policy;
     options.lost_grace = from_s(config.cache_grace);
-    auto store =
-        state == nullptr ? cache::open_membership_memory(reactor) : cache::open_membership_file(state, reactor);
+    auto store = state == nullptr ? cache::open_membership_memory(reactor)
+                                  : cache::open_membership_file(state, reactor);
     auto cache = cache::Cache::create(reactor, part->random_, nets, std::move(store), options);
     if (!cache) return cache.status();
     part->cache_ = std::move(*cache);
@@ -66,8 +66,8 @@ CachePart::~CachePart() {
     for (auto& poller : pollers_) reactor_.remove(*poller);
 }
 
-// Remote storage distinguishes targets, not volumes: two volumes on the same storage would show each other
-// old contents.
+// Remote storage distinguishes targets, not volumes: two volumes on the same storage would return each
+// other's old contents.
 static constexpr std::string_view kRemote = "rs:";
 
 void CachePart::add_remote_storage(volume::VolumeSet::Options& options) {
@@ -123,22 +123,20 @@ Status CachePart::reload_secrets(const control::TargetConfig& config) {
             take(true);
         });
     });
-    if (!set) return set.status().within("--cache-secrets: read, and not confirmed to be in use");
+    if (!set) return set.status().within("--cache-secrets: read, but not confirmed to be in use");
     return Status::ok();
 }
 
 void CachePart::warn_if_open(const control::TargetConfig& config) const {
     if (!config.cache_secrets.empty()) return log::info("cache engines authenticate");
     if (control::admits_by_certificate(config.tls, config.cache_listen))
-        return log::info("cache engines need a certificate of --tls-client-ca");
+        return log::info("cache engines need a certificate issued by --tls-client-ca");
     if (config.cache_auth_off)
         return log::warning(
             "CACHE ENGINES DO NOT AUTHENTICATE, as configured: any process that reaches them may join");
     log::warning(
-        "CACHE ENGINES DO NOT AUTHENTICATE: any process that reaches --cache-listen may join, read and "
-        "change what "
-        "clients "
-        "write; use --cache-secrets FILE, or --cache-auth-off if that is intended");
+        "CACHE ENGINES DO NOT AUTHENTICATE: any process that reaches --cache-listen may join, and read "
+        "and change the data of clients; use --cache-secrets FILE, or --cache-auth-off if that is intended");
 }
 
 Status CachePart::stop(uint32_t seconds, cache::LastSave last) {
@@ -153,7 +151,7 @@ Status CachePart::stop(uint32_t seconds, cache::LastSave last) {
     if (future.wait_for(std::chrono::nanoseconds((from_s(seconds) + kFarewellMax).count)) !=
         std::future_status::ready)
         return failure(Code::kTimedOut,
-                       "connections to cache engines did not close in time; ending without them");
+                       "connections to cache engines did not close in time; exiting without them");
     return future.get();
 }
 

@@ -11,14 +11,13 @@
 #include <nlohmann/json.hpp>
 
 #include "kernel/uapi/wss_version.h"
-#include "lib/base/machine.h"
 #include "lib/base/log.h"
+#include "lib/base/machine.h"
 #include "lib/fabric/open.h"
 #include "lib/fabric/resolve.h"
 #include "lib/io/plugin.h"
 #include "target/block/volume_regions.h"
 #include "target/daemon/ask_reactor.h"
-#include "target/daemon/machine.h"
 #include "target/daemon/machine.h"
 #include "target/daemon/session_methods.h"
 #include "target/daemon/target_metrics.h"
@@ -35,7 +34,7 @@ static size_t default_reactors() {
     return static_cast<size_t>(std::clamp(usable_cpus() - 1, 1, kReactorsByDefault));
 }
 
-// The name of this target for storage that has one owner at a time; the same over restarts. Empty without a
+// The name of this target for storage that has one owner at a time; the same across restarts. Empty without a
 // state file: then no earlier owner is recognized.
 static std::string owner_of(const volume::StateLock::Shared& state) {
     if (state == nullptr) return {};
@@ -45,7 +44,7 @@ static std::string owner_of(const volume::StateLock::Shared& state) {
     return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }
 
-// Session epochs grow over restarts as long as the system time does.
+// Session epochs grow across restarts while the system time does.
 static uint64_t epoch_base() {
     return static_cast<uint64_t>(std::time(nullptr)) << 24;
 }
@@ -97,7 +96,7 @@ Status Daemon::run_start() {
     add_methods();
     add_metrics();
     add_health();
-    starting_ = {};  // from here on clients can send commands, which open volumes on other threads
+    starting_ = {};  // clients can now send commands, which open volumes on other threads
     http_.open();
     started_ = true;
     return Status::ok();
@@ -159,21 +158,20 @@ void Daemon::warn_if_open() const {
                          secrets_->names() == 1 ? " is" : "s are");
     if (control::admits_by_certificate(config_.tls, config_.listen))
         return log::info(
-            "initiators need a certificate of --tls-client-ca; their names are not verified (--secrets "
-            "does)");
+            "initiators need a certificate issued by --tls-client-ca; their names are verified only with "
+            "--secrets");
     if (config_.auth_off)
         return log::warning(
             "AUTHENTICATION IS OFF, as configured: any peer that reaches this target may use it");
     log::warning(
         "AUTHENTICATION IS OFF: any peer that reaches this target may read and write its volumes; use "
-        "--secrets "
-        "FILE, or --auth-off if that is intended");
+        "--secrets FILE, or --auth-off if that is intended");
 }
 
 Status Daemon::open_fabrics() {
     if (config_.listen.empty())
         return failure(Code::kInvalid,
-                       "nowhere to listen: give --listen URI, for instance --listen tcp://0.0.0.0:{}",
+                       "no address to listen on: give --listen URI, for instance --listen tcp://0.0.0.0:{}",
                        WSS_SRP_DEFAULT_PORT);
     fabric::tls::Credentials credentials{.files = config_.tls, .identity = {}, .known = {}};
     if (secrets_ != nullptr) credentials.known = known_;
@@ -265,7 +263,7 @@ Status Daemon::start_threads() {
             threads_.emplace_back([reactor = reactors_[i].get()] { reactor->run(); });
         } catch (const std::system_error& error) {
             return Status::from_errno(error.code().value(),
-                                      "there is no thread for a reactor (TasksMax, ulimit -u)");
+                                      "cannot create a thread for a reactor (TasksMax, ulimit -u)");
         }
         const pthread_t thread = threads_.back().native_handle();
         pthread_setname_np(thread, fmt::format("reactor-{}", i).c_str());
@@ -321,7 +319,7 @@ void Daemon::add_methods() {
     if (cache_ != nullptr) cache_->add_methods(methods);
     if (kv_ != nullptr)
         methods.add_statistics("kv", [this] {
-            // One partition is an object, several are a list.
+            // One partition is returned as an object, more than one as a list.
             auto all = nlohmann::json::array();
             for (const std::string& info : kv_->infos_json())
                 all.push_back(nlohmann::json::parse(info, nullptr, false));

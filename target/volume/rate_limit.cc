@@ -18,8 +18,8 @@ Status check_limits(const RateLimits& limits) {
     if (limits.bandwidth == 0 || limits.bandwidth >= kBandwidthMin) return Status::ok();
     return failure(
         Code::kInvalid,
-        "a bandwidth limit of {} bytes per second is too low: at least {}, so that one command ends "
-        "before its initiator gives it up",
+        "a bandwidth limit of {} bytes per second is too low: the minimum is {}, so that one command "
+        "completes before its initiator times out",
         limits.bandwidth, format_size(kBandwidthMin));
 }
 

@@ -2,9 +2,9 @@
 // VolumeSet: removes a volume by a command.
 //
 //   prepare   holders of acknowledged data that its storage lacks write it to storage, or refuse
-//   record    the state file records the deletion, so that a start in between completes it
+//   record    the state file records the deletion, so that a restart in between completes it
 //   remove    every reactor releases the volume
-//   forget    the record ends
+//   forget    the record is dropped
 #include <algorithm>
 
 #include "lib/base/log.h"
@@ -12,9 +12,9 @@
 
 namespace wss::volume {
 
-// The removal of one volume, and of no other that has its name later.
+// The removal of one volume. It never affects a later volume of the same name.
 struct VolumeSet::Removal {
-    RecordPtr record;  // nullptr: it is not open
+    RecordPtr record;  // nullptr: the volume is not open
     uint64_t wwid = 0;
     Deletion::Hold hold;
     bool noted = false;  // the state file records the deletion
@@ -52,7 +52,7 @@ Result<VolumeSet::Removal> VolumeSet::Removal::prepare(VolumeSet& set, const std
             {.wwid = removal->wwid,
              .name = name,
              .give_up_dirty = how.give_up_dirty,
-             .limit = {set.options_.wait.count / 2},  // leaves time for the answer of a slow thread
+             .limit = {set.options_.wait.count / 2},  // leaves time for a slow thread to answer
              .answer = [hold, done = std::move(done)](Status status, Deletion::Hold held) {
                  *hold = std::move(held);
                  done(std::move(status));
@@ -60,22 +60,22 @@ Result<VolumeSet::Removal> VolumeSet::Removal::prepare(VolumeSet& set, const std
     });
     if (ready.code() == Code::kTimedOut)
         return failure(Code::kTimedOut,
-                       "volume {} is not deleted: its reactor did not answer within {} s; try again", name,
+                       "volume {} was not deleted: its reactor did not answer within {} s; try again", name,
                        set.options_.wait.count / 1'000'000'000);
     if (!ready) return ready;
     removal->hold = std::move(*hold);
     return removal;
 }
 
-// From here on no other command opens or removes the volume.
+// After this no other command opens or removes the volume.
 Status VolumeSet::Removal::begin(VolumeSet& set, const std::string& name) {
     std::lock_guard lock(set.m_);
-    if (set.ends_) return Status(Code::kClosed, "the target ends");
+    if (set.ends_) return Status(Code::kClosed, "the target is stopping");
     if (set.is_being_deleted(name)) return failure(Code::kBusy, "volume {} is being deleted", name);
     auto found = find(set, name);
     if (!found) return found.status();
     if (record != found->record || wwid != found->wwid)
-        return failure(Code::kBusy, "volume {} was opened, or deleted, meanwhile; try again", name);
+        return failure(Code::kBusy, "volume {} was opened or deleted meanwhile; try again", name);
     // An open declared volume keeps its identity, so its deletion is not recorded.
     auto known = set.known_.find(name);
     noted = known != set.known_.end() && !(record && record->options.declared);
@@ -94,10 +94,10 @@ void VolumeSet::Removal::take_back(VolumeSet& set) {
         std::lock_guard lock(set.m_);
         record->state = Record::State::kLive;
     }
-    // A loss that was reported meanwhile did not reach the reactors.
+    // A loss reported in the meantime did not reach the reactors.
     if (record->volume->lost())
         set.notify_reactors(record->volume, {.change = Change::kAccess, .access = nobody()},
-                          [](const Status&) {});
+                            [](const Status&) {});
 }
 
 void VolumeSet::Removal::run(VolumeSet& set, const std::string& name, Done done) const {
@@ -109,7 +109,7 @@ void VolumeSet::Removal::run(VolumeSet& set, const std::string& name, Done done)
     {
         std::lock_guard lock(set.m_);
         set.unopened_.erase(name);
-        // Initiators may have it still: of a volume whose reopening failed, for instance.
+        // Initiators may still use its LUN, for instance if the volume's reopening failed.
         if (auto known = set.known_.find(name); known != set.known_.end()) {
             set.former_luns_.push_back(known->second.identity.lun);
             set.known_.erase(known);
@@ -134,10 +134,10 @@ void VolumeSet::remove_async(const std::string& name, Done done) {
     removal->run(*this, name, std::move(done));
 }
 
-// The deletion is on stable storage before anything of the volume is deleted, so that a start in between
+// The deletion is on stable storage before anything of the volume is deleted, so that a restart in between
 // completes it.
 Status VolumeSet::remove(const std::string& name, const RemoveOptions& how) {
-    // Held until the volume is gone, so that no write is acknowledged that would be lost with it.
+    // Held until the volume is gone, so that no write is acknowledged and then lost with it.
     auto removal = Removal::prepare(*this, name, how);
     if (!removal) return removal.status();
     {
@@ -147,10 +147,10 @@ Status VolumeSet::remove(const std::string& name, const RemoveOptions& how) {
         if (!saved) {
             removal->take_back(*this);
             save_again();
-            return saved.within(fmt::format("volume {} is not deleted", name));
+            return saved.within(fmt::format("volume {} was not deleted", name));
         }
     }
-    // This may take longer than the wait; the deletion record ends when it does.
+    // This may outlast the wait; the deletion record is dropped when it is complete.
     Status removed = wait_for("removing volume " + name, [&](const Done& done) {
         removal->run(*this, name, [this, wwid = removal->wwid, done](Status status) {
             if (!status) end_deletion(wwid);

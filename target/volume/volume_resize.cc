@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// VolumeSet: changes of the size of volumes.
+// VolumeSet: resizes volumes.
 //
 //   larger   the backend grows, the state file records the new size, then reactors and initiators see it
 //   smaller  the state file records the shrink; commands beyond the new end are refused; observers release
-//            the data there; the backend is cut. After a restart in between the operator repeats the change.
+//            the data there; the backend shrinks. After a restart in between, the operator repeats this.
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -40,8 +40,8 @@ struct VolumeSet::Resize {
     Status check_wanted(const VolumeSet& set) const;
 };
 
-// Records whether this change makes the volume a part of its storage, or all of it. A part that shrinks to
-// the size that others left of its storage stays a part.
+// Records whether the volume then covers a part of its storage or all of it. A volume on a part stays one
+// when it shrinks to what others left of its storage.
 void VolumeSet::Resize::note_part() const {
     if (follows) return;
     const bool cuts_nothing = shrink_to != 0 && !grows() && cut_from == 0;
@@ -61,32 +61,32 @@ Result<VolumeSet::Resize> VolumeSet::begin_resize(const std::string& name, uint6
     if (volume->lost())
         return failure(
             Code::kInvalid,
-            "volume {}: its storage is lost, or another owner's: wssctl volume reopen {} comes first", name,
+            "volume {}: its storage is lost or has another owner: first run wssctl volume reopen {}", name,
             name);
     const uint64_t size = volume->size(), backend_size = volume->backend().limits().size;
     auto known = known_.find(name);
     const bool shrinking = known != known_.end() && known->second.shrinking;
     if ((*record)->resizing.exchange(true))
-        return failure(Code::kBusy, "volume {}: another change of its size is not over; try again", name);
+        return failure(Code::kBusy, "volume {}: another resize is still in progress; try again", name);
     Resize change{.name = name,
                   .volume = volume,
                   .turn = std::make_shared<Turn>(*record),
                   .bytes = bytes,
                   .follows = follows};
     if (bytes < size || shrinking) change.shrink_to = std::min(bytes, size);
-    // An incomplete shrink ends without a cut if others have given the storage another size since, because
-    // the cut would destroy their data.
+    // An incomplete shrink is abandoned if others have resized the storage since, because it would destroy
+    // their data.
     if (follows) return change;
     // During a shrink the backend may still have its former size, whatever it reports now.
     const uint64_t pending = shrinking ? known->second.cut_from : 0;
     if (pending != 0 && (backend_size == size || backend_size == pending))
         change.cut_from = pending;
-    else if (change.shrink_to != 0 && backend_size == size)  // the rest of a larger file is not the volume's
+    else if (change.shrink_to != 0 && backend_size == size)  // a larger file is only partly the volume's
         change.cut_from = size;
     if (change.cut_from != 0 && change.grows())
         return failure(Code::kRefused,
-                       "volume {}: a shrink to {} is not over, and data beyond that would return: wssctl "
-                       "volume resize {} {} cuts its storage first",
+                       "volume {}: a shrink to {} is incomplete, and data beyond that would reappear: wssctl "
+                       "volume resize {} {} shrinks its storage first",
                        name, readable_size(size), name, size);
     return change;
 }
@@ -106,11 +106,11 @@ Status VolumeSet::begin_shrink(const Resize& change) {
     });
     if (!there) return removed_meanwhile();
     Status saved = save();
-    // Storage that others cut is smaller whatever the file holds: commands beyond its end must fail now.
+    // Storage that others shrank is smaller, whatever the file records: commands beyond it must fail now.
     if (saved || change.follows) return Status::ok();
     remember(*change.volume, [&](Known& known) { known = before; });
     save_again();
-    return saved.within(fmt::format("volume {} is not changed", change.name));
+    return saved.within(fmt::format("volume {} was not changed", change.name));
 }
 
 void VolumeSet::drop_beyond(const Resize& change, Done done) {
@@ -136,14 +136,14 @@ void VolumeSet::drop_beyond(const Resize& change, Done done) {
         });
 }
 
-// Cuts the storage and ends the record of the shrink. Storage that others made shorter is left alone.
+// Shrinks the storage and drops the record of the shrink. Storage that others have shrunk is not changed.
 Status VolumeSet::end_shrink(const Resize& change) {
     io::Backend& backend = change.volume->backend();
     if (change.cut_from != 0 && backend.limits().size >= change.shrink_to) {
         Status cut = backend.resize(change.shrink_to);
         if (!cut && cut.code() != Code::kTimedOut && cut.code() != Code::kBusy)
             return failure(cut.code(),
-                           "{}; data beyond the new end is no longer served, and its storage is cut when "
+                           "{}; data beyond the new end is no longer served, and its storage shrinks when "
                            "this is repeated",
                            cut.text());
         WSS_TRY(cut);
@@ -155,11 +155,11 @@ Status VolumeSet::end_shrink(const Resize& change) {
     Status saved = save();
     if (!saved && change.follows)
         log::warning(
-            "{}: volume {} has {} now, as its storage; a start before the next saved change uses the former "
-            "size, and may refuse the volume as larger than its storage",
+            "{}: volume {} now has {}, like its storage; a restart before the next saved change uses the "
+            "former size and may refuse the volume because it is larger than its storage",
             saved.to_string(), change.name, readable_size(change.shrink_to));
     else if (!saved)
-        log::warning("{}: the shrink of volume {} is over, and stays recorded as one that is not",
+        log::warning("{}: the shrink of volume {} has completed, but stays recorded as incomplete",
                      saved.to_string(), change.name);
     return Status::ok();
 }
@@ -186,7 +186,7 @@ Status VolumeSet::grow(const Resize& change) {
         changing.unlock();  // storage may not answer
         if (Status back = longer ? backend.resize(backend_size) : Status::ok(); !back)
             log::warning("volume {}: {}", change.name, back.to_string());
-        return saved.within("it is not changed");
+        return saved.within("it was not changed");
     }
     volume.size_.store(change.bytes, std::memory_order_release);
     change.note_part();
@@ -202,7 +202,7 @@ void VolumeSet::resize_async(const std::string& name, uint64_t bytes, Done done)
         if (!change.grows()) return done(before);
         if (Status grown = grow(change); !grown) return done(grown.within("volume " + change.name));
         notify_reactors(change.volume, {.change = Change::kResized},
-                      [turn = change.turn, done](Status) { done(Status::ok()); });
+                        [turn = change.turn, done](Status) { done(Status::ok()); });
     };
     if (begun->shrink_to == 0) return grow_it(Status::ok());
     if (Status saved = begin_shrink(*begun); !saved) return done(saved);
@@ -273,13 +273,13 @@ Status VolumeSet::Resize::carry_on(VolumeSet& set, const std::stop_token& stop) 
         if (follows || (resized.code() != Code::kTimedOut && resized.code() != Code::kBusy)) return resized;
         std::unique_lock lock(m);
         stopped.wait_for(lock, stop, kLookAgain, [] { return false; });
-        if (stop.stop_requested()) return failure(Code::kClosed, "the target ends");
+        if (stop.stop_requested()) return failure(Code::kClosed, "the target is stopping");
     }
 }
 
 // Completes a resize in the background when observers hold data beyond the new end (`dropped`), or storage
 // does not answer, for longer than the caller waits. A shrink must not stay recorded after it is complete: a
-// size that others give the storage later would be taken for the size before the shrink.
+// size that others give the storage later would be mistaken for the size before the shrink.
 Status VolumeSet::Resize::end_later(VolumeSet& set, const std::shared_ptr<Begun>& dropped,
                                     Status late) const {
     const std::string what = "resizing volume " + name;
@@ -289,13 +289,12 @@ Status VolumeSet::Resize::end_later(VolumeSet& set, const std::shared_ptr<Begun>
         Status ended = dropped ? set.end_of(*dropped, what) : Status::ok();
         if (ended) ended = change.carry_on(set, stop);
         if (ended)
-            log::info("{}: it has {} now, after that had outlasted its command", what,
-                      readable_size(change.bytes));
+            log::info("{} had outlasted its command; the size is now {}", what, readable_size(change.bytes));
         else if (ended.code() == Code::kClosed || change.follows)
-            log::info("{}: it outlasted its command, and is not ended: {}", what, ended.to_string());
+            log::info("{} outlasted its command and has not completed: {}", what, ended.to_string());
         else
-            log::error("{}: it outlasted its command, and failed then: {}; repeat wssctl volume resize {} {}",
-                       what, ended.to_string(), change.name, change.bytes);
+            log::error("{} outlasted its command, then failed: {}; repeat wssctl volume resize {} {}", what,
+                       ended.to_string(), change.name, change.bytes);
     });
     if (begun) return failure(late.code(), "{}, continuing in the background", late.text());
     return failure(late.code(),
@@ -303,20 +302,20 @@ Status VolumeSet::Resize::end_later(VolumeSet& set, const std::shared_ptr<Begun>
                    late.text(), begun.to_string(), name, bytes);
 }
 
-// The target ended during a shrink. Its storage may have been cut since, and others may use space that they
-// have added, so a start never cuts it. The cut stays recorded for a shrink that the operator repeats, as
-// long as the storage has its former size and had no other owner.
+// The target ended during a shrink. The storage may have been shrunk since, and others may use space that
+// they have added, so a start never shrinks it. The shrink stays recorded, so that the operator can repeat
+// it, while the storage keeps its former size and owner.
 void VolumeSet::Record::check_cut(const io::Backend& backend) {
     if (cut_from == 0) return;
     if (!io::is_same_ownership(cut_ownership, backend.ownership()))
         log::warning(
-            "volume {}: another owner has had its storage since a shrink from {} to {} began: it is not cut, "
-            "and data beyond the end is not served",
+            "volume {}: another owner has had its storage since a shrink from {} to {} began: the storage is "
+            "not shrunk, and data beyond the end is not served",
             options.name, readable_size(cut_from), readable_size(options.size));
     else if (backend.limits().size == cut_from)
         return log::warning(
-            "volume {}: its storage has {}: a shrink to {} was not over when the target ended; data beyond "
-            "the end is not served; wssctl volume resize {} {} cuts the storage",
+            "volume {}: its storage has {}: a shrink to {} was incomplete when the target ended; data beyond "
+            "the end is not served; wssctl volume resize {} {} shrinks the storage",
             options.name, readable_size(cut_from), readable_size(options.size), options.name, options.size);
     cut_from = 0;
     cut_ownership.clear();
@@ -327,7 +326,7 @@ std::shared_ptr<const AccessList> nobody() {
 }
 
 // Another owner took the storage. No initiator may use the volume, so that cache engines return no stale data
-// either. Access that the operator sets meanwhile counts after a reopening. A volume that is not found,
+// either. Access that the operator sets meanwhile takes effect after a reopening. A volume that is not found,
 // because it has yet to replace another one, is checked by serve().
 bool VolumeSet::storage_lost(const std::string& name, const Volume* volume, uint64_t bytes) {
     std::shared_ptr<Volume> live;
@@ -339,10 +338,10 @@ bool VolumeSet::storage_lost(const std::string& name, const Volume* volume, uint
         if (found->second->state == Record::State::kLive) live = found->second->volume;
     }
     log::error(
-        "volume {}: its storage is lost, or another owner's; all commands are refused until it is reopened",
+        "volume {}: its storage is lost or has another owner; all commands are refused until it is reopened",
         name);
     if (live != nullptr) {
-        // The storage must no longer be cut: others write it. Engines drop their data beyond the end.
+        // The storage must no longer be shrunk: others write to it. Engines drop their data beyond the end.
         std::lock_guard changing(change_m_);
         remember(*live, [](Known& known) { known.forget_cut(); });
         save_again();
@@ -367,8 +366,8 @@ struct VolumeSet::Following {
     void note(uint64_t bytes, const Status& status) const {
         std::string now;
         if (!status)
-            now = fmt::format("its storage has {} now, the volume does not follow: {}", readable_size(bytes),
-                              reason_of(status, name));
+            now = fmt::format("its storage now has {}, but the volume keeps its size: {}",
+                              readable_size(bytes), reason_of(status, name));
         {
             std::lock_guard lock(set.m_);
             auto found = set.records_.find(name);
@@ -376,15 +375,16 @@ struct VolumeSet::Following {
             if (std::exchange(found->second->not_followed, now) == now) return;
         }
         if (status)
-            log::info("volume {} follows its storage again", name);
+            log::info("volume {} follows the size of its storage again", name);
         else
             log::warning("volume {}: {}", name, now);
     }
 };
 
 // The storage was resized elsewhere, or its size has become known (`before` is 0). A volume that covers all
-// of it follows. A part shrinks with it, and becomes no larger than it was. A volume that is being created,
-// or has yet to replace another one, follows when it is live.
+// of it takes the new size. A volume on a part of it shrinks with it, and never exceeds the size that the
+// operator gave it. A volume that is being created, or has yet to replace another one, is resized when it is
+// live.
 bool VolumeSet::follow_backend(const std::string& name, const Volume* volume, uint64_t before,
                                uint64_t after) {
     auto live = hold_live(name);

@@ -24,7 +24,7 @@ static VolumeSet::Options with_caught_open(VolumeSet::Options options) {
             return open(backend, how);
         } catch (const std::system_error& error) {
             return Status::from_errno(error.code().value(),
-                                      "there is no thread for its storage (TasksMax, ulimit -u)");
+                                      "cannot create a thread for its storage (TasksMax, ulimit -u)");
         }
     };
     return options;
@@ -75,7 +75,7 @@ Result<Identity> VolumeSet::choose_identity(const VolumeOptions& options) {
     for (uint32_t lun : former_luns_) avoided[lun] = true;
     auto free = std::find(avoided.begin(), avoided.end(), false);
     if (free == avoided.end()) {
-        // Take the LUN that was freed first. Commands for it are the least likely to be still on their way.
+        // Take the LUN that was freed first. Commands for it are the least likely to be still in flight.
         auto former =
             std::find_if(former_luns_.begin(), former_luns_.end(), [&](uint32_t lun) { return !taken[lun]; });
         if (former == former_luns_.end())
@@ -91,13 +91,13 @@ Result<Identity> VolumeSet::choose_identity(const VolumeOptions& options) {
 }
 
 static Status ends() {
-    return Status(Code::kClosed, "the target ends");
+    return Status(Code::kClosed, "the target is stopping");
 }
 
 Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options, bool again) {
     WSS_TRY(check_name(options.name));
     if (options.block_size != 0 && options.block_size != 512 && options.block_size != 4096)
-        return failure(Code::kInvalid, "volume {}: the block size is 512 or 4096, not {}", options.name,
+        return failure(Code::kInvalid, "volume {}: the block size must be 512 or 4096, not {}", options.name,
                        options.block_size);
     std::lock_guard lock(m_);
     if (ends_) return ends();
@@ -106,16 +106,16 @@ Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options, bo
     if (again && records_.contains(options.name))
         return failure(Code::kBusy, "volume {} is being opened", options.name);
     if (records_.contains(options.name))
-        return failure(Code::kExists, "there is a volume {} already", options.name);
+        return failure(Code::kExists, "volume {} already exists", options.name);
     const bool unopened = unopened_.find(options.name) != nullptr;
     if (unopened && !again)
         return failure(Code::kExists,
-                       "volume {} exists and could not be opened: wssctl volume reopen {} tries again; or "
-                       "delete it first",
+                       "volume {} exists but could not be opened: try wssctl volume reopen {}, or delete it "
+                       "first",
                        options.name, options.name);
     if (again && !unopened) return failure(Code::kNotFound, "there is no volume {}", options.name);
     if (records_.size() >= kVolumesMax)
-        return failure(Code::kExhausted, "there are {} volumes, the limit", kVolumesMax);
+        return failure(Code::kExhausted, "there are already {} volumes, the maximum", kVolumesMax);
     auto identity = choose_identity(options);
     if (!identity) return identity.status();
     auto record = std::make_shared<Record>();
@@ -124,7 +124,7 @@ Result<VolumeSet::RecordPtr> VolumeSet::reserve(const VolumeOptions& options, bo
         if (known->second.resized != 0) {
             record->options.size = known->second.resized;
             record->grow = false;  // its storage had that size
-            // Others may have cut its storage. Its part stays the configured one.
+            // Others may have shrunk its storage. Its part stays the configured one.
             if (options.declared && options.size > known->second.resized) record->part = options.size;
         }
         if (!known->second.unmade) record->options.create = false;
@@ -149,8 +149,8 @@ Result<VolumeSet::RecordPtr> VolumeSet::find_live(const std::string& name) const
     if (found == records_.end()) {
         if (unopened_.find(name) == nullptr) return failure(Code::kNotFound, "there is no volume {}", name);
         return failure(Code::kRefused,
-                       "volume {} could not be opened, as volume list says: wssctl volume reopen {} tries "
-                       "again",
+                       "volume {} could not be opened (volume list shows the reason): try wssctl volume "
+                       "reopen {}",
                        name, name);
     }
     if (found->second->reopening)
@@ -192,15 +192,15 @@ void VolumeSet::forget(const RecordPtr& record, bool identity_too) {
 }
 
 void VolumeSet::retire() {
-    // The storage is closed when this returns, even if another thread began to close it: the caller may open
-    // it again next.
+    // The storage is closed when this returns, even if another thread began to close it, because the caller
+    // may open it again next.
     std::lock_guard retiring(retire_m_);
     std::vector<std::shared_ptr<Volume>> retired;
     {
         std::lock_guard lock(m_);
         retired.swap(retired_);
     }
-    // Together, because each may wait for storage that does not answer. Not those with other users.
+    // All closes begin first: each may wait for storage that does not answer. Volumes with users are skipped.
     for (const auto& volume : retired)
         if (volume.use_count() == 1) volume->backend().begin_close();
 }
@@ -215,7 +215,7 @@ void VolumeSet::open_on_reactors(const RecordPtr& record, Done done) {
     std::shared_ptr<RateLimiter> limiter;
     {
         std::lock_guard lock(m_);
-        // Limits that were set while it was being reopened count.
+        // Limits that were set while it was being reopened take effect now.
         auto known = known_.find(record->options.name);
         if (known != known_.end() && known->second.limits) record->options.limits = *known->second.limits;
         limiter = limiter_of(record->options.limits);
@@ -254,7 +254,7 @@ void VolumeSet::notify_reactors(const std::shared_ptr<Volume>& volume, const New
     auto gathering = std::make_shared<Gathering>(tables_.size(), std::move(done));
     for (size_t i = 0; i < tables_.size(); ++i)
         reactors_[i]->post([this, volume, gathering, news, i] {
-            // If the volume was closed meanwhile there is nothing to change.
+            // If the volume was closed meanwhile, there is nothing to change.
             OpenVolume* open = tables_[i]->find(volume->lun());
             const bool there = open != nullptr && &open->volume() == volume.get();
             // A volume that was lost after this was posted grants no access.
@@ -276,21 +276,21 @@ static Status fit_size(VolumeOptions& options, const io::Limits& limits) {
     if (options.block_size < limits.logical_block)
         return failure(
             Code::kInvalid,
-            "volume {}: its backend reads and writes blocks of {} bytes, so that {} is too small; use 4096",
+            "volume {}: its backend reads and writes blocks of {} bytes, so {} is too small; use 4096",
             options.name, limits.logical_block, options.block_size);
     if (options.size % options.block_size != 0)
         return failure(Code::kInvalid, "volume {}: size {} is not a multiple of its block size {}",
                        options.name, options.size, options.block_size);
     if (options.size == 0) options.size = limits.size / options.block_size * options.block_size;
     if (options.size == 0 || options.size > limits.size)
-        return failure(Code::kInvalid, "volume {}: the backend has {}, {} are wanted", options.name,
+        return failure(Code::kInvalid, "volume {}: the backend has only {}, not {}", options.name,
                        readable_size(limits.size), readable_size(options.size));
     return Status::ok();
 }
 
 Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backend) {
     VolumeOptions options = record.options;
-    // The data of a RAM volume ended with its process. A new WWID keeps it from being taken for the old one.
+    // The data of a RAM volume was lost with its process. A new WWID distinguishes it from the old volume.
     if (!backend->memory().empty()) record.identity.wwid = (Random::entropy() & kWwidMask) | 1;
     record.check_cut(*backend);
     // Watch the size before it is read, so that no change is missed.
@@ -322,7 +322,7 @@ Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backe
 
 static Status not_alone(const VolumeOptions& options, const VolumeOptions& other) {
     if (other.backend != options.backend || other.name == options.name) return Status::ok();
-    return failure(Code::kRefused, "volume {}: {} is the storage of volume {}, and of no other", options.name,
+    return failure(Code::kRefused, "volume {}: {} is already the storage of volume {}", options.name,
                    options.backend, other.name);
 }
 
@@ -353,7 +353,7 @@ void VolumeSet::open_async(const VolumeOptions& options, const Opening& how, Don
     if (made) return serve(record, std::move(done));
     if (options.create && !record->options.create && made.sys_errno() == ENOENT) {
         made = failure(Code::kRefused,
-                       "volume {}: it was there before, and {} is gone: mount its file system and start "
+                       "volume {}: it existed before, but {} is gone: mount its file system and start "
                        "again, or delete the volume (wssctl volume delete {})",
                        options.name, options.backend, options.name);
     }
@@ -378,8 +378,8 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
         unopened_.erase(record->options.name);
         record->state = Record::State::kLive;
         record->reopening = false;
-        // A loss is reported once; a report from before this volume was live found no record. Nor were sizes
-        // followed until now.
+        // A loss is reported once; a report from before this volume was live found no record. Changes of the
+        // storage's size were ignored, too.
         if (record->volume->backend().lost()) {
             record->volume->lose(record->storage_bytes);
             record->cut_from = 0;
@@ -413,7 +413,7 @@ void VolumeSet::close_all_async(Done done) {
             record->state = Record::State::kRemoving;
             live.push_back(record);
         }
-        // The others are being made, reopened or removed. These changes end by closing them.
+        // The others are being created, reopened or removed. These changes end by closing them.
         if (!records_.empty()) all_closed_.push_back(std::exchange(done, nullptr));
     }
     if (done) return done(Status::ok());
@@ -464,7 +464,7 @@ void VolumeSet::set_access_async(const std::string& name, const std::vector<std:
     }
     remember(*volume, [&words](Known& known) { known.access = words; });
     notify_reactors(volume, {.change = Change::kAccess, .access = access, .writes = or_new(std::move(left))},
-                  std::move(done));
+                    std::move(done));
 }
 
 void VolumeSet::set_limits_async(const std::string& name, const RateLimits& limits, Done done) {
@@ -509,8 +509,8 @@ bool VolumeSet::Begun::wait(const std::stop_token& stop) {
 Status VolumeSet::wait_for(const std::string& what, const std::function<void(Done)>& start) {
     const auto begun = Begun::begin(start);
     Status status = end_of(*begun, what);
-    // A change that continues in the background also leaves volumes to retire. If there is no thread for
-    // that, the next command retires them.
+    // A change that continues in the background also leaves volumes to retire. If no thread can be created
+    // for that, the next command retires them.
     if (begun->wait_for({}))
         retire();
     else
@@ -532,8 +532,8 @@ Status VolumeSet::end_of(Begun& begun, const std::string& what, const WritesLeft
     if (writes > 0)
         status = failure(
             Code::kTimedOut,
-            "{}: done, but after {} s {} write{} that had begun before {} still under way and may take "
-            "effect: the storage, or the initiator, does not answer",
+            "{}: done, but after {} s {} earlier write{} {} still in flight and may take effect: the storage "
+            "or the initiator does not answer",
             what, options_.wait.count / 1'000'000'000, writes, writes == 1 ? "" : "s",
             writes == 1 ? "is" : "are");
     return status;
@@ -547,7 +547,7 @@ Status VolumeSet::create(const VolumeOptions& options) {
     {
         std::lock_guard changing(change_m_);
         saved = save();
-        if (ends_) return ends().within(fmt::format("volume {} is not created", options.name));
+        if (ends_) return ends().within(fmt::format("volume {} was not created", options.name));
         // Keep it if the file has it: a removal would also end acknowledged writes in cache engines.
         stays = !saved && is_in_file(options.name);
     }
@@ -563,17 +563,17 @@ Status VolumeSet::create(const VolumeOptions& options) {
     if (!removed) log::error("{}", removed.to_string());
     std::lock_guard changing(change_m_);
     save_again();
-    return saved.within(fmt::format("volume {} is not created", options.name));
+    return saved.within(fmt::format("volume {} was not created", options.name));
 }
 
 Status VolumeSet::close_all() {
-    // A shrink that is incomplete by now stays recorded.
+    // A shrink that is still incomplete stays recorded.
     late_ends_.stop();
     {
-        // The file may hold a change that was taken back, or a deletion that outlasted its caller.
+        // The file may hold a reverted change, or a deletion that outlasted its caller.
         std::lock_guard changing(change_m_);
         save_again();
-        // Before another deletion begins: its volume could not be closed while that is being recorded.
+        // Set before another deletion begins: its volume could not be closed while that is being recorded.
         std::lock_guard lock(m_);
         ends_ = true;
     }
@@ -592,8 +592,8 @@ Status VolumeSet::close_all() {
     std::lock_guard lock(m_);
     for (const auto& [name, record] : records_) names += (names.empty() ? "" : ", ") + name;
     return failure(Code::kTimedOut,
-                   "requests of volume {} are not over after {} s, because storage or an initiator does not "
-                   "answer; ending without them",
+                   "requests of volume {} have not completed after {} s, because storage or an initiator "
+                   "does not answer; exiting without them",
                    names, options_.wait.count / 1'000'000'000);
 }
 

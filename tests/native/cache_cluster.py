@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target with a cache and its cache engines as processes of this host, which a test can kill and start."""
+"""A target with a cache, and its cache engines. They are processes on this host, which a test can kill and restart."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ControlSocket(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
     def call(self, method: str, **params):
-        """Returns the result of a method; fails with the error's text."""
+        """Calls a method. Returns the result; fails with the error's text."""
         path = f"/api/v1/{method.replace('.', '/')}"
         try:
             if method in READING:
@@ -45,14 +45,14 @@ class ControlSocket(http.client.HTTPConnection):
             response = self.getresponse()
             answer = json.load(response)
         except http.client.HTTPException as failure:
-            raise AssertionError(f"the control socket closed during {method}: {failure}") from None
+            raise AssertionError(f"the target closed the control connection during {method}: {failure}") from None
         if response.status != 200:
             raise ControlError(f"{method}: {answer['error']['message']}")
         return answer
 
 
 def ask(control: Path, method: str, timeout: float = 60, **params):
-    """One call over a control socket; returns the result, fails with the error's text."""
+    """Makes one call over a control socket. Returns the result; fails with the error's text."""
     with contextlib.closing(ControlSocket(control, timeout)) as connection:
         return connection.call(method, **params)
 
@@ -62,13 +62,13 @@ class ControlError(AssertionError):
 
 
 def until(condition, seconds: float = 15, what: str = "the condition"):
-    """Polls; returns the first true value."""
+    """Polls the condition and returns its first true value."""
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
         if value:
             return value
-        assert time.monotonic() < deadline, f"{what} did not come true in {seconds} s"
+        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
         time.sleep(0.02)
 
 
@@ -103,7 +103,7 @@ class Engine:
         self.process.wait(STOP_SECONDS)
 
     def hang(self) -> None:
-        """Stops the process, which keeps its contents, until go_on()."""
+        """Stops the process until go_on(). It keeps its contents."""
         pause(self.process)
 
     def go_on(self) -> None:
@@ -114,11 +114,11 @@ class Engine:
 
 
 class Cluster:
-    """kind: tcp or shm. Addresses stay the same when a process is restarted."""
+    """`kind` is tcp or shm. A restarted process keeps its address."""
 
     def __init__(self, kind: str, directory: Path, engines: int = 1, memory: str = "64M", size: str = "64M", more=(),
                  volumes: dict[str, str] | None = None, read_ahead: str = "0"):
-        """Without read-ahead by default, as tests count reads from storage."""
+        """Read-ahead is off by default, as tests count reads from storage."""
         self.kind = kind
         self.directory = directory
         self.control = directory / "target.sock"
@@ -154,11 +154,11 @@ class Cluster:
         return [engine for engine in self.status()["engines"] if engine["state"] == "live"]
 
     def wait_for_engines(self, count: int, seconds: float = 15) -> None:
-        until(lambda: len(self.live()) == count, seconds, f"{count} engines live")
+        until(lambda: len(self.live()) == count, seconds, f"{count} engines are live")
 
     def wait_for_clients(self, count: int = 1) -> None:
         """Waits until every live engine has `count` clients."""
-        until(lambda: all(engine["clients"] >= count for engine in self.live()), 10, "clients connected to the engines")
+        until(lambda: all(engine["clients"] >= count for engine in self.live()), 10, "the clients have connected to the engines")
 
     def counters(self, volume: str = "disk") -> dict:
         return next(v for v in self.status()["volumes"] if v["name"] == volume)["counters"]
@@ -193,4 +193,4 @@ class Cluster:
         self.stop()
         if kind is not None or ended:
             print(self.logs())
-        assert not ended, f"programs died by themselves: {ended}\n{self.logs()}"
+        assert not ended, f"programs exited unexpectedly: {ended}\n{self.logs()}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Ceph cluster on this host: one monitor and three OSDs with their data in memory, as children of the test.
+"""A real Ceph cluster on this host. Its one monitor and three OSDs, with their data in memory, are children of the test.
 
-Authentication is on, and each object is on two OSDs. It needs neither systemd nor a manager daemon. Every process ends with the
-test, even when the test is killed.
+Authentication is on, and each object is on two OSDs. The cluster needs neither systemd nor a manager daemon. Every process ends
+with the test, even when the test is killed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .ports import free_port
 from .programs import pause, run
 
 OSDS = 3
-GROUPS = 8  # of a pool
+GROUPS = 8  # placement groups of a pool
 DOWN_AFTER = 4  # seconds without a heartbeat until an OSD counts as down
 
 CONFIGURATION = """[global]
@@ -57,13 +57,13 @@ public addr = 127.0.0.1
 
 
 def _end_with_parent() -> None:
-    """The parent is the thread that starts the process, so only the main thread may start one."""
+    """Kills the process when its parent ends. To the kernel the parent is the thread that started the process, so only the main thread may use this."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 class CephCluster:
     def __init__(self, folder: Path, device_mib: int = 1024, settings: str = ""):
-        """`settings`: further lines of its configuration."""
+        """`settings` are further lines of the configuration."""
         self.folder = folder
         self.conf = folder / "ceph.conf"
         self.daemons: dict[str, subprocess.Popen] = {}
@@ -87,11 +87,11 @@ class CephCluster:
         return name
 
     def acting(self, name: str) -> list[int]:
-        """The OSDs that have an object of the pool rbd, the primary one first."""
+        """Returns the OSDs that have an object of the pool rbd, the primary first."""
         return json.loads(self.ceph("osd", "map", "rbd", name, "-f", "json"))["acting"]
 
     def create_image_apart(self, size: str, offset: int) -> tuple[str, int]:
-        """Returns an image, and an OSD that has some object of it beyond the offset, but neither its header nor its object map."""
+        """Creates an image that has an object beyond the offset on an OSD without its header and its object map. Returns the image and that OSD."""
         for _ in range(40):
             image = self.create_image(size)
             about = json.loads(self.rbd("info", "--format", "json", image))
@@ -100,15 +100,15 @@ class CephCluster:
                 for osd in self.acting(f"rbd_data.{about['id']}.{at:016x}"):
                     if osd not in near:
                         return image, osd
-        raise AssertionError("no such image")
+        raise AssertionError("none of 40 images has such an OSD")
 
     def backend(self, image: str, **options) -> str:
-        """The volume specification of that image, with short limits for tests."""
+        """Returns the specification of a volume on that image, with short limits for tests."""
         words = {"conf": self.conf, "osd_timeout": 20, "mon_timeout": 10, "open_timeout": 45, "close_timeout": 5, **options}
         return f"rbd:{image}?" + "&".join(f"{key}={value}" for key, value in words.items())
 
     def user(self, name: str, *capabilities) -> Path:
-        """Creates a user and returns its keyring."""
+        """Creates a Ceph user and returns its keyring."""
         path = self.folder / f"{name}.keyring"
         path.write_text(self.ceph("auth", "get-or-create", f"client.{name}", *capabilities))
         return path
@@ -119,22 +119,22 @@ class CephCluster:
         self._daemon(f"osd.{number}", "ceph-osd", "-i", str(number))
 
     def stop_osd(self, number: int) -> None:
-        """Stops the OSD, which keeps its data."""
+        """Stops the OSD. It keeps its data."""
         self._end(f"osd.{number}", signal.SIGTERM)
 
     def kill_osd(self, number: int) -> None:
         self._end(f"osd.{number}", signal.SIGKILL)
 
     def wait_for_osds(self, count: int, seconds: float = 90) -> None:
-        until(lambda: json.loads(self.ceph("osd", "stat", "-f", "json"))["num_up_osds"] == count, seconds, f"{count} OSDs up")
+        until(lambda: json.loads(self.ceph("osd", "stat", "-f", "json"))["num_up_osds"] == count, seconds, f"{count} OSDs are up")
 
     def wait_until_clean(self, seconds: float = 120) -> None:
-        """Waits until every object is on two OSDs again. A killed OSD has lost its data, which was in its memory."""
+        """Waits until every object is on two OSDs again. A killed OSD has lost its data, which was in memory."""
         def clean() -> bool:
             states = [json.loads(self.ceph("tell", f"1.{group:x}", "query", check=False) or "{}").get("state") for group in range(GROUPS)]
             return states == ["active+clean"] * GROUPS
 
-        until(clean, seconds, "every placement group clean")
+        until(clean, seconds, "every placement group is clean")
 
     def hang_all(self) -> None:
         for name, process in self.daemons.items():

@@ -23,7 +23,7 @@ def kind(request):
 
 @pytest.fixture
 def nbd_of(nbd):
-    """nbdkit with a cluster's volume, connected to all its engines."""
+    """Starts nbdkit with a cluster's volume, connected to all its engines."""
     def start(cluster, volume="disk", **options):
         server = nbd(cluster.target, volume, **options)
         run("qemu-io", "-f", "raw", "-r", server.uri, "-c", "read 0 4k")
@@ -39,7 +39,7 @@ def qemu_io(server, *commands, check=True):
 
 
 class Disk:
-    """Plain commands, one after the other: qemu-io makes its writes FUA, and flushes at its end."""
+    """Sends plain commands, one after the other. (qemu-io sets FUA on its writes and flushes when it exits.)"""
 
     def __init__(self, server):
         self.client = RawNbd(server.socket)
@@ -66,28 +66,28 @@ class Disk:
         assert self.client.command(FLUSH, 0, 0)[0] == 0
 
 
-def test_a_hit_comes_from_the_engine_and_crosses_the_target_with_no_byte(kind, tmp_path, nbd_of):
+def test_hit_comes_from_the_engines_and_no_byte_of_it_passes_through_the_target(kind, tmp_path, nbd_of):
     with Cluster(kind, tmp_path, engines=2) as cluster:
         server = nbd_of(cluster)
         qemu_io(server, "write -P 0x5a 0 4M", "read -P 0x5a 0 4M", "flush")
-        until(lambda: cluster.counters()["fills"] >= 64, what="every line filled")
+        until(lambda: cluster.counters()["fills"] >= 64, what="every line is filled")
         before, engines = cluster.counters(), [engine.status()["counters"] for engine in cluster.engines]
         qemu_io(server, "read -P 0x5a 0 4M", "read -P 0x5a 64k 4k", "read -P 0x5a 100k 60k")
         after = cluster.counters()
-        assert after["through_us_bytes"] == before["through_us_bytes"], "no byte of a hit crosses the target"
+        assert after["through_us_bytes"] == before["through_us_bytes"], "no byte of a hit may pass through the target"
         assert after["storage_read_bytes"] == before["storage_read_bytes"]
         moved = after["out_of_band_read_bytes"] - before["out_of_band_read_bytes"]
         assert moved == 4 * MIB + 64 * KIB
         sent = [engine.status()["counters"]["to_client_bytes"] - old["to_client_bytes"]
                 for engine, old in zip(cluster.engines, engines)]
-        assert sum(sent) == moved and all(part > 0 for part in sent), "both engines took part"
+        assert sum(sent) == moved and all(part > 0 for part in sent), "both engines must take part"
 
 
-def test_the_latency_of_reads_counts_those_that_engines_answer(kind, tmp_path, nbd_of):
+def test_read_latency_includes_delegated_reads(kind, tmp_path, nbd_of):
     with Cluster(kind, tmp_path, engines=2) as cluster:
         server = nbd_of(cluster)
         qemu_io(server, "write -P 0x5a 0 64k", "read -P 0x5a 0 64k")
-        until(lambda: cluster.counters()["fills"] >= 1, what="the line filled")
+        until(lambda: cluster.counters()["fills"] >= 1, what="the line is filled")
         with Disk(server) as disk:
             for _ in range(10):
                 disk.holds(0x5A, 0, 4 * KIB)
@@ -97,7 +97,7 @@ def test_the_latency_of_reads_counts_those_that_engines_answer(kind, tmp_path, n
         until(lambda: sum(ask(cluster.control, "block.latency")["read"]["buckets_us_pow2"]) == block["reads"], what="every read has been counted")
 
 
-def test_mixed_io_is_verified_under_each_policy(kind, tmp_path, nbd_of):
+def test_volume_returns_what_was_written_under_each_policy(kind, tmp_path, nbd_of):
     with Cluster(kind, tmp_path, engines=2, memory="24M") as cluster:
         server = nbd_of(cluster)
         for policy in ["write-through", "write-back", "write-around", "none"]:
@@ -111,18 +111,18 @@ def test_mixed_io_is_verified_under_each_policy(kind, tmp_path, nbd_of):
         assert cluster.counters()["out_of_band_reads"] > 0
 
 
-def test_write_back_takes_data_from_the_client_and_a_flush_brings_it_home(kind, tmp_path, nbd_of):
+def test_write_back_moves_data_from_client_to_engines_and_a_flush_destages_it(kind, tmp_path, nbd_of):
     with Cluster(kind, tmp_path, engines=2) as cluster, Disk(nbd_of(cluster)) as disk:
         cluster.policy("write-back")
         before = cluster.counters()
         disk.write(0x77, MIB, MIB)
         written = cluster.counters()
         assert written["out_of_band_write_bytes"] - before["out_of_band_write_bytes"] == MIB
-        assert written["through_us_bytes"] == before["through_us_bytes"], "no byte crosses the target"
+        assert written["through_us_bytes"] == before["through_us_bytes"], "no byte may pass through the target"
         assert written["storage_write_bytes"] == before["storage_write_bytes"]
         assert cluster.dirty() == 16
         image = tmp_path / "disk.img"
-        assert image.read_bytes()[MIB:MIB + 4096] == bytes(4096), "real storage does not have it yet"
+        assert image.read_bytes()[MIB:MIB + 4096] == bytes(4096), "real storage must not have it yet"
         disk.holds(0x77, MIB, MIB)
         disk.flush()
         assert cluster.dirty() == 0
@@ -138,7 +138,7 @@ def test_write_back_is_refused_with_one_engine_unless_unsafe(tmp_path):
         assert cluster.status()["volumes"][0]["policy"] == "write-back"
 
 
-def test_forced_unit_access_is_on_storage_when_acknowledged(tmp_path, nbd_of):
+def test_write_with_fua_is_on_storage_when_acknowledged(tmp_path, nbd_of):
     with Cluster("shm", tmp_path, engines=2) as cluster:
         server = nbd_of(cluster)
         cluster.policy("write-back")
@@ -150,7 +150,7 @@ def test_forced_unit_access_is_on_storage_when_acknowledged(tmp_path, nbd_of):
         qemu_io(server, "read -P 0x22 0 64k")
 
 
-def test_discards_and_zeroes_end_what_is_cached(kind, tmp_path, nbd_of):
+def test_discard_and_write_zeroes_replace_cached_data(kind, tmp_path, nbd_of):
     with Cluster(kind, tmp_path, engines=2) as cluster:
         server = nbd_of(cluster)
         for policy in ["write-through", "write-back"]:
@@ -160,7 +160,7 @@ def test_discards_and_zeroes_end_what_is_cached(kind, tmp_path, nbd_of):
                     "read -P 0x44 256k 64k")
 
 
-def test_an_engine_that_is_killed_costs_hits_only(kind, tmp_path, nbd_of):
+def test_killed_engine_costs_only_hits(kind, tmp_path, nbd_of):
     with Cluster(kind, tmp_path, engines=2) as cluster, Disk(nbd_of(cluster)) as disk:
         for policy in ["write-through", "write-back"]:
             cluster.policy(policy)
@@ -181,7 +181,7 @@ def test_an_engine_that_is_killed_costs_hits_only(kind, tmp_path, nbd_of):
             disk.holds(0x62, 0, 8 * MIB)
 
 
-def test_dirty_lines_are_found_after_the_target_was_killed(kind, tmp_path, nbd_of):
+def test_restarted_target_finds_dirty_lines_after_it_was_killed(kind, tmp_path, nbd_of):
     with Cluster(kind, tmp_path, engines=2) as cluster, Disk(nbd_of(cluster)) as disk:
         cluster.policy("write-back")
         disk.write(0x91, 0, 2 * MIB)
@@ -198,27 +198,27 @@ def test_dirty_lines_are_found_after_the_target_was_killed(kind, tmp_path, nbd_o
         cluster.wait_for_engines(2)
 
 
-def test_a_short_silence_of_all_engines_that_have_dirty_data_is_no_error(kind, tmp_path, nbd_of):
+def test_read_of_dirty_data_waits_while_all_its_engines_hang_briefly(kind, tmp_path, nbd_of):
     with Cluster(kind, tmp_path, engines=2) as cluster, Disk(nbd_of(cluster)) as disk:
         cluster.policy("write-back")
         disk.write(0xc1, 0, 256 * KIB)
         assert cluster.dirty() == 4
         for engine in cluster.engines:
             engine.hang()
-        until(lambda: cluster.status()["engines"] == [], 60, "both engines are given up")
+        until(lambda: cluster.status()["engines"] == [], 60, "the target has given up both engines")
         with ThreadPoolExecutor() as pool:
             reading = pool.submit(disk.client.command, READ, 64 * KIB, 64 * KIB)
-            until(lambda: cluster.status()["volumes"][0]["waiting"] == 1, 10, "the read waits")
+            until(lambda: cluster.status()["volumes"][0]["waiting"] == 1, 10, "the read is waiting")
             shown = run(BUILD / "wssctl", "--control", cluster.control, "cache", "status").stdout
             for engine in cluster.engines:
                 engine.go_on()
             assert reading.result(60) == (0, b"\xc1" * 64 * KIB)
-        assert "1 commands wait for that" in shown
+        assert "1 commands wait for them" in shown
         disk.flush()
         disk.holds(0xc1, 0, 256 * KIB)
 
 
-def test_dirty_data_of_engines_that_hang_is_not_read_from_old_storage_and_comes_home_with_them(kind, tmp_path, nbd_of):
+def test_read_of_dirty_data_fails_while_its_engines_hang_and_the_data_is_destaged_when_they_return(kind, tmp_path, nbd_of):
     with Cluster(kind, tmp_path, engines=2, more=["--cache-grace", "0"]) as cluster, Disk(nbd_of(cluster)) as disk:
         cluster.policy("write-back")
         disk.write(0xd1, 0, 256 * KIB)
@@ -226,7 +226,7 @@ def test_dirty_data_of_engines_that_hang_is_not_read_from_old_storage_and_comes_
         for engine in cluster.engines:
             engine.hang()
         try:
-            until(lambda: cluster.status()["engines"] == [], 60, "both engines are given up")
+            until(lambda: cluster.status()["engines"] == [], 60, "the target has given up both engines")
             assert disk.client.command(READ, 64 * KIB, 4 * KIB)[0] == EIO
             assert disk.client.command(FLUSH, 0, 0)[0] == EIO
             disk.write(0xd2, 128 * KIB, 64 * KIB)
@@ -238,7 +238,7 @@ def test_dirty_data_of_engines_that_hang_is_not_read_from_old_storage_and_comes_
         finally:
             for engine in cluster.engines:
                 engine.go_on()
-        until(lambda: cluster.status()["volumes"][0]["lost_bytes"] == 0, 60, "the data is destaged")
+        until(lambda: cluster.status()["volumes"][0]["lost_bytes"] == 0, 60, "the data has been destaged")
         disk.holds(0xd1, 0, 128 * KIB)
         disk.holds(0xd2, 128 * KIB, 64 * KIB)
         disk.holds(0xd1, 192 * KIB, 64 * KIB)
@@ -246,29 +246,29 @@ def test_dirty_data_of_engines_that_hang_is_not_read_from_old_storage_and_comes_
         cluster.wait_for_engines(2, 60)
 
 
-def test_dirty_data_of_engines_that_died_is_older_data_only_after_the_operators_word(tmp_path, nbd_of):
+def test_read_of_dirty_data_of_dead_engines_returns_older_data_only_after_a_give_up(tmp_path, nbd_of):
     with Cluster("shm", tmp_path, engines=2, more=["--cache-grace", "0"]) as cluster, Disk(nbd_of(cluster)) as disk:
         disk.write(0xe0, 0, 64 * KIB)
         cluster.policy("write-back")
         disk.write(0xe1, 0, 64 * KIB)
         assert cluster.dirty() == 1
-        # With a pause between the two, the target would have destaged the line.
+        # If the second engine still ran after the first was given up, the target would destage the line.
         for engine in cluster.engines:
             engine.hang()
-        until(lambda: cluster.status()["engines"] == [], 60, "both engines are given up")
+        until(lambda: cluster.status()["engines"] == [], 60, "the target has given up both engines")
         for engine in cluster.engines:
             engine.kill()
         assert disk.client.command(READ, 0, 4 * KIB)[0] == EIO
         wssctl = [BUILD / "wssctl", "--control", cluster.control]
         run(*wssctl, "cache", "give-up", "disk")
         refused = run(*wssctl, "cache", "give-up", "disk", check=False)
-        assert refused.returncode == 1 and "nothing of volume disk is lost" in refused.stderr
-        assert disk.client.command(FLUSH, 0, 0)[0] == EIO, "what was acknowledged is not stable"
+        assert refused.returncode == 1 and "no data of volume disk is lost" in refused.stderr
+        assert disk.client.command(FLUSH, 0, 0)[0] == EIO, "the flush must report the lost write"
         disk.flush()
         disk.holds(0xe0, 0, 64 * KIB)
 
 
-def test_an_engine_that_leaves_takes_nothing_with_it(kind, tmp_path, nbd_of):
+def test_leaving_engine_loses_no_dirty_data(kind, tmp_path, nbd_of):
     with Cluster(kind, tmp_path, engines=3) as cluster, Disk(nbd_of(cluster)) as disk:
         cluster.policy("write-back")
         disk.write(0xa1, 0, 4 * MIB)
@@ -276,10 +276,10 @@ def test_an_engine_that_leaves_takes_nothing_with_it(kind, tmp_path, nbd_of):
         assert cluster.engines[0].stop() == 0
         assert cluster.engines[1].stop() == 0
         disk.holds(0xa1, 0, 4 * MIB)
-        until(lambda: len(cluster.live()) == 1, what="one engine left")
+        until(lambda: len(cluster.live()) == 1, what="one engine remains")
 
 
-def test_the_target_stops_with_everything_in_real_storage(tmp_path, nbd_of):
+def test_stopping_target_destages_all_dirty_lines(tmp_path, nbd_of):
     with Cluster("shm", tmp_path, engines=2) as cluster:
         with Disk(nbd_of(cluster)) as disk:
             cluster.policy("write-back")
@@ -289,7 +289,7 @@ def test_the_target_stops_with_everything_in_real_storage(tmp_path, nbd_of):
             assert (tmp_path / "disk.img").read_bytes()[:4 * MIB] == b"\xb1" * (4 * MIB)
 
 
-def test_lines_of_a_deleted_volume_are_wiped(tmp_path, nbd_of):
+def test_engine_wipes_the_lines_of_a_deleted_volume(tmp_path, nbd_of):
     volumes = {name: f"aio:{tmp_path}/{name}.img,size=16M,create" for name in ["disk", "other"]}
     with Cluster("shm", tmp_path, engines=1, volumes=volumes) as cluster:
         server = nbd_of(cluster, "other")
@@ -297,11 +297,11 @@ def test_lines_of_a_deleted_volume_are_wiped(tmp_path, nbd_of):
         server.stop()
         assert cluster.counters("other")["fills"] == 16
         ask(cluster.control, "volume.delete", name="other")
-        until(lambda: cluster.engines[0].status()["counters"]["wipes"] >= 16, what="16 lines wiped")
+        until(lambda: cluster.engines[0].status()["counters"]["wipes"] >= 16, what="16 lines are wiped")
         assert cluster.status()["used_lines"] == 0
 
 
-def test_two_clients_see_each_others_writes(kind, tmp_path, nbd_of):
+def test_clients_see_each_others_writes(kind, tmp_path, nbd_of):
     with Cluster(kind, tmp_path, engines=2) as cluster, Disk(nbd_of(cluster)) as first, Disk(nbd_of(cluster)) as second:
         for policy in ["write-through", "write-back"]:
             cluster.policy(policy)

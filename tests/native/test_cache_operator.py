@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operator actions on a target whose engines hold dirty lines lose no acknowledged write, unless a command requests it."""
+"""Operator actions on a target whose engines hold dirty lines lose no acknowledged write unless a command requests it."""
 
 import signal
 import subprocess
@@ -13,7 +13,7 @@ KIB = 1024
 
 
 def written_by_default(cluster: Cluster, nbd) -> None:
-    """Makes a dirty line under write-back that is only the default policy, and kills the target."""
+    """Creates a dirty line under write-back as the default policy, and kills the target."""
     with RawNbd(nbd(cluster.target, "disk").socket) as client:
         assert client.command(WRITE, 0, 64 * KIB, b"\xe1" * 64 * KIB)[0] == 0
         assert cluster.dirty() == 1
@@ -21,7 +21,7 @@ def written_by_default(cluster: Cluster, nbd) -> None:
 
 
 def returns_with_its_data(cluster, nbd, command) -> None:
-    """The data of written_by_default() is there after a start with the former command."""
+    """Restarts the target with its original command and verifies the data of written_by_default()."""
     assert cluster.target.stop() == 0
     cluster.target.command = command
     cluster.target.start()
@@ -30,14 +30,14 @@ def returns_with_its_data(cluster, nbd, command) -> None:
         assert client.command(FLUSH, 0, 0)[0] == 0
 
 
-def test_a_volume_whose_option_is_missing_keeps_its_dirty_lines_in_the_engines(tmp_path, nbd):
+def test_volume_missing_from_the_command_line_keeps_its_dirty_lines_in_the_engines(tmp_path, nbd):
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
         written_by_default(cluster, nbd)
         command = list(cluster.target.command)
         at = command.index("--volume")
         cluster.target.command = command[:at] + command[at + 2:]
         cluster.target.start()
-        absent = until(lambda: not cluster.status()["recovering"] and cluster.status()["absent"], 30, "the lines are found")
+        absent = until(lambda: not cluster.status()["recovering"] and cluster.status()["absent"], 30, "the target has found the dirty lines")
         assert [(volume["name"], volume["dirty_lines"]) for volume in absent] == [("disk", 1)]
         shown = run(BUILD / "wssctl", "--control", cluster.control, "cache", "status").stdout
         assert "volume disk" in shown and "is not open" in shown and "cache give-up disk" in shown
@@ -50,7 +50,7 @@ def without(command: list[str], *options: str) -> list[str]:
     return [word for at, word in enumerate(command) if word not in options and at not in values]
 
 
-def test_a_start_without_the_cache_serves_no_volume_with_dirty_lines(tmp_path, nbd):
+def test_target_without_the_cache_serves_no_volume_with_dirty_lines(tmp_path, nbd):
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
         written_by_default(cluster, nbd)
         command = list(cluster.target.command)
@@ -61,7 +61,7 @@ def test_a_start_without_the_cache_serves_no_volume_with_dirty_lines(tmp_path, n
         returns_with_its_data(cluster, nbd, command)
 
 
-def test_storage_of_a_volume_with_dirty_lines_is_served_by_no_other_name(tmp_path, nbd):
+def test_target_serves_storage_with_dirty_lines_under_no_other_name(tmp_path, nbd):
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
         written_by_default(cluster, nbd)
         command = list(cluster.target.command)
@@ -81,7 +81,7 @@ def test_storage_of_a_volume_with_dirty_lines_is_served_by_no_other_name(tmp_pat
         returns_with_its_data(cluster, nbd, command)
 
 
-def test_engines_with_dirty_lines_serve_no_target_with_another_state(tmp_path, nbd):
+def test_engines_with_dirty_lines_join_no_target_with_a_different_state(tmp_path, nbd):
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
         written_by_default(cluster, nbd)
         command = list(cluster.target.command)
@@ -90,7 +90,7 @@ def test_engines_with_dirty_lines_serve_no_target_with_another_state(tmp_path, n
         cluster.target.command = [*command[:at], str(tmp_path / "other/state.json"), *command[at + 1:]]
         cluster.target.start()
         for engine in cluster.engines:
-            until(lambda engine=engine: "holds 1 dirty lines of another target" in engine.log.read_text(), 15, "it refuses")
+            until(lambda engine=engine: "holds 1 dirty lines of another target" in engine.log.read_text(), 15, "the engine refuses to join")
         assert not cluster.live()
         cluster.target.kill()
         cluster.target.command = command
@@ -98,7 +98,7 @@ def test_engines_with_dirty_lines_serve_no_target_with_another_state(tmp_path, n
         returns_with_its_data(cluster, nbd, command)
 
 
-def test_engines_whose_lines_are_home_serve_another_target(tmp_path, nbd):
+def test_engines_without_dirty_lines_join_another_target(tmp_path, nbd):
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
             assert client.command(WRITE, 0, 64 * KIB, b"\xe1" * 64 * KIB)[0] == 0
@@ -109,7 +109,7 @@ def test_engines_whose_lines_are_home_serve_another_target(tmp_path, nbd):
         cluster.wait_for_engines(2)
 
 
-def test_a_shrink_drops_dirty_lines_beyond_the_new_end(tmp_path, nbd):
+def test_shrink_discards_dirty_lines_beyond_the_new_end(tmp_path, nbd):
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
             assert client.command(WRITE, 0, 64 * KIB, b"\xe1" * 64 * KIB)[0] == 0
@@ -131,7 +131,7 @@ def test_write_back_by_default_needs_a_state_file():
     assert ended.returncode == 2 and "--state" in ended.stderr, ended.stderr
 
 
-def test_a_start_that_fails_for_want_of_a_volumes_storage_costs_none_of_its_dirty_lines(tmp_path, nbd):
+def test_failed_start_without_the_storage_of_a_volume_loses_none_of_its_dirty_lines(tmp_path, nbd):
     image, elsewhere = tmp_path / "disk.img", tmp_path / "elsewhere.img"
     image.write_bytes(bytes(8 << 20))
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"],
@@ -147,7 +147,7 @@ def test_a_start_that_fails_for_want_of_a_volumes_storage_costs_none_of_its_dirt
             assert client.command(FLUSH, 0, 0)[0] == 0
 
 
-def test_a_start_whose_state_cannot_be_written_costs_no_dirty_lines(tmp_path, nbd):
+def test_start_that_cannot_write_its_state_loses_no_dirty_lines(tmp_path, nbd):
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
         written_by_default(cluster, nbd)
         blocker = tmp_path / "state.json.new"  # makes the replacement of the state file fail
@@ -159,7 +159,7 @@ def test_a_start_whose_state_cannot_be_written_costs_no_dirty_lines(tmp_path, nb
             assert client.command(FLUSH, 0, 0)[0] == 0
 
 
-def test_the_status_names_the_engines_that_recovery_waits_for(tmp_path, nbd):
+def test_cache_status_names_the_engines_that_recovery_waits_for(tmp_path, nbd):
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
         written_by_default(cluster, nbd)
         identities = sorted(ask(engine.control, "engine.status")["identity"] for engine in cluster.engines)
@@ -170,17 +170,17 @@ def test_the_status_names_the_engines_that_recovery_waits_for(tmp_path, nbd):
         status = run(BUILD / "wssctl", "--control", cluster.control, "cache", "status").stdout
         assert f"waiting for cache engines that may hold acknowledged writes: {', '.join(identities)} (" in status
         ask(cluster.control, "cache.forget")
-        assert until(lambda: not cluster.status()["recovering"], 10, "the end of the recovery")
+        assert until(lambda: not cluster.status()["recovering"], 10, "the recovery has ended")
         assert cluster.status()["awaited"] == []
 
 
-def test_what_cannot_be_done_before_a_recovery_ends_names_the_engines_that_it_waits_for(tmp_path, nbd):
+def test_errors_during_a_recovery_name_the_engines_that_it_waits_for(tmp_path, nbd):
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"]) as cluster:
         written_by_default(cluster, nbd)
         for engine in cluster.engines:
             engine.kill()
         cluster.target.start()
-        assert until(lambda: cluster.status()["recovering"], 10, "a recovery")
+        assert until(lambda: cluster.status()["recovering"], 10, "a recovery has begun")
         for words in (["drain"], ["drain", "disk"], ["policy", "disk", "write-through"]):
             refused = wssctl(cluster, "cache", *words)
             assert refused.returncode == 1 and "wssctl cache forget" in refused.stderr, refused.stderr
@@ -191,7 +191,7 @@ def test_what_cannot_be_done_before_a_recovery_ends_names_the_engines_that_it_wa
         cluster.target.start()
 
 
-def test_a_drain_names_each_volume_whose_storage_fails(tmp_path, nbd):
+def test_error_of_a_drain_names_each_volume_whose_storage_fails(tmp_path, nbd):
     volumes = {name: f"error:op=write,errno=EIO:aio:{tmp_path}/{name}.img,size=8M,create" for name in ("first", "second")}
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"], volumes=volumes) as cluster:
         for name in volumes:
@@ -201,7 +201,7 @@ def test_a_drain_names_each_volume_whose_storage_fails(tmp_path, nbd):
         assert drained.returncode == 1 and all(f"volume {name}" in drained.stderr for name in volumes), drained.stderr
 
 
-def test_an_engine_that_is_stopped_while_storage_is_away_reports_the_lines_that_end_with_it(tmp_path, nbd):
+def test_engine_that_stops_while_storage_fails_reports_the_lines_that_are_lost_with_it(tmp_path, nbd):
     volumes = {"disk": f"error:op=write,errno=EIO:aio:{tmp_path}/disk.img,size=8M,create"}
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"], volumes=volumes) as cluster:
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
@@ -209,17 +209,17 @@ def test_an_engine_that_is_stopped_while_storage_is_away_reports_the_lines_that_
                 assert client.command(WRITE, line * 64 * KIB, 64 * KIB, b"\xe1" * 64 * KIB)[0] == 0
             leaving = cluster.engines.pop()
             leaving.process.send_signal(signal.SIGTERM)
-            until(lambda: "3 lines with acknowledged writes" in leaving.log.read_text(), 10, "what it waits for is logged")
+            until(lambda: "3 lines with acknowledged writes" in leaving.log.read_text(), 10, "the engine logs why it waits")
             assert leaving.process.wait(30) == 1
             assert "up to 3 lines with acknowledged writes are removed with this cache engine" in leaving.log.read_text()
-            assert client.command(READ, 0, 64 * KIB) == (0, b"\xe1" * 64 * KIB), "the other engine has a copy"
+            assert client.command(READ, 0, 64 * KIB) == (0, b"\xe1" * 64 * KIB), "the other engine must have a copy"
 
 
 def wssctl(cluster: Cluster, *words: str) -> subprocess.CompletedProcess:
     return subprocess.run([BUILD / "wssctl", "--control", cluster.control, *words], capture_output=True, text=True, timeout=60)
 
 
-def test_a_deleted_volume_leaves_all_acknowledged_writes_in_its_file(tmp_path, nbd):
+def test_deleted_volume_leaves_all_acknowledged_writes_in_its_file(tmp_path, nbd):
     image = tmp_path / "disk.img"
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"],
                  volumes={"disk": f"aio:{image},size=8M,create"}) as cluster:
@@ -232,7 +232,7 @@ def test_a_deleted_volume_leaves_all_acknowledged_writes_in_its_file(tmp_path, n
         assert image.read_bytes()[64 * KIB:128 * KIB] == b"\xe1" * 64 * KIB
 
 
-def test_a_volume_whose_storage_does_not_take_its_dirty_lines_is_deleted_only_by_the_operators_word(tmp_path, nbd):
+def test_volume_whose_storage_rejects_its_dirty_lines_is_deleted_only_with_give_up_dirty(tmp_path, nbd):
     volumes = {"disk": f"error:op=write,errno=EIO:aio:{tmp_path}/disk.img,size=8M,create"}
     with Cluster("shm", tmp_path, engines=2, more=["--cache-policy", "write-back"], volumes=volumes) as cluster:
         with RawNbd(nbd(cluster.target, "disk").socket) as client:

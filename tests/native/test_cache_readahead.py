@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read-ahead: data is in the engines before a sequential reader requests it."""
+"""Read-ahead loads data into the engines before a sequential reader requests it."""
 
 import os
 
@@ -15,7 +15,7 @@ SIZE = 16 * MIB
 
 @pytest.fixture
 def stored(tmp_path):
-    """A disk that was written before the cache existed."""
+    """The content of a disk that was written before the cache existed."""
     content = os.urandom(SIZE)
     (tmp_path / "disk.img").write_bytes(content)
     return content
@@ -27,20 +27,20 @@ def cluster_with(tmp_path, read_ahead, **more):
 
 
 @pytest.mark.parametrize("block", [4 * KIB, 48 * KIB, MIB])
-def test_a_sequential_reader_finds_its_data_in_the_engines(tmp_path, nbd, stored, block):
+def test_sequential_reader_finds_its_data_in_the_engines(tmp_path, nbd, stored, block):
     with cluster_with(tmp_path, "2M") as cluster, RawNbd(nbd(cluster.target, "disk").socket) as client:
         for at in range(0, SIZE, block):
             length = min(block, SIZE - at)
             assert client.command(READ, at, length) == (0, stored[at:at + length]), at
         counters = cluster.counters()
-        assert counters["reads"] == -(-SIZE // block), "read-ahead is nobody's command"
+        assert counters["reads"] == -(-SIZE // block), "read-ahead must not count as a command"
         assert counters["read_hits"] >= counters["reads"] // 2, counters
-        # Read-ahead and the reader may both read a line, at each growth of the window.
+        # Each time the window grows, read-ahead and the reader may both read a line.
         assert counters["read_ahead_bytes"] > SIZE // 2, counters
         assert counters["storage_read_bytes"] <= SIZE + 4 * MIB, counters
 
 
-def test_two_readers_at_once_are_both_followed(tmp_path, nbd, stored):
+def test_read_ahead_follows_two_concurrent_readers(tmp_path, nbd, stored):
     with cluster_with(tmp_path, "1M") as cluster, RawNbd(nbd(cluster.target, "disk").socket) as client:
         for at in range(0, SIZE // 2, 64 * KIB):
             for begin in (0, SIZE // 2):
@@ -48,7 +48,7 @@ def test_two_readers_at_once_are_both_followed(tmp_path, nbd, stored):
         assert cluster.counters()["read_hits"] >= cluster.counters()["reads"] // 2, cluster.counters()
 
 
-def test_scattered_reads_bring_nothing_that_was_not_asked_for(tmp_path, nbd, stored):
+def test_scattered_reads_cause_no_read_ahead(tmp_path, nbd, stored):
     with cluster_with(tmp_path, "2M") as cluster, RawNbd(nbd(cluster.target, "disk").socket) as client:
         for turn in range(64):
             at = turn * 7 * 256 * KIB % SIZE
@@ -56,7 +56,7 @@ def test_scattered_reads_bring_nothing_that_was_not_asked_for(tmp_path, nbd, sto
         assert cluster.counters()["read_ahead_bytes"] == 0
 
 
-def test_it_can_be_switched_off(tmp_path, nbd, stored):
+def test_read_ahead_can_be_disabled(tmp_path, nbd, stored):
     with cluster_with(tmp_path, "0") as cluster, RawNbd(nbd(cluster.target, "disk").socket) as client:
         for at in range(0, MIB, 64 * KIB):
             assert client.command(READ, at, 64 * KIB) == (0, stored[at:at + 64 * KIB])
@@ -64,14 +64,14 @@ def test_it_can_be_switched_off(tmp_path, nbd, stored):
         assert cluster.counters()["read_hits"] == 0
 
 
-def test_what_was_brought_ahead_is_never_older_than_what_was_written_since(tmp_path, nbd, stored):
+def test_read_ahead_data_never_replaces_newer_writes(tmp_path, nbd, stored):
     with cluster_with(tmp_path, "2M") as cluster, RawNbd(nbd(cluster.target, "disk").socket) as client:
         for policy in ("write-through", "write-back"):
             cluster.policy(policy)
             for at in range(0, 2 * MIB, 64 * KIB):
-                # Write the line that is read next, which may be on its way by read-ahead.
+                # Write the line that is read next. Read-ahead may be loading it.
                 ahead, new = at + 128 * KIB, bytes([at // (64 * KIB) + 1]) * 4 * KIB
                 client.command(READ, at, 64 * KIB)
                 assert client.command(WRITE, ahead, 4 * KIB, new)[0] == 0
                 assert client.command(READ, ahead, 4 * KIB) == (0, new)
-        until(lambda: cluster.counters()["read_ahead_bytes"] > 0, what="read-ahead took part")
+        until(lambda: cluster.counters()["read_ahead_bytes"] > 0, what="read-ahead has loaded data")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real storage on another node than the target (wss-target --role rs): its data moves directly to and from clients."""
+"""Real storage on a different node from the target (wss-target --role rs): its data moves directly to and from clients."""
 
 import random
 import re
@@ -29,7 +29,7 @@ def kind(request):
 
 
 class Storage:
-    """A running wss-target --role rs with the volume `disk`. under: filters in front of its file."""
+    """A running wss-target --role rs with the volume `disk`. `under` names filters in front of its file."""
 
     def __init__(self, cluster: Cluster, size: str = "64M", name: str = "disk", more=(), under: str = "", mode: str = "create"):
         self.control = cluster.directory / "rs.sock"
@@ -76,15 +76,15 @@ def wait_for_storage(cluster, clients: int = 0):
     def joined():
         found = [engine for engine in cluster.status()["engines"] if engine["state"] == "storage"]
         return len(found) == 1 and found[0]["clients"] >= clients
-    until(joined, 60, f"real storage with {clients} clients")
+    until(joined, 60, f"real storage has joined and has {clients} clients")
 
 
 def wait_until_reached(cluster):
-    """Waits until real storage is connected to every engine."""
-    until(lambda: all(engine["reached_by_storage"] for engine in cluster.live()), 60, "real storage connected to the engines")
+    """Waits until real storage has connected to every engine."""
+    until(lambda: all(engine["reached_by_storage"] for engine in cluster.live()), 60, "real storage has connected to the engines")
 
 
-def test_the_metric_of_engines_does_not_count_storage_processes(tmp_path):
+def test_metric_of_engines_does_not_count_storage_processes(tmp_path):
     port = free_port()
 
     def counted():
@@ -99,13 +99,13 @@ def test_the_metric_of_engines_does_not_count_storage_processes(tmp_path):
 
 
 def bytes_with_target(cluster, storage) -> int:
-    """Returns the RDMA bytes that engines and real storage moved with the target, by their own counters."""
+    """Returns how many RDMA bytes engines and real storage exchanged with the target, according to their own counters."""
     every = [storage.counters()] + [engine.status()["counters"] for engine in cluster.engines]
     return sum(one["to_storage_bytes"] + one["from_storage_bytes"] for one in every)
 
 
 def connected(cluster, nbd):
-    """nbdkit with the volume, connected to engines and storage."""
+    """Starts nbdkit with the volume, connected to engines and storage."""
     server = nbd(cluster.target, "disk")
     run("qemu-io", "-f", "raw", "-r", server.uri, "-c", "read 0 4k")
     cluster.wait_for_clients()
@@ -113,7 +113,14 @@ def connected(cluster, nbd):
     return server
 
 
-def test_neither_misses_nor_hits_nor_writes_cross_the_target(kind, tmp_path, nbd):
+def test_storage_process_stops_at_once_while_its_target_is_away(tmp_path):
+    with remote_cluster("tcp", tmp_path, engines=0) as cluster, Storage(cluster, more=("--drain-seconds", "600")) as storage:
+        wait_for_storage(cluster)
+        cluster.target.kill()
+        assert storage.stop() == 0, storage.log.read_text()
+
+
+def test_data_of_misses_and_hits_and_writes_does_not_pass_through_the_target(kind, tmp_path, nbd):
     with remote_cluster(kind, tmp_path, engines=2) as cluster, Storage(cluster) as storage:
         wait_for_storage(cluster)
         with RawNbd(connected(cluster, nbd).socket) as client:
@@ -127,17 +134,17 @@ def test_neither_misses_nor_hits_nor_writes_cross_the_target(kind, tmp_path, nbd
             assert storage.image.read_bytes()[:MIB] == b"\x5a" * MIB
             cluster.policy("write-through")
             assert client.command(READ, 0, MIB) == (0, b"\x5a" * MIB)
-            until(lambda: cluster.counters()["fills"] - written["fills"] >= 16, what="every line filled")
+            until(lambda: cluster.counters()["fills"] - written["fills"] >= 16, what="every line is filled")
             missed, disk = cluster.counters(), storage.counters()
             assert missed["direct_reads"] > written["direct_reads"]
             assert client.command(READ, 0, MIB) == (0, b"\x5a" * MIB)
             after = cluster.counters()
             assert after["direct_reads"] == missed["direct_reads"] and after["read_hits"] > missed["read_hits"]
-            assert storage.counters()["storage_reads"] == disk["storage_reads"], "a hit reads no disk"
-            assert after["through_us_bytes"] == before["through_us_bytes"], "no byte of a command crossed the target"
+            assert storage.counters()["storage_reads"] == disk["storage_reads"], "a hit must not read the disk"
+            assert after["through_us_bytes"] == before["through_us_bytes"], "no byte of a command may pass through the target"
 
 
-def test_fills_read_ahead_and_destaging_do_not_cross_the_target(kind, tmp_path, nbd):
+def test_data_of_fills_and_read_ahead_and_destaging_does_not_pass_through_the_target(kind, tmp_path, nbd):
     with remote_cluster(kind, tmp_path, engines=2, read_ahead="2M") as cluster, Storage(cluster) as storage:
         content = random.Random(3).randbytes(16 * MIB)
         wait_for_storage(cluster)
@@ -148,10 +155,10 @@ def test_fills_read_ahead_and_destaging_do_not_cross_the_target(kind, tmp_path, 
             for at in range(0, 16 * MIB, MIB):
                 assert client.command(WRITE, at, MIB, content[at:at + MIB])[0] == 0
             assert client.command(FLUSH, 0, 0)[0] == 0
-            assert storage.image.read_bytes()[:16 * MIB] == content, "it came home"
+            assert storage.image.read_bytes()[:16 * MIB] == content, "the flush must destage everything"
             home = cluster.counters()
             assert home["destaged_bytes"] - before["destaged_bytes"] >= 16 * MIB
-            cluster.policy("none")  # drops every line
+            cluster.policy("none")  # evicts every line
             cluster.policy("write-through")
             for at in range(0, 16 * MIB, 64 * KIB):
                 assert client.command(READ, at, 64 * KIB) == (0, content[at:at + 64 * KIB]), at
@@ -160,12 +167,12 @@ def test_fills_read_ahead_and_destaging_do_not_cross_the_target(kind, tmp_path, 
             assert after["read_ahead_bytes"] > 0 and after["read_hits"] > 0
             moved = after["upkeep_direct_bytes"] - before["upkeep_direct_bytes"]
             assert moved == after["fill_bytes"] + after["destaged_bytes"] - before["fill_bytes"] - before["destaged_bytes"]
-            assert after["upkeep_through_us_bytes"] == before["upkeep_through_us_bytes"], "no byte of it crossed the target"
+            assert after["upkeep_through_us_bytes"] == before["upkeep_through_us_bytes"], "no byte of it may pass through the target"
             assert after["through_us_bytes"] == before["through_us_bytes"]
-            assert bytes_with_target(cluster, storage) == crossed, "and nobody has moved any with it"
+            assert bytes_with_target(cluster, storage) == crossed, "engines and storage must exchange no byte with the target"
 
 
-def test_mixed_io_is_verified_under_each_policy(kind, tmp_path, nbd):
+def test_volume_returns_what_was_written_under_each_policy(kind, tmp_path, nbd):
     with remote_cluster(kind, tmp_path, engines=2, memory="24M") as cluster, Storage(cluster):
         wait_for_storage(cluster)
         server = connected(cluster, nbd)
@@ -180,7 +187,7 @@ def test_mixed_io_is_verified_under_each_policy(kind, tmp_path, nbd):
         run("qemu-io", "-f", "raw", server.uri, "-c", "write -P 1 0 1M", "-c", "discard 0 1M", "-c", "write -z 1M 1M", "-c", "read -P 0 1M 1M")
 
 
-def test_storage_that_is_away_is_an_error_in_bounded_time_and_used_again_when_it_is_back(kind, tmp_path, nbd):
+def test_commands_fail_in_bounded_time_while_storage_is_away_and_succeed_after_it_returns(kind, tmp_path, nbd):
     with remote_cluster(kind, tmp_path, engines=1) as cluster, Storage(cluster) as storage:
         wait_for_storage(cluster)
         with RawNbd(connected(cluster, nbd).socket, timeout=300) as client:
@@ -195,10 +202,10 @@ def test_storage_that_is_away_is_an_error_in_bounded_time_and_used_again_when_it
             storage.start()
             wait_for_storage(cluster)
             assert client.command(READ, 4 * KIB, 4 * KIB) == (0, b"\x11" * 4 * KIB)
-            assert client.command(FLUSH, 0, 0)[0] == 0, "the machine kept running, nothing of its cache is lost"
+            assert client.command(FLUSH, 0, 0)[0] == 0, "its machine kept running, so no cached write is lost"
 
 
-def test_an_error_of_storage_ends_a_command_at_the_first_try(kind, tmp_path, nbd):
+def test_command_fails_at_the_first_storage_error_without_a_retry(kind, tmp_path, nbd):
     bad = range(16 * MIB, 32 * MIB)
     with remote_cluster(kind, tmp_path, engines=2) as cluster, Storage(cluster, under="error:from=16M,to=32M:") as storage:
         wait_for_storage(cluster)
@@ -220,23 +227,23 @@ def test_an_error_of_storage_ends_a_command_at_the_first_try(kind, tmp_path, nbd
             assert client.command(READ, 0, 64 * KIB) == (0, b"\0" * 64 * KIB)
 
 
-def test_dirty_lines_wait_for_storage_that_is_away(tmp_path, nbd):
+def test_dirty_lines_wait_in_the_engines_while_storage_is_away(tmp_path, nbd):
     with remote_cluster("tcp", tmp_path, engines=2) as cluster, Storage(cluster) as storage:
         wait_for_storage(cluster)
         with RawNbd(connected(cluster, nbd).socket, timeout=300) as client:
             cluster.policy("write-back")
             storage.kill()
-            assert client.command(WRITE, 0, 256 * KIB, b"\x77" * 256 * KIB)[0] == 0, "two engines have it"
+            assert client.command(WRITE, 0, 256 * KIB, b"\x77" * 256 * KIB)[0] == 0, "two engines must accept the write"
             assert client.command(READ, 0, 256 * KIB) == (0, b"\x77" * 256 * KIB)
             assert cluster.dirty() == 4
             storage.start()
-            until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 120, "a flush")
+            until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 120, "a flush has succeeded")
             assert cluster.dirty() == 0
             assert storage.image.read_bytes()[:256 * KIB] == b"\x77" * 256 * KIB
 
 
 class Writer(threading.Thread):
-    """Writes and reads random blocks and records which contents each may hold; a failed write may have taken effect."""
+    """Writes and reads random blocks and records which contents each may hold. A failed write may have taken effect."""
 
     BLOCK, BLOCKS = 32 * KIB, 256  # too large for immediate data
 
@@ -288,7 +295,7 @@ def test_no_acknowledged_write_is_lost_when_storage_is_killed_under_load(kind, t
         try:
             for _ in range(4):
                 seen = writer.good
-                until(lambda: writer.good > seen + 200 or writer.wrong, 120, "load")
+                until(lambda: writer.good > seen + 200 or writer.wrong, 120, "200 commands have succeeded")
                 storage.kill()
                 time.sleep(random.random())
                 storage.start()
@@ -300,13 +307,13 @@ def test_no_acknowledged_write_is_lost_when_storage_is_killed_under_load(kind, t
         assert cluster.counters()["direct_writes"] > 0
 
 
-def test_storage_that_does_not_fit_is_not_used_and_the_reason_is_told(tmp_path, nbd):
+def test_target_does_not_use_storage_of_another_size_and_logs_the_reason(tmp_path, nbd):
     with remote_cluster("tcp", tmp_path, engines=0) as cluster, Storage(cluster, size="32M"):
         wait_for_storage(cluster)
-        until(lambda: "not served: its real storage" in cluster.target.log.read_text(), 30, "the reason in the log")
+        until(lambda: "not served: its real storage" in cluster.target.log.read_text(), 30, "the reason is logged")
 
 
-def test_a_volume_that_does_not_fit_its_storage_is_refused_at_once_and_served_when_it_is_resized(tmp_path, nbd):
+def test_volume_larger_than_its_storage_fails_commands_at_once_and_works_after_a_resize(tmp_path, nbd):
     with remote_cluster("tcp", tmp_path, engines=0) as cluster, Storage(cluster, size="32M"):
         until(lambda: "not served: its real storage" in ask(cluster.control, "volume.list")[0]["trouble"], 30, "the reason is shown")
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
@@ -316,11 +323,11 @@ def test_a_volume_that_does_not_fit_its_storage_is_refused_at_once_and_served_wh
             with pytest.raises(ControlError, match="on another node"):
                 ask(cluster.control, "volume.resize", name="disk", size="128M")
             ask(cluster.control, "volume.resize", name="disk", size="32M")
-            until(lambda: client.command(READ, 0, 4 * KIB) == (0, bytes(4 * KIB)), 10, "it is served")
+            until(lambda: client.command(READ, 0, 4 * KIB) == (0, bytes(4 * KIB)), 10, "the volume is served")
         assert ask(cluster.control, "volume.list")[0]["trouble"] == ""
 
 
-def test_storage_that_is_read_only_serves_no_writable_volume(tmp_path, nbd):
+def test_read_only_storage_serves_no_writable_volume(tmp_path, nbd):
     with remote_cluster("tcp", tmp_path, engines=0) as cluster:
         (tmp_path / "rs.img").write_bytes(bytes(64 * MIB))
         trouble = lambda: ask(cluster.control, "volume.list")[0]["trouble"]  # noqa: E731
@@ -331,41 +338,41 @@ def test_storage_that_is_read_only_serves_no_writable_volume(tmp_path, nbd):
         until(lambda: trouble() == "waits for its real storage, which is away", 30, "the process has left")
         ask(cluster.control, "volume.set", name="disk", read_only=True)
         with Storage(cluster, mode="ro"):
-            until(lambda: "is read-only" in trouble(), 30, "it may become writable again")
+            until(lambda: "is read-only" in trouble(), 30, "the reason is shown, as the volume may become writable again")
         with Storage(cluster):
             until(lambda: trouble() == "", 30, "the volume is served")
 
 
-def test_no_dirty_lines_are_given_up_for_storage_that_is_read_only(tmp_path, nbd):
+def test_reopen_of_a_volume_on_read_only_storage_keeps_its_dirty_lines(tmp_path, nbd):
     with remote_cluster("tcp", tmp_path, engines=2) as cluster:
         with Storage(cluster):
             wait_for_storage(cluster)
             client = RawNbd(connected(cluster, nbd).socket, timeout=300)
             cluster.policy("write-back")
         with client:
-            assert client.command(WRITE, 0, 4 * KIB, b"\x77" * 4 * KIB)[0] == 0, "two engines have it"
+            assert client.command(WRITE, 0, 4 * KIB, b"\x77" * 4 * KIB)[0] == 0, "two engines must accept the write"
             with Storage(cluster, mode="ro"):
                 until(lambda: "is read-only" in ask(cluster.control, "volume.list")[0]["trouble"], 30, "the reason is shown")
                 with pytest.raises(ControlError, match="is read-only"):
                     ask(cluster.control, "volume.reopen", name="disk", give_up_dirty=True)
                 assert cluster.dirty() == 1
             with Storage(cluster):
-                until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 120, "a flush")
+                until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 120, "a flush has succeeded")
             assert cluster.dirty() == 0
 
 
-def test_a_second_volume_of_the_same_real_storage_is_refused_also_after_a_restart(tmp_path):
+def test_target_refuses_a_second_volume_on_the_same_real_storage_even_after_a_restart(tmp_path):
     with remote_cluster("tcp", tmp_path, engines=0) as cluster, Storage(cluster):
         wait_for_storage(cluster)
         for _ in range(2):
-            with pytest.raises(ControlError, match="rs:disk is the storage of volume disk, and of no other"):
+            with pytest.raises(ControlError, match="rs:disk is already the storage of volume disk"):
                 ask(cluster.control, "volume.create", name="second", backend="rs:disk", size="64M")
             cluster.target.stop()
             cluster.target.start()
         assert [volume["name"] for volume in ask(cluster.control, "volume.list")] == ["disk"]
 
 
-def test_words_for_real_storage_are_checked(tmp_path):
+def test_target_checks_its_options_for_real_storage(tmp_path):
     for words, said in ((["--role", "rs", "--volume", "a=ram:64M"], "give --join URI"),
                         (["--role", "rs", "--join", "tcp://127.0.0.1:1"], "give --volume"),
                         (["--join", "tcp://127.0.0.1:1", "--volume", "a=ram:64M"], "--join is for --role rs"),

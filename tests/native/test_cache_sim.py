@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""wssbench cache-sim: the cache's replacement policy against LRU, ARC and the optimum, on traces of its intended loads."""
+"""wssbench cache-sim compares the cache's replacement policy with LRU, ARC and the optimum, on traces of its intended loads."""
 
 import json
 
@@ -16,36 +16,36 @@ def hit_ratios(*words) -> dict[str, dict[str, float]]:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_hits_are_at_least_those_of_arc_on_each_kind_of_trace(seed):
+def test_policy_hits_at_least_as_often_as_arc_on_each_kind_of_trace(seed):
     ratios = hit_ratios("--seed", seed, "--cache-percent", 10, "--kind", "zipf", "--kind", "zipf-scan", "--kind", "loops")
     assert set(ratios) == {"zipf-0.99", "zipf-scan", "tpch-loops"}
     for trace, ratio in ratios.items():
         assert ratio["wss"] >= ratio["arc"], trace
-        assert ratio["arc"] >= ratio["lru"], f"{trace}: the rival is not what it should be"
-        assert ratio["belady"] >= max(ratio.values()), f"{trace}: nothing exceeds the optimum"
+        assert ratio["arc"] >= ratio["lru"], f"{trace}: ARC must be at least as good as LRU"
+        assert ratio["belady"] >= max(ratio.values()), f"{trace}: no policy may exceed the optimum"
 
 
-def test_a_moving_working_set_costs_no_more_than_a_few_points():
+def test_policy_stays_within_5_points_of_arc_on_a_moving_working_set():
     ratios = hit_ratios("--lines", 20000, "--accesses", 400000, "--kind", "shifting-zipf", "--kind", "sliding-set")
     for trace, ratio in ratios.items():
         assert ratio["wss"] >= ratio["arc"] - 0.05, trace
 
 
-def test_a_recorded_trace_gives_what_the_generated_one_gave(tmp_path):
+def test_recorded_trace_yields_the_hit_ratios_of_the_generated_one(tmp_path):
     words = ("--lines", 2000, "--accesses", 20000, "--kind", "zipf")
     run(WSSBENCH, "cache-sim", "--write", tmp_path, *words)
     generated = hit_ratios(*words)["zipf-0.99"]
     assert hit_ratios("--trace", tmp_path / "zipf-0.99.txt")[str(tmp_path / "zipf-0.99.txt")] == generated
 
 
-def test_accesses_of_several_lines_count_each(tmp_path):
+def test_access_to_two_lines_counts_once_per_line(tmp_path):
     trace = tmp_path / "trace.txt"
     trace.write_text("# two lines of 64 KiB, then the second of them again\nR 0 0 131072\nW 0 65536 4096  # a hit\n")
     assert hit_ratios("--trace", trace, "--cache-percent", 100)[str(trace)]["lru"] == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("line, said", [("R 0 x 1", "line 2"), ("Q 0 0 1", "line 2"), ("R 0 0 99999999999", "4 GiB")])
-def test_a_broken_trace_is_refused_by_line(tmp_path, line, said):
+def test_wssbench_rejects_an_invalid_trace(tmp_path, line, said):
     trace = tmp_path / "trace.txt"
     trace.write_text(f"R 0 0 4096\n{line}\n")
     done = run(WSSBENCH, "cache-sim", "--trace", trace, check=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clones whose parents are deleted, migrated or flattened while they are served: librbd would read zeroes. Long; `make check-ceph` runs them."""
+"""Served clones whose parents are deleted, migrated or flattened, so that librbd would read zeroes. Long; `make check-ceph` runs them."""
 
 import contextlib
 import json
@@ -43,7 +43,7 @@ def clone(ceph, image: str, snapshot: str = "then") -> str:
 
 
 class Reads:
-    """Reads a volume all the time, to detect even short times in which it reads as zeroes."""
+    """Reads a volume continuously, to detect even brief periods in which it reads as zeroes."""
 
     def __init__(self, address):
         self.answers, self.stopping = [], threading.Event()
@@ -64,7 +64,7 @@ class Reads:
         self.thread.join(120)
         self.client.__exit__()
         assert not self.thread.is_alive()
-        assert all(data == PATTERN for error, data in self.answers if error == 0), "zeroes in place of what was there"
+        assert all(data == PATTERN for error, data in self.answers if error == 0), "reads returned zeroes instead of the data"
 
     @property
     def fails(self) -> bool:
@@ -77,7 +77,7 @@ def migrate(ceph, step: str, image: str, *more) -> None:
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_a_deleted_pool_of_what_an_image_was_cloned_from_is_never_read_as_zeroes(ceph, tmp_path, nbd, depth):
+def test_clone_whose_parent_pool_is_deleted_never_reads_as_zeroes(ceph, tmp_path, nbd, depth):
     pool = f"parents-{depth}"
     ceph.create_pool(pool)
     image = filled_image(ceph, tmp_path, pool)
@@ -95,7 +95,7 @@ def test_a_deleted_pool_of_what_an_image_was_cloned_from_is_never_read_as_zeroes
             ceph.ceph("osd", "pool", "delete", pool, pool, "--yes-i-really-really-mean-it")
             answers = []
             until(lambda: answers.append(client.command(READ, 4 * MIB, BLOCK)) or GONE in trouble("disk"), 60, "the loss is shown")
-            assert all(data == PATTERN for error, data in answers if error == 0), "zeroes in place of what was deleted"
+            assert all(data == PATTERN for error, data in answers if error == 0), "reads returned zeroes instead of the deleted data"
             assert client.command(READ, 4 * MIB, BLOCK)[0] != 0
             for at in (0, 4 * MIB):
                 assert flattened.command(READ, at, BLOCK) == (0, PATTERN)
@@ -103,7 +103,7 @@ def test_a_deleted_pool_of_what_an_image_was_cloned_from_is_never_read_as_zeroes
 
 
 def cannot_watch(ceph, pool: str) -> dict:
-    """Options with a user that may only read the pool of the parents, and so may not watch them."""
+    """Options of a user that may only read the pool of the parents and therefore cannot watch them."""
     name = f"reader-{pool}"
     capabilities = ("mon", "profile rbd", "osd", f"profile rbd pool=rbd, profile rbd-read-only pool={pool}")
     return {"id": name, "keyring": ceph.user(name, *capabilities)}
@@ -125,7 +125,7 @@ def trouble(target, name: str) -> str:
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_a_parent_of_what_is_served_is_not_migrated(ceph, tmp_path, nbd, depth):
+def test_parent_of_a_served_clone_cannot_be_migrated(ceph, tmp_path, nbd, depth):
     parent = filled_image(ceph, tmp_path)
     with served_clones(ceph, tmp_path, parent if depth == 1 else clone(ceph, parent), {}) as target:
         def refused() -> bool:
@@ -141,7 +141,7 @@ def test_a_parent_of_what_is_served_is_not_migrated(ceph, tmp_path, nbd, depth):
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_a_migrated_parent_of_what_is_served_is_never_read_as_zeroes(ceph, tmp_path, nbd, depth):
+def test_served_clone_of_a_migrated_parent_never_reads_as_zeroes(ceph, tmp_path, nbd, depth):
     pool = f"only-read-{depth}"
     ceph.create_pool(pool)
     parent = filled_image(ceph, tmp_path, pool)
@@ -150,7 +150,7 @@ def test_a_migrated_parent_of_what_is_served_is_never_read_as_zeroes(ceph, tmp_p
         with Reads(nbd(target, "disk").socket) as disk, Reads(nbd(target, "snap").socket) as snap:
             migrate(ceph, "prepare", parent)
             for name in ("disk", "snap"):
-                until(lambda name=name: REPLACED in trouble(target, name), 30, "it is noticed")
+                until(lambda name=name: REPLACED in trouble(target, name), 30, "the target detects the change of the parent")
             migrate(ceph, "execute", parent)
             migrate(ceph, "commit", parent, "--force")
             until(lambda: disk.fails and snap.fails, 30, "reads fail")
@@ -162,7 +162,7 @@ def test_a_migrated_parent_of_what_is_served_is_never_read_as_zeroes(ceph, tmp_p
             assert trouble(target, name) == ""
 
 
-def test_an_aborted_migration_of_the_parent_of_what_is_served_is_never_read_as_zeroes(ceph, tmp_path, nbd):
+def test_served_clone_never_reads_as_zeroes_after_an_aborted_migration_of_its_parent(ceph, tmp_path, nbd):
     ceph.create_pool("only-read-3")
     parent = filled_image(ceph, tmp_path, "only-read-3")
     head = clone(ceph, parent, "for-disk")
@@ -176,12 +176,12 @@ def test_an_aborted_migration_of_the_parent_of_what_is_served_is_never_read_as_z
         with Reads(nbd(target, "disk").socket), Reads(nbd(target, "snap").socket):
             migrate(ceph, "abort", parent)
             for name in ("disk", "snap"):
-                until(lambda name=name: REPLACED in trouble(target, name), 30, "it is noticed")
+                until(lambda name=name: REPLACED in trouble(target, name), 30, "the target detects the change of the parent")
 
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "flatten", "shrink"])
-def test_acknowledged_writes_come_home_after_the_parent_was_migrated(ceph, tmp_path, nbd, meanwhile):
-    """Others use the image before the restart: this must have the same effect as while the target is stopped."""
+def test_acknowledged_writes_are_destaged_after_the_parent_was_migrated(ceph, tmp_path, nbd, meanwhile):
+    """Changes of the image before the restart must have the same effect as changes while the target is stopped."""
     pool = f"home-{meanwhile}"
     ceph.create_pool(pool)
     parent = filled_image(ceph, tmp_path, pool)
@@ -190,8 +190,8 @@ def test_acknowledged_writes_come_home_after_the_parent_was_migrated(ceph, tmp_p
         cluster.policy("write-back")
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
             migrate(ceph, "prepare", parent)
-            until(lambda: REPLACED in volume(cluster)["trouble"], 30, "it is noticed")
-            # Data beside a write must not become zeroes, whether the write is acknowledged or not.
+            until(lambda: REPLACED in volume(cluster)["trouble"], 30, "the target detects the change of the parent")
+            # Data next to a write must not become zeroes, whether the write is acknowledged or not.
             acknowledged = [at for at in range(0, 6 * MIB, MIB) if client.command(WRITE, at, BLOCK, b"w" * BLOCK)[0] == 0]
             migrate(ceph, "execute", parent)
             migrate(ceph, "commit", parent, "--force")
@@ -211,7 +211,7 @@ def test_acknowledged_writes_come_home_after_the_parent_was_migrated(ceph, tmp_p
 
 
 def hidden_parent(ceph, image: str) -> str:
-    """Returns a clone (format 2) of a deleted snapshot, which Ceph removes with its last clone. The image was overwritten since."""
+    """Returns a clone (format 2) of a snapshot in the trash, which Ceph removes with its last clone. Overwrites the image afterwards."""
     made = ceph.images = ceph.images + 1
     ceph.rbd("snap", "create", "--no-progress", f"{image}@hidden")
     ceph.rbd("clone", "--rbd-default-clone-format", "2", f"{image}@hidden", f"rbd/clone{made}")
@@ -220,7 +220,7 @@ def hidden_parent(ceph, image: str) -> str:
     return f"rbd/clone{made}"
 
 
-def test_a_chain_that_is_flattened_from_its_middle_loses_nothing(ceph, tmp_path, nbd):
+def test_flattening_a_clone_in_the_middle_of_a_chain_loses_no_data(ceph, tmp_path, nbd):
     middle = hidden_parent(ceph, filled_image(ceph, tmp_path))
     last = clone(ceph, middle)
     with Target("tcp://127.0.0.1:0", {"disk": ceph.backend(last)}, tmp_path, "--control", str(tmp_path / "sock")) as target:
@@ -234,18 +234,18 @@ def test_a_chain_that_is_flattened_from_its_middle_loses_nothing(ceph, tmp_path,
             assert [client.command(READ, at, BLOCK) for at in (0, 4 * MIB)] == [(0, PATTERN)] * 2
 
 
-def test_a_clone_whose_hidden_parent_goes_with_it_is_served_on(ceph, tmp_path, nbd):
+def test_clone_whose_parent_in_the_trash_is_removed_by_flattening_remains_served(ceph, tmp_path, nbd):
     image = hidden_parent(ceph, filled_image(ceph, tmp_path))
     with Target("tcp://127.0.0.1:0", {"disk": ceph.backend(image)}, tmp_path, "--control", str(tmp_path / "sock")) as target:
         with Reads(nbd(target, "disk").socket) as disk:
             ceph.rbd("flatten", "--no-progress", image)
             served = len(disk.answers)
-            until(lambda: len(disk.answers) > served + 500, 30, "it is served on")
+            until(lambda: len(disk.answers) > served + 500, 30, "the clone remains served")
             assert all(error == 0 for error, _ in disk.answers)
         assert trouble(target, "disk") == ""
 
 
-def test_a_clone_of_a_flattened_clone_is_served_until_what_librbd_reads_is_removed(ceph, tmp_path, nbd):
+def test_clone_of_a_flattened_clone_is_served_until_the_parent_that_librbd_reads_is_removed(ceph, tmp_path, nbd):
     first = filled_image(ceph, tmp_path)
     middle = clone(ceph, first)
     last = clone(ceph, middle)
@@ -253,14 +253,14 @@ def test_a_clone_of_a_flattened_clone_is_served_until_what_librbd_reads_is_remov
         with Reads(nbd(target, "disk").socket) as disk:
             ceph.rbd("flatten", "--no-progress", middle)
             served = len(disk.answers)
-            until(lambda: len(disk.answers) > served + 500, 30, "it is served on")
+            until(lambda: len(disk.answers) > served + 500, 30, "the clone remains served")
             assert not disk.fails and trouble(target, "disk") == ""
             ceph.rbd("snap", "unprotect", f"{first}@then")
             ceph.rbd("snap", "rm", "--no-progress", f"{first}@then")
-            until(lambda: REPLACED in trouble(target, "disk"), 30, "it is noticed")
+            until(lambda: REPLACED in trouble(target, "disk"), 30, "the target detects the change of the parent")
 
 
-def test_a_flattened_clone_is_served_on_when_its_parent_is_removed(ceph, tmp_path, nbd):
+def test_flattened_clone_remains_served_when_its_parent_is_removed(ceph, tmp_path, nbd):
     parent = filled_image(ceph, tmp_path)
     image = clone(ceph, parent)
     with Target("tcp://127.0.0.1:0", {"disk": ceph.backend(image)}, tmp_path, "--control", str(tmp_path / "sock")) as target:
@@ -270,14 +270,14 @@ def test_a_flattened_clone_is_served_on_when_its_parent_is_removed(ceph, tmp_pat
             ceph.rbd("snap", "rm", "--no-progress", f"{parent}@then")
             ceph.rbd("rm", "--no-progress", parent)
             served = len(disk.answers)
-            until(lambda: len(disk.answers) > served + 500, 30, "it is served on")
+            until(lambda: len(disk.answers) > served + 500, 30, "the clone remains served")
             assert not disk.fails and trouble(target, "disk") == ""
             assert all(error == 0 for error, _ in disk.answers)
 
 
 @pytest.fixture
 def apart(tmp_path_factory):
-    """A cluster with the parents' pool on other OSDs than the clones' pool."""
+    """A cluster that keeps the pools of parents and of clones on different OSDs."""
     with CephCluster(tmp_path_factory.mktemp("apart")) as cluster:
         for osd in range(3):
             cluster.ceph("osd", "crush", "rm-device-class", f"osd.{osd}", check=False)
@@ -290,7 +290,7 @@ def apart(tmp_path_factory):
         yield cluster
 
 
-def test_a_flattened_clone_lets_its_parent_go_although_that_pool_is_full(apart, tmp_path, nbd):
+def test_flattened_clone_stops_watching_its_parent_in_a_full_pool(apart, tmp_path, nbd):
     parent = filled_image(apart, tmp_path, "parents")
     apart.rbd("snap", "create", "--no-progress", f"{parent}@then")
     apart.rbd("snap", "protect", f"{parent}@then")
@@ -305,13 +305,13 @@ def test_a_flattened_clone_lets_its_parent_go_although_that_pool_is_full(apart, 
     with Target("tcp://127.0.0.1:0", {"disk": apart.backend("clones/disk")}, tmp_path, "--control", str(tmp_path / "sock")) as target:
         with RawNbd(nbd(target, "disk").socket, timeout=120) as client:
             assert client.command(READ, 4 * MIB, BLOCK) == (0, PATTERN)
-            until(lambda: "watcher=" in apart.rbd("status", parent), 20, "it is watched")
+            until(lambda: "watcher=" in apart.rbd("status", parent), 20, "the target watches the parent")
             set_full(apart, 0.12)
             try:
-                until(lambda: is_full("parents"), 60, "it is full")
+                until(lambda: is_full("parents"), 60, "the pool of the parents is full")
                 assert not is_full("clones")
                 apart.rbd("flatten", "--no-progress", "clones/disk")
-                until(lambda: "watcher=" not in apart.rbd("status", parent), 20, "nobody watches it")
+                until(lambda: "watcher=" not in apart.rbd("status", parent), 20, "the parent has no watcher")
                 assert client.command(READ, 4 * MIB, BLOCK) == (0, PATTERN)
             finally:
                 set_full(apart, 0.95)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images that another owner shrank, below a target whose real storage is another process (--role rs). Long; `make check-ceph` runs them."""
+"""Images of a storage process (--role rs) that another owner takes and shrinks. Long; `make check-ceph` runs them."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ def dirty_and_taken_elsewhere(ceph, tmp_path, nbd, at: int, reported: bool):
     to 4 MiB. The storage process reports the loss before it is restarted (`reported`), or is killed before the loss."""
     image = ceph.create_image("8M")
     with storage_elsewhere(ceph, tmp_path, image, "8M", engines=2, osd_timeout=5) as (cluster, storage):
-        until(lambda: cluster.status()["volumes"], 30, "the volume is there")
+        until(lambda: cluster.status()["volumes"], 30, "the volume is served")
         cluster.policy("write-back")
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
             until(lambda: client.command(WRITE, at, BLOCK, b"0" * BLOCK)[0] == 0, 30, "a write")
@@ -47,11 +47,11 @@ def dirty_and_taken_elsewhere(ceph, tmp_path, nbd, at: int, reported: bool):
 
 def check_what_is_left(cluster, client, nbd) -> None:
     """Checks the volume after the dirty lines were given up."""
-    until(lambda: volume(cluster)["trouble"] == "", 30, "it is served")
+    until(lambda: volume(cluster)["trouble"] == "", 30, "the volume is served")
     assert volume(cluster)["size"] == 4 * MIB and cluster.dirty() == 0
     # The initiator may be notified of the volume's return after the command has returned.
     until(lambda: client.command(READ, 0, BLOCK)[0] == 0, 10, "a read")
-    assert client.command(FLUSH, 0, 0)[0] != 0, "a client hears once that what was acknowledged is lost"
+    assert client.command(FLUSH, 0, 0)[0] != 0, "one flush of the client reports the loss of acknowledged data"
     assert client.command(FLUSH, 0, 0)[0] == 0
     with RawNbd(nbd(cluster.target, "disk").socket) as another:
         assert another.size == 4 * MIB
@@ -60,21 +60,21 @@ def check_what_is_left(cluster, client, nbd) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 6 * MIB], ids=["left", "cut"])
-def test_a_reopening_that_gives_up_dirty_lines_follows_an_image_elsewhere_that_became_smaller(ceph, tmp_path, nbd, at):
+def test_reopening_that_gives_up_dirty_lines_adopts_the_smaller_size_of_the_image_of_a_storage_process(ceph, tmp_path, nbd, at):
     with dirty_and_taken_elsewhere(ceph, tmp_path, nbd, at, reported=True) as (cluster, client):
-        until(lambda: "--give-up-dirty" in refusal_of_reopening(cluster), 90, "the lines are not dropped without a word")
+        until(lambda: "--give-up-dirty" in refusal_of_reopening(cluster), 90, "dirty lines are dropped only on request")
         assert cluster.dirty() > 0
-        until(lambda: refusal_of_reopening(cluster, give_up_dirty=True) == "", 30, "the storage process is here")
+        until(lambda: refusal_of_reopening(cluster, give_up_dirty=True) == "", 30, "the storage process has joined")
         check_what_is_left(cluster, client, nbd)
 
 
-def test_a_volume_whose_image_elsewhere_became_smaller_while_that_was_away_is_reopened_and_then_resized(ceph, tmp_path, nbd):
+def test_volume_whose_image_shrank_while_its_storage_process_was_away_is_reopened_and_then_resized(ceph, tmp_path, nbd):
     with dirty_and_taken_elsewhere(ceph, tmp_path, nbd, 0, reported=False) as (cluster, client):
-        until(lambda: "another owner had its real storage" in volume(cluster)["trouble"], 30, "nobody is to resize it, which would drop lines")
+        until(lambda: "another owner had its real storage" in volume(cluster)["trouble"], 30, "the reason does not suggest a resize, which would drop lines")
         assert "volume resize" not in volume(cluster)["trouble"] and cluster.dirty() > 0
         assert refusal_of_reopening(cluster, give_up_dirty=True) == ""
-        until(lambda: "wssctl volume resize disk" in volume(cluster)["trouble"], 30, "the way is shown")
-        assert volume(cluster)["size"] == 8 * MIB, "it may be the wrong image"
+        until(lambda: "wssctl volume resize disk" in volume(cluster)["trouble"], 30, "the reason names the remedy")
+        assert volume(cluster)["size"] == 8 * MIB, "the volume keeps its size, because the image may be the wrong one"
         ask(cluster.control, "volume.resize", name="disk", size=re.search(r"wssctl volume resize disk (\w+)", volume(cluster)["trouble"])[1])
         check_what_is_left(cluster, client, nbd)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that reach Ceph after their time limit, and images that changed meanwhile. Long; `make check-ceph` runs them."""
+"""Requests that reach Ceph after their time limit, and images that have changed by then. Long; `make check-ceph` runs them."""
 
 import contextlib
 import json
@@ -49,7 +49,7 @@ def shim(tmp_path_factory):
 
 
 class Way:
-    """The network between one process and one OSD. While it is cut it keeps sent data, as TCP does, even after the sender has ended."""
+    """The network between one process and one OSD. While it is cut, it keeps sent data as TCP does, even after the sender has exited."""
 
     def __init__(self, port: int, shim):
         self.port = port
@@ -133,8 +133,8 @@ def target_behind(way, ceph, directory, image: str):
 
 
 def next_owner(ceph, directory, image: str, how: str):
-    """Starts another target on the image. While the process of the former client runs ("delete"), its lock counts as that of a live
-    client. After that it is the lock of a dead client. With steal=true the next owner does not wait for it."""
+    """Starts another target on the image. While the process of the former client runs ("delete"), the lock counts as that of a live
+    client. After that it counts as that of a dead client, for which the next owner does not wait because of steal=true."""
     if how == "delete":
         assert "uses it" in refusal(ceph, directory / "refused", ceph.backend(image))
     return start_target(ceph, directory / "next", ceph.backend(image, steal="true"))
@@ -151,7 +151,7 @@ def check_that_nothing_comes_late(client, at: int, way) -> None:
 
 @pytest.mark.parametrize("engines", [0, 2])
 @pytest.mark.parametrize("how", ["stop", "delete"])
-def test_a_write_that_timed_out_does_not_undo_one_of_the_next_owner(ceph, tmp_path, nbd, cut_off, engines, how):
+def test_timed_out_write_does_not_overwrite_a_write_of_the_next_owner(ceph, tmp_path, nbd, cut_off, engines, how):
     image, at, way = cut_off
     with cluster_behind(way, tmp_path, engines) as cluster:
         ask(cluster.control, "volume.create", name="disk", backend=ceph.backend(image, osd_timeout=5))
@@ -166,8 +166,8 @@ def test_a_write_that_timed_out_does_not_undo_one_of_the_next_owner(ceph, tmp_pa
 
 
 @pytest.mark.parametrize("how", ["stop", "delete"])
-def test_a_shrink_for_another_client_removes_nothing_of_the_next_owner(ceph, tmp_path, nbd, cut_off, how):
-    """The target's librbd carries out the shrink, without a request of the target."""
+def test_shrink_for_another_client_removes_no_data_of_the_next_owner(ceph, tmp_path, nbd, cut_off, how):
+    """The target's librbd executes the shrink, without a request from the target."""
     image, at, way = cut_off
     with cluster_behind(way, tmp_path) as cluster:
         ask(cluster.control, "volume.create", name="disk", backend=ceph.backend(image, osd_timeout=5))
@@ -183,7 +183,7 @@ def test_a_shrink_for_another_client_removes_nothing_of_the_next_owner(ceph, tmp
             check_that_nothing_comes_late(client, at, way)
 
 
-def test_a_write_that_timed_out_does_not_come_after_the_lock_was_taken_away(ceph, tmp_path, nbd, cut_off):
+def test_timed_out_write_has_no_effect_after_the_lock_was_removed(ceph, tmp_path, nbd, cut_off):
     """An operator removes the lock without blocklisting its client."""
     image, at, way = cut_off
     with target_behind(way, ceph, tmp_path, image) as target:
@@ -192,13 +192,13 @@ def test_a_write_that_timed_out_does_not_come_after_the_lock_was_taken_away(ceph
             way.cut()
             assert client.command(WRITE, at, BLOCK, b"1" * BLOCK)[0] != 0
         remove_the_lock_alone(ceph, image)
-        until(lambda: "was taken away" in volume(target)["trouble"], 15, "it is lost")
+        until(lambda: "was taken away" in volume(target)["trouble"], 15, "the volume is lost")
         with start_target(ceph, tmp_path / "next", ceph.backend(image, steal="true")) as second, RawNbd(nbd(second, "disk").socket) as client:
-            until(lambda: "gives up the image and is blocklisted" in target.log.read_text(), 15, "the first is shut out")
+            until(lambda: "gives up the image and is blocklisted" in target.log.read_text(), 15, "the first target is blocklisted")
             check_that_nothing_comes_late(client, at, way)
 
 
-def test_a_write_waits_for_an_earlier_one_of_its_block_that_was_given_up(ceph, tmp_path, nbd, cut_off):
+def test_write_waits_for_an_earlier_write_of_its_block_that_timed_out(ceph, tmp_path, nbd, cut_off):
     image, at, way = cut_off
     with target_behind(way, ceph, tmp_path, image) as target:
         with RawNbd(nbd(target, "disk").socket) as client, RawNbd(nbd(target, "disk").socket) as other:
@@ -213,17 +213,17 @@ def test_a_write_waits_for_an_earlier_one_of_its_block_that_was_given_up(ceph, t
             assert client.command(WRITE, at, BLOCK, b"2" * BLOCK)[0] == 0
             later.join()
             assert client.command(READ, at, BLOCK) == (0, b"2" * BLOCK)
-            until(lambda: volume(target)["trouble"] == "", 10, "all is answered")
+            until(lambda: volume(target)["trouble"] == "", 10, "Ceph has answered all requests")
             assert other.command(READ, at, BLOCK) == (0, b"2" * BLOCK)
 
 
 @pytest.mark.parametrize("kind", [TRIM, READ])
-def test_a_long_request_that_was_given_up_holds_back_nothing_but_the_objects_that_are_silent(ceph, tmp_path, nbd, shim, kind):
+def test_long_request_that_timed_out_delays_only_requests_to_objects_of_the_silent_osd(ceph, tmp_path, nbd, shim, kind):
     image = ceph.create_image("8M", "--object-size", "16K", "--image-feature", "exclusive-lock")
     number = json.loads(ceph.rbd("info", "--format", "json", image))["id"]
     header = acting(ceph, f"rbd_header.{number}")
     owners = {n: acting(ceph, f"rbd_data.{number}.{n:016x}") for n in range(16)}
-    # There are few placement groups, so that an OSD may have none of these objects.
+    # There are few placement groups, so an OSD may have none of these objects.
     cut = next(osd for osd in range(3) if osd != header and 0 < list(owners.values()).count(osd) < len(owners))
     way = Way(port_of(ceph, cut), shim)
     places = {silent: next(n for n, osd in owners.items() if (osd == cut) == silent) * 16 * KIB for silent in (True, False)}
@@ -235,13 +235,13 @@ def test_a_long_request_that_was_given_up_holds_back_nothing_but_the_objects_tha
         assert client.command(WRITE, places[False], BLOCK, b"2" * BLOCK)[0] == 0
         assert client.command(READ, places[False], BLOCK) == (0, b"2" * BLOCK)
         way.heal()
-        until(lambda: volume(target)["trouble"] == "", 20, "all is answered")
+        until(lambda: volume(target)["trouble"] == "", 20, "Ceph has answered all requests")
         rest = b"0" if kind == READ else b"\0"
         assert client.command(READ, places[False] + BLOCK, BLOCK) == (0, rest * BLOCK)
     way.listener.close()
 
 
-def test_blocks_of_other_osds_are_served_while_more_is_given_up_than_librbd_has_at_once(ceph, tmp_path, nbd, shim):
+def test_blocks_of_other_osds_are_served_even_if_hundreds_of_timed_out_requests_remain_in_librbd(ceph, tmp_path, nbd, shim):
     image = ceph.create_image("32M", "--object-size", "4K", "--image-feature", "exclusive-lock")
     number = json.loads(ceph.rbd("info", "--format", "json", image))["id"]
     header = acting(ceph, f"rbd_header.{number}")
@@ -257,25 +257,25 @@ def test_blocks_of_other_osds_are_served_while_more_is_given_up_than_librbd_has_
             return {place: error for part in answers for place, error in part.items()}
 
         with RawNbd(path) as client:
-            # Each write is to another object. About a third of them are on the OSD that is cut off.
+            # Each write goes to a different object. About a third of the objects are on the OSD that is cut off.
             errors, objects = {}, iter(range(0, 32 * MIB, BLOCK))
             assert client.write_all(range(0, 32 * BLOCK, BLOCK), b"0" * BLOCK) == {n * BLOCK: 0 for n in range(32)}
             way.cut()
             while sum(error != 0 for error in errors.values()) <= 256:
                 errors |= write_all([next(objects) for _ in range(16 * len(clients))])
             failed = [place for place, error in errors.items() if error != 0]
-            assert 0 not in write_all(failed).values(), "they are those of the OSD alone"
+            assert 0 not in write_all(failed).values(), "only writes to the OSD that is cut off fail"
             elsewhere = next(place for place, error in errors.items() if error == 0)
             assert f"Ceph has not answered {len(failed)} requests" in volume(target)["trouble"]
             assert client.command(WRITE, elsewhere, BLOCK, b"2" * BLOCK)[0] == 0
             assert client.command(READ, elsewhere, BLOCK) == (0, b"2" * BLOCK)
             way.heal()
-            until(lambda: volume(target)["trouble"] == "", 20, "all is answered")
+            until(lambda: volume(target)["trouble"] == "", 20, "Ceph has answered all requests")
             assert client.command(READ, failed[-1], BLOCK) == (0, b"1" * BLOCK)
     way.listener.close()
 
 
-def test_a_destaging_that_timed_out_does_not_undo_what_was_flushed_after_a_restart(ceph, tmp_path, nbd, cut_off):
+def test_timed_out_destaging_does_not_overwrite_data_flushed_after_a_restart(ceph, tmp_path, nbd, cut_off):
     image, at, way = cut_off
     with cluster_behind(way, tmp_path, 2) as cluster:
         ask(cluster.control, "volume.create", name="disk", backend=ceph.backend(image, osd_timeout=5, steal="true"))
@@ -303,7 +303,7 @@ def test_a_destaging_that_timed_out_does_not_undo_what_was_flushed_after_a_resta
             assert client.command(READ, at, BLOCK) == (0, b"3" * BLOCK)
 
 
-def test_a_pool_that_was_restored_from_a_copy_gets_no_dirty_line_of_its_former_images(ceph, tmp_path, nbd):
+def test_pool_restored_from_a_copy_receives_no_dirty_lines_of_its_former_images(ceph, tmp_path, nbd):
     ceph.create_pool("former")
     ceph.create_pool("copy")
     image = ceph.create_image("8M", pool="former")
@@ -330,7 +330,7 @@ def test_a_pool_that_was_restored_from_a_copy_gets_no_dirty_line_of_its_former_i
 
 
 def without_osds(ceph, seconds: float, meanwhile) -> None:
-    """Stops all OSDs in an orderly way for at least this time: they carry out no request that they have not answered."""
+    """Stops all OSDs in an orderly way for at least this time: they execute no request that they have not answered."""
     for number in range(3):
         ceph.stop_osd(number)
     ended = time.monotonic() + seconds
@@ -343,8 +343,8 @@ def without_osds(ceph, seconds: float, meanwhile) -> None:
 
 
 @pytest.mark.parametrize("policy", ["none", "write-back"])
-def test_what_was_written_after_a_long_outage_is_there_after_a_restart(ceph, tmp_path, nbd, policy):
-    """The object did not exist before: librbd must add it to the object map, and Ceph has not carried that out."""
+def test_data_written_after_a_long_outage_survives_a_restart(ceph, tmp_path, nbd, policy):
+    """librbd must add the new object to the object map, but the OSDs stop before they execute that update."""
     image = ceph.create_image("64M")
     with Cluster("tcp", tmp_path, engines=2, volumes={"disk": ceph.backend(image, osd_timeout=4)}) as cluster:
         cluster.policy(policy)
@@ -366,11 +366,11 @@ def hold_back(ceph, number: str, pool: str) -> int:
     both = (set(json.loads(ceph.ceph("osd", "map", pool, f"rbd_{kind}.{number}", "-f", "json"))["acting"]) for kind in ("header", "object_map"))
     osd = next(iter(set.intersection(*both)))
     ceph.stop_osd(osd)
-    until(lambda: json.loads(ceph.ceph("osd", "stat", "-f", "json"))["num_up_osds"] == 2, 30, "it is down")
+    until(lambda: json.loads(ceph.ceph("osd", "stat", "-f", "json"))["num_up_osds"] == 2, 30, "the OSD is down")
     return osd
 
 
-def test_what_was_written_while_an_image_is_flattened_for_others_is_there_after_a_kill(ceph, tmp_path, nbd):
+def test_data_written_while_another_client_flattens_the_image_survives_a_kill(ceph, tmp_path, nbd):
     """Objects that librbd copies meanwhile are not in the object map until the header's OSD answers."""
     size = 64 * KIB
     ceph.create_pool("flat")
@@ -387,11 +387,11 @@ def test_what_was_written_while_an_image_is_flattened_for_others_is_there_after_
     with start_target(ceph, tmp_path, ceph.backend("rbd/child", osd_timeout=4, steal="true")) as target:
         with RawNbd(nbd(target, "disk").socket, timeout=120) as client:
             flatten = subprocess.Popen(["rbd", "-c", str(ceph.conf), "flatten", "--no-progress", "rbd/child"])
-            until(lambda: len(copied()) > 20, 60, "it has begun")
+            until(lambda: len(copied()) > 20, 60, "the flattening has begun")
             osd = hold_back(ceph, number, "rbd")
             before = copied()
             time.sleep(12)
-            # Some objects that were copied before, and some that have been copied since, if any.
+            # Some objects that were copied before that time, and some that have been copied since, if there are any.
             places = sorted(before)[:4] + sorted(copied() - before)[:4]
             acknowledged = [n for n in places if client.command(WRITE, n * size, BLOCK, b"Z" * BLOCK)[0] == 0]
             assert acknowledged
@@ -407,7 +407,7 @@ def test_what_was_written_while_an_image_is_flattened_for_others_is_there_after_
             assert [n for n in acknowledged if client.command(READ, n * size, BLOCK) != (0, b"Z" * BLOCK)] == []
 
 
-def test_no_write_is_acknowledged_that_the_object_map_lacks(tmp_path_factory, tmp_path, nbd):
+def test_no_write_is_acknowledged_while_the_object_map_lacks_its_object(tmp_path_factory, tmp_path, nbd):
     """A user may still write the data pool but not the header's pool: librbd can neither add objects to the map nor mark it as invalid."""
     def capabilities(of_header: str) -> list[str]:
         return ["mon", "profile rbd", "osd", f"profile {of_header} pool=rbd, profile rbd pool=data"]
@@ -429,18 +429,18 @@ def test_no_write_is_acknowledged_that_the_object_map_lacks(tmp_path_factory, tm
             with RawNbd(nbd(target, "disk").socket, timeout=120) as client:
                 ceph.ceph("auth", "caps", "client.u", *capabilities("rbd-read-only"))
                 connect_anew()
-                until(lambda: client.command(WRITE, 0, BLOCK, b"A" * BLOCK)[0] != 0, 30, "it is refused")
+                until(lambda: client.command(WRITE, 0, BLOCK, b"A" * BLOCK)[0] != 0, 30, "a write is refused")
                 assert [client.command(WRITE, n * OBJECT, BLOCK, b"A" * BLOCK)[0] == 0 for n in range(1, 4)] == [False] * 3
                 with pytest.raises(ControlError, match="does not permit"):
                     ask(target.control, "volume.resize", name="disk", size="128M")
                 assert volume(target)["size"] == 256 * MIB, "a shrink that is refused changes nothing"
                 ceph.ceph("auth", "caps", "client.u", *capabilities("rbd"))
                 connect_anew()
-                until(lambda: client.command(WRITE, 4 * OBJECT, BLOCK, b"B" * BLOCK)[0] == 0, 60, "it is permitted")
+                until(lambda: client.command(WRITE, 4 * OBJECT, BLOCK, b"B" * BLOCK)[0] == 0, 60, "a write is permitted")
                 assert "object map invalid" in ceph.rbd("info", image)
                 ceph.rbd("object-map", "rebuild", "--no-progress", image)
                 assert "object map invalid" not in ceph.rbd("info", image)
-                time.sleep(2)  # the target looks at the image each second
+                time.sleep(2)  # the target checks the image every second
                 assert client.command(WRITE, 5 * OBJECT, BLOCK, b"C" * BLOCK)[0] == 0
                 target.process.kill()
                 target.process.wait()
@@ -450,7 +450,7 @@ def test_no_write_is_acknowledged_that_the_object_map_lacks(tmp_path_factory, tm
                 assert client.command(READ, 5 * OBJECT, BLOCK) == (0, b"C" * BLOCK)
 
 
-def test_librbds_cache_is_not_used_by_whoever_asks_for_it(ceph, tmp_path, nbd):
+def test_target_does_not_use_the_cache_of_librbd_even_if_the_configuration_enables_it(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     target = start_target(ceph, tmp_path, ceph.backend(image, cache="true")).start()
     with RawNbd(nbd(target, "disk").socket) as client:

@@ -19,7 +19,7 @@ PIDS = Path("/sys/fs/cgroup/pids")
 
 
 def check_that_openings_are_refused(ceph, target, nbd, images: int, word: str) -> None:
-    """Checks that from some image on openings are refused, while the target serves its volumes."""
+    """Opens images until the target refuses one, and checks that it still serves its volumes."""
     with RawNbd(nbd(target, "disk").socket) as client:
         refusal = ""
         for number in range(images):
@@ -29,14 +29,14 @@ def check_that_openings_are_refused(ceph, target, nbd, images: int, word: str) -
                 refusal = str(error)
                 break
         assert word in refusal
-        time.sleep(1)  # time in which threads of librados would end the process
+        time.sleep(1)  # time in which threads of librados would terminate the process
         assert target.process.poll() is None, target.log.read_text()
         assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
         assert client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK)
-        assert number > 0, "there is room for some"
+        assert number > 0, "at least one image was opened"
 
 
-def test_an_image_for_which_no_descriptors_are_left_is_refused_and_others_are_served(ceph, tmp_path, nbd):
+def test_image_is_refused_when_descriptors_run_out_and_others_remain_served(ceph, tmp_path, nbd):
     target = start_target(ceph, tmp_path, ceph.backend(ceph.create_image("8M")), "--state", str(tmp_path / "state.json"))
     target.command = ["prlimit", "--nofile=110", *target.command]
     with target:
@@ -44,7 +44,7 @@ def test_an_image_for_which_no_descriptors_are_left_is_refused_and_others_are_se
 
 
 @pytest.mark.skipif(not os.access(PIDS, os.W_OK), reason="needs a cgroup of its own (v1, pids)")
-def test_an_image_for_which_no_threads_are_left_is_refused_and_others_are_served(ceph, tmp_path, nbd):
+def test_image_is_refused_when_threads_run_out_and_others_remain_served(ceph, tmp_path, nbd):
     group = PIDS / f"wss-test-{os.getpid()}"
     group.mkdir()
     try:
@@ -58,13 +58,13 @@ def test_an_image_for_which_no_threads_are_left_is_refused_and_others_are_served
         group.rmdir()
 
 
-def test_a_volume_that_was_made_a_part_of_its_image_does_not_become_larger_than_it_was_made(ceph, tmp_path):
+def test_volume_created_with_part_of_its_image_does_not_grow_beyond_its_original_size(ceph, tmp_path):
     image = ceph.create_image("16M")
     with start_target(ceph, tmp_path, ceph.backend(image) + ",size=8M") as target:
         ceph.rbd("resize", "--no-progress", "--allow-shrink", "--size", "4M", image)
-        until(lambda: volume(target)["size"] == 4 * MIB, 10, "it shrinks with its image")
+        until(lambda: volume(target)["size"] == 4 * MIB, 10, "the volume shrinks with its image")
         ceph.rbd("resize", "--no-progress", "--size", "16M", image)
-        until(lambda: volume(target)["size"] == 8 * MIB, 10, "it has its size again")
+        until(lambda: volume(target)["size"] == 8 * MIB, 10, "the volume has its former size again")
         time.sleep(2)
         assert volume(target)["size"] == 8 * MIB
 
@@ -83,7 +83,7 @@ def size_of_image(ceph, image) -> int:
     return int(ceph.rbd("info", image).split("size ")[1].split(" MiB")[0]) * MIB
 
 
-def test_a_shrink_that_outlasts_its_command_cuts_the_image_when_engines_have_let_go(ceph, tmp_path, nbd):
+def test_shrink_that_outlasts_its_command_shrinks_the_image_when_engines_have_released_the_range(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     with hurried(tmp_path, engines=2, volumes={"disk": ceph.backend(image, steal="true", osd_timeout=8)}) as cluster:
         cluster.policy("write-back")
@@ -105,7 +105,7 @@ def test_a_shrink_that_outlasts_its_command_cuts_the_image_when_engines_have_let
             assert size_of_image(ceph, image) == 8 * MIB
             for engine in cluster.engines:
                 engine.go_on()
-            until(lambda: size_of_image(ceph, image) == 4 * MIB, 30, "the image is cut")
+            until(lambda: size_of_image(ceph, image) == 4 * MIB, 30, "the image has shrunk")
             until(lambda: client.command(READ, 0, BLOCK)[0] == 0, 30, "a read")
             assert client.command(READ, 0, BLOCK)[1] == b"1" * BLOCK
             ask(cluster.control, "volume.resize", name="disk", size="8M")

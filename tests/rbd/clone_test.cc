@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clones whose parents change while they are served: librbd then reads zeroes in place of the parents' data.
+// Clones whose parents change while the clones are served: librbd then reads zeroes in place of parent data.
 #include <cerrno>
 #include <thread>
 
+#include "lib/io/rbd/holder_mark.h"
 #include "tests/rbd/rig.h"
 
 namespace wss::test {
@@ -16,17 +17,18 @@ class Clone : public RbdTest {
         ceph_.clone("near", "far");
         open(options);
     }
-    // Waits until image and parents were looked at after the call: looks may already be in flight.
+    // Waits for three more looks at the image and at each parent, as earlier looks may be in flight.
     void look() {
         const uint64_t looks = ceph_.answered(Kind::kLook);
-        EXPECT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) >= looks + 9; }));  // three each
+        EXPECT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) >= looks + 9; }));
     }
     int error_of(Io& io) {
         EXPECT_TRUE(turn_until([&] { return io.is_done; }));
         return io.error;
     }
     bool is_in_doubt() {
-        return wait_for([this] { return backend_->trouble().find("requests wait") != std::string::npos; });
+        return wait_for(
+            [this] { return backend_->trouble().find("requests wait until") != std::string::npos; });
     }
     bool is_suspended() {
         return wait_for([this] { return backend_->suspended(); });
@@ -48,7 +50,7 @@ TEST_F(Clone, with_a_replaced_parent_reads_and_writes_nothing) {
     EXPECT_EQ(error_of(way().read(0)), EIO);
     EXPECT_EQ(error_of(way().write(0, 'a')), EIO);
     EXPECT_EQ(ceph_.read(0, 1), std::string(1, '\0'));
-    EXPECT_FALSE(backend_->lost()) << "the image is nobody else's";
+    EXPECT_FALSE(backend_->lost()) << "no other client has the image";
     EXPECT_NE(backend_->trouble().find("was replaced"), std::string::npos) << backend_->trouble();
 }
 
@@ -61,7 +63,7 @@ TEST_F(Clone, with_a_replaced_parent_is_not_resized) {
     EXPECT_EQ(ceph_.size(), 64 * kObject);
 }
 
-// Ceph may have answered a read with zeroes that has not been sent to the initiator yet.
+// Ceph may already have answered the read with zeroes, while the initiator has no response yet.
 TEST_F(Clone, with_a_replaced_parent_fails_requests_in_flight) {
     open_clone();
     ceph_.hold(0, kObject);
@@ -88,8 +90,7 @@ TEST_F(Clone, whose_farthest_parent_is_removed_reads_nothing) {
     EXPECT_EQ(error_of(way().read(0)), EIO);
 }
 
-// It is never known whether the nearest parent is gone, too, which would mean that the image may be
-// flattened.
+// It stays unknown whether the nearest parent is gone too, in which case the image may have been flattened.
 TEST_F(Clone, whose_farthest_parent_is_removed_while_the_nearest_is_unreadable_releases_the_lock) {
     open_clone("away_timeout=5");
     look();
@@ -102,7 +103,8 @@ TEST_F(Clone, whose_farthest_parent_is_removed_while_the_nearest_is_unreadable_r
     EXPECT_TRUE(wait_for([this] { return ceph_.lock_owner() == 0; }));
 }
 
-// With the lock, librbd would carry out requests of others (rbd flatten) with the zeroes that it reads.
+// If it kept the lock, librbd would carry out requests of other programs (rbd flatten) with the zeroes that
+// it reads.
 TEST_F(Clone, with_a_replaced_parent_releases_the_lock_and_is_not_lost) {
     open_clone();
     ceph_.clone(kImage, "other");
@@ -111,10 +113,57 @@ TEST_F(Clone, with_a_replaced_parent_releases_the_lock_and_is_not_lost) {
     look();
     EXPECT_FALSE(backend_->lost());
     EXPECT_NE(backend_->trouble().find("was replaced"), std::string::npos) << backend_->trouble();
-    EXPECT_EQ(open_other().status().code(), Code::kRefused) << "what engines hold of it is this volume's";
+    EXPECT_EQ(open_other().status().code(), Code::kRefused) << "cached data belongs to this volume";
 }
 
-TEST_F(Clone, with_another_parent_and_a_silent_call_shuts_itself_out_and_is_not_lost) {
+TEST_F(Clone, with_a_replaced_parent_records_that_it_released_the_lock) {
+    open_clone();
+    ceph_.clone(kImage, "other");
+    // The record follows the release.
+    EXPECT_TRUE(wait_for([this] {
+        const auto mark = io::parse_holder_mark(ceph_.metadata("wss_holder"));
+        return mark && mark->client == client() && mark->released;
+    }));
+    EXPECT_EQ(ceph_.lock_owner(), 0u);
+}
+
+TEST_F(Clone, with_a_replaced_parent_and_a_silent_call_records_no_release) {
+    keeps_taken_ = true;
+    open_clone();
+    ceph_.hold(0, kObject);
+    way().write(0, 'a');
+    pass(from_s(3));
+    ceph_.clone(kImage, "other");
+    ASSERT_TRUE(wait_for([this] { return ceph_.is_blocklisted(client()); }));
+    EXPECT_EQ(ceph_.lock_owner(), client());
+    const auto mark = io::parse_holder_mark(ceph_.metadata("wss_holder"));
+    ASSERT_TRUE(mark);
+    EXPECT_FALSE(mark->released);
+}
+
+TEST_F(Clone, with_a_replaced_parent_keeps_the_lock_while_it_works_for_another_client) {
+    keeps_taken_ = true;
+    open_clone();
+    ceph_.work_for_others(true);
+    ceph_.clone(kImage, "other");
+    EXPECT_TRUE(wait_for([this] { return backend_->suspended(); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // the release cannot be waited for
+    EXPECT_EQ(ceph_.lock_owner(), client());
+    ceph_.work_for_others(false);
+    EXPECT_TRUE(wait_for([this] { return ceph_.lock_owner() == 0; }));
+}
+
+// The next process must find the lock of a client that is shut out, or it could not continue the chain.
+TEST_F(Clone, with_a_replaced_parent_blocklists_itself_if_it_cannot_record_that_it_released_the_lock) {
+    keeps_taken_ = true;
+    open_clone();
+    ceph_.refuse(Kind::kMetadata, EDQUOT);
+    ceph_.clone(kImage, "other");
+    EXPECT_TRUE(wait_for([this] { return ceph_.is_blocklisted(client()); }));
+    EXPECT_EQ(ceph_.lock_owner(), client());
+}
+
+TEST_F(Clone, with_a_replaced_parent_and_a_silent_call_blocklists_itself_and_is_not_lost) {
     open_clone();
     ceph_.hold(0, kObject);
     way().write(0, 'a');
@@ -158,10 +207,10 @@ TEST_F(Clone, with_a_replaced_parent_does_not_mark_the_map_of_the_next_owner) {
     look();
     EXPECT_FALSE(ceph_.is_map_invalid());
     close();
-    EXPECT_FALSE(ceph_.is_map_invalid()) << "at its end";
+    EXPECT_FALSE(ceph_.is_map_invalid()) << "when it is closed";
 }
 
-// No mark is sent either after Ceph has released the lock and before it has answered.
+// Nor is a mark sent after Ceph has released the lock but has not yet answered the release.
 TEST_F(Clone, with_a_replaced_parent_marks_no_map_after_its_lock_is_released) {
     open_clone();
     look();
@@ -203,7 +252,8 @@ TEST_F(Clone, with_a_replaced_parent_fails_requests_that_wait_for_a_mark) {
     EXPECT_EQ(error_of(second), EIO);
 }
 
-// The flattening of the last clone removes its parents, before its own header shows that it has none.
+// Flattening the last clone of a parent removes the parent before the header of the clone shows that it has
+// none.
 TEST_F(Clone, holds_requests_while_it_is_being_flattened) {
     open_clone();
     ceph_.remove("near");
@@ -248,7 +298,7 @@ TEST_F(Clone, whose_parents_are_gone_fails_overdue_requests) {
     EXPECT_EQ(read.error, ETIMEDOUT);
 }
 
-// Without an answer of its header it is not known whether the clone was flattened.
+// Without an answer from its header it is unknown whether the clone was flattened.
 TEST_F(Clone, whose_header_is_silent_reads_and_writes_nothing_after_a_parent_was_replaced) {
     open_clone();
     look();
@@ -275,7 +325,7 @@ TEST_F(Clone, repeats_an_unanswered_look_at_a_parent) {
     const FakeCeph::HeldCall dropped = wait_for_held();
     ceph_.clone("near", "other");
     wait_for_held(dropped.id);
-    EXPECT_NE(backend_->trouble().find("does not answer for what it was cloned from"), std::string::npos)
+    EXPECT_NE(backend_->trouble().find("has not answered checks of the image's parents"), std::string::npos)
         << backend_->trouble();
     ceph_.release();
     EXPECT_TRUE(is_suspended());
@@ -291,11 +341,11 @@ TEST_F(Clone, in_doubt_pauses_between_looks_that_are_refused) {
     ceph_.refuse(Kind::kLook, EPERM);
     ceph_.release();
     ASSERT_TRUE(wait_for(
-        [this] { return backend_->trouble().find("refuses to show the image") != std::string::npos; }));
+        [this] { return backend_->trouble().find("refused to show the image") != std::string::npos; }));
     const Nanoseconds began = SystemClock().now();
     const uint64_t looks = ceph_.answered(Kind::kLook);
     EXPECT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) >= looks + 12; }));
-    EXPECT_GE(SystemClock().now() - began, from_s(2)) << "three looks each second";
+    EXPECT_GE(SystemClock().now() - began, from_s(2)) << "three looks a second";
 }
 
 // Acknowledged writes are stable, so that a flush need not wait.
@@ -339,8 +389,8 @@ TEST_F(Clone, reports_no_trouble_right_after_opening) {
     }
 }
 
-// librbd renews the lock together with the watch of the image, and then notifies of a header change. Each
-// notification makes a clone look at once.
+// When librbd renews the watch of the image, it also renews the lock and then sends a header notification.
+// Each notification makes a clone look at once.
 TEST_F(Clone, whose_lock_has_no_owner_for_a_moment_is_not_lost) {
     open_clone();
     look();
@@ -352,7 +402,7 @@ TEST_F(Clone, whose_lock_has_no_owner_for_a_moment_is_not_lost) {
         ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) > looks; }));
     }
     ceph_.set_lock_owner(client());
-    if (SystemClock().now() - began > from_ms(800)) GTEST_SKIP() << "the lock had no holder for too long";
+    if (SystemClock().now() - began > from_ms(800)) GTEST_SKIP() << "the lock had no owner for too long";
     look();
     EXPECT_FALSE(backend_->lost());
     ceph_.set_lock_owner(0);
@@ -430,7 +480,7 @@ TEST_F(Clone, with_silent_parents_closes_at_once) {
     ceph_.hold(Kind::kLook);
     ASSERT_TRUE(wait_for([&] { return ceph_.held().size() >= 3; }));
     close();
-    EXPECT_EQ(io::rbd::Client::alive(), 0u) << "it is abandoned";
+    EXPECT_EQ(io::rbd::Client::alive(), 0u) << "the client is abandoned";
 }
 
 TEST_F(Clone, whose_watches_end_late_keeps_its_connection_until_they_end) {
@@ -438,7 +488,7 @@ TEST_F(Clone, whose_watches_end_late_keeps_its_connection_until_they_end) {
     look();
     ceph_.hold(Kind::kSize);
     close();
-    EXPECT_EQ(io::rbd::Client::alive(), 1u) << "its connection";
+    EXPECT_EQ(io::rbd::Client::alive(), 1u) << "the connection remains";
     ceph_.release();
     EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
     EXPECT_EQ(ceph_.watches(), 0u);

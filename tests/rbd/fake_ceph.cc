@@ -33,12 +33,12 @@ bool changes(Kind kind) {
 FakeCeph* FakeCeph::current_ = nullptr;
 
 FakeCeph& FakeCeph::current() {
-    WSS_ASSERT(current_ != nullptr, "a client of Ceph lives only as long as the fake");
+    WSS_ASSERT(current_ != nullptr, "no fake exists for this client of Ceph");
     return *current_;
 }
 
 FakeCeph::FakeCeph(const Layout& layout) : layout_(layout) {
-    WSS_ASSERT(current_ == nullptr, "one fake at a time");
+    WSS_ASSERT(current_ == nullptr, "another fake exists");
     state.size = layout.size;
     current_ = this;
     for (int i = 0; i < kLibrbdThreads; ++i) librbd_.threads.emplace_back([this] { answer_calls(librbd_); });
@@ -53,7 +53,7 @@ FakeCeph::~FakeCeph() {
     }
     for (Lane* lane : {&librbd_, &librados_})
         for (std::thread& thread : lane->threads) thread.join();
-    WSS_ASSERT(clients_.empty(), "a client of Ceph lives only as long as the fake");
+    WSS_ASSERT(clients_.empty(), "a client of Ceph outlives the fake");
     current_ = nullptr;
 }
 
@@ -335,6 +335,17 @@ uint64_t FakeCeph::watch_lock(std::function<void(uint64_t client)> notified) {
     return id;
 }
 
+void FakeCeph::work_for_others(bool works) {
+    std::lock_guard lock(m_);
+    for (FakeImage* image : images_)
+        if (image->id == kImage) works ? ++image->in_librbd : --image->in_librbd;
+    changed_.notify_all();
+}
+
+void FakeCeph::let_others_lock_once() {
+    with([&] { state.lock_is_taken_once = true; });
+}
+
 void FakeCeph::let_others_lock(uint64_t client) {
     std::lock_guard lock(watches_lock_);
     other_locker_ = client;
@@ -404,6 +415,10 @@ void FakeCeph::set_lock_owner(uint64_t client) {
 void FakeCeph::add_watcher(uint64_t client) {
     std::lock_guard lock(m_);
     state.watchers.insert(client);
+}
+void FakeCeph::add_parent_watcher(uint64_t client) {
+    std::lock_guard lock(m_);
+    state.parent_watchers.insert(client);
 }
 void FakeCeph::add_dead_watcher(uint64_t client) {
     std::lock_guard lock(m_);
@@ -506,11 +521,13 @@ bool FakeCeph::blocklist(const std::string& address) {
     return true;
 }
 
-std::vector<uint64_t> FakeCeph::alive() const {
-    std::vector<uint64_t> found;
+std::vector<FakeCeph::Watcher> FakeCeph::alive() const {
+    std::vector<Watcher> found;
     for (const FakeImage* image : images_)
-        if (image->id == kImage && !image->client->blocklisted) found.push_back(image->client->number);
-    found.insert(found.end(), state.watchers.begin(), state.watchers.end());
+        if (image->id == kImage && !image->client->blocklisted)
+            found.push_back({.client = image->client->number});
+    for (uint64_t client : state.watchers) found.push_back({.client = client});
+    for (uint64_t client : state.parent_watchers) found.push_back({.client = client, .cookie = kWatchesOnly});
     return found;
 }
 

@@ -3,16 +3,16 @@
 // that the plug-in of Ceph images calls (fake_librbd.cc, fake_librados.cc). A program with it links neither
 // library. The test controls which operations are answered, when, in which order and with which result.
 //
-// Where the plug-in depends on it, it behaves as was observed of librbd and librados 16:
-//  C1  librbd answers each call that it takes once, on a separate thread. Without hold() that is at once.
-//  C2  A change takes effect when it is answered, however long after it was taken.
+// Where the plug-in depends on it, the behaviour is that observed with librbd and librados 16:
+//  C1  librbd answers each call that it accepts once, on a separate thread, and at once unless it is held.
+//  C2  A change takes effect when it is answered, however long after it was accepted.
 //  C3  All operations of a blocklisted client that are carried out later end with ESHUTDOWN.
-//  C4  rbd_close() and rbd_lock_release() return when librbd has no calls of the image left.
+//  C4  rbd_close() and rbd_lock_release() return only after librbd has completed all calls of the image.
 //  C5  librados answers on another thread, in the order of the requests, except for held ones.
 //  C6  A refused change marks the object map as invalid in the memory of librbd. librbd loses this mark when
 //      it reads the header again (forget_flags()).
 //
-// Thread-safety: all of it may be called from any thread.
+// Thread-safety: all functions may be called from any thread.
 #pragma once
 
 #include <array>
@@ -37,22 +37,24 @@ enum class Kind : uint8_t {
     kRead,
     kWrite,
     kWriteZeroes,
-    kTake,      // librbd takes any of the above: if refused, it does not call back; never held
+    kTake,      // librbd accepts any of the above; it never calls back for a refused call; never held
     kLook,      // one read of size, lock and flags of the header
     kSize,      // a read of the size alone
     kHeader,    // a read of the size by librbd, which may read the header again
     kMark,      // set_flags on the header
     kLock,      // acquire, release or break the lock of the image
+    kLocker,    // a read of the lock's holder by librados
     kMonitors,  // commands to monitors
     kResize,
     kSettings,  // a read of the image's settings
     kWatchers,  // a read of the image's watchers
+    kMetadata,  // a write to the image's metadata
     kCount,
 };
 
 // A connection of librados.
 struct FakeClient {
-    uint64_t number = 0;  // given by the monitors
+    uint64_t number = 0;  // assigned by the monitors
     bool blocklisted = false;
 };
 struct FakeImage {
@@ -84,7 +86,7 @@ class FakeCeph {
     void hold_broken_locks() { holds_broken_locks_.store(true); }
     // Carries out blocking calls of a kind, but holds their return.
     void hold_returns(Kind kind);
-    // Ends all holds. Held operations are answered in the order in which they were taken.
+    // Ends all holds. Held operations are answered in the order in which they were accepted.
     void release();
     // Ends the hold of a kind. Requests that touch a held part still wait.
     void release(Kind kind);
@@ -93,7 +95,7 @@ class FakeCeph {
         Kind kind = Kind::kRead;
         uint64_t offset = 0, length = 0;
     };
-    std::vector<HeldCall> held() const;  // in the order in which they were taken
+    std::vector<HeldCall> held() const;  // in order of acceptance
     bool holds(Kind kind) const;         // at least one call of this kind is held
     void release(const HeldCall& call);  // releases only this call
     // `error` 0 ends the refusal.
@@ -103,8 +105,8 @@ class FakeCeph {
     uint64_t answered(Kind kind) const;
     // librbd answers its calls in a random order, which the seed determines.
     void shuffle(uint64_t seed);
-    // Returns true as soon as `condition` does, false after a time that only an error takes. `condition` is
-    // called under the lock of the fake, and again after each change of its state.
+    // Returns true as soon as `condition` does, or false after a timeout that only a defect exceeds.
+    // `condition` is called under the lock of the fake, and again after each change of its state.
     bool wait_until(const std::function<bool()>& condition) const;
     // Waits until all operations that are not held are answered.
     bool wait_until_quiet() const;
@@ -124,7 +126,11 @@ class FakeCeph {
     // Called each time before the image is opened.
     std::function<void()> before_open = [] {};
     void set_metadata(const std::string& key, const std::string& value);
-    std::string metadata(const std::string& key) const;  // "": there is none
+    std::string metadata(const std::string& key) const;  // "": not set
+    // librbd executes an operation for another client (rbd resize), or has ended it.
+    void work_for_others(bool works);
+    // The next client that takes the lock finds that another one has it, which releases it right after.
+    void let_others_lock_once();
     // As soon as a lock is broken, the client of another program takes it and releases it.
     void let_others_lock(uint64_t client);
     // 0: no owner. A number that no client of this fake has: another program.
@@ -132,6 +138,8 @@ class FakeCeph {
     uint64_t lock_owner() const;
     // Another program opens the image for writing.
     void add_watcher(uint64_t client);
+    // Another program like this one serves a clone of the image.
+    void add_parent_watcher(uint64_t client);
     // Another program opens the image for writing and ends without closing it: it stays listed until Ceph
     // notices.
     void add_dead_watcher(uint64_t client);
@@ -156,7 +164,7 @@ class FakeCeph {
         uint64_t id = 0;
     };
     void take(Operation operation);
-    // False: the operation has already been carried out. Else it ends with ECANCELED.
+    // False: the operation has already been carried out. Otherwise it ends with ECANCELED.
     bool cancel(const void* completion);
     // A blocking call. Returns the result of carry_out, or the error of a refusal.
     int call(Kind kind, FakeClient* client, const std::function<int()>& carry_out);
@@ -174,7 +182,7 @@ class FakeCeph {
     void lock_broken();
     void unwatch(uint64_t id);
     size_t watches();
-    // 0, or the error with which librbd takes no calls.
+    // 0, or the error with which librbd refuses calls.
     int taking() const;
     const Layout& layout() const { return layout_; }
 
@@ -187,17 +195,21 @@ class FakeCeph {
     int64_t read_bytes(uint64_t offset, uint64_t length, char* to) const;
     int64_t write_bytes(uint64_t offset, uint64_t length, const char* from);  // nullptr: zeroes
     bool blocklist(const std::string& address);
-    std::vector<uint64_t> alive() const;  // clients with the image open that are not blocklisted
+    struct Watcher {
+        uint64_t client = 0, cookie = 1;
+    };
+    static constexpr uint64_t kWatchesOnly = 2;  // the cookie of a HeaderWatch
+    std::vector<Watcher> alive() const;          // watches of the image by clients that are not blocklisted
     static std::string address_of(uint64_t client);
 
     // Guarded by the lock of the fake.
     struct State {
         uint64_t size = 0, lock_owner = 0;
-        bool map_invalid = false, pool_exists = true;
+        bool map_invalid = false, pool_exists = true, lock_is_taken_once = false;
         std::map<std::string, std::string> metadata, settings;
         std::map<std::string, std::string> cloned_from;  // id of the clone to id of the parent image
         std::set<std::string> parents;                   // existing ones
-        std::set<uint64_t> watchers, dead_watchers;      // of other programs
+        std::set<uint64_t> watchers, parent_watchers, dead_watchers;  // of other programs
     } state;
 
   private:

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <memory>
 
+#include "lib/io/rbd/encoding.h"
+#include "lib/io/rbd/plugin/header_watch.h"
 #include "tests/rbd/fake_ceph.h"
 #include "tests/rbd/handles.h"
 
@@ -52,8 +54,8 @@ void end(const Shared& completion, rados_completion_t handle, int result) {
     completion->wake.notify_all();
 }
 
-// ---- Replies of Ceph's object classes, in their encoding: integers little-endian, structures with a header
-// of two versions and their length.
+// ---- Replies of Ceph's object classes in their encoding: little-endian integers, and structures that begin
+// with two versions and a length.
 
 void put(std::string& out, uint64_t value, size_t bytes) {
     for (size_t i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> 8 * i & 0xff));
@@ -142,6 +144,11 @@ int exec(const std::string& header, const std::string& method, const std::string
 Kind kind_of(const std::string& method) {
     return method == "set_flags" ? Kind::kMark : Kind::kSize;
 }
+
+struct WriteOperation {
+    std::vector<std::pair<std::string, std::string>> wanted;  // metadata and its value
+    std::vector<std::pair<std::string, std::string>> steps;   // method and input
+};
 
 struct ReadOperation {
     // Called under the lock of the fake. Each returns 0 or a negative errno.
@@ -236,18 +243,25 @@ int rados_stat(rados_ioctx_t, const char*, uint64_t*, time_t*) {
 // ---- Notifications: each client that has the image open acknowledges
 
 int rados_notify2(rados_ioctx_t, const char*, const char*, int, uint64_t, char** reply, size_t* bytes) {
-    const std::vector<uint64_t> watches = ceph().with([] { return ceph().alive(); });
-    *bytes = watches.size() * sizeof(uint64_t);
+    const std::vector<FakeCeph::Watcher> watches = ceph().with([] { return ceph().alive(); });
+    *bytes = watches.size() * sizeof(FakeCeph::Watcher);
     *reply = static_cast<char*>(std::malloc(*bytes + 1));
     if (!watches.empty()) std::memcpy(*reply, watches.data(), *bytes);
     return 0;
 }
 int rados_decode_notify_response(char* reply, size_t bytes, notify_ack_t** acks, size_t* ack_count,
                                  notify_timeout_t** timeouts, size_t* timeout_count) {
-    *ack_count = bytes / sizeof(uint64_t);
+    static std::string only(wss::io::rbd::HeaderWatch::kAnswer);
+    *ack_count = bytes / sizeof(FakeCeph::Watcher);
     *acks = static_cast<notify_ack_t*>(std::calloc(*ack_count + 1, sizeof(notify_ack_t)));
-    for (size_t i = 0; i < *ack_count; ++i)
-        std::memcpy(&(*acks)[i].notifier_id, reply + i * sizeof(uint64_t), sizeof(uint64_t));
+    for (size_t i = 0; i < *ack_count; ++i) {
+        FakeCeph::Watcher watch;
+        std::memcpy(&watch, reply + i * sizeof watch, sizeof watch);
+        (*acks)[i] = {.notifier_id = watch.client,
+                      .cookie = watch.cookie,
+                      .payload = only.data(),
+                      .payload_len = watch.cookie == FakeCeph::kWatchesOnly ? only.size() : 0};
+    }
     *timeouts = nullptr;
     *timeout_count = 0;
     return 0;
@@ -260,7 +274,7 @@ void rados_free_notify_response(notify_ack_t* acks, size_t, notify_timeout_t*) {
 
 ssize_t rados_list_lockers(rados_ioctx_t pool, const char*, const char*, int*, char*, size_t*, char* clients,
                            size_t*, char* cookies, size_t*, char* addresses, size_t*) {
-    return ceph().call(Kind::kLock, static_cast<Pool*>(pool)->client, [&] {
+    return ceph().call(Kind::kLocker, static_cast<Pool*>(pool)->client, [&] {
         const uint64_t owner = ceph().state.lock_owner;
         if (owner == 0) return 0;
         std::strcpy(clients, ("client." + std::to_string(owner)).c_str());
@@ -364,6 +378,38 @@ int rados_watch_flush(rados_t) {
 }
 int rados_notify_ack(rados_ioctx_t, const char*, uint64_t, uint64_t, const char*, int) {
     return 0;
+}
+
+rados_write_op_t rados_create_write_op() {
+    return new WriteOperation;
+}
+void rados_release_write_op(rados_write_op_t operation) {
+    delete static_cast<WriteOperation*>(operation);
+}
+void rados_write_op_exec(rados_write_op_t operation, const char*, const char* method, const char* input,
+                         size_t bytes, int*) {
+    static_cast<WriteOperation*>(operation)->steps.emplace_back(method, std::string(input, bytes));
+}
+void rados_write_op_omap_cmp2(rados_write_op_t operation, const char* key, uint8_t, const char* value,
+                              size_t key_bytes, size_t bytes, int*) {
+    auto& wanted = static_cast<WriteOperation*>(operation)->wanted;
+    constexpr std::string_view kPrefix = "metadata_";
+    wanted.emplace_back(std::string(key, key_bytes).substr(kPrefix.size()), std::string(value, bytes));
+}
+int rados_write_op_operate(rados_write_op_t operation, rados_ioctx_t pool, const char*, time_t*, int) {
+    return ceph().call(Kind::kMetadata, static_cast<Pool*>(pool)->client, [&] {
+        auto& metadata = ceph().state.metadata;
+        for (const auto& [key, value] : static_cast<WriteOperation*>(operation)->wanted)
+            if (!metadata.contains(key) || metadata[key] != value) return -ECANCELED;
+        for (const auto& [method, input] : static_cast<WriteOperation*>(operation)->steps) {
+            wss::io::Decoder from(input);
+            if (method != "metadata_set" || from.number(4) != 1) return -EINVAL;
+            const std::string key = from.text();
+            metadata[key] = from.text();
+            if (from.failed()) return -EINVAL;
+        }
+        return 0;
+    });
 }
 
 rados_read_op_t rados_create_read_op() {

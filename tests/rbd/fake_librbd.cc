@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "tests/rbd/fake_ceph.h"
 #include "tests/rbd/handles.h"
@@ -31,7 +32,7 @@ FakeImage* image_of(rbd_image_t handle) {
     return static_cast<FakeImage*>(handle);
 }
 
-// Passes a call to librbd. Returns an error if librbd does not take it.
+// Passes a call to librbd. Returns an error if librbd does not accept it.
 int take(Kind kind, rbd_image_t handle, uint64_t offset, uint64_t length, rbd_completion_t completion,
          std::function<int64_t()> carry_out) {
     if (const int error = ceph().taking(); error != 0) return -error;
@@ -149,6 +150,7 @@ int rbd_lock_acquire(rbd_image_t handle, rbd_lock_mode_t) {
     return ceph().call(Kind::kLock, image_of(handle)->client, [client] {
         uint64_t& owner = ceph().state.lock_owner;
         if (owner != 0 && owner != client->number) return -EROFS;
+        if (std::exchange(ceph().state.lock_is_taken_once, false)) return -EROFS;
         owner = client->number;
         return 0;
     });
@@ -179,15 +181,14 @@ void rbd_lock_get_owners_cleanup(char** owners, size_t count) {
 }
 int rbd_watchers_list(rbd_image_t handle, rbd_image_watcher_t* watchers, size_t* count) {
     return ceph().call(Kind::kWatchers, image_of(handle)->client, [=] {
-        std::vector<uint64_t> all = ceph().alive();
-        const auto& dead = ceph().state.dead_watchers;
-        all.insert(all.end(), dead.begin(), dead.end());
+        std::vector<FakeCeph::Watcher> all = ceph().alive();
+        for (uint64_t client : ceph().state.dead_watchers) all.push_back({.client = client});
         const size_t space = std::exchange(*count, all.size());
         if (space < all.size()) return -ERANGE;
         for (size_t i = 0; i < all.size(); ++i)
-            watchers[i] = {.addr = strdup(FakeCeph::address_of(all[i]).c_str()),
-                           .id = static_cast<int64_t>(all[i]),
-                           .cookie = 1};
+            watchers[i] = {.addr = strdup(FakeCeph::address_of(all[i].client).c_str()),
+                           .id = static_cast<int64_t>(all[i].client),
+                           .cookie = all[i].cookie};
         return 0;
     });
 }
@@ -214,9 +215,11 @@ int rbd_metadata_get(rbd_image_t, const char* key, char* value, size_t* bytes) {
         return 0;
     });
 }
-int rbd_metadata_set(rbd_image_t, const char* key, const char* value) {
-    ceph().with([=] { ceph().state.metadata[key] = value; });
-    return 0;
+int rbd_metadata_set(rbd_image_t handle, const char* key, const char* value) {
+    return ceph().call(Kind::kMetadata, image_of(handle)->client, [=] {
+        ceph().state.metadata[key] = value;
+        return 0;
+    });
 }
 int rbd_config_image_list(rbd_image_t handle, rbd_config_option_t* options, int* count) {
     return ceph().call(Kind::kSettings, image_of(handle)->client, [=] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The opening of an image: which client gets the lock, and the state after an opening that was given up.
+// Opening an image: which client gets the lock, and the state that an abandoned opening leaves.
 #include <cerrno>
 #include <cstdlib>
 #include <thread>
@@ -33,11 +33,12 @@ TEST_F(Opening, blocklists_a_dead_owner) {
     EXPECT_NE(ceph_.lock_owner(), kDead);
 }
 
-// The lock belongs to a dead client, which is the third of a chain.
+// The lock belongs to a dead client, the third of a chain.
 class Chain : public Opening {
   protected:
     static constexpr io::Succession kOfDead{.series = 5, .term = 3, .since = 1};
     static constexpr const char* kKey = "wss_holder";
+    static constexpr uint64_t kOther = 2;
     Chain() {
         ceph_.set_lock_owner(kDead);
         ceph_.set_metadata(kKey, io::HolderMark{kOfDead, kDead}.text());
@@ -51,11 +52,31 @@ class Chain : public Opening {
         EXPECT_EQ(mark(), (io::Succession{
                               .series = kOfDead.series, .term = kOfDead.term + 1, .since = kOfDead.since}));
     }
+    // The lock is free, and its last holder has recorded that it released it.
+    bool left_by_its_holder() const {
+        const auto found = io::parse_holder_mark(ceph_.metadata(kKey));
+        return ceph_.lock_owner() == 0 && found && found->released && found->client != kDead;
+    }
+    // The holder of the mark has released the lock, and another program took it.
+    void let_another_client_have_the_lock() {
+        ceph_.set_metadata(kKey, io::HolderMark{kOfDead, kDead, true}.text());
+        ceph_.set_lock_owner(kOther);
+    }
+    uint64_t term_in_metadata() const { return in_metadata().succession.term; }
+    // The mark of a client that was killed instead.
+    std::string without_release() const {
+        io::HolderMark found = in_metadata();
+        found.released = false;
+        return found.text();
+    }
+    io::HolderMark in_metadata() const {
+        return io::parse_holder_mark(ceph_.metadata(kKey)).value_or(io::HolderMark{});
+    }
     void use() {
         const Io& flush = way().submit(io::Op::kFlush, 0, 0, 0);
         EXPECT_TRUE(turn_until([&] { return flush.is_done; }));
     }
-    // The series of the backend is one of this image, not of its copies.
+    // The backend derives its series from the image, so that it differs from that of a copy of the image.
     io::Succession mark() const {
         const auto found = io::parse_holder_mark(ceph_.metadata(kKey));
         if (!found) return {};
@@ -87,14 +108,25 @@ TEST_F(Chain, ends_when_the_owner_did_not_write_the_mark) {
 }
 
 TEST_F(Chain, ends_when_another_client_may_have_held_the_lock_for_a_moment) {
-    constexpr uint64_t kOther = 2;
+    ceph_.add_watcher(kOther);
+    open();
+    expect_first();
+}
+
+TEST_F(Chain, continues_despite_a_client_that_serves_a_clone_of_the_image) {
+    ceph_.add_parent_watcher(kOther);
+    open();
+    expect_next();
+}
+
+TEST_F(Chain, ends_when_a_client_that_serves_a_clone_has_the_image_open_too) {
+    ceph_.add_parent_watcher(kOther);
     ceph_.add_watcher(kOther);
     open();
     expect_first();
 }
 
 TEST_F(Chain, ends_when_the_other_client_has_the_number_of_a_client_of_this_program_in_another_cluster) {
-    constexpr uint64_t kOther = 2;
     io::rbd::OwnClients of_another_cluster;
     of_another_cluster.add("another cluster", kOther);
     ceph_.add_watcher(kOther);
@@ -122,7 +154,7 @@ TEST_F(Chain, ends_when_its_mark_was_overwritten) {
     EXPECT_EQ(mark().term, 1u);
 }
 
-// For example the watch of an earlier start of this program that was killed.
+// For example, the watch of an earlier instance of this program that was killed.
 TEST_F(Chain, continues_after_the_watch_of_a_client_that_exited_without_closing_the_image) {
     keeps_taken_ = true;
     ceph_.add_dead_watcher(2);
@@ -163,13 +195,10 @@ TEST_F(Chain, continues_after_an_opening_that_failed) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     const auto fail = [this](bool keeps) {
         const auto opened = open_larger(keeps);
-        const uint64_t owner = ceph_.lock_owner();
-        std::exit(!opened && owner != 0 && owner != kDead ? 3 : owner == 0 ? 4 : 5);
+        std::exit(opened ? 5 : left_by_its_holder() ? 3 : 4);
     };
-    EXPECT_EXIT(fail(true), testing::ExitedWithCode(3), "Its lock is kept");
-    EXPECT_EXIT(fail(false), testing::ExitedWithCode(4), "");
-    ceph_.set_lock_owner(0);
-    EXPECT_EXIT(fail(true), testing::ExitedWithCode(4), "") << "it was taken from nobody";
+    EXPECT_EXIT(fail(true), testing::ExitedWithCode(3), "");
+    EXPECT_EXIT(fail(false), testing::ExitedWithCode(3), "");
 }
 
 TEST_F(Chain, continues_after_an_opening_that_was_abandoned_while_it_held_the_lock) {
@@ -189,14 +218,14 @@ TEST_F(Chain, continues_after_an_opening_that_was_abandoned_while_it_held_the_lo
             open("steal=true&close_timeout=20");
         } catch (const std::runtime_error&) {
             time.join();
-            std::exit(ceph_.lock_owner() != 0 ? 3 : 4);
+            std::exit(left_by_its_holder() ? 3 : 4);
         }
         std::exit(5);
     };
-    EXPECT_EXIT(give_up(), testing::ExitedWithCode(3), "Its lock is kept");
+    EXPECT_EXIT(give_up(), testing::ExitedWithCode(3), "");
 }
 
-// A broken lock that nobody takes could be another client's for a time, without a trace.
+// Another client could hold a broken lock for a time without leaving a trace.
 TEST_F(Chain, continues_after_an_opening_that_was_abandoned_after_it_broke_the_lock) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     const auto give_up = [this] {
@@ -213,33 +242,253 @@ TEST_F(Chain, continues_after_an_opening_that_was_abandoned_after_it_broke_the_l
             open("steal=true&close_timeout=20");
         } catch (const std::runtime_error&) {
             time.join();
-            std::exit(ceph_.lock_owner() != 0 ? 3 : 4);
+            std::exit(left_by_its_holder() ? 3 : 4);
         }
         std::exit(5);
     };
-    EXPECT_EXIT(give_up(), testing::ExitedWithCode(3), "Its lock is kept");
+    EXPECT_EXIT(give_up(), testing::ExitedWithCode(3), "");
 }
 
 TEST_F(Chain, continues_after_an_opening_that_could_not_list_the_watchers) {
     ceph_.refuse(Kind::kWatchers, ETIMEDOUT);
     EXPECT_FALSE(open_other("steal=true"));
-    EXPECT_EQ(ceph_.lock_owner(), kDead) << "nothing is taken";
+    EXPECT_EQ(ceph_.lock_owner(), kDead) << "the lock is not taken";
     ceph_.refuse(Kind::kWatchers, 0);
     open("steal=true");
     expect_next();
 }
 
-TEST_F(Chain, goes_on_over_a_process_that_ended_before_it_was_used) {
+// rbd image-meta set, for example: it takes the lock and releases it.
+TEST_F(Chain, continues_after_a_process_that_ended_before_it_used_the_image) {
+    keeps_taken_ = true;
+    open();
+    close();
+    EXPECT_TRUE(left_by_its_holder());
+    open();
+    EXPECT_EQ(mark().term, kOfDead.term + 2);
+    EXPECT_TRUE(mark().follows(kOfDead));
+}
+
+TEST_F(Chain, continues_after_an_orderly_stop_of_a_process) {
+    keeps_taken_ = true;
+    open();
+    use();
+    close();
+    ASSERT_EQ(ceph_.lock_owner(), 0u);
+    open();
+    use();
+    EXPECT_EQ(mark().term, kOfDead.term + 2);
+    EXPECT_TRUE(mark().follows(kOfDead));
+}
+
+TEST_F(Chain, continues_with_a_process_that_takes_the_lock_before_its_release_is_recorded) {
+    keeps_taken_ = true;
+    open("close_timeout=30");
+    const io::Succession first = in_metadata().succession;
+    ceph_.hold(Kind::kLock);
+    const uint64_t looks = ceph_.answered(Kind::kLocker);
+    std::thread stop([this] { close(); });
+    EXPECT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLocker) > looks; }));
+    ceph_.hold(Kind::kMetadata);
+    ceph_.release(Kind::kLock);
+    EXPECT_TRUE(wait_for([this] { return ceph_.lock_owner() == 0; }));
+    std::thread record([this] {
+        EXPECT_TRUE(wait_for([this] { return ceph_.lock_owner() != 0; }));
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the next process reads the mark
+        ceph_.release();
+    });
+    auto next = open_other();
+    stop.join();
+    record.join();
+    ASSERT_TRUE(next) << next.status().to_string();
+    EXPECT_TRUE(in_metadata().succession.follows(first));
+}
+
+// A process that was started with ro by mistake, and is stopped or killed.
+TEST_F(Chain, continues_after_a_read_only_process) {
+    keeps_taken_ = true;
+    for (const bool orderly : {true, false}) {
+        SCOPED_TRACE(orderly);
+        const uint64_t term = term_in_metadata();
+        read_only_ = true;
+        open();
+        EXPECT_FALSE(backend_->succession().is_known());
+        const uint64_t reader = client();
+        close();
+        if (!orderly) {
+            ceph_.set_metadata(kKey, without_release());
+            ceph_.set_lock_owner(reader);
+        }
+        read_only_ = false;
+        open();
+        EXPECT_EQ(mark().term, term + 2);
+        EXPECT_TRUE(mark().follows(kOfDead));
+        close();
+    }
+}
+
+TEST_F(Chain, ends_when_another_client_took_the_lock_first) {
+    ceph_.let_others_lock_once();
+    open();
+    expect_first();
+    EXPECT_TRUE(mark().is_after(kOfDead));
+}
+
+TEST_F(Chain, ends_when_the_lock_is_gone_although_its_holder_did_not_release_it) {
+    ceph_.set_lock_owner(0);
+    open();
+    expect_first();
+    EXPECT_TRUE(mark().is_after(kOfDead));
+}
+
+TEST_F(Chain, ends_when_another_client_has_the_lock_that_its_holder_released) {
+    ceph_.set_metadata(kKey, io::HolderMark{kOfDead, kDead + 1, true}.text());
+    open();
+    expect_first();
+}
+
+// The program is paused when the process starts, and closes the image while the process waits for its end.
+TEST_F(Chain, ends_when_another_client_releases_the_lock_while_a_process_waits_for_it) {
+    let_another_client_have_the_lock();
+    ceph_.add_dead_watcher(kOther);
+    keeps_taken_ = true;
+    std::jthread program([this] {
+        wait_for([this] { return ceph_.answered(Kind::kWatchers) > 1; });
+        ceph_.set_lock_owner(0);
+        ceph_.remove_dead_watchers();
+    });
+    open();
+    expect_first();
+}
+
+TEST_F(Chain, ends_when_another_client_releases_the_lock_while_it_is_being_shut_out) {
+    let_another_client_have_the_lock();
+    keeps_taken_ = true;
+    ceph_.hold_returns(Kind::kMonitors);
+    std::jthread program([this] {
+        wait_for([this] { return ceph_.answered(Kind::kMonitors) > 0; });
+        ceph_.set_lock_owner(0);
+        ceph_.release();
+    });
+    open("steal=true&mon_timeout=10");
+    expect_first();
+}
+
+TEST_F(Chain, continues_when_its_last_holder_releases_the_lock_while_a_process_waits_for_it) {
+    ceph_.add_dead_watcher(kDead);
+    keeps_taken_ = true;
+    std::jthread holder([this] {
+        wait_for([this] { return ceph_.answered(Kind::kWatchers) > 1; });
+        ceph_.set_metadata(kKey, io::HolderMark{kOfDead, kDead, true}.text());
+        ceph_.set_lock_owner(0);
+        ceph_.remove_dead_watchers();
+    });
+    open();
+    expect_next();
+}
+
+// A write is never answered, so that the process ends with its lock. A program then breaks the lock.
+TEST_F(Chain, ends_when_a_program_breaks_the_lock_of_a_process_that_could_not_release_it) {
+    keeps_taken_ = true;
+    open();
+    const io::Succession first = mark();
+    ceph_.hold(0, kObject);
+    way().write(0, 'a');
+    pass(from_s(3));
+    close();
+    EXPECT_EQ(ceph_.lock_owner(), client());
+    EXPECT_FALSE(in_metadata().released);
+    ceph_.set_lock_owner(0);
+    ceph_.release();
+    ASSERT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+    EXPECT_FALSE(in_metadata().released) << "the lock was gone by then";
+    open();
+    EXPECT_FALSE(mark().follows(first));
+}
+
+// For example rbd resize, whose deletions would reach the next owner's data.
+TEST_F(Chain, of_a_process_that_works_for_another_client_keeps_the_lock) {
+    keeps_taken_ = true;
+    open();
+    ceph_.work_for_others(true);
+    close();
+    EXPECT_EQ(ceph_.lock_owner(), client());
+    EXPECT_FALSE(in_metadata().released);
+    ceph_.work_for_others(false);
+    EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+    EXPECT_TRUE(left_by_its_holder());
+}
+
+TEST_F(Chain, of_a_process_that_is_blocklisted_while_a_call_is_silent_ends_without_a_lock) {
+    keeps_taken_ = true;
+    open();
+    ceph_.hold(0, kObject);
+    way().write(0, 'a');
+    pass(from_s(3));
+    close();
+    ceph_.with([this] { return ceph_.blocklist(FakeCeph::address_of(client())); });
+    ceph_.release();
+    EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+    EXPECT_FALSE(in_metadata().released);
+}
+
+TEST_F(Chain, of_a_process_that_is_blocklisted_before_it_releases_the_lock_ends_without_a_lock) {
+    keeps_taken_ = true;
+    open();
+    ceph_.hold_returns(Kind::kLocker);
+    close();
+    ceph_.with([this] {
+        ceph_.state.lock_owner = 0;
+        return ceph_.blocklist(FakeCeph::address_of(client()));
+    });
+    ceph_.release();
+    EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+    EXPECT_FALSE(in_metadata().released);
+}
+
+// What it does for other clients, for example rbd resize, would reach the next owner's data.
+TEST_F(Chain, of_a_process_whose_lock_was_removed_ends_with_its_blocklisting) {
+    keeps_taken_ = true;
+    open();
+    ceph_.set_lock_owner(0);
+    close();
+    EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+    EXPECT_TRUE(ceph_.is_blocklisted(client()));
+    EXPECT_FALSE(in_metadata().released);
+}
+
+// Also if the keeper notices the loss first.
+TEST_F(Opening, of_a_target_whose_lock_was_removed_does_not_end_before_it_is_blocklisted) {
+    for (const bool noticed : {false, true}) {
+        SCOPED_TRACE(noticed);
+        open();
+        ceph_.work_for_others(true);
+        ceph_.set_lock_owner(kDead);
+        ceph_.refuse(Kind::kMonitors, EACCES);
+        const auto is_lost = [this] { return backend_->lost(); };
+        ASSERT_TRUE(!noticed || turn_until(is_lost));
+        close();
+        ceph_.work_for_others(false);
+        std::this_thread::sleep_for(std::chrono::seconds(3));
+        EXPECT_EQ(io::rbd::Client::alive(), 1u);
+        ceph_.refuse(Kind::kMonitors, 0);
+        EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+        EXPECT_TRUE(ceph_.is_blocklisted(client()));
+        ceph_.set_lock_owner(0);
+    }
+}
+
+TEST_F(Chain, of_a_process_that_cannot_record_its_end_keeps_the_lock) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
-    const auto end = [this](bool used) {
+    const auto end = [this] {
         keeps_taken_ = true;
         open();
-        if (used) use();
+        use();
+        ceph_.refuse(Kind::kMetadata, EDQUOT);
         close();
         std::exit(ceph_.lock_owner() != 0 ? 3 : 4);
     };
-    EXPECT_EXIT(end(false), testing::ExitedWithCode(3), "Its lock is kept");
-    EXPECT_EXIT(end(true), testing::ExitedWithCode(4), "");
+    EXPECT_EXIT(end(), testing::ExitedWithCode(3), "Its lock is kept");
 }
 
 TEST_F(Opening, does_not_break_the_lock_of_an_owner_that_cannot_be_blocklisted) {
@@ -264,7 +513,7 @@ TEST_F(Opening, check_is_refused_for_a_live_owner_unless_steal_is_set) {
     EXPECT_FALSE(ceph_.is_blocklisted(client()));
 }
 
-// Otherwise the opening would wait for them after it has taken another image.
+// Otherwise the opening, which may already have taken another image, would wait for them.
 TEST_F(Opening, check_waits_for_the_watches_of_dead_clients) {
     keeps_taken_ = true;
     ceph_.set_lock_owner(kDead);
@@ -283,7 +532,7 @@ TEST_F(Opening, check_waits_for_the_watches_of_dead_clients) {
 
 // A process that served a clone and its parent has died. The client of the clone watches the parent.
 TEST_F(Opening, check_does_not_wait_for_an_owner_that_the_start_blocklists_first) {
-    constexpr uint64_t kOfClone = 7;  // known until the program ends, so no other test uses it
+    constexpr uint64_t kOfClone = 7;  // remembered until the program ends, so no other test uses it
     keeps_taken_ = true;
     ceph_.set_lock_owner(kOfClone);
     EXPECT_TRUE(check("steal=true"));
@@ -291,7 +540,7 @@ TEST_F(Opening, check_does_not_wait_for_an_owner_that_the_start_blocklists_first
     ceph_.add_dead_watcher(kOfClone);
     const uint64_t looks = ceph_.answered(Kind::kWatchers);
     EXPECT_TRUE(check("steal=true"));
-    EXPECT_EQ(ceph_.answered(Kind::kWatchers), looks + 1) << "a wait looks again and again";
+    EXPECT_EQ(ceph_.answered(Kind::kWatchers), looks + 1) << "a wait would look repeatedly";
 }
 
 TEST_F(Opening, check_is_refused_if_the_owner_returns_before_the_watch_of_a_dead_client_ends) {
@@ -307,7 +556,7 @@ TEST_F(Opening, check_is_refused_if_the_owner_returns_before_the_watch_of_a_dead
     time.join();
 }
 
-// The check has a time limit, and what it reads after that has none.
+// The check has a time limit, but its reads after the opening would have none.
 TEST_F(Opening, check_reads_the_header_only_to_open_the_image) {
     ceph_.hold(Kind::kHeader);
     EXPECT_TRUE(check());

@@ -11,7 +11,7 @@ namespace wss::test {
 
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(60);  // only an error takes so long
+constexpr auto kPatience = std::chrono::seconds(60);  // exceeded only on an error
 constexpr Nanoseconds kTurn = from_ms(100);
 
 std::string specification(const std::string& options) {
@@ -72,17 +72,17 @@ RbdTest::~RbdTest() {
         ceph_.refuse(static_cast<Kind>(kind), 0);
     ceph_.release();
     if (way_ != nullptr) {
-        EXPECT_TRUE(turn_until([this] { return way_->queue().in_flight() == 0; })) << "a request is lost";
+        EXPECT_TRUE(turn_until([this] { return way_->queue().in_flight() == 0; })) << "a request hangs";
         close();
     }
     backend_.reset();
-    EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; })) << "a client does not end";
+    EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; })) << "a client did not end";
     EXPECT_TRUE(ceph_.wait_until_quiet());
 }
 
 void RbdTest::open(const std::string& options) {
-    auto opened =
-        io::rbd::RbdBackend::open(specification(options), {.owner = "test", .keeps_taken = keeps_taken_});
+    auto opened = io::rbd::RbdBackend::open(
+        specification(options), {.read_only = read_only_, .owner = "test", .keeps_taken = keeps_taken_});
     if (!opened) throw std::runtime_error(opened.status().to_string());
     backend_ = std::move(*opened);
     client_ = ceph_.lock_owner();
@@ -90,7 +90,7 @@ void RbdTest::open(const std::string& options) {
 }
 
 Result<std::unique_ptr<io::Backend>> RbdTest::open_other(const std::string& options) {
-    return io::rbd::RbdBackend::open(specification(options), {.owner = "other"});
+    return io::rbd::RbdBackend::open(specification(options), {.owner = "other", .keeps_taken = keeps_taken_});
 }
 
 Result<std::unique_ptr<io::Backend>> RbdTest::open_larger(bool keeps) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Test fixture of this folder: a FakeCeph, its image opened, and a reactor whose clock only the test
-// advances. So the age of requests does not depend on the speed of the machine. The client's own threads
-// (looks at the header, once a second) run in real time, and tests wait for them.
+// Test fixture of this folder: a FakeCeph, its open image, and a reactor whose clock only the test advances,
+// so that the age of requests does not depend on the speed of the machine. The client's own threads (looks at
+// the header, once a second) run in real time, and tests wait for them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -67,8 +67,8 @@ class RbdTest : public testing::Test {
     void open(const std::string& options = {});
     // Opens another client of the image.
     Result<std::unique_ptr<io::Backend>> open_other(const std::string& options = {});
-    // Opens another client that requires a larger image, which fails after it has the lock. `keeps`: as
-    // OpenOptions::keeps_taken.
+    // Opens another client that requires a larger image. The opening fails after it has taken the lock.
+    // `keeps`: as OpenOptions::keeps_taken.
     Result<std::unique_ptr<io::Backend>> open_larger(bool keeps);
     // Checks whether the image could be opened.
     Status check(const std::string& options = {});
@@ -85,13 +85,13 @@ class RbdTest : public testing::Test {
     void pass(Nanoseconds time);
     // Advances the clock at once, as if the process or its machine had been stopped.
     void pause(Nanoseconds time) { clock_.pass(time); }
-    // Runs turns of the reactor, without advancing the clock, until the condition holds. False: it does not.
+    // Runs turns of the reactor without advancing the clock until the condition holds. False: a timeout.
     bool turn_until(const std::function<bool()>& condition);
-    // As wait_for(), and releases each held call when it has been held for `age` of real time.
+    // Like wait_for(), but releases each held call after `age` of real time.
     bool wait_with_late_answers(Nanoseconds age, const std::function<bool()>& condition);
     // Waits until the fake holds exactly one call, whose id is not `other_than`.
     FakeCeph::HeldCall wait_for_held(uint64_t other_than = 0);
-    // Waits until all operations that the fake does not hold are answered, and their requests completed.
+    // Waits until all operations that the fake does not hold are answered and their requests are completed.
     void settle();
     // The number of this test's client.
     uint64_t client() const { return client_; }
@@ -101,13 +101,14 @@ class RbdTest : public testing::Test {
     reactor::Reactor reactor_{clock_, {.spin = kNever}};
     std::unique_ptr<io::Backend> backend_;
     bool keeps_taken_ = false;  // OpenOptions::keeps_taken of open() and check()
+    bool read_only_ = false;    // OpenOptions::read_only of open()
 
   private:
     std::unique_ptr<Way> way_;
     uint64_t client_ = 0;
 };
 
-// Returns true as soon as `condition` does, false after a time that only an error takes.
+// Returns true as soon as `condition` does, or false after a timeout that only a defect exceeds.
 bool wait_for(const std::function<bool()>& condition);
 
 }  // namespace wss::test

@@ -14,15 +14,15 @@ constexpr size_t kGrantsMax = 8192;
 
 using HeaderBytes = std::array<std::byte, wire::kCacheHeaderBytes>;
 
-// One kMove, from its record to its kDone. For a kStorage (storage.h) it is the RDMA in progress, or both of
-// two.
+// One kMove, from its record to its kDone. For a kStorage (storage.h) it is the RDMA in progress, or both if
+// there are two.
 //   kFree ─▶ [kWaiting: for a stage, or for room at the client] ─▶ kMoving ─▶ kFree
 struct alignas(8) Engine::Operation : ListNode<> {
     enum class State : uint8_t { kFree, kWaiting, kMoving };
     static constexpr uint32_t kNoStage = UINT32_MAX;
 
     SeLink* link = nullptr;
-    Client* client = nullptr;  // of a move with one
+    Client* client = nullptr;  // if the move has one
     uint32_t id = 0;
     uint32_t stage = kNoStage;
     State state = State::kFree;
@@ -83,10 +83,13 @@ class Engine::SeLink final : public RecordLinkOwner {
     bool is_over() const noexcept { return link_ == nullptr || link_->is_over(); }
     // No command of an SE is in progress.
     bool is_quiet() const noexcept;
-    // The SE no longer needs this engine.
-    bool has_left() const noexcept { return said_goodbye_ || storage_ == 0; }
+    // The SE no longer needs this engine. A storage process holds nothing for an SE that is away.
+    bool has_left() const noexcept {
+        const bool is_away = link_ == nullptr || !link_->is_up();
+        return said_goodbye_ || storage_ == 0 || (storage_volumes_ != nullptr && is_away);
+    }
     EngineStorageInfo info() const;
-    // The dirty lines on record at the SE's last message. An SE that is away may have destaged some since.
+    // The dirty lines on record as of the SE's last message. An absent SE may have destaged some since.
     uint64_t dirty_lines() const noexcept;
 
     // engine_datapath.cc
@@ -166,7 +169,7 @@ class Engine::SeLink final : public RecordLinkOwner {
     std::vector<uint32_t> free_stages_;
     List<Operation> waiting_;  // for a staging slot
     uint32_t busy_ = 0;        // operations that are not free
-    uint32_t asked_ = 0;       // pings received: operations from before one are reported at once
+    uint32_t asked_ = 0;  // pings received; operations that began before the last one are reported at once
     uint32_t clients_ = 0;
     bool leaving_ = false, said_goodbye_ = false, stopping_ = false;
 };

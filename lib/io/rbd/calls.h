@@ -8,8 +8,8 @@
 //
 // Calls live as long as their client, which closes its image only after librbd has called back for all.
 //
-// Threads share only the landing: a stack linked through the calls, pushed by compare-and-swap and taken as a
-// whole, and one eventfd that is written only when the reactor is about to sleep.
+// Threads share only the completions: a stack linked through the calls, pushed by compare-and-swap and taken
+// as a whole, and one eventfd that is written only when the reactor is about to sleep.
 #pragma once
 
 #include <atomic>
@@ -36,17 +36,17 @@ struct Call : ListNode<> {
 
     Calls* calls = nullptr;       // the owner
     size_t index = 0;             // in the owner's array
-    Call* next = nullptr;         // in the list of landed or of free calls
+    Call* next = nullptr;         // in the list of completed or of free calls
     Request* request = nullptr;   // nullptr: given up
     std::byte* memory = nullptr;  // kMemory bytes for read data
     bool reads = false;
     bool replaced = false;
-    bool completed = false;  // librbd has called back, and the reactor has taken the call from the landing
+    bool completed = false;  // librbd has called back, and the reactor has taken the call from the stack
     uint64_t offset = 0, length = 0;
     uint64_t held = 0;  // bytes of data that the call and librbd hold
     Nanoseconds begun{};
     bool of_clone = false;  // the image was a clone when the call began
-    Load ahead;             // all calls of the image in librbd at that time, with this one
+    Load ahead;             // all calls of the image in librbd at that time, including this one
     int64_t result = 0;     // of librbd
 
     static constexpr size_t kMemory = 1 << 20;
@@ -63,7 +63,7 @@ class CompletionStack {
     void push(Call& call) noexcept;
     // Called by the reactor's thread, or by the keeper's thread when the calls are orphaned.
     Call* take_all() noexcept;  // in the order of push(), linked by `next`
-    bool arm() noexcept;        // false: a call has already landed
+    bool arm() noexcept;        // false: a call has already completed
     int event_fd() const noexcept { return event_fd_; }
 
   private:
@@ -71,7 +71,7 @@ class CompletionStack {
     std::atomic<Call*> top_{nullptr};
     std::atomic<bool> armed_{false};
     std::atomic<uint32_t> inside_{0};  // callbacks that may still touch this
-    // Used by the reactor only.
+    // Used only by the reactor.
     bool reactor_armed_ = false;  // value of `armed_` unless a callback has cleared it
     int64_t due_ = 0;             // signals not yet drained; -1: one was drained before it was counted
 };
@@ -80,7 +80,8 @@ class Calls {
   public:
     // Calls in librbd at once, per reactor and volume.
     static constexpr size_t kDepth = 256;
-    // Further calls that Ceph has not answered for long. The limit exists because librbd has memory for each.
+    // Further calls that Ceph has not answered for a long time. The limit exists because librbd holds memory
+    // for each.
     static constexpr Load kMore{.requests = 4096, .bytes = 256 << 20};
 
     // nullptr: no descriptor, memory or address space is left.
@@ -96,7 +97,7 @@ class Calls {
     void replace(Call& call) noexcept;
     size_t taken() const noexcept { return taken_; }
     CompletionStack& completions() noexcept { return completions_; }
-    // Called when their queue is destroyed. The keeper then takes the calls that land.
+    // Called when their queue is destroyed. The keeper then takes the calls that complete.
     void orphan() noexcept { orphaned_.store(true); }
     bool is_orphaned() const noexcept { return orphaned_.load(); }
 
@@ -106,7 +107,6 @@ class Calls {
     // Calls in librbd. The reactor adds to them, librbd's threads subtract in the callback.
     std::atomic<uint32_t> in_librbd{0};
     std::atomic<uint64_t> bytes_in_librbd{0};
-    std::atomic<bool> used{false};  // a request was submitted
 
     Calls* next = nullptr;  // the calls of another queue of the client
 
@@ -118,7 +118,7 @@ class Calls {
     CompletionStack completions_;
     std::atomic<bool> orphaned_{false};
     std::vector<std::unique_ptr<Call>> all_;
-    Call* free_ = nullptr;  // the last used first, because the pages of its memory exist
+    Call* free_ = nullptr;  // the most recently used first: its memory is allocated
     size_t taken_ = 0;
     Load more_;  // replaced calls
 };

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decodes replies of the object classes of an OSD in Ceph's encoding: little-endian, structures with a header
-// of two versions and their length.
+// Requests to the object classes of an OSD, and their replies, in Ceph's encoding: little-endian, structures
+// with a header of two versions and their length.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace wss::io {
 
@@ -45,6 +46,24 @@ class Decoder {
     }
     std::span<const char> left_;
     bool failed_ = false;
+};
+
+class Encoder {
+  public:
+    Encoder& number(uint64_t value, size_t bytes) {
+        for (size_t i = 0; i < bytes; ++i) bytes_.push_back(static_cast<char>(value >> 8 * i & 0xff));
+        return *this;
+    }
+    Encoder& text(std::string_view value) {
+        number(value.size(), 4);
+        bytes_.append(value);
+        return *this;
+    }
+    Encoder& structure(const Encoder& fields) { return number(1, 1).number(1, 1).text(fields.bytes_); }
+    const std::string& bytes() const { return bytes_; }
+
+  private:
+    std::string bytes_;
 };
 
 }  // namespace wss::io

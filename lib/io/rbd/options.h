@@ -17,8 +17,8 @@ struct RbdOptions {
     std::string snapshot;  // empty: the image itself
     std::string conf;      // empty: the default of librados ($CEPH_CONF, /etc/ceph/ceph.conf, ~/.ceph/config)
     std::string user = "admin";
-    std::string keyring;  // empty: the one of the configuration
-    bool cache = false;   // librbd's cache; has no effect but a warning, see check_settings()
+    std::string keyring;  // empty: the one from the configuration
+    bool cache = false;   // librbd's cache; has no effect except a warning, see check_settings()
     bool steal = false;   // blocklist a live owner of the exclusive lock, and break its lock
     // Limits, in seconds.
     uint32_t mount_timeout = 10;    // client_mount_timeout: the first contact with a monitor
@@ -26,9 +26,10 @@ struct RbdOptions {
     uint32_t mon_timeout = 30;      // rados_mon_op_timeout: each command to a monitor
     uint32_t open_timeout = 60;     // a whole opening, including the wait for the lock of a dead owner
     uint32_t resize_timeout = 600;  // a whole resize; a shrink removes every object beyond the new end
-    uint32_t close_timeout = 10;    // a whole closing; then the client is abandoned
-    // After so long without an answer of Ceph another client may have the image. Must be less than the 30 s
-    // (osd_client_watch_timeout) after which Ceph counts this client as dead, less the age of its last ping.
+    uint32_t close_timeout = 20;    // a whole closing; then the client is abandoned
+    // After this time without an answer from Ceph another client may have the image. Must be less than the 30
+    // s (osd_client_watch_timeout) after which Ceph considers this client dead, minus the age of its last
+    // ping.
     uint32_t away_timeout = 20;
 
     bool is_head() const { return snapshot.empty(); }  // the image itself

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/io/sim/sim_image.h"
 
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <utility>
 
@@ -11,8 +13,12 @@ namespace wss::io {
 // ---- A client's view -------------------------------------------------------------------------------------
 
 SimImageClient::SimImageClient(SimImage& image, std::shared_ptr<SimContents> contents, sim::World& world,
-                               const SimDiskFaults& faults, const HolderMark& mark)
-    : SimDevice(world, std::move(contents), faults), image_(image), mark_(mark), answered_(world.now()) {
+                               const SimDiskFaults& faults, const HolderMark& mark, uint64_t owner)
+    : SimDevice(world, std::move(contents), faults),
+      image_(image),
+      mark_(mark),
+      owner_(owner),
+      answered_(world.now()) {
     world.schedule_in(Nanoseconds{static_cast<int64_t>(world.random().below(kCheckEvery.count))},
                       [this] { check(); });
 }
@@ -41,7 +47,7 @@ std::string SimImageClient::trouble() const {
 }
 
 std::string SimImageClient::ownership() const {
-    return "image 1";
+    return owner_ == 0 ? "" : fmt::format("image 1, owner {}", owner_);
 }
 
 int SimImageClient::refusal(const Flight&) {
@@ -52,9 +58,7 @@ int SimImageClient::refusal(const Flight&) {
 
 void SimImageClient::close() {
     closed_ = true;
-    const Succession now = succession();
-    const bool stays_taken = now.term != now.since && !used_;
-    if (!fenced_ && !cut_ && !stays_taken) image_.release(*this);
+    if (!fenced_ && !cut_) image_.release(*this);
 }
 
 void SimImageClient::kill() {
@@ -75,12 +79,18 @@ void SimImage::fence_holder() noexcept {
     holder_ = nullptr;
 }
 
-SimImageClient& SimImage::take() {
+SimImageClient& SimImage::take(std::string_view owner) {
     fence_holder();
+    if (!owner.empty() && owner != owner_name_) {
+        ++owner_;
+        owner_name_ = owner;
+    }
     const uint64_t former = lock_;
     lock_ = ++last_client_;
-    found_ = HolderMark::after(found_, former, lock_, world_.random().next() | 1);
-    clients_.emplace_back(new SimImageClient(*this, contents_, world_, faults_, *found_));
+    found_ = HolderMark::after(found_, {.former = former, .was_free = former == 0}, lock_,
+                               world_.random().next() | 1);
+    clients_.emplace_back(
+        new SimImageClient(*this, contents_, world_, faults_, *found_, owner.empty() ? 0 : owner_));
     holder_ = clients_.back().get();
     return *holder_;
 }
@@ -89,21 +99,26 @@ bool SimImage::die_while_taking(Death death) {
     fence_holder();
     if (death == Death::kHolderFenced) return false;
     const uint64_t former = std::exchange(lock_, 0);
-    if (death == Death::kMarkMissing) lock_ = ++last_client_;
-    return former != 0;
+    if (death == Death::kLockBroken) return former != 0;
+    lock_ = ++last_client_;
+    return true;
 }
 
-void SimImage::write_by_another(Request& request) {
+void SimImage::take_without_mark() {
     fence_holder();
-    WSS_ASSERT(contents_->has(request), "the request is within the image");
-    contents_->change(request, request.length / SimContents::kSector);
     ++last_client_;
     lock_ = 0;
+}
+
+void SimImage::write(Request& request) {
+    WSS_ASSERT(contents_->has(request), "the request is within the image");
+    contents_->change(request, request.length / SimContents::kSector);
 }
 
 void SimImage::release(const SimImageClient& client) noexcept {
     if (holder_ != &client) return;
     holder_ = nullptr;
+    found_->released = true;
     lock_ = 0;
 }
 

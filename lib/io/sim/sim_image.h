@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A simulated image of a cluster, as of Ceph: storage that several clients see, and that one of them has at a
+// A simulated image of a cluster, as of Ceph: storage that several clients see, and one of them holds at a
 // time.
 //
-// SimImage is what they share: the contents, the lock and the mark of the last holder. A client that takes
-// the lock fences the one that holds it, and writes the mark (lib/io/rbd/holder_mark.h).
+// SimImage is what the clients share: the contents, the lock, the mark of the last holder and that of the
+// owner. A client that takes the lock fences the one that holds it, and writes both marks
+// (lib/io/rbd/holder_mark.h, Documentation/ceph.md).
 //
 // SimImageClient is one client's view, from the moment at which it takes the lock. It checks the image every
-// second. A client that was fenced notices that with its next check or request. Its requests fail from the
-// moment of the fencing on, including those in flight. While a client is cut off from the image, its requests
-// and checks wait; after kAwayTimeout without an answer it is suspended().
+// second. A client that was fenced notices that with its next check or request. After the fencing its
+// requests fail, including those in flight. While a client is cut off from the image, its requests and checks
+// wait; after kAwayTimeout without an answer it is suspended().
 //
 // Every write is stable when it is done. Both objects outlive the processes that use them.
 #pragma once
@@ -16,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/io/rbd/holder_mark.h"
@@ -34,20 +36,21 @@ class SimImageClient final : public SimDevice {
     bool is_fenced() const noexcept { return fenced_; }
     // A request was submitted.
     bool is_used() const noexcept { return used_; }
-    Succession succession() const noexcept override { return mark_.succession; }
+    // A read-only client writes the mark of the holder, but reports neither its place nor an owner.
+    Succession succession() const noexcept override { return owner_ == 0 ? Succession{} : mark_.succession; }
 
-    // The process ends in order, with no request in flight. The client releases the lock, unless it took the
-    // image from another client and did not use it (OpenOptions::keeps_taken), or cannot reach it.
+    // The process ends in order, with no request in flight. The client releases the lock, unless it cannot
+    // reach the image. In both cases the next holder continues the chain.
     void close();
     // The process was killed. The client keeps the lock. Requests that have reached the image are executed
-    // later, unless the client is fenced before. Call it while the memory of these requests still exists; it
-    // must remain until the end of the run.
+    // later, unless the client is fenced before that. Call this while the memory of these requests still
+    // exists; the memory must remain until the end of the run.
     void kill();
 
   private:
     friend class SimImage;
     SimImageClient(SimImage& image, std::shared_ptr<SimContents> contents, sim::World& world,
-                   const SimDiskFaults& faults, const HolderMark& mark);
+                   const SimDiskFaults& faults, const HolderMark& mark, uint64_t owner);
 
     bool lost() const noexcept override { return noticed_; }
     bool suspended() const noexcept override { return is_unanswered_for(kAwayTimeout); }
@@ -62,6 +65,7 @@ class SimImageClient final : public SimDevice {
 
     SimImage& image_;
     const HolderMark mark_;
+    const uint64_t owner_;  // 0: it is read-only
     Nanoseconds answered_;  // the last check
     bool fenced_ = false, noticed_ = false, cut_ = false, used_ = false, closed_ = false;
 };
@@ -70,19 +74,22 @@ class SimImage {
   public:
     SimImage(sim::World& world, uint64_t bytes, const SimDiskFaults& faults);
 
-    // A new client, which takes the lock. It lives as long as the image.
-    SimImageClient& take();
+    // A new client, which takes the lock for the owner of this name; empty: it is read-only, and the owner
+    // stays the same. It lives as long as the image.
+    SimImageClient& take(std::string_view owner);
     // A start that is killed while it takes the lock: after it has fenced the holder, after it has broken
     // the holder's lock, or after it has taken the lock without having written the mark. Returns true if
     // this ends the chain of holders.
     enum class Death : uint8_t { kHolderFenced, kLockBroken, kMarkMissing };
     bool die_while_taking(Death death);
-    // A program without a mark takes the lock, writes, and releases the lock.
-    void write_by_another(Request& request);
+    // A program without a mark takes the lock and releases it.
+    void take_without_mark();
+    // Changes the contents at once, as whoever took the image last.
+    void write(Request& request);
 
     // The client that has the lock; nullptr: none, or one that is not a SimImageClient.
     SimImageClient* holder() noexcept { return holder_; }
-    // True if a client has the lock, which may have died.
+    // True if a client, which may have died, has the lock.
     bool is_locked() const noexcept { return lock_ != 0; }
     const SimContents& contents() const noexcept { return *contents_; }
 
@@ -96,7 +103,9 @@ class SimImage {
     const SimDiskFaults& faults_;
     std::vector<std::unique_ptr<SimImageClient>> clients_;
     std::optional<HolderMark> found_;  // the mark in the image's metadata
-    uint64_t lock_ = 0;                // number of the client that has the lock; 0: none
+    std::string owner_name_;
+    uint64_t owner_ = 0;  // another number each time that the owner changes
+    uint64_t lock_ = 0;   // number of the client that has the lock; 0: none
     SimImageClient* holder_ = nullptr;
     uint64_t last_client_ = 0;  // numbers of clients begin with 1
 };

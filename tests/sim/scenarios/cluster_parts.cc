@@ -7,7 +7,7 @@ namespace wss::sim {
 
 namespace {
 
-// A save takes some time. A crash meanwhile may leave the old or the new text.
+// A save takes some time. A crash during it may leave the old or the new contents.
 class SimMembership final : public cache::MembershipStore {
   public:
     SimMembership(Node& node, reactor::Reactor& reactor, StableText& file)
@@ -63,7 +63,8 @@ ClusterTarget::ClusterTarget(Node& node, const fabric::SimNetwork& network, cons
     volumes.open = [this](const std::string& backend,
                           const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
         if (auto other = disks_.find(backend); other != disks_.end()) return other->second->open(node_);
-        if (remote_ > 0) return cache::RemoteBackend::open(cache_->storage_nodes(), "disk", {.size = remote_});
+        if (remote_ > 0)
+            return cache::RemoteBackend::open(cache_->storage_nodes(), "disk", {.size = remote_});
         return disk_.open(node_);
     };
     volumes.attach = false;
@@ -80,8 +81,9 @@ ClusterTarget::~ClusterTarget() {
 }
 
 Status ClusterTarget::create() {
-    auto cache = cache::Cache::create(reactor_, random_, {{cache_fabric_.get(), cache_poller_.get()}},
-                                   std::make_unique<SimMembership>(node_, reactor_, membership_), options_);
+    auto cache =
+        cache::Cache::create(reactor_, random_, {{cache_fabric_.get(), cache_poller_.get()}},
+                             std::make_unique<SimMembership>(node_, reactor_, membership_), options_);
     if (!cache) return cache.status();
     cache_ = std::move(*cache);
     block::Service::Options options;
@@ -160,11 +162,13 @@ void ClusterTarget::stop(Nanoseconds home_max) {
 }
 
 ClusterEngine::ClusterEngine(Node& node, const fabric::SimNetwork& network, uint64_t memory,
-                             const std::string& target, io::SimDevice* disk, const fabric::SimNetwork* reach)
+                             const std::string& target, io::SimDevice* disk, const fabric::SimNetwork* reach,
+                             bool read_only)
     : node_(node),
       memory_(memory),
       target_(target),
       disk_(disk),
+      read_only_(read_only),
       random_(node.world().random().next()),
       reactor_(node.clock(), {.spin = kNever}),
       fabric_(fabric::open_sim(node, network)),
@@ -189,7 +193,7 @@ Status ClusterEngine::start() {
     cache::Engine::Options options{.memory = memory_};
     if (disk_ != nullptr) {
         backend_ = disk_->open(node_);
-        options.volumes.push_back({"disk", backend_.get()});
+        options.volumes.push_back({.name = "disk", .backend = backend_.get(), .read_only = read_only_});
         options.boot = node_.incarnation() + 1;
         options.reach = {reach_fabric_.get(), reach_poller_.get()};
     }

@@ -50,14 +50,13 @@ class ClusterTarget {
     // start() and stop() only begin; the world must be stepped until they end.
     void start();
     void stop(Nanoseconds home_max = from_s(60));
-    // Creates a volume beside "disk", on a disk of its own; the target must have started. `backend`: the
-    // backend's name, for the storage of one volume under two names; empty: as `name`.
+    // Creates a volume in addition to "disk", on a disk of its own; the target must have started. `backend`:
+    // the backend's name, for one storage under two volume names; empty: `name`.
     void create_volume(const std::string& name, io::SimDisk& disk, std::function<void(Status)> done,
                        uint64_t bytes = 0, const std::string& backend = "");
     void resize_volume(const std::string& name, uint64_t bytes, std::function<void(Status)> done);
     void remove_volume(const std::string& name, std::function<void(Status)> done);
-    // Drops the cached contents, as a reopening does after other owners may have written the volume's
-    // storage.
+    // Drops the cached contents, as reopening a volume does when other owners may have written its storage.
     void drop_contents(const std::string& name, bool give_up_dirty, std::function<void(Status)> done,
                        bool look_only = false);
     bool started() const { return started_; }
@@ -95,7 +94,8 @@ class ClusterEngine {
   public:
     // With a disk the process is the target's real storage. It connects to engines by `reach`.
     ClusterEngine(Node& node, const fabric::SimNetwork& network, uint64_t memory, const std::string& target,
-                  io::SimDevice* disk = nullptr, const fabric::SimNetwork* reach = nullptr);
+                  io::SimDevice* disk = nullptr, const fabric::SimNetwork* reach = nullptr,
+                  bool read_only = false);
     ~ClusterEngine();
 
     Status start();
@@ -111,6 +111,7 @@ class ClusterEngine {
     const uint64_t memory_;
     const std::string target_;
     io::SimDevice* const disk_;
+    const bool read_only_;
     Random random_;
     reactor::Reactor reactor_;
     std::unique_ptr<fabric::Fabric> fabric_, reach_fabric_;

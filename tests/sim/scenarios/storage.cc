@@ -25,6 +25,8 @@ constexpr uint64_t kEngineMemory = 2 * 1024 * 1024;
 constexpr Nanoseconds kRescueAfter = from_s(25);
 // Time for the state of the storage process to reach every part of the target.
 constexpr Nanoseconds kSuspensionKnown = from_s(1);
+// The volume does not continue after it has waited for its owner for this time.
+constexpr Nanoseconds kAwaitingKnown = from_s(5);
 constexpr Nanoseconds kLossPermittedAfter = cache::RemoteQueue::kTakenMax - from_s(5);
 
 namespace {
@@ -93,6 +95,7 @@ class StorageRun {
         target_ = std::make_unique<ClusterTarget>(node_, options_.network, engine_network_, no_disk_,
                                                   membership_, cache, options_.sectors * kSectorBytes);
         target_->start();
+        storage_joined_ = false;
         policy_ = options_.policy == Policy::kBack ? PolicySetting::kDue : PolicySetting::kDone;
     }
     void end_target() {
@@ -155,9 +158,17 @@ class StorageRun {
     // --- the volume ---
 
     bool is_lost() const { return backend_ != nullptr && backend_->lost(); }
-    // Runs until then, or until the volume is lost.
+    // Runs for `time`, or until the volume is lost.
     void run_for(Nanoseconds time) {
-        if (!world_.run_until([this] { return is_lost(); }, time)) return;
+        const bool lost = world_.run_until([this] { return is_lost(); }, time);
+        check_theft();
+        if (!awaits_owner()) awaited_since_ = world_.now();
+        if (world_.now() - awaited_since_ >= kAwaitingKnown) {
+            log::info("[the volume waits for its owner: {}]", backend_->trouble());
+            result_.losses = 1;
+            return;
+        }
+        if (!lost) return;
         const Nanoseconds away = world_.now() - reached_;
         log::info("[the volume is lost: {}]", backend_->trouble());
         if (processes_.chain_ended() || away >= kLossPermittedAfter)
@@ -167,6 +178,11 @@ class StorageRun {
                 fmt::format("the volume is lost, but the chain of holders did not end, and the "
                             "holder reached the target {} ms ago: {}",
                             away.count / 1'000'000, backend_->trouble()));
+    }
+    // Another owner had the image, and engines hold dirty lines. Only an operator can end this.
+    bool awaits_owner() const {
+        return processes_.chain_ended() && target_up() && backend_ != nullptr &&
+               backend_->trouble().starts_with("another owner had its real storage");
     }
     bool holder_reaches_target() {
         const cache::Engine* engine = processes_.holder_engine();
@@ -186,22 +202,30 @@ class StorageRun {
                info.volumes[0].lost_bytes == 0;
     }
 
-    // Engines alone serve no requests once the target has known for a while that another client may have the
-    // image. A holder that reaches the image again may serve requests before it reports that.
+    void note_storage() {
+        if (!target_up() || storage_joined_) return;
+        const auto joined = target_->cache().info().engines;
+        storage_joined_ = std::any_of(joined.begin(), joined.end(),
+                                      [](const cache::EngineInfo& one) { return one.state == "storage"; });
+    }
+    // Engines alone serve no requests before a storage process has joined, and after the target has known for
+    // a while that another client may have the image. A holder that reaches the image again may serve
+    // requests before it reports that.
     void note_suspension() {
+        note_storage();
         const io::SimImageClient* holder = processes_.image().holder();
         const bool may_serve = holder != nullptr && !holder->is_cut_off() && holder_reaches_target();
-        if (!target_up() || backend_ == nullptr || !backend_->suspended() || may_serve)
-            suspended_since_ = world_.now();
+        const bool suspended = backend_ != nullptr && (backend_->suspended() || !storage_joined_);
+        if (!target_up() || !suspended || may_serve) suspended_since_ = world_.now();
         if (shared_.newest_success > suspended_since_ + kSuspensionKnown)
             shared_.fail(fmt::format("a request that began {} ms after the volume was suspended succeeded",
                                      (shared_.newest_success - suspended_since_).count / 1'000'000));
     }
     bool is_suspended() const { return world_.now() - suspended_since_ >= kSuspensionKnown; }
 
-    // --- another program ---
+    // --- another owner ---
 
-    // The model cannot follow if engines hold writes of sub-blocks that the program writes.
+    // The model cannot follow if engines hold writes of sub-blocks that the other owner writes.
     void inject_program() {
         const bool may_steal = is_suspended();
         if (program_.count > 0 || !world_.random().chance(options_.program_one_in)) return;
@@ -214,27 +238,60 @@ class StorageRun {
         const uint64_t first = world_.random().below((options_.sectors - count) / kSubBlock) * kSubBlock;
         if (shared_.model.busy(first, count)) return;
         ++result_.programs;
-        log::info("[another program {} the image and writes {} sectors from {}]",
-                  is_free ? "takes" : "steals", count, first);
+        log::info("[another owner {} the image and writes {} sectors from {}]", is_free ? "takes" : "steals",
+                  count, first);
         program_ = {.first = first, .count = count, .id = shared_.next_id++};
-        write_by_program();
-        if (is_free) return;
-        processes_.note_chain_end();
-        end_program();
+        if (is_free)
+            processes_.image().take_without_mark();
+        else
+            processes_.take_by_another();
+        write_by_program(first, count, program_.id);
+        if (!is_free) end_program();
     }
-    void write_by_program() {
-        std::vector<std::byte> data(program_.count * kSectorBytes);
-        for (uint64_t i = 0; i < program_.count; ++i)
-            stamp_sector(data.data() + i * kSectorBytes, program_.first + i, program_.id);
+    void write_by_program(uint64_t first, uint64_t count, uint64_t id) {
+        std::vector<std::byte> data(count * kSectorBytes);
+        for (uint64_t i = 0; i < count; ++i) stamp_sector(data.data() + i * kSectorBytes, first + i, id);
         io::Request request;
         request.op = io::Op::kWrite;
-        request.offset = program_.first * kSectorBytes;
+        request.offset = first * kSectorBytes;
         request.length = data.size();
         request.data = data.data();
-        shared_.model.change_begins(program_.first, program_.count, program_.id);
-        processes_.image().write_by_another(request);
+        shared_.model.change_begins(first, count, id);
+        processes_.image().write(request);
     }
-    // Until the target uses the next process, engines may show what was there before.
+    // Initiators may see the program's data or what was there before, until the volume is lost.
+    void inject_theft() {
+        if (!stolen_.empty() || program_.count > 0 || !world_.random().chance(options_.theft_one_in)) return;
+        const io::SimImageClient* holder = processes_.image().holder();
+        if (holder == nullptr || !target_up()) return;
+        const cache::CacheInfo info = target_->cache().info();
+        if (info.volumes.size() != 1 || info.volumes[0].dirty_lines == 0) return;
+        log::info("[another owner steals the image beside dirty lines]");
+        ++result_.thefts;
+        processes_.take_by_another();
+        theft_ = shared_.next_id++;
+        for (uint64_t first = 0; first < options_.sectors; first += kStolenAtOnce) {
+            if (shared_.model.busy(first, kStolenAtOnce)) continue;
+            stolen_.push_back(first);
+            write_by_program(first, kStolenAtOnce, theft_);
+        }
+    }
+    void check_theft() {
+        std::vector<std::byte> data(kStolenAtOnce * kSectorBytes);
+        for (uint64_t first : stolen_) {
+            processes_.image().contents().read(first * kSectorBytes, data);
+            for (uint64_t i = 0; i < kStolenAtOnce; ++i)
+                if (read_stamp(data.data() + i * kSectorBytes, first + i) != theft_)
+                    return shared_.fail(
+                        fmt::format("sector {} of the image was written after another owner had written it, "
+                                    "by a process that does not follow the last holder",
+                                    first + i));
+        }
+        const io::SimImageClient* holder = processes_.image().holder();
+        if (!stolen_.empty() && holder != nullptr && holder->is_used())
+            shared_.fail("the volume is served by a process that does not follow the last holder");
+    }
+    // Until the target uses the next process, engines may return the previous contents.
     void care_for_program() {
         const io::SimImageClient* holder = processes_.image().holder();
         if (program_.count > 0 && holder != nullptr && holder->is_used()) end_program();
@@ -276,6 +333,7 @@ class StorageRun {
             inject_into_target();
             care_for_program();
             inject_program();
+            inject_theft();
             work();
         }
     }
@@ -293,7 +351,7 @@ class StorageRun {
         return target_up() && holder_reaches_target() && engines_joined() && backend_ != nullptr &&
                !backend_->suspended() && backend_->trouble().empty();
     }
-    // Runs turns until then. Fails with this reason if it takes too long.
+    // Runs turns until `done` returns true. Fails with `failure` if that takes too long.
     void run_until(const std::function<bool()>& done, const char* failure) {
         const Nanoseconds end = world_.now() + kHealedLimit;
         while (!done() && goes_on()) {
@@ -327,7 +385,7 @@ class StorageRun {
         if (goes_on()) run_until([this] { return idle(); }, "the last requests did not end");
         if (shared_.failed != failed) shared_.fail("requests failed after everything was healed");
     }
-    // Reads every sector twice: from its present place, and from where the first read has put it.
+    // Reads every sector twice: from its current location, and from where the first read has moved it.
     void phase_of_reading_back() {
         constexpr uint64_t kAtOnce = 256;
         for (uint64_t at = 0; at < 2 * options_.sectors && goes_on(); at += kAtOnce) {
@@ -376,7 +434,7 @@ class StorageRun {
         target_->stop();
         if (!world_.run_until([this] { return target_->stopped(); }, kHealedLimit))
             return shared_.fail("the target did not stop");
-        if (!target_->cache_stopped()) return shared_.fail("the cache did not stop well");
+        if (!target_->cache_stopped()) return shared_.fail("the cache did not stop cleanly");
         backend_ = nullptr;
         processes_.stop_all();
         const auto off = [this] {
@@ -413,10 +471,14 @@ class StorageRun {
     Nanoseconds stopping_until_{};           // 0: the target is not being stopped
     enum class PolicySetting : uint8_t { kDue, kAsked, kDone } policy_ = PolicySetting::kDone;
     Nanoseconds reached_{};  // when the holder last reached the target
-    Nanoseconds suspended_since_{};
+    Nanoseconds suspended_since_{}, awaited_since_{};
     struct {
         uint64_t first = 0, count = 0, id = 0;
     } program_;  // a write by another program that the target may not have noticed; `count` 0: none
+    static constexpr uint64_t kStolenAtOnce = 128;
+    std::vector<uint64_t> stolen_;  // first sectors of what a thief wrote
+    uint64_t theft_ = 0;            // the id of these writes
+    bool storage_joined_ = false;   // since the target's start
     bool healed_ = false;
 };
 

@@ -1,25 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scenario "storage": the real storage of a target is an image (as of Ceph) that several storage processes
+// Scenario "storage": the real storage of a target is an image, as in Ceph, that several storage processes
 // (RS) take from one another.
 //
 // Product code: as in the scenario "cluster" (cluster.h). Simulated: time, random numbers, network, image.
 // The first phase injects faults:
 //
-//   storage processes   start and take the image from the one that has it; are killed, also while they take
-//                       the image; are stopped in order, and perhaps started again at once; are cut off from
-//                       the image, the target or an engine
-//   target              is killed, is stopped in order, is started again later
-//   another program     writes the image while no process has it, or takes it from a process that is cut off
+//   storage processes   start, and take the image from its holder; are killed, also while they take the
+//                       image; are stopped cleanly, and perhaps restarted at once; are cut off from the
+//                       image, the target or an engine, or from all of them, as if they were paused; start
+//                       read-only by mistake
+//   image               does not answer any process
+//   target              is killed, is stopped cleanly, is started again later
+//   another owner       writes the image while no process has it, or takes it from a process; perhaps while
+//                       engines hold dirty lines. It is a program without a mark, or a storage process with
+//                       another name (--join), which continues the chain of holders
 //
-// Then the faults end: requests in flight must end, a process serves the volume and nothing is wrong, new
-// commands succeed, every sector is read back, every dirty line is destaged, and the image holds what the
-// model allows. In half of the runs the processes that lost the image remain cut off from it.
+// Then the faults end: requests in flight must end, a process must serve the volume without trouble, new
+// commands must succeed, every sector is read back, every dirty line is destaged, and the image must hold
+// contents that the model allows. In half of the runs the processes that lost the image remain cut off from
+// it.
 //
-// Permitted losses. No write is lost as long as the volume is not lost. The volume may be lost only if the
-// chain of holders ended (a start died after it broke the lock, or another program took the image), until the
-// target uses the next holder; and if the holder did not reach the target for almost RemoteQueue::kTakenMax.
-// Such a run ends there, and counts. The injector lets the holder reach the target before that. A stop in
-// order begins a new chain too, but loses nothing, because the target has used the process that stopped.
+// Permitted losses: no write is lost unless the volume is lost. The volume may be lost in two cases: after
+// the chain of holders has ended (a start died after it broke the lock, or another owner had the image)
+// and before the target uses the next holder; or when the holder has not reached the target for almost
+// RemoteQueue::kTakenMax. Such a run ends at the loss and is counted. The injector lets the holder reach the
+// target before that time.
+//
+// After another owner took the image while engines held dirty lines, the volume must be lost or refuse all
+// requests, and nothing may replace what that owner wrote. Such a run ends there.
 //
 // Cache engines are not lost here, since the scenario "cluster" covers that.
 #pragma once
@@ -43,7 +51,7 @@ struct StorageOptions {
     uint64_t sectors = 4096;
     uint32_t line_bytes = 65536;
     uint32_t turns = 2000;  // of the injector (20 ms)
-    uint32_t load = 2;      // most operations that a client begins in a turn
+    uint32_t load = 2;      // maximum number of operations that a client begins per turn
     cache::Policy policy = cache::Policy::kBack;
     bool formers_stay_cut = false;  // at the end
     // Per turn of the injector.
@@ -54,9 +62,13 @@ struct StorageOptions {
     uint32_t image_cut_one_in = 0;  // a process is cut off from the image
     uint32_t link_cut_one_in = 0;   // between the target and a process
     uint32_t reach_cut_one_in = 0;  // between an engine and a process
+    uint32_t pause_one_in = 0;      // a process is cut off from everything
+    uint32_t silence_one_in = 0;    // the image does not answer
+    uint32_t read_only_one_in = 0;  // of the starts
     uint32_t target_crash_one_in = 0;
     uint32_t target_stop_one_in = 0;
-    uint32_t program_one_in = 0;  // another program takes the image, if the model can follow
+    uint32_t program_one_in = 0;  // another owner takes the image, if the model can follow
+    uint32_t theft_one_in = 0;    // another owner takes it while engines hold dirty lines
     Nanoseconds opening_max{};    // time between taking the image and joining
     fabric::SimNetwork network;
     io::SimDiskFaults image;
@@ -70,9 +82,10 @@ struct StorageResult {
     uint64_t trace = 0;
     uint64_t operations = 0, failed = 0, reconnects = 0;
     uint64_t takings = 0, kills = 0, deaths = 0, stops = 0, restarts = 0;  // of storage processes
-    uint64_t image_cuts = 0, link_cuts = 0;
+    uint64_t image_cuts = 0, link_cuts = 0, pauses = 0, silences = 0, read_only = 0;
     uint64_t target_crashes = 0, target_stops = 0;
-    uint64_t programs = 0;  // writes by another program
+    uint64_t programs = 0;  // writes by another owner
+    uint64_t thefts = 0;    // the same while engines held dirty lines: 0 or 1
     uint64_t used = 0;      // holders that the target used
     uint64_t chains = 0;    // that ended without a stop
     uint64_t losses = 0;    // permitted: 0 or 1

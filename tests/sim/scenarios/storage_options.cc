@@ -45,6 +45,10 @@ StorageOptions StorageOptions::draw(uint64_t seed) {
         options.image.latency_min = from_ms(1);
         options.image.latency_max = from_ms(300);
     }
+    options.theft_one_in = random.chance(5) ? between(5, 50) : 0;
+    options.pause_one_in = random.chance(3) ? between(200, 1000) : 0;
+    options.silence_one_in = random.chance(4) ? between(300, 1500) : 0;
+    options.read_only_one_in = random.chance(4) ? between(4, 20) : 0;
     return options;
 }
 
@@ -52,24 +56,25 @@ std::string StorageOptions::to_string() const {
     return fmt::format(
         "seed {}: {} clients, {} engines, {} storage processes, depth {}, {} sectors, lines of {}, {}, {} "
         "turns with up to {} operations; take 1/{}, kill 1/{}, stop 1/{}, death 1/{}, image cut 1/{}, link "
-        "cut 1/{}, reach cut 1/{}, target crash 1/{}, target stop 1/{}, another program 1/{}, opening up to "
-        "{} s, image up to {} ms{}",
+        "cut 1/{}, reach cut 1/{}, pause 1/{}, silence 1/{}, read-only 1/{}, target crash 1/{}, target stop "
+        "1/{}, another owner 1/{}, theft 1/{}, opening up to {} s, image up to {} ms{}",
         seed, clients, engines, processes, depth, sectors, line_bytes, cache::to_string(policy), turns, load,
         take_one_in, kill_one_in, stop_one_in, death_one_in, image_cut_one_in, link_cut_one_in,
-        reach_cut_one_in, target_crash_one_in, target_stop_one_in, program_one_in,
-        opening_max.count / 1'000'000'000, image.latency_max.count / 1'000'000,
-        formers_stay_cut ? ", formers stay cut off" : "");
+        reach_cut_one_in, pause_one_in, silence_one_in, read_only_one_in, target_crash_one_in,
+        target_stop_one_in, program_one_in, theft_one_in, opening_max.count / 1'000'000'000,
+        image.latency_max.count / 1'000'000, formers_stay_cut ? ", formers stay cut off" : "");
 }
 
 std::string StorageResult::to_string() const {
     return fmt::format(
         "{}: {} operations ({} failed), {} reconnects; image taken {} times, {} holders used, {} chains "
-        "ended; storage processes: {} kills, {} deaths, {} stops, {} restarts; {} cuts from the image, {} "
-        "link cuts; {} target crashes, {} target stops; {} writes by another program; {} lost as permitted; "
-        "{} lines destaged at the last target; trace {:016x}",
+        "ended; storage processes: {} kills, {} deaths, {} stops, {} restarts, {} started read-only; {} cuts "
+        "from the image, {} link cuts, {} pauses, {} silences; {} target crashes, {} target stops; {} writes "
+        "and {} thefts by another owner; {} lost as permitted; {} lines destaged at the last target; trace "
+        "{:016x}",
         failure.empty() ? "held" : "FAILED: " + failure, operations, failed, reconnects, takings, used,
-        chains, kills, deaths, stops, restarts, image_cuts, link_cuts, target_crashes, target_stops, programs,
-        losses, destaged, trace);
+        chains, kills, deaths, stops, restarts, read_only, image_cuts, link_cuts, pauses, silences,
+        target_crashes, target_stops, programs, thefts, losses, destaged, trace);
 }
 
 }  // namespace wss::sim

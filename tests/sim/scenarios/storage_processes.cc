@@ -35,8 +35,9 @@ StorageProcesses::Process* StorageProcesses::holder() {
 
 cache::Engine* StorageProcesses::holder_engine() {
     Process* process = holder();
-    return process == nullptr || process->state != Process::State::kRunning ? nullptr
-                                                                            : &process->engine->engine();
+    const bool serves =
+        process != nullptr && process->state == Process::State::kRunning && !process->read_only;
+    return serves ? &process->engine->engine() : nullptr;
 }
 
 bool StorageProcesses::one_opens() const {
@@ -54,23 +55,37 @@ void StorageProcesses::note_chain_end() {
     chain_ended_ = true;
 }
 
+void StorageProcesses::take_by_another() {
+    note_chain_end();
+    if (random().chance(2)) return image_.take_without_mark();
+    log::info("[it has a mark]");
+    io::SimImageClient& other = image_.take("another");
+    if (random().chance(2)) return;
+    if (random().chance(2))
+        other.kill();
+    else
+        other.close();
+}
+
 // ---- The life of a process -------------------------------------------------------------------------------
 
-void StorageProcesses::take(Process& process, Nanoseconds opening) {
+void StorageProcesses::take(Process& process, Nanoseconds opening, bool read_only) {
     ++result_.takings;
-    process.client = &image_.take();
+    process.read_only = read_only;
+    result_.read_only += read_only;
+    process.client = &image_.take(read_only ? "" : kOwner);
     process.state = Process::State::kOpening;
     process.until = world_.now() + opening;
     const io::Succession now = process.client->succession();
-    log::info("[{} takes the image, term {} since {}, opens for {} ms]", process.node->name(), now.term,
-              now.since, opening.count / 1'000'000);
+    log::info("[{} takes the image{}, term {} since {}, opens for {} ms]", process.node->name(),
+              read_only ? " read-only" : "", now.term, now.since, opening.count / 1'000'000);
     world_.note(now.term << 8 | process.node->index());
 }
 
 void StorageProcesses::join(Process& process) {
     log::info("[{} joins]", process.node->name());
     process.engine = std::make_unique<ClusterEngine>(*process.node, options_.network, kMemory, "target",
-                                                     process.client, &options_.network);
+                                                     process.client, &options_.network, process.read_only);
     process.state = Process::State::kRunning;
     if (!process.engine->start()) kill(process);
 }
@@ -106,7 +121,7 @@ void StorageProcesses::stopped(Process& process) {
     process.cut_until = {};
     if (!std::exchange(process.starts_again, false) || one_opens()) return;
     ++result_.restarts;
-    take(process, span(std::min(options_.opening_max, from_s(2))));
+    take(process, span(std::min(options_.opening_max, from_s(2))), by_mistake());
 }
 
 void StorageProcesses::go_on() {
@@ -141,30 +156,52 @@ void StorageProcesses::die_while_taking() {
     if (image_.die_while_taking(death)) note_chain_end();
 }
 
-void StorageProcesses::cut_from_image(Process& process) {
-    ++result_.image_cuts;
-    const Nanoseconds how_long = span(random().chance(2) ? kImageCutMax : kLinkCutMax);
+void StorageProcesses::cut_from_image(Process& process, Nanoseconds how_long) {
     log::info("[{} is cut off from the image for {} ms]", process.node->name(), how_long.count / 1'000'000);
     process.cut_until = world_.now() + how_long;
     process.client->cut_off(true);
 }
 
-void StorageProcesses::cut_link(Node& one, Node& other, uint64_t& count) {
-    ++count;
-    const Nanoseconds how_long = span(kLinkCutMax);
+void StorageProcesses::cut_link(Node& one, Node& other, Nanoseconds how_long) {
     log::info("[{} and {} are cut off for {} ms]", one.name(), other.name(), how_long.count / 1'000'000);
     world_.cut(one, other);
     world_.schedule_in(how_long, [this, &one, &other] { world_.heal(one, other); });
 }
 
+// As if the process were paused. Only its clock continues.
+void StorageProcesses::pause(Process& process) {
+    ++result_.pauses;
+    const Nanoseconds how_long = cut_span();
+    cut_from_image(process, how_long);
+    cut_link(target_, *process.node, how_long);
+    for (Node* engine : engines_) cut_link(*engine, *process.node, how_long);
+}
+
+void StorageProcesses::silence_image() {
+    ++result_.silences;
+    const Nanoseconds how_long = cut_span();
+    log::info("[the image does not answer for {} ms]", how_long.count / 1'000'000);
+    silent_until_ = world_.now() + how_long;
+    for (Process& process : processes_)
+        if (process.client != nullptr && !process.client->is_cut_off()) cut_from_image(process, how_long);
+}
+
 void StorageProcesses::inject_into(Process& process) {
     const bool runs = process.state == Process::State::kRunning;
-    if (random().chance(options_.link_cut_one_in)) cut_link(target_, *process.node, result_.link_cuts);
-    if (random().chance(options_.reach_cut_one_in))
-        cut_link(*engines_[random().below(engines_.size())], *process.node, result_.link_cuts);
-    if (runs && !process.client->is_cut_off() && random().chance(options_.image_cut_one_in))
-        cut_from_image(process);
-    if (runs && !process.client->is_cut_off() && random().chance(options_.stop_one_in)) {
+    if (random().chance(options_.link_cut_one_in)) {
+        ++result_.link_cuts;
+        cut_link(target_, *process.node, span(kLinkCutMax));
+    }
+    if (random().chance(options_.reach_cut_one_in)) {
+        ++result_.link_cuts;
+        cut_link(*engines_[random().below(engines_.size())], *process.node, span(kLinkCutMax));
+    }
+    if (runs && !process.client->is_cut_off() && random().chance(options_.image_cut_one_in)) {
+        ++result_.image_cuts;
+        cut_from_image(process, cut_span());
+    }
+    if (runs && !process.client->is_cut_off() && random().chance(options_.pause_one_in)) pause(process);
+    if (runs && random().chance(options_.stop_one_in)) {
         ++result_.stops;
         process.starts_again = random().chance(2);
         stop(process);
@@ -176,7 +213,7 @@ void StorageProcesses::inject_into(Process& process) {
 
 // An operator replaces a process that is cut off from the image, and starts one if none has the image.
 void StorageProcesses::inject_takings() {
-    if (one_opens()) return;
+    if (one_opens() || world_.now() < silent_until_) return;
     if (random().chance(options_.death_one_in)) return die_while_taking();
     const Process* has_it = holder();
     uint32_t one_in = options_.take_one_in;
@@ -184,12 +221,14 @@ void StorageProcesses::inject_takings() {
     if (has_it != nullptr && has_it->client->is_cut_off()) one_in /= 4;
     Process& process = any();
     if (process.state == Process::State::kOff && random().chance(one_in))
-        take(process, span(options_.opening_max));
+        take(process, span(options_.opening_max), by_mistake());
 }
 
 void StorageProcesses::rescue() {
+    silent_until_ = {};
     Process* has_it = holder();
     if (has_it != nullptr && has_it->state == Process::State::kStopping) return;
+    if (has_it != nullptr && has_it->read_only) kill(*std::exchange(has_it, nullptr));
     if (has_it == nullptr && one_opens()) return;
     if (has_it == nullptr) {
         const auto off = std::find_if(processes_.begin(), processes_.end(),
@@ -206,6 +245,7 @@ void StorageProcesses::rescue() {
 void StorageProcesses::inject(bool rescues) {
     go_on();
     if (rescues) return rescue();
+    if (random().chance(options_.silence_one_in)) silence_image();
     inject_into(any());
     inject_takings();
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// StorageProcesses: the storage processes of the scenario "storage", each on a node of its own, and the
+// StorageProcesses: the storage processes of the scenario "storage", each on a separate node, and the
 // faults of these processes. All of them have the same image and the same target.
 //
-// A process that starts takes the image, opens it for a while, and joins the target. At most one opens it at
-// a time: two processes that are started together are not successors of each other (Documentation/ceph.md).
+// A process that starts takes the image, spends some time opening it, and joins the target. At most one opens
+// it at a time: two processes that are started together are not successors of each other
+// (Documentation/ceph.md).
 #pragma once
 
 #include <memory>
@@ -22,31 +23,31 @@ class StorageProcesses {
 
     // Starts the first process without faults.
     void start_first();
-    // One turn of the injector. `rescue`: the holder has not reached the target for a while. Then it gets the
-    // chance to, and suffers no faults.
+    // One turn of the injector. `rescue`: the holder has not reached the target for a while. It is then
+    // allowed to, and suffers no faults.
     void inject(bool rescue);
     // Ends the faults.
     void heal();
     // Continues what has begun, without new faults.
     void go_on();
-    // The same after heal(), and sees to it that one process has the image.
+    // Like go_on(), after heal(). Also ensures that one process has the image.
     void settle() {
         go_on();
         rescue();
     }
-    // Every process ends in order.
+    // Stops every process cleanly.
     void stop_all();
     void abandon();
 
     // The engine of the process that has the image; nullptr: there is none, or it has not joined yet.
     cache::Engine* holder_engine();
     io::SimImage& image() noexcept { return image_; }
-    // The chain of holders ended, and the target has not used a holder since.
+    // The chain of holders ended, or another owner was in it, and the target has not used a holder since.
     bool chain_ended() const noexcept { return chain_ended_; }
     // No process runs, opens the image or stops.
     bool none_runs() const;
-    // A program that is no storage process took the image from the holder.
-    void note_chain_end();
+    // Another owner takes the image from the holder.
+    void take_by_another();
 
   private:
     struct Process {
@@ -55,11 +56,13 @@ class StorageProcesses {
         io::SimImageClient* client = nullptr;
         std::unique_ptr<ClusterEngine> engine;
         State state = State::kOff;
+        bool read_only = false;
         Nanoseconds until{};        // kOpening: it joins then; kStopping: it is killed then
         Nanoseconds cut_until{};    // from the image
         bool starts_again = false;  // after the stop
     };
     static constexpr Nanoseconds kLinkCutMax = from_s(8), kImageCutMax = from_s(45), kStopMax = from_s(10);
+    static constexpr const char* kOwner = "target";
     static constexpr uint64_t kMemory = 8 * 1024 * 1024;
 
     Random& random() { return world_.random(); }
@@ -68,14 +71,19 @@ class StorageProcesses {
     bool one_opens() const;
     // Most spans are short.
     Nanoseconds span(Nanoseconds most);
-    void take(Process& process, Nanoseconds opening);
+    void take(Process& process, Nanoseconds opening, bool read_only = false);
     void join(Process& process);
     void kill(Process& process);
     void stop(Process& process);
     void stopped(Process& process);
     void die_while_taking();
-    void cut_from_image(Process& process);
-    void cut_link(Node& one, Node& other, uint64_t& count);
+    void note_chain_end();
+    void cut_from_image(Process& process, Nanoseconds how_long);
+    void cut_link(Node& one, Node& other, Nanoseconds how_long);
+    void pause(Process& process);
+    void silence_image();
+    bool by_mistake() { return random().chance(options_.read_only_one_in); }
+    Nanoseconds cut_span() { return span(random().chance(2) ? kImageCutMax : kLinkCutMax); }
     void inject_into(Process& process);
     void inject_takings();
     void rescue();
@@ -87,6 +95,7 @@ class StorageProcesses {
     StorageResult& result_;
     io::SimImage image_;
     std::vector<Process> processes_;
+    Nanoseconds silent_until_{};  // the image, for all
     bool chain_ended_ = false;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a target concludes from a storage process that had the disk later than the one that served the volume.
+// Storage processes that had the disk later than the one that served the volume.
 #include "tests/sim/tests/two_processes.h"
 
 namespace wss::sim {
@@ -27,7 +27,7 @@ class ChainBroken : public TwoProcesses {
     }
     void expect_lost_untouched() {
         expect_lost();
-        EXPECT_EQ(other_disk_.writes(), 0u) << "it does not follow the last one";
+        EXPECT_EQ(other_disk_.writes(), 0u) << "the later process does not follow the last one";
     }
     // Engines neither serve hits nor acknowledge writes.
     void expect_suspended() {
@@ -96,16 +96,83 @@ TEST_F(ChainBroken, a_volume_with_dirty_lines_is_lost_soon_after_a_later_process
     expect_lost_untouched();
 }
 
-// It was stopped behind a link that is cut, which the target has not noticed yet.
+// The target closes no connection: the last process may serve other volumes.
 TEST_F(ChainBroken, the_last_process_keeps_its_connection) {
     leave_dirty();
-    world_.cut(node_, storage_node_);
+    start_other_storage_alone();
+    ASSERT_TRUE(await(2));
+    world_.run_for(from_s(4));
+    EXPECT_EQ(connected(), 2u);
+    expect_lost_untouched();
+}
+
+TEST_F(ChainBroken, a_later_process_gets_no_dirty_lines_of_one_that_was_killed) {
+    leave_dirty();
+    storage_node_.crash();
+    retire(std::move(storage_));
+    ASSERT_TRUE(await(0));
+    world_.run_for(from_s(10));
+    start_other_storage_alone();
+    expect_lost_untouched();
+}
+
+// Initiators may use data of the volume that a third party has changed.
+TEST_F(ChainBroken, a_volume_without_dirty_lines_is_lost_too) {
+    replace_first_without_dirty_lines();
+    expect_suspended();
+    EXPECT_NE(trouble().find("others may have written it in between"), std::string::npos) << trouble();
+}
+
+TEST_F(ChainBroken, a_restarted_target_without_dirty_lines_uses_the_later_process) {
+    start_engines(2);
+    reconnect_first();
     storage_node_.crash();
     retire(std::move(storage_));
     start_other_storage_alone();
-    EXPECT_TRUE(world_.run_until([&] { return dirty() == 0; }, from_s(20)));
+    restart_target();
+    ASSERT_TRUE(await(1));
+    EXPECT_EQ(run(0, Operation::kWrite), Outcome::kOk);
     EXPECT_EQ(trouble(), "");
-    EXPECT_GT(other_disk_.writes(), 0u);
+}
+
+// Both processes have the same --join, and the chain has no gap. A process with another --join was in
+// between, and initiators may use data that it has changed.
+TEST_F(TwoProcesses, a_volume_without_dirty_lines_is_lost_if_another_owner_was_in_the_chain) {
+    other_disk_.succeed(holder(3));
+    other_disk_.change_hands();
+    replace_first_without_dirty_lines();
+    EXPECT_NE(run(0, Operation::kRead, 8), Outcome::kOk);
+    world_.run_for(cache::RemoteQueue::kTakenMax + from_s(5));
+    EXPECT_NE(run(0, Operation::kWrite, 8), Outcome::kOk);
+    EXPECT_EQ(other_disk_.writes(), 0u);
+}
+
+// The last process runs, and has not noticed that its disk was taken. The later process is gone.
+class LaterProcessGone : public ChainBroken {
+  protected:
+    void SetUp() override {
+        ChainBroken::SetUp();
+        start_engines(2);
+        reconnect_first();
+        start_other_storage_alone();
+        ASSERT_TRUE(await(2));
+        world_.run_for(from_s(1));
+        other_node_->crash();
+        retire(std::move(other_));
+        ASSERT_TRUE(await(1));
+    }
+};
+
+TEST_F(LaterProcessGone, a_volume_is_not_reopened_with_the_last_process) {
+    EXPECT_EQ(give_up_for_a_reopening().code(), Code::kRefused);
+}
+
+TEST_F(LaterProcessGone, a_restarted_target_does_not_use_the_last_process) {
+    restart_target();
+    ASSERT_TRUE(await(1));
+    EXPECT_NE(run(0, Operation::kWrite), Outcome::kOk);
+    EXPECT_EQ(disk_.writes(), 0u);
+    EXPECT_NE(trouble().find("another process took it"), std::string::npos) << trouble();
 }
 
 // The process that took the disk from the last one has lost it since.
@@ -155,7 +222,7 @@ TEST_F(SuccessorLost, a_volume_continues_with_the_process_that_took_the_disk_fro
     EXPECT_GT(third_disk_.writes(), 0u);
 }
 
-// The process that took the disk from the last one is of another owner, who gave the disk back.
+// The process that took the disk from the last one belongs to another owner, which has returned the disk.
 TEST_F(SuccessorLost, a_volume_continues_with_the_next_successor_if_the_lost_one_had_another_owner) {
     other_disk_.change_hands();
     third_disk_.succeed(holder(3));
@@ -183,7 +250,7 @@ TEST_F(SuccessorLost, a_volume_is_lost_if_the_process_after_it_does_not_follow_i
     EXPECT_EQ(third_disk_.writes(), 0u);
 }
 
-// It has not noticed its loss, either.
+// The successor has not noticed that it lost the disk. The third process does not follow it.
 TEST_F(SuccessorLost, a_volume_is_lost_even_if_the_successor_has_not_noticed_its_loss) {
     other_disk_.give_back();
     third_disk_.succeed(holder(3, 3));
@@ -198,7 +265,7 @@ TEST_F(SuccessorLost, a_volume_is_lost_even_if_the_successor_has_not_noticed_its
     EXPECT_EQ(third_disk_.writes() + other_disk_.writes(), 0u);
 }
 
-// The operator moved the volume to storage without holders, and starts the former process again.
+// The operator has moved the volume to storage without holders, and starts a process of the former storage.
 TEST_F(TwoProcesses, a_process_is_not_replaced_by_one_with_the_former_storage_of_the_volume) {
     disk_.succeed(holder(1));
     start_engines(2);

@@ -50,11 +50,23 @@ class TwoProcesses : public StorageElsewhere {
         ASSERT_GT(dirty(), 0u);
         world_.run_for(from_s(1));
     }
-    // It reports its place when it joins.
+    // The first process reports its place when it joins again.
     void reconnect_first() {
         world_.cut(node_, storage_node_);
         ASSERT_TRUE(await(0));
         world_.heal_all();
+        ASSERT_TRUE(await(1));
+        world_.run_for(from_s(1));
+    }
+    // The first process is killed, and the other one joins. Engines hold only clean lines.
+    void replace_first_without_dirty_lines() {
+        start_engines(2);
+        reconnect_first();
+        fill_all();
+        storage_node_.crash();
+        retire(std::move(storage_));
+        ASSERT_TRUE(await(0));
+        start_other_storage_alone();
         ASSERT_TRUE(await(1));
         world_.run_for(from_s(1));
     }

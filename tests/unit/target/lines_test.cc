@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks over the lines of a volume visit a few per turn, so that other commands are served meanwhile.
+// Walks over the lines of a volume visit a few per turn, so that other commands are served in between.
 #include "target/cache/lines.h"
 
 #include <gtest/gtest.h>
@@ -9,8 +9,6 @@
 namespace wss::cache {
 namespace {
 
-using cache::LineKey;
-
 constexpr uint32_t kVolume = 1, kOther = 2;
 constexpr uint64_t kFilled = 3000;  // lines of each of kVolume and kOther
 constexpr size_t kAFewPerTurn = 200;
@@ -18,35 +16,35 @@ constexpr size_t kAFewPerTurn = 200;
 class LinesWalk : public ::testing::Test {
   protected:
     struct Op : LineUser {
-        cache::LineOp op;
+        LineOp op;
     };
 
     void SetUp() override {
         for (uint32_t volume : {kVolume, kOther}) lines_.index().add_volume(volume);
-        ASSERT_TRUE(lines_.index().add_engine(cache::EngineIndex{0}, {.identity = 7, .slots = 2 * kFilled}));
+        ASSERT_TRUE(lines_.index().add_engine(EngineIndex{0}, {.identity = 7, .slots = 2 * kFilled}));
         for (uint64_t line = 0; line < kFilled; ++line)
             for (uint32_t volume : {kVolume, kOther}) fill({volume, line});
     }
     void fill(LineKey key) {
-        cache::Line* line = lines_.index().open(key);
+        Line* line = lines_.index().open(key);
         ASSERT_NE(line, nullptr);
         Op user;
         user.op.sub_blocks = lines_.geometry().all();
-        user.op.access = cache::Access::kExclusive;
+        user.op.access = Access::kExclusive;
         ASSERT_TRUE(lines_.enter(*line, user.op, user));
-        ASSERT_EQ(lines_.index().place(*line, 1), cache::Placed::kDone);
+        ASSERT_EQ(lines_.index().place(*line, 1), Placed::kDone);
         ASSERT_TRUE(lines_.index().filled(*line, lines_.geometry().all()));
         lines_.leave(user.op);
     }
     size_t valid(uint32_t volume) {
         size_t count = 0;
         lines_.index().for_each(
-            [&](cache::Line& line) { count += line.key().volume == volume && !line.valid().empty(); });
+            [&](Line& line) { count += line.key().volume == volume && !line.valid().empty(); });
         return count;
     }
-    // Returns a visitor that records each line and ends with it at once.
+    // Returns a visitor that records each line and ends its visit at once.
     Lines::Visit note() {
-        return [this](cache::Line& line, const Lines::Ended& ended) {
+        return [this](Line& line, const Lines::Ended& ended) {
             visited_.insert(line.key().line);
             ++this_turn_;
             ended();
@@ -56,7 +54,7 @@ class LinesWalk : public ::testing::Test {
     size_t turns() {
         size_t turns = 0;
         while (!done_ && turns < 10000) {
-            EXPECT_TRUE(turn_.take()) << "a walk that is not over wants another turn";
+            EXPECT_TRUE(turn_.take()) << "an unfinished walk requests another turn";
             this_turn_ = 0;
             lines_.turn();
             EXPECT_LE(this_turn_, kAFewPerTurn);
@@ -69,7 +67,7 @@ class LinesWalk : public ::testing::Test {
     }
 
     Turn turn_;
-    Lines lines_{*cache::LineGeometry::of(4096), 64, turn_};
+    Lines lines_{*LineGeometry::of(4096), 64, turn_};
     std::set<uint64_t> visited_;
     size_t this_turn_ = 0;
     bool done_ = false;
@@ -99,13 +97,13 @@ TEST_F(LinesWalk, begins_no_more_visits_than_can_be_in_flight_and_ends_when_all_
     size_t begun = 0;
     lines_.walk(
         kVolume, 0, UINT64_MAX,
-        [&](cache::Line&, Lines::Ended ended) {
+        [&](Line&, Lines::Ended ended) {
             ++begun;
             under_way.push_back(std::move(ended));
         },
         done());
     for (size_t i = 0; i < 1000; ++i) lines_.turn();
-    EXPECT_LT(begun, kFilled / 2) << "engines answer slowly: the rest waits";
+    EXPECT_LT(begun, kFilled / 2) << "engines answer slowly: further visits wait";
     EXPECT_FALSE(done_);
     turn_.take();
     while (!under_way.empty()) {
@@ -148,7 +146,7 @@ TEST_F(LinesWalk, shares_its_part_of_a_turn_with_concurrent_walks) {
 TEST_F(LinesWalk, that_is_forgotten_makes_no_call_and_keeps_no_reference) {
     auto kept = std::make_shared<int>();
     lines_.walk(
-        kVolume, 0, UINT64_MAX, [kept](cache::Line&, const Lines::Ended& ended) { ended(); },
+        kVolume, 0, UINT64_MAX, [kept](Line&, const Lines::Ended& ended) { ended(); },
         [this, kept] { done_ = true; });
     lines_.forget_walks();
     lines_.turn();
@@ -157,4 +155,4 @@ TEST_F(LinesWalk, that_is_forgotten_makes_no_call_and_keeps_no_reference) {
 }
 
 }  // namespace
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -25,7 +25,7 @@ TEST(Membership, has_one_version_whatever_it_contains) {
                      .process = 1,
                      .taken = {.series = UINT64_MAX, .term = 2, .since = 1},
                      .storage = {.name = "c", .file = "d"}};
-    full.served[4] = {.series = UINT64_MAX, .term = UINT64_MAX, .since = 3};
+    full.served[4] = {.last = {.series = UINT64_MAX, .term = 5, .since = 3}, .latest_term = UINT64_MAX};
     full.given_up.insert(9);
     full.storage_lost.insert(5);
     for (const Membership* membership : {&empty, &full}) {
@@ -43,7 +43,32 @@ TEST(Membership, has_one_version_whatever_it_contains) {
     EXPECT_TRUE(read->lost.in_copy({5, 6, 9}, {0x3}).empty());
 }
 
-TEST(Membership, of_more_lost_lines_than_it_saves_says_that_the_largest_loss_is_of_the_whole_volume) {
+TEST(Membership, of_an_older_file_lists_no_process_later_than_the_last_one) {
+    Membership full;
+    full.served[4] = {.last = {.series = 7, .term = 5, .since = 3}, .latest_term = 6};
+    std::string text = full.to_text();
+    const size_t latest = text.rfind(',', text.find(']', text.find("\"served\"")));
+    text.erase(latest, text.find(']', latest) - latest);
+    auto read = Membership::parse(text);
+    ASSERT_TRUE(read) << read.status().to_string();
+    EXPECT_EQ(read->served.at(4).latest_term, 5u);
+}
+
+TEST(ServedBy, recognizes_former_processes_of_the_same_series) {
+    ServedBy by;
+    EXPECT_FALSE(by.is_former({.series = 7, .term = 1, .since = 1}));
+    by.serve({.series = 7, .term = 2, .since = 1});
+    by.see({.series = 7, .term = 4, .since = 4});
+    by.see({.series = 8, .term = 9, .since = 1});
+    EXPECT_TRUE(by.is_former({.series = 7, .term = 2, .since = 1}));
+    EXPECT_FALSE(by.is_former({.series = 7, .term = 4, .since = 4}));
+    EXPECT_FALSE(by.is_former({.series = 8, .term = 1, .since = 1})) << "the order is not known";
+    by.serve({.series = 8, .term = 1, .since = 1});
+    EXPECT_FALSE(by.is_former({.series = 7, .term = 1, .since = 1}));
+    EXPECT_EQ(by.latest_term, 1u);
+}
+
+TEST(Membership, with_too_many_lost_lines_saves_the_largest_loss_as_a_loss_of_the_whole_volume) {
     Membership many;
     for (uint64_t line = 0; line < kLostLinesSaved; ++line) many.lost.add({6, line, 1}, {1});
     many.lost.add({5, 1, 1}, {1});
@@ -66,7 +91,7 @@ TEST(Membership, can_be_written_whatever_storage_reports_about_its_owner) {
     foul.dirty[5] = {.name = "a", .bytes = 4096, .ownership = "b \xff"};
     auto read = Membership::parse(foul.to_text());
     ASSERT_TRUE(read) << read.status().to_string();
-    EXPECT_NE(read->dirty.at(5).ownership, foul.dirty.at(5).ownership) << "it is another one than before";
+    EXPECT_NE(read->dirty.at(5).ownership, foul.dirty.at(5).ownership) << "it differs from the former one";
 }
 
 TEST(Membership, of_the_first_version_has_the_volumes_with_policies_as_dirty) {
@@ -106,7 +131,7 @@ TEST(Membership, of_the_fourth_version_has_lost_lines_without_an_end) {
         "away": {"1": 2}, "generation": "9", "lost": {"5": ["6 7 3"]}, "lost_whole": [], "given_up": [],
         "dirty": {"5": {"name": "a", "bytes": 4096}}, "storage_lost": []})");
     ASSERT_TRUE(read) << read.status().to_string();
-    EXPECT_EQ(read->lost.end_of(5, 6, {0x3}), cache::kNoEnd);
+    EXPECT_EQ(read->lost.end_of(5, 6, {0x3}), kNoEnd);
     EXPECT_EQ(read->lost.in_copy({5, 6, 9}, {0x3}).count(), 2u);
 }
 
@@ -120,7 +145,7 @@ TEST(Membership, keeps_lost_storage_only_for_volumes_that_may_be_dirty) {
     EXPECT_EQ(read->storage_lost, std::set<uint64_t>{5});
 }
 
-// Treated as a new membership, an empty file would make engines erase data that only they hold.
+// If an empty file were treated as a new membership, engines would erase data that only they hold.
 TEST(MembershipFile, that_is_empty_is_damaged) {
     io::test::TemporaryFolder folder;
     const auto state = volume::locked(folder.file("state.json"));
@@ -134,4 +159,4 @@ TEST(MembershipFile, that_is_empty_is_damaged) {
 }
 
 }  // namespace
-}  // namespace wss::se
+}  // namespace wss::cache

@@ -49,7 +49,17 @@ TEST_F(RemoteStateTest, size_is_the_volumes_own_until_one_is_reported) {
     EXPECT_EQ(notices(2).back(), Notice(4 << 20, 2 << 20));
 }
 
-TEST_F(RemoteStateTest, a_loss_before_a_report_says_that_its_size_was_not_known) {
+TEST_F(RemoteStateTest, is_suspended_until_an_rs_has_reported_whatever_is_refused) {
+    EXPECT_TRUE(state_->is_suspended());
+    state_->refuse({.why = "a former process"});
+    EXPECT_TRUE(state_->is_suspended());
+    state_->report(1 << 20, false, "");
+    EXPECT_FALSE(state_->is_suspended());
+    state_->refuse({.why = "away"});
+    EXPECT_FALSE(state_->is_suspended());
+}
+
+TEST_F(RemoteStateTest, a_loss_before_a_report_shows_that_the_size_was_unknown) {
     state_->lose("taken");
     EXPECT_EQ(notices(1), std::vector<Notice>({{0, 0}}));
     EXPECT_TRUE(state_->is_lost());
@@ -57,4 +67,4 @@ TEST_F(RemoteStateTest, a_loss_before_a_report_says_that_its_size_was_not_known)
 }
 
 }  // namespace
-}  // namespace wss::se
+}  // namespace wss::cache

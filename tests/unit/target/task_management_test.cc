@@ -49,7 +49,7 @@ class TaskManagement : public ::testing::Test {
     uint64_t next_ = 0;
 };
 
-TEST_F(TaskManagement, an_aborted_write_is_not_answered_and_its_credit_comes_back) {
+TEST_F(TaskManagement, an_aborted_write_gets_no_response_and_returns_its_credit) {
     World world;
     world.add_volume("v0", "delay:us=50000,op=write:ram:4M", 4 << 20);
     auto client = world.client(1);
@@ -61,7 +61,7 @@ TEST_F(TaskManagement, an_aborted_write_is_not_answered_and_its_credit_comes_bac
     EXPECT_EQ(world.totals().aborted, 1u);
     // manage() takes no credit from the client's count, but two credits came with its response.
     EXPECT_EQ(client->credits(), kCreditsDefault + 1);
-    EXPECT_EQ(world.read(*client, 0, 0, 8, 0, 4096).response.status, wire::kGood) << "the channel lives on";
+    EXPECT_EQ(world.read(*client, 0, 0, 8, 0, 4096).response.status, wire::kGood) << "the channel stays up";
 }
 
 TEST_F(TaskManagement, an_abort_is_answered_only_after_the_storage_has_finished) {
@@ -113,8 +113,8 @@ TEST_F(TaskManagement, a_reset_of_the_unit_ends_all_commands_and_notifies_other_
     for (uint64_t tag : load.tags[0]) EXPECT_FALSE(load.first->answered(tag));
     auto attention = world.read(*load.other, 0, 0, 1, 0, 512);
     EXPECT_EQ(attention.parsed_sense().code, wire::AdditionalSense::kBusDeviceReset);
-    EXPECT_EQ(world.read(*load.other, 0, 0, 1, 0, 512).response.status, wire::kGood) << "told once";
-    EXPECT_EQ(world.read(*load.first, 0, 0, 1, 0, 512).response.status, wire::kGood) << "who asked knows";
+    EXPECT_EQ(world.read(*load.other, 0, 0, 1, 0, 512).response.status, wire::kGood) << "reported once";
+    EXPECT_EQ(world.read(*load.first, 0, 0, 1, 0, 512).response.status, wire::kGood) << "not to itself";
 }
 
 TEST_F(TaskManagement, a_reset_waits_for_data_in_flight_on_other_channels) {
@@ -149,10 +149,10 @@ TEST_F(TaskManagement, commands_that_wait_for_a_buffer_are_aborted_at_once) {
     EXPECT_EQ(world.read(*client, 0, 0, 2048, 0, 1 << 20).response.status, wire::kGood);
     BufferPool& buffers = world.service().worker(0).lane(0).arena().pool(Part::kLarge);
     EXPECT_TRUE(world.until([&] { return buffers.free_bytes() == buffers.size(); }))
-        << "every buffer is back";
+        << "every buffer is returned";
 }
 
-// An initiator resets the unit because its abort is not answered. Both must be answered in the end.
+// An initiator resets the unit because its abort is not answered. Both must be answered eventually.
 TEST_F(TaskManagement, a_reset_after_an_unanswered_abort_of_the_same_command_succeeds) {
     for (size_t reactors : {1, 2}) {
         World world({.reactors = reactors});
@@ -174,8 +174,8 @@ TEST_F(TaskManagement, a_reset_after_an_unanswered_abort_of_the_same_command_suc
     }
 }
 
-// Two commands are stuck. One is aborted, then the unit is reset. An initiator that takes the late response
-// of the abort for that of the reset repeats both commands, so both must have ended by then.
+// Two commands are stuck. One is aborted, then the unit is reset. An initiator that mistakes the late
+// response of the abort for that of the reset repeats both commands, so both must have ended by then.
 TEST_F(TaskManagement, an_abort_overtaken_by_a_reset_is_not_answered_before_all_commands_of_the_unit_ended) {
     for (size_t reactors : {1, 2}) {
         World world({.reactors = reactors});

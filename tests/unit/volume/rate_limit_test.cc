@@ -25,15 +25,15 @@ TEST(RateLimiter, admits_operations_up_to_the_limit_and_its_burst) {
     EXPECT_EQ(begun_by(limiter, 4096, kStart), 101) << "100 ms of an idle volume, and one";
     EXPECT_EQ(begun_by(limiter, 4096, kStart), 0);
     EXPECT_EQ(begun_by(limiter, 4096, kStart + from_ms(50)), 50);
-    EXPECT_EQ(begun_by(limiter, 4096, kStart + from_s(100)), 101) << "no more is saved up";
+    EXPECT_EQ(begun_by(limiter, 4096, kStart + from_s(100)), 101) << "the burst is limited";
 }
 
 TEST(RateLimiter, admits_as_many_bytes_as_the_limit) {
     RateLimiter limiter({.bandwidth = 1'000'000});
     EXPECT_EQ(begun_by(limiter, 10'000, kStart), 11);
     EXPECT_EQ(begun_by(limiter, 10'000, kStart + from_s(1)), 11);
-    EXPECT_EQ(begun_by(limiter, 1'000'000, kStart + from_s(2)), 1) << "one larger than what is saved up";
-    EXPECT_EQ(begun_by(limiter, 1, kStart + from_ms(2899)), 0) << "what it took beforehand is paid back";
+    EXPECT_EQ(begun_by(limiter, 1'000'000, kStart + from_s(2)), 1) << "one larger than the burst";
+    EXPECT_EQ(begun_by(limiter, 1, kStart + from_ms(2899)), 0) << "its excess is paid back";
 }
 
 TEST(RateLimiter, applies_each_limit_separately) {
@@ -47,12 +47,12 @@ TEST(RateLimiter, returns_when_the_next_command_may_begin) {
     (void)limiter.reserve(1, kStart);
     (void)limiter.reserve(1, kStart);
     EXPECT_EQ(limiter.reserve(1, kStart), kStart + from_ms(100));
-    EXPECT_EQ(limiter.reserve(1, kStart), kStart + from_ms(200)) << "another reactor takes the turn after it";
+    EXPECT_EQ(limiter.reserve(1, kStart), kStart + from_ms(200)) << "another reactor gets the next turn";
     limiter.cancel(1);
     EXPECT_EQ(limiter.reserve(1, kStart), kStart + from_ms(200));
 }
 
-TEST(RateLimiter, charges_the_command_that_begins_for_another) {
+TEST(RateLimiter, charges_the_command_that_begins_in_place_of_another) {
     RateLimiter limiter({.bandwidth = 1'000'000});
     (void)limiter.reserve(1'000'000, kStart);
     limiter.exchange(1'000'000, 500'000);
@@ -71,7 +71,7 @@ TEST(RateLimiter, delays_later_commands_by_earlier_charges_but_not_for_ever) {
     EXPECT_LE(none.reserve(1, kStart), kStart) << "bytes are not limited";
 }
 
-TEST(RateLimiter, knows_how_long_many_take) {
+TEST(RateLimiter, returns_how_long_many_commands_take) {
     RateLimiter limiter({.iops = 10, .bandwidth = 1'000'000});
     EXPECT_EQ(limiter.time_for(25, 100), from_ms(2500));
     EXPECT_EQ(limiter.time_for(25, 5'000'000), from_s(5));
@@ -79,7 +79,7 @@ TEST(RateLimiter, knows_how_long_many_take) {
     EXPECT_EQ(RateLimiter({.iops = UINT64_MAX}).time_for(1, UINT64_MAX), Nanoseconds{1});
 }
 
-TEST(RateLimiter, survives_the_largest_numbers) {
+TEST(RateLimiter, handles_the_largest_numbers) {
     RateLimiter fast({.iops = UINT64_MAX, .bandwidth = UINT64_MAX});
     for (int i = 0; i < 1000; ++i) EXPECT_LE(fast.reserve(1 << 20, kStart), kStart);
     RateLimiter slow({.iops = 1, .bandwidth = kBandwidthMin});
@@ -91,7 +91,7 @@ TEST(RateLimiter, survives_the_largest_numbers) {
     }
 }
 
-TEST(RateLimiter, holds_over_threads) {
+TEST(RateLimiter, applies_across_threads) {
     RateLimiter limiter({.iops = 1'000'000});
     std::vector<std::thread> threads;
     std::atomic<int> begun{0};

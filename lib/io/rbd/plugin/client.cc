@@ -5,8 +5,10 @@
 #include <cerrno>
 #include <system_error>
 
+#include "lib/base/assert.h"
 #include "lib/base/log.h"
 #include "lib/base/size.h"
+#include "lib/io/rbd/encoding.h"
 #include "lib/io/rbd/plugin/configuration.h"
 #include "lib/io/rbd/plugin/ownership.h"
 #include "lib/io/rbd/plugin/refusal.h"
@@ -16,7 +18,8 @@ namespace wss::io::rbd {
 namespace {
 
 constexpr uint32_t kBlock = 512;
-constexpr uint32_t kWatchSeconds = 6;            // an ending program waits so long for the end of its watch
+constexpr uint32_t kWatchSeconds = 6;  // how long an ending program waits for the end of its watch
+constexpr auto kLookAtCalls = std::chrono::milliseconds(10);
 constexpr uint64_t kObjectMapMax = 256'000'000;  // objects (MAX_OBJECT_MAP_OBJECT_COUNT of Ceph)
 
 }  // namespace
@@ -34,8 +37,9 @@ Client::Client(const RbdOptions& options, const OpenOptions& how)
 }
 
 Client::~Client() {
-    stop();
-    // Late calls that landed after their queue was destroyed are still linked.
+    const Status stopped = stop();
+    WSS_ASSERT(stopped.is_ok(), "end() keeps a client that must not release its lock");
+    // Late calls that completed after their queue was destroyed are still linked.
     late_calls_.clear();
     for (Calls* calls = calls_.load(); calls != nullptr;) delete std::exchange(calls, calls->next);
     --alive_;
@@ -61,8 +65,8 @@ Result<std::shared_ptr<Client>> Client::begin(const RbdOptions& options, const O
     if (leaks.load() >= kLeaksMax)
         return failure(
             Code::kExhausted,
-            "{}: {} openings and other calls of Ceph failed because descriptors, threads or memory "
-            "ran out, and what they had made cannot be released: restart the target",
+            "{}: {} openings and other calls to Ceph failed because descriptors, threads or memory "
+            "ran out, and the resources that they had taken cannot be released: restart the target",
             name, kLeaksMax);
     std::shared_ptr<Client> client(new Client(options, how), [](Client* one) { delete one; });
     BoundedCall call;
@@ -74,7 +78,7 @@ Result<std::shared_ptr<Client>> Client::begin(const RbdOptions& options, const O
     });
     if (!begun) return begun.within(name);
     auto started = call.wait_while_program_runs(in_seconds(options.open_timeout));
-    // The opening may succeed at this moment.
+    // The opening may be succeeding at this moment.
     if (!started && !client->decide(Opening::kGivenUp))
         started = call.wait_until(in_seconds(options.close_timeout));
     if (!started) {
@@ -82,8 +86,9 @@ Result<std::shared_ptr<Client>> Client::begin(const RbdOptions& options, const O
         const bool locks = client->may_have_lock_.load();
         client.reset();
         // If the process ends while this client has the lock, the next opening of the image waits 30 s for a
-        // dead client. An opening by another storage process also waits if only the image is open, and has no
-        // chain to follow if a lock is broken and not taken. A storage process ends with a failed opening.
+        // dead client. An opening by another storage process also waits if the image is merely open, and has
+        // no chain to continue if a lock was broken but not taken. A storage process exits when an opening
+        // fails.
         const uint32_t wait = locks ? options.close_timeout : how.keeps_taken ? kWatchSeconds : 0;
         const bool ends = program_ends.load() || how.keeps_taken;
         if (wait > 0 && ends && !call.wait_until(in_seconds(wait)) && locks)
@@ -121,8 +126,10 @@ void Client::end_close(Closing& closing) {
     if (!closing.call) return;
     const auto closed = closing.call->wait_until(closing.deadline);
     if (!closed)
-        log::warning("rbd:{}: Ceph does not answer; its client is abandoned after {} s (close_timeout)",
-                     closing.name, closing.limit);
+        log::warning(
+            "rbd:{}: Ceph, or another client of the image, does not answer; its client is abandoned after "
+            "{} s (close_timeout)",
+            closing.name, closing.limit);
     else if (!*closed)
         log::warning("rbd:{}: {}; its client is abandoned", closing.name, closed->to_string());
 }
@@ -211,28 +218,15 @@ bool Client::decide(Opening how) noexcept {
 }
 
 void Client::end(const std::shared_ptr<Client>& client) {
-    if (!client->stays_taken()) return client->stop();
-    log::warning(
-        "rbd:{}: the image was taken from another client and not used. Its lock is kept; after this process "
-        "ends, it is a dead client's lock",
-        client->options_.name());
-    client->end_keeper();
+    const Status released = client->stop();
+    if (released) return;
+    log::warning("rbd:{}: {}", client->options_.name(), released.text());
     client->claim_.release();
     // The client lives until the process ends.
     static auto* const all = new std::vector<std::shared_ptr<Client>>;
     static std::mutex guards_all;
     std::lock_guard lock(guards_all);
     all->push_back(client);
-}
-
-// True if the lock must be kept at the end: the image was taken from another client and not used, so that the
-// next holder can continue the chain.
-bool Client::stays_taken() const noexcept {
-    const Succession now = succession();
-    if (!keeps_taken_ || lost() || now.term == now.since) return false;
-    for (const Calls* calls = calls_.load(); calls != nullptr; calls = calls->next)
-        if (calls->used.load()) return false;
-    return true;
 }
 
 void Client::end_keeper() {
@@ -244,8 +238,8 @@ void Client::end_keeper() {
     if (keeper_.joinable()) keeper_.join();
 }
 
-// Undoes start(), also one that failed half-way.
-void Client::stop() {
+// Undoes start(), even one that failed halfway. On failure the image stays open, and locked.
+Status Client::stop() {
     end_keeper();
     lock_watch_.reset();
     // First: the follower may wait for librbd, and the next owner must not wait for the follower.
@@ -259,7 +253,10 @@ void Client::stop() {
         if (watch_ != 0) rbd_update_unwatch(image_, watch_);
         questions_.end();
         end_map();
-        // Waits for all operations in flight, then releases the lock.
+        while (in_librbd().requests > 0) std::this_thread::sleep_for(kLookAtCalls);
+        if (Status released = release_in_order(); !released && keeps_taken_ && !lost()) return released;
+        end_without_lock();
+        // Waits for what librbd does for other clients, and releases a lock that it still has.
         rbd_close(image_);
         image_ = nullptr;
     }
@@ -271,10 +268,11 @@ void Client::stop() {
     pool_ = nullptr;
     connection_.reset();
     cluster_ = nullptr;
+    return Status::ok();
 }
 
-// librados crashes when a watch is answered during its shutdown. So this shuts it down when watch
-// operations are no longer in flight.
+// librados crashes when a watch is answered during its shutdown. So this function shuts it down once no watch
+// operation is in flight.
 void Client::keep_connection() {
     auto wait = [connection = connection_, watches = watches_]() mutable {
         for (const auto& watch : *watches) watch->wait_for_end();
@@ -300,7 +298,7 @@ static Status refused_connection(const RbdOptions& options, int error, bool name
     if (error == EACCES || error == EPERM)
         return failure(Code::kPermission,
                        "the cluster refuses client.{}: its key is wrong, or it is unknown (ceph auth get "
-                       "client.{}), or its keyring has no key of it or cannot be read",
+                       "client.{}), or its keyring has no key for it or cannot be read",
                        options.user, options.user);
     if (error == EIO || error == EISDIR)
         return failure(Code::kInvalid,
@@ -309,13 +307,13 @@ static Status refused_connection(const RbdOptions& options, int error, bool name
     if (error == ENOENT && !names_monitor)
         return failure(
             Code::kNotFound,
-            "{} names no monitor (mon_host), and DNS has none (SRV records ceph-mon), or no key of "
+            "{} names no monitor (mon_host), and DNS has none (SRV records ceph-mon), or no key for "
             "client.{} was found",
             configuration, options.user);
     if (error == ENOENT)
         return failure(
             Code::kNotFound,
-            "no key of client.{} was found: put it into a keyring, and name that in ceph.conf or by "
+            "no key for client.{} was found: put it into a keyring, and name that in ceph.conf or with "
             "keyring=",
             options.user);
     return refusal(error, "cannot connect to the cluster");
@@ -323,7 +321,7 @@ static Status refused_connection(const RbdOptions& options, int error, bool name
 
 Status Client::connect() {
     const int result = rados_connect(cluster_);
-    // The monitors' settings apply from here on, and may prevent later connections to monitors and OSDs.
+    // The monitors' settings now apply, and may prevent later connections to monitors and OSDs.
     WSS_TRY(check_settings_to_connect("the configuration that the monitors send (ceph config dump)"));
     if (result != 0) {
         const std::string keyless = setting_without_key();
@@ -353,8 +351,8 @@ Status Client::connect() {
 }
 
 // The error for ENOSYS: librbd loads the libraries that rbd_plugins names when it opens an image, and fails
-// if one is missing. If the image itself names it, no rbd command can open the image. So its setting is read
-// here, and the operator removes it, with rados.
+// if one is missing. If the image itself names it, no rbd command can open the image. So this function reads
+// the setting, which the operator must remove with rados.
 Status Client::missing_plugin() const {
     const std::string header = find_header();
     const std::string plugins = metadata_of(header, "conf_rbd_plugins");
@@ -388,7 +386,7 @@ std::string Client::find_header() const {
 
 // A value of the image's metadata. Empty: there is none, or it cannot be read.
 std::string Client::metadata_of(const std::string& header, std::string_view key) const {
-    const std::string input = std::string({static_cast<char>(key.size()), 0, 0, 0}) + std::string(key);
+    const std::string input = Encoder().text(key).bytes();
     std::array<char, 4 + 1024> value{};
     const int bytes = rados_exec(pool_, header.c_str(), "rbd", "metadata_get", input.data(), input.size(),
                                  value.data(), value.size());
@@ -419,8 +417,8 @@ Status Client::open_image() {
     return refusal(result, "cannot open the image");
 }
 
-// Opens the image again after the parents were found: librbd's knowledge of them must not be older than the
-// state that looks are compared with.
+// Opens the image again after the parents were found: the parents that librbd uses must not be older than the
+// state with which looks are compared.
 Status Client::find_parents() {
     WSS_TRY(parents_.find(cluster_, image_));
     if (!parents_.any()) return Status::ok();
@@ -467,12 +465,13 @@ Status Client::open_data_pool() {
         return failure(
             Code::kPermission,
             "client.{} may not use the data pool of the image: its capabilities need 'profile rbd' "
-            "for that one, too",
+            "for that pool, too",
             options_.user);
     return Status::ok();
 }
 
-// Claims the image by cluster, pool and id, so that another user or ceph.conf does not make it another image.
+// Claims the image by cluster, pool and id, so that another user or ceph.conf does not make it a different
+// image.
 Status Client::claim() {
     char cluster[64] = {};
     if (int result = rados_cluster_fsid(cluster_, cluster, sizeof cluster); result < 0)
@@ -486,7 +485,7 @@ Status Client::claim() {
     return wanted;
 }
 
-// Explains EINVAL: librbd rejects sizes beyond the limit of the feature object-map with it.
+// Explains EINVAL: librbd rejects sizes beyond the limit of the feature object-map with this error.
 Status Client::check_object_map(uint64_t bytes) const {
     uint64_t features = 0;
     if (rbd_get_features(image_, &features) < 0 || (features & RBD_FEATURE_OBJECT_MAP) == 0 ||
@@ -494,7 +493,7 @@ Status Client::check_object_map(uint64_t bytes) const {
         return Status::ok();
     return failure(
         Code::kInvalid,
-        "rbd:{}: {} are more than {}, {} objects of {}, which is the limit of the feature object-map: "
+        "rbd:{}: {} exceed the limit of the feature object-map, which is {} ({} objects of {}): "
         "rbd feature disable {} fast-diff object-map, or make an image with a larger --object-size",
         options_.name(), readable_size(bytes), readable_size(kObjectMapMax * object_bytes_), kObjectMapMax,
         readable_size(object_bytes_), options_.name());
@@ -503,8 +502,8 @@ Status Client::check_object_map(uint64_t bytes) const {
 Status Client::resize_not_over() const {
     return failure(Code::kBusy, "rbd:{}: {}: see ceph -s", options_.name(),
                    resizing_.load() == Resizing::kUnknown
-                       ? "a resize failed, and the size that the image has since cannot be read"
-                       : "a resize that Ceph has not answered is not over");
+                       ? "a resize failed, and the resulting size of the image cannot be read"
+                       : "a resize that Ceph has not answered is still in progress");
 }
 
 Status Client::resize(uint64_t bytes) {
@@ -512,13 +511,13 @@ Status Client::resize(uint64_t bytes) {
     if (!resizing_.compare_exchange_strong(before, Resizing::kUnderWay)) return resize_not_over();
     std::lock_guard lock(size_lock_);
     if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: it is closed", options_.name());
-    // A resize that fails half-way may leave the object map incomplete (doubt_map() below), so this checks
-    // the permission first.
+    // A resize that fails halfway may leave the object map incomplete (doubt_map() below), so this checks the
+    // permission first.
     if (Status changes = check_changes(); !changes) {
         resizing_.store(Resizing::kNo);
         return changes;
     }
-    // Requests see a smaller size before Ceph does, and a larger size after Ceph.
+    // Requests see a smaller size before Ceph does, and a larger size after Ceph does.
     sizes_.limit_own(bytes);
     int result = -EAGAIN;
     const Status made = caught([&] {
@@ -538,7 +537,7 @@ Status Client::resize(uint64_t bytes) {
     if (!made) return made.within("rbd:" + options_.name());
     if (result == -EINVAL) WSS_TRY(check_object_map(bytes));
     return refusal(-result,
-                   fmt::format("rbd:{}: cannot make it {} long", options_.name(), readable_size(bytes)));
+                   fmt::format("rbd:{}: cannot resize it to {}", options_.name(), readable_size(bytes)));
 }
 
 void Client::lose(Loss loss) noexcept {

@@ -13,12 +13,12 @@
 //
 // Until the client takes the lock, each operation has the limit osd_timeout. After that operations have no
 // limit, because librbd does not handle timeouts: it continues as if its metadata of the image had been
-// written. Ceph answers an operation at some time, or the connection ends with this process. Then the next
+// written. Ceph eventually answers an operation, or the connection ends with this process. Then the next
 // owner finds the lock of a dead client and shuts it out, with all of its operations that could still arrive.
 // Callers that wait have their own limits (queue.h, bounded.h).
 //
-// The image of a read-only volume is locked, too: others must not change data that cache engines hold copies
-// of. A snapshot never changes, and has neither lock nor watch.
+// The image of a read-only volume is locked, too: others must not change data of which cache engines hold
+// copies. A snapshot never changes, and has neither lock nor watch.
 //
 // Thread-safety: all public methods may be called from any thread.
 #pragma once
@@ -39,6 +39,7 @@
 #include "lib/base/clock.h"
 #include "lib/io/backend.h"
 #include "lib/io/rbd/calls.h"
+#include "lib/io/rbd/holder_mark.h"
 #include "lib/io/rbd/late_calls.h"
 #include "lib/io/rbd/options.h"
 #include "lib/io/rbd/plugin/boot_time.h"
@@ -54,7 +55,7 @@
 
 namespace wss::io::rbd {
 
-// How long a former owner is blocklisted: longer than any process stays stopped.
+// How long a former owner is blocklisted: longer than any process stays paused.
 constexpr uint32_t kBlocklistSeconds = 30 * 24 * 3600;
 
 // Why this client no longer owns the image. Permanent: others may have written to the image since.
@@ -65,7 +66,7 @@ enum class Loss : uint8_t {
     kTaken,        // another client took the lock without blocklisting this one
     kEmptied,      // others resized the image to 0 bytes; this client releases the lock
 };
-// Ceph still serves a client with this loss, and the client may have the lock.
+// After such a loss Ceph still serves the client, which may have the lock.
 constexpr bool keeps_lock(Loss loss) {
     return loss == Loss::kTaken || loss == Loss::kEmptied;
 }
@@ -77,7 +78,7 @@ class Client {
     // As io::check_backend(), bounded by open_timeout and close_timeout.
     // Returns the size of the image.
     static Result<uint64_t> check(const RbdOptions& options, const OpenOptions& how);
-    // All requests must be done. Bounded by close_timeout from begin_close() on; then the client is
+    // All requests must be done. Bounded by close_timeout, starting with begin_close(); then the client is
     // abandoned.
     struct Closing {
         std::string name;
@@ -100,7 +101,7 @@ class Client {
 
     // Blocks; see bounded.h. Fails with kBusy while the outcome of an earlier resize is not known.
     Status resize(uint64_t bytes);
-    // Checks whether Ceph accepts changes of the image's header. Blocks.
+    // Checks whether Ceph accepts changes to the image's header. Blocks.
     Status may_resize();
     bool is_resizing() const { return resizing_.load() != Resizing::kNo; }
     void watch_size(Backend::SizeChanged changed) { sizes_.watch(std::move(changed)); }
@@ -122,10 +123,13 @@ class Client {
     // A parent has changed, and it is not known yet whether the image needs it: requests wait.
     bool holds() const noexcept { return parents_.state() != Parents::State::kAsFound; }
     const std::string& ownership() const { return ownership_; }
-    // Empty when the client lost the image in another way than being blocklisted: no chain continues it.
+    // Empty when the client lost the image other than by being blocklisted: no chain continues it. Empty for
+    // a read-only client, which writes no owner mark: other owners may have written between it and the next
+    // one of its chain.
     Succession succession() const noexcept {
         const Loss loss = loss_.load(std::memory_order_acquire);
-        return loss == Loss::kNone || loss == Loss::kBlocklisted ? succession_ : Succession{};
+        const bool continues = loss == Loss::kNone || loss == Loss::kBlocklisted;
+        return continues && !read_only_ ? succession_ : Succession{};
     }
 
     // The calls of one more queue. They live as long as this client.
@@ -164,9 +168,8 @@ class Client {
     Status claim();
     Status start_keeper();
     static void end(const std::shared_ptr<Client>& client);
-    bool stays_taken() const noexcept;
     void end_keeper();
-    void stop();
+    Status stop();
 
     void keep_connection();
 
@@ -182,33 +185,51 @@ class Client {
 
     // lock.cc
     struct Watcher {
-        uint64_t client = 0;  // its number, as rados_get_instance_id()
+        uint64_t client = 0;  // its number, as in rados_get_instance_id()
+        uint64_t cookie = 0;  // of the watch
         std::string address;
+    };
+    // To a notification.
+    struct Answer {
+        uint64_t client = 0, cookie = 0;
+        bool watches_only = false;  // HeaderWatch::kAnswer
+    };
+    struct Locker {
+        uint64_t number = 0;  // of the client; 0: its name has another form
+        std::string client, cookie, address;
+        // librados puts the protocol before the address ("v1:"), librbd does not.
+        bool is_at(const std::string& where) const {
+            return address == where || address.ends_with(":" + where);
+        }
     };
     Status check_features();
     Status take_lock();
     Status end_limit() const;
     Status check_wanted() const;
     Status check_primary() const;
-    Result<uint64_t> end_former_owner(const std::string& owner);
+    // How the lock became free.
+    Result<HolderMark::Taking> end_former_owner(const std::string& owner, uint64_t seen);
     enum class Step : uint8_t { kCheck, kOpening };
     Status wait_to_end(const std::string& owner, Step step) const;
     Status wait_until_dead(const std::string& owner, uint32_t looks) const;
     Status wait_for_dead_watches(const std::string& owner, Step step) const;
     Status refuse_live(const std::string& owner) const;
     Status uses_it(const std::string& owner) const;
-    Result<uint64_t> shut_out(const std::string& owner);
-    Result<uint64_t> take_from(const std::string& owner);
-    Status note_succession(uint64_t former);
+    Result<HolderMark::Taking> shut_out(const std::string& owner, uint64_t seen);
+    Result<HolderMark::Taking> take_from(const std::string& owner, uint64_t seen);
+    Status note_succession(HolderMark::Taking taking);
+    void wait_for_record() const;
+    bool has_lock() const;
+    Status release_in_order();
+    Status lose_lock();
+    void end_without_lock();
     Status shut_itself_out();
     Status blocklist(const std::string& address, const std::string& failure_text);
     int ask_monitors(const std::string& command) const;
     Status wait_for_blocklist(const std::string& failure_text) const;
     uint32_t command_limit() const;
     Status command_monitors(const std::string& failure_text, const std::function<int()>& command);
-    struct Locker {
-        std::string client, cookie, address;
-    };
+    int read_locker(Locker& locker) const;
     int find_locker(const std::string& owner, Locker& locker) const;
     int break_lock(const Locker& locker) const;
     Result<std::string> lock_owner() const;
@@ -216,7 +237,7 @@ class Client {
     Result<std::optional<Watcher>> watcher_of(const std::string& address) const;
     Result<bool> is_open_elsewhere(uint64_t besides) const;
     bool answers(uint64_t id) const;
-    std::vector<uint64_t> answering() const;
+    std::vector<Answer> answers() const;
 
     // object_map.cc
     void doubt_map(int error) noexcept;
@@ -283,13 +304,13 @@ class Client {
     const Nanoseconds opened_at_;
     const std::string owner_;
     const bool keeps_taken_;
-    std::string place_;      // ids of cluster and pool; a copy of the image elsewhere has others
+    std::string place_;      // ids of cluster and pool; a copy of the image elsewhere has different ones
     std::string ownership_;  // see ownership.h, and place_
     Succession succession_;  // set by the opening
     std::optional<LockWatch> lock_watch_;  // from before a lock is broken until this client has it
     rados_t cluster_ = nullptr;
     std::shared_ptr<void> connection_;  // cluster_; the last reference shuts it down
-    OwnClients own_;                    // from connect() on
+    OwnClients own_;                    // since connect()
     rados_ioctx_t pool_ = nullptr;
     rados_ioctx_t data_pool_ = nullptr;  // nullptr: pool_
     rbd_image_t image_ = nullptr;
@@ -310,7 +331,7 @@ class Client {
     std::atomic<Loss> loss_{Loss::kNone};
     std::atomic<bool> parents_moved_{false};  // permanent: librbd does not open parents again
     Claim claim_;
-    // Begin of the last look that found the image present and owned (boot_time()), and the time of its answer
+    // Start of the last look that found the image present and owned (boot_time()), and the time of its answer
     // (SystemClock).
     std::atomic<int64_t> seen_{0}, answered_{0};
     std::atomic<int> look_error_{0};  // errno of the last look
@@ -335,8 +356,8 @@ class Client {
     std::atomic<Calls*> calls_{nullptr};     // linked by `next`; owned
     bool found_map_ = false;                 // the image had an object map before this client took the lock
     std::atomic<bool> maps_objects_{false};  // the image has an object map, and this client owns the image
-    // doubts_ counts failures that may have left an entry out of the object map. settled_ is its value up to
-    // which the map is known to be complete, or is marked as invalid on the header.
+    // doubts_ counts failures that may have left an entry out of the object map. settled_ is the value of
+    // doubts_ up to which the map is known to be complete, or is marked as invalid on the header.
     std::atomic<uint64_t> doubts_{0}, settled_{0};
     std::atomic<bool> must_mark_{false};  // one of these failures was a missing permission
     // The map may belong to the next owner: no further mark is sent. Set under marks_lock_, which the
@@ -353,16 +374,16 @@ class Client {
     // Guarded by keeper_lock_.
     bool header_changed_ = false, look_over_ = false, urgent_ = false, stopping_ = false;
     News news_;
-    // Used by the keeper only.
+    // Used only by the keeper, then by the thread that stops this client.
     bool waiting_reported_ = false;
     bool gave_up_lock_ = false;
     std::string keeper_failure_;
     Nanoseconds moved_at_{};
-    Nanoseconds no_holder_since_ = kNever;  // begin of the first look that found no holder of the lock
-    Look look_;                             // its times are of boot_time()
+    Nanoseconds no_holder_since_ = kNever;  // start of the first look that found no holder of the lock
+    Look look_;                             // its times are those of boot_time()
     uint64_t look_own_changes_ = 0;
     std::thread keeper_;
-    // Used by the follower only.
+    // Used only by the follower.
     bool marked_map_ = false;  // the header marks the object map as invalid
     std::string follower_failure_;
     std::thread follower_;

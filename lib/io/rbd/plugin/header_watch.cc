@@ -25,7 +25,7 @@ void HeaderWatch::keep(Nanoseconds now) {
     ++questions_;
 }
 
-// Changes before the watch began were not notified, so the header counts as changed.
+// No changes were reported before the watch began, so the header counts as changed.
 void HeaderWatch::began(rados_completion_t completion, void* watch) {
     auto& self = *static_cast<HeaderWatch*>(watch);
     const int result = rados_aio_get_return_value(completion);
@@ -57,12 +57,15 @@ void HeaderWatch::unwatched(rados_completion_t completion, void* watch) {
     self.answered_.notify_all();
 }
 
-// The client that changes the header waits until every watcher has acknowledged.
-void HeaderWatch::notified(void* watch, uint64_t notice, uint64_t cookie, uint64_t, void*, size_t) {
+// The client that changes the header waits until every watcher has acknowledged. librbd takes an answer
+// that is not empty for that of the lock's owner, but it never sends an empty notification.
+void HeaderWatch::notified(void* watch, uint64_t notice, uint64_t cookie, uint64_t, void*, size_t bytes) {
     auto& self = *static_cast<HeaderWatch*>(watch);
     std::lock_guard lock(self.m_);
     if (self.pool_ == nullptr) return;
-    rados_notify_ack(self.pool_.get(), self.header_.c_str(), notice, cookie, nullptr, 0);
+    const std::string_view answer = bytes == 0 ? kAnswer : std::string_view();
+    rados_notify_ack(self.pool_.get(), self.header_.c_str(), notice, cookie, answer.data(),
+                     static_cast<int>(answer.size()));
     if (self.ended_) return;
     self.changed_.store(true);
     self.wake_();

@@ -6,7 +6,7 @@
 // until it is renewed. So the owner must look at the header as well.
 //
 // Thread-safety: the public methods may be called from one thread at a time. librados calls the rest from its
-// own threads until the connection ends: a HeaderWatch lives as long as that.
+// own threads until the connection ends, so a HeaderWatch must live until then.
 #pragma once
 
 #include <rados/librados.h>
@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/clock.h"
@@ -26,6 +27,10 @@ namespace wss::io::rbd {
 
 class HeaderWatch {
   public:
+    // How a watch acknowledges an empty notification, which only programs like this one send. So a client
+    // that merely watches an image is distinguished from one that has it open.
+    static constexpr std::string_view kAnswer = "wss: watches only";
+
     // `pool` is an I/O context. `wake` is called on a thread of librados, not after end().
     HeaderWatch(std::shared_ptr<void> pool, std::string header, std::function<void()> wake)
         : header_(std::move(header)), wake_(std::move(wake)), pool_(std::move(pool)) {}
@@ -47,7 +52,7 @@ class HeaderWatch {
     enum class State : uint8_t { kNone, kBeginning, kWatches, kBroken };
     static void began(rados_completion_t completion, void* watch);
     static void unwatched(rados_completion_t completion, void* watch);
-    static void notified(void* watch, uint64_t notice, uint64_t cookie, uint64_t, void*, size_t);
+    static void notified(void* watch, uint64_t notice, uint64_t cookie, uint64_t, void*, size_t bytes);
     static void broken(void* watch, uint64_t cookie, int error);
     void unwatch();  // m_ held
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keeper, the first thread of a client. It checks that the image exists and that this client still owns
-// it, also without requests. It follows the size of the image, and reports waiting requests. It never waits
-// for librbd, until the image is lost.
+// it, even without requests. It follows the size of the image, and reports waiting requests. Until the
+// image is lost or its parents move, it never waits for librbd.
 //
 // A look is one small operation on the image's header, which reads its size and the holder of its lock. One
 // is in flight at a time. Only looks can detect a loss for a client without requests, for a snapshot, which
@@ -72,7 +72,7 @@ void Client::keep_up(bool looked, bool changed) {
     report_waiting();
 }
 
-// Takes late calls that landed after their queue was destroyed, so that they no longer block requests.
+// Takes late calls that completed after their queue was destroyed, so that they no longer block requests.
 void Client::take_orphans() noexcept {
     for (Calls* calls = calls_.load(); calls != nullptr; calls = calls->next) {
         if (!calls->is_orphaned()) continue;
@@ -89,7 +89,7 @@ void Client::notify(const News& news) {
     follower_wake_.notify_one();
 }
 
-// False: librados has not taken the operation.
+// False: librados has not accepted the operation.
 bool Client::ask(const char* method, std::span<const char> input, Questions::Over over) noexcept {
     auto answered = [this, over = std::move(over)](int result, std::span<const char> answer) {
         if (result == -ESHUTDOWN) lose(Loss::kBlocklisted);
@@ -98,8 +98,8 @@ bool Client::ask(const char* method, std::span<const char> input, Questions::Ove
     return questions_.ask({pool_, header_.c_str()}, method, input, std::move(answered));
 }
 
-// Called on a thread of librbd at each change of the header. This client has the lock, so that its own librbd
-// carries out every resize, and this read reaches the OSD before the next resize. So two resizes in quick
+// Called on a thread of librbd at each change of the header. This client has the lock. So its own librbd
+// carries out every resize, and this read reaches the OSD before the next resize: two resizes in quick
 // succession are both noticed.
 void Client::read_size() noexcept {
     ask("get_size", look_input_,
@@ -157,15 +157,15 @@ void Client::report_waiting() {
                      options_.name(), late_calls_.count(), options_.osd_timeout);
     else if (waits && throttles_.any())
         log::warning(
-            "rbd:{}: {} requests wait, the oldest for {} s: for Ceph, or for limits of the image ({}), to "
-            "which osd_timeout does not apply",
-            options_.name(), all.requests, seconds(all.oldest), throttles_.text());
+            "rbd:{}: {} requests wait for Ceph or for limits of the image ({}), to which osd_timeout does "
+            "not apply; the oldest has waited for {} s",
+            options_.name(), all.requests, throttles_.text(), seconds(all.oldest));
     else if (waits)
         log::warning(
             "rbd:{}: {} requests wait for Ceph, the oldest for {} s; each fails after {} s (osd_timeout)",
             options_.name(), all.requests, seconds(all.oldest), options_.osd_timeout);
     else if (throttles_.any())
-        log::info("rbd:{}: requests do not wait any more", options_.name());
+        log::info("rbd:{}: requests no longer wait", options_.name());
     else
         log::info("rbd:{}: Ceph answers again", options_.name());
 }
@@ -201,8 +201,8 @@ std::string Client::trouble() const {
             return "the image, its snapshot or its pool is deleted";
         case Loss::kTaken:
             if (keeps_claim_.load())
-                return "its exclusive lock was taken away, and it cannot be blocklisted (see the log): it is "
-                       "not opened again before that";
+                return "its exclusive lock was taken away, and its client cannot be blocklisted (see the "
+                       "log); the image is not reopened until it is";
             return "its exclusive lock was taken away: another client can write the image";
         case Loss::kEmptied:
             return "the image was resized to 0 bytes";
@@ -210,25 +210,25 @@ std::string Client::trouble() const {
             break;
     }
     if (unusable())
-        return "what it was cloned from was replaced or removed, and reads as zeroes: "
-               "restart the program that has it open";
+        return "a parent of the image was replaced or removed, and reads as zeroes: "
+               "restart the program that has the image open";
     const Waiting all = waiting();
     const Nanoseconds silent = since(answered_);
     const bool away = suspended();
     std::string text;
     if (all.oldest >= kWaitWorthAWord)
-        text = fmt::format("waits for {} since {} s ({} requests)",
-                           throttles_.any() ? fmt::format("Ceph, or for {},", throttles_.text()) : "Ceph",
-                           seconds(all.oldest), all.requests);
+        text = fmt::format("{} requests wait for {}, the oldest for {} s", all.requests,
+                           throttles_.any() ? fmt::format("Ceph, or for {}", throttles_.text()) : "Ceph",
+                           seconds(all.oldest));
     else if (const int error = look_error_.load(); error != 0)
-        text = fmt::format("Ceph refuses to show the image since {} s ({})", seconds(silent),
+        text = fmt::format("Ceph has refused to show the image for {} s ({})", seconds(silent),
                            std::generic_category().message(error));
     else if (away || silent >= kWaitWorthAWord)
-        text = fmt::format("Ceph does not answer since {} s", seconds(silent));
+        text = fmt::format("Ceph has not answered for {} s", seconds(silent));
     else if (holds())
         text =
-            "what it was cloned from is gone or was replaced: "
-            "requests wait until the image shows whether it needs that";
+            "a parent of the image is gone or was replaced: "
+            "requests wait until the image shows whether it needs that parent";
     else if (late_calls_.count() > 0)
         text = fmt::format("Ceph has not answered {} requests, which failed after {} s (osd_timeout)",
                            late_calls_.count(), options_.osd_timeout);
@@ -237,7 +237,7 @@ std::string Client::trouble() const {
     else if (not_permitted_.load(std::memory_order_relaxed) != 0)
         text = fmt::format("Ceph does not permit requests of client.{}", options_.user);
     else if (parents_.silent(boot_time()) >= kWaitWorthAWord)
-        text = fmt::format("Ceph does not answer for what it was cloned from since {} s",
+        text = fmt::format("Ceph has not answered checks of the image's parents for {} s",
                            seconds(parents_.silent(boot_time())));
     if (away) text += "; another client may have taken the image meanwhile (away_timeout)";
     return text;
@@ -346,7 +346,10 @@ void Client::give_up_lock() {
     if (!(keeps_lock(loss) || moved) || gave_up_lock_) return;
     if (waiting().requests > 0 && !(moved && boot_time() - moved_at_ >= kEndsMax)) return;
     end_marks();
-    if (loss == Loss::kTaken || in_librbd().requests > 0 || !release_lock()) {
+    // If the release cannot be recorded, the next holder must find the lock of a client that is shut out.
+    const bool in_order = moved && succession_.is_known();
+    if (loss == Loss::kTaken || in_librbd().requests > 0 ||
+        !(in_order ? release_in_order().is_ok() : release_lock())) {
         // The claim is kept until the blocklisting succeeds.
         if (Status shut = shut_itself_out(); !shut) {
             if (!keeps_claim_.exchange(true)) log::warning("rbd:{}: {}", options_.name(), shut.to_string());

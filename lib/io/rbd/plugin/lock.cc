@@ -11,12 +11,12 @@
 //                            (osd_client_watch_timeout, 30 s); with steal=true at once
 //
 // A live client never gets a request for the lock: most clients would release it (librbd's automatic lock),
-// and then wait for it or fail for ever. A client is alive if it acknowledges a notification, which every
-// client takes for a change of the image's header.
+// and then wait for it or fail forever. A client is alive if it acknowledges a notification, which every
+// client treats as a change of the image's header.
 //
-// To shut a client out is to blocklist it and then to break its lock. After that every OSD rejects its
-// requests, even if its process was only stopped and continues. By default Ceph forgets a blocklisted client
-// after an hour (mon_osd_blocklist_default_expire). A process may stay stopped for longer, so
+// Shutting a client out means blocklisting it and then breaking its lock. After that every OSD rejects its
+// requests, even if its process was only paused and resumes. By default Ceph forgets a blocklisted client
+// after an hour (mon_osd_blocklist_default_expire). A process may stay paused for longer, so
 // kBlocklistSeconds is used. librados breaks the lock, because rbd_lock_break() would blocklist again, for a
 // time that cannot be set.
 #include <algorithm>
@@ -28,6 +28,7 @@
 #include "lib/base/log.h"
 #include "lib/io/rbd/plugin/client.h"
 #include "lib/io/rbd/plugin/former_owners.h"
+#include "lib/io/rbd/plugin/header_watch.h"
 #include "lib/io/rbd/plugin/ownership.h"
 #include "lib/io/rbd/plugin/refusal.h"
 
@@ -36,12 +37,17 @@ namespace wss::io::rbd {
 namespace {
 
 constexpr int kAttempts = 5;  // if the owner changes meanwhile
+constexpr int kLooksForLock = 3;
 constexpr uint64_t kNoticeMs = 3000;
 constexpr auto kLookAgain = std::chrono::seconds(1);
-// Consecutive looks without a watch that mean a dead client. One is not enough: a live client that lost its
-// connection has no watch while it renews it.
+// Between the release of the lock and its record. Longer if the process or Ceph is slow at that moment.
+constexpr Nanoseconds kRecordMax = from_s(3);
+constexpr auto kRecordLook = std::chrono::milliseconds(100);
+// Number of consecutive looks without a watch after which a client counts as dead. One is not enough: a live
+// client that lost its connection has no watch until it has renewed it.
 constexpr uint32_t kLooksWithoutWatch = 2;
-constexpr Nanoseconds kReserve = from_s(5);  // of open_timeout, for what follows the wait for a dead owner
+constexpr Nanoseconds kReserve =
+    from_s(5);  // part of open_timeout for the steps after the wait for a dead owner
 constexpr Nanoseconds kLookMax = from_ms(kNoticeMs + 2000);  // one turn of a wait, with its pause
 constexpr Nanoseconds kCommandReserve = from_s(1);
 constexpr const char* kCommandLimit = "rados_mon_op_timeout";
@@ -74,18 +80,22 @@ Status Client::check_features() {
 }
 
 Status Client::take_lock() {
-    uint64_t former = 0;
+    HolderMark::Taking taking{.was_free = true};
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
-        // After a broken lock this client takes it even if the opening was given up: otherwise another client
-        // could have the lock for a time and leave no trace.
-        const bool goes_on = keeps_taken_ && former != 0;
+        // After this client has broken a lock, it takes the lock even if the opening was given up: otherwise
+        // another client could have the lock for a time and leave no trace.
+        const bool goes_on = keeps_taken_ && taking.former != 0;
         if (!goes_on) WSS_TRY(check_wanted());
+        Locker locker;
+        (void)read_locker(locker);  // before lock_owner(), which does not return the number
         auto owner = lock_owner();
         if (!owner) return owner.status();
         if (!owner->empty()) {
-            auto ended = end_former_owner(*owner);
+            auto ended = end_former_owner(*owner, locker.is_at(*owner) ? locker.number : 0);
             if (!ended) return ended.status();
-            former = *ended;
+            // Two clients released the lock, one after the other.
+            if (ended->seen && taking.seen.value_or(*ended->seen) != *ended->seen) ended->seen = 0;
+            taking = *ended;
             continue;
         }
         WSS_TRY(end_limit());
@@ -96,9 +106,9 @@ Status Client::take_lock() {
         if (result == 0) {
             // Only the owner marks the object map.
             maps_objects_.store(found_map_);
-            return note_succession(former);
+            return note_succession(taking);
         }
-        former = 0;
+        taking = {};
         if (result == EROFS || result == EINVAL) WSS_TRY(check_primary());
         if (result != EROFS && result != EBUSY && result != EAGAIN)
             return refusal(result, "cannot take the exclusive lock");
@@ -106,22 +116,20 @@ Status Client::take_lock() {
     return failure(Code::kBusy, "the owner of its exclusive lock keeps changing: try again");
 }
 
-// Operations that begin from here on have no time limit.
+// Operations that begin after this have no time limit.
 Status Client::end_limit() const {
     const int result = rados_conf_set(cluster_, kOperationLimit, "0");
     if (result < 0) return Status::from_errno(-result, fmt::format("cannot set {} = 0", kOperationLimit));
     return Status::ok();
 }
 
-// Fails if the caller of open() has given up: from then on nothing may be taken from other clients.
+// Fails if the caller of open() has given up: then nothing more may be taken from other clients.
 Status Client::check_wanted() const {
     if (opening_.load() != Opening::kGivenUp) return Status::ok();
     return Status(Code::kClosed, "the opening was given up");
 }
 
-// Returns the number of the former owner if its lock was broken and no other client had the image open; 0:
-// that is not known.
-Result<uint64_t> Client::end_former_owner(const std::string& owner) {
+Result<HolderMark::Taking> Client::end_former_owner(const std::string& owner, uint64_t seen) {
     WSS_TRY(wait_to_end(owner, Step::kOpening));
     if (options_.steal) {
         auto watcher = watcher_of(owner);
@@ -134,10 +142,11 @@ Result<uint64_t> Client::end_former_owner(const std::string& owner) {
     // may use other images. It has released the lock before its watch ended.
     auto now = lock_owner();
     if (!now) return now.status();
-    return *now == owner ? shut_out(owner) : 0;
+    if (*now != owner) return HolderMark::Taking{.was_free = true, .seen = seen};
+    return shut_out(owner, seen);
 }
 
-// The check looks once, as the opening looks more often.
+// The check looks only once, because the opening looks again.
 Status Client::wait_to_end(const std::string& owner, Step step) const {
     // First, because an owner that was away may be back when these watches end.
     if (keeps_taken_) WSS_TRY(wait_for_dead_watches(owner, step));
@@ -145,33 +154,104 @@ Status Client::wait_to_end(const std::string& owner, Step step) const {
     return wait_until_dead(owner, step == Step::kCheck ? 1 : kLooksWithoutWatch);
 }
 
-// A client that opened the image for writing and waited for the lock could have had it between `former` and
-// this client. Such a client watches the header from before it has the lock. If it has closed the image
-// again, it has notified lock_watch_.
-Status Client::note_succession(uint64_t former) {
-    bool follows = former != 0 && lock_watch_ && !lock_watch_->saw_another();
-    if (follows) {
-        auto others = is_open_elsewhere(former);
-        follows = others && !*others;
+// A client that opened the image for writing and waited for the lock could have had it between the one that
+// was shut out and this client. Such a client begins to watch the header before it has the lock. If it
+// has closed the image again, it has notified lock_watch_.
+Status Client::note_succession(HolderMark::Taking taking) {
+    if (taking.former != 0) {
+        bool alone = lock_watch_ && !lock_watch_->saw_another();
+        if (alone) {
+            auto others = is_open_elsewhere(taking.former);
+            alone = others && !*others;
+        }
+        if (!alone) taking.former = 0;
     }
     lock_watch_.reset();
-    if (read_only_) return Status::ok();
-    auto noted = note_holder(image_, fmt::format("{} {}", place_, header_), rados_get_instance_id(cluster_),
-                             follows ? former : 0);
-    if (!noted) return noted.status();
+    if (taking.was_free && keeps_taken_) wait_for_record();
+    auto noted =
+        note_holder(image_, fmt::format("{} {}", place_, header_), rados_get_instance_id(cluster_), taking);
+    // Read-only volumes are also served from an image that cannot be written, in a full pool for example.
+    if (!noted) return read_only_ ? Status::ok() : noted.status();
     succession_ = *noted;
     return Status::ok();
 }
 
+// A client that is being stopped may have released the lock, but not recorded that yet. It closes the image
+// after that.
+void Client::wait_for_record() const {
+    for (const Nanoseconds limit = SystemClock().now() + kRecordMax; SystemClock().now() < limit;
+         std::this_thread::sleep_for(kRecordLook)) {
+        auto client = unreleased_holder(image_);
+        auto all = watchers();
+        if (!client || !all ||
+            std::none_of(all->begin(), all->end(), [&](const Watcher& one) { return one.client == *client; }))
+            return;
+    }
+}
+
+// False: somebody broke the lock. librbd may be taking it again, after its watch had ended.
+bool Client::has_lock() const {
+    Locker locker;
+    for (int look = 0; look < kLooksForLock; ++look) {
+        if (look > 0) std::this_thread::sleep_for(kLookAgain);
+        const int found = read_locker(locker);
+        if (found != 0 && found != -ENOENT) return true;
+        if (found == 0 && locker.number == rados_get_instance_id(cluster_)) return true;
+    }
+    return false;
+}
+
+static Status kept(const Status& why) {
+    return Status(why.code(),
+                  fmt::format("{}. Its lock is kept; after this process ends, it is a dead client's lock",
+                              why.to_string()));
+}
+
+// Releases the lock so that the next holder continues the chain. librbd first ends what it does for other
+// clients. The release is recorded afterwards: no program can break a lock that is recorded as released.
+// Fails if the client keeps the lock, because the release failed or could not be recorded, and if it has lost
+// the lock.
+Status Client::release_in_order() {
+    if (lost() || gave_up_lock_ || !succession_.is_known()) return Status::ok();
+    if (!has_lock()) return lose_lock();
+    const uint64_t client = rados_get_instance_id(cluster_);
+    if (Status may = check_release(image_, client); !may) {
+        if (is_blocklisted(may)) return Status::ok();  // it has no lock to keep
+        if (keeps_taken_) return kept(may);
+    }
+    if (const int result = -rbd_lock_release(image_); result != 0) {
+        const Status failed = refusal(result, "cannot release the exclusive lock");
+        if (is_blocklisted(failed)) return Status::ok();
+        return has_lock() ? kept(failed) : lose_lock();
+    }
+    if (Status noted = note_release(image_, pool_, header_, client); !noted && keeps_taken_)
+        log::warning(
+            "rbd:{}: the release of the lock is not recorded, so the next process is no successor: {}",
+            options_.name(), noted.to_string());
+    return Status::ok();
+}
+
+Status Client::lose_lock() {
+    lose(Loss::kTaken);
+    return failure(Code::kClosed, "its exclusive lock is gone");
+}
+
 Result<bool> Client::is_open_elsewhere(uint64_t besides) const {
-    const auto all = watchers();
+    auto all = watchers();
     if (!all) return all.status();
-    return std::any_of(all->begin(), all->end(), [=, this](const Watcher& one) {
-        return one.client != besides && !own_.contains(one.client);
+    std::erase_if(
+        *all, [=, this](const Watcher& one) { return one.client == besides || own_.contains(one.client); });
+    if (all->empty()) return false;
+    // A client elsewhere that serves a clone of this image watches the image, but does not lock it.
+    const std::vector<Answer> known = answers();
+    return std::any_of(all->begin(), all->end(), [&](const Watcher& one) {
+        return std::none_of(known.begin(), known.end(), [&](const Answer& answer) {
+            return answer.watches_only && answer.client == one.client && answer.cookie == one.cookie;
+        });
     });
 }
 
-// `looks`: so many in succession must find no watch of the owner.
+// `looks`: number of consecutive looks that must find no watch of the owner.
 Status Client::wait_until_dead(const std::string& owner, uint32_t looks) const {
     const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve;
     bool waits = false;
@@ -182,7 +262,7 @@ Status Client::wait_until_dead(const std::string& owner, uint32_t looks) const {
         if (without == looks) return Status::ok();
         if (*watcher && (answers((*watcher)->client) || SystemClock().now() > limit)) return uses_it(owner);
         if (*watcher && !std::exchange(waits, true))
-            log::info("rbd:{}: waiting until Ceph counts the client at {}, which does not answer, as dead",
+            log::info("rbd:{}: the client at {} does not answer: waiting until Ceph considers it dead",
                       options_.name(), owner);
         WSS_TRY(check_wanted());
         std::this_thread::sleep_for(kLookAgain);
@@ -203,9 +283,9 @@ Status Client::wait_for_dead_watches(const std::string& owner, Step step) const 
                    (step == Step::kCheck && FormerOwners::contains(own_.cluster(), one.address));
         });
         if (others->empty()) break;
-        const std::vector<uint64_t> alive = answering();
+        const std::vector<Answer> alive = answers();
         const auto dead = std::find_if(others->begin(), others->end(), [&](const Watcher& one) {
-            return std::find(alive.begin(), alive.end(), one.client) == alive.end();
+            return std::ranges::find(alive, one.client, &Answer::client) == alive.end();
         });
         if (dead == others->end()) break;
         if (!waits)
@@ -220,8 +300,8 @@ Status Client::wait_for_dead_watches(const std::string& owner, Step step) const 
 Status Client::uses_it(const std::string& owner) const {
     return failure(
         Code::kBusy,
-        "the client at {} uses it (rbd status {}): stop that one, or give steal=true to shut it out", owner,
-        options_.name());
+        "the client at {} uses it (rbd status {}): stop that client, or give steal=true to shut it out",
+        owner, options_.name());
 }
 
 // Fails if one look shows that the owner is alive.
@@ -237,9 +317,10 @@ Status Client::check_primary() const {
     const bool follows = mirror.state == RBD_MIRROR_IMAGE_ENABLED && !mirror.primary;
     rbd_mirror_image_get_info_cleanup(&mirror);
     if (!follows) return Status::ok();
-    return failure(Code::kPermission,
-                   "it is a mirror of an image in another cluster, not the primary one: serve that one, or "
-                   "see rbd mirror image promote");
+    return failure(
+        Code::kPermission,
+        "it is a mirror of an image in another cluster, not the primary one: serve the primary image, or "
+        "see rbd mirror image promote");
 }
 
 // "ADDRESS:0/NONCE" of the client that has the lock; empty: there is none.
@@ -270,7 +351,8 @@ Result<std::vector<Client::Watcher>> Client::watchers() const {
     }
     if (result < 0) return refusal(-result, "cannot read the clients that have the image open");
     std::vector<Watcher> all;
-    for (size_t i = 0; i < count; ++i) all.push_back({static_cast<uint64_t>(found[i].id), found[i].addr});
+    for (size_t i = 0; i < count; ++i)
+        all.push_back({static_cast<uint64_t>(found[i].id), found[i].cookie, found[i].addr});
     rbd_watchers_list_cleanup(found.data(), count);
     return all;
 }
@@ -284,23 +366,26 @@ Result<std::optional<Client::Watcher>> Client::watcher_of(const std::string& add
 }
 
 bool Client::answers(uint64_t id) const {
-    const std::vector<uint64_t> all = answering();
-    return std::find(all.begin(), all.end(), id) != all.end();
+    const std::vector<Answer> all = answers();
+    return std::ranges::find(all, id, &Answer::client) != all.end();
 }
 
-// The clients that have the image open and acknowledge a notification. Empty when that cannot be known.
-std::vector<uint64_t> Client::answering() const {
+// The answers of the clients that watch the image; none when they cannot be determined.
+std::vector<Client::Answer> Client::answers() const {
     char* reply = nullptr;
     size_t length = 0;
     // An empty notification means a header change, as in the first versions of librbd.
     (void)rados_notify2(pool_, header_.c_str(), "", 0, kNoticeMs, &reply, &length);
-    std::vector<uint64_t> found;
+    std::vector<Answer> found;
     if (reply == nullptr) return found;
     notify_ack_t* acks = nullptr;
     notify_timeout_t* timeouts = nullptr;
     size_t ack_count = 0, timeout_count = 0;
     if (rados_decode_notify_response(reply, length, &acks, &ack_count, &timeouts, &timeout_count) == 0) {
-        for (size_t i = 0; i < ack_count; ++i) found.push_back(acks[i].notifier_id);
+        for (size_t i = 0; i < ack_count; ++i) {
+            const std::string_view text(acks[i].payload, acks[i].payload_len);
+            found.push_back({acks[i].notifier_id, acks[i].cookie, text == HeaderWatch::kAnswer});
+        }
         rados_free_notify_response(acks, ack_count, timeouts);
     }
     rados_buffer_free(reply);
@@ -319,7 +404,7 @@ int Client::ask_monitors(const std::string& command) const {
     return result;
 }
 
-// A sent command cannot be cancelled: a silent monitor carries it out when it continues, even long after the
+// A sent command cannot be cancelled: a silent monitor carries it out when it resumes, even long after the
 // opening was given up. So a monitor must first answer another command, and both are limited by the opening.
 // rados_blocklist_add() is not used, because it also waits for the map, without a limit.
 Status Client::blocklist(const std::string& address, const std::string& failure_text) {
@@ -328,14 +413,14 @@ Status Client::blocklist(const std::string& address, const std::string& failure_
         command_monitors(failure_text, [this] { return ask_monitors(R"({"prefix": "osd getmaxosd"})"); }));
     return command_monitors(failure_text, [&] {
         const int result = ask_monitors(fmt::format(kAdd, "blocklist", address, kBlocklistSeconds));
-        // Monitors before version 16 only know the former word.
+        // Monitors before version 16 support only the former word.
         return result != -EINVAL ? result
                                  : ask_monitors(fmt::format(kAdd, "blacklist", address, kBlocklistSeconds));
     });
 }
 
-// Waits until this client has the cluster map with the blocklisting. From then on only OSDs that know of the
-// blocklisting answer it. librados has no limit for this, so a separate thread waits, and keeps the
+// Waits until this client has the cluster map with the blocklisting. From then on only OSDs that have
+// this map, too, answer it. librados has no limit for this, so a separate thread waits, and keeps the
 // connection.
 Status Client::wait_for_blocklist(const std::string& failure_text) const {
     const uint32_t seconds = std::max<uint32_t>(1, command_limit());
@@ -358,7 +443,7 @@ uint32_t Client::command_limit() const {
 }
 
 Status Client::command_monitors(const std::string& failure_text, const std::function<int()>& command) {
-    WSS_TRY(check_wanted());
+    if (!lost()) WSS_TRY(check_wanted());  // else it is about this client itself
     const uint32_t limit = command_limit();
     if (limit == 0) return failure(Code::kTimedOut, "{}: too little time is left for it", failure_text);
     if (int result = rados_conf_set(cluster_, kCommandLimit, std::to_string(limit).c_str()); result < 0)
@@ -371,10 +456,10 @@ Status Client::command_monitors(const std::string& failure_text, const std::func
     return refusal(result, failure_text);
 }
 
-// Returns as end_former_owner(). The caller must read the lock again, because another client may have taken
-// it.
-Result<uint64_t> Client::shut_out(const std::string& owner) {
-    // Logged before, because the process may end while it waits for the answer.
+// Returns the same as end_former_owner(). The caller must read the lock again, because another client may
+// have taken it.
+Result<HolderMark::Taking> Client::shut_out(const std::string& owner, uint64_t seen) {
+    // Logged in advance, because the process may end while it waits for the answer.
     log::warning("rbd:{}: the client at {} is being blocklisted", options_.name(), owner);
     WSS_TRY(blocklist(
         owner,
@@ -387,24 +472,24 @@ Result<uint64_t> Client::shut_out(const std::string& owner) {
         return wanted;
     }
     if (!known) return known;
-    return take_from(owner);
+    return take_from(owner, seen);
 }
 
-// Breaks the lock of an owner that is blocklisted. Nothing is taken if it fails before that: the next opening
-// of a storage process still follows in the chain.
-Result<uint64_t> Client::take_from(const std::string& owner) {
+// Breaks the lock of a blocklisted owner. If it fails before that, nothing is taken: the next opening of a
+// storage process can still continue the chain.
+Result<HolderMark::Taking> Client::take_from(const std::string& owner, uint64_t seen) {
     const std::string failure_text = fmt::format("cannot break the lock of the client at {}", owner);
     Locker locker;
     int result = -find_locker(owner, locker);
     uint64_t former = 0;
-    if (result == 0 && (former = client_number(locker.client)) != 0) {
+    if (result == 0 && (former = locker.number) != 0) {
         lock_watch_.emplace(cluster_, pool_, header_, former);
         if (int error = lock_watch_->error(); error != 0) return refusal(error, failure_text);
         auto others = is_open_elsewhere(former);
         if (!others) return others.status().within(failure_text);
         if (*others) former = 0;
     }
-    // An answer that comes late counts, because the command cannot be recalled.
+    // A late answer counts, because the command that breaks the lock cannot be recalled.
     WSS_TRY(end_limit());
     may_have_lock_.store(true);
     WSS_TRY(check_wanted());
@@ -412,10 +497,11 @@ Result<uint64_t> Client::take_from(const std::string& owner) {
     if (result != 0 && result != ENOENT) return refusal(result, failure_text);
     log::warning("rbd:{}: the former owner at {} is blocklisted{}", options_.name(), owner,
                  result == 0 ? ", and its lock is broken" : "; it had already released the lock");
-    return result == 0 ? former : 0;
+    return result == 0 ? HolderMark::Taking{.former = former}
+                       : HolderMark::Taking{.was_free = true, .seen = seen};
 }
 
-// Blocklists this client, which lost the lock while Ceph still serves it. Its operations in flight, also
+// Blocklists this client, which lost the lock while Ceph still serves it. Its operations in flight, including
 // those for other clients, could overwrite data of the next owner, which finds no former owner to shut out.
 Status Client::shut_itself_out() {
     constexpr const char* kFailure = "this client cannot be blocklisted, and could continue to write";
@@ -430,8 +516,18 @@ Status Client::shut_itself_out() {
     return Status::ok();
 }
 
-// Finds the client's entry of the lock. -ENOENT: the client does not have the lock, or not alone.
-int Client::find_locker(const std::string& owner, Locker& locker) const {
+// Before the image is closed: librbd then completes what it does for other clients.
+void Client::end_without_lock() {
+    for (; loss_.load() == Loss::kTaken && !gave_up_lock_; std::this_thread::sleep_for(kLookAgain)) {
+        const Status shut = shut_itself_out();
+        if (!shut && !keeps_claim_.exchange(true))
+            log::warning("rbd:{}: {}", options_.name(), shut.to_string());
+        gave_up_lock_ = shut.is_ok();
+    }
+}
+
+// -ENOENT: nobody has the lock, or several clients have it.
+int Client::read_locker(Locker& locker) const {
     std::array<char, 256> tag{};
     std::array<char, 1024> clients{}, cookies{}, addresses{};
     size_t tag_bytes = tag.size(), clients_bytes = clients.size(), cookies_bytes = cookies.size(),
@@ -442,9 +538,15 @@ int Client::find_locker(const std::string& owner, Locker& locker) const {
                                              &cookies_bytes, addresses.data(), &addresses_bytes);
     if (count < 0) return static_cast<int>(count);
     if (count != 1) return -ENOENT;
-    locker = {clients.data(), cookies.data(), addresses.data()};
-    // librados puts the protocol before the address ("v1:"), librbd does not.
-    return locker.address == owner || locker.address.ends_with(":" + owner) ? 0 : -ENOENT;
+    locker = {client_number(clients.data()), clients.data(), cookies.data(), addresses.data()};
+    return 0;
+}
+
+// Finds the client's entry of the lock. -ENOENT: the client does not have the lock, or is not its only
+// holder.
+int Client::find_locker(const std::string& owner, Locker& locker) const {
+    if (int result = read_locker(locker); result < 0) return result;
+    return locker.is_at(owner) ? 0 : -ENOENT;
 }
 
 // -ENOENT: the client no longer has the lock.

@@ -9,7 +9,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
-#include "lib/io/rbd/holder_mark.h"
+#include "lib/io/rbd/encoding.h"
 #include "lib/io/rbd/owner_mark.h"
 #include "lib/io/rbd/plugin/refusal.h"
 
@@ -40,6 +40,15 @@ Status write_mark(rbd_image_t image, const char* key, const std::string& text) {
     return Status::ok();
 }
 
+// The mark of this client. Nothing: somebody removed it, or wrote another one.
+Result<std::optional<HolderMark>> mark_of(rbd_image_t image, uint64_t client) {
+    const auto found = read_mark(image, kHolderKey);
+    if (!found) return found.status();
+    std::optional<HolderMark> mark = parse_holder_mark(*found);
+    if (mark && mark->client != client) mark.reset();
+    return mark;
+}
+
 }  // namespace
 
 Result<std::string> note_owner(rbd_image_t image, const std::string& name, const std::string& header,
@@ -61,16 +70,49 @@ Result<std::string> note_owner(rbd_image_t image, const std::string& name, const
 }
 
 Result<Succession> note_holder(rbd_image_t image, const std::string& identity, uint64_t client,
-                               uint64_t former) {
+                               const HolderMark::Taking& taking) {
     const auto found = read_mark(image, kHolderKey);
     if (!found) return found.status();
     const uint64_t fresh = std::max<uint64_t>(Random::entropy(), 1);
-    const HolderMark mark = HolderMark::after(parse_holder_mark(*found), former, client, fresh);
+    const HolderMark mark = HolderMark::after(parse_holder_mark(*found), taking, client, fresh);
     WSS_TRY(write_mark(image, kHolderKey, mark.text()));
     Succession noted = mark.succession;
     noted.series = XXH3_64bits_withSeed(identity.data(), identity.size(), noted.series);
     noted.series = std::max<uint64_t>(noted.series, 1);
     return noted;
+}
+
+Result<uint64_t> unreleased_holder(rbd_image_t image) {
+    const auto found = read_mark(image, kHolderKey);
+    if (!found) return found.status();
+    const std::optional<HolderMark> mark = parse_holder_mark(*found);
+    return mark && !mark->released ? mark->client : 0;
+}
+
+Status check_release(rbd_image_t image, uint64_t client) {
+    auto mark = mark_of(image, client);
+    if (!mark) return mark.status();
+    return *mark ? write_mark(image, kHolderKey, (*mark)->text()) : Status::ok();
+}
+
+Status note_release(rbd_image_t image, rados_ioctx_t pool, const std::string& header, uint64_t client) {
+    auto mark = mark_of(image, client);
+    if (!mark) return mark.status();
+    if (!*mark) return failure(Code::kBusy, "another client has written the image's metadata {}", kHolderKey);
+    const std::string before = (*mark)->text(), key = fmt::format("metadata_{}", kHolderKey);
+    (*mark)->released = true;
+    const Encoder entry = Encoder().number(1, 4).text(kHolderKey).text((*mark)->text());  // a map
+    rados_write_op_t both = rados_create_write_op();
+    rados_write_op_omap_cmp2(both, key.data(), LIBRADOS_CMPXATTR_OP_EQ, before.data(), key.size(),
+                             before.size(), nullptr);
+    // Not rbd_metadata_set(), for which librbd would take the lock again.
+    rados_write_op_exec(both, "rbd", "metadata_set", entry.bytes().data(), entry.bytes().size(), nullptr);
+    const int result = rados_write_op_operate(both, pool, header.c_str(), nullptr, 0);
+    rados_release_write_op(both);
+    if (result == -ECANCELED)
+        return failure(Code::kBusy, "another client has written the image's metadata {}", kHolderKey);
+    if (result < 0) return refusal(-result, fmt::format("cannot write the image's metadata {}", kHolderKey));
+    return Status::ok();
 }
 
 }  // namespace wss::io::rbd

@@ -3,21 +3,24 @@
 // between.
 //
 // The owner mark names the last owner, and has a random number that changes with the owner. An owner that
-// finds its own name changes nothing. So the number stays the same as long as no other owner that writes
-// marks has had the image, regardless of crashes. Programs that keep data of the image elsewhere store the
-// number with it. Other programs (qemu, rbd bench) write no owner mark.
+// finds its own name changes nothing. So the number stays the same while no other owner that writes marks has
+// had the image, regardless of crashes. Programs that keep data of the image elsewhere store the number with
+// it. Other programs (qemu, rbd bench) write no owner mark.
 //
 // The holder mark names the last client that had the image, and its term, which is higher than those of all
-// clients before it. It also names the first client of the chain: each member of it shut out the one before
-// it, and in between no other client of any program had the image. A copy of an image has a copy of the mark.
+// clients before it. It also names the first client of the chain. Each member of the chain shut out the one
+// before it, and in between no other client of any program had the image; or the one before it released the
+// image in an orderly way. A read-only client writes this mark, too: the next client must not take it for
+// a program that leaves no trace. A copy of an image has a copy of the mark.
 #pragma once
 
+#include <rados/librados.h>
 #include <rbd/librbd.h>
 
 #include <string>
 
 #include "lib/base/status.h"
-#include "lib/io/ownership.h"
+#include "lib/io/rbd/holder_mark.h"
 
 namespace wss::io::rbd {
 
@@ -26,10 +29,17 @@ namespace wss::io::rbd {
 Result<std::string> note_owner(rbd_image_t image, const std::string& name, const std::string& header,
                                const std::string& owner, bool read_only);
 
-// Requires the lock. Returns the place of this client, which shut out `former` (0: it shut out nobody, or
-// another client may have had the image in between). `identity` identifies the image in all clusters: places
-// of different images cannot be compared.
+// Requires the lock. Returns the place of this client. `identity` identifies the image in all clusters:
+// places of different images cannot be compared.
 Result<Succession> note_holder(rbd_image_t image, const std::string& identity, uint64_t client,
-                               uint64_t former);
+                               const HolderMark::Taking& taking);
+// The client of the holder mark, if that client has not recorded a release; otherwise 0.
+Result<uint64_t> unreleased_holder(rbd_image_t image);
+// Requires the lock. Fails if note_release() would fail: writes the mark again. Does nothing if the mark is
+// that of another client.
+Status check_release(rbd_image_t image, uint64_t client);
+// `client` has just released the lock of the image, whose header object this is. Fails and changes nothing if
+// another client has written its mark meanwhile.
+Status note_release(rbd_image_t image, rados_ioctx_t pool, const std::string& header, uint64_t client);
 
 }  // namespace wss::io::rbd

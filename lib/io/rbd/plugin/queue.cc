@@ -18,7 +18,7 @@ constexpr uint32_t kPartsMax = 32;
 constexpr uint64_t kObjectsMax = 64;  // objects of one call
 constexpr Nanoseconds kTick = from_ms(500);
 constexpr Nanoseconds kSettleTick = from_ms(1);  // polled: there is no notification of a settled doubt
-// A call without an answer for so long is replaced, so that it does not keep other requests from librbd.
+// A call that is unanswered for this long is replaced, so that it does not keep other requests from librbd.
 constexpr Nanoseconds kSlow = from_s(1);
 // Work of one reactor turn, limited because other sources wait: bytes to copy, and the cost in bytes of a
 // call that copies none.
@@ -41,9 +41,9 @@ const RequestState& state_of(const Request& request) noexcept {
     return *std::launder(reinterpret_cast<const RequestState*>(request.scratch));
 }
 
-// Bytes of the next call, of `left` bytes at `offset`. A call stays within one piece of an object, so that a
-// silent OSD delays no other part. But librbd frees an object of several pieces only in one call for all of
-// it.
+// Bytes of the next call, of `left` bytes at `offset`. A call stays within one stripe unit, so that a silent
+// OSD delays no other part. But librbd frees an object of several stripe units only with one call that covers
+// all of it.
 uint64_t part_of(Op op, uint64_t offset, uint64_t left, uint64_t unit, uint64_t object) noexcept {
     if ((op == Op::kDiscard || op == Op::kWriteZeroes) && unit < object) {
         const uint64_t most = kObjectsMax * object;
@@ -59,7 +59,7 @@ int request_error(int error) noexcept {
     return error == ETIMEDOUT || error == EFBIG ? error : EIO;
 }
 
-// True if the data of some piece is all zeroes: its object may be missing.
+// True if the data of some stripe unit is all zeroes: its object may be missing.
 bool has_hole(const std::byte* data, uint64_t offset, uint64_t length, uint64_t unit) noexcept {
     for (uint64_t at = 0; at < length;) {
         const uint64_t bytes = std::min(length - at, unit - (offset + at) % unit);
@@ -89,7 +89,7 @@ RbdQueue::RbdQueue(std::shared_ptr<Client> client, reactor::Reactor& reactor, Ca
 RbdQueue::~RbdQueue() {
     WSS_ASSERT(in_flight_ == 0, "a queue is destroyed only when its requests are done");
     reactor_.cancel(tick_);
-    // Late calls. The keeper takes those that land from now on.
+    // Late calls. The keeper takes those that complete from now on.
     for (; completed_ != nullptr; completed_ = completed_->next) client_->late_calls().remove(*completed_);
     calls_.orphan();
 }
@@ -99,7 +99,6 @@ void RbdQueue::submit(Request& request) noexcept {
     waiting_.push_back(request);
     ++waiting_count_;
     ++in_flight_;
-    calls_.used.store(true, std::memory_order_relaxed);
 }
 
 size_t RbdQueue::poll() noexcept {
@@ -154,7 +153,7 @@ size_t RbdQueue::start_waiting() noexcept {
     return events;
 }
 
-// Acknowledged writes are stable, so that flushes have nothing to wait for.
+// Acknowledged writes are stable, so flushes have nothing to wait for.
 size_t RbdQueue::end_flushes() noexcept {
     size_t events = 0;
     waiting_.for_each([&](Request& request) {
@@ -167,7 +166,7 @@ size_t RbdQueue::end_flushes() noexcept {
     return events;
 }
 
-// Passes parts of the request to librbd as far as calls are free. The rest follows when these are done.
+// Passes parts of the request to librbd while calls are free. The rest follows when these are done.
 void RbdQueue::start(Request& request) noexcept {
     RequestState& state = state_of(request);
     LateCalls& late = client_->late_calls();
@@ -202,7 +201,7 @@ void RbdQueue::begin_call(Request& request, uint64_t offset, uint64_t length) no
     in_librbd_.push_back(call);
     const int result = pass_on(call);
     if (result >= 0) return;
-    // librbd has not taken the call, and will not call back.
+    // librbd has not accepted the call, and will not call back.
     calls_.in_librbd.fetch_sub(1);
     calls_.bytes_in_librbd.fetch_sub(length);
     call.result = result;
@@ -210,7 +209,7 @@ void RbdQueue::begin_call(Request& request, uint64_t offset, uint64_t length) no
     call.next = std::exchange(completed_, &call);
 }
 
-// Passes the call to librbd, which owns it until it lands.
+// Passes the call to librbd, which owns it until it completes.
 int RbdQueue::pass_on(Call& call) noexcept {
     rbd_completion_t completion = nullptr;
     if (int result = rbd_aio_create_completion(&call, completed, &completion); result < 0) return result;
@@ -273,7 +272,7 @@ bool RbdQueue::is_late(const Call& call) const noexcept {
 size_t RbdQueue::end_late() noexcept {
     const Nanoseconds now = reactor_.now();
     if (now < next_tick_) return 0;
-    // After a pause of this process or its machine, Ceph's answers of that time are processed first.
+    // After a pause of this process or its machine, Ceph's answers from that time are processed first.
     const bool paused = now - next_tick_ >= kTick;
     next_tick_ = now + kTick;
     gather();
@@ -328,7 +327,7 @@ void RbdQueue::check_hole(const Call& call, int& error) noexcept {
     }
 }
 
-// For a call that has landed, or that librbd has not taken.
+// For a call that has completed, or that librbd has not accepted.
 void RbdQueue::complete(Call& call) noexcept {
     Request* request = call.request;
     int error = static_cast<int>(-std::min<int64_t>(call.result, 0));
@@ -347,7 +346,7 @@ void RbdQueue::complete(Call& call) noexcept {
         std::memcpy(request->data + at, call.memory, good);
         if (good < call.length) error = EIO;  // the image became smaller
     }
-    // While others shrink the image, which may take minutes, librbd already uses the new size, and the header
+    // While others shrink the image, which may take minutes, librbd already uses the new size, but the header
     // still has the old one. rbd_get_size() may read the header, which would block the reactor.
     if (!call.reads && error == EINVAL) error = EFBIG;
     calls_.give_back(call);

@@ -21,5 +21,9 @@ inline Status refusal(int error, std::string_view what) {
                        what);
     return Status::from_errno(error, std::string(what));
 }
+// True if refusal() made the status of ESHUTDOWN. EPERM and EACCES keep their errno.
+inline bool is_blocklisted(const Status& status) {
+    return status.code() == Code::kPermission && status.sys_errno() == 0;
+}
 
 }  // namespace wss::io::rbd
