@@ -8,12 +8,14 @@
  * tag as immediate value. The read has ended when all its bytes have arrived.
  *
  * When the target sends RETRY, because an engine will not answer a command, the queue pair to the
- * engine is flushed first. Every part that the engine wrote has then been counted, and no other can
- * arrive. Only then is the command sent again. The same fence precedes the end of a channel.
+ * engine is flushed first. Every part that the engine wrote has then been counted, and no further
+ * part can arrive. Only then is the command sent again. The same fence precedes the end of a
+ * channel.
  *
- * Creating and closing queue pairs sleeps. One work item of each channel does this, and only this
- * one closes connections: events and completions mark theirs as failed, the end of the channel
- * marks all. Recovery waits for the work and for the events, so neither may allocate with I/O.
+ * Creating and closing queue pairs sleeps. One work item of each channel does this, and nothing
+ * else closes connections: events and completions mark theirs as failed, and the end of the channel
+ * marks all. Recovery waits for the work and for the events, so their allocations may not start
+ * I/O.
  */
 #include <linux/delay.h>
 #include <linux/inet.h>
@@ -117,6 +119,7 @@ static int wss_engine_connect(struct wss_engine *engine)
 		if (ret)
 			return ret;
 	}
+	wss_set_ack_timeout(engine->cm_id, chan->sess->opts.ack_timeout);
 	return rdma_connect_locked(engine->cm_id, &param);
 }
 
@@ -178,7 +181,10 @@ static void wss_engine_quiesce(struct wss_engine *engine)
 	wss_engine_put(engine);
 }
 
-/* From here on, completions of the present connection are ignored, unless a poller has begun one. */
+/*
+ * After this, completions of the current connection are ignored, except one that a poller is
+ * processing.
+ */
 static void wss_engine_renew(struct wss_engine *engine)
 {
 	WRITE_ONCE(engine->use, (engine->use + 1) & WSS_ENGINE_USE_MASK);
@@ -193,8 +199,8 @@ static void wss_engine_drain(struct wss_engine *engine, unsigned long deadline)
 		return;
 	/*
 	 * A queue pair that does not flush is destroyed nevertheless; its commands time out. No
-	 * poller may use the entry for it afterwards: the entry may have another connection then,
-	 * with another count. Pollers run in softirq, or hold a spinlock.
+	 * poller may use the entry for it afterwards: the entry may then belong to another
+	 * connection, with a count of its own. Pollers run in softirq, or hold a spinlock.
 	 */
 	wss_engine_renew(engine);
 	synchronize_rcu();
@@ -305,7 +311,7 @@ static void wss_engine_start(struct wss_chan *chan, const struct wss_srp_cache_e
 		wss_engine_failed(engine);
 }
 
-/* Sends the commands again for which the target has sent RETRY. */
+/* Sends again the commands for which the target has sent RETRY. */
 static void wss_engines_retry(struct wss_chan *chan)
 {
 	u32 nr_slots = smp_load_acquire(&chan->nr_slots); /* pairs with wss_slots_alloc() */
@@ -313,14 +319,14 @@ static void wss_engines_retry(struct wss_chan *chan)
 
 	for (i = 0; i < nr_slots; i++) {
 		struct wss_slot *slot = &chan->slots[i];
-		u64 tag = smp_load_acquire(&slot->again); /* pairs with wss_recv_do_again() */
+		u64 tag = smp_load_acquire(&slot->again); /* pairs with wss_recv_retry() */
 
 		if (!tag)
 			continue;
 		wss_engines_retire(chan, slot->again_engine);
 		/*
 		 * Closing takes time. The command may have ended meanwhile, and a RETRY for the
-		 * slot's next command may have arrived. That one has queued this work again.
+		 * slot's next command may have arrived. That RETRY has queued this work again.
 		 */
 		if (cmpxchg(&slot->again, tag, 0) != tag)
 			continue;
@@ -409,7 +415,7 @@ void wss_recv_cache_engine(struct wss_chan *chan, const struct wss_srp_cache_eng
 }
 
 /**
- * wss_recv_do_again - process RETRY: an engine will not answer a command
+ * wss_recv_retry - process RETRY: an engine will not answer a command
  * @chan: the channel
  * @msg: the message
  * @bytes: its length
@@ -423,14 +429,14 @@ void wss_recv_retry(struct wss_chan *chan, const struct wss_srp_retry *msg, u32 
 	struct wss_slot *slot;
 
 	if (!(chan->caps & WSS_CAP_CACHE) || bytes < sizeof(*msg) || index >= nr_slots) {
-		wss_chan_protocol_error(chan, "invalid RETRY, or RETRY for no command");
+		wss_chan_protocol_error(chan, "invalid RETRY, or RETRY for an unknown command");
 		return;
 	}
 	slot = &chan->slots[index];
 	if (READ_ONCE(slot->live) != msg->tag)
 		return; /* the engine had answered */
 	slot->again_engine = min_t(u32, be32_to_cpu(msg->engine), WSS_CACHE_ENGINES_MAX);
-	smp_store_release(&slot->again, msg->tag); /* pairs with wss_engines_do_again() */
+	smp_store_release(&slot->again, msg->tag); /* pairs with wss_engines_retry() */
 	queue_work(wss_wq(engine), &chan->engine_work);
 }
 

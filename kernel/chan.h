@@ -107,7 +107,7 @@ struct wss_chan {
 
 	/* Written by submitters. */
 	atomic_t credits ____cacheline_aligned_in_smp;
-	u32 sends;		    /* unlocked on purpose: only spaces out signalled SENDs */
+	u32 sends;		    /* deliberately unlocked: only spaces out signalled SENDs */
 	spinlock_t pending_lock;    /* protects the next two */
 	struct wss_slot *pending_first;
 	struct wss_slot *pending_last;
@@ -120,12 +120,12 @@ struct wss_chan {
 	struct ib_recv_wr *recv_first; /* receives to repost */
 	struct ib_recv_wr *recv_last;
 	u32 received;		/* messages received; a sign of life (keepalive.c) */
-	u32 reposted;		/* of which the receives were reposted */
+	u32 reposted;		/* messages whose receives were reposted */
 	spinlock_t poll_lock;	    /* polled channels: one poller at a time */
 	bool reply_busy;	    /* @reply_wr is in flight */
 	u8 reply_next;		    /* opcode of the next reply; 0: none */
 	u64 reply_next_tag;
-	u64 vain_since;		    /* polls have found nothing since (ns); 0: they have. Unlocked on purpose */
+	u64 vain_since;		    /* start (ns) of polls that find nothing; 0: none. Unlocked */
 
 	/* Not used in the hot path. */
 	struct rdma_cm_id *cm_id;
@@ -137,13 +137,13 @@ struct wss_chan {
 	struct scatterlist *sgl;
 	struct ib_send_wr reply_wr;
 	struct ib_sge reply_sge;
-	enum wss_chan_state state;  /* changes in wss_chan_set_state() only */
-	atomic_t markers;	    /* markers of a drain that are outstanding */
+	enum wss_chan_state state;  /* changed only by wss_chan_set_state() */
+	atomic_t markers;	    /* outstanding markers of a drain */
 	bool connect_done;	    /* the attempt has ended with @connect_status */
 	int connect_status;
 	u32 reject_reason;	    /* enum wss_srp_rej_reason of a refused login, else 0 */
 	u32 granted;		    /* credits of the login */
-	u32 reserved;		    /* of which reserved for control slots */
+	u32 reserved;		    /* the part of them that is reserved for control slots */
 	u8 banks;		    /* number of queues that it serves */
 	u32 slot_count;		    /* slots allocated, control slots included */
 	struct wss_tmf tmf[WSS_TMF_SLOTS]; /* by control slot, beginning with WSS_SLOT_ABORT */
@@ -174,14 +174,15 @@ static inline struct wss_tmf *wss_slot_tmf(struct wss_slot *slot)
 
 /* conn.c */
 void wss_chan_break(struct wss_chan *chan, const char *why);
+void wss_set_ack_timeout(struct rdma_cm_id *cm_id, u32 ms);
 void wss_chan_set_state(struct wss_chan *chan, enum wss_chan_state to);
 
 /* teardown.c */
 void wss_chans_take_down(struct wss_chan *chans, u32 count);
 
-/* ring.c */
+/* buffers.c */
 int wss_iu_array_alloc(struct wss_iu_array *array, struct ib_device *ibdev, unsigned int count,
-		      unsigned int iu_bytes, enum dma_data_direction dir);
+		       unsigned int iu_bytes, enum dma_data_direction dir);
 void wss_iu_array_free(struct wss_iu_array *array, struct ib_device *ibdev);
 struct wss_iu wss_iu_at(const struct wss_iu_array *array, unsigned int index);
 int wss_slots_alloc(struct wss_chan *chan);

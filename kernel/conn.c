@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Channels: set-up from an address to a queue pair that is logged in, and the reverse.
+ * Channels: from an address to a logged-in queue pair, and back.
  *
  * wss_chans_start() connects channel 0, which opens the session on the target (MULTICHAN_SINGLE),
  * and then the others at once, which join it (MULTICHAN_MULTI). A target may grant fewer channels
- * than requested, and another number after a reconnection. A channel then serves several hardware
- * queues, with separate slots for each. The slots are therefore allocated last.
+ * than requested, and a different number after a reconnection. A channel then serves several
+ * hardware queues, with separate slots for each. The slots are therefore allocated last.
  *
  * The RDMA/CM event that ends a step of a connection starts the next one. The caller sleeps until
  * every channel has connected or failed. wss_chans_take_down() frees the resources of a channel in
@@ -25,7 +25,7 @@
 #define WSS_WRS_PER_SLOT 6
 /* A reply, the marker of a drain and spares, and the control slots. */
 #define WSS_WRS_EXTRA (5 + WSS_CONTROL_SLOTS * WSS_WRS_PER_SLOT)
-/* Maximum of connect attempts that the peer rejects as stale (wss_first_chan_start()). */
+/* Maximum number of connect attempts that the peer rejects as stale (wss_first_chan_start()). */
 #define WSS_STALE_MAX 16
 
 static int wss_connect_failed(struct wss_chan *chan, int status)
@@ -159,8 +159,8 @@ static int wss_chan_alloc(struct wss_chan *chan)
 }
 
 /*
- * Bytes that can be mapped for a device at once: a bounce buffer or an IOMMU may take less than one
- * request transfers.
+ * Bytes that can be mapped for a device at once: a bounce buffer or an IOMMU may accept less than
+ * one request transfers.
  */
 static u32 wss_max_mapping(struct ib_device *ibdev)
 {
@@ -189,8 +189,8 @@ static void wss_measure_device(const struct wss_session *sess, struct ib_device 
 
 /*
  * The disks have the limits of the session's first device, and requests of that size may be
- * waiting. The session can therefore not use a device with lower limits. Of a device with higher
- * limits it uses only those of the first one.
+ * waiting. The session can therefore not use a device with lower limits. With a device of higher
+ * limits, it still uses only those of the first one.
  */
 static int wss_check_device(struct wss_session *sess, struct ib_device *ibdev, struct wss_error *err)
 {
@@ -207,7 +207,7 @@ static int wss_check_device(struct wss_session *sess, struct ib_device *ibdev, s
 		return wss_fail(err, -EOPNOTSUPP, "RDMA device %s maps %u bytes at once, the session's disks need %u: unmap them and map them again to use it",
 				dev_name(&ibdev->dev), limits.mapping, wanted->mapping);
 	if (!limits.gaps && wanted->gaps)
-		return wss_fail(err, -EOPNOTSUPP, "RDMA device %s registers no memory with gaps, as the session's disks need: unmap them and map them again to use it",
+		return wss_fail(err, -EOPNOTSUPP, "RDMA device %s cannot register memory with gaps, which the session's disks need: unmap them and map them again to use it",
 				dev_name(&ibdev->dev));
 	return 0;
 }
@@ -258,7 +258,7 @@ static int wss_on_addr_resolved(struct wss_chan *chan)
 	ret = wss_chan_alloc(chan);
 	if (ret) {
 		wss_fail(&chan->connect_error, ret,
-			 "no queue pair of depth %u on %s (%s); try less queue_depth= or queues=",
+			 "no queue pair of depth %u on %s (%s); try a smaller queue_depth= or queues=",
 			 chan->depth, dev_name(&ibdev->dev), wss_reason(ret));
 		return wss_connect_failed(chan, ret);
 	}
@@ -289,7 +289,7 @@ static void wss_fill_login(struct wss_chan *chan, struct wss_srp_login_req *req)
 	if (rdma_protocol_iwarp(chan->ibdev, chan->cm_id->port_num))
 		caps &= ~WSS_CAP_FUSED_COMPLETION;
 	/*
-	 * The driver must process the completions of cache engines without a poller, also while it
+	 * The driver must process the completions of cache engines without a poller, even while it
 	 * waits for their connections to close.
 	 */
 	if (chan->polled || !(caps & WSS_CAP_FUSED_COMPLETION))
@@ -308,8 +308,8 @@ static void wss_fill_login(struct wss_chan *chan, struct wss_srp_login_req *req)
 		req->imm_data_offset = cpu_to_be16(WSS_SRP_IMM_DATA_OFFSET);
 	}
 	/*
-	 * The identifier does not depend on the RDMA device: by it the target fences the session's
-	 * previous login, whichever path that one used.
+	 * The identifier does not depend on the RDMA device. The target uses it to fence the
+	 * session's previous login, whichever path that login used.
 	 */
 	memcpy(req->initiator_port_id, sess->initiator_port_id, sizeof(req->initiator_port_id));
 	put_unaligned_be64(sess->opts.id_ext, req->target_port_id);
@@ -333,12 +333,24 @@ static const char *wss_reject_reason(u32 reason)
 	case WSS_SRP_REJ_UNSUPPORTED_DESCRIPTOR_FMT:
 		return "the target does not support direct descriptors";
 	case WSS_SRP_REJ_MULTI_CHANNEL_UNSUPPORTED:
-		return "the target supports one channel only";
+		return "the target supports only one channel";
 	case WSS_SRP_REJ_CHANNEL_LIMIT_REACHED:
 		return "the target has no channel left";
 	default:
 		return "the target refuses this initiator (access list?)";
 	}
+}
+
+/**
+ * wss_set_ack_timeout - apply the option ack_timeout to a queue pair of RoCE or InfiniBand
+ * @cm_id: has a route but no connection yet; the CM has taken its own timeouts from the route,
+ *	which must not grow with this one
+ * @ms: milliseconds, which are rounded up to 4.096 us * 2^n; 0 keeps the default
+ */
+void wss_set_ack_timeout(struct rdma_cm_id *cm_id, u32 ms)
+{
+	if (ms)
+		rdma_set_ack_timeout(cm_id, order_base_2(DIV_ROUND_UP_ULL((u64)ms * NSEC_PER_MSEC, 4096)));
 }
 
 static int wss_on_route_resolved(struct wss_chan *chan)
@@ -372,6 +384,7 @@ static int wss_on_route_resolved(struct wss_chan *chan)
 		return wss_connect_failed(chan, -EACCES);
 	}
 	wss_fill_login(chan, &req);
+	wss_set_ack_timeout(chan->cm_id, chan->sess->opts.ack_timeout);
 	ret = rdma_connect_locked(chan->cm_id, &param);
 	if (ret) {
 		wss_fail(&chan->connect_error, ret, "connect failed: %s", wss_reason(ret));
@@ -446,7 +459,7 @@ static int wss_on_rejected(struct wss_chan *chan, struct rdma_cm_event *event)
 	if (!rej || len < offsetof(struct wss_srp_login_rej, text) ||
 	    rej->opcode != WSS_SRP_LOGIN_REJ) {
 		wss_fail(&chan->connect_error, 0,
-			 "connection refused (%s): does a target listen there?",
+			 "connection refused (%s): is a target listening there?",
 			 rdma_reject_msg(chan->cm_id, event->status));
 		return wss_connect_failed(chan, event->status == IB_CM_REJ_STALE_CONN ?
 							-ESTALE : -ECONNREFUSED);
@@ -533,7 +546,7 @@ static int wss_cm_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *event)
  */
 void wss_chan_break(struct wss_chan *chan, const char *why)
 {
-	/* Errors of a channel that is being taken down are caused by that. */
+	/* Errors of a channel that is being taken down are expected. */
 	if (READ_ONCE(chan->state) == WSS_CHAN_UP)
 		wss_session_error(chan->sess, why);
 }
@@ -541,7 +554,7 @@ void wss_chan_break(struct wss_chan *chan, const char *why)
 /**
  * wss_chan_set_state - change a channel's state; nothing else changes it
  * @chan: the channel; only the creator of its session or recovery calls this, one at a time
- * @to: the state that follows the present one
+ * @to: the state that follows the current one
  */
 void wss_chan_set_state(struct wss_chan *chan, enum wss_chan_state to)
 {
@@ -673,7 +686,7 @@ static int wss_first_chan_start(struct wss_session *sess, struct wss_error *err)
 		if (ret == -ESTALE && stale++ < WSS_STALE_MAX)
 			continue;
 		/*
-		 * A stock target may only accept shorter commands: request less immediate data,
+		 * Some stock targets accept only shorter commands: request less immediate data,
 		 * down to none.
 		 */
 		if (chan->reject_reason != WSS_SRP_REJ_REQ_IT_IU_LENGTH_TOO_LARGE || !sess->ask_imm)
@@ -710,7 +723,7 @@ static int wss_check_epoch(struct wss_session *sess, struct wss_error *err)
 }
 
 /*
- * Counts the channels [from, to) that are up, until the first that is not. That one and all behind
+ * Counts the channels [from, to) that are up, until the first that is not. That one and all after
  * it are taken down.
  */
 static u32 wss_count_up(struct wss_session *sess, u32 from, u32 to, struct wss_error *err)
@@ -759,7 +772,7 @@ static int wss_queues_start(struct wss_session *sess, struct wss_error *err)
 		int ret = wss_slots_alloc(chan);
 
 		if (ret)
-			return wss_fail(err, ret, "no %u memory regions on %s (%s); try less queue_depth= or queues=",
+			return wss_fail(err, ret, "cannot allocate %u memory regions on %s (%s); try a smaller queue_depth= or queues=",
 					sess->tag_depth * chan->banks, dev_name(&chan->ibdev->dev),
 					wss_reason(ret));
 		chan->banks = 0;
@@ -784,7 +797,7 @@ static void wss_chans_end(struct wss_session *sess)
 /**
  * wss_chans_start - connect and log in all channels of a session
  * @sess: the session; no channel is up
- * @err: the reason of a failure
+ * @err: the reason for a failure
  *
  * The first success fixes sess->tag_depth.
  *
@@ -824,7 +837,7 @@ stop:
 }
 
 /**
- * wss_chans_stop - mirror of wss_chans_start(): requests in flight go back to their queues
+ * wss_chans_stop - mirror of wss_chans_start(): requests in flight go back into their queues
  * @sess: the session; every queue of its volumes is quiesced, or none exists
  *
  * Context: sleeps. Only the recovery work and the creator or remover of a session call this.

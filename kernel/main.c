@@ -34,6 +34,7 @@ static const struct {
 	X(ioc_guid, "second half of the target port id, 16 hex digits (0)")                    \
 	X(max_imm, "largest write sent along with its command, in bytes (16384)")              \
 	X(keepalive_tmo, "seconds until a dead target is detected, or off (5)")                \
+	X(ack_timeout, "ms until the device sends unacknowledged packets again, 0: default (0)")    \
 	X(retry, "on: keep trying in the background while the target is unreachable (off)")    \
 	X(initiator, "name to authenticate as; its secret is the logon key wss:NAME (none)")    \
 	X(caps, "protocol extensions to request, a bit mask (all)")                            \

@@ -9,8 +9,9 @@
 
 #include "wss.h"
 
-/* In milliseconds it must fit an int. */
+/* It must fit in an int in milliseconds. */
 #define WSS_KEEPALIVE_MAX ((int)(INT_MAX / MSEC_PER_SEC))
+#define WSS_ACK_TIMEOUT_MAX 8796093 /* 4.096 us * 2^31, the longest that a queue pair can have */
 
 struct wss_option {
 	const char *token;
@@ -50,7 +51,7 @@ static int wss_parse_target(const char *value, struct wss_options *opts, size_t 
 	if (inet_pton_with_scope(current->nsproxy->net_ns, AF_UNSPEC, addr, port ?: "5555",
 				 &opts->target))
 		return wss_fail(err, -EINVAL,
-				"target=%s: not ADDR:PORT or [ADDR6]:PORT in digits", value);
+				"target=%s: must be a numeric ADDR:PORT or [ADDR6]:PORT", value);
 	return 0;
 }
 
@@ -101,7 +102,7 @@ static int wss_parse_id(const char *value, struct wss_options *opts, size_t offs
 			struct wss_error *err)
 {
 	if (strlen(value) != 16)
-		return wss_fail(err, -EINVAL, "%s: 16 hex digits are needed", value);
+		return wss_fail(err, -EINVAL, "%s: must be 16 hex digits", value);
 	return kstrtou64(value, 16, (u64 *)((char *)opts + offset));
 }
 
@@ -113,7 +114,7 @@ static int wss_parse_invalidate(const char *value, struct wss_options *opts, siz
 	else if (!strcmp(value, "lazy"))
 		opts->invalidate = WSS_INVALIDATE_LAZY;
 	else
-		return wss_fail(err, -EINVAL, "invalidate=%s: strict or lazy", value);
+		return wss_fail(err, -EINVAL, "invalidate=%s: must be strict or lazy", value);
 	return 0;
 }
 
@@ -121,9 +122,9 @@ static int wss_parse_invalidate(const char *value, struct wss_options *opts, siz
 
 static const struct wss_option wss_option_table[] = {
 	{ "target", wss_parse_target, 0, 0, 0,
-	  "address of the target, ADDR:PORT or [ADDR6]:PORT (needed)" },
+	  "address of the target, ADDR:PORT or [ADDR6]:PORT (required)" },
 	{ "volume", wss_parse_volume, 0, 0, 0,
-	  "name of the volume, or lun:N, or naa.HEX (needed)" },
+	  "name of the volume, or lun:N, or naa.HEX (required)" },
 	{ "queues", wss_parse_u32, WSS_AT(queues), 1, WSS_MAX_CHANNELS,
 	  "queue pairs of the session (one per CPU, at most 8)" },
 	{ "poll_queues", wss_parse_u32, WSS_AT(poll_queues), 0, WSS_MAX_CHANNELS / 2,
@@ -138,6 +139,8 @@ static const struct wss_option wss_option_table[] = {
 	  "seconds after which a lost target is given up, or off (600)" },
 	{ "keepalive_tmo", wss_parse_secs, WSS_AT(keepalive_tmo), 0, 0,
 	  "seconds until a dead target is detected, or off (5)" },
+	{ "ack_timeout", wss_parse_u32, WSS_AT(ack_timeout), 0, WSS_ACK_TIMEOUT_MAX,
+	  "ms until the device sends unacknowledged packets again, 0: default of the network (0)" },
 	{ "retry", wss_parse_switch, WSS_AT(retry), 0, 0,
 	  "on: keep trying in the background while the target is unreachable (off)" },
 	{ "id_ext", wss_parse_id, WSS_AT(id_ext), 0, 0,
@@ -198,11 +201,11 @@ static int wss_parse_one(char *word, struct wss_options *opts, struct wss_error 
 		if (!ret || err->text[0])
 			return ret;
 		if (o->max)
-			return wss_fail(err, -EINVAL, "%s=%s: a number from %u to %u is needed",
+			return wss_fail(err, -EINVAL, "%s=%s: must be a number from %u to %u",
 					word, value, o->min, o->max);
 		return wss_fail(err, -EINVAL, "%s=%s is not valid", word, value);
 	}
-	return wss_fail(err, -EINVAL, "unknown key '%s'; reading /sys/class/wss/map lists them",
+	return wss_fail(err, -EINVAL, "unknown key '%s'; /sys/class/wss/map lists the valid keys",
 			word);
 }
 
@@ -210,7 +213,7 @@ static int wss_parse_one(char *word, struct wss_options *opts, struct wss_error 
  * wss_parse_options - parse the words of a map request
  * @text: words separated by blanks, commas or newlines; destroyed
  * @opts: holds defaults; filled
- * @err: the reason of a failure, with the word
+ * @err: the reason for a failure, with the word
  * Return: 0 or -EINVAL.
  */
 int wss_parse_options(char *text, struct wss_options *opts, struct wss_error *err)
@@ -227,13 +230,13 @@ int wss_parse_options(char *text, struct wss_options *opts, struct wss_error *er
 			return ret;
 	}
 	if (!opts->target_text[0] || !opts->volume[0])
-		return wss_fail(err, -EINVAL, "target= and volume= are needed");
+		return wss_fail(err, -EINVAL, "target= and volume= are required");
 	bad = wss_tmo_invalid(opts->reconnect_delay, opts->fast_io_fail_tmo, opts->dev_loss_tmo);
 	if (bad)
 		return wss_fail(err, -EINVAL, "%s", bad);
 	if (!opts->mlockv && opts->invalidate == WSS_INVALIDATE_LAZY)
-		return wss_fail(err, -EINVAL, "mlockv=off and invalidate=lazy exclude each other");
-	/* A response can invalidate one region only, and a cache engine gets one region only. */
+		return wss_fail(err, -EINVAL, "mlockv=off and invalidate=lazy are mutually exclusive");
+	/* A response can invalidate only one region, and a cache engine receives only one. */
 	if (!opts->mlockv)
 		opts->caps &= ~(WSS_CAP_REMOTE_INVALIDATE | WSS_CAP_CACHE);
 	if (opts->keepalive_tmo == 0 || opts->keepalive_tmo > WSS_KEEPALIVE_MAX)

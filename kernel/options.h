@@ -9,7 +9,7 @@
 
 #include "error.h"
 
-/* When a region is invalidated that the target did not invalidate. */
+/* When the driver invalidates a region that the target did not invalidate. */
 enum wss_invalidate {
 	WSS_INVALIDATE_STRICT, /* before the request ends */
 	WSS_INVALIDATE_LAZY,   /* before the region is used again: only for a trusted target */
@@ -28,9 +28,12 @@ struct key;
  * @reconnect_delay: seconds between attempts; -1: do not reconnect
  * @fast_io_fail_tmo: seconds until waiting requests fail; -1: never
  * @dev_loss_tmo: seconds until the driver gives the session up; -1: never
- * @keepalive_tmo: seconds in which the driver detects a dead target; -1: only keep-alives that the target requires
- * @retry: keep a map pending whose target cannot be reached
- * @mlockv: one region per request; false: one per segment (pieces.c)
+ * @keepalive_tmo: seconds within which the driver detects a dead target; -1: only keep-alives
+ *	that the target requires
+ * @ack_timeout: milliseconds after which the device repeats what was not acknowledged; 0: the
+ *	connection manager decides
+ * @retry: keep a map pending while its target cannot be reached
+ * @mlockv: one region per request; false: one per segment (segments.c)
  * @net: network namespace of the caller; each object that keeps it holds a reference
  * @id_ext: first half of the target port identifier
  * @ioc_guid: second half of it
@@ -51,6 +54,7 @@ struct wss_options {
 	int fast_io_fail_tmo;
 	int dev_loss_tmo;
 	int keepalive_tmo;
+	u32 ack_timeout;
 	bool retry;
 	bool mlockv;
 	struct net *net;

@@ -138,6 +138,7 @@ WSS_SESSION_SHOW(reconnect_delay, "%d", sess->opts.reconnect_delay);
 WSS_SESSION_SHOW(fast_io_fail_tmo, "%d", sess->opts.fast_io_fail_tmo);
 WSS_SESSION_SHOW(dev_loss_tmo, "%d", sess->opts.dev_loss_tmo);
 WSS_SESSION_SHOW(keepalive_tmo, "%d", sess->opts.keepalive_tmo);
+WSS_SESSION_SHOW(ack_timeout, "%u", sess->opts.ack_timeout);
 
 static ssize_t session_last_error_show(struct device *dev, struct device_attribute *a, char *page)
 {
@@ -182,6 +183,7 @@ static struct attribute *wss_session_attrs[] = {
 	&session_attr_fast_io_fail_tmo.attr,
 	&session_attr_dev_loss_tmo.attr,
 	&session_attr_keepalive_tmo.attr,
+	&session_attr_ack_timeout.attr,
 	&session_attr_last_error.attr,
 	NULL,
 };
@@ -208,8 +210,8 @@ const struct attribute_group *wss_session_groups[] = {
 		__ATTR(name, 0444, disk_##name##_show, NULL)
 
 /*
- * While the session is not live, its state is shown instead of the last known state of a volume
- * that is not dead.
+ * While the session is not live, its state is shown instead of the last known state of the
+ * volume, unless the volume is dead.
  */
 static const char *wss_disk_state(const struct wss_volume *vol)
 {

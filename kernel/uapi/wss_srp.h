@@ -52,7 +52,7 @@ enum wss_srp_opcode {
 	WSS_SRP_AUTH_RESULT = 0xf3,    /* target to initiator */
 	WSS_SRP_CACHE_ENGINE = 0xf4,  /* target to initiator, WSS_CAP_CACHE: an engine was added or removed */
 	WSS_SRP_RETRY = 0xf5,      /* target to initiator, WSS_CAP_CACHE: RETRY, send a command again */
-	WSS_SRP_BATCH_RSP = 0xf6,	      /* target to initiator, WSS_CAP_BATCHED_COMPLETION */
+	WSS_SRP_BATCH_RSP = 0xf6,      /* target to initiator, WSS_CAP_BATCHED_COMPLETION */
 };
 
 /* Data buffer formats: bits of the login's buf_fmt words, and the nibbles of srp_cmd.buf_fmt. */
@@ -84,7 +84,7 @@ enum wss_srp_desc {
  * wss_srp_imm_buf (4).
  */
 #define WSS_SRP_IMM_DATA_OFFSET 68
-/* WSS requests 16 KiB of immediate data behind the header. A stock initiator requests 8 KiB. */
+/* WSS requests 16 KiB of immediate data after the header. A stock initiator requests 8 KiB. */
 #define WSS_SRP_IMM_DATA_MAX 16384
 #define WSS_SRP_MAX_IT_IU_LEN (WSS_SRP_IMM_DATA_OFFSET + WSS_SRP_IMM_DATA_MAX)
 /* An SRP_RSP with fixed-format or descriptor sense never exceeds this. */
@@ -102,7 +102,7 @@ enum wss_cap {
 	WSS_CAP_REMOTE_INVALIDATE = 1 << 0,
 	/*
 	 * The target may send an RDMA WRITE with Immediate in place of an SRP_RSP, for a GOOD
-	 * response without residual and response data. For a read it is the last data WRITE,
+	 * response without residual or response data. For a read it is the last data WRITE,
 	 * otherwise a WRITE of length zero. The low 16 bits of the initiator's tags must be unique
 	 * within the channel. See WSS_FUSED_*.
 	 */
@@ -121,12 +121,12 @@ enum wss_cap {
 	 */
 	WSS_CAP_AUTHENTICATE = 1 << 4,
 	/*
-	 * The target may send several fused completions without data as one WSS_SRP_DONE. Needs
+	 * The target may send several fused completions without data as one WSS_SRP_BATCH_RSP. Needs
 	 * FUSED_COMPLETION.
 	 */
 	WSS_CAP_BATCHED_COMPLETION = 1 << 5,
 	/*
-	 * Cache engines may move data of this channel: WSS_SRP_CACHE_ENGINE, WSS_SRP_DO_AGAIN.
+	 * Cache engines may move data of this channel: WSS_SRP_CACHE_ENGINE, WSS_SRP_RETRY.
 	 * Needs FUSED_COMPLETION.
 	 */
 	WSS_CAP_CACHE = 1 << 6,
@@ -200,7 +200,7 @@ enum wss_srp_rej_reason {
 	WSS_SRP_REJ_CHANNEL_LIMIT_REACHED = 0x00010006,
 };
 
-/* RDMA/CM carries 148 bytes with a reject: SRP's 32, then the reason of WSS as text. */
+/* RDMA/CM carries 148 bytes with a reject: SRP's 32, then the reason as text (WSS). */
 #define WSS_SRP_REJ_TEXT_MAX 116
 
 struct wss_srp_login_rej {
@@ -215,7 +215,7 @@ struct wss_srp_login_rej {
 	char text[WSS_SRP_REJ_TEXT_MAX];
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_login_rej, 148, "the room RDMA/CM gives a reject");
-WSS_SRP_ASSERT_AT(wss_srp_login_rej, text, 32, "right behind SRP's own 32 bytes");
+WSS_SRP_ASSERT_AT(wss_srp_login_rej, text, 32, "directly after SRP's own 32 bytes");
 
 struct wss_srp_direct_buf {
 	__be64 va;
@@ -296,7 +296,8 @@ struct wss_srp_batch_rsp {
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_batch_rsp, 8, "the tags begin at 8");
 
-#define WSS_SRP_BATCH_RSP_MAX ((WSS_SRP_MAX_TI_IU_LEN - sizeof(struct wss_srp_batch_rsp)) / sizeof(__be16))
+#define WSS_SRP_BATCH_RSP_MAX \
+	((WSS_SRP_MAX_TI_IU_LEN - sizeof(struct wss_srp_batch_rsp)) / sizeof(__be16))
 
 enum wss_srp_tsk_mgmt_func {
 	WSS_SRP_TSK_ABORT_TASK = 0x01,
@@ -348,8 +349,8 @@ struct wss_srp_short {
 WSS_SRP_ASSERT_SIZE(wss_srp_short, 16, "srp_cred_rsp and its likes");
 
 /*
- * Why the target ends the connection. UNKNOWN_MESSAGE is the reason of SRP for an invalid
- * information unit type; SRP has none for the WSS reasons behind it.
+ * Why the target ends the connection. UNKNOWN_MESSAGE is SRP's reason for an invalid information
+ * unit type; the reasons after it are those of WSS.
  */
 enum wss_srp_logout_reason {
 	WSS_SRP_LOGOUT_NO_REASON = 0,

@@ -13,16 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.guest import Guest, Process, wait_until
+from tests.lab.rdma import DEVICE
 
 PORT = 5555
 MODULE = "$BUILD/kernel/wss.ko"
 SESSION = "/sys/class/wss/session0"
+# Within one machine no frame is lost. rxe nevertheless sends again after each of these times, and may then execute a
+# registration twice, which ends the connection (troubleshooting.md). So the time is the longest one: 2.4 hours.
+NOTHING_IS_LOST = "ack_timeout=8796093"
 RUN = "/run/wss-test"  # a directory of the machine itself, for control sockets, state and backing files
 
 
 class Target:
-    """A running wss-target. It can be killed and restarted with the same arguments and the same state. Another Target has a
-    state file of its own, so that a test inherits no volumes from one whose target was killed."""
+    """A running wss-target. It can be killed and restarted with the same arguments and the same state. Each Target has its own
+    state file, so that a test inherits no volumes from a target that an earlier test killed."""
 
     _numbers = itertools.count()
 
@@ -47,15 +51,15 @@ class Target:
         return self._process
 
     def start(self) -> Target:
-        # The target first listens on all its addresses, which may take a while until one is free again.
+        # The target first listens on all its addresses. It may take a while until an address is free again.
         self._process = self.guest.start(self._command)
         self._process.wait_for("ready on", 60)
         return self
 
     def stop(self) -> None:
-        """Stops it like an operator; it must end without an error."""
+        """Stops the target as an operator would. It must exit without an error."""
         result = self.process.stop(60)
-        assert result.status == 0, f"wss-target ended with {result.status}:\n{result.stderr}"
+        assert result.status == 0, f"wss-target exited with status {result.status}:\n{result.stderr}"
 
     def wssctl(self, words: str, check: bool = True):
         return self.guest.run(f"wssctl --control {self.control} {words}", check=check)
@@ -64,7 +68,7 @@ class Target:
         return json.loads(self.wssctl(f"--json {words}").stdout)
 
     def counters(self) -> dict[str, int]:
-        """Counters of all sessions, including ended ones."""
+        """Returns the counters of all sessions, including ended ones."""
         return self.ask("stats --target")["target"]["block"]
 
     def __enter__(self) -> Target:
@@ -95,6 +99,8 @@ class Driver:
 
     def map(self, target: Target, volume: str, options: str = "") -> str:
         """Maps a volume and returns the device."""
+        if target.guest is self.guest and "ack_timeout=" not in options:
+            options = f"{NOTHING_IS_LOST} {options}"
         said = self.guest.run(f"wssctl --json map rdma://{target.address} {volume} {options}", 90).stdout
         return json.loads(said)["device"]
 
@@ -112,7 +118,7 @@ class Driver:
         wait_until(lambda: self.state(session) == state, f"{session} is {state}", timeout)
 
     def assert_nothing_leaks(self, session: str = SESSION) -> None:
-        """Without a request in flight no region and no mapping may be left."""
+        """Asserts that no region and no mapping is left. No request may be in flight."""
         counters = self.counters(session)
         assert counters["regions_active"] == 0, counters
         assert counters["dma_mapped"] == 0, counters
@@ -120,7 +126,7 @@ class Driver:
 
 @contextmanager
 def loaded(guest: Guest) -> Iterator[Driver]:
-    """The driver, unloaded at the end whatever the test did; a failed test may have left disks open."""
+    """Loads the driver and always unloads it at the end. A failed test may have left disks open."""
     driver = Driver(guest)
     driver.load()
     try:
@@ -154,9 +160,9 @@ def fio_command(device: str, words: str) -> str:
 
 
 def fio_end(stdout: str, status: int) -> FioEnd:
-    """After an error fio prints messages before its JSON."""
+    """Parses the output of fio. After an error, fio prints messages before its JSON."""
     start = stdout.find("{\n")
-    assert start >= 0, f"fio ended with status {status} and said:\n{stdout[-2000:]}"
+    assert start >= 0, f"fio exited with status {status} and printed:\n{stdout[-2000:]}"
     job = json.loads(stdout[start:])["jobs"][0]
     return FioEnd(status, job["error"], job)
 

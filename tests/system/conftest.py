@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """System tests use the lab's fixtures (tests/lab/fixtures.py).
 
-`make check` has a few minutes for all of them: files in LONG run in `make check-all` (WSS_THOROUGH=1), or if they are named
-(`make check-system FILTER=…`).
+`make check` has a few minutes for all of them. The files in LONG run only in `make check-all` (WSS_THOROUGH=1) or when they are
+named (`make check-system FILTER=…`).
 """
 
 import os
@@ -19,28 +19,28 @@ LONG = {
     "test_cache_machines.py",
     "test_cache_storage.py",
     "test_connect_and_disconnect_under_load.py",
+    "test_cpu_hotplug.py",
     "test_device_removed_under_load.py",
     "test_every_mode_moves_the_same_data.py",
     "test_fewer_queues_at_first.py",
     "test_file_systems.py",
+    "test_forced_unmap_of_mounted_disk.py",
     "test_hung_target_steps.py",
     "test_interop.py",
     "test_kv_modes.py",
     "test_lab.py",
     "test_lab_command.py",
-    "test_mounted_disk_loses_its_volume.py",
     "test_polled_io.py",
-    "test_processors_come_and_go.py",
     "test_repeated_map_and_unmap.py",
+    "test_resume.py",
     "test_schedulers.py",
     "test_stock_target.py",
     "test_stuck_storage_is_reset.py",
-    "test_target_killed_under_load.py",  # make check has it in test_block_lost_target.py
+    "test_target_killed_under_load.py",  # test_block_lost_target.py covers it in make check
     "test_troubleshooting.py",
     "test_unmap_while_others_wait.py",
-    "test_volume_deleted_under_load.py",  # … and in test_block_volumes.py
-    "test_volumes_come_and_go_under_load.py",
-    "test_waking_up.py",
+    "test_volume_deleted_under_load.py",  # test_block_volumes.py covers it in make check
+    "test_volumes_created_and_deleted_under_load.py",
 }
 
 
