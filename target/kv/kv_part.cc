@@ -17,11 +17,11 @@ namespace {
 constexpr uint64_t kMemoryMin = uint64_t{8} << 20;
 constexpr auto kAnswerLimit = std::chrono::seconds(5);
 
-Result<kv::store::Durability> parse_durability(const std::string& word) {
-    if (word == "memory") return kv::store::Durability::kMemory;
-    if (word == "async") return kv::store::Durability::kAsync;
-    if (word == "sync") return kv::store::Durability::kSync;
-    return failure(Code::kInvalid, "durability '{}': memory, async and sync are possible", word);
+Result<store::Durability> parse_durability(const std::string& word) {
+    if (word == "memory") return store::Durability::kMemory;
+    if (word == "async") return store::Durability::kAsync;
+    if (word == "sync") return store::Durability::kSync;
+    return failure(Code::kInvalid, "durability '{}' is not memory, async or sync", word);
 }
 
 }  // namespace
@@ -30,12 +30,12 @@ Status check_options(const KvOptions& options) {
     if (options.listen.empty()) return Status::ok();
     auto durability = parse_durability(options.durability);
     if (!durability) return durability.status().within("kv");
-    if (*durability != kv::store::Durability::kMemory && options.directory.empty())
+    if (*durability != store::Durability::kMemory && options.directory.empty())
         return failure(Code::kInvalid, "kv: durability '{}' needs a directory (--kv-directory)",
                        options.durability);
-    if (options.map.size() > kv::kPartitionsMax)
-        return failure(Code::kInvalid, "kv: {} partitions are more than the {} possible", options.map.size(),
-                       kv::kPartitionsMax);
+    if (options.map.size() > kPartitionsMax)
+        return failure(Code::kInvalid, "kv: {} partitions exceed the limit of {}", options.map.size(),
+                       kPartitionsMax);
     if (options.partition + options.partitions > std::max<size_t>(options.map.size(), 1))
         return failure(Code::kInvalid, "kv: partition {} of a map of {}: give --kv-map with all partitions",
                        options.partition + options.partitions - 1, options.map.size());
@@ -43,8 +43,8 @@ Status check_options(const KvOptions& options) {
         return failure(Code::kInvalid, "kv: {} partitions here need as many addresses (--listen), not {}",
                        options.partitions, options.listen.size());
     if (options.memory < kMemoryMin)
-        return failure(Code::kInvalid, "kv: {} bytes of memory are too few: at least {}", options.memory,
-                       kMemoryMin);
+        return failure(Code::kInvalid, "kv: {} bytes of memory are too few: the minimum is {}",
+                       options.memory, kMemoryMin);
     return Status::ok();
 }
 
@@ -65,7 +65,7 @@ std::string KvPart::directory(uint32_t partition) const {
     return fmt::format("{}/partition-{}", options_.directory, partition);
 }
 
-Status KvPart::open_log(Part& part, kv::store::Options& store) {
+Status KvPart::open_log(Part& part, store::Options& store) {
     auto durability = parse_durability(options_.durability);
     if (!durability) return durability.status();
     store.durability = *durability;
@@ -74,13 +74,13 @@ Status KvPart::open_log(Part& part, kv::store::Options& store) {
     store.window_floor = std::min(store.window_floor, store.window);
     if (options_.directory.empty()) return Status::ok();
     if (options_.partitions > 1) WSS_TRY(make_folder(options_.directory).within("key-value data"));
-    kv::store::RocksOptions rocks;
+    store::RocksOptions rocks;
     rocks.path = directory(part.number);
     rocks.identity = identity(part.number);
-    rocks.sync = *durability == kv::store::Durability::kSync;
+    rocks.sync = *durability == store::Durability::kSync;
     // With durability "memory" the directory holds values that do not fit in memory, for this run only.
-    rocks.fresh = *durability == kv::store::Durability::kMemory;
-    auto log = kv::store::RocksLog::open(rocks);
+    rocks.fresh = *durability == store::Durability::kMemory;
+    auto log = store::RocksLog::open(rocks);
     if (!log) return log.status();
     part.log = std::move(*log);
     return Status::ok();
@@ -89,16 +89,16 @@ Status KvPart::open_log(Part& part, kv::store::Options& store) {
 // One lane per address. Several partitions share one lane, so their addresses must be of one fabric.
 Status KvPart::open_lanes() {
     for (const std::string& uri : options_.listen) {
-        auto address = fabric::parse_local(uri, kv::kDefaultPort);
+        auto address = fabric::parse_local(uri, kDefaultPort);
         if (!address) return address.status().within("--kv-listen");
         wanted_.push_back(*address);
         if (options_.partitions > 1 && address->scheme != wanted_[0].scheme)
-            return Status(Code::kInvalid, "the addresses of several partitions here must be of one kind");
+            return Status(Code::kInvalid, "all partitions of one process must listen on the same fabric");
         if (options_.partitions > 1 && !lanes_.empty()) continue;
         auto fabric = fabric::open(*address, credentials_);
         if (!fabric) return fabric.status().within("listen on " + address->to_string());
         fabrics_.push_back(std::move(*fabric));
-        auto lane = kv::Lane::create(reactor_, *fabrics_.back());
+        auto lane = Lane::create(reactor_, *fabrics_.back());
         if (!lane) return lane.status();
         lanes_.push_back(std::move(*lane));
     }
@@ -108,7 +108,7 @@ Status KvPart::open_lanes() {
 Status KvPart::open_part(uint32_t number) {
     Part& part = parts_.emplace_back();
     part.number = number;
-    kv::ServiceOptions options;
+    ServiceOptions options;
     options.partition = number;
     options.partitions = options_.map.empty() ? std::vector<std::string>{options_.listen[0]} : options_.map;
     options.arena_bytes = options_.memory;
@@ -117,7 +117,7 @@ Status KvPart::open_part(uint32_t number) {
     options.identity = identity(number);
     if (!options_.directory.empty()) options.snapshots = directory(number) + ".snapshots";
     WSS_TRY(open_log(part, options.store));
-    auto service = kv::Service::create(reactor_, lanes_, wall_, part.log.get(), options);
+    auto service = Service::create(reactor_, lanes_, wall_, part.log.get(), options);
     if (!service) return service.status();
     part.service = std::move(*service);
     return Status::ok();
@@ -159,7 +159,8 @@ Status KvPart::stop(uint32_t seconds) {
             });
     });
     if (future.wait_for(std::chrono::seconds(seconds)) != std::future_status::ready)
-        return failure(Code::kTimedOut, "the key-value service's connections did not end in {} s", seconds);
+        return failure(Code::kTimedOut, "connections of the key-value service did not close within {} s",
+                       seconds);
     reactor_.stop();
     thread_.join();
     for (Part& part : parts_)
@@ -193,8 +194,8 @@ void KvPart::ask_ready(std::function<void(std::string)> answer) {
     reactor_.post([this, answer = std::move(answer)] {
         for (const Part& part : parts_)
             if (!part.service->ready())
-                return answer(
-                    fmt::format("partition {} decides transactions that it found prepared", part.number));
+                return answer(fmt::format(
+                    "partition {} is deciding transactions that it recovered as prepared", part.number));
         answer("");
     });
 }
@@ -211,4 +212,4 @@ std::vector<std::string> KvPart::infos_json() {
                                                                       : std::vector<std::string>();
 }
 
-}  // namespace wss::kvpart
+}  // namespace wss::kv

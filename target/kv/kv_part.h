@@ -39,7 +39,7 @@ class KvPart {
     std::string describe() const;
     // Calls `answer` on the partitions' thread with the reason why a partition is not ready; "": all are.
     void ask_ready(std::function<void(std::string)> answer);
-    // kv::Service::info_json() of each partition; empty if the thread does not answer in time.
+    // Service::info_json() of each partition; empty if the thread does not answer in time.
     std::vector<std::string> infos_json();
 
   private:
@@ -48,27 +48,27 @@ class KvPart {
     // A partition in this target.
     struct Part {
         uint32_t number = 0;
-        std::unique_ptr<kv::store::RocksLog> log;
-        std::unique_ptr<kv::Service> service;
+        std::unique_ptr<store::RocksLog> log;
+        std::unique_ptr<Service> service;
     };
     std::string identity(uint32_t partition) const;   // of the data on disk
     std::string directory(uint32_t partition) const;  // of its log; "": none
     Status open();
     Status open_lanes();
     Status open_part(uint32_t number);
-    Status open_log(Part& part, kv::store::Options& store);
+    Status open_log(Part& part, store::Options& store);
     Status listen();
 
     const KvOptions options_;
     const fabric::tls::Credentials credentials_;
     SystemClock clock_;
-    kv::SystemWallClock wall_;
+    SystemWallClock wall_;
     reactor::Reactor reactor_{clock_};
     std::vector<fabric::Address> wanted_, bound_;
     std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;
-    std::vector<std::shared_ptr<kv::Lane>> lanes_;
+    std::vector<std::shared_ptr<Lane>> lanes_;
     std::vector<Part> parts_;
     std::thread thread_;
 };
 
-}  // namespace wss::kvpart
+}  // namespace wss::kv

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Known bugs of a key-value store (lib/kv/mutation.h), switched on in the simulation. The checker or the
-// scenario must detect each, and must report nothing when none is on. (A window of no length is not detected
-// here, as readers whose version is gone start again. kv_store_mutation_test.cc detects it in the store.)
+// scenario must detect each, and must report nothing when none is on. (A window of length zero is not
+// detected here, because readers whose version is gone start again. kv_store_mutation_test.cc detects it.)
 #include <gtest/gtest.h>
 
 #include "lib/base/log.h"
@@ -11,7 +11,7 @@
 namespace wss::sim {
 namespace {
 
-// Hot keys on several partitions, without faults but those that a test adds.
+// Hot keys on several partitions. The only faults are those that a test adds.
 KvOptions contended(uint64_t seed) {
     KvOptions options;
     options.seed = seed;
@@ -41,7 +41,7 @@ KvOptions with_skew(uint64_t seed) {
     return options;
 }
 
-// Conditional writes of what was read, while replies and logs fail.
+// Conditional writes of keys that were read, while replies and logs fail.
 KvOptions with_conditions(uint64_t seed) {
     KvOptions options = with_skew(seed);
     options.conditional_percent = 50;
@@ -97,15 +97,15 @@ KvOptions with_sleepers_in_reach(uint64_t seed) {
     return options;
 }
 
-// Sometimes memory is not in reach. A node that has announced its sleep, but not that it is awake, then
-// announces its sleep again.
+// Sometimes the peer's memory is not directly accessible. A node that has announced its sleep, but not that
+// it is awake, then announces its sleep again.
 KvOptions with_sleepers_in_reach_at_times(uint64_t seed) {
     KvOptions options = with_sleepers_in_reach(seed);
     options.network.indirect_one_in = 8;
     return options;
 }
 
-// Many faults, and memory in reach of some nodes.
+// Many faults. Some nodes can access the memory of their peers directly.
 KvOptions with_everything(uint64_t seed) {
     KvOptions options = KvOptions::draw(710835);
     options.seed = seed;
@@ -157,19 +157,20 @@ TEST_F(KvSimMutation, a_termination_that_keeps_no_promise_is_caught) {
 // Sleepers are woken by messages, and by a word in memory.
 TEST_F(KvSimMutation, a_wake_up_that_is_lost_is_caught) {
     for (auto* options : {with_sleepers, with_sleepers_in_reach})
-        EXPECT_NE(caught(kv::Mutation::kLostWakeUp, options).find("nobody woke him"), std::string::npos);
+        EXPECT_NE(caught(kv::Mutation::kLostWakeUp, options).find("was not woken"), std::string::npos);
 }
 
-// Memory is in reach only while nothing else is in flight. A reader announced its sleep by a word, could not
-// withdraw it, and did not announce it again although the writer had woken it and took it for awake. Or it
-// fell asleep while a frame was in flight as a WRITE.
+// A node accesses the peer's memory directly only while nothing else is in flight. A reader announced its
+// sleep by a word in memory and could not withdraw that. It did not announce its sleep again, although the
+// writer had woken it and assumed that it was awake. Or it fell asleep while a frame was in flight as a
+// WRITE.
 TEST_F(KvSimMutation, a_sleeper_that_is_assumed_to_be_awake_is_caught) {
-    EXPECT_NE(caught(kv::Mutation::kToldOnce, with_sleepers_in_reach_at_times, 200).find("nobody woke him"),
+    EXPECT_NE(caught(kv::Mutation::kToldOnce, with_sleepers_in_reach_at_times, 200).find("was not woken"),
               std::string::npos);
 }
 
 TEST_F(KvSimMutation, a_sleeper_that_misses_a_frame_in_flight_is_caught) {
-    EXPECT_NE(caught(kv::Mutation::kLooksOnce, with_a_quiet_client, 130).find("nobody woke him"),
+    EXPECT_NE(caught(kv::Mutation::kLooksOnce, with_a_quiet_client, 130).find("was not woken"),
               std::string::npos);
 }
 

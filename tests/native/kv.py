@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A key-value store of several wss-target processes, and kvctl. No process outlives its test, and every wait is bounded."""
+"""A key-value store of one or more wss-target processes, and kvctl. No process outlives its test, and every wait is bounded."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Partition:
         line = self.process.stdout.readline().decode() if readable else ""
         if not line.startswith("wss-target: ready"):
             self.kill()
-            raise AssertionError(f"partition {self.index} did not get ready: {line!r}\n{' '.join(self.command)}\n{self.log.read_text()}")
+            raise AssertionError(f"partition {self.index} did not become ready: {line!r}\n{' '.join(self.command)}\n{self.log.read_text()}")
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
@@ -73,7 +73,7 @@ class Together(Partition):
 
 
 class Store:
-    """`count` partitions over tcp or shm. Every wss-target gets `options`, in which {index} is the partition's number."""
+    """`count` partitions over tcp or shm. Every wss-target gets `options`, where {index} stands for the partition's number."""
 
     def __init__(self, scheme: str, count: int, directory: Path, options: list[str] = [], wrapper: list[str] = [],
                  environment: dict[int, dict[str, str]] | None = None, together: bool = False):
@@ -97,8 +97,8 @@ class Store:
 
     def __enter__(self) -> "Store":
         try:
-            # Start all at once: after a restart a partition inquires at the others about prepared transactions before it is
-            # ready.
+            # Start all of them before waiting: after a restart a partition inquires at the others about prepared
+            # transactions before it is ready.
             for partition in self.partitions:
                 partition.begin()
             for partition in self.partitions:
@@ -115,7 +115,7 @@ class Store:
             self.kill()
             raise AssertionError(f"a partition did not stop\n{self.logs()}") from None
         if kind is None:
-            assert not any(statuses), f"partitions ended with {statuses}\n{self.logs()}"
+            assert not any(statuses), f"partitions exited with status {statuses}\n{self.logs()}"
 
     def kill(self) -> None:
         for partition in self.partitions:
@@ -132,7 +132,7 @@ class Store:
 
     def kvctl(self, *words: object, expect: int = 0, timeout: float = 60, stdin: bytes | None = None, modes: list[str] = [],
               environment: dict[str, str] | None = None) -> str:
-        """Runs kvctl to its end and returns its output."""
+        """Runs kvctl until it exits and returns its output."""
         done = subprocess.run(self.command(*words, modes=modes), timeout=timeout, capture_output=True, input=stdin or b"",
                               env={**os.environ, **(environment or {})})
         assert done.returncode == expect, (f"kvctl {' '.join(map(str, words))}\nexit {done.returncode}, expected {expect}\n"

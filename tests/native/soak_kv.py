@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make soak-kv`: checks the isolation of the key-value store's modes, natively, over a given number of operations.
+"""`make soak-kv`: checks the isolation of the key-value store's modes over a given number of operations, without a VM.
 
-Each mode runs over each fabric in turn: four threads, half of the transactions of 8 keys write, zipfian; every read and write
-is checked while it happens. Shows its progress. Finished results are in build/soak/kv.json; a later run skips them unless
---again.
+Each mode runs over each fabric in turn, with four threads and transactions of 8 keys in a Zipfian distribution. Half of the
+transactions write. Every read and write is checked during the run. Finished results are in build/soak/kv.json; a later run
+skips them unless --again is given.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def one(scheme: str, mode: str, operations: int) -> dict:
     words = [word for name, value in properties.items() for word in ("-p", f"{name}={value}")]
     with tempfile.TemporaryDirectory(prefix="wss-soak-kv-") as directory, Store(scheme, 4, Path(directory)) as store:
         started = time.monotonic()
-        # Its standard error has the lines of progress and is inherited.
+        # Standard error is inherited, as it shows the progress.
         done = subprocess.run(store.command("--json", "bench", *words, "--verify", "--status", modes=["--timeout", "60", *MODES[mode]]),
                               stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False)  # fmt: skip
         if done.returncode not in (0, 6) or not done.stdout:
-            raise RuntimeError(f"kvctl ended with {done.returncode}\n{store.logs()}")
+            raise RuntimeError(f"kvctl exited with status {done.returncode}\n{store.logs()}")
         result = json.loads(done.stdout.splitlines()[-1])
     return {"scheme": scheme, "mode": mode, "operations": result["operations"] * KEYS, "failed": result["failed"], "seconds": round(time.monotonic() - started),
             "violations": result["CHECK"]["Violations"], "fractured": result["CHECK"]["FracturedReads"], "reads": result["CHECK"]["Reads"],
@@ -53,9 +53,9 @@ def held(row: dict) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=Path("build/release"))
-    parser.add_argument("--operations", type=int, default=10_000_000, help="reads and writes of keys, of each mode over each fabric")
-    parser.add_argument("--only", action="append", metavar="WORD", help="modes and fabrics with this word in SCHEME/MODE; repeatable")
-    parser.add_argument("--again", action="store_true", help="also what an earlier run has done")
+    parser.add_argument("--operations", type=int, default=10_000_000, help="reads and writes of keys in each mode over each fabric")
+    parser.add_argument("--only", action="append", metavar="WORD", help="run only combinations with this word in SCHEME/MODE; repeatable")
+    parser.add_argument("--again", action="store_true", help="repeat what an earlier run has finished")
     parser.add_argument("--out", type=Path, default=Path("build/soak/kv.json"))
     options = parser.parse_args()
     os.environ["WSS_BUILD"] = str(options.build.resolve())

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Isolation over real fabrics and with real faults: every read and write of these runs is checked while it happens.
+"""Isolation over real fabrics and with real faults. Each read and write is checked while the run is in progress.
 
-The short forms fit `make check`; with WSS_THOROUGH=1 each mode does 10^7 operations (1.25 million transactions of 8 keys).
+The default runs are short enough for `make check`. With WSS_THOROUGH=1 each mode does 10^7 operations (1.25 million
+transactions of 8 keys).
 """
 
 import json
@@ -17,7 +18,7 @@ from .kv import Store, wait_until
 THOROUGH = bool(os.environ.get("WSS_THOROUGH"))
 TRANSACTIONS = int(os.environ.get("WSS_KV_TRANSACTIONS", 1_250_000 if THOROUGH else 2_000))
 KEYS = 8
-# Contention: 1000 keys, popular ones in every other transaction, half of which write.
+# Contention: 1000 keys in a Zipfian distribution. Half of the transactions write.
 CONTENDED = {"threadcount": 4, "recordcount": 1000, "txnlen": KEYS, "readproportion": 0.5, "updateproportion": 0.5, "fieldcount": 1,
              "fieldlength": 200, "requestdistribution": "zipfian"}  # fmt: skip
 READ_ONLY = {**CONTENDED, "readproportion": 1, "updateproportion": 0}
@@ -57,25 +58,25 @@ def test_contended_transactions_are_read_atomic(store, mode):
 
 
 @pytest.mark.parametrize("mode", ["ramp-fast", "ramp-small", "ramp-hybrid", "one-sided"])
-def test_writes_left_half_done_are_terminated_and_seen_whole_or_not_at_all(store, mode):
-    """A client that dies leaves any subset of its prepares and commits."""
+def test_transactions_of_dead_clients_are_terminated_and_read_in_full_or_not_at_all(store, mode):
+    """A client that dies may have sent any subset of its prepares and commits."""
     result = store.bench({**CONTENDED, "operationcount": 1500}, "--verify", "--fault-every", "7", modes=MODES[mode])
     assert_held(result)
     assert result["KV"]["HalfDoneWrites"] > 50
-    wait_until(lambda: prepared(store) == 0, 30, "termination of what dead clients left")
+    wait_until(lambda: prepared(store) == 0, 30, "the transactions of dead clients have been terminated")
     assert_held(store.bench({**READ_ONLY, "operationcount": 500}, "--verify", "--phase", "run", modes=MODES[mode]))
     assert sum(one["ramp"]["terminated_commit"] + one["ramp"]["terminated_abort"] for one in store.info()) > 0
 
 
-def test_a_killed_client_leaves_whole_transactions(store):
+def test_killed_client_leaves_no_partial_transaction(store):
     store.bench({**CONTENDED, "operationcount": 1}, "--verify")  # every record exists before the first kill
     for _ in range(3):
         client = store.start_bench({**CONTENDED, "operationcount": 0, "maxexecutiontime": 60, "readproportion": 0, "updateproportion": 1},
                                    "--phase", "run", "--verify")  # fmt: skip
-        wait_until(lambda: sum(one["ramp"]["prepared"] for one in store.info()) > 0, 60, "a transaction in flight")
+        wait_until(lambda: sum(one["ramp"]["prepared"] for one in store.info()) > 0, 60, "a transaction is in flight")
         client.send_signal(signal.SIGKILL)
         client.communicate()
-    wait_until(lambda: prepared(store) == 0, 30, "termination of what dead clients left")
+    wait_until(lambda: prepared(store) == 0, 30, "the transactions of dead clients have been terminated")
     for mode in ("ramp-fast", "one-sided"):
         result = store.bench({**READ_ONLY, "operationcount": 500}, "--verify", "--phase", "run", modes=MODES[mode])
         assert_held(result)
@@ -88,13 +89,13 @@ def test_conditional_puts_have_one_winner(store):
 
 
 @pytest.mark.parametrize("mode", ["ramp-fast", "one-sided"])
-def test_deleted_keys_are_gone_with_their_transaction(store, mode):
+def test_transactions_with_deletes_are_read_atomic(store, mode):
     assert_held(store.bench({**CONTENDED, "operationcount": 1500}, "--verify", "--delete-share", "0.2", modes=MODES[mode]))
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "shm"])
-def test_skewed_clocks_lose_no_write(scheme, tmp_path):
-    """Two clients, whose clocks are 20 s apart, use the same keys: each sees all its own writes."""
+def test_clients_with_skewed_clocks_lose_no_write(scheme, tmp_path):
+    """Two clients, whose clocks are 20 s apart, use the same keys. Each sees all its own writes."""
     with Store(scheme, 3, tmp_path) as store:
         store.bench({**CONTENDED, "operationcount": 1}, "--verify")
 
@@ -114,7 +115,7 @@ def test_skewed_clocks_lose_no_write(scheme, tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "shm"])
-def test_a_killed_and_restarted_server_loses_nothing_acknowledged(scheme, tmp_path):
+def test_restarted_server_loses_no_acknowledged_write(scheme, tmp_path):
     options = ["--kv-durability", "sync", "--kv-directory", f"{tmp_path}/log-{{index}}", "--kv-terminate-ms", "300"]
     with Store(scheme, 3, tmp_path, options) as store:
         store.bench({**CONTENDED, "operationcount": 1}, "--verify")
@@ -122,13 +123,13 @@ def test_a_killed_and_restarted_server_loses_nothing_acknowledged(scheme, tmp_pa
                                    modes=["--timeout", "20"])  # fmt: skip
         for victim in (0, 2):
             before = store.info()[1]["traffic"]["prepares"]
-            wait_until(lambda: store.info()[1]["traffic"]["prepares"] > before + 10, 60, "writes")
+            wait_until(lambda: store.info()[1]["traffic"]["prepares"] > before + 10, 60, "partition 1 has prepared more transactions")
             store.partitions[victim].kill()
             store.partitions[victim].start()
         out, err = client.communicate(timeout=120)
         assert client.returncode == 0, err.decode()[-3000:] + store.logs()
         assert_held(json.loads(out.splitlines()[-1]))
-        # All partitions at once: every acknowledged write must be recovered from the log.
+        # Kill all partitions together. Every acknowledged write must be recovered from the logs.
         for partition in store.partitions:
             partition.kill()
         for partition in store.partitions:
@@ -141,7 +142,7 @@ def test_a_killed_and_restarted_server_loses_nothing_acknowledged(scheme, tmp_pa
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "shm"])
-def test_when_memory_is_full_writes_are_refused_and_reads_go_on(scheme, tmp_path):
+def test_partition_with_full_memory_refuses_writes_and_serves_reads(scheme, tmp_path):
     with Store(scheme, 2, tmp_path, ["--kv-memory", "8M"]) as store:
         large = {**CONTENDED, "fieldlength": 20000, "recordcount": 200}
         result = store.bench({**large, "operationcount": 1500}, "--verify", timeout=120)
@@ -151,18 +152,18 @@ def test_when_memory_is_full_writes_are_refused_and_reads_go_on(scheme, tmp_path
         assert_held(reads)
 
 
-def test_stale_addresses_after_a_restart_are_noticed(tmp_path):
-    """A server restarts at the same address without its memory: clients that remember addresses must not accept its present
-    contents."""
+def test_client_detects_stale_addresses_after_a_restart(tmp_path):
+    """A server restarts at the same address with empty memory. Clients with cached addresses must not accept what is there
+    now."""
     with Store("shm", 2, tmp_path) as store:
         store.bench({**CONTENDED, "operationcount": 1}, "--verify")
         client = store.start_bench({**CONTENDED, "operationcount": 0, "maxexecutiontime": 5}, "--phase", "run", modes=["--one-sided", "on"])
-        time.sleep(1.5)  # addresses are learnt and used
+        time.sleep(1.5)  # the client caches addresses and uses them
         store.partitions[0].kill()
         store.partitions[0].start()
         out, _ = client.communicate(timeout=60)
         assert client.returncode in (0, 1)
         assert json.loads(out.splitlines()[-1])["KV"]["Reconnects"] > 0
-        # Reads return only data that was written since, and complete transactions.
+        # Reads return only data written since the restart, from complete transactions.
         result = store.bench({**CONTENDED, "operationcount": 1000}, "--verify", modes=["--one-sided", "on"])
         assert_held(result)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics of a partition, and of several partitions in one process."""
+"""The metrics of partitions, and two or more partitions in one process."""
 
 import re
 import time
@@ -14,7 +14,7 @@ def samples(port):
     return {name: float(value) for name, value in re.findall(r"^(wss_kv_\S+) (\S+)$", text, re.M)}
 
 
-def test_metrics_count_what_clients_do(tmp_path):
+def test_metrics_count_the_operations_of_clients(tmp_path):
     port = free_port()
     with Store("shm", 2, tmp_path, ["--http", f"127.0.0.1:{port}", "--kv-terminate-ms", "100"], together=True) as store:
         workload = {"recordcount": 100, "fieldcount": 1, "fieldlength": 500, "txnlen": 4, "operationcount": 500, "readproportion": 0.5,
@@ -31,22 +31,22 @@ def test_metrics_count_what_clients_do(tmp_path):
             assert got[f"wss_kv_arena_used_bytes{which}"] > 0
             assert got[f"wss_kv_request_seconds_count{which}"] >= got[f"wss_kv_prepares_total{which}"]
         assert got['wss_kv_request_seconds_bucket{partition="0",le="+Inf"}'] == got['wss_kv_request_seconds_count{partition="0"}']
-        assert got['wss_kv_fallback_gets_total{reason="cold",partition="0"}'] > 0
+        assert got['wss_kv_fallback_gets_total{reason="no_address",partition="0"}'] > 0
 
         def terminated():
             now = samples(port)
             return (now['wss_kv_prepared{partition="0"}'] == 0 and now['wss_kv_prepared{partition="1"}'] == 0 and
                     sum(value for name, value in now.items() if name.startswith("wss_kv_terminations_total")) > 0)
 
-        wait_until(terminated, 20, "what was left half-done is decided")
+        wait_until(terminated, 20, "the partial transactions have been terminated")
         # Clients report one-sided reads once a second.
         reads = store.start_bench({**workload, "operationcount": 0, "maxexecutiontime": 4, "readproportion": 1, "updateproportion": 0}, "--phase",
                                   "run", modes=["--one-sided", "on"])  # fmt: skip
-        wait_until(lambda: samples(port)['wss_kv_one_sided_keys_total{partition="1"}'] > 1000, 20, "one-sided reads are told")
+        wait_until(lambda: samples(port)['wss_kv_one_sided_keys_total{partition="1"}'] > 1000, 20, "the client has reported its one-sided reads")
         assert reads.wait(30) == 0
 
 
-def test_partitions_of_one_process_come_back_from_their_logs(tmp_path):
+def test_partitions_of_one_process_recover_from_their_logs(tmp_path):
     options = ["--kv-durability", "sync", "--kv-directory", str(tmp_path / "data")]
     keys = [f"key{i}" for i in range(20)]
     with Store("tcp", 4, tmp_path, options, together=True) as store:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kvctl from the view of a user and a script: every sub-command with its output, exit statuses and errors."""
+"""kvctl as users and scripts see it: every subcommand with its output, exit statuses and errors."""
 
 import base64
 import json
@@ -24,14 +24,14 @@ def store(request, tmp_path_factory):
         yield running
 
 
-def test_what_is_put_is_got_and_deleted_is_gone(store):
+def test_get_returns_what_was_put_until_it_is_deleted(store):
     store.kvctl("put", "plain", "one two")
     assert store.kvctl("get", "plain") == "one two\n"
     store.kvctl("del", "plain")
     store.kvctl("get", "plain", expect=NOT_FOUND)
 
 
-def test_bytes_survive_and_do_no_harm_to_a_terminal(store, tmp_path):
+def test_get_returns_every_byte_and_escapes_control_characters_on_a_terminal(store, tmp_path):
     value = bytes(range(256))
     (tmp_path / "value").write_bytes(value)
     store.kvctl("put", "binary", "--file", tmp_path / "value")
@@ -42,14 +42,14 @@ def test_bytes_survive_and_do_no_harm_to_a_terminal(store, tmp_path):
     assert base64.b64decode(store.kvctl_json("get", "binary")["value_base64"]) == value
 
 
-def test_a_value_from_standard_input_and_an_empty_one(store):
+def test_put_accepts_a_value_from_standard_input_and_an_empty_value(store):
     store.kvctl("put", "piped", "--file", "-", stdin=b"from a pipe")
     assert store.kvctl("--raw", "get", "piped") == "from a pipe"
     store.kvctl("put", "empty", "")
     assert store.kvctl("--raw", "get", "empty") == ""
 
 
-def test_a_value_of_a_mebibyte_is_the_largest(store, tmp_path):
+def test_put_rejects_values_over_1_mib_and_keys_over_1_kib(store, tmp_path):
     (tmp_path / "large").write_bytes(os.urandom(1 << 20))
     store.kvctl("put", "large", "--file", tmp_path / "large")
     assert subprocess.run(store.command("--raw", "get", "large"), capture_output=True, timeout=60).stdout == (tmp_path / "large").read_bytes()
@@ -59,7 +59,7 @@ def test_a_value_of_a_mebibyte_is_the_largest(store, tmp_path):
     store.kvctl("put", "k" * 1025, "does not", expect=FAILED)
 
 
-def test_transactions_from_arguments(store):
+def test_transactions_can_be_given_as_arguments(store):
     written = store.kvctl_json("put-all", "t:a=1", "t:b=2", "t:c=x=y")
     read = store.kvctl_json("get-all", "t:a", "t:b", "t:c")
     assert [item["value"] for item in read["items"]] == ["1", "2", "x=y"]
@@ -70,7 +70,7 @@ def test_transactions_from_arguments(store):
     assert [item["found"] for item in store.kvctl_json("txn", "get", "t:a", "t:b")["items"]] == [True, False]
 
 
-def test_transactions_from_lines(store, tmp_path):
+def test_transactions_can_be_given_as_lines_of_json(store, tmp_path):
     lines = [{"put": {"l:a": "1", "l:b": "2"}}, {"get": ["l:a", "l:b"]}, {"put": {"l:a": "3"}, "del": ["l:b"]}, {"get": ["l:a", "l:b"]},
              {"put": [{"key_base64": "/w==", "value_base64": "AAE="}]}, {"get": [{"key_base64": "/w=="}]}]  # fmt: skip
     text = "\n".join(map(json.dumps, lines)) + "\n"
@@ -83,7 +83,7 @@ def test_transactions_from_lines(store, tmp_path):
         assert answers[5]["items"][0]["value"] == "\x00\x01"
 
 
-def test_a_bad_line_is_answered_and_the_others_are_done(store):
+def test_txn_reports_an_error_for_a_bad_line_and_executes_the_others(store):
     lines = b'nonsense\n{"get": ["x"], "put": {"x": "1"}}\n{"got": []}\n{}\n{"put": {"after": "1"}}\n'
     answers = [json.loads(line) for line in store.kvctl("txn", stdin=lines, expect=FAILED).splitlines()]
     assert ["error" in answer for answer in answers] == [True, True, True, True, False]
@@ -91,7 +91,7 @@ def test_a_bad_line_is_answered_and_the_others_are_done(store):
     assert store.kvctl("get", "after") == "1\n"
 
 
-def test_conditions(store):
+def test_put_stores_a_value_only_if_its_condition_holds(store):
     store.kvctl("put", "cas", "1", "--if-absent")
     store.kvctl("put", "cas", "2", "--if-absent", expect=CONDITION)
     version = store.kvctl_json("get", "cas")["timestamp"]
@@ -100,7 +100,7 @@ def test_conditions(store):
     assert store.kvctl("get", "cas") == "3\n"
 
 
-def test_transactions_with_conditions(store):
+def test_transaction_writes_only_if_all_its_conditions_hold(store):
     at = store.kvctl_json("put-all", "if:a=1", "if:b=1")["timestamp"]
     store.kvctl("put-all", "if:c=2", "--if", f"if:a={at}", "--if", "if:d=absent", "--if", "if:b=7", expect=CONDITION)
     store.kvctl("get", "if:c", expect=NOT_FOUND)
@@ -113,7 +113,7 @@ def test_transactions_with_conditions(store):
     assert store.kvctl("get", "if:c") == "3\n"
 
 
-def test_lines_with_conditions_name_the_one_that_failed(store):
+def test_txn_names_the_condition_that_failed(store):
     at = store.kvctl_json("put", "li:a", "1")["timestamp"]
     lines = [{"if": {"li:a": at, "li:b": None}, "put": {"li:b": "2"}}, {"if": {"li:a": at, "li:b": None}, "put": {"li:b": "3"}},
              {"if": [{"key": "li:none", "timestamp": 5}], "put": {"li:b": "3"}}, {"if": {"li:a": at}}, {"if": {"li:a": "x"}, "put": {"li:b": "3"}},
@@ -125,7 +125,7 @@ def test_lines_with_conditions_name_the_one_that_failed(store):
     assert store.kvctl("get", "li:b") == "2\n"
 
 
-def test_counters_count_and_do_not_overflow(store):
+def test_incr_counts_and_does_not_overflow(store):
     assert store.kvctl("incr", "n") == "1\n"
     assert store.kvctl("incr", "n", "--by", "-5") == "-4\n"
     assert store.kvctl_json("incr", "n", "--by", "10")["value"] == 6
@@ -139,10 +139,10 @@ def test_counters_count_and_do_not_overflow(store):
     assert store.kvctl_json("get", "n")["ttl_ms"] > 3_500_000
 
 
-def test_what_has_a_time_to_live_goes_together(store):
+def test_keys_of_a_transaction_expire_together(store):
     store.kvctl("put-all", "ttl:a=1", "ttl:b=2", "--ttl", "1500")
     assert store.kvctl("get-all", "ttl:a", "ttl:b").count("\n") == 2
-    time.sleep(2)  # the time to live itself
+    time.sleep(2)  # longer than the time to live
     assert [item["found"] for item in json.loads(store.kvctl("--json", "get-all", "ttl:a", "ttl:b", expect=NOT_FOUND))["items"]] == [False, False]
 
 
@@ -156,7 +156,7 @@ def test_scan_lists_each_key_once_and_only_those_with_the_prefix(store):
     assert store.kvctl("scan", "no such prefix") == ""
 
 
-def test_what_is_exported_is_imported(store, tmp_path):
+def test_import_restores_what_export_wrote(store, tmp_path):
     store.kvctl("put-all", "ex:a=1", "ex:b=two")
     store.kvctl("export", tmp_path / "dump", "--prefix", "ex:")
     rows = [json.loads(line) for line in (tmp_path / "dump").read_text().splitlines()]
@@ -167,7 +167,7 @@ def test_what_is_exported_is_imported(store, tmp_path):
     store.kvctl("import", "-", stdin=b'{"key": "ok", "value": "1"}\nnonsense\n', expect=FAILED)
 
 
-def test_what_is_left_of_a_time_to_live_is_shown(store):
+def test_get_and_scan_show_the_remaining_time_to_live(store):
     store.kvctl("put", "left:a", "1", "--ttl", "600000")
     store.kvctl("put", "left:b", "2")
     value, left = store.kvctl("get", "left:a", "--ttl").split()
@@ -179,7 +179,7 @@ def test_what_is_left_of_a_time_to_live_is_shown(store):
     assert "ttl_ms" not in store.kvctl_json("get", "left:b")
 
 
-def test_an_import_of_large_values_fits_its_transactions(store, tmp_path):
+def test_import_splits_large_values_into_transactions_that_fit(store, tmp_path):
     rows = [{"key": f"big:{i}", "value": chr(97 + i) * (1 << 20)} for i in range(20)]
     store.kvctl("import", "-", stdin="".join(json.dumps(row) + "\n" for row in rows).encode())
     assert store.kvctl("scan", "big:").count("\n") == 20
@@ -187,7 +187,7 @@ def test_an_import_of_large_values_fits_its_transactions(store, tmp_path):
         store.kvctl("del", row["key"])
 
 
-def test_an_expiry_does_not_drift_from_export_to_import(store, tmp_path):
+def test_expiry_does_not_drift_over_repeated_export_and_import(store, tmp_path):
     store.kvctl("put", "drift", "1", "--ttl", "600000")
     moments = []
     for turn in range(4):
@@ -197,7 +197,7 @@ def test_an_expiry_does_not_drift_from_export_to_import(store, tmp_path):
     assert len(set(moments)) == 1, moments
 
 
-def test_an_imported_key_expires_when_the_exported_one_does(store, tmp_path):
+def test_imported_key_expires_at_the_time_of_the_exported_one(store, tmp_path):
     store.kvctl("put", "exp:a", "1", "--ttl", "600000")
     store.kvctl("put", "exp:b", "2")
     store.kvctl("export", tmp_path / "dump", "--prefix", "exp:")
@@ -211,25 +211,25 @@ def test_an_imported_key_expires_when_the_exported_one_does(store, tmp_path):
     store.kvctl("import", "-", stdin=((tmp_path / "dump").read_text() + old).encode())
     store.kvctl("export", tmp_path / "again", "--prefix", "exp:")
     again = {row["key"]: row.get("expires", 0) for row in map(json.loads, (tmp_path / "again").read_text().splitlines())}
-    assert set(again) == {"exp:a", "exp:b"}, "what has expired since is left out"
+    assert set(again) == {"exp:a", "exp:b"}, "import must omit expired keys"
     assert again["exp:b"] == 0
     assert abs(again["exp:a"] - rows["exp:a"]["expires"]) < 5000
 
 
-def test_explain_tells_the_path_of_each_key(store):
+def test_explain_shows_the_path_of_each_key(store):
     store.kvctl("put-all", "e:a=1", "e:b=2", "e:c=3")
     cold, warm = map(json.loads, store.kvctl("--json", "--one-sided", "on", "explain", "get", "e:a", "e:b", "e:c", "--repeat", "2").splitlines())
-    assert {item["path"] for item in cold["items"]} <= {"message", "one-sided"}, "the partitions give slots to keys once they have a one-sided reader"
+    assert {item["path"] for item in cold["items"]} <= {"message", "one-sided"}, "partitions allocate key slots only after a one-sided reader has connected"
     assert {item["path"] for item in warm["items"]} == {"one-sided"}
     assert {item["siblings"] for item in warm["items"]} == {3}
     assert all(item["rounds"] == 1 and item["bytes"] > 0 for item in warm["items"])
     found = json.loads(store.kvctl("--json", "--one-sided", "on", "--address-cache", "0", "explain", "get", "e:a", "e:b", "e:c"))
-    assert {item["path"] for item in found["items"]} == {"one-sided"}, "by the index"
+    assert {item["path"] for item in found["items"]} == {"one-sided"}, "the index must lead to the slots"
     assert "PATH" in store.kvctl("explain", "get", "e:a")
     store.kvctl("explain", "put", "e:a", expect=USAGE)
 
 
-def test_info_and_watch_stats(store):
+def test_info_and_watch_stats_show_every_partition(store):
     info = store.info()
     assert len(info) == 3
     assert [section["server"]["partition"] for section in info] == [0, 1, 2]
@@ -239,14 +239,14 @@ def test_info_and_watch_stats(store):
     assert "traffic.messages" in store.kvctl("watch-stats", "--interval", "1", "--count", "1")
 
 
-def test_the_shell_runs_lines_and_goes_on_after_errors(store):
+def test_shell_executes_lines_and_continues_after_errors(store):
     lines = b"put sh:a 'one two'\nget sh:a\n# a comment\nnonsense\nget sh:nothing\nput-all \"sh:b=x y\" sh:c=2\nget sh:b\nexit\nget sh:never\n"
     output = subprocess.run(store.command("shell"), input=lines, capture_output=True, timeout=60)
     assert output.stdout == b"one two\nx y\n"
-    assert b"unknown command 'nonsense'" in output.stderr and b"'sh:nothing' is not there" in output.stderr
+    assert b"unknown command 'nonsense'" in output.stderr and b"'sh:nothing' does not exist" in output.stderr
 
 
-def test_the_shell_completes_commands_and_remembers_lines_on_a_terminal(store, tmp_path):
+def test_shell_on_a_terminal_completes_commands_and_keeps_a_history(store, tmp_path):
     def session(keys: bytes, until: bytes) -> bytes:
         master, slave = pty.openpty()
         shell = subprocess.Popen(store.command("shell"), stdin=slave, stdout=slave, stderr=slave, close_fds=True,
@@ -278,7 +278,7 @@ def read_until(descriptor: int, word: bytes, seconds: float = 20) -> bytes:
     return seen
 
 
-def test_exit_status_4_means_a_key_and_nothing_else(store, tmp_path):
+def test_exit_status_4_means_only_that_a_key_does_not_exist(store, tmp_path):
     store.kvctl("put", "no-file", "--file", tmp_path / "missing", expect=FAILED)
     store.kvctl("import", tmp_path / "missing", expect=FAILED)
     store.kvctl("txn", "--file", tmp_path / "missing", expect=FAILED)
@@ -287,7 +287,7 @@ def test_exit_status_4_means_a_key_and_nothing_else(store, tmp_path):
 
 
 @pytest.mark.parametrize("write", ["put unknown:a 1", "put unknown:a 1 --if-absent", "put-all unknown:a=1", "del unknown:a"])
-def test_a_write_without_an_answer_reports_that_its_outcome_is_unknown(store, write):
+def test_write_without_a_response_reports_that_its_outcome_is_unknown(store, write):
     shell = subprocess.Popen(store.command("--timeout", "1", "shell"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     shell.stdin.write(b"put-all " + b" ".join(b"unknown:%d=1" % i for i in range(20)) + b"\nget unknown:1\n")
     shell.stdin.flush()
@@ -302,7 +302,7 @@ def test_a_write_without_an_answer_reports_that_its_outcome_is_unknown(store, wr
     assert b"outcome unknown" in stderr, stderr
 
 
-def test_errors_say_what_to_do(tmp_path):
+def test_errors_name_the_problem_or_the_remedy(tmp_path):
     def stderr_of(*words: str, status: int) -> str:
         done = subprocess.run([KVCTL, *words], capture_output=True, text=True, timeout=60,
                               env={name: value for name, value in os.environ.items() if name != "KVCTL_TARGET"})
@@ -325,7 +325,7 @@ def test_errors_say_what_to_do(tmp_path):
         assert stderr_of("check", str(tmp_path / "h"), status=FAILED)
 
 
-def test_a_load_that_does_not_fit_fails(tmp_path):
+def test_bench_fails_if_its_records_do_not_fit(tmp_path):
     with Store("shm", 1, tmp_path, ["--kv-memory", "8M"]) as store:
         load = store.command("bench", "--workload", "c", "--phase", "load", "-p", "recordcount=20000", "-p", "fieldlength=100")
         done = subprocess.run(load, capture_output=True, text=True, timeout=120)
@@ -333,13 +333,13 @@ def test_a_load_that_does_not_fit_fails(tmp_path):
 
 
 @pytest.mark.parametrize("letter", "abcdef")
-def test_every_standard_workload_runs_verified(store, letter):
+def test_every_standard_workload_passes_verification(store, letter):
     result = store.bench({"threadcount": 2, "operationcount": 400, "recordcount": 200}, "--workload", letter, "--verify")
     assert result["operations"] == 400 and result["failed"] == 0
     assert result["CHECK"]["Violations"] == 0 and result["CHECK"]["Reads"] + result["CHECK"]["Writes"] > 0
 
 
-def test_the_report_is_ycsbs(store):
+def test_report_of_bench_has_the_format_of_ycsb(store):
     report = store.kvctl("bench", "--workload", "a", "-p", "operationcount=500")
     for line in ("[OVERALL], RunTime(ms), ", "[OVERALL], Throughput(ops/sec), ", "[READ], Operations, ", "[READ], AverageLatency(us), ",
                  "[READ], 50thPercentileLatency(us), ", "[READ], 99thPercentileLatency(us), ", "[READ], Return=OK, ", "[UPDATE], Operations, ",
@@ -347,23 +347,23 @@ def test_the_report_is_ycsbs(store):
         assert line in report
 
 
-def test_records_are_named_as_ycsb_names_them(store):
+def test_bench_names_records_as_ycsb_does(store):
     store.kvctl("bench", "--workload", "c", "--phase", "load", "-p", "recordcount=3")
     for key in ("user6284781860667377211", "user8517097267634966620", "user1820151046732198393"):
         store.kvctl("get", key)
 
 
-def test_a_history_is_written_and_judged(store, tmp_path):
+def test_check_accepts_the_history_of_a_verified_run(store, tmp_path):
     path = tmp_path / "history"
     store.bench({"threadcount": 3, "operationcount": 1500, "recordcount": 50, "txnlen": 4, "readproportion": 0.5, "updateproportion": 0.5,
                  "fieldlength": 200}, "--verify", "--history", path, "--fault-every", "50")  # fmt: skip
     lines = path.read_text().splitlines()
     assert len(lines) > 4 * 1500 and all(line[:2] in ("r(", "w(") for line in lines)
-    verdict = json.loads(subprocess.run([KVCTL, "--json", "check", path], capture_output=True, timeout=60, check=True).stdout)
-    assert verdict["violations"] == [] and verdict["operations"] == len(lines)
+    result = json.loads(subprocess.run([KVCTL, "--json", "check", path], capture_output=True, timeout=60, check=True).stdout)
+    assert result["violations"] == [] and result["operations"] == len(lines)
 
 
-def test_a_history_with_conditions_is_written_and_judged(store, tmp_path):
+def test_check_verifies_the_conditions_of_a_history(store, tmp_path):
     path = tmp_path / "history"
     result = store.bench({"threadcount": 3, "operationcount": 1500, "recordcount": 20, "txnlen": 3, "readproportion": 0.2, "updateproportion": 0.8,
                           "fieldlength": 200}, "--verify", "--history", path, "--conditional-share", "0.8", "--fault-every", "50")  # fmt: skip
@@ -374,8 +374,8 @@ def test_a_history_with_conditions_is_written_and_judged(store, tmp_path):
     assert subprocess.run([KVCTL, "check", "--conditions", path], capture_output=True, timeout=60).returncode == 6
 
 
-def test_a_history_of_no_concurrency_control_is_found_out(store, tmp_path):
-    """The checkers detect what RAMP prevents: without it, contended transactions are read in part."""
+def test_check_detects_a_history_without_concurrency_control(store, tmp_path):
+    """The checkers detect what RAMP prevents: without it, reads of contended transactions are fractured."""
     path = tmp_path / "history"
     for seed in range(1, 20):
         result = store.bench({"threadcount": 4, "operationcount": 4000, "recordcount": 8, "txnlen": 8, "readproportion": 0.5, "updateproportion": 0.5,

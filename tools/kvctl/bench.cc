@@ -16,11 +16,11 @@ namespace wss::kvctl {
 
 namespace {
 
-using kv::ycsb::Phase;
-using kv::ycsb::Properties;
-using kv::ycsb::RunResult;
-using kv::ycsb::Workload;
-using kv::ycsb::WorkloadOptions;
+using ycsb::Phase;
+using ycsb::Properties;
+using ycsb::RunResult;
+using ycsb::Workload;
+using ycsb::WorkloadOptions;
 
 struct Arguments {
     std::vector<std::string> files, properties;
@@ -39,9 +39,9 @@ Result<Properties> collect(const Arguments& arguments) {
     Properties properties;
     if (!arguments.workload.empty()) {
         std::string_view text =
-            arguments.workload.size() == 1 ? kv::ycsb::standard_workload(arguments.workload[0]) : "";
+            arguments.workload.size() == 1 ? ycsb::standard_workload(arguments.workload[0]) : "";
         if (text.empty())
-            return failure(Code::kInvalid, "there is no workload '{}': a to f, or -P FILE",
+            return failure(Code::kInvalid, "unknown workload '{}': use a to f, or -P FILE",
                            arguments.workload);
         WSS_TRY(properties.read_text(text, "workload " + arguments.workload));
     }
@@ -131,7 +131,7 @@ Json store_lines(const BenchShared& shared, const RunResult& result, const Phase
                {"ReadsByMessage", s.reads_by_message},
                {"IndexReads", s.index_reads},
                {"WithoutServer(%)", share(s.reads_one_sided, s.reads_one_sided + s.reads_by_message)},
-               {"FallbackCold", s.fallback_no_address},
+               {"FallbackNoAddress", s.fallback_no_address},
                {"FallbackInvalid", s.fallback_invalid},
                {"FallbackStale", s.fallback_stale},
                {"FallbackTorn", s.fallback_torn},
@@ -190,7 +190,7 @@ class Bench {
   private:
     Status prepare();
     Status phase(Phase which);
-    void check_result(Phase which, const kv::ycsb::Measurements& measured);
+    void check_result(Phase which, const ycsb::Measurements& measured);
     void report(Phase which, const RunResult& result);
     Status finish();
     void report_check();
@@ -222,7 +222,7 @@ Status Bench::prepare() {
 }
 
 Status Bench::phase(Phase which) {
-    kv::ycsb::RunOptions options;
+    ycsb::RunOptions options;
     options.phase = which;
     shared_.is_loading = which == Phase::kLoad;
     options.seed = arguments_.seed;
@@ -233,7 +233,7 @@ Status Bench::phase(Phase which) {
     kv::Client& client = *context_.connection;
     options.measuring = [&] { phases_.before = cpu_now(client); };
     shared_.statistics = {};
-    auto result = kv::ycsb::run(workload_, options);
+    auto result = ycsb::run(workload_, options);
     if (!result) return result.status();
     phases_.after = cpu_now(client);
     check_result(which, result->measurements);
@@ -242,7 +242,7 @@ Status Bench::phase(Phase which) {
 }
 
 // Failed operations of a run are only counted, but a run needs all records of the load.
-void Bench::check_result(Phase which, const kv::ycsb::Measurements& measured) {
+void Bench::check_result(Phase which, const ycsb::Measurements& measured) {
     if (measured.failed() == 0) return;
     const bool on_purpose = shared_.mischief.fault_every != 0;
     const bool incomplete = which == Phase::kLoad && !on_purpose;
@@ -266,7 +266,7 @@ void Bench::report(Phase, const RunResult& result) {
         }
         return context_.print(all);
     }
-    std::fputs(kv::ycsb::report(result.measurements, result.run_time, percentiles_).c_str(), stdout);
+    std::fputs(ycsb::report(result.measurements, result.run_time, percentiles_).c_str(), stdout);
     print_lines(store);
 }
 
@@ -288,7 +288,7 @@ void Bench::report_check() {
         print_lines({{"CHECK",
                       {{"Reads", checked.reads},
                        {"Writes", checked.writes},
-                       {"NotJudged", checked.unchecked},
+                       {"NotChecked", checked.unchecked},
                        {"FracturedReads", shared_.checker->fractured()},
                        {"Violations", checked.total()}}}});
     }
@@ -318,7 +318,7 @@ void bench(Context& context, const Arguments& arguments) {
     if (options->connections > 1 &&
         (arguments.verify || arguments.mischief.fault_every != 0 ||
          arguments.mischief.conditional_share > 0 || arguments.mischief.delete_share > 0))
-        return context.fail_with(kUsage, "connectionsperthread measures only: without --verify and faults");
+        return context.fail_with(kUsage, "connectionsperthread excludes --verify and faults");
     if (arguments.verify && options->record_bytes() < kv::check::stamp_bytes(options->txn_length))
         return context.fail_with(
             kUsage,
@@ -342,10 +342,10 @@ void add_bench(CLI::App& app, Context& context) {
     CLI::App* command =
         app.add_subcommand("bench", "Run a YCSB workload: load the records, then run the operations");
     command->add_option("-P,--property-file", arguments->files,
-                        "A property file in YCSB's format; may be repeated");
+                        "A property file in YCSB's format; repeatable");
     command
         ->add_option("-p,--property", arguments->properties,
-                     "NAME=VALUE, above those of files; may be repeated")
+                     "NAME=VALUE, overrides those of files; repeatable")
         ->allow_extra_args(false);
     command->add_option("--workload", arguments->workload, "One of YCSB's core workloads: a, b, c, d, e, f");
     command->add_option("--phase", arguments->phase, "load, run or both")
@@ -353,28 +353,28 @@ void add_bench(CLI::App& app, Context& context) {
         ->capture_default_str();
     command->add_option("--seed", arguments->seed, "The same seed draws the same operations")
         ->capture_default_str();
-    command->add_option("--percentiles", arguments->percentiles, "Of latencies, in the report")
+    command->add_option("--percentiles", arguments->percentiles, "Percentiles of latency in the report")
         ->capture_default_str();
     command->add_flag("--status", arguments->status,
-                      "A line every status.interval seconds, to standard error");
+                      "Print a line every status.interval seconds, to standard error");
     CLI::Option* verify = command->add_flag("--verify", arguments->verify,
                                             "Check isolation while running (exit status 6: violated)");
     command
         ->add_option("--history", arguments->history,
-                     "Write what every session did, for 'kvctl check' and other checkers")
+                     "Record the operations of every session, for 'kvctl check' and other checkers")
         ->needs(verify);
     command->add_option("--fault-every", arguments->mischief.fault_every,
-                        "Leave every n-th write half-done, as a client that dies does");
+                        "Leave every n-th write half-done, like a dying client");
     command
         ->add_option("--conditional-share", arguments->mischief.conditional_share,
-                     "Share of writes that replace the version read before")
+                     "Share of updates that read keys, and write some of them if none has changed")
         ->check(CLI::Range(0.0, 1.0));
     command
         ->add_option("--delete-share", arguments->mischief.delete_share,
                      "Share of written keys that are deleted instead")
         ->check(CLI::Range(0.0, 1.0));
     command->footer(
-        "Properties beside YCSB's: txnlen=N (a transaction of N records is one operation), warmup=SECONDS.\n"
+        "Additional properties: txnlen=N (an operation is a transaction of N records), warmup=SECONDS.\n"
         "Example: kvctl bench --workload a -p threadcount=4 -p txnlen=8 -p operationcount=100000 --verify");
     command->callback([&context, arguments] { bench(context, *arguments); });
 }

@@ -19,7 +19,7 @@ using kv::check::Writer;
 
 constexpr uint64_t kBatch = 64;  // records of one transaction of read_everything()
 
-class StoreDatabase final : public kv::ycsb::Database {
+class StoreDatabase final : public ycsb::Database {
   public:
     StoreDatabase(BenchShared& shared, std::unique_ptr<kv::LocalClient> client, CheckedSession* checked,
                   uint32_t thread)
@@ -43,7 +43,7 @@ class StoreDatabase final : public kv::ycsb::Database {
     Status write(std::span<const uint64_t> records, std::span<const std::string> keys,
                  std::span<const std::string> values) override;
     Status scan(const std::string& first, uint64_t count, uint64_t& found) override;
-    kv::ycsb::Lanes* lanes() override { return lanes_ ? &*lanes_ : nullptr; }
+    ycsb::Lanes* lanes() override { return lanes_ ? &*lanes_ : nullptr; }
     // read() without the values: a transaction that is checked and recorded.
     Status read_items(std::span<const uint64_t> records, std::span<const std::string> keys);
     const kv::GetAll& last_read() const { return get_; }
@@ -113,7 +113,8 @@ void StoreDatabase::check_read() {
     checked_items_.clear();
     for (size_t i = 0; i < get_.items.size(); ++i) {
         const kv::GetAll::Item& item = get_.items[i];
-        checked_items_.push_back({prints_[i], item.timestamp, item.found, item.value, item.siblings, floors_[i]});
+        checked_items_.push_back(
+            {prints_[i], item.timestamp, item.found, item.value, item.siblings, floors_[i]});
     }
     checked_->session->read(checked_items_);
 }
@@ -140,7 +141,7 @@ Status StoreDatabase::read(std::span<const uint64_t> records, std::span<const st
     }
     // Records may be missing if the run deletes keys.
     if (deleted && shared_.mischief.delete_share == 0)
-        return Status(Code::kNotFound, "a record is not there");
+        return Status(Code::kNotFound, "a record does not exist");
     return Status::ok();
 }
 
@@ -153,7 +154,7 @@ void StoreDatabase::fill_items(std::span<const std::string> keys, std::span<cons
         kv::PutAll::Item& item = put_.items[i];
         item.key = keys[i];
         item.remove =
-            shared_.mischief.delete_share > 0 && kv::ycsb::unit(random_) < shared_.mischief.delete_share;
+            shared_.mischief.delete_share > 0 && ycsb::unit(random_) < shared_.mischief.delete_share;
         if (checked_ == nullptr)
             item.value.assign(values[i]);
         else
@@ -214,7 +215,7 @@ void StoreDatabase::end_write(std::span<const uint64_t> records, const Writer& w
 Status StoreDatabase::write(std::span<const uint64_t> records, std::span<const std::string> keys,
                             std::span<const std::string> values) {
     if (!shared_.is_loading && shared_.mischief.conditional_share > 0 &&
-        kv::ycsb::unit(random_) < shared_.mischief.conditional_share)
+        ycsb::unit(random_) < shared_.mischief.conditional_share)
         return records.size() == 1 ? replace(records[0], keys[0], values[0]) : update(records, keys, values);
     Writer writer = checked_ == nullptr ? Writer{} : checked_->session->begin_write();
     fill_items(keys, values, writer);
@@ -231,7 +232,7 @@ Status StoreDatabase::replace(uint64_t record, const std::string& key, const std
     put_if_.key = key;
     put_if_.condition = kv::PutIf::Condition::kTimestamp;
     put_if_.expected = get_.items[0].timestamp;
-    if (put_if_.expected.is_none()) return Status(Code::kNotFound, "a record is not there");
+    if (put_if_.expected.is_none()) return Status(Code::kNotFound, "a record does not exist");
     uint64_t print = kv::fingerprint(key);
     Writer writer = checked_ == nullptr ? Writer{} : checked_->session->begin_write();
     if (checked_ == nullptr)
@@ -350,10 +351,10 @@ CheckedSession* BenchShared::open_session() {
     return sessions.back().get();
 }
 
-Result<std::unique_ptr<kv::ycsb::Database>> open_database(BenchShared& shared, uint32_t thread) {
+Result<std::unique_ptr<ycsb::Database>> open_database(BenchShared& shared, uint32_t thread) {
     auto store = open_store(shared, thread);
     if (!store) return store.status();
-    return std::unique_ptr<kv::ycsb::Database>(std::move(*store));
+    return std::unique_ptr<ycsb::Database>(std::move(*store));
 }
 
 static void note_as_load(BenchShared& shared, const kv::GetAll& read, uint64_t first) {
@@ -370,8 +371,7 @@ static void note_as_load(BenchShared& shared, const kv::GetAll& read, uint64_t f
     }
 }
 
-Status read_everything(BenchShared& shared, const kv::ycsb::Workload& workload, uint64_t count,
-                       bool as_load) {
+Status read_everything(BenchShared& shared, const ycsb::Workload& workload, uint64_t count, bool as_load) {
     auto store = open_store(shared, UINT32_MAX);
     if (!store) return store.status();
     std::vector<uint64_t> records;

@@ -57,11 +57,11 @@ struct BenchShared {
     CheckedSession* open_session();
 };
 
-Result<std::unique_ptr<kv::ycsb::Database>> open_database(BenchShared& shared, uint32_t thread);
+Result<std::unique_ptr<ycsb::Database>> open_database(BenchShared& shared, uint32_t thread);
 
 // Reads records [0, count) in transactions; no acknowledged write may be missing. With `as_load` the history
 // records the versions as the initial contents.
-Status read_everything(BenchShared& shared, const kv::ycsb::Workload& workload, uint64_t count, bool as_load);
+Status read_everything(BenchShared& shared, const ycsb::Workload& workload, uint64_t count, bool as_load);
 // Resolves all writes of unknown outcome and completes the history.
 Status settle_history(BenchShared& shared);
 

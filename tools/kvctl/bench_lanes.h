@@ -9,7 +9,7 @@
 
 namespace wss::kvctl {
 
-class StoreLanes final : public kv::ycsb::Lanes {
+class StoreLanes final : public ycsb::Lanes {
   public:
     explicit StoreLanes(kv::LocalClient& client);
 

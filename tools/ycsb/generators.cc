@@ -6,7 +6,7 @@
 
 #include "tools/ycsb/hash.h"
 
-namespace wss::kv::ycsb {
+namespace wss::ycsb {
 
 constexpr uint64_t kScrambledItems = 10'000'000'000;
 constexpr double kScrambledZeta = 26.46902820178302;  // of kScrambledItems at 0.99; YCSB's constant
@@ -104,4 +104,4 @@ uint64_t Exponential::next(Random& random) {
     return static_cast<uint64_t>(-std::log(1 - unit(random)) / gamma_);
 }
 
-}  // namespace wss::kv::ycsb
+}  // namespace wss::ycsb

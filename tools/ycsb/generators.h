@@ -14,7 +14,7 @@
 
 #include "lib/base/clock.h"
 
-namespace wss::kv::ycsb {
+namespace wss::ycsb {
 
 // Uniform in [0, 1), with the 53 bits that a double has.
 double unit(Random& random);
@@ -142,4 +142,4 @@ class Constant final : public Generator {
     const uint64_t value_;
 };
 
-}  // namespace wss::kv::ycsb
+}  // namespace wss::ycsb

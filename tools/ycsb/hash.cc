@@ -3,7 +3,7 @@
 
 #include <fmt/core.h>
 
-namespace wss::kv::ycsb {
+namespace wss::ycsb {
 
 uint64_t fnv_hash(uint64_t value) {
     uint64_t hash = 0xCBF29CE484222325u;
@@ -19,4 +19,4 @@ std::string key_name(uint64_t number, uint32_t padding, bool ordered) {
     return fmt::format("user{:0{}}", ordered ? number : fnv_hash(number), padding);
 }
 
-}  // namespace wss::kv::ycsb
+}  // namespace wss::ycsb

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-namespace wss::kv::ycsb {
+namespace wss::ycsb {
 
 // FNV-1a over the eight octets of `value`, lowest first, then Java's Math.abs of the signed result. As in
 // Java, the most negative number stays negative.
@@ -15,4 +15,4 @@ uint64_t fnv_hash(uint64_t value);
 // "user" and the hash (or, ordered, the number itself) in at least `padding` digits.
 std::string key_name(uint64_t number, uint32_t padding, bool ordered);
 
-}  // namespace wss::kv::ycsb
+}  // namespace wss::ycsb

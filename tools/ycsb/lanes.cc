@@ -2,7 +2,7 @@
 // A thread with one operation in flight on each of its connections. Reads and updates only.
 #include "tools/ycsb/run_shared.h"
 
-namespace wss::kv::ycsb {
+namespace wss::ycsb {
 
 namespace {
 
@@ -112,4 +112,4 @@ Measurements run_lanes(Shared& shared, uint32_t number, uint64_t operations, Lan
     return std::move(worker.measurements);
 }
 
-}  // namespace wss::kv::ycsb
+}  // namespace wss::ycsb

@@ -5,7 +5,7 @@
 
 #include <iterator>
 
-namespace wss::kv::ycsb {
+namespace wss::ycsb {
 
 constexpr uint64_t kNanosecondsPerMicrosecond = 1000;
 
@@ -99,4 +99,4 @@ std::string summary(const Measurements& measurements) {
     return text;
 }
 
-}  // namespace wss::kv::ycsb
+}  // namespace wss::ycsb

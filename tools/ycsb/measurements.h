@@ -17,7 +17,7 @@
 #include "lib/base/histogram.h"
 #include "lib/base/status.h"
 
-namespace wss::kv::ycsb {
+namespace wss::ycsb {
 
 class Measurements {
   public:
@@ -53,4 +53,4 @@ std::string report(const Measurements& measurements, Nanoseconds run_time,
 // "READ: Count=…, Max=…" of the status line.
 std::string summary(const Measurements& measurements);
 
-}  // namespace wss::kv::ycsb
+}  // namespace wss::ycsb

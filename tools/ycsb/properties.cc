@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-namespace wss::kv::ycsb {
+namespace wss::ycsb {
 
 namespace {
 
@@ -60,7 +60,7 @@ Result<uint32_t> unicode(std::string_view digits) {
     uint32_t character = 0;
     auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), character, 16);
     if (digits.size() != 4 || error != std::errc() || end != digits.data() + 4)
-        return failure(Code::kInvalid, "\\u wants four hexadecimal digits, not '{}'", digits);
+        return failure(Code::kInvalid, "\\u needs four hexadecimal digits, not '{}'", digits);
     return character;
 }
 
@@ -162,4 +162,4 @@ Result<bool> Properties::flag(const std::string& key, bool otherwise) const {
     return value == "true";
 }
 
-}  // namespace wss::kv::ycsb
+}  // namespace wss::ycsb

@@ -10,7 +10,7 @@
 
 #include "lib/base/status.h"
 
-namespace wss::kv::ycsb {
+namespace wss::ycsb {
 
 class Properties {
   public:
@@ -32,4 +32,4 @@ class Properties {
     std::map<std::string, std::string> values_;
 };
 
-}  // namespace wss::kv::ycsb
+}  // namespace wss::ycsb

@@ -9,7 +9,7 @@
 
 #include "tools/ycsb/runner.h"
 
-namespace wss::kv::ycsb {
+namespace wss::ycsb {
 
 // State shared by the threads of a run.
 struct Shared {
@@ -19,7 +19,7 @@ struct Shared {
     const RunOptions& options;
     SystemClock clock;
     std::atomic<bool> ended{false};      // by time, from outside, or by an error
-    std::atomic<bool> measuring{false};  // the warm-up is over
+    std::atomic<bool> measuring{false};  // the warm-up has ended
     std::atomic<uint64_t> operations{0};
     std::mutex mutex;  // protects the members below
     std::condition_variable changed;
@@ -36,4 +36,4 @@ struct Shared {
 // Runs operations on every lane until the run ends; `operations` 0: until it is ended.
 Measurements run_lanes(Shared& shared, uint32_t number, uint64_t operations, Lanes& lanes);
 
-}  // namespace wss::kv::ycsb
+}  // namespace wss::ycsb

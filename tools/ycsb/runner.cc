@@ -9,11 +9,11 @@
 
 #include "tools/ycsb/run_shared.h"
 
-namespace wss::kv::ycsb {
+namespace wss::ycsb {
 
 namespace {
 
-// A thread that sleeps for its rate wakes this often to check whether the run must end.
+// A thread that sleeps to keep its rate wakes this often to check whether the run must end.
 constexpr int64_t kNapMax_ns = 50'000'000;
 
 class Worker {
@@ -74,7 +74,8 @@ Status Worker::read() {
     if (options_.data_integrity)
         for (size_t i = 0; i < keys_.size(); ++i)
             if (!records_.is_record_of(keys_[i], values_[i]))
-                return failure(Code::kInternal, "the record of {} does not hold what was written", keys_[i]);
+                return failure(Code::kInternal, "the record of {} does not contain the data that was written",
+                               keys_[i]);
     return Status::ok();
 }
 
@@ -315,4 +316,4 @@ Result<RunResult> run(Workload& workload, const RunOptions& options) {
     return result;
 }
 
-}  // namespace wss::kv::ycsb
+}  // namespace wss::ycsb

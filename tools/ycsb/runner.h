@@ -19,7 +19,7 @@
 #include "tools/ycsb/measurements.h"
 #include "tools/ycsb/workload.h"
 
-namespace wss::kv::ycsb {
+namespace wss::ycsb {
 
 // Several operations at a time by one thread, one on each lane (connectionsperthread): as many connections as
 // with threads, but without their context switches.
@@ -65,7 +65,7 @@ struct RunOptions {
     std::function<void(const std::string& line)> status;
     // Set from outside to end the run early.
     const std::atomic<bool>* stop = nullptr;
-    // Called once, when the warm-up is over and measuring begins.
+    // Called once, when the warm-up has ended and measuring begins.
     std::function<void()> measuring;
 };
 
@@ -77,4 +77,4 @@ struct RunResult {
 // Fails if a thread cannot open its database. Failed operations are only counted.
 Result<RunResult> run(Workload& workload, const RunOptions& options);
 
-}  // namespace wss::kv::ycsb
+}  // namespace wss::ycsb

@@ -2,7 +2,7 @@
 // YCSB's core workloads A to F. Documentation/examples/ycsb has the same texts as files to start from.
 #include "tools/ycsb/workload.h"
 
-namespace wss::kv::ycsb {
+namespace wss::ycsb {
 
 static constexpr std::string_view kWorkloads[] = {
     R"(# Workload A. Update heavy: sessions recording recent actions
@@ -80,4 +80,4 @@ std::string_view standard_workload(char letter) {
     return letter >= 'a' && letter <= 'f' ? kWorkloads[letter - 'a'] : std::string_view();
 }
 
-}  // namespace wss::kv::ycsb
+}  // namespace wss::ycsb

@@ -5,7 +5,7 @@
 
 #include "tools/ycsb/hash.h"
 
-namespace wss::kv::ycsb {
+namespace wss::ycsb {
 
 std::string_view to_string(Operation operation) {
     switch (operation) {
@@ -200,7 +200,7 @@ Result<std::vector<std::string_view>> fields_of(std::string_view record, uint32_
         fields.push_back(record.substr(0, length));
         record.remove_prefix(length);
     }
-    if (!record.empty()) return Status(Code::kInvalid, "bytes behind the last field");
+    if (!record.empty()) return Status(Code::kInvalid, "bytes after the last field");
     return fields;
 }
 
@@ -223,4 +223,4 @@ bool WorkloadThread::is_record_of(const std::string& key, std::string_view recor
     return true;
 }
 
-}  // namespace wss::kv::ycsb
+}  // namespace wss::ycsb

@@ -15,7 +15,7 @@
 #include "tools/ycsb/generators.h"
 #include "tools/ycsb/properties.h"
 
-namespace wss::kv::ycsb {
+namespace wss::ycsb {
 
 enum class Operation : uint8_t { kRead, kUpdate, kInsert, kScan, kReadModifyWrite };
 constexpr size_t kOperations = 5;
@@ -117,4 +117,4 @@ Result<std::vector<std::string_view>> fields_of(std::string_view record, uint32_
 // The property text of YCSB's workload 'a' to 'f'; empty for other letters.
 std::string_view standard_workload(char letter);
 
-}  // namespace wss::kv::ycsb
+}  // namespace wss::ycsb

@@ -7,7 +7,7 @@
 #include "lib/base/suggest.h"
 #include "tools/ycsb/workload.h"
 
-namespace wss::kv::ycsb {
+namespace wss::ycsb {
 
 namespace {
 
@@ -170,7 +170,7 @@ Status check_together(const WorkloadOptions& options) {
                                     (options.field_count > 1 && !options.write_all_fields)))
         return Status(
             Code::kInvalid,
-            "connectionsperthread goes with reads and updates of whole records only, as fast as they go");
+            "connectionsperthread needs reads and updates of whole records only, and no target rate");
     if (options.txn_length > options.record_count)
         return failure(Code::kInvalid, "txnlen is {}, but there are only {} records", options.txn_length,
                        options.record_count);
@@ -197,4 +197,4 @@ Result<WorkloadOptions> WorkloadOptions::from(const Properties& properties) {
     return options;
 }
 
-}  // namespace wss::kv::ycsb
+}  // namespace wss::ycsb

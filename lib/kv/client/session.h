@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Session: one thread's client of all partitions. Client and LocalClient are built on it, and the simulation
-// runs it.
+// ClientSession: one thread's client of all partitions. Client and LocalClient are built on it, and the
+// simulation runs it.
 //
 // A request becomes a *job* (get_job.h, put_job.h, …): a state machine driven by replies, completed one-sided
 // reads, and time. Jobs come from pools and keep their memory.
 //
 // Life: start() → `ready` → submit() … → close() → closed(). close() ends requests in flight with kClosed.
 //
-// Links are made on demand. One partition suffices to start: it sends the map and leases the client's id. A
-// partition that is down fails only the requests that touch it.
+// Links are created on demand. One partition suffices to start: it sends the map and leases the client's id.
+// A partition that is down fails only the requests that touch it.
 //
 // Thread-safety: none; belongs to the lane's reactor. The SharedState may be shared with other threads.
 #pragma once
@@ -22,9 +22,9 @@
 #include "lib/kv/client/address_cache.h"
 #include "lib/kv/client/client.h"
 #include "lib/kv/client/client_id.h"
-#include "lib/kv/client/session_versions.h"
 #include "lib/kv/client/one_sided_reads.h"
 #include "lib/kv/client/partition_times.h"
+#include "lib/kv/client/session_versions.h"
 #include "lib/kv/hlc.h"
 #include "lib/kv/placement.h"
 #include "lib/kv/transport/link.h"
@@ -52,7 +52,7 @@ class Job : public ListNode<Job> {
     Job& operator=(const Job&) = delete;
 
     virtual void begin(Request& request) noexcept = 0;
-    // Called when `wake_at` has come.
+    // Called when `wake_at` has been reached.
     virtual void on_wake() noexcept = 0;
     // Called when the deadline has passed or the session closes. Must forget all calls, set the request's
     // status and call finish().
@@ -112,7 +112,7 @@ class ClientSession final : public LinkHandler {
     }
     PartitionTimes& times() { return times_; }
     // True if the client has a usable id. Requests another id if the clock was set back too far for the
-    // present one.
+    // current one.
     bool has_id() noexcept { return id_.is_usable(); }
     // The error for a timestamp `mine` that `partition`, whose clock shows `theirs`, refused as too far
     // ahead.
@@ -131,8 +131,8 @@ class ClientSession final : public LinkHandler {
 
   private:
     static constexpr Nanoseconds kTick = from_ms(2);
-    static constexpr uint32_t kSessionVersions = 1u << 16;          // keys
-    static constexpr Nanoseconds kTryNext = from_ms(250);  // until start() tries another partition
+    static constexpr uint32_t kSessionVersions = 1u << 16;  // keys
+    static constexpr Nanoseconds kTryNext = from_ms(250);   // until start() tries another partition
 
     Status make_link(uint32_t partition, const std::string& uri);
     void try_next_link() noexcept;
@@ -159,8 +159,8 @@ class ClientSession final : public LinkHandler {
     Random random_;
     const uint64_t nonce_;
     OneSidedReads reads_;
-    std::unique_ptr<SessionVersions> versions_;            // nullptr: no session order
-    std::vector<std::unique_ptr<Link>> links_;  // by partition, once the map is known
+    std::unique_ptr<SessionVersions> versions_;  // nullptr: no session order
+    std::vector<std::unique_ptr<Link>> links_;   // by partition, once the map is known
     PartitionTimes times_;
     ClientId id_;
     std::function<void(const Status&)> ready_;

@@ -18,7 +18,7 @@ wire::KvPrepare write_of(uint64_t timestamp, const std::string& key) {
     return prepare;
 }
 
-TEST(ClockStep, too_old_names_the_version_in_the_way_and_not_the_clock) {
+TEST(ClockStep, too_old_names_the_conflicting_version_and_not_the_clock) {
     Cluster cluster({.partitions = 1});
     RawClient client(cluster.addresses()[0]);
     const uint64_t hour_ago = static_cast<uint64_t>(-kHour_us);
@@ -113,7 +113,7 @@ TEST(ClockStep, of_a_client_forward_and_back_does_not_end_its_writes) {
     client.wall.step(0);
     const Status status = client.put("three");
     EXPECT_TRUE(status) << status.to_string();
-    // The clock passes this time again, for which timestamps of the old id were issued already.
+    // The clock passes the time again for which timestamps of the old id were already issued.
     EXPECT_NE(client.timestamp.client(), id);
 }
 

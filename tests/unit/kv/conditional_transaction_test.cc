@@ -49,7 +49,7 @@ struct ConditionalTransaction : testing::Test {
     std::string value(const std::string& key) { return get(*client, {key})[0]; }
 };
 
-TEST_F(ConditionalTransaction, is_written_if_all_conditions_hold_and_else_nowhere) {
+TEST_F(ConditionalTransaction, is_written_if_all_conditions_hold_and_otherwise_nowhere) {
     const Timestamp at = write(a, "1");
     PutAll put;
     put.items = {{b, "2"}, {c, "2"}};
@@ -69,7 +69,7 @@ TEST_F(ConditionalTransaction, is_written_if_all_conditions_hold_and_else_nowher
     EXPECT_EQ(value(b) + value(c), "22");
 }
 
-TEST_F(ConditionalTransaction, whose_key_is_absent_says_so) {
+TEST_F(ConditionalTransaction, reports_an_absent_key) {
     PutAll put;
     put.items = {{b, "2"}};
     put.conditions = {{a, {1}}};
@@ -78,7 +78,7 @@ TEST_F(ConditionalTransaction, whose_key_is_absent_says_so) {
     EXPECT_TRUE(put.present.is_none());
 }
 
-TEST_F(ConditionalTransaction, with_what_was_read_unchanged_is_a_watch) {
+TEST_F(ConditionalTransaction, acts_as_a_watch_if_its_conditions_are_the_versions_that_it_read) {
     write(a, "1");
     GetAll read;
     read.items.resize(2);
@@ -109,7 +109,7 @@ TEST_F(ConditionalTransaction, without_writes_checks_its_conditions_together) {
     for (uint32_t p = 0; p < kPartitions; ++p) EXPECT_TRUE(becomes([&] { return prepared(p) == 0; }));
 }
 
-TEST_F(ConditionalTransaction, with_two_conditions_on_a_key_or_a_key_too_long_is_invalid) {
+TEST_F(ConditionalTransaction, with_two_conditions_on_one_key_or_with_too_long_a_key_is_invalid) {
     PutAll put;
     put.items = {{a, "1"}};
     put.conditions = {{b, {}}, {b, {1}}};
@@ -141,7 +141,7 @@ TEST_F(ConditionalTransaction, is_atomic_in_every_algorithm) {
 }
 
 // Each of two transactions writes one key on condition that both are unchanged. At most one may commit.
-TEST_F(ConditionalTransaction, and_another_one_that_cross_do_not_both_win) {
+TEST_F(ConditionalTransaction, that_crosses_another_one_does_not_commit_if_the_other_does) {
     std::atomic<uint64_t> wins{0}, skews{0};
     constexpr int kRounds = 100;
     std::vector<std::unique_ptr<LocalClient>> clients;
@@ -167,7 +167,7 @@ TEST_F(ConditionalTransaction, and_another_one_that_cross_do_not_both_win) {
     EXPECT_EQ(wins, kRounds);
 }
 
-TEST_F(ConditionalTransaction, of_a_client_that_died_is_terminated_and_its_keys_are_free) {
+TEST_F(ConditionalTransaction, of_a_dead_client_is_terminated_and_its_keys_become_free) {
     PutAll half;
     half.items = {{a, "half"}};
     half.conditions = {{b, {}}, {c, {}}};
@@ -184,7 +184,7 @@ TEST_F(ConditionalTransaction, of_a_client_that_died_is_terminated_and_its_keys_
     EXPECT_EQ(value(a), "half") << "the condition on b did not hold";
 }
 
-TEST_F(ConditionalTransaction, that_waits_for_a_held_key_goes_on_when_it_is_free) {
+TEST_F(ConditionalTransaction, that_waits_for_a_held_key_continues_when_the_key_is_free) {
     PutAll half;
     half.items = {{a, "half"}};
     half.conditions = {{b, {}}};
@@ -199,7 +199,7 @@ TEST_F(ConditionalTransaction, that_waits_for_a_held_key_goes_on_when_it_is_free
 
 // --- counters
 
-TEST_F(ConditionalTransaction, counts_for_many_clients_without_losing_one) {
+TEST_F(ConditionalTransaction, counts_for_many_clients_without_losing_an_increment) {
     std::vector<std::thread> threads;
     for (int i = 0; i < 3; ++i)
         threads.emplace_back([&] {
@@ -214,7 +214,7 @@ TEST_F(ConditionalTransaction, counts_for_many_clients_without_losing_one) {
     EXPECT_EQ(value("counter"), "150");
 }
 
-TEST_F(ConditionalTransaction, refuses_to_count_beyond_the_end_or_what_is_no_number) {
+TEST_F(ConditionalTransaction, refuses_to_count_beyond_the_end_or_from_a_value_that_is_not_a_number) {
     write("counter", std::to_string(INT64_MAX - 1));
     Increment increment{.key = "counter"};
     run(*client, increment);
@@ -233,7 +233,7 @@ TEST_F(ConditionalTransaction, refuses_to_count_beyond_the_end_or_what_is_no_num
     }
 }
 
-TEST_F(ConditionalTransaction, keeps_the_end_of_a_counter) {
+TEST_F(ConditionalTransaction, keeps_the_expiry_of_a_counter) {
     PutAll put;
     put.items = {{"counter", "5"}};
     put.ttl_ms = 3'600'000;
@@ -273,7 +273,7 @@ TEST_F(ConditionalPrepare, that_is_repeated_gets_the_same_answer_whatever_was_de
     ASSERT_EQ(prepare(first, mine, 0), wire::KvStatus::kPrepared);
     EXPECT_EQ(prepare(first, mine, 0), wire::KvStatus::kPrepared);
     ASSERT_EQ(decide(wire::KvKind::kCommit, first), wire::KvStatus::kCommitted);
-    EXPECT_EQ(prepare(first, mine, 0), wire::KvStatus::kPrepared) << "its own version is not in the way";
+    EXPECT_EQ(prepare(first, mine, 0), wire::KvStatus::kPrepared) << "its own version does not conflict";
     ASSERT_EQ(prepare(second, mine, first), wire::KvStatus::kPrepared);
     ASSERT_EQ(decide(wire::KvKind::kAbort, second), wire::KvStatus::kAborted);
     EXPECT_EQ(prepare(second, mine, first), wire::KvStatus::kAborted);

@@ -6,7 +6,7 @@
 
 namespace wss::kv::test {
 
-// One partition has replaced its expired key by a tombstone. The clocks of the reader and of the other
+// One partition has replaced its expired key with a tombstone. The clocks of the reader and of the other
 // partition are behind.
 TEST(Expiry, a_reader_that_sees_one_key_expired_sees_its_siblings_expired) {
     Cluster cluster({.partitions = 2});
@@ -23,7 +23,7 @@ TEST(Expiry, a_reader_that_sees_one_key_expired_sees_its_siblings_expired) {
     ASSERT_TRUE(put.status) << put.status.to_string();
     const Timestamp later = Timestamp::make(put.timestamp.ticks() + 21'000'000, 0);
     cluster.on((*client)->partition_of(b), [&](Service& service) { service.store().maintain(later); });
-    // The first reader meets the value first, the second one the tombstone.
+    // The first reader reads the value first, and the second one the tombstone.
     EXPECT_EQ(get(**reader, {a, b}), (std::vector<std::string>{"(none)", "(none)"}));
     auto another = LocalClient::connect(cluster.client_options());
     ASSERT_TRUE(another);
@@ -31,7 +31,7 @@ TEST(Expiry, a_reader_that_sees_one_key_expired_sees_its_siblings_expired) {
 }
 
 // With a longer time to live the expiry timestamp would wrap around to an earlier one.
-TEST(Expiry, a_time_to_live_beyond_what_timestamps_hold_is_refused) {
+TEST(Expiry, a_time_to_live_beyond_the_range_of_timestamps_is_refused) {
     Cluster cluster({.partitions = 1});
     auto client = LocalClient::connect(cluster.client_options());
     ASSERT_TRUE(client);

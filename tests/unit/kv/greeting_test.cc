@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which messages a peer may send after which greeting.
+// Which messages a peer may send after each kind of greeting.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ std::string info(Cluster& cluster, uint32_t partition) {
     return text;
 }
 
-// Returns a number of the partition's report.
+// Returns a number from the partition's report.
 uint64_t number(Cluster& cluster, uint32_t partition, const std::string& name) {
     const std::string text = info(cluster, partition);
     const size_t at = text.find("\"" + name + "\":");
@@ -56,7 +56,7 @@ TEST(ClientIds, of_clients_that_close_are_free_at_once) {
         auto client = LocalClient::connect(cluster.client_options());
         ASSERT_TRUE(client) << client.status().to_string();
         ASSERT_TRUE(put(**client, {{key_on(0, 2), "value"}, {key_on(1, 2), "value"}}));
-        EXPECT_GE(leased(cluster, 0) + leased(cluster, 1), 1u) << "by the partition that it began with";
+        EXPECT_GE(leased(cluster, 0) + leased(cluster, 1), 1u) << "by the first partition";
     }
     for (uint32_t p = 0; p < 2; ++p) {
         bool free = false;
@@ -84,15 +84,15 @@ TEST(ClientIds, whose_timestamps_are_ahead_of_the_clock_are_not_free_at_once) {
         writer.send_only(wire::KvKind::kGoodbye, wire::KvDecision{});
         EXPECT_EQ(writer.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
     }
-    // This client issued no timestamp ahead of the clock, so its id becomes free. It shows that the others'
-    // ids are kept for their timestamps.
+    // This client issued no timestamp ahead of the clock, so its id becomes free. This shows that the ids of
+    // the other clients are kept because of their timestamps.
     {
         RawClient honest(cluster.addresses()[0]);
         honest.send_only(wire::KvKind::kGoodbye, wire::KvDecision{.timestamp = honest.transaction(0)});
         EXPECT_EQ(honest.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
         EXPECT_EQ(leased(cluster, 0), 3u);
     }
-    // A request on the partition's thread after that sees all connections gone.
+    // The partition has noticed that all connections are gone before it runs the next request on its thread.
     for (int i = 0; i < 500 && number(cluster, 0, "connections") > 0; ++i) usleep(10'000);
     EXPECT_EQ(number(cluster, 0, "connections"), 0u);
     EXPECT_EQ(leased(cluster, 0), 2u);

@@ -21,7 +21,7 @@ struct HybridClockTest : testing::Test {
     void observe(uint64_t ahead) { clock.observe(Timestamp::make(wall.ticks() + ahead, 9)); }
 };
 
-TEST_F(HybridClockTest, timestamps_grow_though_the_time_of_day_is_set_back) {
+TEST_F(HybridClockTest, timestamps_grow_even_if_the_time_of_day_is_set_back) {
     const Timestamp before = clock.next();
     wall.ticks_now -= kSecond;
     EXPECT_GT(clock.next(), before);

@@ -30,7 +30,7 @@ TEST_F(Leases, ranges_of_partitions_are_disjoint_and_hold_no_zero) {
     EXPECT_GT(ids.size(), kClientIdMax - kPartitions);
 }
 
-TEST_F(Leases, a_client_that_says_goodbye_gives_its_id_back_at_once) {
+TEST_F(Leases, a_client_that_sends_a_goodbye_returns_its_id_at_once) {
     for (uint32_t i = 0; i < 1000 * table.range(); ++i) {
         LeaseTable::Lease* lease = come();
         ASSERT_NE(lease, nullptr) << i;
@@ -48,7 +48,7 @@ TEST_F(Leases, a_client_that_vanishes_keeps_its_id_for_the_lease) {
     EXPECT_NE(come(), nullptr);
 }
 
-TEST_F(Leases, an_id_in_use_belongs_to_the_client_that_brought_it_first) {
+TEST_F(Leases, an_id_in_use_belongs_to_the_client_that_presented_it_first) {
     LeaseTable::Lease* mine = table.join(9000, 1, now, clock);
     ASSERT_NE(mine, nullptr);
     EXPECT_EQ(table.join(9000, 2, now, clock), nullptr);
@@ -57,24 +57,24 @@ TEST_F(Leases, an_id_in_use_belongs_to_the_client_that_brought_it_first) {
     EXPECT_EQ(table.join(9000, 1, now + from_s(59), clock), mine);
 }
 
-TEST_F(Leases, the_next_client_of_an_id_begins_after_the_last_timestamp_of_the_one_before) {
+TEST_F(Leases, the_next_client_of_an_id_begins_after_the_last_timestamp_of_the_previous_one) {
     LeaseTable::Lease* lease = table.join(9000, 1, now, clock);
     LeaseTable::use(*lease, Timestamp::make(50, 9000));
     table.leave(*lease, now, clock);
-    EXPECT_EQ(table.join(9000, 1, now, clock)->after, Timestamp{}) << "the same client comes back";
+    EXPECT_EQ(table.join(9000, 1, now, clock)->after, Timestamp{}) << "the same client returns";
     LeaseTable::say_goodbye(*lease, Timestamp::make(70, 9000));
     table.leave(*lease, now, clock);
     EXPECT_EQ(table.join(9000, 2, now, clock)->after, Timestamp::make(70, 9000));
 }
 
-// However its client ended: otherwise a client could return ids that are unusable for others.
+// This applies however its client ended: otherwise a client could return ids that are unusable for others.
 TEST_F(Leases, an_id_is_free_when_the_clock_has_passed_its_timestamps) {
     const Timestamp ahead = Timestamp::make(clock.ticks() + 50'000'000, 9000);
     LeaseTable::Lease* lease = table.join(9000, 1, now, clock);
     LeaseTable::say_goodbye(*lease, ahead);
     table.leave(*lease, now, clock);
     EXPECT_EQ(table.join(9000, 2, now + from_s(49), clock), nullptr);
-    EXPECT_EQ(table.join(9000, 1, now + from_s(49), clock), lease) << "the same client comes back";
+    EXPECT_EQ(table.join(9000, 1, now + from_s(49), clock), lease) << "the same client returns";
     LeaseTable::say_goodbye(*lease, ahead);
     table.leave(*lease, now, clock);
     EXPECT_EQ(table.join(9000, 2, now + from_s(50), clock), lease);
@@ -105,14 +105,14 @@ TEST_F(LeasesOfTomorrow, are_free_before_the_clock_reaches_that_time_again) {
     ASSERT_NE(lease, nullptr);
     EXPECT_TRUE(LeaseTable::former_until(*lease, of(*lease, clock)).is_none());
     EXPECT_EQ(LeaseTable::former_until(*lease, of(*lease, tomorrow)), of(*lease, tomorrow))
-        << "two clients would issue it";
+        << "otherwise two clients would issue it";
 }
 
 // The client was connected when the clock was set back.
 TEST_F(LeasesOfTomorrow, are_free_after_their_clients_have_used_both_days) {
     LeaseTable::Lease* lease = come();
     for (Timestamp time : {clock, tomorrow, clock}) LeaseTable::use(*lease, of(*lease, time));
-    EXPECT_TRUE(LeaseTable::former_until(*lease, of(*lease, tomorrow)).is_none()) << "its own";
+    EXPECT_TRUE(LeaseTable::former_until(*lease, of(*lease, tomorrow)).is_none()) << "its own timestamps";
     go(*lease);
     EXPECT_EQ(table.leased(now, clock), 0u);
     ASSERT_EQ(table.join(lease->id, ++nonce, now, clock), lease);

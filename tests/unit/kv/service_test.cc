@@ -81,7 +81,7 @@ class SessionOrder : public testing::TestWithParam<OneSided> {};
 
 // The writer has committed on one partition only. A client that has read its write must not read an older
 // version of the other key.
-TEST_P(SessionOrder, what_a_sibling_names_is_read_in_later_transactions) {
+TEST_P(SessionOrder, versions_named_by_a_sibling_are_read_in_later_transactions) {
     Cluster cluster({.partitions = 2, .terminate_after = from_s(60)});
     auto writer = LocalClient::connect(cluster.client_options());
     ASSERT_TRUE(writer) << writer.status().to_string();
@@ -100,7 +100,7 @@ TEST_P(SessionOrder, what_a_sibling_names_is_read_in_later_transactions) {
     half.fault.skip_commit = 2;  // the second participant: b's partition
     (*writer)->run(half);
     EXPECT_EQ(get(**without, {a})[0], "new");
-    EXPECT_EQ(get(**without, {b})[0], "old") << "Read Atomic allows it, and this test would show nothing";
+    EXPECT_EQ(get(**without, {b})[0], "old") << "permitted by Read Atomic, and required by this test";
     EXPECT_EQ(get(**with, {a})[0], "new");
     EXPECT_EQ(get(**with, {b})[0], "new");
 }
@@ -142,7 +142,7 @@ TEST_P(OneSidedFaults, an_address_whose_slot_was_reused_for_another_key_returns_
     const auto old_keys = names("old"), new_keys = names("new");
     write(**writer, old_keys, false);
     for (int i = 0; i < 2; ++i) get(**reader, old_keys);
-    ASSERT_GE((*reader)->statistics().reads_one_sided, 100u) << "addresses are known";
+    ASSERT_GE((*reader)->statistics().reads_one_sided, 100u) << "addresses are cached";
     write(**writer, old_keys, true);
     // Wait until the slots are free, that is, until the deleted keys are forgotten.
     auto keys_left = [&] {
@@ -154,14 +154,14 @@ TEST_P(OneSidedFaults, an_address_whose_slot_was_reused_for_another_key_returns_
     ASSERT_EQ(keys_left(), 0u);
     write(**writer, new_keys, false);
     for (const std::string& value : get(**reader, old_keys)) EXPECT_EQ(value, "(none)");
-    EXPECT_GT((*reader)->statistics().fallback_stale, 0u) << "no slot was used again: this shows nothing";
+    EXPECT_GT((*reader)->statistics().fallback_stale, 0u) << "this test needs reused slots";
     for (int i = 0; i < 2; ++i) {
         auto values = get(**reader, new_keys);
         for (size_t k = 0; k < values.size(); ++k) EXPECT_EQ(values[k], "value of " + new_keys[k]);
     }
 }
 
-TEST_P(OneSidedFaults, a_connection_lost_in_a_read_ends_the_transaction_and_not_the_client) {
+TEST_P(OneSidedFaults, a_connection_lost_during_a_read_ends_the_transaction_and_not_the_client) {
     Cluster cluster({.partitions = 2, .scheme = GetParam()});
     kv::Options options = cluster.client_options();
     options.one_sided = OneSided::kOn;
@@ -205,8 +205,8 @@ TEST_P(OneSidedFaults, a_connection_lost_in_a_read_ends_the_transaction_and_not_
     for (size_t k = 0; k < values.size(); ++k) EXPECT_EQ(values[k], "value of " + keys[k]);
 }
 
-// The transaction is prepared on one partition. The other one never received it and has forgotten everything
-// so old.
+// The transaction is prepared on one partition. The other one never received it, and has forgotten everything
+// of that age.
 class Forgotten : public testing::TestWithParam<bool> {};
 TEST_P(Forgotten, a_transaction_that_the_other_partition_has_forgotten_does_not_stay_undecided) {
     const bool waited_too_long = GetParam();
@@ -236,7 +236,7 @@ TEST_P(Forgotten, a_transaction_that_the_other_partition_has_forgotten_does_not_
 }
 INSTANTIATE_TEST_SUITE_P(Kv, Forgotten, testing::Bool());
 
-TEST(LocalClient, several_sessions_have_a_transaction_under_way_each) {
+TEST(LocalClient, several_sessions_have_one_transaction_in_flight_each) {
     for (const char* scheme : {"tcp", "shm"}) {
         Cluster cluster({.partitions = 2, .scheme = scheme});
         kv::Options options = cluster.client_options();
@@ -260,7 +260,7 @@ TEST(LocalClient, several_sessions_have_a_transaction_under_way_each) {
     }
 }
 
-TEST(Service, tells_how_long_gets_take_and_what_is_read_without_it) {
+TEST(Service, reports_the_latency_of_gets_and_the_reads_that_bypass_it) {
     Cluster cluster({.partitions = 1});
     kv::Options options = cluster.client_options();
     options.one_sided = OneSided::kOn;

@@ -23,7 +23,7 @@ bool becomes(const std::function<bool()>& holds) {
     return false;
 }
 
-TEST(Termination, a_client_that_gives_up_leaves_nothing_prepared) {
+TEST(Termination, a_client_that_gives_up_leaves_no_transaction_prepared) {
     Cluster cluster({.partitions = 3});
     kv::Options options = cluster.client_options();
     options.timeout = from_ms(100);
@@ -71,7 +71,7 @@ TEST_F(DeadPartition, does_not_keep_transactions_of_others_undecided) {
     EXPECT_TRUE(becomes([&] { return aborted() == kMany; }));
 }
 
-TEST_F(DeadPartition, does_not_take_the_room_of_transactions_of_others) {
+TEST_F(DeadPartition, does_not_use_up_the_places_of_transactions_of_others) {
     cluster.stop(2);
     RawClient client(cluster.addresses()[0], 3);
     for (uint32_t i = 0; i < kMany; ++i)
@@ -106,8 +106,8 @@ TEST_F(HangingDisk, does_not_keep_transactions_of_others_undecided) {
     EXPECT_TRUE(becomes([&] { return stores.counters(0).terminated_abort == 1; }));
 }
 
-// An inquiry that ends must not be repeated in its place before other inquiries have had one.
-TEST_F(HangingDisk, leaves_places_for_inquiries_that_were_not_made_yet) {
+// An inquiry that ends must not be repeated in its place before other inquiries have had a turn.
+TEST_F(HangingDisk, leaves_places_for_inquiries_that_were_not_sent_yet) {
     RawClient client(stores.addresses()[0], 3);
     for (uint32_t i = 0; i < kInquiries; ++i) {
         ASSERT_EQ(prepare(client, i, key, {0, 2}), wire::KvStatus::kPrepared);

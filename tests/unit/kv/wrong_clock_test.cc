@@ -19,7 +19,7 @@ TEST(WrongClock, of_one_partition_does_not_affect_writes_to_the_others) {
 }
 
 // If no timestamp is valid for all partitions of a write, the error names the partitions whose clocks differ.
-TEST(WrongClock, is_named_to_a_write_that_cannot_be_made) {
+TEST(WrongClock, is_named_in_the_error_of_a_write_that_it_prevents) {
     Cluster cluster({.partitions = 2, .clocks_ahead_us = {0, 3'600'000'000}});
     auto client = LocalClient::connect(cluster.client_options());
     ASSERT_TRUE(client) << client.status().to_string();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules S2 and S9 of store.h: acknowledged writes survive a crash at any moment, others survive as a whole or
-// not at all.
+// not at all. The log here is a MemoryLog. rocks_log_test.cc tests the log on disk.
 #include <gtest/gtest.h>
 
 #include "tests/unit/kv/store/bench.h"
@@ -143,7 +143,7 @@ TEST(KvDurability, abort_that_could_not_be_logged_is_never_an_answer) {
     EXPECT_EQ(bench.store->abort({10}, heard.continuation()), Answer::kPending);
     bench.persist();
     EXPECT_EQ(heard.answer, Answer::kIo);
-    EXPECT_EQ(bench.store->abort({10}, {}), Answer::kIo) << "sent again";
+    EXPECT_EQ(bench.store->abort({10}, {}), Answer::kIo) << "repeated";
     EXPECT_EQ(bench.store->inquire({10}, {}), Answer::kIo) << "another participant";
     EXPECT_EQ(bench.prepare(10, {{"x", "a"}}), Answer::kIo);
     bench.restart(0);
@@ -172,95 +172,7 @@ TEST(KvDurability, collected_and_deleted_versions_are_removed_from_disk_too) {
     EXPECT_EQ(bench.put(55, {{"x", "zombie"}}), Answer::kTooOld);
 }
 
-// --- a table larger than memory
-
-TEST(KvEviction, TableLargerThanTheArenaKeepsEveryValue) {
-    for (Durability durability : {Durability::kSync, Durability::kAsync, Durability::kMemory}) {
-        MemoryLog log;
-        Bench bench({.durability = durability}, size_t{1} << 20, &log);
-        const auto value = [](uint64_t ts) { return std::string(5000, static_cast<char>('a' + ts % 26)); };
-        for (uint64_t ts = 1; ts <= 1000; ts++) {
-            Answer answer = Answer::kNoMemory;
-            for (int tries = 0; tries < 5 && answer == Answer::kNoMemory; tries++) {
-                bench.store->maintain({});
-                bench.store->poll();
-                answer = bench.put(ts, {{"key" + std::to_string(ts), value(ts)}});
-                bench.store->poll();
-            }
-            ASSERT_TRUE(answer == Answer::kOk || answer == Answer::kPending) << ts;
-        }
-        EXPECT_GT(bench.store->statistics().cold_versions, 700u);
-        for (uint64_t ts = 1; ts <= 1000; ts++) {
-            const std::string key = "key" + std::to_string(ts);
-            std::string seen = bench.get(key);
-            if (seen == "(cold)") {
-                const SlotAddress no_slot{};
-                EXPECT_EQ(bench.store->get(key).slot, no_slot);
-                seen.clear();
-                bench.store->fetch(key, {ts},
-                                   {[](void* context, const Found& found) noexcept {
-                                        *static_cast<std::string*>(context) = text_of(found.version.value);
-                                    },
-                                    &seen});
-                bench.store->poll();
-            }
-            ASSERT_EQ(seen, value(ts)) << key;
-            bench.store->maintain({});
-        }
-    }
-}
-
-TEST(KvEviction, AddressOfAnEvictedKeyNeverYieldsAnotherKeysValue) {
-    MemoryLog log;
-    Bench bench({.durability = Durability::kAsync}, size_t{1} << 20, &log);
-    EXPECT_EQ(bench.put(1, {{"victim", std::string(1000, 'v')}}), Answer::kOk);
-    const SlotAddress address = bench.store->get("victim").slot;
-    for (uint64_t ts = 2; ts <= 5000; ts++) {
-        ASSERT_EQ(bench.put(ts, {{"key" + std::to_string(ts), std::string(1000, 'k')}}), Answer::kOk) << ts;
-        bench.store->maintain({});
-        const RemoteRead read = bench.read_remotely("victim", address);
-        ASSERT_TRUE(!read.latest || *read.latest == std::string(1000, 'v'));
-    }
-    EXPECT_EQ(bench.get("victim"), "(cold)");
-    EXPECT_NE(bench.read_remotely("victim", address).slot, SlotStatus::kOk);
-}
-
-// Collecting a version that is on disk frees no arena memory, so it must not prevent an eviction.
-TEST(KvEviction, AFullArenaIsMadeRoomInAlsoWhereVersionsOnDiskWereCollected) {
-    MemoryLog log;
-    Bench bench({.durability = Durability::kAsync}, size_t{1} << 20, &log);
-    uint64_t ts = 1;
-    const auto put = [&](uint64_t number) {
-        return bench.put(ts++, {{"key" + std::to_string(number), std::string(1000, 'v')}});
-    };
-    for (uint64_t number = 0; number < 3000; number++) {
-        ASSERT_EQ(put(number), Answer::kOk) << number;
-        bench.store->poll();
-        bench.store->maintain({});
-    }
-    ASSERT_GT(bench.store->statistics().cold_versions, 500u);
-    for (uint64_t number = 0; number < 500; number++) ASSERT_EQ(put(number), Answer::kOk) << number;
-    bench.clock.pass(bench.options.window);
-    for (uint64_t number = 3000; number < 6000; number++) {
-        ASSERT_EQ(put(number), Answer::kOk) << number;
-        bench.store->poll();
-    }
-}
-
-TEST(KvEviction, ColdKeysSurviveARestartAndAreWarmWhenFetched) {
-    Bench bench(kSync, size_t{1} << 20);
-    for (uint64_t ts = 1; ts <= 300; ts++) {
-        (void)bench.put(ts, {{"key" + std::to_string(ts), std::string(5000, 'v')}});
-        bench.persist();
-        bench.store->maintain({});
-    }
-    bench.restart(99);
-    ASSERT_TRUE(bench.recovered.is_ok()) << bench.recovered.to_string();
-    EXPECT_EQ(bench.store->statistics().keys, 300u);
-    EXPECT_GT(bench.store->statistics().cold_versions, 50u);
-}
-
-// Otherwise a partition that has prepared the transaction would wait for ever for one that never received it.
+// Otherwise a partition that has prepared the transaction would wait forever for one that never received it.
 TEST(KvDurability, inquiry_about_a_transaction_never_prepared_is_answered_aborted_however_late_it_is) {
     Bench bench({.durability = Durability::kSync});
     const uint64_t late = Timestamp::make(1'000'000, 0).value, newer = Timestamp::make(2'000'000, 0).value;

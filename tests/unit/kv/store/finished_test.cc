@@ -44,7 +44,7 @@ TEST(KvFinishedSet, has_the_transactions_added_and_not_forgotten_in_order_of_com
         ASSERT_EQ(finished.has({value}), model.contains(value)) << value;
 }
 
-TEST(KvFinishedSet, CostsLittleAndGivesItsMemoryBack) {
+TEST(KvFinishedSet, costs_little_and_releases_its_memory) {
     Finished finished;
     const size_t empty = finished.bytes();
     for (uint64_t i = 1; i <= 1'000'000; i++) finished.add({i << 14}, {});
@@ -54,7 +54,7 @@ TEST(KvFinishedSet, CostsLittleAndGivesItsMemoryBack) {
 }
 
 // Each call blocks a reactor, so none may move or clear more than a few blocks, however large the set is.
-TEST(KvFinishedSet, GrowsAndShrinksInStepsThatAreAsSmallForManyAsForFew) {
+TEST(KvFinishedSet, grows_and_shrinks_in_steps_that_are_as_small_for_many_as_for_few) {
     constexpr uint64_t kMany = 4'000'000, kProbes = 64;
     constexpr size_t kBlockBytes = FinishedSlots::kBlock * sizeof(uint64_t);
     Finished finished;

@@ -61,7 +61,8 @@ TEST_F(KvFull, every_key_expires) {
     EXPECT_EQ(bench.store->statistics().expired, keys);
     EXPECT_EQ(write(100), Answer::kOk);
     for (int i = 0; i < 20; i++) pass(from_s(10));
-    EXPECT_EQ(bench.store->statistics().keys, 1u) << "the tombstones go once a later write is forgotten";
+    EXPECT_EQ(bench.store->statistics().keys, 1u)
+        << "tombstones are collected once a later write is forgotten";
 }
 
 TEST_F(KvFull, addresses_of_readers_do_not_use_up_the_memory_of_values) {
@@ -103,7 +104,7 @@ TEST(KvHeapFull, keys_can_be_deleted_at_the_limit_of_the_heap) {
 }
 
 // With a limit on the memory outside the arena, which records of finished transactions use.
-TEST(KvFinished, GiveWayToWritesWhereTheIndexMemoryIsLimited) {
+TEST(KvFinished, make_room_for_writes_if_the_index_memory_is_limited) {
     Bench bench({.heap_limit = 4u << 20});
     uint64_t ticks = 1'000'000;
     for (int i = 0; i < 400'000; i++) {
@@ -129,7 +130,7 @@ TEST(KvFinished, are_limited_in_number_however_fast_they_arrive) {
 }
 
 // The floor cannot pass the clock, so there is no room until the clock has reached these timestamps.
-TEST(KvFinished, ThatAreAheadOfTheClockAreNotForgotten) {
+TEST(KvFinished, that_are_ahead_of_the_clock_are_not_forgotten) {
     Bench bench({.finished_max = 10});
     const auto ahead = [](uint64_t number) { return Timestamp::make(2'000'000 + number, 1).value; };
     bench.store->maintain(Timestamp::make(1'000'000, 0));
@@ -142,7 +143,7 @@ TEST(KvFinished, ThatAreAheadOfTheClockAreNotForgotten) {
 
 // Other partitions may inquire about them. One that could not reach this store until now would otherwise
 // abort a transaction that is committed here.
-TEST(KvFinished, OfSeveralPartitionsOutliveTheOthersWhereMemoryIsShort) {
+TEST(KvFinished, of_several_partitions_outlive_the_others_if_memory_is_short) {
     Bench bench({.heap_limit = 1u << 20});
     uint64_t ticks = 1'000'000;
     const uint64_t shared = Timestamp::make(ticks, 1).value, alone = Timestamp::make(ticks, 2).value;
@@ -163,7 +164,7 @@ TEST(KvFinished, OfSeveralPartitionsOutliveTheOthersWhereMemoryIsShort) {
     EXPECT_EQ(bench.store->inquire({shared}, {}), Answer::kTooOld);
 }
 
-TEST(KvFinished, OfSeveralPartitionsAreNotForgottenForTheirNumber) {
+TEST(KvFinished, of_several_partitions_are_not_forgotten_for_their_number) {
     Bench bench({.finished_max = 10, .finished_shared_max = 10});
     uint64_t ticks = 1'000'000;
     bench.store->maintain(Timestamp::make(ticks + 10'000, 0));
@@ -197,7 +198,7 @@ TEST(KvFinished, that_are_far_ahead_of_the_clock_make_room_for_writes) {
     bench.store->maintain(Timestamp::make(kNow, 0));
     bench.clock.pass(from_s(61));
     EXPECT_EQ(bench.put(Timestamp::make(kNow + 1, 1).value, {{"another key", "value"}}), Answer::kOk);
-    EXPECT_EQ(bench.store->floor(), kNoTimestamp) << "writes of the present pass";
+    EXPECT_EQ(bench.store->floor(), kNoTimestamp) << "current writes are accepted";
     // A forgotten commit is never reported as aborted.
     const Timestamp forgotten = Timestamp::make(kNow + kHour + 1, 1);
     EXPECT_EQ(bench.store->withdraw(forgotten, {}), Answer::kTooOld);

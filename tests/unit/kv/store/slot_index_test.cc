@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bucket index (index_format.h KX1–KX4), read through its bytes alone.
+// The bucket index (index_format.h KX1–KX4), read only through its bytes.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -25,7 +25,7 @@ struct IndexReader {
     IndexLookup::Next last{};
 
     SlotAddress find(uint64_t fingerprint) { return go_on(lookup.begin(fingerprint, facts)); }
-    // Continues after the found slot turned out to be another key's.
+    // Continues after the found slot has turned out to belong to another key.
     SlotAddress find_another() { return go_on(lookup.again(facts)); }
     SlotAddress go_on(IndexLookup::Next next) {
         SlotAddress found;
@@ -73,7 +73,7 @@ TEST(SlotIndex, finds_inserted_keys_while_it_grows_and_no_erased_ones) {
         has[key] = bench.index.insert(print_of(key), slot_of(key));
         left_out += !has[key];
     }
-    EXPECT_LT(left_out, kKeys / 200) << "crowded groups leave out few";
+    EXPECT_LT(left_out, kKeys / 200) << "crowded groups leave out few keys";
     EXPECT_GT(bench.index.groups(), kKeys / 12);
     for (uint64_t key = 0; key < kKeys; key++)
         ASSERT_EQ(reader.find(print_of(key)), has[key] ? slot_of(key) : SlotAddress{}) << key;
@@ -84,7 +84,7 @@ TEST(SlotIndex, finds_inserted_keys_while_it_grows_and_no_erased_ones) {
         ASSERT_EQ(reader.find(print_of(key)), has[key] && key % 2 == 1 ? slot_of(key) : SlotAddress{}) << key;
 }
 
-TEST(SlotIndex, shows_its_growth_to_a_reader_that_knows_one_group) {
+TEST(SlotIndex, shows_its_growth_to_a_reader_that_has_read_only_one_group) {
     IndexBench bench(1 << 10);
     const IndexReader old = bench.reader();
     ASSERT_EQ(old.facts.groups, 1u);
@@ -102,7 +102,7 @@ TEST(SlotIndex, shows_its_growth_to_a_reader_that_knows_one_group) {
     EXPECT_EQ(learns.facts.groups, bench.index.groups());
 }
 
-TEST(SlotIndex, that_is_full_leaves_keys_out_and_takes_them_when_others_are_gone) {
+TEST(SlotIndex, that_is_full_leaves_keys_out_and_adds_them_when_others_are_gone) {
     IndexBench bench(1);
     uint64_t key = 0;
     while (bench.index.insert(print_of(key), slot_of(key))) key++;
@@ -116,7 +116,7 @@ TEST(SlotIndex, that_is_full_leaves_keys_out_and_takes_them_when_others_are_gone
     EXPECT_EQ(bench.index.entries(), key);
 }
 
-TEST(SlotIndex, without_memory_has_nothing) {
+TEST(SlotIndex, without_memory_has_no_keys) {
     IndexBench bench(0);
     EXPECT_FALSE(bench.index.insert(print_of(1), slot_of(1)));
     IndexReader reader = bench.reader();
@@ -131,7 +131,7 @@ TEST(SlotIndex, leads_to_each_of_two_keys_with_equal_tags_and_erases_the_right_o
     ASSERT_TRUE(bench.index.insert(print ^ 1, slot_of(2)));
     IndexReader reader = bench.reader();
     EXPECT_EQ(reader.find(print ^ 1), slot_of(1));
-    EXPECT_EQ(reader.find_another(), slot_of(2)) << "the slot itself tells that it is not this key's";
+    EXPECT_EQ(reader.find_another(), slot_of(2)) << "the slot itself shows that it belongs to another key";
     EXPECT_EQ(reader.reads, 2u);
     EXPECT_EQ(reader.find(print), slot_of(1));
     bench.index.erase(print, slot_of(1));
@@ -140,12 +140,12 @@ TEST(SlotIndex, leads_to_each_of_two_keys_with_equal_tags_and_erases_the_right_o
     EXPECT_EQ(reader.last, IndexLookup::Next::kAbsent);
 }
 
-TEST(SlotIndex, takes_no_memory_that_it_cannot_use) {
+TEST(SlotIndex, allocates_no_memory_that_it_cannot_use) {
     EXPECT_EQ(SlotIndex::bytes_for(uint64_t{1} << 20), uint64_t{64} << 10);
     EXPECT_EQ(SlotIndex::bytes_for(uint64_t{4} << 40), (uint64_t{1} << kGroupBitsMax) * kGroupBytes);
 }
 
-TEST(SlotIndex, bucket_that_is_torn_or_of_another_run_is_not_believed) {
+TEST(SlotIndex, bucket_that_is_torn_or_of_another_run_is_not_accepted) {
     IndexBench bench(4);
     ASSERT_TRUE(bench.index.insert(print_of(1), slot_of(1)));
     std::array<std::byte, kBucketBytes> before, after;
@@ -157,8 +157,8 @@ TEST(SlotIndex, bucket_that_is_torn_or_of_another_run_is_not_believed) {
         std::array<std::byte, kBucketBytes> mixed = before;
         std::memcpy(mixed.data(), after.data(), cut);
         BucketView view;
-        const SlotStatus verdict = parse_bucket(mixed, kArena, 0, home_of(tag_of(print_of(1))), view);
-        EXPECT_EQ(verdict, mixed == before || mixed == after ? SlotStatus::kOk : SlotStatus::kTorn) << cut;
+        const SlotStatus status = parse_bucket(mixed, kArena, 0, home_of(tag_of(print_of(1))), view);
+        EXPECT_EQ(status, mixed == before || mixed == after ? SlotStatus::kOk : SlotStatus::kTorn) << cut;
     }
     IndexReader reader = bench.reader();
     reader.arena.epoch++;
@@ -198,7 +198,7 @@ TEST_F(ForgedBucket, names_no_slot_outside_the_arena) {
     }
 }
 
-TEST_F(ForgedBucket, sends_nobody_outside_the_index) {
+TEST_F(ForgedBucket, sends_no_reader_outside_the_index) {
     view.entries = {};
     for (uint32_t depth = 0; depth < 256; depth++) {
         view.depth = depth;
@@ -221,7 +221,7 @@ TEST_F(ForgedBucket, keeps_no_reader_busy) {
 
 // --- growth during reads
 
-TEST(SlotIndex, is_read_right_by_another_thread_while_it_grows_and_shrinks) {
+TEST(SlotIndex, is_read_correctly_by_another_thread_while_it_grows_and_shrinks) {
     constexpr uint64_t kKeys = 3000;
     IndexBench bench(1 << 10);
     const IndexReader first = bench.reader();
@@ -231,7 +231,7 @@ TEST(SlotIndex, is_read_right_by_another_thread_while_it_grows_and_shrinks) {
         IndexReader reader = first;
         // Read each key once more after the writer has ended, which may be before this thread first ran.
         for (uint64_t turn = 0, left = kKeys; left > 0; turn++, left -= stop ? 1 : 0) {
-            if (turn % 512 == 0) reader = first;  // the reader forgets what it has learnt
+            if (turn % 512 == 0) reader = first;  // the reader forgets what it has read
             const uint64_t key = turn * 7 % kKeys;
             const SlotAddress found = reader.find(print_of(key));
             hits += found.bytes != 0;
@@ -269,7 +269,7 @@ struct IndexedStore : testing::Test {
     }
 };
 
-TEST_F(IndexedStore, shows_no_key_that_nobody_has_asked_for_before_a_reader_comes) {
+TEST_F(IndexedStore, shows_no_unrequested_key_before_a_reader_connects) {
     EXPECT_EQ(bench.put(10, {{"x", "value"}}), Answer::kOk);
     bench.pass(from_ms(5));
     EXPECT_EQ(read("x"), std::nullopt);
@@ -279,7 +279,7 @@ TEST_F(IndexedStore, shows_no_key_that_nobody_has_asked_for_before_a_reader_come
     EXPECT_EQ(read("x"), "value");
 }
 
-TEST_F(IndexedStore, shows_old_and_new_keys_once_there_are_readers) {
+TEST_F(IndexedStore, shows_old_and_new_keys_once_readers_are_connected) {
     for (int key = 0; key < 300; key++)
         EXPECT_EQ(
             bench.put(10 + static_cast<uint64_t>(key), {{"key" + std::to_string(key), std::to_string(key)}}),
@@ -293,7 +293,7 @@ TEST_F(IndexedStore, shows_old_and_new_keys_once_there_are_readers) {
     EXPECT_EQ(bench.store->statistics().indexed, 600u);
 }
 
-TEST_F(IndexedStore, shows_the_new_value_of_a_key_that_is_overwritten) {
+TEST_F(IndexedStore, shows_the_new_value_of_an_overwritten_key) {
     expect_readers();
     for (uint64_t ts = 10; ts < 30; ts++) {
         EXPECT_EQ(bench.put(ts, {{"x", std::to_string(ts)}}), Answer::kOk);
@@ -302,7 +302,7 @@ TEST_F(IndexedStore, shows_the_new_value_of_a_key_that_is_overwritten) {
     EXPECT_EQ(bench.store->statistics().indexed, 1u);
 }
 
-TEST_F(IndexedStore, shows_no_key_that_has_no_committed_value) {
+TEST_F(IndexedStore, shows_no_key_without_a_committed_value) {
     expect_readers();
     EXPECT_EQ(bench.prepare(10, {{"x", "value"}}), Answer::kOk);
     EXPECT_EQ(reader().find(fingerprint("x")), SlotAddress{});
@@ -310,7 +310,7 @@ TEST_F(IndexedStore, shows_no_key_that_has_no_committed_value) {
     EXPECT_EQ(read("x"), "value");
 }
 
-TEST_F(IndexedStore, forgets_a_deleted_key_with_its_slot_and_shows_it_again_when_it_is_written) {
+TEST_F(IndexedStore, drops_a_deleted_key_with_its_slot_and_shows_it_again_when_it_is_written) {
     expect_readers();
     EXPECT_EQ(bench.put(10, {{"x", "value"}}), Answer::kOk);
     const SlotAddress old = reader().find(fingerprint("x"));
@@ -326,7 +326,7 @@ TEST_F(IndexedStore, forgets_a_deleted_key_with_its_slot_and_shows_it_again_when
     EXPECT_EQ(bench.read_remotely("x", old).slot, SlotStatus::kStale);
 }
 
-TEST_F(IndexedStore, gives_no_slots_unasked_where_the_arena_is_filling_up) {
+TEST_F(IndexedStore, allocates_only_requested_slots_if_the_arena_is_filling_up) {
     const std::string value(100'000, 'v');
     std::vector<std::string> keys;
     for (int key = 0; bench.store->statistics().arena_used * 100 < bench.store->arena().bytes * 80; key++) {
@@ -335,7 +335,7 @@ TEST_F(IndexedStore, gives_no_slots_unasked_where_the_arena_is_filling_up) {
     }
     expect_readers();
     EXPECT_EQ(bench.store->statistics().indexed, 0u);
-    EXPECT_NE(bench.store->get(keys[0]).slot.bytes, 0u) << "whoever asks gets one";
+    EXPECT_NE(bench.store->get(keys[0]).slot.bytes, 0u) << "a requested key gets a slot";
     EXPECT_EQ(read(keys[0]), value);
 }
 
@@ -348,14 +348,14 @@ TEST_F(IndexedStore, gives_slots_to_old_keys_in_steps_that_large_values_keep_sho
     for (int turn = 0; turn < 100 && before < 12; turn++) {
         bench.pass(from_ms(5));
         const uint64_t indexed = bench.store->statistics().indexed;
-        EXPECT_LE(indexed - before, 6u) << "a record of a slot is read whole for its checksum";
+        EXPECT_LE(indexed - before, 6u) << "a record of a slot is read completely for its checksum";
         before = indexed;
     }
     EXPECT_EQ(before, 12u);
 }
 
-// Superseded versions of keys with slots stay for a while, however many are written meanwhile.
-TEST_F(IndexedStore, collects_what_is_superseded_as_fast_as_it_is_written) {
+// Superseded versions of keys with slots are kept for a while, however many are written in that time.
+TEST_F(IndexedStore, collects_superseded_versions_as_fast_as_they_are_written) {
     expect_readers();
     uint64_t ts = 10, used = 0;
     for (int turn = 0; turn < 40; turn++) {
@@ -373,7 +373,7 @@ TEST_F(IndexedStore, collects_what_is_superseded_as_fast_as_it_is_written) {
     EXPECT_LT(bench.store->statistics().arena_used, used * 3 / 2);
 }
 
-TEST(IndexedSpill, keys_that_go_to_disk_leave_the_index) {
+TEST(IndexedSpill, keys_that_are_evicted_to_disk_leave_the_index) {
     Bench bench({.durability = Durability::kAsync, .window = from_ms(500)}, size_t{1} << 20);
     bench.store->expect_readers();
     const std::string value(2000, 'v');

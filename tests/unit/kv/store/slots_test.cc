@@ -28,7 +28,7 @@ TEST(KvSlot, slot_costs_nothing_until_a_client_requests_the_address_of_the_key) 
     EXPECT_EQ(bench.store->get("x", false).slot.bytes, 0u);
     const uint64_t without = bench.store->statistics().arena_used;
     EXPECT_LT(without, 2 * 1200u) << "two records and nothing else";
-    // The slot exists from here on.
+    // The next call creates the slot.
     const RemoteRead read = bench.read_remotely("x");
     EXPECT_EQ(read.latest, value);
     EXPECT_TRUE(read.latest_inline);
@@ -47,7 +47,7 @@ TEST(KvSlot, large_value_is_reached_through_its_entry) {
     EXPECT_EQ(bench.store->get("x").slot.bytes, kSlotHeaderBytes);
 }
 
-TEST(KvSlot, SameReadShowsPreparedVersionsForTheSecondRound) {
+TEST(KvSlot, same_read_shows_prepared_versions_for_the_second_round) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "old"}}), Answer::kOk);
     EXPECT_EQ(bench.prepare(20, {{"x", "new"}}), Answer::kOk);
@@ -59,7 +59,7 @@ TEST(KvSlot, SameReadShowsPreparedVersionsForTheSecondRound) {
     EXPECT_FALSE(read.view.incomplete);
 }
 
-TEST(KvSlot, PreparedVersionsThatAreNotShownAreSaidToBeMissing) {
+TEST(KvSlot, prepared_versions_that_do_not_fit_are_reported_as_missing) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "old"}}), Answer::kOk);
     for (uint64_t ts = 20; ts < 24; ts++) EXPECT_EQ(bench.prepare(ts, {{"x", "new"}}), Answer::kOk);
@@ -68,7 +68,7 @@ TEST(KvSlot, PreparedVersionsThatAreNotShownAreSaidToBeMissing) {
     EXPECT_FALSE(bench.read_remotely("x").view.incomplete);
 }
 
-TEST(KvSlot, PaperBitIsSetWhileAPreparedVersionExistsWhicheverWayItEnds) {
+TEST(KvSlot, paper_bit_is_set_while_a_prepared_version_exists_however_that_ends) {
     Bench bench;
     const auto invalid = [&] { return bench.read_remotely("x").view.invalid; };
     EXPECT_EQ(bench.put(10, {{"x", "old"}}), Answer::kOk);
@@ -81,11 +81,11 @@ TEST(KvSlot, PaperBitIsSetWhileAPreparedVersionExistsWhicheverWayItEnds) {
     EXPECT_EQ(bench.store->abort({30}, {}), Answer::kAborted);
     EXPECT_TRUE(invalid());
     EXPECT_EQ(bench.store->commit({15}), Answer::kOk)
-        << "older than the latest: the prototype's bit stuck here";
+        << "older than the latest: the prototype's bit remained set here";
     EXPECT_FALSE(invalid());
 }
 
-TEST(KvSlot, AddressOfAFreedKeyIsStaleAlsoWhenItsSlotServesAnotherOrTheSame) {
+TEST(KvSlot, address_of_a_freed_key_is_stale_even_if_its_slot_is_reused) {
     Bench bench({.inline_cells = 0});
     EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
     const SlotAddress address = bench.store->get("x").slot;
@@ -105,7 +105,7 @@ TEST(KvSlot, AddressOfAFreedKeyIsStaleAlsoWhenItsSlotServesAnotherOrTheSame) {
     EXPECT_EQ(bench.read_remotely("x").latest, "c");
 }
 
-TEST(KvSlot, AddressOfAnEarlierRunIsDead) {
+TEST(KvSlot, address_of_an_earlier_run_is_invalid) {
     Bench bench({.durability = Durability::kSync});
     EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kPending);
     bench.persist();
@@ -119,7 +119,7 @@ TEST(KvSlot, AddressOfAnEarlierRunIsDead) {
     EXPECT_EQ(bench.read_remotely("x").latest, "a");
 }
 
-TEST(KvSlot, AnyChangedByteIsNoticed) {
+TEST(KvSlot, any_changed_byte_is_detected) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "some value"}}), Answer::kOk);
     const SlotAddress address = bench.store->get("x").slot;
@@ -140,7 +140,7 @@ TEST(KvSlot, AnyChangedByteIsNoticed) {
     EXPECT_EQ(bench.read_remotely("x", address).latest, "some value");
 }
 
-TEST(KvSlot, SyncDurabilityShowsNothingBeforeItIsOnStableStorage) {
+TEST(KvSlot, sync_durability_shows_nothing_before_it_is_on_stable_storage) {
     Bench bench({.durability = Durability::kSync});
     EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kPending);
     bench.persist();
@@ -170,7 +170,7 @@ struct Encoded {
     }
 };
 
-TEST(KvRecord, SaysWhatWasWritten) {
+TEST(KvRecord, returns_what_was_written) {
     Encoded encoded;
     RecordView view;
     ASSERT_EQ(check_record(encoded.record, encoded.arena, "k", encoded.entry, view), SlotStatus::kOk);
@@ -178,20 +178,20 @@ TEST(KvRecord, SaysWhatWasWritten) {
     EXPECT_EQ(view.expires, Timestamp{99});
 }
 
-TEST(KvRecord, OfAnotherKeyWithTheSameFingerprintIsStale) {
+TEST(KvRecord, of_another_key_with_the_same_fingerprint_is_stale) {
     Encoded encoded;
     RecordView view;
     EXPECT_EQ(check_record(encoded.record, encoded.arena, "q", encoded.entry, view), SlotStatus::kStale);
 }
 
-TEST(KvRecord, OfAnotherVersionIsTorn) {
+TEST(KvRecord, of_another_version_is_torn) {
     Encoded encoded;
     RecordView view;
     encoded.entry.checksum++;
     EXPECT_EQ(check_record(encoded.record, encoded.arena, "k", encoded.entry, view), SlotStatus::kTorn);
 }
 
-TEST(KvSlotFormat, EntriesThatPointOutsideTheArenaAreBad) {
+TEST(KvSlotFormat, entries_that_point_outside_the_arena_are_bad) {
     Encoded encoded;
     const SlotAddress address{.offset = 0, .bytes = kSlotHeaderBytes, .incarnation = 3};
     const auto status = [&](const std::vector<Entry>& entries) {

@@ -32,7 +32,7 @@ bool complete(Snapshot& snapshot, Bench& bench) {
     return false;
 }
 
-TEST(KvSnapshotFile, TakesSeveralStepsOverDeletedKeysAndHasWhatIsBehindThem) {
+TEST(KvSnapshotFile, takes_several_steps_over_deleted_keys_and_has_the_keys_after_them) {
     Place place;
     Bench bench;
     EXPECT_EQ(bench.put(1, {{"a", "first"}, {"z", "last"}}), Answer::kOk);
@@ -46,7 +46,7 @@ TEST(KvSnapshotFile, TakesSeveralStepsOverDeletedKeysAndHasWhatIsBehindThem) {
     EXPECT_EQ((*snapshot)->keys(), 2u);
 }
 
-TEST(KvSnapshotFile, ServerStartsFromItWithWholeTransactionsOnly) {
+TEST(KvSnapshotFile, server_starts_from_it_with_whole_transactions_only) {
     Place place;
     Bench bench;
     for (uint64_t ts = 1; ts <= 100; ts++)
@@ -87,7 +87,7 @@ struct LockedBelow {
         EXPECT_TRUE(begun.is_ok()) << begun.status().to_string();
         snapshot = std::move(*begun);
         EXPECT_FALSE(*snapshot->step());
-        EXPECT_TRUE(snapshot->is_waiting()) << "for the owner of the lock";
+        EXPECT_TRUE(snapshot->is_waiting()) << "it waits for the owner of the lock";
     }
     Answer write(uint64_t timestamp) {
         const Write write{.key = "x", .value = bytes_of("value")};
@@ -96,7 +96,7 @@ struct LockedBelow {
     }
 };
 
-TEST(KvSnapshotFile, HasAWriteWhoseLocksWereGrantedBeforeIt) {
+TEST(KvSnapshotFile, has_a_write_whose_locks_were_granted_before_it) {
     LockedBelow state;
     EXPECT_EQ(state.write(15), Answer::kOk);
     EXPECT_FALSE(*state.snapshot->step());
@@ -104,25 +104,25 @@ TEST(KvSnapshotFile, HasAWriteWhoseLocksWereGrantedBeforeIt) {
     state.bench.store->locks().unlock_all(1);
     EXPECT_EQ(state.bench.store->locks().lock({.key = "x", .owner = 2, .mode = LockMode::kExclusive}, {}),
               LockAnswer::kGranted);
-    ASSERT_TRUE(complete(*state.snapshot, state.bench)) << "later locks do not hold it up";
+    ASSERT_TRUE(complete(*state.snapshot, state.bench)) << "later locks do not delay it";
     EXPECT_EQ(state.snapshot->keys(), 1u);
 }
 
-TEST(KvSnapshotFile, DoesNotWaitForALockLongerThanItsLease) {
+TEST(KvSnapshotFile, does_not_wait_for_a_lock_longer_than_its_lease) {
     LockedBelow state;
     state.bench.pass(from_s(5));
     ASSERT_TRUE(complete(*state.snapshot, state.bench));
 }
 
 // A later lock of the same owner, for example a repeated request, does not delay the snapshot.
-TEST(KvSnapshotFile, DoesNotWaitForALockThatIsRenewed) {
+TEST(KvSnapshotFile, does_not_wait_for_a_renewed_lock) {
     LockedBelow state;
     EXPECT_EQ(state.bench.store->locks().lock({.key = "x", .owner = 1, .mode = LockMode::kExclusive}, {}),
               LockAnswer::kGranted);
     ASSERT_TRUE(complete(*state.snapshot, state.bench));
 }
 
-TEST(KvSnapshotFile, HasTheValuesThatAreOnDiskOnly) {
+TEST(KvSnapshotFile, has_values_that_are_only_on_disk) {
     Place place;
     MemoryLog log;
     Bench bench({.durability = Durability::kAsync}, size_t{1} << 20, &log);
@@ -142,7 +142,7 @@ TEST(KvSnapshotFile, HasTheValuesThatAreOnDiskOnly) {
 }
 
 // With 30 million keys or more: each tick does a part, and the time limit applies only to a lack of progress.
-TEST(KvSnapshotFile, TakesAsLongAsItProgresses) {
+TEST(KvSnapshotFile, takes_as_long_as_it_makes_progress) {
     Place place;
     Bench bench({}, size_t{32} << 20);
     for (uint64_t ts = 1; ts <= 40'000; ts++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules S1 (one state per timestamp), S3, S4 and S5 of store.h, from the view of a RAMP client.
+// Rules S1 (one state per timestamp), S3, S4 and S5 of store.h, as a RAMP client sees them.
 #include <gtest/gtest.h>
 
 #include "tests/unit/kv/store/bench.h"
@@ -56,7 +56,7 @@ TEST(KvTransactions, transactions_are_known_once_they_are_prepared_or_put) {
     EXPECT_TRUE(bench.store->knows({20}));
     EXPECT_EQ(bench.prepare(30, {{"x", "2"}}), Answer::kOk);
     EXPECT_TRUE(bench.store->knows({30}));
-    EXPECT_EQ(bench.store->commit({40}), Answer::kUnknown) << "its prepare may still come";
+    EXPECT_EQ(bench.store->commit({40}), Answer::kUnknown) << "its prepare may still arrive";
     EXPECT_FALSE(bench.store->knows({40}));
 }
 
@@ -67,7 +67,7 @@ TEST(KvTransactions, writer_cannot_withdraw_a_transaction_that_was_reported_as_p
     EXPECT_EQ(bench.prepare(30, {{"y", "1"}}), Answer::kOk);
     EXPECT_EQ(bench.store->inquire({20}, {}), Answer::kPrepared);
     EXPECT_EQ(bench.store->withdraw({20}, {}), Answer::kPrepared);
-    EXPECT_EQ(bench.store->withdraw({30}, {}), Answer::kAborted) << "nobody has asked for this one";
+    EXPECT_EQ(bench.store->withdraw({30}, {}), Answer::kAborted) << "this one was not reported";
     EXPECT_EQ(bench.store->abort({20}, {}), Answer::kAborted) << "the participants may, together";
     EXPECT_EQ(bench.store->withdraw({20}, {}), Answer::kAborted);
     EXPECT_EQ(bench.prepare(40, {{"x", "2"}}), Answer::kOk);
@@ -101,7 +101,7 @@ TEST(KvTransactions, floor_does_not_follow_a_clock_that_was_set_back) {
     EXPECT_EQ(bench.put(Timestamp::make(right, 1).value, {{"y", "1"}}), Answer::kOk);
 }
 
-TEST(KvTransactions, CommitOfUnknownTransactionIsNotCalledOkAndIsRemembered) {
+TEST(KvTransactions, commit_of_an_unknown_transaction_does_not_return_ok_and_is_remembered) {
     Bench bench;
     EXPECT_EQ(bench.store->commit({20}), Answer::kUnknown);
     EXPECT_EQ(bench.store->commit({20}), Answer::kUnknown);
@@ -111,7 +111,7 @@ TEST(KvTransactions, CommitOfUnknownTransactionIsNotCalledOkAndIsRemembered) {
     EXPECT_EQ(bench.store->commit({20}), Answer::kOk);
 }
 
-TEST(KvTransactions, InquiryAboutUnknownTransactionAbortsItForEver) {
+TEST(KvTransactions, inquiry_about_an_unknown_transaction_aborts_it_for_ever) {
     Bench bench;
     EXPECT_EQ(bench.store->inquire({20}, {}), Answer::kAborted);
     EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kAborted);
@@ -119,7 +119,7 @@ TEST(KvTransactions, InquiryAboutUnknownTransactionAbortsItForEver) {
     EXPECT_EQ(bench.get("x"), "(absent)");
 }
 
-TEST(KvTransactions, InquiryTellsPreparedAndCommitted) {
+TEST(KvTransactions, inquiry_returns_prepared_and_committed) {
     Bench bench;
     EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kOk);
     EXPECT_EQ(bench.store->inquire({20}, {}), Answer::kPrepared);
@@ -127,7 +127,7 @@ TEST(KvTransactions, InquiryTellsPreparedAndCommitted) {
     EXPECT_EQ(bench.store->inquire({20}, {}), Answer::kCommitted);
 }
 
-TEST(KvTransactions, LastWriterWinsWhateverTheOrderOfCommits) {
+TEST(KvTransactions, last_writer_wins_in_any_order_of_commits) {
     Bench bench;
     EXPECT_EQ(bench.prepare(20, {{"x", "older"}}), Answer::kOk);
     EXPECT_EQ(bench.prepare(30, {{"x", "newer"}}), Answer::kOk);
@@ -138,7 +138,7 @@ TEST(KvTransactions, LastWriterWinsWhateverTheOrderOfCommits) {
     EXPECT_EQ(bench.store->statistics().commits_lost, 1u);
 }
 
-TEST(KvTransactions, OverdueListsOldPreparedTransactionsWithTheirParticipants) {
+TEST(KvTransactions, overdue_lists_old_prepared_transactions_with_their_participants) {
     Bench bench;
     EXPECT_EQ(bench.prepare(20, {{"x", "1"}, {"y", "1"}}), Answer::kOk);
     bench.pass(from_s(2));
@@ -152,7 +152,7 @@ TEST(KvTransactions, OverdueListsOldPreparedTransactionsWithTheirParticipants) {
     EXPECT_TRUE(bench.store->overdue(from_s(1), 10).empty());
 }
 
-TEST(KvTransactions, OverdueWithoutALimitListsDeferredTransactionsToo) {
+TEST(KvTransactions, overdue_without_a_limit_lists_deferred_transactions_too) {
     Bench bench;
     EXPECT_EQ(bench.prepare(20, {{"x", "1"}}), Answer::kOk);
     EXPECT_EQ(bench.prepare(30, {{"y", "1"}}), Answer::kOk);
@@ -161,7 +161,7 @@ TEST(KvTransactions, OverdueWithoutALimitListsDeferredTransactionsToo) {
     EXPECT_EQ(bench.store->overdue({0}, 1).size(), 1u);
 }
 
-TEST(KvTransactions, MalformedTransactionsAreRefusedAndLeaveNothing) {
+TEST(KvTransactions, malformed_transactions_are_refused_and_leave_nothing) {
     Bench bench;
     const std::string long_key(kKeyMax + 1, 'k');
     const std::string long_value(kValueMax + 1, 'v');
@@ -176,7 +176,7 @@ TEST(KvTransactions, MalformedTransactionsAreRefusedAndLeaveNothing) {
     EXPECT_EQ(bench.put(5, {{std::string(kKeyMax, 'k'), std::string(kValueMax, 'v')}}), Answer::kOk);
 }
 
-TEST(KvTransactions, TooManyPreparedTransactionsAreRefusedAsBusy) {
+TEST(KvTransactions, too_many_prepared_transactions_are_refused_as_busy) {
     Bench bench({.prepared_max = 2});
     EXPECT_EQ(bench.prepare(1, {{"x", "1"}}), Answer::kOk);
     EXPECT_EQ(bench.prepare(2, {{"x", "1"}}), Answer::kOk);
@@ -187,7 +187,7 @@ TEST(KvTransactions, TooManyPreparedTransactionsAreRefusedAsBusy) {
 
 // --- lookups
 
-TEST(KvLookup, ExactFindsPreparedVersionOfAWriterThatCommittedElsewhere) {
+TEST(KvLookup, exact_finds_the_prepared_version_of_a_writer_that_committed_elsewhere) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "old"}}), Answer::kOk);
     EXPECT_EQ(bench.prepare(20, {{"x", "new"}}), Answer::kOk);
@@ -197,7 +197,7 @@ TEST(KvLookup, ExactFindsPreparedVersionOfAWriterThatCommittedElsewhere) {
     EXPECT_EQ(text_of(found.version.value), "new");
 }
 
-TEST(KvLookup, CollectedVersionIsAnsweredByANewerOne) {
+TEST(KvLookup, read_of_a_collected_version_returns_a_newer_one) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
     EXPECT_EQ(bench.put(20, {{"x", "b"}}), Answer::kOk);
@@ -209,7 +209,7 @@ TEST(KvLookup, CollectedVersionIsAnsweredByANewerOne) {
     EXPECT_EQ(found.version.timestamp, Timestamp{20});
 }
 
-TEST(KvLookup, VersionThatNeverWasIsGone) {
+TEST(KvLookup, version_that_never_existed_is_gone) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
     EXPECT_EQ(bench.store->get_exact("x", {15}).presence, Presence::kGone);
@@ -217,7 +217,7 @@ TEST(KvLookup, VersionThatNeverWasIsGone) {
     EXPECT_EQ(bench.store->get_exact("x", {5}).presence, Presence::kNewer);
 }
 
-TEST(KvLookup, SetFindsTheNewestMemberPreparedOrCommitted) {
+TEST(KvLookup, set_finds_the_newest_prepared_or_committed_member) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
     EXPECT_EQ(bench.put(20, {{"x", "b"}}), Answer::kOk);
@@ -230,8 +230,9 @@ TEST(KvLookup, SetFindsTheNewestMemberPreparedOrCommitted) {
     EXPECT_EQ(bench.store->get_newest("x", none).presence, Presence::kAbsent);
 }
 
-// 5 commits after 9 and 12 and is therefore collected after 9. A reader whose set has 5 and 9 must not get 5.
-TEST(KvLookup, SetWithACollectedMemberIsNotAnsweredByAnOlderOneThatIsStillHere) {
+// Timestamp 5 commits after 9 and 12, and is therefore collected after 9. A reader whose set has 5 and 9 must
+// not get 5.
+TEST(KvLookup, read_of_a_set_with_a_collected_member_does_not_return_an_older_member) {
     Bench bench;
     EXPECT_EQ(bench.prepare(5, {{"x", "five"}}), Answer::kOk);
     EXPECT_EQ(bench.put(9, {{"x", "nine"}}), Answer::kOk);
@@ -249,7 +250,7 @@ TEST(KvLookup, SetWithACollectedMemberIsNotAnsweredByAnOlderOneThatIsStillHere) 
 
 // --- deletes, expiry, conditions
 
-TEST(KvDelete, DeletedKeyIsForgottenOnlyWhenOlderWritesAreRefused) {
+TEST(KvDelete, deleted_key_is_forgotten_only_when_older_writes_are_refused) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
     EXPECT_EQ(bench.erase(20, "x"), Answer::kOk);
@@ -267,7 +268,7 @@ TEST(KvDelete, DeletedKeyIsForgottenOnlyWhenOlderWritesAreRefused) {
     EXPECT_TRUE(found.version.tombstone);
 }
 
-TEST(KvExpiry, ExpiredVersionBecomesATombstoneOfThatTime) {
+TEST(KvExpiry, expired_version_becomes_a_tombstone_of_that_time) {
     Bench bench;
     const std::vector<Write> writes = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
     EXPECT_EQ(bench.write(10, writes), Answer::kOk);
@@ -281,7 +282,7 @@ TEST(KvExpiry, ExpiredVersionBecomesATombstoneOfThatTime) {
     EXPECT_EQ(bench.get("x"), "again");
 }
 
-TEST(KvExpiry, OverwrittenVersionDoesNotExpire) {
+TEST(KvExpiry, overwritten_version_does_not_expire) {
     Bench bench;
     const std::vector<Write> writes = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
     EXPECT_EQ(bench.write(10, writes), Answer::kOk);
@@ -290,7 +291,7 @@ TEST(KvExpiry, OverwrittenVersionDoesNotExpire) {
     EXPECT_EQ(bench.get("x"), "b");
 }
 
-TEST(KvExpiry, WaitsForAWriteThatMayComeBeforeIt) {
+TEST(KvExpiry, waits_for_a_write_that_may_precede_it) {
     Bench bench;
     const std::vector<Write> writes = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
     EXPECT_EQ(bench.write(10, writes), Answer::kOk);
@@ -299,12 +300,12 @@ TEST(KvExpiry, WaitsForAWriteThatMayComeBeforeIt) {
     EXPECT_EQ(bench.store->commit({499}), Answer::kOk);
     EXPECT_EQ(bench.get("x"), "renewed");
     bench.store->maintain({600});
-    EXPECT_EQ(bench.get("x"), "renewed") << "it has no end";
+    EXPECT_EQ(bench.get("x"), "renewed") << "it does not expire";
 }
 
 // A writer with locks on several partitions chose its timestamp when it had all of them. No partition may
 // refuse the write.
-TEST(KvExpiry, WaitsForAWriterThatHoldsTheLock) {
+TEST(KvExpiry, waits_for_a_writer_that_holds_the_lock) {
     Bench bench;
     const std::vector<Write> writes = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
     EXPECT_EQ(bench.write(10, writes), Answer::kOk);
@@ -318,7 +319,7 @@ TEST(KvExpiry, WaitsForAWriterThatHoldsTheLock) {
     EXPECT_EQ(bench.get("x"), "renewed");
 }
 
-TEST(KvExpiry, OfOneKeyDoesNotWaitForOthersThatCannotExpireYet) {
+TEST(KvExpiry, of_one_key_does_not_wait_for_others_that_cannot_expire_yet) {
     Bench bench;
     for (uint64_t i = 0; i < 8; i++) {
         const std::string key = "key" + std::to_string(i);
@@ -335,7 +336,7 @@ TEST(KvExpiry, OfOneKeyDoesNotWaitForOthersThatCannotExpireYet) {
     EXPECT_EQ(bench.store->statistics().expired, 8u);
 }
 
-TEST(KvExpiry, ComesAfterAWriteThatWasAborted) {
+TEST(KvExpiry, takes_place_after_an_earlier_write_was_aborted) {
     Bench bench;
     const std::vector<Write> writes = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
     EXPECT_EQ(bench.write(10, writes), Answer::kOk);
@@ -344,10 +345,10 @@ TEST(KvExpiry, ComesAfterAWriteThatWasAborted) {
     bench.store->maintain({500});
     EXPECT_EQ(bench.store->abort({499}, {}), Answer::kAborted);
     bench.store->maintain({500});
-    EXPECT_EQ(bench.get("x"), "(deleted)") << "what is later than the end does not keep it";
+    EXPECT_EQ(bench.get("x"), "(deleted)") << "a write later than the expiry does not prevent it";
 }
 
-TEST(KvExpiry, DoesNotOvertakeAConditionalPutThatIsBeingLogged) {
+TEST(KvExpiry, does_not_overtake_a_conditional_put_that_is_being_logged) {
     Bench bench({.durability = Durability::kSync});
     const std::vector<Write> lease = {{.key = "x", .value = bytes_of("a"), .expires = {500}}};
     bench.write(10, lease);
@@ -367,7 +368,7 @@ Answer put_if(Bench& bench, uint64_t ts, uint64_t expected, bool at_once = true)
     return bench.write_if(ts, {{.key = "x", .value = bytes_of("new")}}, {{"x", {expected}}}, at_once);
 }
 
-TEST(KvExpiry, IsThatOfTheClockAsItIsNowForConditionsToo) {
+TEST(KvExpiry, uses_the_current_clock_for_conditions_too) {
     Bench bench;
     bench.store->maintain({1000});
     bench.store->maintain({100});
@@ -376,7 +377,7 @@ TEST(KvExpiry, IsThatOfTheClockAsItIsNowForConditionsToo) {
     EXPECT_EQ(put_if(bench, 102, kAbsent), Answer::kConflict);
 }
 
-TEST(KvCondition, IfAbsentHoldsOnceAndAgainAfterADelete) {
+TEST(KvCondition, if_absent_holds_once_and_again_after_a_delete) {
     Bench bench;
     EXPECT_EQ(put_if(bench, 10, kAbsent), Answer::kOk);
     EXPECT_EQ(put_if(bench, 20, kAbsent), Answer::kConflict);
@@ -385,7 +386,7 @@ TEST(KvCondition, IfAbsentHoldsOnceAndAgainAfterADelete) {
     EXPECT_EQ(bench.store->statistics().conflicts, 1u);
 }
 
-TEST(KvCondition, IfTimestampHoldsForTheLatestOnly) {
+TEST(KvCondition, if_timestamp_holds_for_the_latest_version_only) {
     Bench bench;
     EXPECT_EQ(put_if(bench, 5, 3), Answer::kConflict);
     EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
@@ -395,7 +396,7 @@ TEST(KvCondition, IfTimestampHoldsForTheLatestOnly) {
     EXPECT_EQ(put_if(bench, 30, 10), Answer::kConflict);
 }
 
-TEST(KvCondition, NobodyWritesBetweenTheCheckAndTheCommit) {
+TEST(KvCondition, excludes_writes_between_the_check_and_the_commit) {
     Bench bench;
     EXPECT_EQ(put_if(bench, 20, kAbsent, false), Answer::kOk);
     EXPECT_EQ(bench.put(10, {{"x", "between"}}), Answer::kBusy);
@@ -409,7 +410,7 @@ TEST(KvCondition, NobodyWritesBetweenTheCheckAndTheCommit) {
 
 // --- scan, pins, snapshots
 
-TEST(KvScan, GivesKeysOfAPrefixInOrderFromACursorAndLeavesDeletedOnesOut) {
+TEST(KvScan, returns_keys_of_a_prefix_in_order_from_a_cursor_and_skips_deleted_ones) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"a1", "1"}, {"b1", "2"}, {"b2", "3"}, {"b3", "4"}, {"c", "5"}}), Answer::kOk);
     EXPECT_EQ(bench.erase(20, "b2"), Answer::kOk);
@@ -429,7 +430,7 @@ TEST(KvScan, GivesKeysOfAPrefixInOrderFromACursorAndLeavesDeletedOnesOut) {
     EXPECT_EQ(scan("zz", "", 10), "");
 }
 
-TEST(KvPin, KeepsWhatAReaderOfThatTimeNeedsBeyondTheWindow) {
+TEST(KvPin, keeps_versions_that_a_reader_of_that_time_needs_beyond_the_window) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "a"}}), Answer::kOk);
     EXPECT_EQ(bench.put(20, {{"x", "b"}}), Answer::kOk);
@@ -444,7 +445,7 @@ TEST(KvPin, KeepsWhatAReaderOfThatTimeNeedsBeyondTheWindow) {
     EXPECT_EQ(bench.store->get_at("x", {15}).presence, Presence::kGone);
 }
 
-TEST(KvSnapshot, OfATimeHasEveryOlderTransactionWhollyAndNoNewerOne) {
+TEST(KvSnapshot, of_a_time_has_every_older_transaction_completely_and_no_newer_one) {
     Bench bench;
     EXPECT_EQ(bench.put(10, {{"x", "1"}, {"y", "1"}}), Answer::kOk);
     EXPECT_EQ(bench.prepare(40, {{"x", "4"}, {"y", "4"}}), Answer::kOk);
@@ -465,7 +466,7 @@ TEST(KvSnapshot, OfATimeHasEveryOlderTransactionWhollyAndNoNewerOne) {
 
 // --- memory
 
-TEST(KvMemory, FullArenaRefusesWritesAndKeepsAnsweringReads) {
+TEST(KvMemory, full_arena_refuses_writes_and_keeps_answering_reads) {
     Bench bench({}, size_t{1} << 20);
     const std::string value(10000, 'v');
     uint64_t ts = 1;
@@ -480,7 +481,7 @@ TEST(KvMemory, FullArenaRefusesWritesAndKeepsAnsweringReads) {
     EXPECT_EQ(bench.store->statistics().prepared, 0u);
 }
 
-TEST(KvMemory, FullArenaShortensTheWindowBeforeItRefuses) {
+TEST(KvMemory, full_arena_shortens_the_window_before_it_refuses) {
     Bench bench({}, size_t{1} << 20);
     const std::string value(10000, 'v');
     for (uint64_t ts = 1; ts <= 5000; ts++) {
@@ -491,7 +492,7 @@ TEST(KvMemory, FullArenaShortensTheWindowBeforeItRefuses) {
     EXPECT_GE(bench.store->statistics().window_now, from_ms(500));
 }
 
-TEST(KvMemory, HeapLimitIsKept) {
+TEST(KvMemory, heap_limit_is_kept) {
     Bench bench({.heap_limit = 200'000});
     uint64_t ts = 1;
     while (ts < 10000 && bench.put(ts, {{"key" + std::to_string(ts), "v"}}) == Answer::kOk) ts++;
@@ -514,7 +515,7 @@ TEST(KvTransactions, versions_that_no_other_partition_reports_are_kept_for_milli
     EXPECT_EQ(presence(20), Presence::kExact);
     bench.pass(from_ms(2));
     EXPECT_EQ(presence(20), Presence::kNewer) << "a reader that requests it continues with the next version";
-    EXPECT_EQ(presence(10), Presence::kExact) << "another partition may tell a reader of it";
+    EXPECT_EQ(presence(10), Presence::kExact) << "another partition may report it to a reader";
     EXPECT_EQ(presence(30), Presence::kExact) << "the latest stays";
     bench.pass(from_s(6));
     EXPECT_EQ(presence(10), Presence::kNewer);
@@ -527,10 +528,10 @@ TEST(KvTransactions, unreported_versions_are_limited_to_the_newest_and_free_thei
         EXPECT_EQ(bench.store->put({.timestamp = {ts}, .writes = writes, .alone = true}, {}), Answer::kOk);
     };
     for (uint64_t ts = 1; ts <= 20; ++ts) put(ts, "x");
-    EXPECT_EQ(bench.store->statistics().versions, 1u + 4u) << "the latest, and four";
+    EXPECT_EQ(bench.store->statistics().versions, 1u + 4u) << "the latest one, and four";
     EXPECT_EQ(bench.store->get_exact("x", {16}).presence, Presence::kExact);
     EXPECT_EQ(bench.store->get_exact("x", {15}).presence, Presence::kNewer);
-    // One-sided readers read key by key: a version that the store has named to one stays for the window.
+    // One-sided readers read key by key: a version that was reported to such a reader is kept for the window.
     put(21, "shown");
     bench.store->get("shown", true);
     for (uint64_t ts = 22; ts <= 40; ++ts) put(ts, "shown");

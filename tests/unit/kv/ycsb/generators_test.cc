@@ -11,7 +11,7 @@
 
 #include "tools/ycsb/hash.h"
 
-namespace wss::kv::ycsb {
+namespace wss::ycsb {
 namespace {
 
 TEST(YcsbKeys, match_those_of_the_original) {
@@ -159,4 +159,4 @@ TEST(YcsbInsertions, threads_lose_no_number) {
 }
 
 }  // namespace
-}  // namespace wss::kv::ycsb
+}  // namespace wss::ycsb

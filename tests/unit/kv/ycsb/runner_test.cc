@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-namespace wss::kv::ycsb {
+namespace wss::ycsb {
 namespace {
 
 struct Table {
@@ -289,4 +289,4 @@ TEST(YcsbReport, uses_the_terms_of_ycsb) {
 }
 
 }  // namespace
-}  // namespace wss::kv::ycsb
+}  // namespace wss::ycsb

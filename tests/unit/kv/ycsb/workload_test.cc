@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-namespace wss::kv::ycsb {
+namespace wss::ycsb {
 namespace {
 
 WorkloadOptions options_of(const std::string& text) {
@@ -156,4 +156,4 @@ TEST(YcsbRecords, data_integrity_detects_a_record_of_another_key_and_a_changed_l
 }
 
 }  // namespace
-}  // namespace wss::kv::ycsb
+}  // namespace wss::ycsb
