@@ -9,6 +9,13 @@ $(YCSB): $(patsubst %.cc,$(BUILD)/%.o,$(wildcard tools/ycsb/*.cc))
 	@rm -f $@
 	$(Q)ar rcs $@ $^
 
+# wssbench without its main function, for the tests of figures and reports.
+WSSBENCH := $(BUILD)/libwssbench.a
+$(WSSBENCH): $(patsubst %.cc,$(BUILD)/%.o,$(filter-out %/main.cc,$(wildcard tools/wssbench/*.cc)))
+	@echo "  AR      $@"
+	@rm -f $@
+	$(Q)ar rcs $@ $^
+
 # Line editing of kvctl's shell.
 LDLIBS_kvctl := -ledit
 
@@ -27,8 +34,8 @@ $(foreach t,$(TOOLS),$(eval $(call tool,$(t))))
 .PHONY: programs
 programs: $(BUILD)/wss-target $(BUILD)/wss-cache $(addprefix $(BUILD)/,$(TOOLS)) $(NBDKIT_PLUGIN) $(BUILD)/libwss.so $(RBD_PLUGIN)
 
-# make install DESTDIR=... PREFIX=/usr/local. `make modules-install` installs the module, because it needs the kernel that it is
-# for.
+# make install DESTDIR=... PREFIX=/usr/local. `make modules-install` installs the module, because that needs the matching
+# kernel.
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 VERSION := $(shell sed -n 's/^\#define WSS_VERSION "\(.*\)"$$/\1/p' kernel/uapi/wss_version.h)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make bench-cache-hit`: instructions of a cache hit and of a read of a RAM volume, at the client and at the target.
+"""`make bench-cache-hit`: instructions of a cache hit and of a read from a RAM volume, at the client and at the target.
 
-Each program runs in user space over tcp under callgrind, on one processor so that no reactor spins. The counts do not depend
-on the machine's load. They exclude the kernel and the cache engine. The client is nbdkit with the WSS plugin; both sides of
-the comparison include nbdkit's own part. Each figure is the difference of two runs with different numbers of reads.
+Client and target run over tcp under callgrind, on one processor so that no reactor spins. The counts do not depend on the load
+of the machine. They exclude the kernel and the cache engine. The client is nbdkit with the WSS plugin; both sides of the
+comparison include nbdkit's own part. Each figure is the difference between two runs with different numbers of reads.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ SIZE = 16 << 20
 LINE = 128 << 10
 FEW = 1000
 CALLGRIND = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
-WAIT = 300  # limit of every wait: emulated, on a busy machine
+WAIT = 300  # limit of every wait; callgrind on a busy machine is slow
 
 
 class Counted:
-    """A program under callgrind; instructions() ends it."""
+    """A program under callgrind, unless `counted` is false. instructions() ends it."""
 
     def __init__(self, command: list[str], log: Path, ready: str, counted: bool = True):
         self.log = log
         with log.open("wb") as output:
             self.process = subprocess.Popen([*(CALLGRIND if counted else []), *command], stdout=output, stderr=output, stdin=subprocess.DEVNULL)
-        until(lambda: ready in log.read_text() or self.process.poll() is not None, WAIT, f"{command[0]} ready")
+        until(lambda: ready in log.read_text() or self.process.poll() is not None, WAIT, f"{command[0]} is ready")
 
     def instructions(self) -> int:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(WAIT)
-        # nbdkit serves in a child process.
+        # nbdkit serves in a child process, which has the larger count.
         return max(int(count) for count in re.findall(r"Collected : (\d+)", self.log.read_text()))
 
     def end(self) -> None:
@@ -56,7 +56,7 @@ def fio(uri: str, *words: str) -> None:
 
 
 def measure(build: Path, cached: bool, block: int, depth: int, reads: int) -> tuple[int, int]:
-    """Returns the instructions of client and target, including start and end."""
+    """Returns the instructions of client and target, including their start and end."""
     with tempfile.TemporaryDirectory(prefix="wss-bench-") as folder, ExitStack() as stack:
         directory = Path(folder)
         serve, join = (f"tcp://127.0.0.1:{free_port()}" for _ in range(2))
@@ -79,18 +79,18 @@ def measure(build: Path, cached: bool, block: int, depth: int, reads: int) -> tu
         uri = f"nbd+unix:///?socket={socket}"
         fio(uri, "--rw=read", "--bs=128k")
         if cached:
-            until(lambda: ask(control, "cache.status")["used_lines"] == SIZE // LINE, WAIT, "every line in the cache")
+            until(lambda: ask(control, "cache.status")["used_lines"] == SIZE // LINE, WAIT, "every line is in the cache")
             before = ask(control, "cache.status")["volumes"][0]["counters"]
         fio(uri, "--rw=randread", f"--bs={block}", f"--iodepth={depth}", f"--number_ios={reads}", f"--io_size={reads * block}")
         if cached:
             after = ask(control, "cache.status")["volumes"][0]["counters"]
-            assert after["through_us_bytes"] == before["through_us_bytes"], "not every read was a hit out of band"
-            assert after["short_hits"] > before["short_hits"], "the way that is to be measured was not gone"
+            assert after["through_us_bytes"] == before["through_us_bytes"], "every read must be a hit that bypasses the target"
+            assert after["fast_path_hits"] > before["fast_path_hits"], "hits must use the fast path"
         return client.instructions(), target.instructions()
 
 
 def read_rate(build: Path, engines: int, seconds: int) -> float:
-    """Bytes per second of hits from `engines` engines; without callgrind, on all processors."""
+    """Returns the bytes per second of hits from `engines` engines, without callgrind and on all processors."""
     with tempfile.TemporaryDirectory(prefix="wss-bench-") as folder, ExitStack() as stack:
         directory = Path(folder)
         serve, join = (f"tcp://127.0.0.1:{free_port()}" for _ in range(2))
@@ -109,16 +109,17 @@ def read_rate(build: Path, engines: int, seconds: int) -> float:
         until(socket.exists, WAIT, "nbdkit listens")
         uri = f"nbd+unix:///?socket={socket}"
         fio(uri, "--rw=read", "--bs=64k")
-        until(lambda: ask(control, "cache.status")["used_lines"] == SIZE // 65536, WAIT, "every line in the cache")
+        until(lambda: ask(control, "cache.status")["used_lines"] == SIZE // 65536, WAIT, "every line is in the cache")
         before = ask(control, "cache.status")["volumes"][0]["counters"]
         fio(uri, "--rw=randread", "--bs=64k", "--iodepth=32", "--time_based", f"--runtime={seconds}")
         after = ask(control, "cache.status")["volumes"][0]["counters"]
-        assert after["storage_read_bytes"] == before["storage_read_bytes"], "only hits count"
+        assert after["storage_read_bytes"] == before["storage_read_bytes"], "every read must be a hit"
         return (after["out_of_band_read_bytes"] - before["out_of_band_read_bytes"]) / seconds
 
 
 def compare_engines(build: Path, rounds: int = 5, seconds: int = 3) -> int:
-    """Hits of 64 KiB at depth 32 over tcp, alternately from one engine and from two; the result is the ratio within a round."""
+    """Compares hits of 64 KiB at depth 32 over tcp from two engines with those from one. Each round measures both in turn and
+    yields a ratio."""
     ratios = []
     for _ in range(rounds):
         one, two = (read_rate(build, engines, seconds) for engines in (1, 2))
@@ -131,8 +132,8 @@ def compare_engines(build: Path, rounds: int = 5, seconds: int = 3) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default="build/release")
-    parser.add_argument("--reads", type=int, default=5000, help="that are counted")
-    parser.add_argument("--engines", action="store_true", help="instead: throughput of hits from two engines against one")
+    parser.add_argument("--reads", type=int, default=5000, help="number of counted reads")
+    parser.add_argument("--engines", action="store_true", help="compare the throughput of hits from two engines and from one instead")
     options = parser.parse_args()
     if options.engines:
         return compare_engines(Path(options.build).resolve())

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The second part of `make bench-cache-hit`: the cost of a cache hit on each machine, including kernel, driver and soft
+"""The second part of `make bench-cache-hit`: the cost of a cache hit on each machine, including the kernel, the driver and soft
 RDMA.
 
-Four machines of the lab that count instructions: client (wss.ko), target and two cache engines, with RDMA between them. The
-cost of a read is busy time (busy.py): the difference of two runs with different numbers of reads, less the idle load of the
-machine in that time. The RAM volume is read by the same driver with the same options from a target without a cache. Each
-machine has one processor, on which no reactor spins. Rounds differ a little, as the coalescing of completions depends on
-when machines get the host's processors. The median and the spread of the rounds are shown.
+Four machines of the lab count instructions: the client (wss.ko), the target and two cache engines, with RDMA between them. The
+cost of a read is busy time (busy.py): the difference between two runs with different numbers of reads, less the idle load of the
+machine in that time. For comparison, the same driver with the same options reads a RAM volume from a target without a cache.
+Each machine has one processor, on which no reactor spins. Rounds differ a little, as the coalescing of completions depends on
+when machines get the host's processors. The output has the median and the spread of the rounds.
 
-Every read of a hit must be one: no byte passes the target or comes from storage, and the driver counts all reads as an
-engine's.
+Every read that is to be a hit must be one: no byte passes through the target or comes from storage, and the driver counts all reads as
+completed by engines.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ MIB = 1 << 20
 AREA = 16 * MIB
 SHAPE = Shape(cpus=1, memory_mib=768, nvme_sizes=(64 * MIB,), icount=True)
 NAMES = ("client", "target", "engine", "engine")
-# On a busy host a machine may be silent for longer than a keep-alive allows.
+# On a busy host, a machine may not respond within the keep-alive time.
 MAP = "queues=1 caps=0x4b keepalive_tmo=off fast_io_fail_tmo=off reconnect_delay=1"
 WAIT = 300
 IDLE_SECONDS = 4.0
-PER_SECOND = 500e6  # instructions of a machine
+PER_SECOND = 500e6  # instructions of a machine per second
 REPEATED_MAX = 0.002  # largest share of repeated packets
 
 
@@ -47,7 +47,7 @@ class Load:
     name: str
     block: int
     depth: int
-    reads: int  # counted reads
+    reads: int  # number of counted reads
 
 
 LOADS = (Load("4k, depth 1", 4096, 1, 1000), Load("4k, depth 32", 4096, 32, 5000), Load("128k, depth 8", 128 << 10, 8, 320))
@@ -58,7 +58,7 @@ def say(text: str) -> None:
 
 
 class Case:
-    """A mapped volume: `ram`, or cached by some engines."""
+    """A mapped volume: a RAM volume, or one cached by one or more engines."""
 
     def __init__(self, lab: Lab, target: Target, engines: list[Engine], driver: Driver, device: str) -> None:
         self.lab, self.target, self.engines, self.driver, self.device = lab, target, engines, driver, device
@@ -73,16 +73,16 @@ class Case:
         assert end.error == 0 and end.status == 0, end
 
     def warm(self) -> None:
-        """Reads until a whole pass is served by engines alone."""
+        """Reads until a complete pass reads nothing from real storage."""
         for _ in range(8):
             before = self.machines.counters() if self.engines else {}
             self.read("--rw=read --bs=128k --iodepth=2")
             if not self.engines or difference(self.machines.counters(), before)["storage_read_bytes"] == 0:
                 return
-        raise AssertionError("eight readings did not bring everything into the engines")
+        raise AssertionError("not all data was in the engines after eight passes")
 
     def idle(self) -> list[float]:
-        """Returns the idle load of each machine, as a share of its time."""
+        """Returns the idle load of each machine as a share of its time."""
         def stretch(seconds: float) -> list[Work]:
             before = snapshots(self.vms)
             time.sleep(seconds)
@@ -91,7 +91,7 @@ class Case:
         return [(b - a).busy / (b - a).elapsed for a, b in zip(short, long)]
 
     def counted(self, load: Load, reads: int) -> list[Work]:
-        """Returns the work of each machine."""
+        """Runs the load and returns the work of each machine."""
         counters = self.machines.counters() if self.engines else {}
         ours = self.driver.counters()
         before = snapshots(self.vms)
@@ -120,14 +120,14 @@ def case(lab: Lab, engines: int, line: int) -> Iterator[Case]:
         if engines:
             made.machines.wait_for_engines(engines)
         else:
-            made.read("--rw=write --bs=128k --iodepth=4")  # the first touch of memory is a different load
+            made.read("--rw=write --bs=128k --iodepth=4")  # the first access to memory is a different load
         made.warm()
         yield made
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Result of one load and case: instructions and RDMA packets for a read by machine, and reads per second of the host's
+    """The result of one load and case: instructions and RDMA packets per read of each machine, and reads per second of host
     time."""
 
     instructions: list[float]
@@ -144,13 +144,13 @@ def measure(it: Case, load: Load, idle: list[float]) -> Figures:
     more = [b - a for a, b in zip(few, many)]
     repeated, packets = (sum(getattr(work, name) for work in many) for name in ("repeated", "packets"))
     if repeated > REPEATED_MAX * packets:
-        say(f"{load.name}: {repeated} of {packets} packets were sent again; the figures hold what that costs")
+        say(f"{load.name}: {repeated} of {packets} packets were retransmitted; the figures include that cost")
     own = [(work.busy - share * work.elapsed) / 2 / load.reads for work, share in zip(more, idle)]
     return Figures(own, [work.packets / load.reads for work in more], load.reads / max(seconds, 1e-9))
 
 
 def profile(it: Case, load: Load) -> None:
-    """Profiles the busy functions of client and target. Sampling has a cost, so the counts are not from this run."""
+    """Profiles the busy functions of client and target. As sampling has a cost, the counts come from other runs."""
     recording = [vm.start("exec perf record -q -a -e cpu-clock -F 2000 -o /tmp/perf.data -- sleep 3600") for vm in it.vms[:2]]
     it.counted(load, load.reads)
     for name, vm, process in zip(NAMES, it.vms, recording):
@@ -165,7 +165,7 @@ def profile(it: Case, load: Load) -> None:
 def rounds_of(it: Case, rounds: int, loads: tuple[Load, ...]) -> dict[str, list[Figures]]:
     results: dict[str, list[Figures]] = {load.name: [] for load in loads}
     idle = it.idle()
-    say(f"{len(it.engines)} engines; busy without any reads, as a share: " + ", ".join(f"{share:.4f}" for share in idle))
+    say(f"{len(it.engines)} engines; busy share without reads: " + ", ".join(f"{share:.4f}" for share in idle))
     for _ in range(rounds):
         for load in loads:
             figures = measure(it, load, idle)
@@ -178,7 +178,7 @@ def run(line: int, rounds: int, cases: list[int], loads: tuple[Load, ...], profi
     results: dict[int, dict[str, list[Figures]]] = {}
     with Lab(2 + max(cases), SHAPE, say) as lab:
         clocks = [counted_loop(vm) for vm in lab.vms]
-        say("busy instructions counted for each of a known loop: " + ", ".join(f"{clock:.3f}" for clock in clocks))
+        say("busy instructions counted per instruction of a known loop: " + ", ".join(f"{clock:.3f}" for clock in clocks))
         assert all(0.99 < clock < 1.02 for clock in clocks), "these machines do not count instructions"
         for engines in cases:
             with case(lab, engines, line) as it:
@@ -195,13 +195,13 @@ def middle(figures: list[Figures], machine: int) -> float:
 
 
 def spread(figures: list[Figures], machine: int) -> float:
-    """Returns the spread of the rounds, in per cent of the median."""
+    """Returns the spread of the rounds as a percentage of the median."""
     counts = [one.instructions[machine] for one in figures]
     return 100 * (max(counts) - min(counts)) / median(counts)
 
 
 def table(results: dict[int, dict[str, list[Figures]]]) -> str:
-    lines = ["| random reads | machine | RAM volume | hit, one engine | ratio | rounds apart by | RDMA packets: RAM | hit |", "| --- | --- | --- | --- | --- | --- | --- | --- |"]
+    lines = ["| random reads | machine | RAM volume | hit, one engine | ratio | spread of rounds | RDMA packets: RAM | hit |", "| --- | --- | --- | --- | --- | --- | --- | --- |"]
     for name, ram in results[0].items():
         hit = results[1][name]
         for machine in (0, 1):
@@ -214,9 +214,8 @@ def table(results: dict[int, dict[str, list[Figures]]]) -> str:
 
 
 def engines_table(results: dict[int, dict[str, list[Figures]]]) -> str:
-    """Returns the rates that the busiest machine allows: with this client alone, and with target and engines as the only
-    limits."""
-    lines = ["| random reads | engines | client | target | busiest engine | reads/s that all allow | … target and engines allow | measured, of the host's time |",
+    """Returns the rates that the busiest machine allows: of all machines, and of target and engines only."""
+    lines = ["| random reads | engines | client | target | busiest engine | reads/s that all machines allow | reads/s that target and engines allow | measured reads/s of host time |",
              "| --- | --- | --- | --- | --- | --- | --- | --- |"]
     for name in results[0]:
         for engines in sorted(set(results) - {0}):
@@ -230,11 +229,11 @@ def engines_table(results: dict[int, dict[str, list[Figures]]]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--line", type=int, default=65536, help="bytes of a cache line; as shipped, 64 KiB")
-    parser.add_argument("--cases", type=int, nargs="+", default=[0, 1, 2], help="numbers of engines; 0: the RAM volume")
-    parser.add_argument("--loads", nargs="+", default=[load.name for load in LOADS], help="only these")
-    parser.add_argument("--profile", action="store_true", help="afterwards also where client and target were busy, by perf (package linux-perf)")
-    parser.add_argument("--json", action="store_true", help="every round's figures as well")
+    parser.add_argument("--line", type=int, default=65536, help="bytes of a cache line (default: 64 KiB, as in the target)")
+    parser.add_argument("--cases", type=int, nargs="+", default=[0, 1, 2], help="numbers of engines; 0 is the RAM volume")
+    parser.add_argument("--loads", nargs="+", default=[load.name for load in LOADS], help="measure only these")
+    parser.add_argument("--profile", action="store_true", help="afterwards profile client and target with perf (package linux-perf)")
+    parser.add_argument("--json", action="store_true", help="also print the figures of every round")
     options = parser.parse_args()
     loads = tuple(load for load in LOADS if load.name in options.loads)
     results = run(options.line, options.rounds, options.cases, loads, options.profile)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compared systems: a context manager sets up each of them as a block device and removes it afterwards.
+"""The compared systems. A context manager sets up each of them as block devices and removes them afterwards.
 
-All of them run inside one machine: target and initiator communicate through the address of its soft RDMA device.
+All of them run in one machine. Target and initiator communicate over its soft RDMA device.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def wait_for(condition: Callable[[], object], what: str, seconds: float = 30) ->
     limit = time.monotonic() + seconds
     while not (found := condition()):
         if time.monotonic() > limit:
-            raise RuntimeError(f"{what} did not appear within {seconds:.0f} s")
+            raise RuntimeError(f"{what}: not within {seconds:.0f} s")
         time.sleep(0.05)
     return found
 
@@ -42,7 +42,7 @@ def write(path: Path, text: str) -> None:
 
 @contextmanager
 def ramdisks(mib: int, count: int) -> Iterator[list[str]]:
-    """The RAM disks that the kernel's targets export."""
+    """Creates the RAM disks that the kernel's targets export."""
     sh(f"modprobe brd rd_nr={count} rd_size={mib * 1024} max_part=0")
     disks = [f"/dev/ram{number}" for number in range(count)]
     for disk in disks:
@@ -76,7 +76,7 @@ def nvme_over_rdma(backings: list[str], setup: Setup) -> Iterator[list[str]]:
     (port / "subsystems" / NQN).symlink_to(subsystem)
     sh(f"nvme connect -t rdma -a {ADDRESS} -s 4420 -n {NQN} -i 1 {'-P 1' if setup.polled else ''}")
     try:
-        yield wait_for(lambda: all_of("/dev/nvme[0-9]*n[0-9]*", len(backings)), "the NVMe devices")
+        yield wait_for(lambda: all_of("/dev/nvme[0-9]*n[0-9]*", len(backings)), "the NVMe devices exist")
     finally:
         sh(f"nvme disconnect -n {NQN}")
         (port / "subsystems" / NQN).unlink()
@@ -89,23 +89,23 @@ def nvme_over_rdma(backings: list[str], setup: Setup) -> Iterator[list[str]]:
 
 @contextmanager
 def wss(volumes: list[str], setup: Setup, options: argparse.Namespace) -> Iterator[list[str]]:
-    """The WSS target in user space and the WSS driver; `volumes` are backend specifications."""
+    """The WSS target in user space and the WSS driver. `volumes` are backend specifications."""
     words = [word for number, volume in enumerate(volumes) for word in ("--volume", f"bench{number}={volume}")]
     target = subprocess.Popen(
         ["nice", "-n", str(options.target_nice), f"{options.build}/wss-target", "--listen", f"rdma://{ADDRESS}:5555", *words, "--reactors", "1",
          "--control", "/run/wss-bench.sock", "--log-level", "warning"], stdout=subprocess.PIPE, text=True)  # fmt: skip
-    # rxe processes a queue pair of user space in ksoftirqd, and one of the kernel in the calling context.
+    # rxe processes queue pairs of user space in ksoftirqd, and those of the kernel in the calling context.
     sh(f"renice -n {options.target_nice} -p $(pgrep ksoftirqd) >/dev/null")
     try:
         line = target.stdout.readline()
         if "ready" not in line:
-            raise RuntimeError(f"wss-target did not get ready: {line}")
+            raise RuntimeError(f"wss-target did not become ready: {line}")
         sh(f"modprobe rdma_cm; modprobe ib_uverbs || true; insmod {options.module}")
         try:
             for number in range(len(volumes)):
                 write(Path("/sys/class/wss/map"), f"target={ADDRESS}:5555 volume=bench{number} queues=1 "
                                                   f"poll_queues={int(setup.polled)} {options.map_options}")  # fmt: skip
-            yield wait_for(lambda: all_of("/dev/wss*", len(volumes)), "our devices")
+            yield wait_for(lambda: all_of("/dev/wss*", len(volumes)), "the WSS devices exist")
         finally:
             sh("rmmod wss")
     finally:
@@ -116,7 +116,7 @@ def wss(volumes: list[str], setup: Setup, options: argparse.Namespace) -> Iterat
 def scsi_disks_of(vendor: str) -> list[str]:
     found = []
     for path in glob.glob("/sys/block/sd*"):
-        with suppress(FileNotFoundError):  # a disk may disappear meanwhile
+        with suppress(FileNotFoundError):  # a disk may disappear in the meantime
             if Path(path, "device/vendor").read_text().strip() == vendor:
                 found.append("/dev/" + Path(path).name)
     return sorted(found)
@@ -129,7 +129,7 @@ def service_guid() -> str:
 
 @contextmanager
 def lio_over_srpt(backings: list[str]) -> Iterator[None]:
-    """Linux's SRP target on the RAM disks; the device's GUID names its port in configfs."""
+    """Linux's SRP target on the RAM disks. The GUID of the RDMA device names its port in configfs."""
     Path("/etc/target").mkdir(exist_ok=True)
     sh("modprobe target_core_mod; modprobe target_core_iblock; modprobe ib_srpt srp_max_req_size=8260; "
        "mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config")
@@ -174,17 +174,17 @@ def srp(backings: list[str], _: Setup) -> Iterator[list[str]]:
               f"id_ext={guid},ioc_guid={guid},dest={ADDRESS}:5556,queue_size=128,cmd_sg_entries=255,sg_tablesize=2048,"
               "allow_ext_sg=1,max_sect=2048")  # fmt: skip
         try:
-            wait_for(lambda: len(scsi_disks_of("LIO-ORG")) == len(backings), "the SRP disks")
+            wait_for(lambda: len(scsi_disks_of("LIO-ORG")) == len(backings), "the SRP disks exist")
             yield scsi_disks_of("LIO-ORG")
         finally:
             for port in glob.glob("/sys/class/srp_remote_ports/*/delete"):
                 write(Path(port), "1")
-            wait_for(lambda: not scsi_disks_of("LIO-ORG"), "the end of the SRP disks")
+            wait_for(lambda: not scsi_disks_of("LIO-ORG"), "the SRP disks are gone")
 
 
 @contextmanager
 def rnbd(backings: list[str], setup: Setup, options: argparse.Namespace) -> Iterator[list[str]]:
-    """Linux's RNBD over RTRS, which Debian's kernel leaves out (tests/lab/kernels/left_out.sh)."""
+    """Linux's RNBD over RTRS, which Debian's kernel omits (tests/lab/kernels/left_out.sh)."""
     sh("modprobe rdma_cm")
     for module in ("rtrs/rtrs-core", "rtrs/rtrs-server", "rnbd/rnbd-server", "rtrs/rtrs-client", "rnbd/rnbd-client"):
         if not Path("/sys/module", Path(module).name.replace("-", "_")).exists():
@@ -193,9 +193,9 @@ def rnbd(backings: list[str], setup: Setup, options: argparse.Namespace) -> Iter
         write(Path("/sys/devices/virtual/rnbd-client/ctl/map_device"),
               f"sessname=bench path=ip:{ADDRESS} device_path={backing} access_mode=rw nr_poll_queues={int(setup.polled)}")  # fmt: skip
     try:
-        yield wait_for(lambda: all_of("/dev/rnbd[0-9]*", len(backings)), "the RNBD devices")
+        yield wait_for(lambda: all_of("/dev/rnbd[0-9]*", len(backings)), "the RNBD devices exist")
     finally:
         for control in glob.glob("/sys/block/rnbd*/rnbd/unmap_device"):
             write(Path(control), "force")
-        wait_for(lambda: not glob.glob("/sys/block/rnbd*"), "the end of the RNBD devices")
+        wait_for(lambda: not glob.glob("/sys/block/rnbd*"), "the RNBD devices are gone")
         sh("rmmod rnbd_client && rmmod rtrs_client && rmmod rnbd_server && rmmod rtrs_server")

@@ -10,8 +10,8 @@ from pathlib import Path
 from tests.lab.errors import LabError
 from tests.lab.kernel import KERNEL_SCRIPTS, Kernel, choose_kernel, fetched_kernel
 
-KERNELS = {"installed": "the newest one that is installed", "newer": "that of Debian's backports, fetched once",
-           "newest": "that of Debian's stable release and its backports, fetched once"}
+KERNELS = {"installed": "the newest installed kernel", "newer": "the kernel of Debian's backports, fetched once",
+           "newest": "the kernel of Debian's current stable release and its backports, fetched once"}
 
 FETCHED = ("newer", "newest")
 
@@ -21,13 +21,13 @@ def kernel_named(which: str) -> Kernel:
 
 
 def module_for(kernel: Kernel | None, which: str, build: Path, module: Path | None) -> Path:
-    """Returns the driver of the build, or `module` instead; for a kernel that is not installed, one that is built in a
-    directory of its own."""
+    """Returns `module`, or by default the driver of the build. For a fetched kernel, builds the driver in its own
+    directory."""
     if which in FETCHED:
         return _built_for(kernel, build / f"{which}-kernel")
     found = (module or build / "kernel/wss.ko").resolve()
     if not found.exists():
-        raise LabError(f"{found} is not there: make modules BUILD={build}")
+        raise LabError(f"{found} does not exist: make modules BUILD={build}")
     return found
 
 

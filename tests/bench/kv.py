@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make bench-kv`: the key-value store against Redis, and its modes against each other, in one run on this machine.
+"""`make bench-kv`: compares the key-value store with Redis, and its modes with each other, in one run on this machine.
 
-Only the ratios are meaningful: all systems run on the same two cores, one after the other, several times, and medians are
-compared. The workload is the paper's: 1 KB values, 1000 keys, uniform, 8 keys in a transaction. The partitions of a store
-are in one process, as it and the client use both cores. Every client has four connections to each server with one
-transaction at a time on each, driven by one thread or by two; both sides of a comparison use the same number. Redis answers
-MGET and MSET of 8 keys, without pipelining, to redis-benchmark, its own load generator, which works the same way. Its number
-is the better one of those with one thread and with two.
+Only the ratios are meaningful. All systems run on the same two cores, one after the other and repeatedly, and medians are compared.
+The workload is the paper's: 1 KB values, 1000 keys, uniform, 8 keys in a transaction. The partitions of a store are in one process,
+as the store and the client use both cores. Every client has four connections to each server, with one transaction at a time on
+each, driven by one thread or two. Both sides of a comparison use the same number of threads. Redis serves MGET and MSET of 8 keys,
+without pipelining, to redis-benchmark, its own load generator, which works the same way. Its result is the better of those with one
+thread and with two.
 
-Writes build/bench/kv.json: a list of {workload, peer, ours, theirs, ratio, wanted}; and kv-server.json: the instructions of
-the server during one-sided reads.
+Writes build/bench/kv.json, a list of {workload, peer, ours, theirs, ratio, wanted}, and kv-server.json, the instructions of the
+server during one-sided reads.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ MODES = {
 
 
 class Stores:
-    """The compared stores, all of them running: an idle one uses no processor."""
+    """The compared stores. All of them keep running, as an idle store uses no processor time."""
 
     def __init__(self, directory: Path):
         from tests.native.kv import Store
@@ -82,7 +82,7 @@ class Stores:
 
 
 class Redis:
-    """A private redis-server, on a port of its own, without persistence."""
+    """A private redis-server on its own port, without persistence."""
 
     def __init__(self, directory: Path):
         from tests.native.ports import free_port
@@ -115,8 +115,8 @@ class Redis:
         return re.search(r"redis_version:(\S+)", info).group(1)
 
     def rate(self, command: list[str], requests: int) -> float:
-        """Requests per second of CONNECTIONS connections, one request at a time on each: the better rate of those with one
-        thread and with two."""
+        """Returns the requests per second over CONNECTIONS connections with one request at a time on each: the higher of the rates
+        with one and two threads."""
         return max(self.rate_with(["--threads", str(threads)] if threads > 1 else [], command, requests) for threads in (ONE, TWO))
 
     def rate_with(self, threads: list[str], command: list[str], requests: int) -> float:
@@ -132,7 +132,7 @@ class Redis:
 
 
 def compare(workload: str, peer: str, ours: list[float], theirs: list[float], wanted: float) -> dict:
-    """Medians of the values measured in turns."""
+    """Compares the medians of values that were measured in turns."""
     a, b = statistics.median(ours), statistics.median(theirs)
     row = {"workload": workload, "peer": peer, "ours": round(a, 1), "theirs": round(b, 1), "ratio": round(a / b, 3), "wanted": wanted}
     say(f"{workload:<52} {a:>9.0f}  {peer:<24} {b:>9.0f}  {row['ratio']:>6.2f} x (wanted {wanted} x)")
@@ -179,21 +179,21 @@ def against_locking(stores: Stores, rounds: int, seconds: int) -> list[dict]:
 
 
 def fallbacks(stores: Stores, seconds: int) -> list[dict]:
-    """Returns the share of one-sided reads that fell back to the server, with half writes, zipfian."""
+    """Returns the share of one-sided reads that fell back to the server, with 50 % writes and a Zipfian distribution."""
     shares = {mode: stores.run("shm 4", mode, 0.5, seconds, requestdistribution="zipfian")["KV"]["FallbackShare(%)"]
               for mode in ("RAMP one-sided", "RAMP one-sided, paper")}  # fmt: skip
     ours, paper = shares["RAMP one-sided"], shares["RAMP one-sided, paper"]
-    say(f"reads that fall back, 50 % zipfian writes: ours {ours:.3f} %, with the paper's invalid bit {paper:.3f} %")
+    say(f"reads that fall back, with 50 % Zipfian writes: ours {ours:.3f} %, with the paper's invalid bit {paper:.3f} %")
     return [{"workload": "fall-backs in percent, 50 % zipfian writes", "peer": "invalid bit (paper)", "ours": round(ours, 4), "theirs": round(paper, 4),
              "ratio": round(ours / paper, 4) if paper else None, "wanted": "ours below 1"}]  # fmt: skip
 
 
-# ---- instructions of the server during one-sided reads
+# ---- Instructions of the server during one-sided reads
 
 
 def life_of_a_server(directory: Path, transactions: int, idle_seconds: float) -> dict:
-    """Runs a server under callgrind: start, load, idle time, one-sided reads, stop. Returns the instructions of its whole
-    life."""
+    """Runs a server under callgrind: start, load, idle time, one-sided reads, stop. Returns its instructions from start to
+    stop."""
     from tests.native.kv import Store
 
     directory.mkdir()
@@ -206,13 +206,13 @@ def life_of_a_server(directory: Path, transactions: int, idle_seconds: float) ->
         result = store.bench({**load, "operationcount": transactions}, "--phase", "run", modes=["--one-sided", "on"], timeout=700)
         seconds = time.monotonic() - started
     total = int(re.search(r"^(?:summary|totals): (\d+)", (directory / "callgrind").read_text(), re.M).group(1))
-    say(f"server under callgrind: {total:,} instructions in all, {result['KV']['OneSidedReads']:,} one-sided reads, "
-        f"{result['KV']['ReadsByMessage']:,} by message, {seconds:.1f} s of reading, {idle_seconds:.1f} s left alone")
+    say(f"server under callgrind: {total:,} instructions in total, {result['KV']['OneSidedReads']:,} one-sided reads, "
+        f"{result['KV']['ReadsByMessage']:,} by message, {seconds:.1f} s of reads, {idle_seconds:.1f} s idle")
     return {"instructions": total, "seconds": seconds, "one_sided_reads": result["KV"]["OneSidedReads"], "reads_by_message": result["KV"]["ReadsByMessage"]}
 
 
 def server_instructions(directory: Path, transactions: int) -> dict:
-    """Many reads against few reads with the same time of idleness."""
+    """Compares many reads with few reads and as much additional idle time."""
     many = life_of_a_server(directory / "many", transactions, 0)
     few = life_of_a_server(directory / "few", transactions // 100, 0)
     idle = life_of_a_server(directory / "idle", transactions // 100, many["seconds"] - few["seconds"])
@@ -224,9 +224,9 @@ def server_instructions(directory: Path, transactions: int) -> dict:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=Path("build/release"))
-    parser.add_argument("--seconds", type=int, default=3, help="of each measurement")
+    parser.add_argument("--seconds", type=int, default=3, help="length of each measurement")
     parser.add_argument("--rounds", type=int, default=3, help="how often each side is measured, in turns")
-    parser.add_argument("--requests", type=int, default=50_000, help="of redis-benchmark")
+    parser.add_argument("--requests", type=int, default=50_000, help="requests of each redis-benchmark run")
     parser.add_argument("--reads", type=int, default=1_000_000, help="one-sided reads while the server's instructions are counted")
     parser.add_argument("--only", choices=["transports", "redis", "locking", "fallbacks", "server"], action="append")
     parser.add_argument("--out", type=Path, default=Path("build/bench/kv.json"))
@@ -249,7 +249,7 @@ def main() -> int:
         options.out.write_text(json.dumps(rows, indent=1) + "\n")
         if "server" in chosen:
             server = server_instructions(directory, options.reads // KEYS)
-            say(f"instructions of the server for each one-sided read, beyond an idle one's: {server['instructions_per_one_sided_read']:.3f}")
+            say(f"instructions of the server per one-sided read, beyond those of an idle server: {server['instructions_per_one_sided_read']:.3f}")
             (options.out.parent / "kv-server.json").write_text(json.dumps(server, indent=1) + "\n")
     print(f"written to {options.out}")
     return 0

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Benchmarks. Their numbers are instruction counts of a deterministic machine, or ratios within one run.
 .PHONY: bench-peers
-bench-peers: programs modules ## compare with nvme-rdma, ib_srp and rnbd in one deterministic VM; build/bench/peers.json (PEERS='--workloads …', PEERS='--kernel newer')
+bench-peers: programs modules ## compare WSS with nvme-rdma, ib_srp and rnbd in one deterministic VM; build/bench/peers.json (PEERS='--workloads …', PEERS='--kernel newer')
 	rnbd=$$(tests/lab/kernels/left_out.sh rnbd $(notdir $(patsubst %/,%,$(dir $(KDIR))))) && \
 	$(LAB_ENV) /usr/bin/python3 -B -m tests.bench.peers --build $(BUILD) --module $(BUILD)/kernel/wss.ko --rnbd "$$rnbd" $(PEERS)
 
 .PHONY: bench-cache-hit
-bench-cache-hit: programs modules ## instructions of a cache hit against a RAM volume: in user space (valgrind), and of whole machines (four VMs)
+bench-cache-hit: programs modules ## instructions of a cache hit and of a read from a RAM volume, in user space (valgrind) and on whole machines (four VMs)
 	/usr/bin/python3 -B tests/bench/cache_hit.py --build $(BUILD)
 	$(LAB_ENV) /usr/bin/python3 -B -m tests.bench.cache_hit_lab $(HIT)
 
@@ -30,5 +30,5 @@ $(BUILD)/scale_bench: $(SCALE_BENCH) $(BUILD)/libtarget.a $(BUILD)/libwss.a
 -include $(SCALE_BENCH:.o=.d)
 
 .PHONY: bench-scale
-bench-scale: $(BUILD)/scale_bench ## longest turn of the target's reactor, and bytes a line, at 10⁴ … 1.6·10⁷ lines; build/bench/scale.json (SCALE='--lines 10000')
+bench-scale: $(BUILD)/scale_bench ## longest turn of the target's reactor, and bytes per line, at 10⁴ … 1.6·10⁷ lines; build/bench/scale.json (SCALE='--lines 10000')
 	@/usr/bin/python3 -B -m tests.bench.scale $< $(SCALE)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make bench-peers`: WSS against nvme-rdma -> nvmet, ib_srp -> ib_srpt and rnbd in one deterministic machine.
+"""`make bench-peers`: compares WSS with nvme-rdma -> nvmet, ib_srp -> ib_srpt and rnbd in one deterministic machine.
 
-Time in that machine is a pure function of the executed instructions (2 ns each). The printed I/Os per second therefore show
-how many instructions initiator, target, RDMA stack and block layer together need for an I/O, at 500 million a second. Writes
-build/bench/peers.json: a list of {workload, backing, peer, ours, theirs, ratio}.
+Time in that machine depends only on the executed instructions (2 ns each). The printed I/Os per second therefore show how many
+instructions initiator, target, RDMA stack and block layer together need for an I/O, at 500 million per second. Writes
+build/bench/peers.json, a list of {workload, backing, peer, ours, theirs, ratio}.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tests.lab.vm import Shape
 
 ROOT = Path(__file__).resolve().parents[2]
 INSTRUCTIONS_PER_SECOND = 500e6
-# WSS variants by the target's backend: its own memory, or the kernel's RAM disk through libaio like any block device.
+# WSS variants by the target's backend: its own memory, or the kernel's RAM disk, accessed through libaio like any block device.
 BACKINGS = {"wss": "ram", "wss-brd": "brd"}
-PEERS = ("nvme-rdma", "ib_srp", "rnbd")  # all on the kernel's RAM disk
+PEERS = ("nvme-rdma", "ib_srp", "rnbd")  # all of them on the kernel's RAM disk
 
 
 def say(text: str) -> None:
@@ -65,16 +65,16 @@ def table(rows: list[dict]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default="build/release")
-    parser.add_argument("--module", type=Path, help="wss.ko for the installed kernel (default: of the build)")
+    parser.add_argument("--module", type=Path, help="wss.ko for the installed kernel (default: that of the build)")
     named = ", ".join(f"{name}: {what}" for name, what in KERNELS.items())
-    parser.add_argument("--kernel", choices=list(KERNELS), default="installed", help=f"of the machine; {named}, without RNBD")
-    parser.add_argument("--seconds", type=int, default=2, help="of guest time for each workload")
-    parser.add_argument("--rnbd", default="", help="directory of RNBD's modules (tests/lab/kernels/left_out.sh); without it, no RNBD")
-    parser.add_argument("--workloads", nargs="+", default=[workload.name for workload in WORKLOADS], help="only these")
-    parser.add_argument("--only", nargs="+", choices=[*BACKINGS, *PEERS], help="measure these and print their figures")
-    parser.add_argument("--target-nice", type=int, default=0, help="priority of wss-target, and of ksoftirqd, where rxe works for it (nvmet's workers have -20)")
-    parser.add_argument("--profile", action="store_true", help="with --only: also where the processor's time goes, by perf (package linux-perf)")
-    parser.add_argument("--map-options", default="", help="of the driver, as 'caps=13 invalidate=lazy'")
+    parser.add_argument("--kernel", choices=list(KERNELS), default="installed", help=f"kernel of the machine; {named} (without RNBD if fetched)")
+    parser.add_argument("--seconds", type=int, default=2, help="guest time of each workload")
+    parser.add_argument("--rnbd", default="", help="directory of RNBD's modules (tests/lab/kernels/left_out.sh); without it RNBD is omitted")
+    parser.add_argument("--workloads", nargs="+", default=[workload.name for workload in WORKLOADS], help="measure only these")
+    parser.add_argument("--only", nargs="+", choices=[*BACKINGS, *PEERS], help="measure only these and print their figures")
+    parser.add_argument("--target-nice", type=int, default=0, help="nice value of wss-target and of ksoftirqd, where rxe works for it (nvmet's workers have -20)")
+    parser.add_argument("--profile", action="store_true", help="with --only: also profile with perf (package linux-perf)")
+    parser.add_argument("--map-options", default="", help="options of the driver, for example 'caps=13 invalidate=lazy'")
     parser.add_argument("--out", default="build/bench/peers.json")
     options = parser.parse_args()
     if options.kernel != "installed" and "rnbd" in (options.only or ()):
@@ -85,7 +85,7 @@ def main() -> int:
                  "--seconds", str(options.seconds), f"--target-nice={options.target_nice}", f"--map-options={options.map_options}"]  # fmt: skip
     if options.profile:
         arguments.append("--profile")
-    rnbd = options.rnbd if options.kernel == "installed" else ""  # rnbd is built for that kernel
+    rnbd = options.rnbd if options.kernel == "installed" else ""  # rnbd is built only for that kernel
     if rnbd:
         arguments += ["--rnbd", rnbd]
     names = options.only or [name for name in (*PEERS, *BACKINGS) if name != "rnbd" or rnbd]

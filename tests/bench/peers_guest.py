@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the comparison that runs inside the machine: measures one contender after the other.
+"""The part of the comparison that runs inside the machine. It measures one contender after the other.
 
-Prints one JSON object: {contender: {workload: I/Os per second}}. Workloads with polling are left out for a contender without
-queues to poll.
+Prints one JSON object: {contender: {workload: I/Os per second}}. Polled workloads are omitted for a contender without polled
+queues.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ PROFILE_LINES = 45
 
 
 def profiled(name: str, workload: Workload, devices: list[str], seconds: int) -> float:
-    """Profiles processor time by function; samples cost a few per cent. The clock triggers them, as the machine counts no
-    events.
+    """Profiles processor time by function. Sampling costs a few per cent. A clock triggers the samples, as the machine has no
+    performance counters.
 
-    The profile begins after the start of fio, which has to be loaded and waits for the host."""
+    The profile begins after the start of fio, whose loading waits for the host."""
     record = ("perf", "record", "-q", "-a", "-e", "cpu-clock", "-F", "2000", "-D", "1500", "-o", "/tmp/perf.data", "--")
     iops = measure(workload, devices, seconds, record)
     report = ["perf", "report", "-i", "/tmp/perf.data", "--stdio", "-q", "--no-children", "--percent-limit", "0.3"]
@@ -58,7 +58,7 @@ def profiled(name: str, workload: Workload, devices: list[str], seconds: int) ->
     for sort in ("comm", "comm,sym"):
         lines = subprocess.run([*report, "--sort", sort], check=True, capture_output=True, text=True).stdout.splitlines()
         shown += [line.rstrip() for line in lines if line.strip() and not line.startswith("#")][:PROFILE_LINES]
-    for line in (f"profile of {name} {workload.name}, {iops:.1f} I/Os a second with the samples taken:", *shown):
+    for line in (f"profile of {name} {workload.name}, {iops:.1f} I/Os per second with sampling:", *shown):
         print(f"bench-peers: {line}", file=sys.stderr, flush=True)
     return iops
 
@@ -83,7 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--module", required=True)
-    parser.add_argument("--rnbd", default="", help="directory of the modules of RTRS and RNBD")
+    parser.add_argument("--rnbd", default="", help="directory of the RTRS and RNBD modules")
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--target-nice", type=int, default=0)
     parser.add_argument("--profile", action="store_true")

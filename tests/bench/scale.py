@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The longest turn of the target's reactor while engines and volumes come and go, and the cost of a line of the cache's
-index, by the number of lines. Turns are measured in processor time of the reactor's thread, on the shipped code over the
-simulated fabric (scale_world.h).
+"""Measures the longest turn of the target's reactor while engines and volumes are added and removed, and the memory per line of
+the cache's index, by the number of lines. Turns are measured in processor time of the reactor's thread, with the shipped code
+over the simulated fabric (scale_world.h).
 
 usage: python3 -m tests.bench.scale PROGRAM [--lines N ...] [--out FILE]
 """
@@ -30,7 +30,7 @@ def measure(program: str, scenario: str, lines: int) -> list[dict]:
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     if done.returncode != 0:
         reason = done.stderr.strip().splitlines()[-1:] or [f"status {done.returncode}"]
-        rows.append({"what": f"{scenario}: ended early", "lines": lines, "error": reason[0]})
+        rows.append({"what": f"{scenario}: failed", "lines": lines, "error": reason[0]})
     return rows
 
 
@@ -70,7 +70,7 @@ def main() -> int:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(rows, indent=1) + "\n")
     missed = sum(not is_met(row) for row in rows)
-    print(f"{missed} of {len(rows)} rows miss {TURN_MS:.0f} ms a turn or {BYTES_PER_LINE:.0f} bytes a line")
+    print(f"{missed} of {len(rows)} rows exceed {TURN_MS:.0f} ms per turn or {BYTES_PER_LINE:.0f} bytes per line")
     return 0
 
 

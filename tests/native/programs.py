@@ -20,7 +20,7 @@ STOP_SECONDS = 20
 
 
 def run(*command, timeout=60, check=True, **options) -> subprocess.CompletedProcess:
-    """Runs a command to its end; a failure shows its output."""
+    """Runs a command until it exits. If it fails, the error shows its output."""
     done = subprocess.run([str(word) for word in command], timeout=timeout, capture_output=True, text=True,
                           stdin=subprocess.DEVNULL, **options)
     if check and done.returncode != 0:
@@ -36,7 +36,7 @@ def build_shim(folder: Path, source: str) -> Path:
 
 
 def end(process: subprocess.Popen) -> bool:
-    """Sends SIGTERM. Returns False if the process did not end in time and was killed."""
+    """Sends SIGTERM. Returns False if the process did not exit in time and was killed."""
     process.terminate()
     try:
         process.wait(STOP_SECONDS)
@@ -48,22 +48,22 @@ def end(process: subprocess.Popen) -> bool:
 
 
 def sanitizer() -> list[str]:
-    """Returns the words before a foreign program that loads the WSS plug-in: they preload the sanitizer's library, if the
-    plug-in was built with one."""
+    """Returns the command prefix for a foreign program that loads the WSS plug-in. If the plug-in was built with a
+    sanitizer, the prefix preloads the sanitizer's library."""
     found = re.search(r"lib[at]san\.so\S* => (\S+)", run("ldd", PLUGIN).stdout)
     # Leaks of nbdkit itself are not checked.
     return ["env", f"LD_PRELOAD={found[1]}", "ASAN_OPTIONS=detect_leaks=0"] if found else []
 
 
 def run_under_nbdkit(command, *words, **options) -> subprocess.CompletedProcess:
-    """Runs a shell command with an nbdkit that has the WSS plugin and whose URI is $uri. (`-U -` leaves folders in /tmp.)"""
+    """Runs a shell command against nbdkit with the WSS plugin; $uri is its URI. (`-U -` would leave folders in /tmp.)"""
     with tempfile.TemporaryDirectory(prefix="wss-nbdkit-") as folder:
         return run(*sanitizer(), "nbdkit", "-U", f"{folder}/nbd", PLUGIN, *words, "--run", command, check=False, **options)
 
 
 def pause(process: subprocess.Popen) -> None:
-    """Sends SIGSTOP and waits until all threads have stopped. On a busy machine they run on for a while, and could do what a
-    test relies on not being done."""
+    """Sends SIGSTOP and waits until all threads have stopped. On a busy machine they keep running for a while and could
+    break an assumption of the test."""
     process.send_signal(signal.SIGSTOP)
     deadline = time.monotonic() + STOP_SECONDS
     while os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
@@ -72,13 +72,13 @@ def pause(process: subprocess.Popen) -> None:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Returns the processor time of a process so far, of all threads."""
+    """Returns the processor time that all threads of a process have used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Target:
-    """A running wss-target. `address` is where it listens, with the port that it got."""
+    """A running wss-target. `address` is where it listens, with the actual port."""
 
     def __init__(self, listen: str, volumes: dict[str, str], directory: Path, *more: str):
         silent = [] if "--control" in more else ["--control", ""]
@@ -99,12 +99,12 @@ class Target:
         ready = re.match(r"wss-target: ready on (\S+), ", line)
         if ready is None:
             self.kill()
-            raise AssertionError(f"the target did not get ready: {line!r}\n{self.log.read_text()}")
+            raise AssertionError(f"the target did not become ready: {line!r}\n{self.log.read_text()}")
         self.address = ready.group(1)
         return self
 
     def stop(self) -> int:
-        """Sends SIGTERM, like an operator; returns the exit status."""
+        """Sends SIGTERM, as an operator would, and returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(STOP_SECONDS)
 
@@ -124,7 +124,7 @@ class Target:
             self.kill()
             raise AssertionError(f"the target did not stop\n{self.log.read_text()}") from None
         if kind is None:
-            assert status == 0, f"the target ended with {status}\n{self.log.read_text()}"
+            assert status == 0, f"the target exited with status {status}\n{self.log.read_text()}"
 
 
 class Nbd:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""wssbench's figures of the driver: the part of them that runs inside the machine."""
+"""The part of wssbench's driver figures that runs inside the machine."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import json
 
 from tests.lab.vm import Vm
 
-GUEST = "python3 -B tests/bench/figures/lab_guest.py --build $BUILD --module $BUILD/kernel/wss.ko --quick --seconds 0.1 --mib 48 --figures"
+GUEST = "python3 -B tests/bench/measurers/lab_guest.py --build $BUILD --module $BUILD/kernel/wss.ko --quick --seconds 0.1 --mib 48 --figures"
 
 
 def test_wssbench_measures_the_driver(vm: Vm) -> None:
     said = vm.run(f"{GUEST} mlockv block breakdown", 300).stdout
     parts = [json.loads(line) for line in said.splitlines()]
-    assert [(part["figure"], part["network"]) for part in parts] == [("mlockv", "rxe"), ("block", "rxe"), ("breakdown", "rxe")], "each comes by itself"
+    assert [(part["figure"], part["network"]) for part in parts] == [("mlockv", "rxe"), ("block", "rxe"), ("breakdown", "rxe")], "each figure must be a separate line"
     figures = {part["figure"]: part["measured"] for part in parts}
     assert not [figure["error"] for figure in figures.values() if "error" in figure]
     regions = {(row["registered"], row["operation"]): row["regions_per_request"] for row in figures["mlockv"]["rows"]}
-    assert regions == {("one region", "read"): 1, ("one region", "write"): 1, ("one region a piece", "read"): 32, ("one region a piece", "write"): 32}
+    assert regions == {("one region", "read"): 1, ("one region", "write"): 1, ("one region a segment", "read"): 32, ("one region a segment", "write"): 32}
     assert [row["network_alone"] > 0 and row["ratio"] > 0 for row in figures["mlockv"]["bounds"]] == [True, True]
     assert {(row["where"], row["operation"]) for row in figures["block"]["rows"] if row["of_model"] > 0} == {
         (where, operation) for where in ("device", "file") for operation in ("write", "rewrite", "read")}

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Context: shared by all sub-commands of wssbench. Each file of this folder is a sub-command or a part of the
-// core: measure (time, medians, interruption), figure (points in turns, rows, tables), load (threads that
-// keep requests in flight), program (measured processes).
+// Context: shared by all sub-commands of wssbench. Each file of this folder is a sub-command or a part of
+// the core: measure (time, medians, interruption), figure (points in turns, rows), text (tables), report
+// (the HTML page), load (threads that keep requests in flight), program (measured processes).
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -39,13 +38,10 @@ struct Context {
     Settings settings;
     std::string command;  // as the user wrote it
 
-    // If set, it gets the figure instead of the output.
-    std::function<void(Json figure)> collect;
-
     void fail(const Status& status);
     void print(const Json& answer) const;
-    // Gives a finished figure to `collect`, or prints it as a table or as JSON.
-    void deliver(Json figure);
+    // Prints a finished figure as a table or as JSON.
+    void deliver(const Json& figure);
 };
 
 void add_cache_sim(CLI::App& app, Context& context);
@@ -55,6 +51,10 @@ void add_echo_server(CLI::App& app, Context& context);
 void add_remote(CLI::App& app, Context& context);
 void add_replay(CLI::App& app, Context& context);
 void add_paper_d(CLI::App& app, Context& context);
-void add_python(CLI::App& app, Context& context);
+void add_ramp(CLI::App& app, Context& context);
+void add_scaling(CLI::App& app, Context& context);
+void add_driver_figures(CLI::App& app, Context& context);
+void add_ceph(CLI::App& app, Context& context);
+void add_all(CLI::App& app, Context& context);
 
 }  // namespace wss::wssbench

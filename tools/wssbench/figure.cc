@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "lib/base/summary.h"
 #include "tools/wssbench/paper.h"
 
 namespace wss::wssbench {
@@ -97,99 +98,67 @@ Json rows_of(Context& context, const Figure& figure, const std::vector<Taken>& t
     return rows;
 }
 
-std::string cell(const Json& value) {
-    if (value.is_null()) return "";
-    if (value.is_string()) return value.get<std::string>();
-    if (!value.is_number_float()) return value.dump();
-    double number = value.get<double>();
-    return fmt::format("{:.{}f}", number, number >= 1000 ? 0 : number >= 10 ? 1 : 3);
+std::string method_of(const Settings& settings) {
+    return fmt::format("seconds of this machine; {} s after {} s of warm-up, median of {} in turns; {}",
+                       settings.seconds, settings.warm_up, settings.repeats,
+                       settings.pin ? "clients pinned to the first half of the processors, servers to "
+                                      "the second"
+                                    : "not pinned");
 }
 
 }  // namespace
 
+Json head_of(const Context& context, const Figure& figure) {
+    return {{"figure", figure.name},
+            {"paper", figure.paper},
+            {"title", figure.title},
+            {"unit", figure.unit},
+            {"x", figure.x},
+            {"series", figure.series},
+            {"command", context.command},
+            {"measured", figure.measured},
+            {"method", figure.method.empty() ? method_of(context.settings) : figure.method},
+            {"machine", machine()}};
+}
+
 Json run(Context& context, const Figure& figure) {
-    const Settings& settings = context.settings;
-    Json result = {
-        {"figure", figure.name},
-        {"paper", figure.paper},
-        {"title", figure.title},
-        {"unit", figure.unit},
-        {"x", figure.x},
-        {"series", figure.series},
-        {"command", context.command},
-        {"measured", "seconds"},
-        {"method",
-         fmt::format("seconds of this machine; {} s after {} s of warm-up, median of {} in turns; {}",
-                     settings.seconds, settings.warm_up, settings.repeats,
-                     settings.pin ? "clients pinned to the first half of the processors, servers to "
-                                    "the second"
-                                  : "not pinned")},
-        {"machine", machine()}};
+    double begun = seconds_now();
+    Json result = head_of(context, figure);
     std::vector<Taken> taken = measure_in_turns(context, figure);
     result["rows"] = rows_of(context, figure, taken);
     result["bound"] = nullptr;
     result["ratio"] = nullptr;
-    if (figure.judge && !result["rows"].empty()) figure.judge(result);
+    if (figure.add_ratio && !result["rows"].empty()) figure.add_ratio(result);
     result["paper_values"] = paper_values(figure.name);
+    result["seconds_taken"] = rounded(seconds_now() - begun);
     if (interrupted()) result["interrupted"] = true;
     return result;
 }
 
-std::string table(const Json& rows) {
-    std::vector<std::string> columns;
+bool has_labels(const Json& row, const Json& labels) {
+    return std::ranges::all_of(labels.items(), [&](const auto& label) {
+        return row.contains(label.key()) && row[label.key()] == label.value();
+    });
+}
+
+const Json* row_of(const Json& rows, const Json& labels) {
     for (const Json& row : rows)
-        for (const auto& [key, value] : row.items())
-            // An error was reported already, and is too long for a column.
-            if (!value.is_structured() && key != "error" &&
-                std::find(columns.begin(), columns.end(), key) == columns.end())
-                columns.push_back(key);
-    std::vector<size_t> widths;
-    for (const std::string& column : columns) {
-        size_t width = column.size();
-        for (const Json& row : rows)
-            if (row.contains(column)) width = std::max(width, cell(row[column]).size());
-        widths.push_back(width);
-    }
-    std::string text;
-    for (size_t i = 0; i < columns.size(); ++i) text += fmt::format("{:>{}}  ", columns[i], widths[i]);
-    text += "\n";
-    for (const Json& row : rows) {
-        for (size_t i = 0; i < columns.size(); ++i)
-            text += fmt::format("{:>{}}  ", row.contains(columns[i]) ? cell(row[columns[i]]) : "", widths[i]);
-        text += "\n";
-    }
-    return text;
+        if (row.contains("rate") && has_labels(row, labels)) return &row;
+    return nullptr;
 }
 
-std::string notes(const Json& figure) {
-    std::string text = fmt::format("Measured: {}\n", figure.value("method", ""));
-    if (figure.contains("bounds") && !figure["bounds"].empty())
-        text += "Against its bound:\n" + table(figure["bounds"]);
-    else if (figure["ratio"].is_number())
-        text += fmt::format("Bound: {}, ratio: {}\n", cell(figure["bound"]), cell(figure["ratio"]));
-    if (figure.contains("paper_values"))
-        for (const Json& value : figure["paper_values"])
-            text += fmt::format("The paper: {}\n", value.value("text", value.dump()));
-    if (figure.value("interrupted", false)) text += "Interrupted: these are the points that were done.\n";
-    return text;
+std::vector<double> turns_of(const Json& row, const std::string& column) {
+    if (!row.contains("turns") || !row["turns"].contains(column)) return {};
+    return row["turns"][column].get<std::vector<double>>();
 }
 
-void Context::fail(const Status& status) {
-    std::fprintf(stderr, "wssbench: %s\n", status.to_string().c_str());
-    exit = kFailed;
+std::vector<double> ratios_of_turns(const Json& row, const Json& bound, const std::string& column) {
+    return ratios_in_turns(turns_of(row, column), {turns_of(bound, column)});
 }
 
-void Context::print(const Json& answer) const {
-    std::printf("%s\n", answer.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
-}
-
-void Context::deliver(Json figure) {
-    if (figure.value("interrupted", false)) exit = kFailed;
-    if (collect) return collect(std::move(figure));
-    if (json) return print(figure);
-    std::printf("%s (%s)\n%s%s", figure["title"].get<std::string>().c_str(),
-                figure["paper"].get<std::string>().c_str(), table(figure["rows"]).c_str(),
-                notes(figure).c_str());
+Json ratio_columns(const std::vector<double>& ratios) {
+    Interval interval = interval_of_median(ratios);
+    return {{"ratio", summarise(ratios).median}, {"ratio_low", interval.low}, {"ratio_high", interval.high}};
 }
 
 }  // namespace wss::wssbench

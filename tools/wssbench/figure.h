@@ -26,7 +26,9 @@ struct Figure {
     std::vector<std::string> series;    // labels that distinguish the lines of a plot
     std::vector<Point> points;
     // Computes "bound" and "ratio" from the rows.
-    std::function<void(Json& figure)> judge;
+    std::function<void(Json& figure)> add_ratio;
+    std::string method;                // empty: described by the settings
+    std::string measured = "seconds";  // or "counted instructions"
 };
 
 // Measures every point `repeats` times in turns, with progress on standard error. After an interruption the
@@ -34,9 +36,20 @@ struct Figure {
 // the end.
 Json run(Context& context, const Figure& figure);
 
-// The rows as text, one column for each key that any row has.
-std::string table(const Json& rows);
-// The text below the table: method, bound, ratio, the paper's values.
-std::string notes(const Json& figure);
+// The members of a figure that do not depend on its rows. run() adds the others; a figure whose rows another
+// program measured gets them from its own command.
+Json head_of(const Context& context, const Figure& figure);
+
+// For Figure::add_ratio:
+bool has_labels(const Json& row, const Json& labels);
+// The first row with these labels that has a rate; nullptr if there is none. A new member of the figure that
+// has `rows` invalidates the pointer.
+const Json* row_of(const Json& rows, const Json& labels);
+// The values of one column by turns; empty if the row lacks them.
+std::vector<double> turns_of(const Json& row, const std::string& column);
+// The ratios of each turn that both rows have.
+std::vector<double> ratios_of_turns(const Json& row, const Json& bound, const std::string& column = "rate");
+// {ratio, ratio_low, ratio_high}: the median and its 95 % confidence interval (lib/base/summary.h).
+Json ratio_columns(const std::vector<double>& ratios);
 
 }  // namespace wss::wssbench

@@ -9,10 +9,10 @@ namespace {
 
 constexpr double kBeginSeconds = 30;   // to connect, and for the first operation
 constexpr double kEndSeconds = 60;     // operations in flight time out after at most 30 s
-constexpr double kTraceSeconds = 600;  // bound for a window that lasts until the lanes end
+constexpr double kTraceSeconds = 600;  // bound for a window that lasts until the threads end
 
-// Sets the spin time explicitly: by default the reactor chooses it by the processors of the thread that
-// creates it, which may be pinned to fewer than the lane may use.
+// Sets the spin time explicitly: by default the reactor derives it from the processors of the thread that
+// creates it, which may be pinned to fewer than the reactor's thread may use.
 reactor::Reactor::Options spinning() {
     return {.spin = processors().size() > 1 ? from_us(50) : Nanoseconds{0}};
 }
@@ -31,7 +31,7 @@ bool any_over(const LoadThreads& threads) {
     return std::any_of(threads.begin(), threads.end(), [](const auto& thread) { return thread->over(); });
 }
 
-// Sleeps until the time is over, a lane has ended, or (`drain`) all lanes have ended.
+// Sleeps until the time has expired, a thread has ended, or (`drain`) all threads have ended.
 void watch(const LoadThreads& threads, double seconds, bool drain) {
     for (double end = seconds_now() + seconds; seconds_now() < end && !interrupted();) {
         if (drain ? all_over(threads) : any_over(threads)) return;
@@ -40,7 +40,7 @@ void watch(const LoadThreads& threads, double seconds, bool drain) {
     }
 }
 
-// Waits for all lanes to run: the time to connect is not measured, however long it is on a busy machine.
+// Waits for all threads to run: the time to connect is not measured, however long it is on a busy machine.
 void wait_for_first(const LoadThreads& threads) {
     auto begun = [](const auto& thread) { return thread->ready() && thread->operations() > 0; };
     for (double end = seconds_now() + kBeginSeconds; seconds_now() < end && !interrupted();) {
@@ -63,11 +63,15 @@ struct Moment {
     uint64_t operations;
 };
 
-Moment moment(const LoadThreads& threads, Program* server) {
-    return {seconds_now(), own_cpu_seconds(), server == nullptr ? 0 : server->cpu_seconds(), sum_of(threads)};
+using Servers = std::vector<const Program*>;
+
+Moment moment(const LoadThreads& threads, const Servers& servers) {
+    double server_cpu = 0;
+    for (const Program* server : servers) server_cpu += server->cpu_seconds();
+    return {seconds_now(), own_cpu_seconds(), server_cpu, sum_of(threads)};
 }
 
-// Time from the first operation of any lane to the end of the last one, without connecting and logging out.
+// Time from the first operation of any thread to the end of the last one, without connecting and logging out.
 double seconds_of_operations(const LoadThreads& threads) {
     Nanoseconds first{0}, last{0};
     for (const auto& thread : threads) {
@@ -81,7 +85,7 @@ double seconds_of_operations(const LoadThreads& threads) {
 
 Result<Sample> sample_of(const LoadThreads& threads, const Moment& from, const Moment& to, bool server) {
     auto operations = static_cast<double>(to.operations - from.operations);
-    if (operations == 0) return Status(Code::kTimedOut, "no operation ended while it was measured");
+    if (operations == 0) return Status(Code::kTimedOut, "no operation completed during the measurement");
     Histogram latencies;
     for (const auto& thread : threads) latencies.merge(thread->latencies());
     Sample sample{.rate = operations / (to.time - from.time)};
@@ -154,11 +158,13 @@ void LoadThread::finished() {
     reactor_.stop();
 }
 
-Result<Sample> measure_threads(LoadThreads& threads, const Window& window, const Settings& settings, Program* server) {
+Result<Sample> measure_threads(LoadThreads& threads, const Window& window, const Settings& settings,
+                               const Servers& servers) {
     std::vector<int> clients = client_processors();
-    if (settings.pin && server != nullptr) server->pin(server_processors());
+    if (settings.pin)
+        for (const Program* server : servers) server->pin(server_processors());
     bool until_done = window.seconds <= 0;
-    Moment from = moment(threads, server);
+    Moment from = moment(threads, servers);
     for (size_t i = 0; i < threads.size(); ++i) {
         threads[i]->measure(until_done);
         if (until_done) threads[i]->take_span();
@@ -168,11 +174,11 @@ Result<Sample> measure_threads(LoadThreads& threads, const Window& window, const
         wait_for_first(threads);
         watch(threads, window.warm_up, false);
         for (const auto& thread : threads) thread->measure(true);
-        from = moment(threads, server);
+        from = moment(threads, servers);
     }
     watch(threads, until_done ? kTraceSeconds : window.seconds, until_done);
     wait_for_one_more(threads, from.operations);
-    Moment to = moment(threads, server);
+    Moment to = moment(threads, servers);
     for (const auto& thread : threads) {
         thread->measure(false);
         thread->ask_to_end();
@@ -185,7 +191,7 @@ Result<Sample> measure_threads(LoadThreads& threads, const Window& window, const
     }
     if (!why) return why;
     if (until_done) to.time = from.time + seconds_of_operations(threads);
-    return sample_of(threads, from, to, server != nullptr);
+    return sample_of(threads, from, to, !servers.empty());
 }
 
 }  // namespace wss::wssbench

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Load: threads that each keep a number of operations in flight, and their measurement.
 //
-// A Lane is one such thread with its reactor. Operations end on the lane's thread, which counts them and
+// A LoadThread is one such thread with its reactor. Operations end on its thread, which counts them and
 // starts the next ones. The measuring thread only reads the counters. Only one latency in kLatencyEvery is
-// taken: over shared memory, reading the clock for each operation would be a large part of the measured time.
+// measured: over shared memory, reading the clock for each operation would be a large part of the time.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@ class LoadThread {
     uint64_t operations() const { return operations_.load(std::memory_order_relaxed); }
     // True if every connection has operations in flight.
     virtual bool ready() const { return operations() > 0; }
-    // True if the lane has ended and nothing is in flight; see failure_of_it().
+    // True if the thread has ended and nothing is in flight; see failure_of_it().
     bool over() const { return over_.load(std::memory_order_acquire); }
     Status failure_of_it();
     void measure(bool on) { measuring_.store(on, std::memory_order_relaxed); }
@@ -45,13 +45,13 @@ class LoadThread {
     // After join():
     const Histogram& latencies() const { return latencies_; }
     struct Span {
-        Nanoseconds first, last;  // begin of the first operation, end of the last one; 0: none
+        Nanoseconds first, last;  // start of the first operation, end of the last one; 0: none
     };
     Span span() const { return span_; }
 
   protected:
-    // Called on the lane's thread. begin() starts the operations (now or when connected). wind_down() is
-    // called once after ask_to_end() or failed(). When nothing is left in flight, the lane must call
+    // Called on this thread. begin() starts the operations (now or when connected). wind_down() is
+    // called once after ask_to_end() or failed(). When nothing is left in flight, the thread must call
     // finished().
     virtual void begin() = 0;
     virtual void wind_down() = 0;
@@ -60,7 +60,7 @@ class LoadThread {
     void operations_begin() noexcept;
     // `begun`: result of stamp() at the start of the operation.
     void count_one(Nanoseconds begun) noexcept;
-    // The time now, or 0 if the latency of this operation is not taken.
+    // The time now, or 0 if the latency of this operation is not measured.
     Nanoseconds stamp() noexcept;
     bool ending() const { return ending_; }
     void failed(const Status& why);
@@ -85,8 +85,9 @@ class LoadThread {
 
 using LoadThreads = std::vector<std::unique_ptr<LoadThread>>;
 
-// Starts the lanes, warms up, measures, and ends the lanes. A window of 0 seconds lasts until the lanes have
-// no more operations. `server` may be nullptr.
-Result<Sample> measure_threads(LoadThreads& threads, const Window& window, const Settings& settings, Program* server);
+// Starts the threads, warms up, measures, and ends the threads. A window of 0 seconds lasts until the threads
+// have no more operations. Server processor time is the sum of that of `servers`, or unknown without servers.
+Result<Sample> measure_threads(LoadThreads& threads, const Window& window, const Settings& settings,
+                               const std::vector<const Program*>& servers = {});
 
 }  // namespace wss::wssbench

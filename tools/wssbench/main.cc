@@ -13,22 +13,23 @@ namespace wss::wssbench {
 namespace {
 
 void describe_settings(CLI::App& app, Settings& settings) {
-    app.add_option("--seconds", settings.seconds, "Of one measurement")
+    app.add_option("--seconds", settings.seconds, "Seconds of one measurement")
         ->capture_default_str()
         ->check(CLI::Range(0.05, 3600.0));
-    app.add_option("--warm-up", settings.warm_up, "Seconds before each")
+    app.add_option("--warm-up", settings.warm_up, "Seconds of warm-up before each measurement")
         ->capture_default_str()
         ->check(CLI::Range(0.0, 600.0));
-    app.add_option("--repeats", settings.repeats, "Of each point, in turns; the median counts")
+    app.add_option("--repeats", settings.repeats,
+                   "Measurements of each point, in turns; the median is reported")
         ->capture_default_str()
         ->check(CLI::Range(1u, 100u));
     app.add_flag("--quick", settings.quick, "Short measurements, once: for a first look, not for results");
-    app.add_flag("!--no-pin", settings.pin, "Leave threads where the kernel puts them");
-    app.add_flag("--no-progress", settings.no_progress, "Nothing on standard error but failures");
-    app.add_option("--directory", settings.directory, "Where files are made (default: /var/tmp)")
+    app.add_flag("!--no-pin", settings.pin, "Do not pin threads to processors");
+    app.add_flag("--no-progress", settings.no_progress, "Print only failures to standard error");
+    app.add_option("--directory", settings.directory, "Directory for temporary files (default: /var/tmp)")
         ->check(CLI::ExistingDirectory);
     app.add_option("--address", settings.address,
-                   "Of this machine's RDMA device, for --fabric rdma: rdma://10.0.0.1")
+                   "Address of this machine's RDMA device, for --fabric rdma: rdma://10.0.0.1")
         ->type_name("URI");
 }
 
@@ -55,8 +56,8 @@ int run(int argc, char** argv) {
     app.set_version_flag("--version", "wssbench " WSS_VERSION);
     app.add_flag("--json", context.json, "Print the result as JSON");
     describe_settings(app, context.settings);
-    for (auto add : {add_local, add_echo, add_remote, add_replay, add_paper_d, add_cache_sim, add_python,
-                     add_echo_server})
+    for (auto add : {add_local, add_echo, add_remote, add_replay, add_paper_d, add_ramp, add_driver_figures,
+                     add_scaling, add_ceph, add_all, add_cache_sim, add_echo_server})
         add(app, context);
     app.parse_complete_callback([&] { settle(app, context.settings); });
     app.footer(

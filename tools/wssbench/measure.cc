@@ -26,11 +26,6 @@ void on_signal(int) {
     caught = 1;
 }
 
-// Rounds to five digits. Formatting avoids the rounding error of a multiplication by a power of ten.
-double rounded(double value) {
-    return std::isfinite(value) ? std::strtod(fmt::format("{:.5g}", value).c_str(), nullptr) : 0;
-}
-
 double clock_seconds(clockid_t clock) {
     timespec now{};
     clock_gettime(clock, &now);
@@ -41,8 +36,9 @@ std::string first_match(const char* path, const std::string& key) {
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
         if (!line.starts_with(key)) continue;
-        size_t value = line.find_first_not_of(" \t:=", key.size());
-        return value == std::string::npos ? "" : line.substr(value);
+        size_t value = line.find_first_not_of(" \t:=\"", key.size());
+        if (value == std::string::npos) return "";
+        return line.substr(value, line.find_last_not_of(" \"") + 1 - value);
     }
     return "";
 }
@@ -93,6 +89,11 @@ Json all_turns(const std::vector<Sample>& samples) {
 }
 
 }  // namespace
+
+// Formatting avoids the rounding error of a multiplication by a power of ten.
+double rounded(double value) {
+    return std::isfinite(value) ? std::strtod(fmt::format("{:.5g}", value).c_str(), nullptr) : 0;
+}
 
 Json summary(const std::vector<Sample>& samples) {
     Json row;

@@ -21,13 +21,16 @@ struct Sample {
     double rate = 0;  // operations a second
     double latency_us = -1, p99_us = -1;
     double client_cpu_us = -1, server_cpu_us = -1;  // processor time per operation
-    Json more;  // further columns: of numbers the median is reported, of other values the last one
+    Json more;  // further columns: the median of numbers is reported, the last one of other values
 };
 
-// The row of several samples: medians, and their spread ("spread_percent": the largest distance from the
+// The row of several samples: medians, and their spread ("spread_percent": the largest deviation from the
 // median, in percent of it; null for a single sample). "turns" has the values of each turn: {"rate": [...],
 // ...}.
 Json summary(const std::vector<Sample>& samples);
+
+// Rounded to five digits; zero if it is not finite.
+double rounded(double value);
 
 // True after SIGINT or SIGTERM: measuring ends at once, and finished measurements are kept.
 bool interrupted();

@@ -13,7 +13,6 @@ struct Value {
     const char* where = "{}";  // labels of the comparable rows, as JSON
 };
 
-// The values for figures of tests/bench/figures are defined there.
 constexpr Value kValues[] = {
     {"local", "B figs 4, 5: 4.8 M IOPS at 512 B with 1000 threads (10 NVMe SSDs, 2 x 22 cores)", 1000, 4.8e6,
      "", R"({"bytes": 512, "operation": "read"})"},
@@ -39,6 +38,17 @@ constexpr Value kValues[] = {
     {"burst", "D fig 12: 1-8 consecutive RDMAs of 1-4 KiB: 250-350 MB/s"},
     {"scsi", "D fig 14: 512 B: 180 us, of which about 54 us (30 %) are WSS itself", 512, 1e6 / 180, "",
      R"({"buffers": "registered"})"},
+    {"ramp-transports",
+     "A fig 4: Eth 1 : IPoIB 1.32 : Verbs 2.39 : RDMA 2.53 (RAMP, 95 % reads, 8 operations)"},
+    {"ramp-size", "A fig 5: at 4 operations GET+ 2.07 x, GET* 2.78 x of RAMP over IPoIB"},
+    {"ramp-mix", "A fig 6: at 100 % reads 1.94 x and 2.69 x; at 0 % GET* = GET+"},
+    {"ramp-ycsb", "A fig 7: at 100 % reads 2.06 x and 2.67 x (YCSB, 1 KB values, 1000 keys, uniform)"},
+    {"mlockv", "D fig 13: 570-600 MB/s as one region, 250-350 MB/s in pieces: 1.7-2.3 x"},
+    {"raw", "D fig 15: 70 MB/s, 24 % of the model 1/(1/net + 1/copy) = 287 MB/s"},
+    {"block", "D fig 16: read 220, write 210 MB/s, 76.7 % of the model 1/(1/net + 1/copy) = 287 MB/s"},
+    {"breakdown",
+     "D tables 3, 4: of 920 us for a raw write of 64 KiB: communication 309 (33.6 %), WSS and SRP 92 (10.0 "
+     "%), memory copy 114 (12.4 %), other (kernel, system call) 405 (44.0 %)"},
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Program: a measured process: wss-target, or wssbench as echo server. It ends when this process ends, for
-// any reason.
+// Child: a process with pipes. Program: a measured process: wss-target, wss-cache, or wssbench as echo
+// server. Both end when this process ends, for any reason.
 #pragma once
 
 #include <sys/types.h>
@@ -13,36 +13,89 @@
 
 namespace wss::wssbench {
 
+// What Child::line() does when the user interrupts this process: fail, pass SIGINT on and read what the child
+// prints then, or nothing.
+enum class OnInterrupt { kFail, kPassOn, kIgnore };
+
+struct ChildOptions {
+    OnInterrupt on_interrupt = OnInterrupt::kFail;
+    bool shows_errors =
+        false;               // its standard error is that of this process; otherwise see Child::complaint()
+    bool converses = false;  // its standard input is what send() writes; otherwise it is empty
+    std::string directory;   // in which it runs; empty: that of this process
+};
+
+class Child {
+  public:
+    // Searches for the program in the folder of this one, then on PATH.
+    static Result<std::unique_ptr<Child>> start(const std::vector<std::string>& words,
+                                                const ChildOptions& options = {});
+    // Sends SIGTERM, and SIGKILL if the process does not end.
+    ~Child();
+    Child(const Child&) = delete;
+    Child& operator=(const Child&) = delete;
+
+    pid_t pid() const { return pid_; }
+    // The next line of its standard output, without the newline. kClosed: the output has ended, or the user
+    // has interrupted this process (OnInterrupt::kFail). kTimedOut: no line within `seconds`.
+    Result<std::string> line(double seconds);
+    // Writes `text` and a newline to its standard input. REQUIRES: `converses`.
+    Status send(const std::string& text);
+    void close_output();
+    // Closes the pipes, and sends SIGKILL after `seconds`. The Status shows how the process ended.
+    Status wait(double seconds);
+    void kill();
+    // The end of its standard error, as far as it is written.
+    std::string complaint() const;
+
+  private:
+    Child(std::string name, const ChildOptions& options) : name_(std::move(name)), options_(options) {}
+    Status launch(const std::vector<std::string>& words);
+    [[noreturn]] void become(char* const* arguments, pid_t parent, int input, int output) const;
+    Status pass_on_interrupt(double& limit);
+    bool read_some(double seconds);
+
+    const std::string name_;
+    const ChildOptions options_;
+    pid_t pid_ = -1;
+    int input_ = -1, output_ = -1, errors_ = -1;  // the ends of this process; -1: closed
+    std::string unread_;
+    double end_ = 0;  // the time limit after an interruption; 0: not interrupted
+};
+
 class Program {
   public:
-    // Starts `words` and waits for its line "ready on ADDRESS". Searches the program in the folder of this
-    // one, then on PATH. Its standard error goes to a file; if the start fails, the Status has the end of it.
+    // Starts `words` and waits for its line "ready on ADDRESS". If the start fails, the Status has the end of
+    // its standard error.
     static Result<std::unique_ptr<Program>> start(const std::vector<std::string>& words);
-    // Sends SIGTERM, and SIGKILL if the process does not end.
-    ~Program();
-    Program(const Program&) = delete;
-    Program& operator=(const Program&) = delete;
 
     const std::string& address() const { return address_; }
     // Processor time of all its threads so far.
     double cpu_seconds() const;
     // Pins all its present threads.
     void pin(const std::vector<int>& processors) const;
-    // Resident memory.
-    uint64_t resident_bytes() const;
+    // Resident memory in MiB.
+    double resident_mib() const;
+    // Kills it, for cases in which an orderly stop would take a long time.
+    void kill() { child_->kill(); }
 
   private:
-    explicit Program(pid_t pid) : pid_(pid) {}
+    explicit Program(std::unique_ptr<Child> child) : child_(std::move(child)) {}
 
-    const pid_t pid_;
+    const std::unique_ptr<Child> child_;
     std::string address_;
 };
 
+using Programs = std::vector<std::unique_ptr<Program>>;
+
+// The folder of this program.
+std::string own_folder();
 // The path of program NAME in the folder of this program if it exists, else NAME.
 std::string beside_us(const std::string& name);
 
 // Runs a command to its end and returns its standard output.
-Result<std::string> output_of(const std::vector<std::string>& words, double limit_seconds);
+Result<std::string> output_of(const std::vector<std::string>& words, double limit_seconds,
+                              OnInterrupt on_interrupt = OnInterrupt::kFail);
 
 // Scratch: a temporary directory, removed with its contents by the destructor.
 class Scratch {

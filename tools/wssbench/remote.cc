@@ -131,8 +131,7 @@ double by_cpu(const Json& row) {
 Json best_by(Rate rate, const Json& rows, const Json& labels) {
     Json found;
     for (const Json& row : rows) {
-        bool fits = row.contains("rate");
-        for (const auto& [key, value] : labels.items()) fits = fits && row.contains(key) && row[key] == value;
+        bool fits = row.contains("rate") && has_labels(row, labels);
         if (fits && (found.is_null() || rate(row) > rate(found))) found = row;
     }
     return found;
@@ -169,18 +168,14 @@ Json bound_of(const Json& rows, const Json& group) {
     if (local.is_null() || echo.is_null() || remote.is_null()) return nullptr;
     Json row = group;
     std::vector<double> of_turns = ratios(by_clock, remote, local, echo);
-    Summary turns = summarise(of_turns);
-    Interval interval = interval_of_median(of_turns);
     row.update({{"local", local["rate"]},
                 {"local_method", local["method"]},
                 {"echo", echo["rate"]},
                 {"remote", remote["rate"]},
                 {"remote_method", remote["method"]},
-                {"bound", std::min(by_clock(local), by_clock(echo))},
-                {"ratio", turns.median},
-                {"ratio_low", interval.low},
-                {"ratio_high", interval.high},
-                {"ratio_spread_percent", turns.spread_percent}});
+                {"bound", std::min(by_clock(local), by_clock(echo))}});
+    row.update(ratio_columns(of_turns));
+    row["ratio_spread_percent"] = summarise(of_turns).spread_percent;
     // On a busy machine several threads get more processor time than one reactor, so compare the same method
     // too.
     Json alike = labels_of(group, "local");
@@ -196,7 +191,7 @@ Json bound_of(const Json& rows, const Json& group) {
 }
 
 // Adds one bound row per group; the ratio of the figure is the worst of them.
-void judge(Json& figure) {
+void add_bounds(Json& figure) {
     Json bounds = Json::array(), groups = Json::array();
     for (const Json& row : figure["rows"]) {
         Json group = {{"fabric", row["fabric"]},
@@ -218,8 +213,8 @@ void judge(Json& figure) {
     if (!bounds.empty())
         figure["method"] = figure["method"].get<std::string>() +
                            "; a ratio is the median of the turns' ratios, each of remote to the smaller of "
-                           "local and echo in the same turn, by the settings that are the best by their "
-                           "medians of the same turns, which favours the largest of several";
+                           "local and echo in the same turn. Each uses the settings with the best median "
+                           "of these turns, which favours values that are high by chance";
     figure["bound_means"] = "the smaller of local I/O and echo";
     figure["bound_is_limit"] = true;
     figure["bounds"] = std::move(bounds);
@@ -238,7 +233,7 @@ void remote(Context& context, const Arguments& arguments) {
                   .unit = "IOPS",
                   .x = "connections",
                   .series = {"what", "method", "fabric", "operation", "pattern", "bytes"},
-                  .judge = judge};
+                  .add_ratio = add_bounds};
     Builder builder(context, arguments, *storage);
     for (const std::string& fabric : arguments.fabrics)
         for (const std::string& operation : arguments.operations)
@@ -284,14 +279,14 @@ void describe(CLI::App& command, Arguments& arguments) {
         ->capture_default_str();
     command.add_option("--reactors", arguments.reactors, "Threads of the target that poll")
         ->capture_default_str();
-    command.add_flag("--no-bounds", arguments.no_bounds, "Without local I/O and echo");
+    command.add_flag("--no-bounds", arguments.no_bounds, "Do not measure local I/O and echo");
     command.add_option("--target", arguments.target, "A running wss-target (default: starts one)")
         ->type_name("URI");
     command.add_option("--volume", arguments.volume, "Its volume; writes destroy its contents")
         ->capture_default_str();
     command.add_option("--path", arguments.path,
                        "File or device to use; writes destroy its contents (default: temporary files)");
-    command.add_option("--file-size", arguments.file_size, "Bytes of it that are used")
+    command.add_option("--file-size", arguments.file_size, "Number of bytes of it to use")
         ->capture_default_str();
 }
 

@@ -37,11 +37,12 @@ Status descriptors_for(uint32_t connections) {
         getrlimit(RLIMIT_NOFILE, &files);
     }
     if (connections + kOthers <= files.rlim_cur) return Status::ok();
-    return failure(Code::kExhausted, "{} connections need {} open files and {} are allowed: ulimit -n {}",
+    return failure(Code::kExhausted, "{} connections need {} open files but {} are allowed: ulimit -n {}",
                    connections, connections + kOthers, files.rlim_cur, 2 * (connections + kOthers));
 }
 
-std::unique_ptr<Accesses> accesses_for(const IoPoint& point, uint64_t span, uint64_t thread, uint64_t threads) {
+std::unique_ptr<Accesses> accesses_for(const IoPoint& point, uint64_t span, uint64_t thread,
+                                       uint64_t threads) {
     if (point.trace) return std::make_unique<TraceAccesses>(point.trace);
     Pattern pattern = point.pattern;
     pattern.span = span;
@@ -74,7 +75,7 @@ Status fill(const std::string& address, const RemotePoint& point, const Settings
     if (!thread) return thread.status();
     LoadThreads threads;
     threads.push_back(std::move(*thread));
-    return measure_threads(threads, {.warm_up = 0, .seconds = 0}, settings, nullptr).status();
+    return measure_threads(threads, {.warm_up = 0, .seconds = 0}, settings).status();
 }
 
 // While it lives, the calling thread and the threads that it creates run on the servers' processors.
@@ -144,11 +145,11 @@ Result<Sample> measure_local(const IoPoint& point, const Settings& settings, Sto
     LoadThreads threads;
     for (uint32_t i = 0; i < count; ++i) {
         auto thread = IoLoad::create(**backend, accesses_for(point, storage.bytes(), i, count),
-                                   share_of(point.depth, count, i), point.pattern.bytes);
+                                     share_of(point.depth, count, i), point.pattern.bytes);
         if (!thread) return thread.status();
         threads.push_back(std::move(*thread));
     }
-    return measure_threads(threads, window, settings, nullptr);
+    return measure_threads(threads, window, settings);
 }
 
 Result<Sample> measure_remote(const RemotePoint& point, const Settings& settings, Storage& storage,
@@ -178,8 +179,10 @@ Result<Sample> measure_remote(const RemotePoint& point, const Settings& settings
         if (!thread) return thread.status();
         threads.push_back(std::move(*thread));
     }
-    auto sample = measure_threads(threads, window, settings, target.get());
-    if (sample && target) sample->more = {{"server_mib", target->resident_bytes() >> 20}};
+    std::vector<const Program*> servers = point.servers;
+    if (target) servers.push_back(target.get());
+    auto sample = measure_threads(threads, window, settings, servers);
+    if (sample && target) sample->more = {{"server_mib", target->resident_mib()}};
     return sample;
 }
 
@@ -205,7 +208,9 @@ Result<Sample> measure_echo(const EchoPoint& point, const Settings& settings, St
         if (!thread) return thread.status();
         threads.push_back(std::move(*thread));
     }
-    return measure_threads(threads, window, settings, server.get());
+    std::vector<const Program*> servers;
+    if (server) servers.push_back(server.get());
+    return measure_threads(threads, window, settings, servers);
 }
 
 Result<std::vector<uint32_t>> sizes_of(const std::vector<std::string>& words) {
@@ -214,7 +219,7 @@ Result<std::vector<uint32_t>> sizes_of(const std::vector<std::string>& words) {
         auto bytes = parse_size(word);
         if (!bytes) return bytes.status();
         if (*bytes < 8 || *bytes > kEchoBytesMax)
-            return failure(Code::kInvalid, "a size is between 8 and 1M, not {}", word);
+            return failure(Code::kInvalid, "a size must be between 8 and 1M, not {}", word);
         sizes.push_back(static_cast<uint32_t>(*bytes));
     }
     return sizes;
@@ -224,7 +229,7 @@ void add_fabric_option(CLI::App& command, std::vector<std::string>& fabrics,
                        const std::vector<std::string>& known) {
     command
         .add_option("--fabric", fabrics,
-                    fmt::format("{}; rdma needs --address; several: shm,tcp", fmt::join(known, ", ")))
+                    fmt::format("{}; rdma needs --address; for example shm,tcp", fmt::join(known, ", ")))
         ->delimiter(',')
         ->check(CLI::IsMember(known))
         ->capture_default_str();

@@ -44,7 +44,8 @@ struct IoPoint {
 struct RemotePoint {
     IoPoint io;
     std::string fabric = "shm";
-    std::string target;  // address of a running target; empty: one is started
+    std::string target;                   // address of a running target; empty: one is started
+    std::vector<const Program*> servers;  // of `target`: the processes whose processor time is measured
     uint32_t connections = 1, reactors = 1;
     RemoteOptions::Memory memory = RemoteOptions::Memory::kRegistered;
     std::string volume = "bench";

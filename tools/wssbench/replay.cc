@@ -105,7 +105,7 @@ void replay(Context& context, const Arguments& arguments) {
     Json result = run(context, figure);
     result["method"] =
         result["method"].get<std::string>() + "; each trace from its beginning to its end, without warm-up";
-    context.deliver(std::move(result));
+    context.deliver(result);
 }
 
 }  // namespace
@@ -115,8 +115,8 @@ void add_replay(CLI::App& app, Context& context) {
     CLI::App* command = app.add_subcommand("replay", "A block trace, local and remote (C figs 10-13)");
     command->add_option(
         "TRACE", arguments.file,
-        "Text, a line \"R|W VOLUME OFFSET LENGTH\" for each access (default: one like that of TPC-H Q3 is "
-        "made)");
+        "Text, a line \"R|W VOLUME OFFSET LENGTH\" for each access (default: a generated trace like that of "
+        "TPC-H Q3)");
     command->add_option("--method", arguments.methods, "static, dynamic, aio, uring or ram")
         ->delimiter(',')
         ->check(CLI::IsMember(methods()))
@@ -132,14 +132,14 @@ void add_replay(CLI::App& app, Context& context) {
     command->add_option("--accesses", arguments.accesses, "Accesses of each generated trace")
         ->check(CLI::Range(100u, 10000000u))
         ->capture_default_str();
-    command->add_option("--seed", arguments.seed, "Of the generated traces")->capture_default_str();
+    command->add_option("--seed", arguments.seed, "Seed of the generated traces")->capture_default_str();
     command
         ->add_option("--write", arguments.write_to,
                      "Write the (first) trace to FILE instead, in TRACE's format")
         ->type_name("FILE");
     command->add_option("--path", arguments.path,
                         "File or device to use; writes destroy its contents (default: temporary files)");
-    command->add_option("--file-size", arguments.file_size, "Bytes of it that are used")
+    command->add_option("--file-size", arguments.file_size, "Number of bytes of it to use")
         ->capture_default_str();
     command->callback([&context] { replay(context, arguments); });
 }

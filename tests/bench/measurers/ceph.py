@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An image of a Ceph cluster on this host: by librbd (fio), through a target, and through a target with two cache engines.
+"""Measures access to an image of a Ceph cluster on this host: with librbd (fio), through a target, and through a target with two
+cache engines (tools/wssbench/ceph.cc).
 
-The OSDs hold their data in memory and run on the same processors, so the figures exclude the disks and the network of a real
-cluster. `cpu_us` is the processor time of the client and of WSS's processes. `osd_us` is that of the OSDs and the monitor: a
-hit needs none, a read by librbd does. With shared memory the engines' processors copy data to the client; with RDMA the
-adapter does that.
+Prints {"ready": true} when the cluster is running. For each line {operation, size, depth, way} on standard input it prints one
+sample {rate, latency_us, p99_us, cpu_us, osd_us[, hit_ratio]} or {"error": TEXT}. Exits at the end of its input.
 """
 
 from __future__ import annotations
@@ -14,23 +13,24 @@ import contextlib
 import json
 import os
 import resource
+import signal
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
+from typing import TextIO
 
-from tests.bench.figures.core import Figure, Point, ratio_in_turns, run
-from tests.bench.figures.scaling import remote_row
+from tests.bench.measurers import interrupt, own_output, put
 
 AREA_MIB = 64
-DEPTHS = (1, 16)
 ENGINES = 2
-WAYS = ("librbd", "target", "engines-cold", "engines-warm")
+WARM_UP_S = 0.3  # passed to wssbench
 
 
 def fio(ceph, image: str, *words: str) -> tuple[dict, float]:
-    """Returns fio's report of the job and the processor time of all its threads: fio counts only its own, not librbd's.
+    """Returns fio's report of the job, and the processor time of all its threads, as the report excludes librbd's threads.
 
-    Latencies cover the time from before the submission to the completion, as those of wssbench do.
+    Latencies cover the time from before the submission until the completion, as in wssbench.
     """
     pool, name = image.split("/")
     command = ["fio", "--output-format=json", "--ioengine=rbd", "--clientname=admin", f"--pool={pool}", f"--rbdname={name}", "--name=b",
@@ -55,6 +55,15 @@ def librbd(ceph, image: str, operation: str, size: str, depth: int, options: arg
             "cpu_us": max(used - start, 0) * 1e6 / operations, "osd_us": (daemons_cpu(ceph) - osds) * 1e6 / operations}  # fmt: skip
 
 
+def remote_row(options: argparse.Namespace, *words: object) -> dict:
+    command = [options.build / "wssbench", "remote", "--json", "--no-progress", "--no-bounds", "--repeats", 1, "--warm-up", WARM_UP_S,
+               "--seconds", options.seconds, "--method", "ram", *words]  # fmt: skip
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=300)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip()[-500:])
+    return json.loads(done.stdout)["rows"][0]
+
+
 def daemons_cpu(ceph) -> float:
     from tests.native.programs import cpu_seconds
 
@@ -62,7 +71,7 @@ def daemons_cpu(ceph) -> float:
 
 
 class Served:
-    """A target on an image, with or without engines; it measures `operations`."""
+    """A target on an image, with or without engines."""
 
     def __init__(self, stack: contextlib.ExitStack, directory: Path, ceph, backend: str, engines: int):
         from tests.native.cache_cluster import Cluster
@@ -89,9 +98,11 @@ class Served:
         before, osds, hits = sum(map(cpu_seconds, self.pids)), daemons_cpu(self.ceph), self.hits() if self.cluster else None
         row = remote_row(options, "--fabric", "shm", "--target", self.target.address, "--volume", "bench", "--operation", operation, "--size", size, "--depth", depth,
                          "--file-size", f"{AREA_MIB}M", "--connections", 1)  # fmt: skip
-        operations = row["rate"] * (options.seconds + 0.3)
+        operations = row["rate"] * (options.seconds + WARM_UP_S)
         server = (sum(map(cpu_seconds, self.pids)) - before) * 1e6 / operations
-        result = {"rate": row["rate"], "latency_us": row["latency_us"], "p99_us": row.get("p99_us", -1), "cpu_us": row["client_cpu_us"] + server,
+        # With too few operations for latency samples, the row has no latencies.
+        latencies = {key: row[key] for key in ("latency_us", "p99_us") if key in row}
+        result = {"rate": row["rate"], **latencies, "cpu_us": row["client_cpu_us"] + server,
                   "osd_us": (daemons_cpu(self.ceph) - osds) * 1e6 / operations}  # fmt: skip
         if hits and operation == "read":
             reads, found = (after - was for after, was in zip(self.hits(), hits))
@@ -103,7 +114,7 @@ def measure(ceph, image: str, way: str, operation: str, size: str, depth: int, o
     if way == "librbd":
         return librbd(ceph, image, operation, size, depth, options)
     with contextlib.ExitStack() as stack, tempfile.TemporaryDirectory(prefix="wssbench-") as directory:
-        # The previous client has ended, or gives up its lock.
+        # The previous client has exited or will give up its lock.
         served = Served(stack, Path(directory), ceph, ceph.backend(image, steal="true"), 0 if way == "target" else ENGINES)
         if way == "engines-warm":
             for _ in range(2):
@@ -111,44 +122,43 @@ def measure(ceph, image: str, way: str, operation: str, size: str, depth: int, o
         return served.measure(operation, size, depth, options)
 
 
-def judge(result: dict) -> None:
-    """Warm reads of 4 KiB: operations per second of processor time, against librbd; misses: latency, against librbd.
-
-    A miss is a read through a target with empty engines. Some reads of a run hit, because the run fills the engines:
-    `hit_ratio` of its row is their share.
-    """
-
-    def row(way: str, depth: int) -> dict | None:
-        return next((row for row in result["rows"] if (row["way"], row["operation"], row["size"], row["depth"]) == (way, "read", "4K", depth) and "rate" in row), None)
-
-    direct, warm = row("librbd", DEPTHS[-1]), row("engines-warm", DEPTHS[-1])
-    if direct and warm:
-        for each in (direct, warm):
-            each["turns"]["all_cpu_us"] = [own + osds for own, osds in zip(each["turns"]["cpu_us"], each["turns"]["osd_us"])]
-        result["bound"], result["ratio"] = "librbd's warm reads per second of processor time, OSDs included", round(ratio_in_turns(direct, warm, "all_cpu_us"), 2)
-        result["ratio_without_osds"] = round(ratio_in_turns(direct, warm, "cpu_us"), 2)
-    direct = row("librbd", 1)
-    for name, way in (("miss_latency", "engines-cold"), ("miss_latency_without_cache", "target")):
-        miss = row(way, 1)
-        if direct and miss:
-            result[name] = round(ratio_in_turns(miss, direct, "latency_us"), 2)
+def answer(ceph, image: str, line: str, options: argparse.Namespace) -> dict:
+    try:
+        return measure(ceph, image, **json.loads(line), options=options)
+    except (RuntimeError, AssertionError, OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
+        return {"error": f"{type(error).__name__}: {error}"}
 
 
-def figure(options: argparse.Namespace) -> dict:
+def serve(options: argparse.Namespace, output: TextIO) -> None:
     os.environ["WSS_BUILD"] = str(options.build)
     from tests.native.ceph_cluster import CephCluster
 
     with tempfile.TemporaryDirectory(prefix="wssbench-ceph-") as directory, CephCluster(Path(directory) / "c") as ceph:
         image = ceph.create_image(f"{AREA_MIB}M")
-        # Ceph reads unwritten blocks at little cost, so the image is written first.
+        # Reads of unwritten blocks cost Ceph little, so the image is written first.
         ceph.rbd("bench", "--io-type", "write", "--io-size", "4M", "--io-total", f"{AREA_MIB}M", image)
-        points = []
-        for operation in ("read", "write"):
-            for size in ("4K",) if options.quick else ("4K", "64K"):
-                for depth in DEPTHS:
-                    for way in WAYS if operation == "read" else WAYS[:3]:
-                        labels = {"operation": operation, "size": size, "depth": depth, "way": way}
-                        points.append(Point(labels, lambda words=labels: measure(ceph, image, words["way"], words["operation"], words["size"], words["depth"], options),
-                                            options.seconds + 3))  # fmt: skip
-        return run(Figure("ceph", "none", "An image of a Ceph cluster, directly and through WSS", "operations/s", "depth", ["operation", "size", "way"], points, [],
-                          judge, "fio with librbd; wssbench remote through a target over shared memory; OSDs in memory on the same processors"), options)  # fmt: skip
+        put(output, {"ready": True})
+        for line in sys.stdin:
+            put(output, answer(ceph, image, line, options))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="measures a Ceph cluster for wssbench")
+    parser.add_argument("--build", type=Path, required=True)
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--warm-up", type=float, required=True)
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, interrupt)
+    output = own_output()
+    try:
+        serve(options, output)
+    except (RuntimeError, AssertionError, OSError, subprocess.SubprocessError) as error:
+        put(output, {"error": str(error)})
+        return 1
+    except KeyboardInterrupt:
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

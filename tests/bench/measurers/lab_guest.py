@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of the driver's figures that runs inside the machine. Prints a line of JSON for each figure and network when it
+"""The part of the driver's figures that runs inside the machine. Prints a line of JSON for each figure and network as soon as it
 is complete: {figure, kernel, network, measured: {rows, bounds, bound, ratio}}."""
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from tests.bench.contenders import nvme_over_rdma, ramdisks, sh, wss  # noqa: E402
 from tests.bench.workloads import Setup, fill  # noqa: E402
 
-SPAN_MIB = 32  # the span of a job through the page cache
+SPAN_MIB = 32  # size of the area that a job through the page cache uses
 
 
 @contextmanager
 def volume(options: argparse.Namespace, map_options: str = "") -> Iterator[str]:
-    """The device of a filled RAM volume, by wss-target and wss.ko."""
+    """Provides the device of a filled RAM volume, through wss-target and wss.ko."""
     given = argparse.Namespace(build=options.build, module=options.module, target_nice=0, map_options=map_options)
     with wss([f"ram:{options.mib}M"], Setup(), given) as (device,):
         fill(device)
@@ -32,8 +32,8 @@ def volume(options: argparse.Namespace, map_options: str = "") -> Iterator[str]:
 
 
 def warm_up(build: str) -> None:
-    """Reads the programs once: they come over 9p, and in a machine that counts instructions time leaps while it waits, which
-    would exceed limits."""
+    """Reads the programs once. They are loaded over 9p, and while a machine that counts instructions waits for that, its time
+    jumps forward, which would exceed time limits."""
     for name in ("wssbench", "wss-target"):
         Path(build, name).read_bytes()
         subprocess.run([f"{build}/{name}", "--help"], check=True, capture_output=True)
@@ -43,8 +43,8 @@ def warm_up(build: str) -> None:
 def use_siw(module: str) -> None:
     """Removes soft RoCE and adds soft iWARP to the network card."""
     sh("rdma link delete rxe0; modprobe -a ib_core libcrc32c")
-    # Room for all data in flight. Even so, eight RDMA WRITEs of 128 KiB of user space at a time ended a connection with a
-    # local protection error.
+    # Buffers for all data in flight. Even so, eight concurrent RDMA WRITEs of 128 KiB from user space ended a connection with
+    # a local protection error.
     sh("sysctl -q -w net.ipv4.tcp_wmem='4096 8388608 8388608' net.ipv4.tcp_rmem='4096 8388608 8388608'")
     sh(f"insmod {module}; rdma link add siw0 type siw netdev eth0")
 
@@ -70,23 +70,23 @@ def row_of(job: dict, pattern: str, rate: float, size: int) -> dict:
 
 
 def fio(device: str, pattern: str, size: int, depth: int, seconds: float) -> dict:
-    # In milliseconds: fio rounds a fraction of a second to zero, and would then run over the whole span.
+    # The time is in milliseconds, as fio rounds a fraction of a second to zero and would then run over the whole device.
     job = fio_job(device, pattern, size, f"--iodepth={depth}", "--ioengine=libaio", "--direct=1", "--time_based", f"--runtime={round(seconds * 1000)}ms", "--ramp_time=200ms")
     return row_of(job, pattern, job["write" if "write" in pattern else "read"]["iops"], size)
 
 
 def buffered_fio(path: str, pattern: str, size: int, cached: bool) -> dict:
-    """One pass over the span through the page cache; a write ends on the device. `cached`: the pages exist already."""
+    """Runs one pass through the page cache; writes are flushed to the device. With `cached` the pages exist already."""
     job = fio_job(path, pattern, size, "--ioengine=psync", f"--size={SPAN_MIB}M", "--end_fsync=1", "--fallocate=none", f"--invalidate={int(not cached)}")
     side = job["write" if "write" in pattern else "read"]
     return row_of(job, pattern, side["total_ios"] / (job["job_runtime"] / 1000), size)
 
 
-# ---- the model: network and one copy, one after the other
+# ---- The model: network and one copy, one after the other
 
 
 def network_mb(build: str, operation: str) -> float:
-    """Returns the throughput of RDMA operations of 64 KiB, eight in flight; siw does not always survive longer ones
+    """Returns the throughput of RDMA operations of 64 KiB with eight in flight. siw does not always survive longer ones
     (use_siw)."""
     command = [f"{build}/wssbench", "net", "--fabric", "rdma", "--address", f"rdma://{os.environ['LAB_ADDRESS']}", "--operation", operation, "--size", "64K",
                "--depth", "8", "--seconds", "0.5", "--warm-up", "0.1", "--repeats", "1", "--no-progress", "--json"]  # fmt: skip
@@ -97,7 +97,7 @@ def network_mb(build: str, operation: str) -> float:
 
 
 def copy_mb(operation: str) -> float:
-    """Returns the throughput of reading or overwriting a file in memory: one copy by the kernel, whose pages exist already."""
+    """Returns the throughput of reads or overwrites of a file in memory whose pages exist already: one copy by the kernel."""
     path, size, piece = "/dev/shm/copy", 32 << 20, 128 << 10
     Path(path).write_bytes(os.urandom(1 << 20) * (size >> 20))
     buffer = bytearray(piece)
@@ -114,14 +114,14 @@ def copy_mb(operation: str) -> float:
 
 
 def model(build: str, operation: str) -> dict:
-    """The target writes the data of reads and reads the data of writes."""
+    """Returns the model of an operation. The target uses RDMA WRITE for reads and RDMA READ for writes."""
     net, copy = network_mb(build, "rdma write" if operation == "read" else "rdma read"), copy_mb(operation)
     return {"operation": operation, "net_mb_per_s": round(net, 1), "copy_mb_per_s": round(copy, 1), "model_mb_per_s": round(1 / (1 / net + 1 / copy), 1)}
 
 
 def against_model(rows: list[dict], build: str) -> dict:
-    """Returns each row's ratio to its operation's model. An operation's ratio is its best, as in the paper, and the figure's
-    is the worse of the two."""
+    """Computes the ratio of each row to the model of its operation. The ratio of an operation is its best, as in the paper, and
+    that of the figure is the worse of the two."""
     bounds = []
     for operation in ("read", "write"):
         of_model = model(build, operation)
@@ -132,7 +132,7 @@ def against_model(rows: list[dict], build: str) -> dict:
     return {"rows": rows, "bounds": bounds, "bound_means": "the model 1/(1/network + 1/copy)", "bound": min(bound["model_mb_per_s"] for bound in bounds), "ratio": min(bound["best_of_model"] for bound in bounds)}
 
 
-# ---- figures
+# ---- Figures
 
 
 def raw(device: str, options: argparse.Namespace) -> dict:
@@ -143,7 +143,7 @@ def raw(device: str, options: argparse.Namespace) -> dict:
 
 
 def block_rows(system: str, where: str, path: str, sizes: list[int]) -> list[dict]:
-    """Write, write cached data again, read uncached data."""
+    """Writes, overwrites cached data, and reads uncached data."""
     jobs = (("write", "write", False), ("rewrite", "write", True), ("read", "read", False))
     return [{"system": system, "where": where, "operation": name, "bytes": size, **buffered_fio(path, pattern, size, cached)}
             for size in sizes for name, pattern, cached in jobs]  # fmt: skip
@@ -151,9 +151,9 @@ def block_rows(system: str, where: str, path: str, sizes: list[int]) -> list[dic
 
 @contextmanager
 def file_on(device: str) -> Iterator[str]:
-    """A new file on XFS, whose page cache has folios larger than a page."""
+    """Provides a new file on XFS, whose page cache has folios larger than a page."""
     where = "/run/wss-bench-fs"
-    # XFS does not support less than 300 MiB, but more would only take longer to fill.
+    # Less than 300 MiB is unsupported by XFS, but a larger file system would only take longer to fill.
     sh(f"mkfs.xfs --unsupported -q -f -K {device} >/dev/null && mkdir -p {where} && mount {device} {where}")
     try:
         yield f"{where}/file"
@@ -162,7 +162,7 @@ def file_on(device: str) -> Iterator[str]:
 
 
 def block_of(system: str, device: str, sizes: list[int]) -> list[dict]:
-    with open(device, "rb"):  # the last close drops the device's pages
+    with open(device, "rb"):  # keeps the pages of the device, which its last close would drop
         rows = block_rows(system, "device", device, sizes)
     with file_on(device) as path:
         return rows + block_rows(system, "file", path, sizes)
@@ -171,7 +171,7 @@ def block_of(system: str, device: str, sizes: list[int]) -> list[dict]:
 def block(device: str, options: argparse.Namespace) -> dict:
     sizes = [65536] if options.quick else [4096, 16384, 65536, 262144, 1048576]
     rows = block_of("wss", device, sizes)
-    if options.peers:  # the same page cache over a kernel driver, and over memory alone
+    if options.peers:  # the same page cache over a kernel driver and over memory
         with ramdisks(options.mib, 1) as backings:
             rows += block_of("memory", backings[0], sizes)
             with nvme_over_rdma(backings, Setup()) as (peer,):
@@ -186,7 +186,7 @@ def counted_fio(device: str, operation: str, size: int, depth: int, seconds: flo
     return {**measured, "regions_per_request": round((counter("regions_registered") - before[0]) / (counter("requests") - before[1]), 2)}
 
 
-WAYS = {"one region": "queue_depth=32", "one region a piece": "queue_depth=32 mlockv=off"}
+WAYS = {"one region": "queue_depth=32", "one region a segment": "queue_depth=32 mlockv=off"}
 
 
 def rows_of_mlockv(registered: str, options: argparse.Namespace) -> list[dict]:
@@ -196,14 +196,14 @@ def rows_of_mlockv(registered: str, options: argparse.Namespace) -> list[dict]:
                  **counted_fio(device, operation, size, depth, options.seconds)}
                 for operation in ("read", "write") for depth in depths for size in sizes]  # fmt: skip
     regions = rows[-1]["regions_per_request"]
-    if (regions > 1.5) != (registered == "one region a piece"):
-        raise RuntimeError(f"the driver did not do what {WAYS[registered]} says: {regions} regions a request of {rows[-1]['bytes']} bytes")
+    if (regions > 1.5) != (registered == "one region a segment"):
+        raise RuntimeError(f"the driver did not follow {WAYS[registered]}: {regions} regions per request of {rows[-1]['bytes']} bytes")
     return rows
 
 
 def mlockv(options: argparse.Namespace) -> dict:
-    """Requests of whole 4 KiB pages, with one region for a request or one for each page (the driver's mlockv=off); mapped
-    again for each way."""
+    """Measures requests of whole 4 KiB pages, with one region per request or one per page (the driver's mlockv=off). The volume
+    is mapped again for each way."""
     ways = {registered: rows_of_mlockv(registered, options) for registered in WAYS}
     bounds = []
     for operation, moved_by in (("read", "rdma write"), ("write", "rdma read")):
@@ -238,7 +238,7 @@ def breakdown(device: str, options: argparse.Namespace) -> dict:
 
 
 def report(figure: str, network: str, measured: dict) -> None:
-    """Prints each figure at once: later ones may be interrupted."""
+    """Prints each figure at once, as later ones may be interrupted."""
     kernel = re.match(r"[\d.]+", os.uname().release)[0]  # 6.1.0 of 6.1.0-56-amd64
     print(json.dumps({"figure": figure, "kernel": kernel, "network": network, "measured": measured}), flush=True)
 
@@ -248,7 +248,7 @@ def over_one_network(network: str, options: argparse.Namespace) -> None:
         print(f"lab: mlockv over {network}", file=sys.stderr, flush=True)
         try:
             report("mlockv", network, mlockv(options))
-        except RuntimeError as error:  # a driver without the switch: the other figures do not need it
+        except RuntimeError as error:  # a driver without mlockv=off; the other figures do not need it
             report("mlockv", network, {"error": str(error)})
     others = [name for name in options.figures if name != "mlockv"]
     if not others:
@@ -263,12 +263,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--module", required=True)
-    parser.add_argument("--rdma", nargs="+", default=["rxe"], help="networks, in this order; one that is not of the lab is used as it is")
+    parser.add_argument("--rdma", nargs="+", default=["rxe"], help="networks, in this order; a network that the lab does not provide is used as it is")
     parser.add_argument("--siw", default="", help="siw.ko")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--seconds", type=float, help="of one measurement")
+    parser.add_argument("--seconds", type=float, help="length of a measurement")
     parser.add_argument("--mib", type=int, default=64, help="size of the volume")
-    parser.add_argument("--peers", action="store_true", help="block I/O of the kernel's memory disk and of nvme-rdma as well")
+    parser.add_argument("--peers", action="store_true", help="also measure block I/O of the kernel's RAM disk and of nvme-rdma")
     parser.add_argument("--figures", nargs="+", required=True)
     options = parser.parse_args()
     options.seconds = options.seconds or (0.3 if options.quick else 1)

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ratios of the figure of Ceph.
+#pragma once
+
+#include "tools/wssbench/context.h"
+
+namespace wss::wssbench {
+
+// Warm reads of 4 KiB: operations per second of processor time, against librbd. Misses: latency, against
+// librbd. A miss is a read through a target with empty engines. Some reads of a run hit, because the run
+// fills the engines: `hit_ratio` of its row is their share.
+void add_ceph_ratios(Json& figure);
+
+}  // namespace wss::wssbench

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report of `wssbench all`: one HTML file with all figures. Plots are missing without gnuplot.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/wssbench/context.h"
+
+namespace wss::wssbench {
+
+// `remarks`: what is missing from the report, and why.
+std::string page(const std::vector<Json>& figures, const std::vector<std::string>& remarks);
+
+}  // namespace wss::wssbench

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bounds of the scaling table.
+#pragma once
+
+#include "tools/wssbench/context.h"
+
+namespace wss::wssbench {
+
+// For each kind of thing: growth of the cost from the first to the last point, against the logarithm's
+// growth, and the memory of one. The figure's bound and ratio are those of the kind with the smallest ratio.
+void add_growth_bounds(Json& figure);
+
+}  // namespace wss::wssbench

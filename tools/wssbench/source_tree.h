@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measurers: programs of the source tree (tests/bench/measurers) that measure what needs the lab's virtual
+// machines or a Ceph cluster. They print samples or rows, one JSON object per line, for the figures.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/wssbench/context.h"
+#include "tools/wssbench/program.h"
+
+namespace wss::wssbench {
+
+// The root of the source tree: WSS_SOURCE, the current directory, or the folder two levels above that of this
+// program (a build directory inside the tree).
+Result<std::string> source_tree();
+
+// Starts the measurer `name` with `words`. When the user interrupts it, it prints what is finished.
+Result<std::unique_ptr<Child>> start_measurer(const std::string& name, const std::vector<std::string>& words,
+                                              const ChildOptions& options);
+
+// The next object that it prints. {"error": TEXT} is returned as a failure.
+Result<Json> next_object(Child& measurer, double seconds);
+
+}  // namespace wss::wssbench
