@@ -48,7 +48,7 @@ def command_run(options: argparse.Namespace) -> int:
     command = options.command[0] if len(options.command) == 1 else options.command
     with open_lab(options.vms, shape_of(options), say) as lab:
         result = lab.vms[0].run(command, options.timeout, check=False, on_output=None if options.icount else relay)
-        if options.icount:  # with icount the output comes at the end, so as not to disturb the count
+        if options.icount:  # with icount the output is printed at the end, so as not to disturb the count
             relay(frames.STDOUT, result.stdout.encode())
             relay(frames.STDERR, result.stderr.encode())
         say(f"status {result.status} after {result.seconds:.3f} s of the machine's time")
@@ -59,9 +59,9 @@ def command_run(options: argparse.Namespace) -> int:
 
 
 def command_shell(options: argparse.Namespace) -> int:
-    """An interactive shell in the first machine, from which the others can be reached over the segment."""
+    """Runs an interactive shell in the first machine, from which the others can be reached over the segment."""
     if os.environ.get("LAB") == "host":
-        raise LabError("LAB=host: you have a shell on this machine already")
+        raise LabError("LAB=host: you already have a shell on this machine")
     with Lab(options.vms, shape_of(options), say) as lab:
         if sys.stdin.isatty():
             say("Ctrl-D ends the shell, Ctrl-] cuts the power; /lab is " + str(lab.share))
@@ -89,35 +89,35 @@ def command_clean(_options: argparse.Namespace) -> int:
 def machine_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--vms", type=int, default=1, help="number of machines on one private segment (default 1)")
-    add("--cpus", type=int, default=2, help="processors of each (default 2)")
-    add("--mem", default="1536M", help="memory of each (default 1536M)")
-    add("--nvme", action="append", default=[], metavar="SIZE", help="an emulated NVMe disk in each (repeatable)")
-    add("--icount", action="store_true", help="time counts instructions: 1 processor, deterministic, slow")
+    add("--cpus", type=int, default=2, help="processors of each machine (default 2)")
+    add("--mem", default="1536M", help="memory of each machine (default 1536M)")
+    add("--nvme", action="append", default=[], metavar="SIZE", help="an emulated NVMe disk in each machine (repeatable)")
+    add("--icount", action="store_true", help="derive time from executed instructions: 1 processor, deterministic, slow")
     add("--kernel-argument", action="append", default=[], metavar="WORD", help="append to the kernel's command line")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="lab", description="virtual machines with soft RDMA on this machine's own root")
+    parser = argparse.ArgumentParser(prog="lab", description="virtual machines with soft RDMA on this machine's own root file system")
     actions = parser.add_subparsers(dest="action", required=True)
     run = actions.add_parser("run", help="run a command in a machine")
     machine_options(run)
-    run.add_argument("--timeout", type=float, default=600, help="seconds for the command (default 600)")
+    run.add_argument("--timeout", type=float, default=600, help="time limit of the command in seconds (default 600)")
     run.add_argument("--no-klog", action="store_true", help="do not fail on complaints in the kernel log")
     run.add_argument("command", nargs="+", metavar="CMD", help="after --; a single word goes to sh -c")
     run.set_defaults(function=command_run)
-    shell = actions.add_parser("shell", help="an interactive shell in a machine")
+    shell = actions.add_parser("shell", help="run an interactive shell in a machine")
     machine_options(shell)
     shell.set_defaults(function=command_shell)
-    probe = actions.add_parser("probe", help="which kernel and acceleration the lab uses")
-    probe.add_argument("--again", action="store_true", help="probe even if the answer is remembered")
+    probe = actions.add_parser("probe", help="print the kernel and the acceleration that the lab uses")
+    probe.add_argument("--again", action="store_true", help="probe even if a result is stored")
     probe.set_defaults(function=command_probe)
-    clean = actions.add_parser("clean", help="remove logs, disks and caches of runs that are over")
+    clean = actions.add_parser("clean", help="remove logs, disks and caches of finished runs")
     clean.set_defaults(function=command_clean)
     return parser.parse_args(arguments)
 
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the machines must be taken down
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the machines must be powered off
     options = parse(sys.argv[1:])
     try:
         return options.function(options)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab's end of the connection to a machine's agent: sends frames, and one thread dispatches incoming ones.
+"""The lab's end of the connection to a machine's agent. Callers send frames, and one thread dispatches incoming ones.
 
-The thread lives as long as the machine. When the stream ends, it notifies every process that a caller waits for, so that a
-panic or a power cut is detected promptly.
+The thread lives as long as the machine. When the stream ends, it ends the wait of every caller, so that a panic or a power cut is
+detected promptly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SEND_LIMIT_SECONDS = 20
 
 
 class Sink:
-    """Receives a command's frames (guest.Process); called on the channel's thread."""
+    """Receives a command's frames (guest.Process). The channel's thread calls its methods."""
 
     def deliver_output(self, kind: int, data: bytes) -> None: ...
     def deliver_exit(self, status: int, seconds: float, error: str) -> None: ...
@@ -33,7 +33,7 @@ class Channel:
         self._wire = wire
         self._on_klog = on_klog
         self._wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_LIMIT_SECONDS, 0))
-        self._sending = threading.Lock()  # keeps frames whole on the wire; never taken by the receiving thread
+        self._sending = threading.Lock()  # keeps frames contiguous on the wire; the receiving thread never acquires it
         self._lock = threading.Lock()  # protects _sinks, _syncs, _next; never held over a send
         self._sinks: dict[int, Sink] = {}
         self._syncs: dict[int, threading.Event] = {}
@@ -44,34 +44,34 @@ class Channel:
         self._thread.start()
 
     def spawn(self, sink: Sink, spec: dict) -> int:
-        """Start a command; its frames go to `sink` until its exit."""
+        """Starts a command. Its frames go to `sink` until it exits."""
         with self._lock:
             number = self._next
             self._next += 1
             self._sinks[number] = sink
         self.send(frames.SPAWN, number, json.dumps(spec).encode())
-        if self.dead.is_set():  # it died after the caller's check: the thread may have missed the sink
+        if self.dead.is_set():  # the machine died after the caller's check, and the thread may have missed the sink
             sink.deliver_death()
         return number
 
     def send(self, kind: int, number: int, payload: bytes = b"") -> None:
         if len(payload) > frames.PAYLOAD_MAX:
-            raise ValueError(f"{len(payload)} bytes for one frame, the limit is {frames.PAYLOAD_MAX}")
+            raise ValueError(f"frame of {len(payload)} bytes; the limit is {frames.PAYLOAD_MAX}")
         with self._sending:
             if self.dead.is_set():
-                return  # the waiting caller was notified
+                return  # _end_waits() has ended the wait of the caller
             try:
                 self._wire.sendall(frames.pack(kind, number, payload))
                 return
             except OSError:
-                self._end_stream()  # gone, or so stuck that it accepts no bytes; half a frame may have been sent
-        self._bury()
+                self._end_stream()  # the machine is gone or accepts no bytes; part of a frame may have been sent
+        self._end_waits()
 
     def signal(self, number: int, signum: int) -> None:
         self.send(frames.SIGNAL, number, struct.pack("!I", signum))
 
     def sync(self, timeout: float) -> bool:
-        """Waits until the kernel log of the guest up to now has arrived; returns False if the guest does not answer."""
+        """Waits until the guest's kernel log up to now has arrived. Returns False if the guest does not answer."""
         done = threading.Event()
         with self._lock:
             number = self._next
@@ -81,7 +81,7 @@ class Channel:
         return not self.dead.is_set() and done.wait(timeout) and not self.dead.is_set()
 
     def close(self) -> None:
-        """Ends the stream and the thread; may be called twice."""
+        """Ends the stream and the thread. May be called twice."""
         self._end_stream()
         if self._thread is not threading.current_thread():
             self._thread.join(timeout=10)
@@ -91,7 +91,7 @@ class Channel:
         try:
             self._wire.shutdown(socket.SHUT_RDWR)
         except OSError:
-            pass  # it has ended
+            pass  # the stream has ended already
 
     def _receive(self) -> None:
         parser = frames.Parser()
@@ -102,7 +102,7 @@ class Channel:
         except (OSError, ValueError):
             pass  # a broken stream means a dead machine; the console shows why
         finally:
-            self._bury()
+            self._end_waits()
 
     def _dispatch(self, kind: int, number: int, payload: bytes) -> None:
         if kind == frames.HELLO:
@@ -133,14 +133,14 @@ class Channel:
         elif kind in (frames.STDOUT, frames.STDERR):
             sink.deliver_output(kind, payload)
 
-    def _bury(self) -> None:
+    def _end_waits(self) -> None:
         self.dead.set()
         with self._lock:
             orphans = list(self._sinks.values())
             waiting = list(self._syncs.values())
             self._sinks.clear()
             self._syncs.clear()
-        self.hello.set()  # wakes the caller that waits for the boot; it checks `dead`
+        self.hello.set()  # wakes the caller that waits for the boot, which checks `dead`
         for event in waiting:
             event.set()
         for sink in orphans:
@@ -148,7 +148,7 @@ class Channel:
 
 
 class AgentControls:
-    """Reaches one command in a machine (guest.Controls)."""
+    """Controls one command in a machine (guest.Controls)."""
 
     def __init__(self, channel: Channel, number: int) -> None:
         self._channel = channel

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands in a machine: the interface for tests.
 
-`Guest.run` runs a command to its end, `Guest.start` runs one in the background. Both work in the same way for a virtual machine
-(vm.py) and for the host (host_guest.py). Every wait has a limit. A command that exceeds it is killed with its process group,
-and the error shows its kernel stacks.
+`Guest.run` runs a command until it exits, and `Guest.start` runs one in the background. Both work in the same way for a virtual
+machine (vm.py) and for the host (host_guest.py). Every wait has a limit. A command that exceeds it is killed with its process
+group, and the error shows its kernel stacks.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from tests.lab.slowness import stretched
 
 DEFAULT_TIMEOUT = 60.0
 KILL_GRACE = 10.0  # from SIGKILL to the end of the process; a longer time means that it hangs in the kernel
-OUTPUT_MAX = 64 * 1024 * 1024  # of each stream; the rest is dropped, with a note
+OUTPUT_MAX = 64 * 1024 * 1024  # of each stream; the rest is dropped with a note
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 Command = str | Sequence[str]  # a string goes to `sh -c`
-OnOutput = Callable[[int, bytes], None]  # (frames.STDOUT or STDERR, bytes), called as they come
+OnOutput = Callable[[int, bytes], None]  # called with (frames.STDOUT or STDERR, bytes) as output arrives
 
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a command. `status` is negative if a signal ended it; `seconds` are of the guest's clock."""
+    """The result of a command. `status` is negative if a signal ended it. `seconds` is measured by the guest's clock."""
 
     command: str
     status: int
@@ -63,7 +63,7 @@ class Controls(Protocol):
 
 
 class Process(Sink):
-    """A started command. Its output is collected; it can be awaited, signalled and written to."""
+    """A started command. Its output is collected. Callers can wait for it, send it signals and write to it."""
 
     def __init__(self, name: str, on_output: OnOutput | None = None) -> None:
         self.name = name
@@ -90,12 +90,12 @@ class Process(Sink):
             return self._result is None and not self._died
 
     def poll(self) -> Result | None:
-        """Returns the result if it has ended, else None."""
+        """Returns the result if the command has ended, else None."""
         with self._changed:
             return self._result
 
     def wait(self, timeout: float = DEFAULT_TIMEOUT) -> Result:
-        """Waits for the end. At the limit its process group is killed, and GuestTimeout shows its stacks."""
+        """Waits for the end of the command. At the limit its process group is killed, and GuestTimeout shows its stacks."""
         if self._wait_until(lambda: self._result is not None, timeout):
             return self._finished()
         where = self.stacks()
@@ -108,7 +108,7 @@ class Process(Sink):
         )
 
     def wait_for(self, pattern: str, timeout: float = DEFAULT_TIMEOUT) -> re.Match[str]:
-        """Waits until its output (either stream) matches; raises an error if it ends before. Use it instead of sleeping."""
+        """Waits until the output (either stream) matches. Raises an error if the command ends before. Use it instead of sleeping."""
         regex = re.compile(pattern, re.MULTILINE)
         self._wait_until(lambda: self._match(regex) is not None or self._result is not None, timeout)
         with self._changed:
@@ -120,27 +120,27 @@ class Process(Sink):
         raise LabError(f"`{self.name}`: waited for /{pattern}/, but it {state}:\n{tail(self.stdout + self.stderr)}")
 
     def write(self, data: bytes) -> None:
-        """Writes to its standard input. Empty data ends the input."""
+        """Writes to the command's standard input. Empty data ends the input."""
         assert self.controls is not None
         self.controls.write(data)
 
     def signal(self, signum: int) -> None:
-        """Send a signal to its process group."""
+        """Sends a signal to the command's process group."""
         assert self.controls is not None
         self.controls.signal(signum)
 
     def kill(self) -> bool:
-        """Kills its process group; returns False if it does not end."""
+        """Kills the command's process group. Returns False if the command does not end."""
         return self._end_by(signal.SIGKILL, KILL_GRACE)
 
     def stop(self, timeout: float = DEFAULT_TIMEOUT) -> Result:
-        """Ends it by SIGTERM and returns its result."""
+        """Ends the command with SIGTERM and returns its result."""
         if self.poll() is None:
             self.signal(signal.SIGTERM)
         return self.wait(timeout)
 
     def stacks(self, timeout: float = 5.0) -> str:
-        """Returns the kernel stacks of its processes ("" if it has ended or the machine does not answer)."""
+        """Returns the kernel stacks of the command's processes, or "" if it has ended or the machine does not answer."""
         assert self.controls is not None
         with self._changed:
             self._stacks = None
@@ -193,7 +193,7 @@ class Process(Sink):
         return regex.search(self.stdout) or regex.search(self.stderr)
 
     def _wait_until(self, condition: Callable[[], bool], timeout: float, dead_is_error: bool = True) -> bool:
-        """Waits for the condition; returns False at the limit. A dead machine ends the wait, by default with an error."""
+        """Waits for the condition. Returns False at the limit. A dead machine ends the wait, by default with an error."""
         with self._changed:
             held = self._changed.wait_for(lambda: condition() or self._died, stretched(timeout))
             if self._died and not condition() and dead_is_error:
@@ -204,12 +204,12 @@ class Process(Sink):
 class Guest:
     """A machine in which commands run. Subclasses define how to start a command there."""
 
-    deferred_output = False  # output comes at the end of a command, so as not to disturb a measurement
+    deferred_output = False  # whether output arrives only at the end of a command, so as not to disturb a measurement
 
     def __init__(self, name: str, address: str, share: str) -> None:
         self.name = name
         self.address = address  # of its RDMA device
-        self.share = share  # the run's directory that all machines and the lab share, by its name in this machine
+        self.share = share  # the path, in this machine, of the directory that all machines and the lab share
         self.klog = KernelLog(name)
         build = paths.build_directory()
         self.environment = {
@@ -232,7 +232,7 @@ class Guest:
         stdin: bytes = b"",
         on_output: OnOutput | None = None,
     ) -> Result:
-        """Run a command to its end. Raises CommandFailed on a status other than 0 unless `check` is false."""
+        """Runs a command until it exits. Raises CommandFailed on a status other than 0 unless `check` is false."""
         process = self.start(command, env=env, cwd=cwd, on_output=on_output)
         process.write(stdin) if stdin else None
         process.write(b"")
@@ -248,7 +248,7 @@ class Guest:
         tty: bool = False,
         on_output: OnOutput | None = None,
     ) -> Process:
-        """Start a command in the background."""
+        """Starts a command in the background."""
         argv = ["sh", "-c", command] if isinstance(command, str) else list(command)
         name = command if isinstance(command, str) else shlex.join(command)
         spec = {
@@ -278,24 +278,24 @@ class Guest:
         self.run(["udevadm", "settle", f"--timeout={int(timeout)}"], timeout + 5)
 
     def sync_klog(self, timeout: float = 20.0) -> None:
-        """Waits until `klog` has everything that the kernel has logged until now."""
+        """Waits until `klog` has everything that the kernel has logged so far."""
         raise NotImplementedError
 
     def check_klog(self, since: int = 0) -> None:
-        """Raises KernelComplaint if the kernel log since that mark has a report that no rule allows."""
+        """Raises KernelComplaint if the kernel log since the mark has a report that no rule allows."""
         self.sync_klog()
         reports = self.klog.reports(since)
         if reports:
-            raise KernelComplaint(f"{self.name}: the kernel complains:\n" + "\n".join(reports))
+            raise KernelComplaint(f"{self.name}: complaints in the kernel log:\n" + "\n".join(reports))
 
     def _spawn(self, process: Process, spec: dict) -> None:
         raise NotImplementedError
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout: float = DEFAULT_TIMEOUT, pause: float = 0.1) -> None:
-    """Polls for a state that no event announces; an error names it at the limit."""
+    """Polls the condition. Raises an error that names `what` at the time limit."""
     limit = time.monotonic() + stretched(timeout)
     while not condition():
         if time.monotonic() > limit:
-            raise LabError(f"{what}: not so within {timeout:.0f} s")
+            raise LabError(f"{what}: not within {timeout:.0f} s")
         time.sleep(pause)

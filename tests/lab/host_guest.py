@@ -24,7 +24,7 @@ KMSG_RECORD_MAX = 8192
 
 
 class HostControls:
-    """Reaches one local process group (guest.Controls)."""
+    """Controls one local process group (guest.Controls)."""
 
     def __init__(self, process: Process, popen: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -34,7 +34,7 @@ class HostControls:
         try:
             os.killpg(self._popen.pid, signum)
         except ProcessLookupError:
-            pass  # it has just ended
+            pass  # the process has just ended
 
     def write(self, data: bytes) -> None:
         assert self._popen.stdin is not None
@@ -45,7 +45,7 @@ class HostControls:
             else:
                 self._popen.stdin.close()
         except (BrokenPipeError, ValueError):
-            pass  # it has closed its input
+            pass  # the process has closed its input
 
     def peek(self) -> None:
         self._process.deliver_stacks(stacks_of_session(self._popen.pid))
@@ -80,14 +80,14 @@ class HostGuest(Guest):
                 continue  # records were overwritten; the next read returns the oldest remaining one
 
     def close(self) -> None:
-        """Ends started processes that still run: there is no VM whose end would end them."""
+        """Kills started processes that still run, as there is no VM whose end would end them."""
         for process in self._processes:
             process.kill()
         os.close(self._kmsg)
 
     def _spawn(self, process: Process, spec: dict) -> None:
         if spec["tty"]:
-            raise LabError("LAB=host has no terminals to give: use your own shell")
+            raise LabError("LAB=host provides no terminals: use your own shell")
         started = time.monotonic()
         try:
             popen = subprocess.Popen(

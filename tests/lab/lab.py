@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lab: one or several machines of one run, always started and taken down together.
+"""A lab: one or more machines of one run, always started and stopped together.
 
     with open_lab(vms=2) as lab:
         lab.vms[0].run("ib_devinfo")
@@ -78,7 +78,7 @@ class Lab:
         self.close()
 
     def boot(self) -> None:
-        """Starts all machines at the same time and waits for them."""
+        """Starts all machines at the same time and waits until they are ready."""
         for vm in self.vms:
             vm.power_on()
         for vm in self.vms:
@@ -93,11 +93,11 @@ class Lab:
         self._require_segment().restore(vm.index)
 
     def lose_frames(self, share: float, seed: int = 0) -> None:
-        """Drops this share of all frames between the machines (0 ends it), drawn from the seed."""
+        """Drops a random share of all frames between the machines, determined by the seed. 0 ends that."""
         self._require_segment().lose(share, seed)
 
     def limit_frames(self, mtu: int) -> None:
-        """Sets the MTU of the segment, independently of the machines; longer frames are lost."""
+        """Sets the MTU of the segment, independently of the machines. Longer frames are lost."""
         self._require_segment().limit(mtu)
 
     def check_klog(self) -> None:
@@ -110,7 +110,7 @@ class Lab:
             vm.power_off()
 
     def close(self) -> None:
-        """Powers everything off and removes all but the logs. May be called twice."""
+        """Powers everything off and removes everything except the logs. May be called twice."""
         for vm in self.vms:
             vm.power_cut()
             for disk in vm.disks:
@@ -125,13 +125,13 @@ class Lab:
 
 
 def open_lab(vms: int = 1, shape: Shape = Shape(), say: Say = lambda _: None) -> Lab | HostLab:
-    """A lab of virtual machines or, with LAB=host, of this machine. Use it in a `with` statement."""
+    """Returns a lab of virtual machines or, with LAB=host, of this machine. Use it in a `with` statement."""
     place = os.environ.get("LAB") or "vm"
     if place == "vm":
         return Lab(vms, shape, say)
     if place != "host":
         raise LabError(f"LAB={place}: use vm or host")
     if vms != 1 or shape.icount:
-        raise LabError("LAB=host is one machine, and it cannot count instructions")
+        raise LabError("LAB=host is one machine, which cannot count instructions")
     say("commands run on this machine itself (LAB=host)")
     return HostLab()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The private segment of several machines: starts the switch (switch.py), provides its cables, cuts and restores them.
+"""The private segment of the machines of a lab: starts the switch (switch.py), provides its cables, cuts and restores them.
 
-A cable is a socket pair that outlives its machine: after a power cut the machine is on the same port again.
+A cable is a socket pair that outlives its machine, so that the machine is on the same port again after a power cut.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.lab.leash import leashed
 
 ANSWER_LIMIT = 10.0
 ETHERNET_HEADER = 14
-BUFFER = 4 * 1024 * 1024  # of a cable in each direction: a burst of a machine must not block it
+BUFFER = 4 * 1024 * 1024  # of a cable in each direction; a burst must not block its machine
 
 
 class Segment:
@@ -38,22 +38,22 @@ class Segment:
             wire.close()
 
     def cut(self, port: int) -> None:
-        """Cuts the machine off from all traffic. The machine sees its link up, as if a more distant switch failed."""
+        """Cuts the machine off from all traffic. Its link stays up, as if a more distant switch had failed."""
         self._order({"port": port, "up": False})
 
     def restore(self, port: int) -> None:
         self._order({"port": port, "up": True})
 
     def lose(self, share: float, seed: int = 0) -> None:
-        """Drops this share of all frames (0 ends it), drawn from the seed."""
+        """Drops a random share of all frames, determined by the seed. 0 ends that."""
         self._order({"loss": share, "seed": seed})
 
     def limit(self, mtu: int) -> None:
-        """Drops frames with more than this many bytes after their Ethernet header, like a switch with a smaller MTU."""
+        """Drops frames with more than `mtu` bytes after their Ethernet header, as a switch with a smaller MTU does."""
         self._order({"longest": mtu + ETHERNET_HEADER})
 
     def counters(self) -> list[dict]:
-        """Returns the frames delivered and lost, for each port."""
+        """Returns the numbers of frames delivered and lost at each port."""
         return self._order({})["ports"]
 
     def close(self) -> None:
@@ -67,14 +67,14 @@ class Segment:
             self._switch.wait(10)
 
     def _order(self, order: dict) -> dict:
-        """Sends one command and waits for the response: the command is in effect on return."""
+        """Sends one command and waits for the response. The command is in effect on return."""
         answer = b""
         try:
             self._control.sendall(json.dumps(order).encode() + b"\n")
             while not answer.endswith(b"\n"):
                 chunk = self._control.recv(65536)
                 if not chunk:
-                    raise ConnectionError("it closed the control socket")
+                    raise ConnectionError("the switch closed the control socket")
                 answer += chunk
         except OSError as error:
             raise LabError(f"the lab's network switch does not answer (exit status {self._switch.poll()}): {error}") from error

@@ -8,13 +8,13 @@ SYSTEM_LIMIT ?= 2280
 lab: ## an interactive shell in a VM with the tree's binaries on PATH (VM='--nvme 1G --vms 2')
 	@$(LAB_ENV) tests/lab/lab shell $(VM)
 
-lab-probe: ## say which kernel and acceleration the lab uses, and why
+lab-probe: ## print the kernel and the acceleration that the lab uses, and why
 	@$(LAB_ENV) tests/lab/lab probe
 
-lab-clean: ## remove logs, disks and caches of lab runs that are over
+lab-clean: ## remove logs, disks and caches of finished lab runs
 	@$(LAB_ENV) tests/lab/lab clean
 
-check-system: programs modules $(BUILD)/conformance_tests ## run the system tests in the lab (FILTER=pattern, as of pytest -k)
+check-system: programs modules $(BUILD)/conformance_tests ## run the system tests in the lab (FILTER=pattern, as for pytest -k)
 	@$(PYTEST) tests/system -x -q $(if $(FILTER),-k '$(FILTER)')
 
 check-debug: programs ## the driver's tests on a kernel with KASAN, lockdep, kmemleak, over rxe and siw (RDMA=siw TESTS=…)
@@ -26,5 +26,5 @@ check-newer: programs ## the driver's tests on the newer kernel of Debian's back
 check-newest: programs ## the driver's tests on the newest kernel of Debian's stable release, fetched once (TESTS=…)
 	@tests/lab/kernels/check newest $(BUILD)
 
-check-kernels: programs ## build and test the driver on every supported kernel, and say in a line each how it went
+check-kernels: programs ## build and test the driver on every supported kernel, and print a line with the result of each
 	@tests/lab/kernels/each $(BUILD)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the working acceleration by booting: /dev/kvm may exist and hang a stock kernel for ever.
+"""Finds out which acceleration works by booting a kernel, as one may hang for ever although /dev/kvm exists.
 
-The result is kept in BUILD/lab while host kernel, host boot, QEMU and guest kernel are unchanged.
+The result is kept in BUILD/lab until the host kernel, the host boot, QEMU or the guest kernel changes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.lab.initramfs import initramfs_for
 from tests.lab.kernel import Kernel
 from tests.lab.leash import leashed
 
-LIMIT = 10.0  # seconds for KVM to boot a kernel to its first process; a working one needs 1 to 2
+LIMIT = 10.0  # seconds within which KVM must boot a kernel to its first process; a working KVM needs 1 to 2
 KILL_LIMIT = 2.0
 DEVICE = Path("/dev/kvm")
 MARKER = b"lab-probe-ok"
@@ -33,7 +33,7 @@ class Answer:
 
 
 def accelerator_for(kernel: Kernel, *, again: bool = False) -> Answer:
-    """Returns the stored result, or probes. WSS_LAB_ACCEL=kvm|tcg overrides both."""
+    """Returns the stored result or probes. WSS_LAB_ACCEL=kvm|tcg overrides both."""
     forced = os.environ.get("WSS_LAB_ACCEL")
     if forced:
         if forced not in ("kvm", "tcg"):
@@ -52,9 +52,9 @@ def accelerator_for(kernel: Kernel, *, again: bool = False) -> Answer:
 
 
 def probe(kernel: Kernel) -> Answer:
-    """Tries KVM with a time limit; emulation (TCG) always works."""
+    """Tries KVM with a time limit. Emulation (TCG) always works."""
     if not os.access(DEVICE, os.R_OK | os.W_OK):
-        return Answer("tcg", f"{DEVICE} does not exist or may not be opened")
+        return Answer("tcg", f"{DEVICE} does not exist or cannot be opened")
     append = "console=ttyS0 quiet panic=-1 lab.probe"
     command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     command += ["-accel", "kvm", "-cpu", "host", "-smp", "2", "-m", "256", "-serial", "stdio"]
@@ -66,12 +66,12 @@ def probe(kernel: Kernel) -> Answer:
     if MARKER in output:
         return Answer("kvm", f"a kernel booted in {time.monotonic() - started:.1f} s")
     said = output.decode(errors="replace").strip().splitlines()[-1:] or ["no output"]
-    return Answer("tcg", f"{DEVICE} exists, but QEMU ended without booting: {said[0]}")
+    return Answer("tcg", f"{DEVICE} exists, but QEMU exited without booting: {said[0]}")
 
 
 def _output_within(command: list[str], limit: float) -> bytes | None:
-    """Returns the command's output when it ends, or None if it does not end in time. Every wait has a limit, as a hanging KVM
-    may leave a process that cannot be killed."""
+    """Returns the output of the command, or None if it does not exit in time. Every wait has a limit, as a hung KVM may leave a
+    process that cannot be killed."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     )
@@ -82,7 +82,7 @@ def _output_within(command: list[str], limit: float) -> bytes | None:
     try:
         process.wait(KILL_LIMIT)
     except subprocess.TimeoutExpired:
-        pass  # it hangs in the kernel and cannot be ended
+        pass  # it hangs in the kernel and cannot be killed
     return None
 
 
@@ -90,9 +90,9 @@ def _remembered(memory: Path, circumstances: str) -> Answer | None:
     try:
         known = json.loads(memory.read_text())
         if known["circumstances"] == circumstances:
-            return Answer(known["accelerator"], known["reason"] + " (remembered)")
+            return Answer(known["accelerator"], known["reason"] + " (stored result)")
     except (OSError, ValueError, KeyError, TypeError):
-        pass  # no stored result, or that of another user: probe
+        pass  # there is no valid stored result, so probe
     return None
 
 

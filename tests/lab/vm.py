@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One virtual machine: QEMU's command line, its life cycle, its console.
+"""One virtual machine: the command line of QEMU, the life cycle and the console.
 
     power_on() -> wait_ready() -> commands (guest.py) -> power_off() or power_cut() -> power_on() again …
 
-QEMU is started by leash.py and never outlives the lab. A power cut is SIGKILL: disks keep written data, memory is lost.
+leash.py starts QEMU, which never outlives the lab. A power cut is SIGKILL: disks keep written data, and memory is lost.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from tests.lab.kernel import Kernel
 from tests.lab.klog import last_words
 from tests.lab.leash import leashed
 from tests.lab.slowness import stretched
+from tests.lab.tsc import tsc_khz
 
 QEMU = "qemu-system-x86_64"
 INSIDE = Path(__file__).with_name("inside")
-BOOT_LIMIT = 240.0  # a boot takes about 6 s under emulation, and took 84 on a machine with a load of 12
+BOOT_LIMIT = 240.0  # seconds; a boot takes about 6 s under emulation, and took 84 s on a host with a load of 12
 POWER_OFF_LIMIT = 20.0
 MTU = 4200  # gives an RDMA path MTU of 4096
-FRESH = (Path("/tmp"), Path("/run"))  # directories that each guest has for itself
+FRESH = (Path("/tmp"), Path("/run"))  # each guest has its own
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The hardware of a machine. `icount`: busy time is a function of the executed instructions (one CPU, emulated). A single
-    machine skips its idle time; among several, its clock advances with theirs."""
+    """The hardware of a machine. With `icount`, busy time depends only on the executed instructions (one CPU, emulated). A single
+    such machine skips its idle time; one of two or more does not."""
 
     cpus: int = 2
     memory_mib: int = 1536
@@ -50,7 +51,7 @@ class Shape:
 
 
 class Vm(Guest):
-    """A machine and, while it runs, the commands in it."""
+    """A machine and the commands in it."""
 
     def __init__(self, index: int, shape: Shape, kernel: Kernel, accelerator: str, run: Path) -> None:
         super().__init__(f"vm{index}", f"10.87.0.{index + 1}", share="/lab")
@@ -62,7 +63,7 @@ class Vm(Guest):
         self._run = run
         self._boots = 0
         self.boot_seconds = 0.0
-        self.network_port: socket.socket | None = None  # plugged into a segment's switch; None: no other machine
+        self.network_port: socket.socket | None = None  # connected to the switch of a segment; None if there is no other machine
         self.disks = [
             Disk(run / f"{self.name}-nvme{number}.img", size, f"wsslab{index}{number}")
             for number, size in enumerate(shape.nvme_sizes)
@@ -73,12 +74,12 @@ class Vm(Guest):
         self._channel: Channel | None = None
         self._started = 0.0
 
-    # ---- life
+    # ---- life cycle
 
     def power_on(self) -> None:
-        """Starts QEMU and returns at once; wait_ready() waits, so that several machines boot at the same time."""
+        """Starts QEMU and returns at once, so that machines can boot at the same time. wait_ready() waits."""
         if self.running:
-            raise LabError(f"{self.name} is running already")
+            raise LabError(f"{self.name} is already running")
         for disk in self.disks:
             disk.create()
         self.klog.new_boot()
@@ -99,7 +100,7 @@ class Vm(Guest):
         self._channel = Channel(ours, self.klog.append)
 
     def wait_ready(self, timeout: float = BOOT_LIMIT) -> None:
-        """Waits for the agent, then sets up network and RDMA. BootError shows the console's end."""
+        """Waits for the agent, then sets up network and RDMA. BootError shows the end of the console."""
         channel = self._require_channel()
         if not channel.hello.wait(max(0.0, self._started + stretched(timeout) - time.monotonic())):
             self.power_cut()
@@ -113,11 +114,12 @@ class Vm(Guest):
             self.run(["sh", str(INSIDE / "setup.sh"), *words], timeout, cwd="/")
         except (CommandFailed, GuestDied) as error:
             self.power_cut()
-            raise BootError(f"{self.name} booted, but its set-up failed: {error}\n{self._last_words()}") from error
+            raise BootError(f"{self.name} booted, but its setup failed: {error}\n{self._last_words()}") from error
         self.boot_seconds = time.monotonic() - self._started
 
     def power_off(self, timeout: float = POWER_OFF_LIMIT) -> None:
-        """Orderly power-off: file systems are synced, then the kernel powers off. At the limit, a power cut and an error."""
+        """Powers off in order: file systems are synced, then the kernel powers off. At the limit, cuts the power and raises an
+        error."""
         if self._qemu is None or self._channel is None:
             return
         self.sync_klog()
@@ -125,7 +127,7 @@ class Vm(Guest):
         try:
             self._qemu.wait(stretched(timeout))
         except subprocess.TimeoutExpired:
-            raise LabError(f"{self.name} did not power off in {timeout:.0f} s:\n{self._last_words()}") from None
+            raise LabError(f"{self.name} did not power off within {timeout:.0f} s:\n{self._last_words()}") from None
         finally:
             self.power_cut()
 
@@ -141,7 +143,7 @@ class Vm(Guest):
         self.klog.end_of_boot(self.console_path)
 
     def pause(self) -> None:
-        """Freezes the whole machine, like a hanging node: it answers nothing and does not notice."""
+        """Freezes the whole machine, like a hung node. It answers nothing until resume()."""
         self._require_qemu().send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -152,7 +154,7 @@ class Vm(Guest):
         return self.shape.icount and self.network_port is None
 
     def disk_device(self, number: int) -> str:
-        """Returns the /dev name of a disk, found by serial number, as the kernel may list several in any order."""
+        """Returns the /dev name of a disk by its serial number, as the kernel may enumerate disks in any order."""
         serial = self.disks[number].serial
         found = self.run(f"grep -lw {serial} /sys/class/nvme/*/serial").stdout.split("/")
         return f"/dev/{found[-2]}n1"
@@ -162,15 +164,15 @@ class Vm(Guest):
         return self._qemu is not None and self._qemu.poll() is None
 
     def wait_for_death(self, timeout: float) -> None:
-        """Waits until the machine goes down by itself (panic, reboot)."""
+        """Waits until the machine goes down without a command of the lab (panic, reboot)."""
         if not self._require_channel().dead.wait(timeout):
-            raise LabError(f"{self.name} still runs after {timeout:.0f} s")
+            raise LabError(f"{self.name} is still running after {timeout:.0f} s")
         self.power_cut()
 
     # ---- kernel log
 
     def sync_klog(self, timeout: float = 20.0) -> None:
-        """Waits until `klog` has everything that the kernel has logged until now. A dead machine adds nothing."""
+        """Waits until `klog` has everything that the kernel has logged so far. For a dead machine, reads its console."""
         if self._channel is None or self._channel.dead.is_set():
             self.klog.end_of_boot(self.console_path)
         elif not self._channel.sync(stretched(timeout)) and not self._channel.dead.is_set():
@@ -216,7 +218,7 @@ class Vm(Guest):
         command = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-name", f"wss-{self.name}"]
         command += self._processor()
         if self.kernel.modules_root != Path("/"):
-            # The older machine type routes interrupts by a loop in ACPI byte code, which takes minutes with KASAN and
+            # With the older machine type, a loop in ACPI byte code routes interrupts, which takes minutes with KASAN and
             # kmemleak.
             command += ["-machine", "q35"]
         command += ["-m", str(self.shape.memory_mib)]
@@ -234,7 +236,7 @@ class Vm(Guest):
 
     def _processor(self) -> list[str]:
         if self.shape.icount:
-            # 2 ns of guest time for each instruction; the clock starts at the same time in every run
+            # 2 ns of guest time per instruction; the clock starts at the same time in every run
             clock = ["-icount", f"shift=1,sleep={'on' if self.network_port else 'off'}", "-rtc", "base=2026-01-01,clock=vm"]
             return ["-accel", "tcg,thread=single,tb-size=256", *clock, "-smp", "1", "-cpu", "max"]
         if self.accelerator == "kvm":
@@ -250,9 +252,11 @@ class Vm(Guest):
         return ["-netdev", backend, "-device", card]
 
     def _kernel_command_line(self) -> str:
-        # The timer check counts ticks in real time: on a busy host an emulated processor misses them and the kernel panics.
+        # The timer check counts ticks in real time. On a busy host an emulated processor misses ticks, and the kernel panics.
         words = ["console=ttyS0", "loglevel=5", "panic=-1", "mitigations=off", "tsc=reliable", "no_timer_check", "net.ifnames=0"]
         words += ["nokaslr", "norandmaps"] if self.shape.icount else []
+        if self.accelerator == "tcg" and not self.shape.icount and (khz := tsc_khz()):
+            words.append(f"tsc_early_khz={khz}")
         words += [f"lab.agent={INSIDE / 'agent.py'}"]
         keep = [path for path in (paths.REPOSITORY, paths.build_directory()) if is_below_fresh(path)]
         words += ["lab.keep=" + ",".join(map(str, keep))] if keep else []

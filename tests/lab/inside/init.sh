@@ -1,8 +1,8 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: Apache-2.0
-# First process of a lab machine, in the initramfs: loads the few modules that reach the host's root file system,
-# mounts a tmpfs over it, with fresh /proc, /sys, /dev, /run and /tmp, and starts the agent.
-# Kernel command line: lab.agent=SCRIPT lab.keep=DIR,… (visible although under /tmp or /run) lab.modules=DIR lab.probe
+# The first process of a lab machine, in the initramfs. Loads the few modules that are needed to access the host's root file system,
+# overlays that with a tmpfs, mounts new /proc, /sys, /dev, /run and /tmp, and starts the agent.
+# Kernel command line: lab.agent=SCRIPT lab.keep=DIR,… (kept visible under /tmp or /run) lab.modules=DIR lab.probe
 
 export PATH=/bin
 /bin/busybox --install -s /bin
@@ -13,7 +13,7 @@ die() {
     while :; do :; done
 }
 
-# The upper layer of every overlay lies on one tmpfs, in a directory of its own.
+# The upper layers of all overlays are on one tmpfs, each in its own directory.
 overlay() { # lower, mount point
     layer=/rw/$(echo "$2" | tr / _)
     mkdir -p "$layer/upper" "$layer/work" "$2"
@@ -64,5 +64,5 @@ mount -o move /sys /root/sys
 mount -t debugfs debugfs /root/sys/kernel/debug
 mount -t cgroup2 cgroup2 /root/sys/fs/cgroup
 mount -o move /proc /root/proc
-# -S -E -B: no site packages, no environment, no byte code; only start-up time matters here
+# -S -E -B (no site packages, no environment, no byte code) shorten the start
 exec switch_root /root /usr/bin/python3 -S -E -B "$agent"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the lab's own kernel from Debian's sources, with all debugging options (debug.config), once per content of its
-# options and version of the source package, and prints the directory that holds it:
+# Builds the lab's debug kernel from Debian's sources with the options in debug.config, once for each set of options and version of
+# the source package. Prints its directory:
 #   bzImage            the image
 #   lib/modules/…      its modules
 #   build/             the prepared tree that modules are built against (KDIR)
-# The directory is below ${WSS_CACHE:-~/.cache/wss}, so that a new clone finds it. Progress is printed on standard error.
+# The directory is below ${WSS_CACHE:-~/.cache/wss}, so that a new clone can use it. Progress is printed on standard error.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 config=$here/debug.config
@@ -24,7 +24,7 @@ if [ -f "$home/complete" ]; then
 	exit 0
 fi
 
-# The sources of other machines and of drivers that no option names are most of the archive; kconfig and kbuild read the rest.
+# Most of the archive consists of the sources of other architectures and of drivers that no option selects. They are not extracted.
 extract() {
 	LC_ALL=C tar xf "$archive" -C "$home/source" --strip-components=1 --wildcards --wildcards-match-slash \
 		--exclude='*/drivers/gpu/*.[ch]' --exclude='*/drivers/media/*.[ch]' --exclude='*/drivers/staging/*.[ch]' \
@@ -32,20 +32,20 @@ extract() {
 		--exclude='*/arch/[a-wyz]*/*.[chS]' --exclude='*/arch/[a-wyz]*/*.dts*' --exclude='*/Documentation/*/*' --exclude='*/tools/perf/*' --exclude='*/tools/testing/*'
 }
 
-run_make() { make -s -C "$home/source" O="$home/build" "$@" >"$home/log" 2>&1 || { tail -40 "$home/log" >&2; say "make $* failed; all of it: $home/log"; exit 1; }; }
+run_make() { make -s -C "$home/source" O="$home/build" "$@" >"$home/log" 2>&1 || { tail -40 "$home/log" >&2; say "make $* failed; the complete log is $home/log"; exit 1; }; }
 
 configure() {
 	cp "$config" "$home/options"
 	run_make KCONFIG_ALLCONFIG="$home/options" allnoconfig
-	# kconfig silently drops options whose dependencies are missing: every option must have taken effect.
+	# kconfig silently drops options whose dependencies are missing, so check that every option has taken effect.
 	missing=$(grep -E '^CONFIG_.*=[^n]' "$home/options" | grep -vxFf "$home/build/.config" || true)
 	[ -z "$missing" ] || { say "options without effect:" $missing; exit 1; }
 }
 
-# One build at a time uses the directory: a second one waits, and finds the result.
+# Only one build at a time uses the directory. A second one waits and then uses its result.
 mkdir -p "$cache"
 exec 9>"$cache/debug.lock"
-flock -w 7200 9 || { say "another build holds $cache/debug.lock for two hours"; exit 1; }
+flock -w 7200 9 || { say "another build has held $cache/debug.lock for two hours"; exit 1; }
 if [ -f "$home/complete" ]; then
 	echo "$home"
 	exit 0
@@ -53,7 +53,7 @@ fi
 started=$SECONDS
 say "building Linux $version into $home, once"
 find "$cache" -maxdepth 1 -name 'debug-kernel-*' ! -path "$home" -exec rm -rf {} + # of older options
-# A build that was interrupted is resumed.
+# An interrupted build is resumed.
 if [ ! -f "$home/configured" ]; then
 	rm -rf "$home"
 	mkdir -p "$home/source" "$home/build"
@@ -71,7 +71,7 @@ wait $building
 cp "$home/build/arch/x86/boot/bzImage" "$home/bzImage"
 run_make INSTALL_MOD_PATH="$home" modules_install
 rm -f "$home"/lib/modules/*/build "$home"/lib/modules/*/source
-# Modules need headers, scripts and symbol versions, not the objects.
+# Modules need only headers, scripts and symbol versions, not the objects.
 find "$home/build" -name '*.o' -not -path '*/scripts/*' -not -path '*/tools/*' -delete
 rm -f "$home/build/vmlinux" "$home/build/arch/x86/boot/bzImage"
 touch "$home/complete"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# The common part of newer.sh and newest.sh: each fetches one of Debian's kernels once and prints its directory. They
-# set `kind`, the first part of the directory's name, and source this file.
+# The common part of newer.sh and newest.sh. Each of them fetches one of Debian's kernels once and prints its directory. They set
+# `kind`, the first part of the directory's name, and source this file.
 set -euo pipefail
 cache=${WSS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wss}
 limit=${WSS_FETCH_SECONDS:-900}
@@ -11,38 +11,38 @@ say() { echo "$kind-kernel: $*" >&2; }
 fail() { say "$*"; exit 1; }
 complete() { find "$cache" -maxdepth 1 -name "$kind-kernel-*" -exec test -f '{}/complete' ';' -print | sort -V | tail -1; }
 
-# Where apt takes this release of Debian from; WSS_MIRROR=URL takes another place.
+# Prints the mirror from which apt gets this release of Debian. WSS_MIRROR=URL overrides it.
 mirror() {
 	local release
 	release=$(. /etc/os-release && echo "$VERSION_CODENAME")
 	apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 'Created-By: Packages' | awk -v r="$release" '$1 == r { print $2; exit }'
 }
 
-# One fetch at a time. Ends the script if the kernel exists already and no newer one is requested (WSS_NEWER_KERNEL=again);
-# else $work is an empty directory that goes when the script ends.
+# Permits one fetch at a time. Exits if the kernel exists already and no newer one is requested (WSS_NEWER_KERNEL=again). Otherwise
+# sets $work to an empty directory that is removed when the script exits.
 begin() {
 	mkdir -p "$cache"
 	exec 9>"$cache/$kind.lock"
-	flock -w "$limit" 9 || fail "another one holds $cache/$kind.lock for $limit s"
+	flock -w "$limit" 9 || fail "another fetch has held $cache/$kind.lock for $limit s"
 	home=$(complete)
 	if [ -n "$home" ] && [ "${WSS_NEWER_KERNEL:-}" != again ]; then
 		echo "$home"
 		exit 0
 	fi
 	mirror=${WSS_MIRROR:-$(mirror)}
-	[ -n "$mirror" ] || fail "apt's configuration names no mirror of this release; give one with WSS_MIRROR"
+	[ -n "$mirror" ] || fail "apt's configuration names no mirror of this release; specify one with WSS_MIRROR"
 	find "$cache" -maxdepth 1 -name "$kind.??????" -exec rm -rf {} + # left by a killed run; this one has the lock
 	work=$(mktemp -d "$cache/$kind.XXXXXX")
 	trap 'rm -rf "$work"' EXIT
 }
 
-# Sets home for this release of the kernel, and ends the script where it is there already.
+# Sets home for this release of the kernel. Exits if it exists already.
 found() {
 	home=$cache/$kind-kernel-$1
 	[ ! -f "$home/complete" ] || { echo "$home"; exit 0; }
 }
 
-# unpack_kernel RELEASE TREE PACKAGE…: the image as TREE/bzImage, the modules uncompressed in TREE/lib/modules
+# unpack_kernel RELEASE TREE PACKAGE…: unpacks the image as TREE/bzImage and the modules, uncompressed, in TREE/lib/modules
 unpack_kernel() {
 	local release=$1 tree=$2 package image
 	shift 2
@@ -63,7 +63,7 @@ unpack_kernel() {
 	depmod -b "$tree" "$release"
 }
 
-# finish TREE: renames it to $home, removes older ones and incomplete ones, and prints $home.
+# finish TREE: removes older and incomplete kernels, renames TREE to $home, and prints $home.
 finish() {
 	find "$cache" -maxdepth 1 -name "$kind-kernel-*" -exec rm -rf {} +
 	mv "$1" "$home"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds modules that Debian's kernel leaves out, from its own sources for a kernel whose headers are installed: half a
+# Builds modules that Debian's kernel omits, from its own sources, for a kernel whose headers are installed. This takes half a
 # minute, once. Prints the directory of the modules.
-#   left_out.sh rnbd RELEASE        RTRS and RNBD: peers in `make bench-peers`. RELEASE as 6.1.0-56-amd64
-#   left_out.sh siw RELEASE         soft iWARP: a second network for the driver's figures (wssbench mlockv --rdma siw)
+#   left_out.sh rnbd RELEASE        RTRS and RNBD, peers in `make bench-peers`; RELEASE is like 6.1.0-56-amd64
+#   left_out.sh siw RELEASE         soft iWARP, a second network for the driver's figures (wssbench mlockv --rdma siw)
 set -euo pipefail
 what=${1:?usage: left_out.sh rnbd|siw RELEASE} release=${2:?usage: left_out.sh rnbd|siw RELEASE}
 archive=${WSS_KERNEL_SOURCE:-/usr/src/linux-source-6.1.tar.xz}
@@ -38,7 +38,7 @@ if [ ! -f "$home/complete" ]; then
 	echo "obj-y += $order" >"$home/Kbuild"
 	# shellcheck disable=SC2086 # words
 	make -s -j"$(nproc)" -C "$headers" M="$home" $settings KCFLAGS="-I$home/rtrs" modules >"$home/log" 2>&1 ||
-		{ tail -20 "$home/log" >&2; say "all of it: $home/log"; exit 1; }
+		{ tail -20 "$home/log" >&2; say "the build failed; the complete log is $home/log"; exit 1; }
 	touch "$home/complete"
 fi
 echo "$home"

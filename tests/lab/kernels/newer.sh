@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Fetches the newer kernel that Debian has for this release (its backports) once, with its headers, and prints the directory:
+# Fetches the newer kernel that Debian's backports have for this release once, with its headers. Prints the directory:
 #   bzImage            the image
-#   lib/modules/…      its modules, unpacked: an emulated machine would need seconds for each
-#   build/             what modules are built against (KDIR)
-# Nothing is installed and the machine's own package lists stay as they are: apt gets lists and a cache of its own, and checks
-# signatures as always. The directory is below ${WSS_CACHE:-~/.cache/wss}; `WSS_NEWER_KERNEL=again` looks for a newer one.
+#   lib/modules/…      its modules, uncompressed, as an emulated machine would need seconds to unpack each
+#   build/             the headers that modules are built against (KDIR)
+# Nothing is installed, and the machine's package lists do not change: apt uses separate lists and a separate cache, and checks
+# signatures as usual. The directory is below ${WSS_CACHE:-~/.cache/wss}. `WSS_NEWER_KERNEL=again` looks for a newer kernel.
 kind=newer
 # shellcheck source=tests/lab/kernels/fetch.sh
 . "$(dirname "$0")/fetch.sh"
@@ -13,7 +13,7 @@ begin
 mkdir -p "$work"/{lists/partial,cache/archives/partial,debs}
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")-backports
 echo "deb [signed-by=$keyring] $mirror $suite main" >"$work/sources.list"
-# Ignores installed packages, which apt would otherwise use where the mirror lacks them; and a missing list is an error.
+# Ignores installed packages, which apt would otherwise use for packages that the mirror lacks. A missing list is an error.
 own_apt() {
 	local tool=$1
 	shift
@@ -22,7 +22,7 @@ own_apt() {
 }
 depends() { own_apt apt-cache depends --no-recommends --no-suggests "$1" | sed -n 's/^ *Depends: \(linux-[a-z]*-[0-9].*\)/\1/p'; }
 
-own_apt apt-get update >"$work/log" 2>&1 || { tail -5 "$work/log" >&2; fail "the lists of $suite could not be had from $mirror (WSS_MIRROR)"; }
+own_apt apt-get update >"$work/log" 2>&1 || { tail -5 "$work/log" >&2; fail "the lists of $suite could not be fetched from $mirror (WSS_MIRROR)"; }
 image=$(depends linux-image-amd64 | sort -V | tail -1)
 headers=$(depends linux-headers-amd64 | sort -V | tail -1)
 [ -n "$image" ] && [ -n "$headers" ] || fail "$suite has no linux-image-amd64 with linux-headers-amd64"
@@ -32,9 +32,9 @@ found "$release"
 say "fetching Linux $release of $suite into $home, once: about 120 MB"
 # shellcheck disable=SC2046 # names, without spaces
 (cd "$work/debs" && own_apt apt-get download "$image" "$headers" $(depends "$headers" | grep -E 'common|kbuild')) >"$work/log" 2>&1 ||
-	{ tail -5 "$work/log" >&2; fail "the packages could not be had"; }
+	{ tail -5 "$work/log" >&2; fail "the packages could not be fetched"; }
 unpack_kernel "$release" "$work/tree" "$work"/debs/*.deb
-# Headers of a package name others by where they would be installed. Without vmlinux no BTF is made, which nothing here reads.
+# The headers of a package refer to others by their installed paths. The removal of vmlinux prevents the generation of BTF, which nothing here reads.
 ln -s "usr/src/linux-headers-$release" "$work/tree/build"
 sed -i "s#^include /usr/src#include $home/usr/src#" "$work/tree/build/Makefile"
 rm -f "$work/tree/build/vmlinux"
