@@ -5,7 +5,7 @@ TEST_LIBS := -lrapidcheck -lgtest_main -lgmock -lgtest
 
 define test_kind
 $(1)_OBJECTS := $$(patsubst %.cc,$$(BUILD)/%.o,$$(sort $$(shell find tests/$(1) -name '*.cc' 2>/dev/null)))
-$$(BUILD)/$(1)_tests: $$($(1)_OBJECTS) $$(YCSB) $$(BUILD)/libtarget.a $$(BUILD)/libwss.a
+$$(BUILD)/$(1)_tests: $$($(1)_OBJECTS) $$(YCSB) $$(WSSBENCH) $$(BUILD)/libtarget.a $$(BUILD)/libwss.a
 	@echo "  LD      $$@"
 	$$(Q)$$(CXX) $$(LDFLAGS) -o $$@ $$^ $$(TEST_LIBS) $$(TARGET_LIBS) $$(LDLIBS)
 -include $$($(1)_OBJECTS:.o=.d)

@@ -46,20 +46,66 @@ def check_subjects():
 
 # ---- Rule names
 
-RULE = re.compile(r"^\s*(?://|\*) {1,4}([A-Z]{1,3})\d{1,2}  \S")
+RULE = re.compile(r"^\s*(?://|\*) {1,4}([A-Z]{1,3})(\d{1,2})  \S")
+# The texts of a list are aligned, so those of rules with two digits may begin behind one space, unlike "S10 of store.h".
+LONG_RULE = re.compile(r"^\s*(?://|\*) {1,4}([A-Z]{1,3})(\d\d) [A-Z]")
+ARCHITECTURE = Path("Documentation/architecture.md")
+RULE_RANGE = re.compile(r"`([\w./-]+\.h)` (([A-Z]{1,3})\d{1,2}(?:–[A-Z]{1,3}\d{1,2})?)")
+
+
+def rules_of(lines: list[str]) -> dict[str, set[int]]:
+    """The numbers of the rules that a header defines, by prefix."""
+    numbers = defaultdict(set)
+    for line in lines:
+        if match := RULE.match(line):
+            numbers[match.group(1)].add(int(match.group(2)))
+    for line in lines:
+        if (match := LONG_RULE.match(line)) and match.group(1) in numbers:
+            numbers[match.group(1)].add(int(match.group(2)))
+    return numbers
+
+
+def defined_rules(paths: list[Path], root: Path = ROOT) -> dict[str, dict[str, set[int]]]:
+    """The same of all headers, by prefix and header."""
+    defined = defaultdict(dict)
+    for path in paths:
+        if path.suffix == ".h" and not str(path).startswith("tests/"):
+            for prefix, numbers in rules_of((root / path).read_text(errors="replace").splitlines()).items():
+                defined[prefix][str(path)] = numbers
+    return defined
 
 
 def check_rule_prefixes(paths: list[Path]):
     """A prefix such as SE in SE1 is defined in one header, so that a citation names one rule."""
-    defined = defaultdict(set)
-    for path in paths:
-        if path.suffix == ".h" and not str(path).startswith("tests/"):
-            for line in (ROOT / path).read_text(errors="replace").splitlines():
-                if match := RULE.match(line):
-                    defined[match.group(1)].add(str(path))
-    for prefix, headers in sorted(defined.items()):
+    for prefix, headers in sorted(defined_rules(paths).items()):
         if len(headers) > 1:
             yield f"rule prefix {prefix} is defined in {', '.join(sorted(headers))}: take another one (Documentation/glossary.md)"
+
+
+def range_of(prefix: str, numbers: set[int]) -> str:
+    first, last = (f"{prefix}{number}" for number in (min(numbers), max(numbers)))
+    return first if first == last else f"{first}–{last}"
+
+
+def check_rule_ranges(paths: list[Path], root: Path = ROOT):
+    """The table of parts in architecture.md names the rules of each header, for example "`cache/cache.h` SE1–SE7". Ranges
+    elsewhere on that page are complete, too."""
+    defined = defined_rules(paths, root)
+    missing = {(prefix, header) for prefix, headers in defined.items() for header in headers}
+    section = ""
+    for number, line in enumerate((root / ARCHITECTURE).read_text().splitlines(), 1):
+        section = line if line.startswith("## ") else section
+        for name, named, prefix in RULE_RANGE.findall(line):
+            header = next((path for path in defined.get(prefix, ()) if f"/{path}".endswith(f"/{name}")), None)
+            rules = header and range_of(prefix, defined[prefix][header])
+            if section == "## Parts":
+                missing.discard((prefix, header))
+            if header is None:
+                yield f"{ARCHITECTURE}:{number}: {name} defines no rules {prefix}"
+            elif named != rules and (section == "## Parts" or "–" in named):
+                yield f"{ARCHITECTURE}:{number}: {name} {named}: {header} defines {rules}"
+    for prefix, header in sorted(missing):
+        yield f"{ARCHITECTURE}: the table of parts lacks {header} {range_of(prefix, defined[prefix][header])}"
 
 
 # ---- Comments
@@ -167,5 +213,5 @@ def check_metrics(paths: list[Path]):
 
 def check_prose(paths: list[Path]):
     yield from check_subjects()
-    for rule in (check_rule_prefixes, check_comments, check_retired_words, check_links, check_decisions, check_metrics):
+    for rule in (check_rule_prefixes, check_rule_ranges, check_comments, check_retired_words, check_links, check_decisions, check_metrics):
         yield from rule(paths)
