@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make chaos: a random operator and random faults against the real programs, with verifying loads.
+"""make chaos: runs a random operator and random faults against the real programs, under verifying loads.
 
-Draws everything from a seed. Exit status 0: no failure and enough effects; 1: a failure; 3: too few effects for the length of
-the run. Logs, cores, ledgers and the script stay in build/chaos/.
+All random choices derive from a seed. Exit status 0: no failure and enough effects; 1: a failure; 3: too few effects for the
+length of the run. Logs, cores, ledgers and the script stay in build/chaos/.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=Path, default=ROOT / "build/release", help="where the programs under test are")
+    parser.add_argument("--build", type=Path, default=ROOT / "build/release", help="folder of the programs under test")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--only", choices=sorted(WORLDS), default="block")
-    parser.add_argument("--replay", type=Path, help="takes the steps of a script instead of drawing them")
-    parser.add_argument("--times", type=int, default=5, help="a replay ends with the first failure, or after so many times")
-    parser.add_argument("--resume", type=Path, help="state file: adds this run to the runs before it")
-    parser.add_argument("--without", default="", help="actions that are left out, separated by commas: to look behind a known problem")
-    parser.add_argument("--json", type=Path, help="writes the result there as well")
+    parser.add_argument("--replay", type=Path, help="takes the steps from a script instead of drawing them")
+    parser.add_argument("--times", type=int, default=5, help="repeats a replay at most this many times, until the first failure")
+    parser.add_argument("--resume", type=Path, help="state file: adds this run to earlier runs")
+    parser.add_argument("--without", default="", help="actions to omit, separated by commas, for example to find problems other than a known one")
+    parser.add_argument("--json", type=Path, help="also writes the result to this file")
     return parser.parse_args()
 
 
@@ -81,12 +81,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def explained(world: World, problem: str) -> str:
-    """If a program does not answer because it died, its death is the problem."""
+    """Returns the problem, or the death of a program that caused it."""
     for process in world.processes:
         try:
             process.check()
         except Problem as death:
-            return str(death) if problem == str(death) else f"{death}\n\nnoticed as: {problem}"
+            return str(death) if problem == str(death) else f"{death}\n\ndetected as: {problem}"
     return problem
 
 
@@ -98,21 +98,21 @@ def conclude(options: argparse.Namespace, report: Report, folder: Path, script: 
         options.json.write_text(json.dumps(result, indent=1))
     if report.problem:
         report.say(f"FAILED, seed {report.seed}: {report.problem}")
-        report.say(f"the script so far: {script.path}; again: make chaos REPLAY={script.path}; everything is in {folder}")
+        report.say(f"to replay it: make chaos REPLAY={script.path}; all files are in {folder}")
         return 1
     for line in short:
-        report.say(f"TOO LITTLE: {line}")
-    report.say(f"{'too little happened' if short else 'passed'}: {report.operations} operations verified in {report.seconds:.0f} s")
+        report.say(f"TOO FEW: {line}")
+    report.say(f"{'too few effects' if short else 'passed'}: {report.operations} operations verified in {report.seconds:.0f} s")
     return 3 if short else 0
 
 
 if __name__ == "__main__":
     environment_of_sanitizers()
     for one in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(one, lambda number, _: sys.exit(128 + number))  # the programs under test are ended, too
+        signal.signal(one, lambda number, _: sys.exit(128 + number))  # also stops the programs under test
     os.chdir(ROOT)
     chosen = parse()
-    # A script does not determine the concurrent behaviour of threads and processes: a replay may need several attempts.
+    # A script does not determine the interleaving of threads and processes, so a replay may need more than one attempt.
     for _ in range(chosen.times if chosen.replay else 1):
         if status := run(chosen):
             break

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws steps from a seed or reads them from a script. Takes operations and faults in two concurrent lanes. Lets the world heal
-and verify after each episode."""
+"""Draws steps from a seed or reads them from a script. Takes operations and faults in two concurrent lanes. After each episode,
+the world heals and verifies itself."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .report import Report
 
 EPISODE = 20.0  # seconds of chaos between two verifications
 PAUSE = {"operation": 0.3, "fault": 0.5}  # seconds between two steps, on average
-STEADY = 8  # in every eighth episode, and in the last, no process is ended, so that growing memory is detected
+STEADY = 8  # every eighth episode and the last end no process, so that growing memory is detected
 
 
 class Driver:
     def __init__(self, world: World, report: Report, script: Script, replayed: list[Step] | None):
         self.world, self.report, self.script, self.replayed = world, report, script, replayed
         self.by_name = {action.name: action for action in world.actions}
-        self.first_calm: dict[tuple[str, int], Usage] = {}  # by process and life
+        self.first_calm: dict[tuple[str, int], Usage] = {}  # by process and number of its start
         self.failure: BaseException | None = None
         self.steady = False
         self.began = time.monotonic()
@@ -94,7 +94,7 @@ class Driver:
                 yield Step(episode, round(at, 3), lane, action.name, arguments)
 
     def _draw(self, lane: str, chance: random.Random) -> tuple[Action | None, dict]:
-        """Prefers actions that took effect rarely, but not those that never do."""
+        """Prefers actions that took effect rarely, unless they were tried often."""
         possible = [action for action in self.world.actions if action.lane == lane and not (self.steady and action.ends)]
         chosen = sorted(chance.sample(possible, min(4, len(possible))), key=lambda each: self.report.effects[each.name] + self.report.tried[each.name] / 4)
         for action in chosen:
@@ -134,4 +134,4 @@ class Driver:
             first = self.first_calm.setdefault((process.name, process.starts), now)
             self.report.growth[process.role] = max(self.report.growth.get(process.role, 0), now.mib - first.mib)
             if now.mib - first.mib > limits.GROWTH_MIB or now.files - first.files > limits.GROWTH_FILES:
-                raise Problem(f"{process.name} grew since it was first calm: from {first} to {now}")
+                raise Problem(f"{process.name} grew since its first verification: from {first} to {now}")

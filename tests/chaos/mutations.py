@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""make chaos-mutations: applies each patch of tests/chaos/mutations to a copy of the tree, and checks that chaos catches it.
+"""make chaos-mutations: applies each patch of tests/chaos/mutations to a copy of the tree and checks that chaos catches the bug.
 
-A patch begins with a sentence about the bug of the mutated product, and a line "Finding: REGEX" that must match the problem
-that ends the run. It must be caught within a number of runs (--runs) with different seeds. Exit status 1 if a mutation was not
-caught, or by another problem.
+A patch begins with a sentence that describes the bug, and a line "Finding: REGEX" that must match the problem that ends the run.
+The bug must be caught in at most --runs runs with different seeds. Exit status 1: a bug was not caught, or another problem
+ended the run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PATCHES = ROOT / "tests/chaos/mutations"
 COPY = ROOT / "build/chaos-mutations"
-BUILT = ("lib", "target", "tests/chaos", "tests/hostile")  # folders of objects that a run needs
+BUILT = ("lib", "target", "tests/chaos", "tests/hostile")  # folders with the objects that a run needs
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def read(path: Path) -> Mutation:
 
 
 def copy_tree(mode: str) -> None:
-    """Copies the tree with its objects and their times, so that only files changed by a patch are built again."""
+    """Copies the tree with its objects and their modification times, so that only files changed by a patch are rebuilt."""
     shutil.rmtree(COPY, ignore_errors=True)
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True)
     for name in listed.stdout.splitlines():
@@ -64,7 +64,7 @@ def run(mutation: Mutation, options: argparse.Namespace) -> bool:
                 say(f"{mutation.path.stem}: caught with seed {seed}: {mutation.finding.search(problem)[0]}")
                 return True
             if problem:
-                say(f"{mutation.path.stem}: seed {seed} ended with something else: {problem[:2000]}")
+                say(f"{mutation.path.stem}: seed {seed} ended with another problem: {problem[:2000]}")
                 return False
             say(f"{mutation.path.stem}: not caught with seed {seed}")
     finally:
@@ -73,10 +73,10 @@ def run(mutation: Mutation, options: argparse.Namespace) -> bool:
 
 
 def chaos(options: argparse.Namespace, seed: int) -> str:
-    """Returns the problem of a run; empty if there was none."""
+    """Returns the problem of a run, or an empty string."""
     result = COPY / "build/result.json"
     result.unlink(missing_ok=True)
-    # Without the variables of this program's own start.
+    # Omit the variables with which this program itself was started.
     environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "ONLY", "BUILD")}
     with (COPY / "build/log").open("ab") as log:
         subprocess.run(["make", f"-j{options.jobs}", f"MODE={options.mode}", "chaos", f"SECONDS={options.seconds}", f"SEED={seed}", f"JSON={result}"],
@@ -97,7 +97,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("mutations", nargs="*", help="only these")
+    parser.add_argument("mutations", nargs="*", help="run only these mutations")
     options = parser.parse_args()
     mutations = [read(path) for path in sorted(PATCHES.glob("*.patch")) if not options.mutations or path.stem in options.mutations]
     if not mutations:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A random operator together with random faults, on the real programs.
+# A random operator and random faults at the same time, on the real programs.
 CHAOS_LOAD_OBJECTS := $(patsubst %.cc,$(BUILD)/%.o,$(filter-out %_test.cc,$(sort $(wildcard tests/chaos/block/load/*.cc))))
 
 $(BUILD)/wss-chaos-load: $(CHAOS_LOAD_OBJECTS) $(BUILD)/libwss.a
@@ -15,12 +15,12 @@ $(BUILD)/chaos_tests: $(CHAOS_TEST_OBJECTS)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(TEST_LIBS) -lfmt
 -include $(CHAOS_TEST_OBJECTS:.o=.d)
 
-# The value of a variable only if the user has set it: its default may be for another target.
+# Passes the value of a variable only if the user has set it, as its default may be for another target.
 given = $(if $(filter command% environment%,$(origin $(1))),$($(1)))
 chaos_option = $(if $(call given,$(1)),--$(2) $($(1)))
 
 .PHONY: chaos chaos-programs chaos-run
-chaos: ## a random operator beside random faults, under AddressSanitizer (MODE=m SECONDS=n SEED=s ONLY=block|ceph|ceph-soak REPLAY=file RESUME=file JSON=file)
+chaos: ## a random operator and random faults, under AddressSanitizer (MODE=m SECONDS=n SEED=s ONLY=block|ceph|ceph-soak REPLAY=file RESUME=file JSON=file)
 	@$(MAKE) --no-print-directory MODE=$(or $(call given,MODE),asan) chaos-run
 
 chaos-programs: $(BUILD)/wss-target $(BUILD)/wss-cache $(BUILD)/wss-attack $(BUILD)/wss-chaos-load $(BUILD)/chaos_tests $(RBD_PLUGIN)
@@ -32,7 +32,7 @@ chaos-run: chaos-programs
 		$(call chaos_option,RESUME,resume) $(call chaos_option,JSON,json)
 
 .PHONY: chaos-mutations chaos-mutations-run
-chaos-mutations: ## see that chaos catches known bugs in a copy of the tree (MODE=m SECONDS=n SEED=s ONLY=mutation)
+chaos-mutations: ## check that chaos catches known bugs in a copy of the tree (MODE=m SECONDS=n SEED=s ONLY=mutation)
 	@$(MAKE) --no-print-directory MODE=$(or $(call given,MODE),asan) chaos-mutations-run
 
 chaos-mutations-run: chaos-programs

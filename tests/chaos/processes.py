@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program under test as a process for fault injection. It knows nothing of the program's function."""
+"""A program under test as a process for fault injection, independent of the program's function."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from .problems import Problem
 
 COMPLAINTS = re.compile(r"Sanitizer|runtime error:|WSS_ASSERT|assertion .* failed|terminate called")
 EXPECTED_EXITS = (0, -signal.SIGKILL)
-LEFT_BEHIND = "ending without them"  # after SIGTERM, with status 1: storage or the state file accepted no writes in all that time
+# After SIGTERM a program may exit with status 1 if storage or the state file did not accept writes within the drain time.
+LEFT_BEHIND = "exiting without them"
 
 
 def _child() -> None:
@@ -37,7 +38,7 @@ class Usage:
 
 
 class NotReady(Problem):
-    """A program did not get ready; `status` is its exit status, if it ended."""
+    """A program did not become ready. `status` is its exit status if it has exited."""
 
     def __init__(self, text: str, status: int | None):
         super().__init__(text)
@@ -45,7 +46,7 @@ class NotReady(Problem):
 
 
 class Process:
-    """`command` is called at every start, so that the options may change between two lives."""
+    """`command` is called at every start, so that the options can change between two starts."""
 
     def __init__(self, name: str, role: str, command: Callable[[], list[str]], ready: str, folder: Path):
         self.name, self.role = name, role
@@ -53,26 +54,26 @@ class Process:
         self.folder = folder / name
         self.folder.mkdir(parents=True, exist_ok=True)
         self.log = self.folder / "log"
-        self.lock = threading.RLock()  # held by a thread that kills and restarts it, so that no other one interferes
+        self.lock = threading.RLock()  # a thread that kills and restarts the process holds it, so that no other interferes
         self.process: subprocess.Popen | None = None
         self.lines: queue.Queue[str | None] = queue.Queue()
         self.starts = self.kills = 0
         self.paused = False
         self._launching = threading.Lock()
-        self._retired = False  # the run is over: a lane that still runs starts nothing
-        self._searched = 0  # bytes of the log that were searched without a finding
+        self._retired = False  # the run has ended: a lane that still runs must start nothing
+        self._searched = 0  # bytes of the log that check() has searched
 
-    # --- life ---
+    # --- start and end ---
 
     def launch(self) -> None:
-        """Starts the process and does not wait for it."""
+        """Starts the process without waiting until it is ready."""
         command = self.command()
         with self.log.open("ab") as log:
             log.write(f"--- start {self.starts} at {time.strftime('%T')}: {' '.join(command)}\n".encode())
             log.flush()
             with self._launching:
                 if self._retired:
-                    raise Problem(f"{self.name} is not started: the run is over")
+                    raise Problem(f"{self.name} was not started: the run has ended")
                 self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=self.folder,
                                                 preexec_fn=_child)
         self.starts += 1
@@ -90,7 +91,7 @@ class Process:
         line = self.next_line(limits.START)
         if line is None or not self.ready.match(line):
             status = self._exit_status()
-            raise NotReady(f"{self.name} did not get ready: {line!r}, exit status {status}\n{self.tail()}", status)
+            raise NotReady(f"{self.name} did not become ready: {line!r}, exit status {status}\n{self.tail()}", status)
 
     def _exit_status(self) -> int | None:
         try:
@@ -99,14 +100,14 @@ class Process:
             return None
 
     def next_line(self, seconds: float) -> str | None:
-        """Returns the next line of standard output, or None if the process has ended or the time is over."""
+        """Returns the next line of standard output, or None if the process has exited or the time limit has passed."""
         try:
             return self.lines.get(timeout=seconds)
         except queue.Empty:
             return None
 
     def retire(self) -> None:
-        """Ends it for good."""
+        """Kills the process and prevents further starts."""
         with self._launching:
             self._retired = True
         if self.is_running():
@@ -114,7 +115,7 @@ class Process:
             self.process.wait()
 
     def kill(self) -> bool:
-        """Sends SIGKILL. Returns whether it was running."""
+        """Sends SIGKILL. Returns whether the process was running."""
         if not self.is_running():
             return False
         self.process.kill()
@@ -123,7 +124,7 @@ class Process:
         return self.process.returncode == -signal.SIGKILL
 
     def terminate(self) -> bool:
-        """Sends SIGTERM, like an operator. Returns whether it ended in order."""
+        """Sends SIGTERM, as an operator would. Returns whether the process exited with status 0."""
         if not self.is_running():
             return False
         self.process.send_signal(signal.SIGTERM)
@@ -156,7 +157,7 @@ class Process:
     # --- checks ---
 
     def check(self) -> None:
-        """Raises a Problem if it died by itself or its log has a finding."""
+        """Raises a Problem if the process has exited unexpectedly or its log has a finding."""
         if self.process is None:
             return
         self.check_exit()
@@ -172,7 +173,7 @@ class Process:
         if status == 1 and LEFT_BEHIND in self.tail():
             return
         if status is not None and status not in EXPECTED_EXITS:
-            raise Problem(f"{self.name} ended by itself with exit status {status}\n{self.tail()}")
+            raise Problem(f"{self.name} exited unexpectedly with status {status}\n{self.tail()}")
 
     def usage(self) -> Usage:
         proc = Path(f"/proc/{self.process.pid}")
@@ -184,7 +185,7 @@ class Process:
 
 
 def environment_of_sanitizers() -> None:
-    """Environment of all children: a sanitizer report ends the process, and freed memory does not accumulate. A process that
-    ends in order reports leaked memory."""
+    """Sets the environment of all children. A sanitizer report ends the process, freed memory does not accumulate, and a process
+    that exits in order reports leaks."""
     os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=1:disable_coredump=0:quarantine_size_mb=16")
     os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1:abort_on_error=1")

@@ -30,7 +30,7 @@ void refused_access(Verbs& t, Op op, RemoteAddress remote) {
     ASSERT_EQ(t.post(t.client, {.op = Op::kWrite, .cookie = 6, .remote = t.remote(0)}, t.segment(64, 64)),
               Code::kOk);
     expect_both_closed(t, 3);
-    ASSERT_EQ(t.client.completions.size(), 2u) << "a failure is reported although unsignalled";
+    ASSERT_EQ(t.client.completions.size(), 2u) << "a failure is reported even if unsignalled";
     EXPECT_EQ(t.client.completions[0].cookie, 5u);
     EXPECT_EQ(t.client.completions[0].status, CompletionStatus::kRemoteAccess);
     EXPECT_EQ(t.client.completions[1].cookie, 6u);
@@ -131,7 +131,7 @@ void the_peers_close_is_reported_without_traffic(Verbs& t) {
     t.client.connection->close();
     expect_both_closed(t, 2);
     EXPECT_LT((SystemClock().now() - start).count, from_ms(900).count)
-        << "the goodbye is answered, not timed out";
+        << "the disconnect is answered and does not time out";
 }
 
 void both_ends_can_close_at_the_same_time(Verbs& t) {
@@ -181,7 +181,7 @@ void an_unanswered_request_times_out(Verbs& t) {
     EXPECT_EQ(t.client.why.code(), Code::kTimedOut) << t.client.why.to_string();
     EXPECT_GE((SystemClock().now() - start).count, from_ms(300).count);
     EXPECT_LT((SystemClock().now() - start).count, from_s(10).count);
-    // It is too late to take it: this fails or the connection ends.
+    // It is too late to accept the request: create() fails, or the connection ends.
     auto made = t.held->create(*t.server_poller, t.options, t.server);
     if (!made) return;
     t.server.connection = std::move(*made);
@@ -221,7 +221,8 @@ void an_unaccepted_connection_can_be_closed(Verbs& t) {
 void listening_on_a_taken_port_or_a_foreign_address_reports_why(Verbs& t) {
     auto second = t.server_poller->listen(t.where, t);
     ASSERT_FALSE(second);
-    EXPECT_NE(second.status().text().find("taken"), std::string::npos) << second.status().to_string();
+    EXPECT_NE(second.status().text().find("another program uses the port"), std::string::npos)
+        << second.status().to_string();
     Address elsewhere = t.where;
     elsewhere.host = "203.0.113.77";
     auto foreign = t.server_poller->listen(elsewhere, t);
@@ -266,10 +267,10 @@ void a_killed_peer_closes_the_connection(Verbs& t) {
     EXPECT_EQ(t.server.completions[1].status, CompletionStatus::kFlushed);
     int status = 0;
     waitpid(child, &status, 0);
-    EXPECT_TRUE(WIFSIGNALED(status)) << "the child gave up by itself: " << WEXITSTATUS(status);
+    EXPECT_TRUE(WIFSIGNALED(status)) << "the child exited by itself: " << WEXITSTATUS(status);
 }
 
-// Under emulation a cycle takes tens of milliseconds; WSS_TEST_CYCLES sets their number.
+// Under emulation a cycle takes tens of milliseconds; WSS_TEST_CYCLES sets the number of cycles.
 void repeated_connections_leak_no_descriptor(Verbs& t) {
     const char* wanted = std::getenv("WSS_TEST_CYCLES");
     int cycles = wanted != nullptr ? std::atoi(wanted) : 200;

@@ -83,7 +83,7 @@ struct Echo final : ConnectionHandler {
     void on_closed(Connection&, const Status&) noexcept override { closed.set_value(); }
 };
 
-// Accepts on another poller than the listener's, as a target with several reactors does.
+// Accepts on a different poller from the listener's, as a target with several reactors does.
 struct HandOver final : ListenHandler {
     Verbs& t;
     Echo& echo;

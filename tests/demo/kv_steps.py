@@ -25,7 +25,7 @@ class Where(Protocol):
 
     def kvctl(self, *words: str) -> str: ...
     def start_kvctl(self, *words: str) -> Callable[[], None]:
-        """Starts one and returns what kills it."""
+        """Starts a target and returns a function that kills it."""
 
 
 def bench_words(**more: object) -> list[str]:
@@ -55,7 +55,7 @@ def transactions(where: Where) -> str:
     paths, partitions = ({item[name] for item in explained["items"]} for name in ("path", "partition"))
     if paths != {"one-sided"} or len(partitions) < 2:
         raise RuntimeError(f"read by {paths} from partitions {partitions}, wanted one-sided from several")
-    return f"{len(KEYS)} keys on {len(partitions)} partitions written and read as one; the second time without the targets' CPU"
+    return f"{len(KEYS)} keys on {len(partitions)} partitions written and read in one transaction; the second read without the targets' CPU"
 
 
 def verified(where: Where, operations: int) -> str:
@@ -85,7 +85,7 @@ def killed_client(where: Where) -> str:
                                     "--verify").splitlines()[-1])  # fmt: skip
     if result["CHECK"]["Violations"]:
         raise RuntimeError(f"a dead client's transaction is seen in part: {result['CHECK']}")
-    return f"{kills} writing clients killed; what they left prepared was decided by the partitions, and is seen whole or not at all"
+    return f"{kills} writing clients killed; the partitions decided their prepared transactions, and readers see each of them completely or not at all"
 
 
 class InMachine:

@@ -18,7 +18,7 @@ class RawNbd:
         magic, option_magic, flags = struct.unpack(">8s8sH", self._receive(18))
         assert (magic, option_magic) == (b"NBDMAGIC", b"IHAVEOPT")
         self.socket.sendall(struct.pack(">I", flags & 3))
-        # The oldest handshake: no negotiation of block sizes.
+        # The oldest handshake does not negotiate block sizes.
         self.socket.sendall(struct.pack(">8sII", b"IHAVEOPT", 1, len(export)) + export.encode())
         self.size, self.flags = struct.unpack(">QH", self._receive(10))
         if not flags & 2:
@@ -29,12 +29,12 @@ class RawNbd:
         data = bytearray()
         while len(data) < length:
             part = self.socket.recv(length - len(data))
-            assert part, "the NBD server hung up"
+            assert part, "the NBD server closed the connection"
             data += part
         return bytes(data)
 
     def command(self, kind: int, offset: int, length: int, data: bytes = b"", flags: int = 0) -> tuple[int, bytes]:
-        """Returns the error (0: none) and the read data."""
+        """Returns the error (0: none) and the data of a READ."""
         self.handle += 1
         self.socket.sendall(struct.pack(">IHHQQI", 0x25609513, flags, kind, self.handle, offset, length) + data)
         magic, error, handle = struct.unpack(">IIQ", self._receive(16))
@@ -42,7 +42,7 @@ class RawNbd:
         return error, self._receive(length) if kind == READ and error == 0 else b""
 
     def write_all(self, offsets, data: bytes) -> dict[int, int]:
-        """Sends requests concurrently, and returns the error (0: none) at each offset."""
+        """Sends requests concurrently and returns the error (0: none) for each offset."""
         for offset in offsets:
             self.socket.sendall(struct.pack(">IHHQQI", 0x25609513, 0, WRITE, offset, offset, len(data)) + data)
         answers = (struct.unpack(">IIQ", self._receive(16)) for _ in offsets)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logins with right, wrong, missing and badly protected secrets, over every fabric that needs no hardware."""
+"""Logins with right, wrong and missing secrets and with invalid secrets files, over every fabric that needs no hardware."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ def secret_file(path, *lines, mode=0o600):
 
 
 def fresh(name):
-    """Makes a line of the file as an operator would."""
+    """Creates a line of a secrets file, as an operator would."""
     return run(WSSCTL, "secret", name).stdout.strip()
 
 
@@ -37,13 +37,13 @@ def guarded(listen, tmp_path, keys):
 
 
 def attempt(target, *words, command="true"):
-    """Returns whether nbdkit's plugin can log in, its message if not, and the time that it took."""
+    """Tries to log in with nbdkit's plugin. Returns the exit status, the messages, and the time taken."""
     started = time.monotonic()
     done = run_under_nbdkit(command, f"target={target.address}", "volume=disk", *words)
     return done.returncode, done.stderr, time.monotonic() - started
 
 
-def test_who_has_the_secret_gets_in_and_io_works(guarded, keys, tmp_path):
+def test_client_with_its_secret_logs_in_and_does_io(guarded, keys, tmp_path):
     mine = secret_file(tmp_path / "alice.secret", keys["alice"])
     status, text, _ = attempt(guarded, f"secret-file={mine}", "channels=3", command=
                               'qemu-io -f raw -c "write -P 0x5a 1M 256k" -c "read -P 0x5a 1M 256k" "$uri"')
@@ -55,7 +55,7 @@ def test_who_has_the_secret_gets_in_and_io_works(guarded, keys, tmp_path):
     ("alice:this-is-not-the-secret-of-alice", "the target has no initiator 'alice' with this secret"),
     ("mallory:this-is-a-secret-of-nobody", "the target has no initiator 'mallory' with this secret"),
 ])
-def test_a_wrong_secret_is_refused_with_the_reason_and_the_target_goes_on(guarded, keys, tmp_path, line, said):
+def test_target_refuses_a_wrong_secret_with_the_reason_and_keeps_serving(guarded, keys, tmp_path, line, said):
     status, text, seconds = attempt(guarded, f"secret-file={secret_file(tmp_path / 'wrong', line)}")
     assert status != 0
     assert said in text, text
@@ -66,13 +66,13 @@ def test_a_wrong_secret_is_refused_with_the_reason_and_the_target_goes_on(guarde
     assert line.split(":")[1] not in log + text
 
 
-def test_without_a_secret_the_reason_says_what_to_give(guarded):
+def test_error_without_a_secret_names_the_missing_option(guarded):
     status, text, _ = attempt(guarded)
     assert status != 0
     assert "requires authentication" in text, text
 
 
-def test_a_target_without_secrets_is_not_taken_for_the_one_that_was_meant(listen, tmp_path, keys):
+def test_client_with_a_secret_rejects_a_target_without_authentication(listen, tmp_path, keys):
     with Target(listen, {"disk": "ram:32M"}, tmp_path) as anyone:
         mine = secret_file(tmp_path / "mine", keys["alice"])
         status, text, _ = attempt(anyone, f"secret-file={mine}")
@@ -86,9 +86,9 @@ def test_a_target_without_secrets_is_not_taken_for_the_one_that_was_meant(listen
     (0o600, ["a:short"], "16 to 256 printable"),
     (0o600, ["no colon here"], ":1: not of the form NAME:SECRET"),
     (0o600, ["a:0123456789abcdef", "b:0123456789abcdef"], "an initiator's file has one line"),
-    (0o600, [], "no secret in it"),
+    (0o600, [], "contains no secret"),
 ])
-def test_a_secret_file_badly_kept_is_refused_before_anything_is_sent(tmp_path, mode, lines, said):
+def test_client_refuses_an_unsafe_or_malformed_secret_file_before_it_connects(tmp_path, mode, lines, said):
     path = secret_file(tmp_path / "bad", *lines, mode=mode)
     done = run_under_nbdkit("true", "target=tcp://127.0.0.1:1", "volume=v", f"secret-file={path}")
     assert done.returncode != 0
@@ -96,7 +96,7 @@ def test_a_secret_file_badly_kept_is_refused_before_anything_is_sent(tmp_path, m
     assert "0123456789abcdef" not in done.stderr
 
 
-def test_the_target_refuses_a_secrets_file_that_others_can_read(tmp_path):
+def test_target_refuses_a_secrets_file_that_others_can_read(tmp_path):
     path = secret_file(tmp_path / "book", "a:0123456789abcdef", mode=0o644)
     done = run(BUILD / "wss-target", "--listen", "tcp://127.0.0.1:0", "--control", "", "--volume", "v=ram:1M",
                "--secrets", str(path), check=False)
@@ -104,7 +104,7 @@ def test_the_target_refuses_a_secrets_file_that_others_can_read(tmp_path):
     assert "mode 0644 lets others" in done.stderr, done.stderr
 
 
-def test_secrets_are_read_again_without_a_restart(tmp_path, keys):
+def test_target_reloads_its_secrets_without_a_restart(tmp_path, keys):
     book = secret_file(tmp_path / "secrets", keys["bob"])
     control = tmp_path / "control.sock"
     mine = secret_file(tmp_path / "alice.secret", keys["alice"])
@@ -119,12 +119,12 @@ def test_secrets_are_read_again_without_a_restart(tmp_path, keys):
                        f"for try in $(seq 200); do {listed} && exit 0; sleep 0.05; done; exit 1")[0] == 0
         secret_file(book, "broken")
         done = run(WSSCTL, "--control", str(control), "auth", "reload", check=False)
-        assert done.returncode == 1 and "nothing is changed" in done.stderr, done.stderr
+        assert done.returncode == 1 and "nothing was changed" in done.stderr, done.stderr
         assert attempt(target, f"secret-file={mine}")[0] == 0
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "tls"])
-def test_a_secret_is_replaced_while_its_session_goes_on(tmp_path, keys, scheme):
+def test_secret_is_replaced_while_its_session_stays_up(tmp_path, keys, scheme):
     control = tmp_path / "control.sock"
     wssctl = f"{WSSCTL} --control {control}"
     both = secret_file(tmp_path / "both", keys["alice"], fresh("alice"))
@@ -144,13 +144,13 @@ def test_a_secret_is_replaced_while_its_session_goes_on(tmp_path, keys, scheme):
         assert attempt(target, f"secret-file={tmp_path / 'former'}")[0] != 0
 
 
-def test_wssctl_says_that_authentication_is_off(tmp_path):
+def test_wssctl_warns_that_authentication_is_off(tmp_path):
     control = tmp_path / "control.sock"
     with Target("tcp://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--control", str(control)):
         assert "ANY PEER THAT REACHES THE TARGET MAY USE IT" in run(WSSCTL, "--control", str(control), "auth", "show").stdout
 
 
-def test_no_secret_is_in_a_command_line(guarded, keys, tmp_path):
+def test_no_secret_appears_in_a_command_line_or_environment(guarded, keys, tmp_path):
     mine = secret_file(tmp_path / "alice.secret", keys["alice"])
     process = subprocess.Popen(["nbdkit", "-f", "-U", str(tmp_path / "nbd"), str(PLUGIN), f"target={guarded.address}",
                                 "volume=disk", f"secret-file={mine}"], stderr=subprocess.DEVNULL)
@@ -165,7 +165,7 @@ def test_no_secret_is_in_a_command_line(guarded, keys, tmp_path):
     assert os.path.exists(mine)
 
 
-def test_access_lists_let_one_write_another_read_and_a_third_see_nothing(tmp_path, keys):
+def test_access_list_lets_one_initiator_write_and_another_read_and_hides_the_volume_from_a_third(tmp_path, keys):
     lines = {**keys, "carol": fresh("carol")}
     book = secret_file(tmp_path / "secrets", *lines.values())
     mine = {name: secret_file(tmp_path / name, line) for name, line in lines.items()}
@@ -181,15 +181,15 @@ def test_access_lists_let_one_write_another_read_and_a_third_see_nothing(tmp_pat
     image = f"aio:{tmp_path}/disk.img,size=32M,create"
     with Target("tcp://127.0.0.1:0", {"disk": image}, tmp_path, *more) as target:
         access = [WSSCTL, "--control", control, "volume", "access", "disk"]
-        assert "everyone" in run(*access).stdout
+        assert "every initiator" in run(*access).stdout
         run(*access, "alice=rw", "bob=ro")
         assert write(target, "alice")[0] == 0
         assert write(target, "bob")[0] != 0
-        assert read(target, "bob")[0] == 0, "what alice wrote"
+        assert read(target, "bob")[0] == 0, "bob must be able to read what alice wrote"
         status, text, _ = read(target, "carol")
         assert status != 0 and "has no volumes" in text, text
         assert "'carol' is not of the form" in run(*access, "carol", check=False).stderr
-    # The restarted target remembers it.
+    # The access list survives a restart of the target.
     with Target("tcp://127.0.0.1:0", {"disk": image}, tmp_path, *more) as target:
         assert "bob=ro" in run(*access).stdout
         assert write(target, "bob")[0] != 0
@@ -197,7 +197,7 @@ def test_access_lists_let_one_write_another_read_and_a_third_see_nothing(tmp_pat
         assert write(target, "carol")[0] == 0
 
 
-def test_access_rules_of_the_command_line_are_checked(tmp_path):
+def test_target_checks_the_access_rules_of_its_command_line(tmp_path):
     for rule, said in (("disk:a=maybe", "not of the form INITIATOR=rw"), ("other:a=rw", "there is no --volume other"),
                        ("disk", "write VOLUME:INITIATOR=rw")):
         done = run(BUILD / "wss-target", "--listen", "tcp://127.0.0.1:0", "--control", "", "--volume", "disk=ram:1M",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`wssctl doctor` on simulated file trees of machines, on this machine, and against real targets."""
+"""`wssctl doctor` on simulated file trees of machines, on this machine and against real targets."""
 
 import ctypes
 import json
@@ -20,7 +20,7 @@ KERNEL = "6.1.0-53-amd64"
 
 
 class Machine:
-    """A tree of files without a problem."""
+    """The file tree of a machine without a problem."""
 
     def __init__(self, root):
         self.root = root
@@ -63,7 +63,7 @@ def doctor(*words, root=None, status=None):
     findings = json.loads(done.stdout)
     for one in findings:
         assert one["result"] in RESULTS and one["text"], one
-        # Each result that is not ok has advice in a sentence.
+        # Each result that is not ok has advice, which is a sentence.
         assert (one["advice"] == "") == (one["result"] == "ok"), one
         assert one["advice"] == "" or one["advice"].endswith("."), one
     failed = any(one["result"] == "failed" for one in findings)
@@ -82,7 +82,7 @@ def only(findings, check):
     return result, text
 
 
-def test_a_machine_without_faults_fails_nothing(machine):
+def test_doctor_finds_no_fault_on_a_healthy_machine(machine):
     findings = doctor(root=machine.root, status=0)
     checks = {one["check"]: one["result"] for one in findings}
     clock = checks.pop("clock")
@@ -92,19 +92,19 @@ def test_a_machine_without_faults_fails_nothing(machine):
 
 
 @pytest.mark.parametrize("release, result", [("6.1.0-53-amd64", "ok"), ("6.12.9+deb13", "ok"), ("6.10.3-1", "warning"), ("5.10.0-9", "warning"), ("6.1", "warning")])
-def test_a_kernel_that_was_not_tried_is_a_warning(machine, release, result):
+def test_doctor_warns_of_an_untested_kernel(machine, release, result):
     machine.write("proc/sys/kernel/osrelease", release)
     told = only(doctor(root=machine.root), "kernel")
     assert told[0] == result and release in told[1]
 
 
-def test_a_module_of_another_version_fails(machine):
+def test_doctor_reports_a_module_of_another_version_as_failed(machine):
     machine.write("sys/module/wss/version", "0.0.1")
     result, text = only(doctor(root=machine.root, status=1), "module")
     assert result == "failed" and "0.0.1" in text and VERSION in text and "rmmod wss" in text
 
 
-def test_a_module_that_is_not_loaded_is_loaded_or_installed_first(machine):
+def test_doctor_suggests_loading_or_installing_a_module_that_is_not_loaded(machine):
     machine.remove("sys/module/wss/version")
     (machine.root / "sys/module/wss").rmdir()
     result, text = only(doctor(root=machine.root, status=0), "module")
@@ -114,7 +114,7 @@ def test_a_module_that_is_not_loaded_is_loaded_or_installed_first(machine):
     assert result == "warning" and "modprobe wss" in text
 
 
-def test_little_locked_memory_fails_where_rdma_is_used(machine):
+def test_doctor_reports_a_low_limit_of_locked_memory_as_failed_where_rdma_is_used(machine):
     machine.memlock(8 << 20)
     result, text = only(doctor(root=machine.root, status=1), "memlock")
     assert result == "failed" and "8.00 MiB" in text and "LimitMEMLOCK=infinity" in text
@@ -122,10 +122,10 @@ def test_little_locked_memory_fails_where_rdma_is_used(machine):
     assert only(doctor(root=machine.root, status=0), "memlock")[0] == "ok"
     machine.memlock(8 << 20)
     machine.write("proc/self/status", "CapEff:\t0000000000004000")
-    assert only(doctor(root=machine.root, status=0), "memlock")[0] == "ok", "CAP_IPC_LOCK: no limit applies"
+    assert only(doctor(root=machine.root, status=0), "memlock")[0] == "ok", "with CAP_IPC_LOCK no limit applies"
 
 
-def test_a_link_that_is_down_fails_unless_another_is_up(machine):
+def test_doctor_reports_a_link_that_is_down_as_failed_unless_another_is_up(machine):
     machine.write(f"{RXE}/state", "1: DOWN")
     result, text = only(doctor(root=machine.root, status=1), "rdma")
     assert result == "failed" and "rxe0 port 1 on eth0: DOWN" in text and "ip link set eth0 up" in text
@@ -133,19 +133,19 @@ def test_a_link_that_is_down_fails_unless_another_is_up(machine):
     assert {result for result, _ in found(doctor(root=machine.root, status=0), "rdma")} == {"ok", "warning"}
 
 
-def test_a_missing_connection_manager_fails(machine):
+def test_doctor_reports_a_missing_connection_manager_as_failed(machine):
     machine.remove("dev/infiniband/rdma_cm")
     assert ("failed" in dict(found(doctor(root=machine.root, status=1), "rdma"))
             and any("modprobe rdma_ucm" in text for _, text in found(doctor(root=machine.root), "rdma")))
 
 
-def test_a_small_mtu_is_a_warning_with_the_command(machine):
+def test_doctor_warns_of_a_small_mtu_with_the_command_that_raises_it(machine):
     machine.write("sys/class/net/eth0/mtu", "1500")
     result, text = only(doctor(root=machine.root, status=0), "mtu")
     assert result == "warning" and "rxe0 on eth0: 1500" in text and "ip link set eth0 mtu 4200" in text
 
 
-def test_a_machine_without_rdma_says_what_works_and_reaches_no_rdma_target(machine):
+def test_doctor_skips_rdma_checks_on_a_machine_without_rdma(machine):
     for name in ("state", "gid_attrs/ndevs/0"):
         machine.remove(f"{RXE}/{name}")
     os.removedirs(machine.root / f"{RXE}/gid_attrs/ndevs")
@@ -157,7 +157,7 @@ def test_a_machine_without_rdma_says_what_works_and_reaches_no_rdma_target(machi
     assert only(doctor(root=machine.root, status=0), "memlock")[0] == "warning"
 
 
-def test_a_control_socket_that_nobody_serves_fails(machine):
+def test_doctor_reports_a_control_socket_without_a_listener_as_failed(machine):
     path = machine.root / "run/wss/storage.sock"
     server = socket.socket(socket.AF_UNIX)
     server.bind(str(path))
@@ -168,7 +168,7 @@ def test_a_control_socket_that_nobody_serves_fails(machine):
     assert result == "failed" and "Connection refused" in text and "systemctl status" in text
 
 
-def test_a_read_only_or_full_state_directory_fails(machine):
+def test_doctor_reports_a_read_only_or_full_state_directory_as_failed(machine):
     folder = machine.root / "var/lib/wss"
     for options, said in (("ro", "read-only"), ("size=64k", "0 B free")):
         fill = f"dd if=/dev/zero of={folder}/x bs=4k status=none 2>/dev/null;" if "size" in options else ""
@@ -177,12 +177,12 @@ def test_a_read_only_or_full_state_directory_fails(machine):
         assert done.returncode == 1 and result == "failed" and said in text, text
 
 
-def test_transparent_huge_pages_that_are_off_are_a_warning(machine):
+def test_doctor_warns_of_disabled_transparent_huge_pages(machine):
     machine.write("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]")
     assert only(doctor(root=machine.root, status=0), "huge pages")[0] == "warning"
 
 
-def test_this_machine_is_examined_and_its_clock_is_the_kernels():
+def test_doctor_examines_this_machine_and_reports_the_kernels_clock_state():
     findings = doctor()
     assert {"kernel", "module", "memlock", "rdma", "mtu", "clock", "control", "state", "huge pages", "targets"} == {one["check"] for one in findings}
     buffer = ctypes.create_string_buffer(256)  # struct timex; modes are zero, so it only reads
@@ -191,13 +191,13 @@ def test_this_machine_is_examined_and_its_clock_is_the_kernels():
         assert only(findings, "clock")[0] == ("warning" if status & 0x40 else "ok")
 
 
-def test_an_unprivileged_user_gets_a_report(machine):
+def test_doctor_works_for_an_unprivileged_user(machine):
     os.chmod(machine.root.parent, 0o755)
     done = run("setpriv", "--reuid=65534", "--clear-groups", WSSCTL, "doctor", check=False)
     assert done.returncode in (0, 1) and re.search(r"^\w+ +kernel ", done.stdout, re.M), done.stdout + done.stderr
 
 
-def test_a_target_that_answers_is_ok(tmp_path):
+def test_doctor_reports_a_target_that_responds_as_ok(tmp_path):
     with Target("tcp://127.0.0.1:0", {"disk0": "ram:16M"}, tmp_path) as target:
         findings = doctor(target.address.replace("127.0.0.1", "localhost"))
         assert [found(findings, check)[0][0] for check in ("name", "route", "connect", "login")] == ["ok"] * 4
@@ -205,10 +205,10 @@ def test_a_target_that_answers_is_ok(tmp_path):
         assert only(findings, "data") == ("ok", f"{target.address.replace('127.0.0.1', 'localhost')}: volume disk0: 64.0 KiB read | ")
         assert "127.0.0.1" in only(findings, "name")[1] and re.search(r"MTU \d+", found(findings, "route")[0][1])
     result, text = only(doctor(target.address, status=1), "connect")
-    assert result == "failed" and "wss-target runs and listens on port" in text
+    assert result == "failed" and "wss-target runs on the target and listens on port" in text
 
 
-def test_a_login_without_data_after_it_is_a_fault_of_the_way_or_of_the_storage(tmp_path):
+def test_doctor_blames_the_network_or_the_storage_if_a_read_fails_after_a_login(tmp_path):
     with Target("tcp://127.0.0.1:0", {"silent": "delay:us=8000000:ram:16M"}, tmp_path) as target:
         findings = doctor(target.address, "--wait", "1", status=1)
         result, text = only(findings, "data")
@@ -221,7 +221,7 @@ def test_a_login_without_data_after_it_is_a_fault_of_the_way_or_of_the_storage(t
         assert "8.00 KiB read" in only(doctor(target.address, status=0), "data")[1]
 
 
-def test_a_login_that_is_refused_is_not_a_target_that_is_away(tmp_path):
+def test_doctor_distinguishes_a_refused_login_from_an_unreachable_target(tmp_path):
     secrets, mine = tmp_path / "secrets", tmp_path / "mine"
     for file, secret in ((secrets, "0" * 32), (mine, "1" * 32)):
         file.write_text(f"host1:{secret}\n")
@@ -238,7 +238,7 @@ def test_a_login_that_is_refused_is_not_a_target_that_is_away(tmp_path):
         assert "wssctl secret" in only(doctor(target.address, "--secret-file", mine, status=1), "login")[1]
 
 
-def test_files_for_tls_that_are_of_no_use_are_named_and_nothing_is_dialled(tmp_path):
+def test_doctor_names_unusable_tls_files_and_does_not_connect(tmp_path):
     unusable = tmp_path / "ca.pem"
     unusable.write_text("no certificate")
     for words, said, advice in ((["--tls-ca", unusable], f"--tls-ca {unusable}", "Name PEM files"),
@@ -250,14 +250,14 @@ def test_files_for_tls_that_are_of_no_use_are_named_and_nothing_is_dialled(tmp_p
         assert not found(findings, "connect")
 
 
-def test_a_target_that_tls_does_not_reach_is_not_a_target_that_is_away(tmp_path, authority):
+def test_doctor_distinguishes_a_tls_failure_from_an_unreachable_target(tmp_path, authority):
     certificate, key = authority.issue("target", "IP:127.0.0.2")
     words = ["--tls-ca", authority.file]
     with Target("tls://127.0.0.1:0", {"disk0": "ram:16M"}, tmp_path, "--tls-cert", str(certificate), "--tls-key", str(key)) as target:
         result, text = only(doctor(target.address, *words, status=1), "tls")
         assert result == "failed" and "IP address mismatch" in text and "Compare --tls-ca" in text, text
         result, text = only(doctor(target.address.replace("tls:", "tcp:"), status=1), "tls")
-        assert result == "failed" and "reached as tls://" in text and "Write the address" in text, text
+        assert result == "failed" and "connect with tls://" in text and "Write the address" in text, text
     certificate, key = authority.issue("target")
     with Target("tls://127.0.0.1:0", {"disk0": "ram:16M"}, tmp_path, "--tls-cert", str(certificate), "--tls-key", str(key),
                 "--tls-client-ca", str(authority.file)) as target:
@@ -265,14 +265,14 @@ def test_a_target_that_tls_does_not_reach_is_not_a_target_that_is_away(tmp_path,
         assert result == "failed" and "certificate required" in text and "Give --tls-cert" in text, text
 
 
-def test_an_unknown_host_and_a_wrong_address_fail_by_name(machine):
+def test_doctor_names_an_unknown_host_and_an_invalid_address(machine):
     findings = doctor("no-such-host.invalid", "tcp://[::1", root=machine.root, status=1)
     (first, unknown), (second, wrong) = found(findings, "name")
     assert first == second == "failed"
     assert "cannot find host 'no-such-host.invalid'" in unknown and "the bracket of the IPv6 address" in wrong
 
 
-def test_the_report_for_people_has_a_line_for_each_finding(machine):
+def test_text_report_has_a_line_for_each_finding(machine):
     machine.write("sys/class/net/eth0/mtu", "1500")
     text = run(WSSCTL, "doctor", "--root", machine.root).stdout
     assert re.search(r"^ok +module +loaded, version", text, re.M)

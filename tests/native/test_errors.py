@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrong use: each mistake gives a message with the problem and its place, and an exit status other than 0."""
+"""Wrong use: each mistake yields a message that names the problem and its location, and a nonzero exit status."""
 
 import os
 import socket
@@ -29,15 +29,15 @@ def plugin(*words, timeout=30):
     (["target=tcp://127.0.0.1:1", "colour=blue"], "unknown parameter 'colour'"),
     (["target=tcp://127.0.0.1:1", "depth=0"], "must be from 1 to 86400"),
 ])
-def test_the_plugin_says_what_is_wrong(words, said):
+def test_plugin_names_the_problem_in_its_parameters(words, said):
     status, text, seconds = plugin(*words)
     assert status != 0
     assert said in text, text
     assert seconds < 15
 
 
-def test_a_host_that_does_not_answer_is_given_up(tmp_path):
-    # A listener whose queue is full: connections to it hang.
+def test_plugin_gives_up_on_a_host_that_does_not_answer(tmp_path):
+    # Connections to a listener whose queue is full hang.
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -59,7 +59,7 @@ def full_port(text):
     return text.rsplit("127.0.0.1:", 1)[1].split()[0].split(":")[0].rstrip(",;)")
 
 
-def test_something_that_is_not_a_target_is_recognised(tmp_path):
+def test_plugin_detects_a_server_that_is_not_a_target(tmp_path):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(1)
@@ -67,21 +67,21 @@ def test_something_that_is_not_a_target_is_recognised(tmp_path):
                                     f"target=tcp://127.0.0.1:{listener.getsockname()[1]}",
                                     "connect-timeout=5", "--run", "true"], stderr=subprocess.PIPE, text=True)
         listener.settimeout(20)
-        stranger, _ = listener.accept()
-        with stranger:
-            stranger.sendall(b"SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n" * 20)
+        peer, _ = listener.accept()
+        with peer:
+            peer.sendall(b"SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n" * 20)
             _, text = process.communicate(timeout=20)
     assert process.returncode != 0
     assert "127.0.0.1" in text
 
 
-def test_an_unknown_volume_is_refused_with_the_names_there_are(target):
+def test_error_for_an_unknown_volume_lists_the_existing_names(target):
     status, text, _ = plugin(f"target={target.address}", "volume=nothing")
     assert status != 0
-    assert "has no volume 'nothing'; there is 'ram', 'file'" in text, text
+    assert "has no volume 'nothing'; it has 'ram', 'file'" in text, text
 
 
-def test_a_read_only_volume_cannot_be_written(listen, nbd, tmp_path):
+def test_read_only_volume_rejects_writes(listen, nbd, tmp_path):
     with Target(listen, {"fixed": "ram:16M,ro"}, tmp_path) as target:
         server = nbd(target, "fixed")
         assert run("qemu-io", "-f", "raw", server.uri, "-c", "write 0 4k", check=False).returncode != 0
@@ -95,7 +95,7 @@ def target_fails(*words):
     return done.returncode, done.stdout + done.stderr
 
 
-def test_a_port_that_is_taken_is_named():
+def test_target_names_a_port_that_is_in_use():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -105,7 +105,7 @@ def test_a_port_that_is_taken_is_named():
     assert str(port) in text and "in use" in text, text
 
 
-def test_a_socket_that_is_taken_is_named(tmp_path):
+def test_target_names_a_socket_that_is_in_use(tmp_path):
     listen = f"shm://{tmp_path}/wss.sock"
     with Target(listen, {"v": "ram:1M"}, tmp_path):
         status, text = target_fails("--listen", listen, "--control", "", "--volume", "v=ram:1M")
@@ -115,8 +115,8 @@ def test_a_socket_that_is_taken_is_named(tmp_path):
 
 @pytest.mark.parametrize("role", ["block", "cache", "rs", "kv"])
 @pytest.mark.parametrize("taken", ["port", "socket"])
-def test_a_program_that_cannot_listen_takes_no_storage_from_whoever_has_it(tmp_path, role, taken):
-    """Opening the storage may take it from another program."""
+def test_program_that_cannot_listen_does_not_open_its_storage(tmp_path, role, taken):
+    """Opening the storage could take it over from another program."""
     image = tmp_path / "disk.img"
     with socket.create_server(("127.0.0.1", 0)) as there, Target("tcp://127.0.0.1:0", {"ram": "ram:1M"}, tmp_path,
                                                                  "--control", str(tmp_path / "taken.sock")):
@@ -139,7 +139,7 @@ def test_a_program_that_cannot_listen_takes_no_storage_from_whoever_has_it(tmp_p
     ["--role", "rs", "--join", "tcp://127.0.0.1:1", "--listen", "tcp://127.0.0.1:PORT", "--listen", "tcp://127.0.0.1:PORT"],
     ["--role", "rs", "--join", "tcp://127.0.0.1:1", "--listen", "tcp://127.0.0.1:0", "--advertise", "ftp://127.0.0.1:1"],
 ], ids=["two", "cache", "twice", "advertise"])
-def test_a_program_whose_addresses_exclude_each_other_takes_no_storage(tmp_path, words):
+def test_program_with_conflicting_addresses_does_not_open_its_storage(tmp_path, words):
     image = tmp_path / "disk.img"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -148,7 +148,7 @@ def test_a_program_whose_addresses_exclude_each_other_takes_no_storage(tmp_path,
     assert status in (1, 2) and not image.exists(), text
 
 
-# 2: only another configuration helps.
+# Exit status 2: the start can succeed only with another configuration.
 @pytest.mark.parametrize("words, ends, said", [
     (["--listen", "tcp://127.0.0.1:0", "--volume", "v=aio:/nonexistent/file"], 1, "/nonexistent/file"),
     (["--listen", "tcp://127.0.0.1:0", "--volume", "v=nosuch:1M"], 1, "nosuch"),
@@ -156,15 +156,15 @@ def test_a_program_whose_addresses_exclude_each_other_takes_no_storage(tmp_path,
     (["--listen", "ftp://127.0.0.1:0", "--volume", "v=ram:1M"], 2, "unknown scheme"),
     (["--listen", "tcp://127.0.0.1:0", "--volume", "v=aio:/nonexistent/file,size=1000"], 2, "not a multiple of its block size"),
     (["--role", "rs", "--join", "tcp://127.0.0.1:1", "--listen", "tcp://127.0.0.1:0"]
-     + [word for number in range(1025) for word in ("--volume", f"v{number}=ram:1M")], 2, "1025 volumes are more than the 1024"),
+     + [word for number in range(1025) for word in ("--volume", f"v{number}=ram:1M")], 2, "1025 volumes exceed the limit of 1024"),
 ], ids=lambda value: None if isinstance(value, list) else str(value))
-def test_the_target_says_what_is_wrong(words, ends, said):
+def test_target_names_the_problem_in_its_options(words, ends, said):
     status, text = target_fails("--control", "", *words)
     assert status == ends
     assert said in text, text
 
 
-def test_a_malformed_configuration_is_named_with_its_line(tmp_path):
+def test_target_names_the_line_of_a_malformed_configuration(tmp_path):
     file = tmp_path / "wss.toml"
     file.write_text('listen = ["tcp://127.0.0.1:0"]\n\n[[volume]]\nname = 5\n')
     status, text = target_fails("--config", str(file))
@@ -172,14 +172,14 @@ def test_a_malformed_configuration_is_named_with_its_line(tmp_path):
     assert f"{file}:4" in text and "name" in text, text
 
 
-def test_the_plugin_describes_itself():
+def test_plugin_describes_itself():
     text = run("nbdkit", "--dump-plugin", PLUGIN).stdout
     assert "name=wss" in text
     assert "thread_model=parallel" in text
     assert "volume=NAME" in run("nbdkit", PLUGIN, "--help").stdout
 
 
-def test_a_state_file_that_another_target_uses_is_refused(tmp_path):
+def test_target_refuses_a_state_file_that_another_target_uses(tmp_path):
     state = tmp_path / "state.json"
     with Target("tcp://127.0.0.1:0", {"v": "ram:1M"}, tmp_path, "--state", str(state)) as running:
         status, text = target_fails("--listen", "tcp://127.0.0.1:0", "--control", "", "--volume", "v=ram:1M", "--state", str(state))
@@ -189,7 +189,7 @@ def test_a_state_file_that_another_target_uses_is_refused(tmp_path):
         pass
 
 
-def test_memory_made_anew_is_not_read_as_the_old_volume(listen, nbd, tmp_path):
+def test_reads_of_a_ram_volume_fail_after_its_target_restarts(listen, nbd, tmp_path):
     target = Target(listen, {"disk": "ram:16M"}, tmp_path).start()
     server = nbd(target, "disk", reconnect_timeout=5)
     user = subprocess.Popen(["qemu-io", "-f", "raw", server.uri], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -198,24 +198,24 @@ def test_memory_made_anew_is_not_read_as_the_old_volume(listen, nbd, tmp_path):
         user.stdin.write("write -P 9 0 64k\n")
         user.stdin.flush()
         while "wrote" not in (line := user.stdout.readline()):
-            assert line, "qemu-io ended"
+            assert line, "qemu-io exited"
         target.kill()
         with Target(target.address, {"disk": "ram:16M"}, tmp_path):
             said, _ = user.communicate("read -P 9 0 64k\n", timeout=40)
     finally:
         user.kill()
     assert "read failed" in said, said
-    assert "the volume does not exist any more" in server.log.read_text()
+    assert "the volume no longer exists" in server.log.read_text()
 
 
-def test_reactors_may_be_kept_to_processors_that_are_there():
+def test_target_refuses_processors_that_do_not_exist():
     assert "this process may not use processor 4095" in target_fails("--listen", "tcp://127.0.0.1:0", "--control", "",
                                                                      "--volume", "v=ram:1M", "--cpus", "4095")[1]
     assert "write one like 2,4-7" in target_fails("--listen", "tcp://127.0.0.1:0", "--control", "", "--volume", "v=ram:1M",
                                                   "--cpus", "all")[1]
 
 
-def test_reactors_run_on_the_processors_they_are_given(tmp_path):
+def test_reactors_run_on_the_processors_that_are_assigned_to_them(tmp_path):
     allowed = sorted(os.sched_getaffinity(0))
     with Target("tcp://127.0.0.1:0", {"v": "ram:1M"}, tmp_path, "--cpus", f"{allowed[-1]}", "--reactors", "2") as target:
         tasks = Path(f"/proc/{target.process.pid}/task").iterdir()

@@ -22,14 +22,14 @@ SOCKETS = 1400  # connections that the flood holds open
 
 
 def hello(number):
-    """The first bytes of a connection: a login that requests authentication, with a port id of its own."""
+    """Returns the first bytes of a connection: a login that requests authentication, with a port id of its own."""
     port = struct.pack(">QQ", number, 1)
     login = struct.pack(">QHBBI16s16sHHI", 1, 0x0006, 0, 0, 8260, port, bytes(16), 0, 0x5753, 1 << 4)
     return (struct.pack(">IHBBB7x", 0x57535346, 1, 1, 16, len(login)) + login).ljust(256, b"\0")
 
 
 class Flood:
-    """A thread that opens connections from some addresses until it is stopped, and closes its oldest."""
+    """A thread that opens connections from the given addresses until it is stopped, and closes the oldest ones."""
 
     def __init__(self, address, speaks, sources):
         self.to, self.speaks, self.sources = (urlsplit(address).hostname, urlsplit(address).port), speaks, sources
@@ -72,10 +72,10 @@ class Flood:
 
 @pytest.mark.parametrize("speaks, sources", [(False, ELSEWHERE), (True, ELSEWHERE), (False, MANY_HOSTS), (True, MANY_HOSTS)],
                          ids=["idle sockets", "logins without a proof", "idle sockets of 200 hosts", "logins without a proof of 200 hosts"])
-def test_logins_from_elsewhere_pass_during_a_flood(tmp_path, speaks, sources):
+def test_logins_from_other_hosts_succeed_during_a_flood(tmp_path, speaks, sources):
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 2 * SOCKETS:
-        pytest.skip(f"{hard} open files are the limit")
+        pytest.skip(f"the limit of open files is {hard}")
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     book = tmp_path / "secrets"
     book.touch(mode=0o600)
@@ -85,12 +85,12 @@ def test_logins_from_elsewhere_pass_during_a_flood(tmp_path, speaks, sources):
         target = stack.enter_context(Target("tcp://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--secrets", str(book)))
         flood = stack.enter_context(Flood(target.address, speaks, sources))
         for attempt in range(5):
-            # The plugin logs in when nbdkit starts; a client of its socket would hang if that failed.
+            # The plugin logs in when nbdkit starts. A client of its socket would hang if that failed.
             done = run_under_nbdkit("true", f"target={target.address}", "volume=disk", f"secret-file={book}")
             assert done.returncode == 0, f"attempt {attempt}, {flood.opened} connections:\n{done.stderr}"
             assert flood.thread.is_alive()
     seconds = time.monotonic() - started
     lines = target.log.read_text().splitlines()
-    # The log's limits are for whole seconds, and the flood may touch one more than it lasts.
+    # The log's limits apply to whole seconds, and the flood may touch one second more than it lasts.
     most = 200 + 20 * min(len(sources), 20) * (seconds + 1)
     assert len(lines) < most, f"{flood.opened} connections wrote {len(lines)} lines in {seconds:.0f} s"

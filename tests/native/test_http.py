@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP of the programs: the API against its description, metrics, health, and access control of the port."""
+"""The programs' HTTP interface: the API against its description, metrics, health, and access control of the port."""
 
 import contextlib
 import http.client
@@ -25,7 +25,7 @@ API = "/api/v1/"
 
 
 def get(port, path, timeout=30):
-    """Returns status and text."""
+    """Returns the status and the text."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=timeout) as response:
             return response.status, response.read().decode()
@@ -47,13 +47,13 @@ def path_of(method):
 
 
 class Checked:
-    """A control socket whose responses are all checked against the description."""
+    """A control socket. Every response is checked against the description."""
 
     def __init__(self, path):
         self.connection = ControlSocket(path)
 
     def __call__(self, method, **params):
-        """Returns status and response."""
+        """Returns the status and the response."""
         verb = "get" if method in READING else "post"
         self.connection.request(verb.upper(), path_of(method), None if verb == "get" else json.dumps(params))
         response = self.connection.getresponse()
@@ -66,7 +66,7 @@ class Checked:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """A target with volumes, a cache, a cache engine and a partition of a key-value store."""
+    """A target with a volume, a cache engine and a partition of a key-value store."""
     folder = tmp_path_factory.mktemp("http")
     port = free_port()
     made = Cluster("tcp", folder, more=["--http", str(port), "--kv-listen", f"tcp://127.0.0.1:{free_port()}"])
@@ -77,7 +77,7 @@ def cluster(tmp_path_factory):
         yield made
 
 
-def test_every_method_is_described_and_every_description_is_a_method(cluster):
+def test_description_lists_exactly_the_methods_of_the_programs(cluster):
     described = {path for path in DESCRIPTION["paths"] if path.startswith(API)} - {API + "openapi.json"}
     methods = {path_of(method) for socket in (cluster.control, cluster.engines[0].control) for method in ask(socket, "methods")}
     assert methods == described
@@ -87,7 +87,7 @@ def test_every_method_is_described_and_every_description_is_a_method(cluster):
     assert json.loads(get(cluster.http, API + "openapi.json")[1]) == DESCRIPTION
 
 
-def test_every_answer_fits_its_description(cluster):
+def test_every_response_conforms_to_the_description(cluster):
     target, engine = Checked(cluster.control), Checked(cluster.engines[0].control)
     for socket, call in ((cluster.control, target), (cluster.engines[0].control, engine)):
         for method in ask(socket, "methods"):
@@ -103,7 +103,7 @@ def test_every_answer_fits_its_description(cluster):
     assert target("cache.drain", volume="disk")[0] == 200
     assert target("cache.forget")[0] == 200
     assert engine("engine.join")[0] == 200
-    # An error of each method that changes something.
+    # Errors of the methods that change something.
     assert target("volume.reopen", name="nobody")[0] == 404
     assert target("session.end", initiator="nobody")[0] == 404
     assert target("auth.reload")[0] == 400
@@ -111,7 +111,7 @@ def test_every_answer_fits_its_description(cluster):
         assert target(method)[0] == 400, method
 
 
-def test_the_port_shows_what_the_control_socket_shows_and_changes_nothing(cluster):
+def test_http_port_serves_what_the_control_socket_serves_but_changes_nothing(cluster):
     for path in DESCRIPTION["paths"]:
         verb, = DESCRIPTION["paths"][path]
         status, text = get(cluster.http, path)
@@ -127,7 +127,7 @@ def test_the_port_shows_what_the_control_socket_shows_and_changes_nothing(cluste
     assert json.loads(get(cluster.http, API + "volume/list")[1]) == ask(cluster.control, "volume.list")
 
 
-def test_metrics_are_as_prometheus_wants_them(cluster):
+def test_promtool_accepts_the_metrics_of_a_target(cluster):
     status, text = get(cluster.http, "/metrics")
     assert status == 200
     done = subprocess.run(["promtool", "check", "metrics"], input=text, text=True, capture_output=True, timeout=60)
@@ -139,7 +139,7 @@ def test_metrics_are_as_prometheus_wants_them(cluster):
     assert int(reads.split()[1]) > 0
 
 
-def test_a_port_in_use_is_an_error_that_names_it(tmp_path):
+def test_target_names_an_http_port_that_is_in_use(tmp_path):
     port = free_port()
     with Target("tcp://127.0.0.1:0", {"a": "ram:1M"}, tmp_path, "--http", f"127.0.0.1:{port}"):
         done = run(BUILD / "wss-target", "--listen", "tcp://127.0.0.1:0", "--volume", "a=ram:1M", "--control", "", "--http", port, check=False)
@@ -147,7 +147,7 @@ def test_a_port_in_use_is_an_error_that_names_it(tmp_path):
     assert f"--http {port}: another program listens there" in done.stderr
 
 
-def test_health_is_answered_while_graphs_are_polled_and_a_reactor_stalls(tmp_path):
+def test_target_answers_health_requests_while_a_reactor_stalls_and_clients_poll_statistics(tmp_path):
     port = free_port()
     with Target("tcp://127.0.0.1:0", {"a": "ram:1M"}, tmp_path, "--http", str(port), "--reactors", "1") as target:
         assert get(port, "/livez") == (200, "ok\n")
@@ -160,25 +160,25 @@ def test_health_is_answered_while_graphs_are_polled_and_a_reactor_stalls(tmp_pat
             def stalled():
                 begin = time.monotonic()
                 answer = get(port, "/livez")
-                assert time.monotonic() - begin < 5, "health waits for nobody"
+                assert time.monotonic() - begin < 5, "/livez must not wait for a reactor"
                 return answer[0] == 503 and answer[1]
 
-            assert "reactor-0 has not answered for" in until(stalled, 20, "a stall")
+            assert "reactor-0 has not answered for" in until(stalled, 20, "the stall is reported")
             assert get(port, "/readyz")[0] == 503
             stats = json.load(pollers[0].getresponse())
-            assert "does not answer" in stats["block"]["error"]
+            assert "did not answer" in stats["block"]["error"]
             check_schema(stats, schema_of(API + "stats", "get", 200))
             assert get(port, API + "session/list")[0] == 504
         for poller in pollers:
             poller.close()
-        until(lambda: get(port, "/readyz")[0] == 200, 20, "the reactor turns again")
+        until(lambda: get(port, "/readyz")[0] == 200, 20, "the reactor runs again")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_target_that_can_make_no_thread_serves_volumes_and_refuses_clients_until_it_can(tmp_path, nbd):
+def test_target_at_its_thread_limit_serves_volumes_and_refuses_new_http_clients(tmp_path, nbd):
     port = free_port()
     target = Target("tcp://127.0.0.1:0", {"a": "ram:1M"}, tmp_path, "--http", str(port), "--auth-off")
-    # The limit applies to users, not to root. dac_override: the build may be in a folder without access for others.
+    # The limit does not apply to root. dac_override is needed if other users cannot access the folder of the build.
     rights = "-all,+dac_override"
     as_user = ["setpriv", "--reuid", "64321", "--regid", "64321", "--clear-groups", "--inh-caps", rights, "--ambient-caps", rights,
                "--bounding-set", rights]
@@ -194,21 +194,21 @@ def test_a_target_that_can_make_no_thread_serves_volumes_and_refuses_clients_unt
             limit_threads(1)
             for _ in range(3):
                 status, text = get(port, "/livez")
-                assert status == 503 and "no thread can be made for another client" in text
+                assert status == 503 and "cannot create a thread for another client" in text
             assert disk.command(WRITE, 0, 4096, b"x" * 4096)[0] == 0
             assert disk.command(READ, 0, 4096) == (0, b"x" * 4096)
             early.request("GET", API + "volume/list")
-            assert json.load(early.getresponse())[0]["name"] == "a", "who has a thread is served"
+            assert json.load(early.getresponse())[0]["name"] == "a", "a client that has a thread must be served"
             limit_threads(1000)
         assert get(port, "/livez") == (200, "ok\n")
 
 
-def test_a_target_is_not_ready_while_it_waits_for_engines_with_dirty_lines(tmp_path):
+def test_target_is_not_ready_while_it_waits_for_engines_with_dirty_lines(tmp_path):
     port = free_port()
     with Cluster("tcp", tmp_path, more=["--http", str(port)]) as cluster:
         cluster.policy("write-back", unsafe=True)
-        # Writes go to storage until the record that the volume may have dirty lines is stable.
-        until(lambda: json.loads((tmp_path / "state.json.cache").read_text())["dirty"], 20, "a record of the volume")
+        # Writes go to storage until the record that the volume may have dirty lines is on stable storage.
+        until(lambda: json.loads((tmp_path / "state.json.cache").read_text())["dirty"], 20, "the record of the volume is stable")
         run_under_nbdkit("nbdsh -u $uri -c 'h.pwrite(b\"x\" * 65536, 0)'", f"target={cluster.target.address}", "volume=disk")
         for process in (cluster.target, cluster.engines[0]):
             process.kill()
@@ -216,11 +216,11 @@ def test_a_target_is_not_ready_while_it_waits_for_engines_with_dirty_lines(tmp_p
         assert get(port, "/readyz") == (503, "reactor-0: the cache waits for engines with dirty lines\n")
         assert get(port, "/livez")[0] == 200
         ask(cluster.control, "cache.forget")
-        until(lambda: get(port, "/readyz")[0] == 200, 20, "ready")
+        until(lambda: get(port, "/readyz")[0] == 200, 20, "the target is ready")
         cluster.engines[0].start()
 
 
-def test_curl_reads_and_changes_over_the_control_socket(cluster):
+def test_curl_can_read_and_change_volumes_over_the_control_socket(cluster):
     def curl(path, *words):
         return json.loads(run("curl", "-s", "--unix-socket", cluster.control, f"http://wss{API}{path}", *words).stdout)
 

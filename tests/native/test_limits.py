@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of a volume: they hold roughly, delay no other volume, can be changed at run time, and are remembered."""
+"""Limits of a volume hold approximately, delay no other volume, can be changed at run time and survive a restart."""
 
 import json
 import time
@@ -13,7 +13,7 @@ from .rawnbd import READ, RawNbd
 MIB = 1 << 20
 
 
-def test_a_limit_holds_roughly_and_delays_no_other_volume(listen, nbd, tmp_path):
+def test_limit_holds_approximately_and_delays_no_other_volume(listen, nbd, tmp_path):
     control = tmp_path / "control.sock"
     volumes = {"limited": "ram:16M,bandwidth=2M", "free": "ram:16M"}
     with Target(listen, volumes, tmp_path, "--control", str(control)) as target:
@@ -24,7 +24,7 @@ def test_a_limit_holds_roughly_and_delays_no_other_volume(listen, nbd, tmp_path)
                 assert limited.command(READ, number * MIB, MIB)[0] == 0
                 for other in range(20):
                     assert free.command(READ, other * 4096, 4096)[0] == 0
-            assert time.monotonic() - began >= 1.2, "4 MiB at 2 MiB/s, one in advance"
+            assert time.monotonic() - began >= 1.2, "4 MiB at 2 MiB/s, of which 1 MiB may pass at once"
             began = time.monotonic()
             ask(control, "volume.set", name="limited", bandwidth="none")
             for number in range(8):
@@ -34,7 +34,7 @@ def test_a_limit_holds_roughly_and_delays_no_other_volume(listen, nbd, tmp_path)
         assert totals["free"]["delayed"] == 0
 
 
-def test_places_of_sessions_are_counted_and_shown(tmp_path, nbd):
+def test_statistics_count_sessions_and_channels_and_show_their_limits(tmp_path, nbd):
     control = tmp_path / "control.sock"
     with Target(f"shm://{tmp_path}/serve", {"disk": "ram:1M"}, tmp_path, "--control", str(control), "--auth-off") as target:
         server = nbd(target, "disk")
@@ -46,7 +46,7 @@ def test_places_of_sessions_are_counted_and_shown(tmp_path, nbd):
             assert use["refused_name_sessions"] == use["refused_source_sessions"] == 0
 
 
-def test_limits_are_shown_changed_refused_and_remembered(tmp_path):
+def test_limits_can_be_changed_and_survive_a_restart_and_invalid_ones_are_refused(tmp_path):
     control, state = tmp_path / "control.sock", tmp_path / "state.json"
     target = Target(f"shm://{tmp_path}/serve", {"disk": "ram:1M,iops=500,bandwidth=100M"}, tmp_path, "--control", str(control),
                     "--auth-off", "--state", str(state))
@@ -72,5 +72,5 @@ def test_limits_are_shown_changed_refused_and_remembered(tmp_path):
         assert limits() == (9, 200 * MIB)
         wssctl("create", "more", "ram:1M", "--iops", "11")
     with target:
-        assert limits() == (9, 200 * MIB), "the operator's word counts more than the configuration"
+        assert limits() == (9, 200 * MIB), "the limits that the operator set must override the configuration"
         assert ask(control, "volume.list")[1]["iops"] == 11

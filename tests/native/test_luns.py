@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A volume keeps its LUN across restarts, whatever happens to other volumes."""
+"""A volume keeps its LUN across restarts, regardless of other volumes."""
 
 from .cache_cluster import ask
 from .programs import Target
 
 
-def test_luns_stay_when_volumes_are_missing_moved_added_and_deleted(tmp_path):
+def test_volumes_keep_their_luns_when_others_are_missing_or_reordered_or_added_or_deleted(tmp_path):
     control, state = tmp_path / "control.sock", tmp_path / "state.json"
     images = {name: f"aio:{tmp_path}/{name}.img,size=1M,create" for name in "abcdef"}
 
@@ -25,13 +25,13 @@ def test_luns_stay_when_volumes_are_missing_moved_added_and_deleted(tmp_path):
         ask(control, "volume.delete", name="gone")
     with start("cb"):
         now = identities()
-        assert now == {name: first[name] for name in ("b", "c", "run")}, "one before them is missing, and the order is another"
+        assert now == {name: first[name] for name in ("b", "c", "run")}, "the volume before them is missing, and their order has changed"
     (tmp_path / "run.img").rename(tmp_path / "elsewhere.img")
     with start("dec"):
         now = identities()
         assert now["c"] == first["c"]
         taken = {lun for name, (lun, _) in first.items() if name != "gone"}
-        assert not taken & {now["d"][0], now["e"][0]}, "LUNs of volumes that are missing are nobody else's"
+        assert not taken & {now["d"][0], now["e"][0]}, "a missing volume must keep its LUN"
         ask(control, "volume.create", name="late", backend="ram:1M")
         assert identities()["late"][0] not in taken
         later = identities()
@@ -45,7 +45,7 @@ def test_luns_stay_when_volumes_are_missing_moved_added_and_deleted(tmp_path):
         assert now["late"][0] == later["late"][0]
 
 
-def test_luns_stay_after_a_kill(tmp_path):
+def test_volumes_keep_their_luns_after_the_target_is_killed(tmp_path):
     control, state = tmp_path / "control.sock", tmp_path / "state.json"
 
     def start(volumes):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hundreds of hosts with several channels each at one reactor of one target."""
+"""Hundreds of hosts, with five channels each, at one reactor of one target."""
 
 import subprocess
 from pathlib import Path
@@ -33,7 +33,7 @@ def one_reactor(tmp_path, control):
         yield target
 
 
-def test_a_thousand_channels_log_in_to_one_reactor_and_do_io(program, one_reactor, control):
+def test_one_reactor_serves_a_thousand_channels(program, one_reactor, control):
     hosts = subprocess.Popen([program, one_reactor.address, "disk", str(HOSTS), str(CHANNELS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True)  # fmt: skip
     try:
@@ -49,7 +49,7 @@ def test_a_thousand_channels_log_in_to_one_reactor_and_do_io(program, one_reacto
         hosts.wait()
 
 
-def test_one_host_does_not_take_the_channels_of_all_others(program, one_reactor):
+def test_one_host_cannot_exhaust_the_channels_of_a_target(program, one_reactor):
     done = run(program, one_reactor.address, "disk", "65", "16", check=False)
     assert done.returncode == 1
-    assert "host 64" in done.stderr and "no more than 1024 channels of one source" in done.stderr
+    assert "host 64" in done.stderr and "at most 1024 channels of one source" in done.stderr

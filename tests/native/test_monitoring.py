@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dashboards and alerts (tools/monitoring) against promtool, the documents, and a Prometheus that scrapes running programs."""
+"""Checks the dashboards and alerts of tools/monitoring with promtool, with the documents, and with a Prometheus that scrapes
+running programs."""
 
 import json
 import math
@@ -25,7 +26,7 @@ BLOCK = 65536
 
 
 def alert_texts():
-    """Text of each alert in the file, by its name."""
+    """Returns the text of each alert in the file, by its name."""
     parts = re.split(r"^ +- alert: (\w+)$", ALERTS.read_text(), flags=re.M)[1:]
     return dict(zip(parts[::2], parts[1::2]))
 
@@ -38,7 +39,7 @@ def test_promtool_accepts_the_rules():
     assert f"SUCCESS: {len(alert_texts())} rules found" in done.stdout
 
 
-def test_each_alert_fires_when_it_should_and_only_then(tmp_path):
+def test_each_alert_fires_exactly_when_its_condition_holds(tmp_path):
     assert {case.alert for case in CASES} == set(alert_texts())
     file = tmp_path / "tests.yaml"
     file.write_text(json.dumps({"rule_files": [str(ALERTS)], "evaluation_interval": f"{INTERVAL_SECONDS}s", "tests": as_tests(CASES)}))  # JSON is YAML
@@ -47,7 +48,7 @@ def test_each_alert_fires_when_it_should_and_only_then(tmp_path):
 
 
 @pytest.mark.parametrize("alert", alert_texts())
-def test_each_alert_says_what_to_do_and_where_to_read_about_it(alert):
+def test_each_alert_has_a_severity_a_description_and_a_runbook(alert):
     text = alert_texts()[alert]
     assert re.search(r"severity: (critical|warning)$", text, re.M)
     summary, description = (re.search(rf'^ +{key}: "(.+)"$', text, re.M).group(1) for key in ("summary", "description"))
@@ -62,13 +63,13 @@ def test_each_alert_says_what_to_do_and_where_to_read_about_it(alert):
 # ---- Dashboards
 
 
-def test_dashboards_are_what_their_generator_makes():
+def test_dashboards_match_the_output_of_their_generator():
     done = subprocess.run([sys.executable, "-B", MONITORING / "dashboards.py", "--check"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", dashboards())
-def test_each_panel_can_be_imported_and_explains_itself(name):
+def test_each_panel_is_valid_and_has_a_description(name):
     dashboard = dashboards()[name]
     assert f"{dashboard['uid']}.json" == name
     variables = {variable["name"] for variable in dashboard["templating"]["list"]}
@@ -88,11 +89,11 @@ def test_each_panel_can_be_imported_and_explains_itself(name):
             assert len(re.findall(r"\binstance=~", target["expr"])) == len(re.findall(r"\b(?:wss|node)_\w+", target["expr"])), target["expr"]
 
 
-# ---- Both, with real programs
+# ---- Dashboards and alerts with real programs
 
 
 class Traffic:
-    """A client of each service; turn() makes a round of requests."""
+    """A client of each service. turn() makes a round of requests."""
 
     def __init__(self, cluster, disk, kv_address):
         self.cluster, self.disk, self.kv_address = cluster, disk, kv_address
@@ -107,7 +108,7 @@ class Traffic:
 
 
 def node_exporter(sysfs):
-    """The metrics of a client's node_exporter. The disk is used between two scrapes."""
+    """Returns a function that produces the metrics of a client's node_exporter. The disk counters grow with each scrape."""
     scrapes = 0
 
     def text():
@@ -123,8 +124,8 @@ def node_exporter(sysfs):
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory):
-    """A Prometheus with the rules that scrapes a target with a cache, two engines, a partition and a client; and traffic for
-    them."""
+    """A Prometheus that evaluates the rules and scrapes a target with a cache and a partition, two engines and a client, and
+    traffic for them."""
     folder = tmp_path_factory.mktemp("monitoring")
     target_port, kv_address = free_port(), f"tcp://127.0.0.1:{free_port()}"
     cluster = Cluster("tcp", folder, engines=2, more=["--http", str(target_port), "--kv-listen", kv_address])
@@ -135,7 +136,7 @@ def watched(tmp_path_factory):
     sysfs = driver_tree(folder, {name: 7 for name in counters | gauges})
     with cluster, TextFiles(node_exporter(sysfs)) as client:
         cluster.policy("write-back")
-        # High enough to delay nothing: the panels of limits show only volumes that have one.
+        # The panels of limits show only volumes that have one. This one is high enough to delay nothing.
         ask(cluster.control, "volume.set", name="disk", iops=1_000_000, bandwidth=1 << 40)
         nbd = Nbd(cluster.target.address, "disk", folder / "nbd", {}).start()
         jobs = {"wss-target": [target_port], "wss-cache": engine_ports, "node": [client.port]}
@@ -147,21 +148,21 @@ def watched(tmp_path_factory):
 
 
 def unanswered(prometheus, expressions):
-    """Returns the expressions without a series that has a number."""
+    """Returns the expressions that have no series with a finite value."""
     return {expression for expression in expressions if not any(math.isfinite(float(series["value"][1])) for series in prometheus.query(expression))}
 
 
-def test_every_query_of_every_panel_has_an_answer_from_running_programs(watched):
+def test_every_query_of_every_panel_returns_data_of_running_programs(watched):
     prometheus, traffic = watched
     expressions = {expression for dashboard in dashboards().values() for _, expression in queries(dashboard)}
     deadline = time.monotonic() + ANSWER_SECONDS
     while expressions:
         traffic.turn()
         expressions = unanswered(prometheus, expressions)
-        assert time.monotonic() < deadline, "without an answer:\n" + "\n".join(sorted(expressions))
+        assert time.monotonic() < deadline, "without data:\n" + "\n".join(sorted(expressions))
 
 
-def test_the_values_of_every_variable_are_found(watched):
+def test_every_dashboard_variable_has_values(watched):
     prometheus, _ = watched
     for dashboard in dashboards().values():
         for variable in dashboard["templating"]["list"]:
@@ -173,10 +174,10 @@ def test_the_values_of_every_variable_are_found(watched):
 def test_no_alert_fires_while_all_is_well(watched):
     prometheus, traffic = watched
     # increase() needs more than one scrape.
-    until(lambda: len(prometheus.query("sum_over_time(up[1m]) >= 3")) == prometheus.targets, ANSWER_SECONDS, "three scrapes of every program")
+    until(lambda: len(prometheus.query("sum_over_time(up[1m]) >= 3")) == prometheus.targets, ANSWER_SECONDS, "every program has been scraped three times")
     traffic.turn()
     for rule in prometheus.rules():
-        # Checks the condition without its `for`. Lines may have one copy for a moment.
+        # Checks the condition without its `for`, so it may hold for a moment, for example for lines with one copy.
         until(lambda: not prometheus.query(rule["query"]), ANSWER_SECONDS, f"{rule['name']} is quiet")
 
 
@@ -185,11 +186,11 @@ def test_every_metric_of_dashboards_and_alerts_is_documented_and_served(watched)
     used = {name for dashboard in dashboards().values() for _, expression in queries(dashboard) for name in names_in(expression)}
     used |= {name for rule in prometheus.rules() for name in names_in(rule["query"])}
     assert not {name for name in used if name != "up" and not is_documented(name)}
-    until(lambda: not {name for name in used if not {name, f"{name}_bucket"} & prometheus.names()}, ANSWER_SECONDS, "all of them are served")
+    until(lambda: not {name for name in used if not {name, f"{name}_bucket"} & prometheus.names()}, ANSWER_SECONDS, "all of them have been scraped")
 
 
-def test_a_target_whose_reactor_does_not_answer_is_scraped_without_its_sessions(tmp_path):
-    """The state that WssThreadDoesNotAnswer detects."""
+def test_metrics_of_a_target_omit_sessions_while_a_reactor_stalls(tmp_path):
+    """Creates the state that WssThreadDoesNotAnswer detects."""
     port = free_port()
     with Target("tcp://127.0.0.1:0", {"a": "ram:1M"}, tmp_path, "--http", str(port), "--reactors", "1") as target:
         assert names_in(get(port, "/metrics")[1]) >= {"wss_sessions", "wss_tls_handshakes_total"}
@@ -201,7 +202,7 @@ def test_a_target_whose_reactor_does_not_answer_is_scraped_without_its_sessions(
 # ---- Packages
 
 
-def test_make_install_puts_them_where_the_package_takes_them_from(tmp_path):
+def test_make_install_puts_monitoring_files_where_the_package_expects_them(tmp_path):
     listed = run("make", "-n", "-o", "programs", "install", "PREFIX=/usr", f"DESTDIR={tmp_path}", f"BUILD={BUILD}", cwd=ROOT, timeout=120).stdout
     lines = [line for line in listed.splitlines() if "tools/monitoring" in line]
     run("sh", "-ec", "\n".join(lines), cwd=ROOT)

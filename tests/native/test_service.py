@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemons under a service manager: notification socket, watchdog, SIGHUP, the journal; roles from configuration files;
+"""The daemons under a service manager (notification socket, watchdog, SIGHUP, journal), roles from configuration files, and
 versions."""
 
 import contextlib
@@ -29,7 +29,7 @@ PROGRAMS = ("wss-target", "wss-cache", "wssctl", "kvctl", "wssbench")
 
 
 class Manager:
-    """The service manager's end of the protocol: a datagram socket that receives the reports."""
+    """The service manager's end of the notification protocol: a datagram socket that receives the reports."""
 
     def __init__(self, folder):
         self.path = folder / "notify"
@@ -38,7 +38,7 @@ class Manager:
         self.reports = []
 
     def wait_for(self, wanted, seconds=START_SECONDS):
-        """Returns the next report that has this line."""
+        """Waits for a report that has this line, and returns it."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.socket.settimeout(max(0.01, deadline - time.monotonic()))
@@ -49,7 +49,7 @@ class Manager:
             self.reports.append(report)
             if wanted in report.splitlines():
                 return report
-        raise AssertionError(f"no {wanted}; there were {self.reports}")
+        raise AssertionError(f"no report has {wanted}; received: {self.reports}")
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def manager(tmp_path):
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts a daemon; all daemons end with the test."""
+    """Starts daemons. All of them end with the test."""
     running = []
 
     def start_program(program, *words, **variables):
@@ -106,7 +106,7 @@ SEIZE, INTERRUPT, DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
 
 @contextlib.contextmanager
 def held(process, thread):
-    """A thread of the process that gets no processor."""
+    """Stops a thread of the process inside the `with` block."""
     tasks = Path(f"/proc/{process.pid}/task")
     tid = next(int(task.name) for task in tasks.iterdir() if (task / "comm").read_text().strip() == thread)
     if LIBC.ptrace(SEIZE, tid, 0, 0) != 0:
@@ -116,14 +116,14 @@ def held(process, thread):
     try:
         yield
     finally:
-        if LIBC.ptrace(DETACH, tid, 0, 0) != 0:  # it ended with its process
+        if LIBC.ptrace(DETACH, tid, 0, 0) != 0:  # the thread has ended with its process
             os.waitpid(tid, WALL)
 
 
 TARGET = ("--listen", "tcp://127.0.0.1:0", "--volume", "a=ram:1M", "--control", "")
 
 
-def test_the_manager_is_notified_of_start_and_stop(manager, start):
+def test_target_notifies_the_manager_of_its_start_and_stop(manager, start):
     process = start("wss-target", *TARGET, NOTIFY_SOCKET=manager.path)
     report = manager.wait_for("READY=1")
     assert re.search(r"^STATUS=tcp://127.0.0.1:\d+, 1 volume$", report, re.M), report
@@ -132,7 +132,7 @@ def test_the_manager_is_notified_of_start_and_stop(manager, start):
     manager.wait_for("STOPPING=1")
 
 
-def test_an_abstract_socket_of_a_manager_works(tmp_path, start):
+def test_target_notifies_a_manager_with_an_abstract_socket(tmp_path, start):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         name = f"wss-notify-{os.getpid()}"
         listener.bind(f"\0{name}")
@@ -142,7 +142,7 @@ def test_an_abstract_socket_of_a_manager_works(tmp_path, start):
         assert any(report.startswith(b"READY=1\n") for report in reports)
 
 
-def test_a_target_that_cannot_start_is_never_ready(manager, start):
+def test_target_that_cannot_start_never_reports_ready(manager, start):
     process = start("wss-target", *TARGET, "--volume", "b=aio:/nonexistent/b", NOTIFY_SOCKET=manager.path)
     assert process.wait(START_SECONDS) == 1
     with pytest.raises(AssertionError):
@@ -150,7 +150,7 @@ def test_a_target_that_cannot_start_is_never_ready(manager, start):
 
 
 @pytest.mark.parametrize("role", ["target", "kv", "cache"])
-def test_a_daemon_reports_that_it_is_alive_as_often_as_the_watchdog_wants(manager, start, role):
+def test_daemon_reports_to_the_watchdog_at_the_requested_rate(manager, start, role):
     words = {"target": ("wss-target", *TARGET), "kv": ("wss-target", "--role", "kv", "--listen", "tcp://127.0.0.1:0", "--control", ""),
              "cache": ("wss-cache", "--join", "tcp://127.0.0.1:1", "--memory", "64M")}[role]
     process = start(*words, NOTIFY_SOCKET=manager.path, WATCHDOG_USEC=1_000_000)
@@ -158,19 +158,19 @@ def test_a_daemon_reports_that_it_is_alive_as_often_as_the_watchdog_wants(manage
     started = time.monotonic()
     for _ in range(4):
         assert "STATUS=" in manager.wait_for("WATCHDOG=1", 10)
-    assert time.monotonic() - started > 0.75, "not more often than every quarter of the time"
+    assert time.monotonic() - started > 0.75, "reports must come at most four times per watchdog period"
     process.terminate()
     process.wait(STOP_SECONDS)
 
 
-def test_without_a_watchdog_nothing_is_reported_meanwhile(manager, start):
+def test_daemon_without_a_watchdog_sends_no_watchdog_reports(manager, start):
     start("wss-target", *TARGET, NOTIFY_SOCKET=manager.path)
     manager.wait_for("READY=1")
     with pytest.raises(AssertionError):
         manager.wait_for("WATCHDOG=1", 1)
 
 
-def test_the_watchdog_of_another_process_is_not_ours(manager, start):
+def test_daemon_ignores_the_watchdog_of_another_process(manager, start):
     start("wss-target", *TARGET, NOTIFY_SOCKET=manager.path, WATCHDOG_USEC=200_000, WATCHDOG_PID=1)
     manager.wait_for("READY=1")
     with pytest.raises(AssertionError):
@@ -183,7 +183,7 @@ def secrets(path, *names):
     return path
 
 
-def test_sighup_reads_the_secrets_again(manager, start, tmp_path):
+def test_sighup_reloads_the_secrets(manager, start, tmp_path):
     book = secrets(tmp_path / "secrets", "alice")
     process = start("wss-target", *TARGET, "--secrets", book, NOTIFY_SOCKET=manager.path)
     manager.wait_for("READY=1")
@@ -196,13 +196,13 @@ def test_sighup_reads_the_secrets_again(manager, start, tmp_path):
     process.send_signal(signal.SIGHUP)
     manager.wait_for("RELOADING=1")
     manager.wait_for("READY=1")
-    wait_for_text(process.log, "continuing with what was loaded before")
+    wait_for_text(process.log, "continuing with the files loaded before")
     stop(process)
 
 
 @pytest.mark.parametrize("words", [("wss-target", *TARGET), ("wss-cache", "--join", "tcp://127.0.0.1:1", "--memory", "64M"),
                                    ("wss-target", "--role", "kv", "--listen", "tcp://127.0.0.1:0", "--control", "")])
-def test_sighup_ends_no_daemon_that_has_nothing_to_reload(manager, start, words):
+def test_daemon_with_nothing_to_reload_survives_sighup(manager, start, words):
     process = start(*words, NOTIFY_SOCKET=manager.path)
     ready(process)
     for _ in range(3):
@@ -211,18 +211,18 @@ def test_sighup_ends_no_daemon_that_has_nothing_to_reload(manager, start, words)
     stop(process)
 
 
-def test_a_service_manager_that_reads_nothing_delays_no_stop(manager, start):
-    """The queue of its socket is full after ten reports or so."""
+def test_target_stops_even_if_the_manager_reads_no_reports(manager, start):
+    """The queue of the manager's socket is full after about ten reports."""
     process = start("wss-target", *TARGET, NOTIFY_SOCKET=manager.path)
     ready(process)
     for number in range(1, 8):
         process.send_signal(signal.SIGHUP)
-        until(lambda number=number: process.log.read_text().count("nothing to reload") == number, 10, "a reload")
+        until(lambda number=number: process.log.read_text().count("nothing to reload") == number, 10, "the daemon has handled SIGHUP")
     stop(process)
 
 
 def run_with_journal(*words, seconds=START_SECONDS):
-    """Runs a program with a standard error like the journal's: a socket that JOURNAL_STREAM names."""
+    """Runs a program whose standard error is a socket that JOURNAL_STREAM names, as under the journal."""
     ours, theirs = socket.socketpair()
     info = os.fstat(theirs.fileno())
     with ours, subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs,
@@ -239,31 +239,31 @@ def run_with_journal(*words, seconds=START_SECONDS):
     return text.decode().splitlines()
 
 
-def test_the_journal_gets_priorities_and_no_second_time(tmp_path):
+def test_log_lines_for_the_journal_have_a_priority_and_no_time(tmp_path):
     lines = run_with_journal(BUILD / "wss-target", *TARGET, "--log-level", "debug")
     assert any(line.startswith("<4>AUTHENTICATION IS OFF") for line in lines), lines
     assert "<6>Terminated: stopping" in lines
     assert all(re.match(r"<[3467]>(?!\d{4}-)", line) for line in lines), lines
 
 
-def test_the_reason_why_a_daemon_does_not_start_is_an_error_in_the_journal():
+def test_journal_gets_the_reason_for_a_failed_start_as_an_error():
     lines = run_with_journal(BUILD / "wss-target", *TARGET, "--volume", "b=floppy:1")
     assert lines[-1].startswith("<3>wss-target: "), lines
 
 
-def test_elsewhere_lines_have_their_time_and_level(tmp_path, monkeypatch):
-    monkeypatch.setenv("JOURNAL_STREAM", "1:1")  # inherited, and about another file
+def test_log_lines_outside_the_journal_have_a_time_and_a_level(tmp_path, monkeypatch):
+    monkeypatch.setenv("JOURNAL_STREAM", "1:1")  # names another file, as when the variable was inherited
     with Target("tcp://127.0.0.1:0", {"a": "ram:1M"}, tmp_path) as target:
         pass
     assert re.match(r"\d{4}-\d\d-\d\dT[\d:.]+ warning AUTHENTICATION IS OFF", target.log.read_text()), target.log.read_text()
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_every_program_knows_its_version(program):
+def test_every_program_prints_its_version(program):
     assert run(BUILD / program, "--version").stdout == f"{program} {VERSION}\n"
 
 
-def test_the_plugin_has_the_same_version():
+def test_plugin_has_the_version_of_the_programs():
     assert f"\nversion={VERSION}\n" in run("nbdkit", "--dump-plugin", PLUGIN).stdout
 
 
@@ -272,14 +272,14 @@ def needed(path):
 
 
 @pytest.mark.parametrize("file", ["libwss.so", "nbdkit-wss-plugin.so", "wssctl"])
-def test_a_client_needs_no_library_of_storage(file):
+def test_client_needs_no_storage_library(file):
     libraries = " ".join(needed(BUILD / file))
     for storage in ("rocksdb", "aio", "uring", "rados", "rbd", "systemd"):
         assert storage not in libraries, libraries
 
 
 @pytest.mark.parametrize("file", ["libwss.so", "nbdkit-wss-plugin.so"])
-def test_what_programs_of_others_load_needs_no_exporter(file):
+def test_libraries_for_other_programs_need_no_metrics_exporter(file):
     """wssctl is exempt: it prints the driver's counters for Prometheus."""
     assert not re.search("prometheus|httplib", " ".join(needed(BUILD / file)))
 
@@ -287,7 +287,7 @@ def test_what_programs_of_others_load_needs_no_exporter(file):
 # ---- Roles from files
 
 
-def test_a_cluster_of_all_roles_runs_from_files(start, tmp_path):
+def test_cluster_of_all_roles_runs_from_configuration_files(start, tmp_path):
     port = {}
     for role in ("cache", "rs", "client"):
         with socket.socket() as probe:
@@ -319,7 +319,7 @@ def test_a_cluster_of_all_roles_runs_from_files(start, tmp_path):
         assert text.startswith(f"{program} {answer['version']}{f', role {role}' if role else ''}, pid ") and "answered in" in text, text
     create = (BUILD / "wssctl", "--control", tmp_path / "target.sock", "volume", "create", "b", "rs:far", "--size", "4M")
     deadline = time.monotonic() + 20
-    while (made := run(*create, check=False)).returncode != 0:  # until the storage has joined
+    while (made := run(*create, check=False)).returncode != 0:  # until storage has joined
         assert time.monotonic() < deadline, made.stderr
         time.sleep(0.1)
     for process in reversed(processes):
@@ -332,7 +332,7 @@ def test_a_cluster_of_all_roles_runs_from_files(start, tmp_path):
     ("wss-target", 'role = "sr"', "role: unknown role 'sr'"),
     ("wss-target", 'secret_file = "/x"\nlisten = "tcp://127.0.0.1:0"', "--secret-file is not for --role block"),
 ])
-def test_a_file_with_a_mistake_starts_nothing(tmp_path, program, text, said):
+def test_program_with_a_mistake_in_its_configuration_file_does_not_start(tmp_path, program, text, said):
     file = tmp_path / "x.toml"
     file.write_text(text + "\n")
     done = run(BUILD / program, "--config", file, check=False)
@@ -347,12 +347,12 @@ def test_a_file_with_a_mistake_starts_nothing(tmp_path, program, text, said):
     (("wss-cache", "--join", "tcp://127.0.0.1:1", "--listen", "tcp://0.0.0.0:0"), "--advertise"),
     (("wss-target", "--role", "kv", "--listen", "tcp://127.0.0.1:0", "--secrets", "s"), "--secrets is not for --role kv"),
 ])
-def test_a_wrong_configuration_is_told_from_a_start_that_may_succeed_later(words, said):
+def test_program_with_a_wrong_configuration_exits_with_status_2(words, said):
     done = run(BUILD / words[0], *words[1:], check=False)
     assert done.returncode == 2 and said in done.stderr, done.stderr
 
 
-def test_an_option_replaces_what_the_file_of_an_engine_says(start, tmp_path):
+def test_option_overrides_the_configuration_file_of_an_engine(start, tmp_path):
     (tmp_path / "c.toml").write_text('join = "tcp://127.0.0.1:1"\nmemory = "1T"\nleave_seconds = 1\n')
     assert ", 64 MiB" in ready(start("wss-cache", "--config", tmp_path / "c.toml", "--memory", "64M"))
 
@@ -372,7 +372,7 @@ def taken():
 CACHED = ("--cache-listen", "tcp://127.0.0.1:0", "--auth-off")
 
 
-def test_a_state_in_use_is_left_alone_with_every_file_beside_it(start, tmp_path):
+def test_target_that_finds_its_state_in_use_changes_no_file(start, tmp_path):
     state = tmp_path / "state.json"
     with os.fdopen(os.open(f"{state}.lock", os.O_RDWR | os.O_CREAT, 0o600), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -382,7 +382,7 @@ def test_a_state_in_use_is_left_alone_with_every_file_beside_it(start, tmp_path)
     assert [path.name for path in tmp_path.glob("state.json*")] == ["state.json.lock"]
 
 
-def test_a_start_that_fails_keeps_what_the_last_run_said_of_dirty_volumes(start, tmp_path):
+def test_failed_start_keeps_the_record_of_dirty_volumes(start, tmp_path):
     state, members = tmp_path / "state.json", tmp_path / "state.json.cache"
     first = start("wss-target", *TARGET, *CACHED, "--state", state)
     ready(first)
@@ -399,7 +399,7 @@ def test_a_start_that_fails_keeps_what_the_last_run_said_of_dirty_volumes(start,
 @pytest.mark.parametrize("words", [("wss-cache", "--join", "tcp://127.0.0.1:1", "--memory", "64M"),
                                    ("wss-target", "--role", "rs", "--join", "tcp://127.0.0.1:1", "--listen", "tcp://127.0.0.1:0",
                                     "--volume", "a=ram:1M")])
-def test_an_engine_whose_start_fails_late_says_why(start, tmp_path, taken, words):
+def test_engine_reports_why_its_start_failed_late(start, tmp_path, taken, words):
     process = start(*words, "--http", taken, "--control", tmp_path / "socket")
     assert process.wait(START_SECONDS) == 1, process.log.read_text()
     assert f"--http {taken}: another program listens there" in process.log.read_text()
@@ -409,7 +409,7 @@ def test_an_engine_whose_start_fails_late_says_why(start, tmp_path, taken, words
     assert "control socket" in process.log.read_text()
 
 
-def test_a_volume_whose_file_is_gone_is_absent_and_not_made_anew(start, tmp_path):
+def test_target_does_not_recreate_the_missing_file_of_a_volume(start, tmp_path):
     folder, file = tmp_path / "mounted", tmp_path / "mounted/disk.img"
     folder.mkdir()
     words = ("wss-target", *TARGET, "--state", tmp_path / "state.json", "--volume", f"disk=aio:{file},size=1M,create")
@@ -427,9 +427,9 @@ def test_a_volume_whose_file_is_gone_is_absent_and_not_made_anew(start, tmp_path
 # ---- Stops, stalls, reloads ------------------------------------------------------------------------------------------------
 
 
-# For Ceph images each may take minutes.
+# Opening a Ceph image may take minutes.
 @pytest.mark.parametrize("role", ["block", "rs", "cached"])
-def test_a_start_reports_each_volume_that_it_opens_and_for_how_long_it_may_take(manager, start, role):
+def test_starting_target_reports_each_volume_that_it_opens_and_extends_its_timeout(manager, start, role):
     words = {"block": [], "rs": ["--role", "rs", "--join", "tcp://127.0.0.1:1"], "cached": ["--cache-listen", f"tcp://127.0.0.1:{free_port()}"]}[role]
     start("wss-target", *TARGET, *words, "--volume", "slow=ram:2M", NOTIFY_SOCKET=manager.path)
     report = manager.wait_for("STATUS=starting: opening ram:2M")
@@ -437,7 +437,7 @@ def test_a_start_reports_each_volume_that_it_opens_and_for_how_long_it_may_take(
     manager.wait_for("READY=1")
 
 
-def test_a_stop_reports_each_step_and_for_how_long_it_may_take(manager, start):
+def test_stopping_daemon_reports_each_step_and_extends_its_timeout(manager, start):
     process = start("wss-target", *TARGET, "--drain-seconds", "600", NOTIFY_SOCKET=manager.path)
     manager.wait_for("READY=1")
     process.terminate()
@@ -451,17 +451,17 @@ def test_a_stop_reports_each_step_and_for_how_long_it_may_take(manager, start):
     assert int(re.search(r"^EXTEND_TIMEOUT_USEC=(\d+)$", report, re.M).group(1)) > 700_000_000, report
 
 
-def test_a_part_that_does_not_stop_keeps_no_other_from_it(manager, start):
+def test_target_stops_its_volumes_even_if_its_key_value_service_hangs(manager, start):
     process = start("wss-target", *TARGET, "--kv-listen", "tcp://127.0.0.1:0", "--drain-seconds", "1", NOTIFY_SOCKET=manager.path)
     manager.wait_for("READY=1")
     with held(process, "kv"):
         process.terminate()
         manager.wait_for("STATUS=stopping: volumes")
     assert process.wait(STOP_SECONDS) == 1
-    assert "key-value service's connections did not end in 1 s" in process.log.read_text()
+    assert "connections of the key-value service did not close within 1 s" in process.log.read_text()
 
 
-def test_a_stall_that_is_over_is_reported_at_once(manager, start):
+def test_target_reports_the_end_of_a_stall_at_once(manager, start):
     process = start("wss-target", *TARGET, NOTIFY_SOCKET=manager.path, WATCHDOG_USEC=8_000_000)
     manager.wait_for("READY=1")
     with held(process, "reactor-0"):
@@ -470,7 +470,7 @@ def test_a_stall_that_is_over_is_reported_at_once(manager, start):
     assert re.search("not alive: reactor-0 has not answered for 5 s", process.log.read_text())
 
 
-def test_a_reload_that_is_not_confirmed_is_no_reload_that_failed(manager, start, tmp_path):
+def test_target_distinguishes_an_unconfirmed_reload_from_a_failed_one(manager, start, tmp_path):
     book = secrets(tmp_path / "secrets", "alice")
     process = start("wss-target", *TARGET, "--secrets", book, NOTIFY_SOCKET=manager.path)
     manager.wait_for("READY=1")
@@ -479,7 +479,7 @@ def test_a_reload_that_is_not_confirmed_is_no_reload_that_failed(manager, start,
         manager.wait_for("RELOADING=1")
         assert "; the last reload failed: the secrets were read" in manager.wait_for("READY=1")
     text = process.log.read_text()
-    assert "it may still take effect" in text and "continuing with what was loaded before" not in text, text
+    assert "it may still take effect" in text and "continuing with the files loaded before" not in text, text
     wait_for_text(process.log, "secrets reloaded: 1 initiators are known")
     process.send_signal(signal.SIGHUP)
     manager.wait_for("RELOADING=1")
@@ -487,14 +487,14 @@ def test_a_reload_that_is_not_confirmed_is_no_reload_that_failed(manager, start,
     stop(process)
 
 
-def test_secrets_that_do_not_cover_the_key_value_store_are_warned_of(start, tmp_path):
+def test_target_warns_that_its_secrets_do_not_cover_the_key_value_store(start, tmp_path):
     process = start("wss-target", *TARGET, "--secrets", secrets(tmp_path / "secrets", "alice"), "--kv-listen", "tcp://127.0.0.1:0")
     ready(process)
     wait_for_text(process.log, "THE KEY-VALUE STORE DOES NOT AUTHENTICATE")
     stop(process)
 
 
-def test_a_program_whose_file_was_replaced_finds_the_plugins_beside_the_new_one(start, tmp_path):
+def test_program_whose_file_was_replaced_looks_for_plugins_beside_the_new_file(start, tmp_path):
     program, socket_path = tmp_path / "wss-target", tmp_path / "control.sock"
     shutil.copy(BUILD / "wss-target", program)
     process = start(program, *TARGET[:-1], socket_path)
@@ -521,7 +521,7 @@ while True:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="starts a process of another user")
 @pytest.mark.parametrize("owner, trusted", [(0, False), (65534, True)])
-def test_wssctl_trusts_a_listener_of_another_user_only_in_a_folder_of_its_own(owner, trusted):
+def test_wssctl_trusts_a_listener_of_another_user_only_in_a_folder_of_that_user(owner, trusted):
     """The user wss owns /run/wss, but in /tmp any user can listen."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o1777)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tls:// addresses: encrypted traffic, accepted and refused peers, and support by all parts: volumes, cache engines, keys."""
+"""tls:// addresses of volumes, cache engines and the key-value store: traffic is encrypted, and peers are accepted or refused."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def authority(tmp_path):
 
 
 class Recorder:
-    """A proxy before a port of this host that records all bytes."""
+    """A proxy that forwards to a port of this host and records all bytes."""
 
     def __init__(self, port):
         self.port, self.seen = port, bytearray()
@@ -77,13 +77,13 @@ class Recorder:
 
 
 class Relay:
-    """A man in the middle: ends the client's TLS with a certificate that the client trusts, and forwards all messages over a
-    connection of its own."""
+    """A man in the middle. It terminates the client's TLS with a certificate that the client trusts, and forwards all messages
+    over its own connection."""
 
     def __init__(self, certificate, dial):
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(*certificate)
-        self.context.num_tickets = 0  # as on targets
+        self.context.num_tickets = 0  # targets send no tickets either
         self.dial = dial
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.address = f"tls://127.0.0.1:{self.listening.getsockname()[1]}"
@@ -99,7 +99,7 @@ class Relay:
                     return
 
     def _pass_on(self, other):
-        # In one thread, as two must not share a TLS session. No message here is longer than one record.
+        # One thread serves both directions, as two threads must not share a TLS session. No message is longer than a record.
         while True:
             for source in select.select(list(other), [], [], 30)[0]:
                 part = source.recv(1 << 16)
@@ -121,7 +121,7 @@ def port_of(target):
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "tls"])
-def test_a_recording_of_a_volume_holds_its_data_over_tcp_and_none_over_tls(scheme, alice, tmp_path):
+def test_network_recording_contains_the_data_of_a_volume_over_tcp_but_not_over_tls(scheme, alice, tmp_path):
     (tmp_path / "pattern").write_bytes(PATTERN)
     volume = tmp_path / "file.img"
     with Target(f"{scheme}://127.0.0.1:0", {"disk": f"aio:{volume},size=16M,create"}, tmp_path, "--secrets", str(alice)) as target, \
@@ -133,10 +133,10 @@ def test_a_recording_of_a_volume_holds_its_data_over_tcp_and_none_over_tls(schem
     assert len(recorder.seen) > 2 * 8192
     assert (b"what nobody else may read" in recorder.seen) == (scheme == "tcp")
     if scheme == "tls":
-        assert b"disk" not in recorder.seen, "the name of the volume"
+        assert b"disk" not in recorder.seen, "the name of the volume must be encrypted"
 
 
-def test_certificates_encrypt_without_secrets_and_the_name_is_verified(authority, tmp_path):
+def test_client_verifies_the_name_in_the_certificate_of_a_target_without_secrets(authority, tmp_path):
     certificate, key = authority.issue("target")
     with Target("tls://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--tls-cert", str(certificate), "--tls-key", str(key)) as target:
         words = [f"target={target.address}", "volume=disk"]
@@ -149,31 +149,30 @@ def test_certificates_encrypt_without_secrets_and_the_name_is_verified(authority
 
 
 @pytest.mark.parametrize("listen, dialled, said", [
-    ("tcp", "tls", "reached as tcp://"),
-    ("tls", "tcp", "reached as tls://"),
+    ("tcp", "tls", "connect with tcp://"),
+    ("tls", "tcp", "connect with tls://"),
 ])
 def test_neither_end_falls_back_to_plain_tcp(listen, dialled, said, alice, tmp_path):
     with Target(f"{listen}://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--secrets", str(alice)) as target:
         done = run_under_nbdkit("true", f"target={dialled}://127.0.0.1:{port_of(target)}", "volume=disk", f"secret-file={alice}")
         assert done.returncode != 0 and said in done.stderr, done.stderr
-        until(lambda: f"reached as {listen}://" in target.log.read_text(), what="the line in the log")
+        until(lambda: f"connect with {listen}://" in target.log.read_text(), what="the target has logged the reason")
 
 
-def test_a_wrong_secret_does_not_get_as_far_as_a_login_and_is_counted(alice, tmp_path):
+def test_wrong_secret_fails_the_tls_handshake_and_is_counted(alice, tmp_path):
     wrong, port = secret_file(tmp_path / "wrong", "alice:this-is-not-the-secret-of-alice"), free_port()
     with Target("tls://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--secrets", str(alice), "--http", str(port)) as target:
         done = run_under_nbdkit("true", f"target={target.address}", "volume=disk", f"secret-file={wrong}")
         assert done.returncode != 0 and "TLS handshake failed: the peer rejected 'alice': unknown name or wrong secret" in done.stderr, done.stderr
-        until(lambda: "unknown name 'alice' or wrong secret" in target.log.read_text(), what="the line in the log")
+        until(lambda: "unknown name 'alice' or wrong secret" in target.log.read_text(), what="the target has logged the reason")
         assert "audit:" not in target.log.read_text()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as metrics:
             assert re.search(r"^wss_tls_handshakes_failed_total [1-9]", metrics.read().decode(), re.M)
 
 
 @pytest.mark.parametrize("onward", ["tcp", "tls"])
-def test_a_relay_with_a_certificate_that_the_initiator_trusts_gets_no_session(onward, alice, authority, tmp_path):
-    """The relay is a client of the target, too: it has a certificate, and there is a tcp:// address. It does not know the
-    secret."""
+def test_relay_with_a_trusted_certificate_gets_no_session(onward, alice, authority, tmp_path):
+    """The relay can connect to the target, with its own certificate or over tcp://, but it does not have the secret."""
     target_certificate, relay_certificate = authority.issue("target"), authority.issue("relay")
     port = free_port()
     more = ["--secrets", str(alice), "--listen", f"tls://127.0.0.1:{port}", "--tls-cert", str(target_certificate[0]), "--tls-key",
@@ -194,10 +193,10 @@ def test_a_relay_with_a_certificate_that_the_initiator_trusts_gets_no_session(on
             done = run_under_nbdkit("true", f"target={relay.address}", *words)
         assert done.returncode != 0 and "'alice'" in done.stderr, done.stderr
         refused = r"audit: authentication failed: .* initiator='alice' refused: wrong secret"
-        until(lambda: re.search(refused, target.log.read_text()), what="the proof arrives, and is refused")
+        until(lambda: re.search(refused, target.log.read_text()), what="the target has refused the proof")
 
 
-def test_a_reload_replaces_the_certificate_and_a_broken_file_replaces_nothing(authority, tmp_path):
+def test_reload_replaces_the_certificate_unless_the_new_file_is_invalid(authority, tmp_path):
     certificate, key = authority.issue("target", "IP:127.0.0.2")
     with Target("tls://127.0.0.1:0", {"disk": "ram:32M"}, tmp_path, "--tls-cert", str(certificate), "--tls-key", str(key)) as target:
         words = [f"target={target.address}", "volume=disk", f"tls-ca={authority.file}"]
@@ -205,16 +204,16 @@ def test_a_reload_replaces_the_certificate_and_a_broken_file_replaces_nothing(au
         assert done.returncode != 0 and "IP address mismatch" in done.stderr, done.stderr
         authority.issue("target")
         target.process.send_signal(signal.SIGHUP)
-        until(lambda: "TLS files reloaded" in target.log.read_text(), what="the reload")
+        until(lambda: "TLS files reloaded" in target.log.read_text(), what="the files have been reloaded")
         certificate.write_text("broken")
         target.process.send_signal(signal.SIGHUP)
-        until(lambda: "continuing with what was loaded before" in target.log.read_text(), what="the reload that fails")
+        until(lambda: "continuing with the files loaded before" in target.log.read_text(), what="the reload has failed")
         assert str(certificate) in target.log.read_text()
         done = run_under_nbdkit("true", *words)
         assert done.returncode == 0, done.stderr
 
 
-def test_a_reload_replaces_the_secrets_of_the_key_value_store(alice, tmp_path):
+def test_reload_replaces_the_secrets_of_the_key_value_store(alice, tmp_path):
     address = f"tls://127.0.0.1:{free_port()}"
     known = secret_file(tmp_path / "known", alice.read_text().strip())
     bob = secret_file(tmp_path / "bob", run(WSSCTL, "secret", "bob").stdout.strip())
@@ -225,20 +224,20 @@ def test_a_reload_replaces_the_secrets_of_the_key_value_store(alice, tmp_path):
         run(*kvctl, "--secret-file", alice, "put", "key", "value")
         secret_file(known, bob.read_text().strip())
         store.process.send_signal(signal.SIGHUP)
-        until(lambda: run(*kvctl, "--secret-file", bob, "get", "key", check=False).stdout.startswith("value"), what="the new secret")
+        until(lambda: run(*kvctl, "--secret-file", bob, "get", "key", check=False).stdout.startswith("value"), what="the new secret is accepted")
         assert run(*kvctl, "--secret-file", alice, "get", "key", check=False).returncode != 0
     finally:
         assert store.stop() == 0
 
 
-def test_tls_files_without_a_tls_address_are_refused(authority, tmp_path):
+def test_target_refuses_tls_files_without_a_tls_address(authority, tmp_path):
     certificate, key = authority.issue("target")
     done = run(BUILD / "wss-target", "--listen", "tcp://127.0.0.1:0", "--volume", "disk=ram:32M", "--control", "", "--tls-cert",
                certificate, "--tls-key", key, check=False)
     assert done.returncode == 2 and "no address is tls://" in done.stderr, done.stderr
 
 
-def test_keys_are_read_and_written_by_clients_with_a_known_secret_only(alice, tmp_path):
+def test_key_value_store_serves_only_clients_with_a_known_secret(alice, tmp_path):
     address = f"tls://127.0.0.1:{free_port()}"
     store = Partition(0, [address], tmp_path, ["--kv-secrets", str(alice)], [], {})
     store.start()
@@ -253,7 +252,7 @@ def test_keys_are_read_and_written_by_clients_with_a_known_secret_only(alice, tm
         assert store.stop() == 0
 
 
-def test_a_cache_engine_joins_and_answers_over_tls(alice, authority, tmp_path):
+def test_cache_engine_joins_a_target_and_serves_clients_over_tls(alice, authority, tmp_path):
     engine_secret = secret_file(tmp_path / "engine", run(WSSCTL, "secret", "engine").stdout.strip())
     certificate, key = authority.issue("engine")
     join, control = f"tls://127.0.0.1:{free_port()}", tmp_path / "control"
@@ -265,11 +264,11 @@ def test_a_cache_engine_joins_and_answers_over_tls(alice, authority, tmp_path):
         try:
             assert b"ready" in engine.stdout.readline()
             joined = lambda: any(one["up"] for one in ask(tmp_path / "engine.sock", "stats")["engine"]["storages"])  # noqa: E731
-            until(joined, START_SECONDS, "the engine's joining")
+            until(joined, START_SECONDS, "the engine has joined")
             done = run_under_nbdkit('qemu-io -f raw -c "write -P 0x5a 0 4M" -c "read -P 0x5a 0 4M" -c "read -P 0x5a 0 4M" "$uri"',
                                     f"target={target.address}", "volume=disk", f"secret-file={alice}", f"tls-ca={authority.file}")
             assert done.returncode == 0, done.stderr
-            assert ask(tmp_path / "engine.sock", "stats")["tls"]["handshakes"] >= 2, "the engine's with the target, the client's with the engine"
+            assert ask(tmp_path / "engine.sock", "stats")["tls"]["handshakes"] >= 2, "both the target's and the client's connection to the engine need one"
             assert json.dumps(ask(control, "stats")["tls"])
         finally:
             engine.terminate()

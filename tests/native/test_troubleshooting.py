@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frequent failures, reproduced: the programs print the texts of Documentation/troubleshooting.md, which has the remedies. Two
-of its sections need RDMA: tests/system/test_troubleshooting.py."""
+"""Reproduces frequent failures and checks that the programs print the texts that Documentation/troubleshooting.md explains.
+tests/system/test_troubleshooting.py tests the two sections that need RDMA."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ LISTEN = ("--listen", "tcp://127.0.0.1:0")
 
 
 def printed(*words, status=None, **options) -> str:
-    """Output of a program that fails."""
+    """Returns the output of a program that fails."""
     done = run(*words, check=False, **options)
     assert done.returncode != 0 if status is None else done.returncode == status, f"{words}: {done}"
     return done.stdout + done.stderr
@@ -37,7 +37,7 @@ def nbdkit(*words, command="true") -> str:
 
 
 def printed_until(text: str, *words, seconds=20) -> str:
-    """Output of a daemon that keeps trying."""
+    """Runs a daemon that keeps retrying until it prints the text. Returns its output."""
     with subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                           text=True, start_new_session=True) as process:
         timer = subprocess.Popen(["sleep", str(seconds)])
@@ -55,7 +55,7 @@ def printed_until(text: str, *words, seconds=20) -> str:
 
 @pytest.fixture
 def mounted(tmp_path):
-    """Mounts a file system in memory with these options."""
+    """Mounts a tmpfs with the given options."""
     with contextlib.ExitStack() as mounts:
         def mount(options: str) -> Path:
             folder = tmp_path / options.replace("=", "-")
@@ -81,14 +81,14 @@ def secret(path: Path, name: str) -> Path:
     return path
 
 
-def test_every_section_of_the_page_is_tested():
+def test_every_section_of_the_page_has_a_test():
     here = {"Wrong secret", "Driver not loaded", "Port in use", "Full disk", "Unknown host", "Read-only state directory",
             "Kernel not supported", "Wrong clock"}
-    assert set(sections()) - here == {"Not enough locked memory", "MTU that differs"}
+    assert set(sections()) - here == {"Not enough locked memory", "Different MTUs", "Reconnections with soft RoCE"}
     assert all(sections().values())
 
 
-def test_a_wrong_secret_is_named_at_both_ends(tmp_path):
+def test_both_ends_report_a_wrong_secret(tmp_path):
     book, engines = secret(tmp_path / "book", "host1"), secret(tmp_path / "engines", "engine1")
     wrong, unknown, engine = secret(tmp_path / "wrong", "host1"), secret(tmp_path / "unknown", "host2"), secret(tmp_path / "engine", "engine1")
     with socket.socket() as probe:
@@ -107,7 +107,7 @@ def test_a_wrong_secret_is_named_at_both_ends(tmp_path):
     assert_holds("Wrong secret", text + target.log.read_text())
 
 
-def test_a_driver_that_is_not_loaded_is_loaded_or_installed(tmp_path):
+def test_wssctl_advises_how_to_load_or_install_the_driver(tmp_path):
     if Path("/sys/class/wss").exists():
         pytest.skip("the driver is loaded here")
     machine = Machine(tmp_path / "root")
@@ -119,7 +119,7 @@ def test_a_driver_that_is_not_loaded_is_loaded_or_installed(tmp_path):
     assert_holds("Driver not loaded", text + run(WSSCTL, "doctor", "--root", machine.root).stdout)
 
 
-def test_a_port_in_use_is_named_by_every_listener(tmp_path):
+def test_every_listener_names_a_port_that_is_in_use(tmp_path):
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
@@ -134,7 +134,7 @@ def test_a_port_in_use_is_named_by_every_listener(tmp_path):
     assert_holds("Port in use", text)
 
 
-def test_a_full_disk_is_reported_to_the_client_and_in_the_log(tmp_path, mounted):
+def test_target_reports_a_full_disk_to_the_client_and_in_its_log(tmp_path, mounted):
     folder = mounted("size=2M")
     filler = fill(folder)
     text = printed(TARGET, *SMALL, *LISTEN, "--state", folder / "state.json", status=1)
@@ -152,7 +152,7 @@ def test_a_full_disk_is_reported_to_the_client_and_in_the_log(tmp_path, mounted)
 
 
 def partition_on_a_full_disk(tmp_path: Path, folder: Path) -> str:
-    """The store still serves reads, and accepts writes again after a restart."""
+    """A partition on a full disk still serves reads. It accepts writes again after space is freed and it has restarted."""
     store = Store("tcp", 1, tmp_path, ["--kv-durability", "sync", "--kv-directory", str(folder / "keys")])
     partition, = store.partitions
     kvctl = (KVCTL, "--target", store.target, "--timeout", "10")
@@ -164,7 +164,7 @@ def partition_on_a_full_disk(tmp_path: Path, folder: Path) -> str:
         text += printed(*kvctl, "put", "refused", "1", status=1)
         assert run(*kvctl, "get", "before").stdout == "1\n"
         filler.unlink()
-        assert partition.stop() == 1, "not all of the log was written"
+        assert partition.stop() == 1, "part of the log could not be written"
         partition.start()
         assert run(*kvctl, "get", "before").stdout == "1\n"
         run(*kvctl, "put", "after", "1")
@@ -174,7 +174,7 @@ def partition_on_a_full_disk(tmp_path: Path, folder: Path) -> str:
     return text + partition.log.read_text()
 
 
-def test_an_unknown_host_is_named_by_every_program(tmp_path):
+def test_every_program_names_an_unknown_host(tmp_path):
     uri = "tcp://no-such-host.invalid:5555"
     text = printed(WSSCTL, "discover", uri, status=3) + printed(WSSCTL, "doctor", uri, status=1)
     text += printed(TARGET, *SMALL, "--listen", uri, status=1) + printed(KVCTL, "--target", uri, "--timeout", "2", "get", "a", status=3)
@@ -183,7 +183,7 @@ def test_an_unknown_host_is_named_by_every_program(tmp_path):
     assert_holds("Unknown host", text)
 
 
-def test_a_read_only_state_directory_is_named(tmp_path, mounted):
+def test_programs_name_a_read_only_state_directory(tmp_path, mounted):
     folder = mounted("ro")
     text = printed(TARGET, *SMALL, *LISTEN, "--state", folder / "state.json", status=1)
     text += printed(TARGET, "--control", "", *LISTEN, "--volume", f"v=aio:{folder}/disk,size=1M,create", status=1)
@@ -197,7 +197,7 @@ def test_a_read_only_state_directory_is_named(tmp_path, mounted):
     assert_holds("Read-only state directory", text)
 
 
-def test_a_kernel_that_is_not_supported_is_told_from_a_driver_that_is_not_installed(tmp_path):
+def test_doctor_distinguishes_an_unsupported_kernel_from_a_missing_driver(tmp_path):
     machine = Machine(tmp_path / "root")
     machine.write("proc/sys/kernel/osrelease", "6.10.3-1")
     machine.remove("sys/module/wss/version")
@@ -209,7 +209,7 @@ def at_time(offset: str, *words) -> list:
     return ["env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "faketime", "-f", offset, *words]
 
 
-def test_a_wrong_clock_is_named_by_who_meets_it(tmp_path):
+def test_programs_report_a_wrong_clock(tmp_path):
     authority = Authority(tmp_path / "certificates")
     certificate, key = authority.issue("target")
     pem = ["--tls-cert", str(certificate), "--tls-key", str(key)]

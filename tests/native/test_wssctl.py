@@ -21,7 +21,7 @@ DONE, FAILED, USAGE, NOT_REACHABLE = 0, 1, 2, 3
 def socket(tmp_path):
     """The control socket of a target with one volume and a state file."""
     path = tmp_path / "control.sock"
-    # The last --control counts: Target itself passes "none".
+    # The configuration file sets the control socket, so the --control that Target passes is removed below.
     config = tmp_path / "wss.toml"
     config.write_text(f'control = "{path}"\nstate = "{tmp_path}/state.json"\n')
     target = Target("tcp://127.0.0.1:0", {"first": "ram:1M"}, tmp_path, "--config", str(config))
@@ -41,7 +41,7 @@ def answer(*words):
     return json.loads(wssctl(*words, "--json").stdout)
 
 
-def test_volumes_live_from_create_to_delete(socket, tmp_path):
+def test_volume_can_be_created_resized_changed_and_deleted(socket, tmp_path):
     control = ("--control", socket)
     made = answer(*control, "volume", "create", "disk", f"aio:{tmp_path}/disk.img", "--size", "4M", "--create")
     assert made["size"] == 4 << 20 and made["lun"] == 1 and made["block_size"] in (512, 4096)
@@ -54,19 +54,19 @@ def test_volumes_live_from_create_to_delete(socket, tmp_path):
     assert answer(*control, "session", "list") == {"sessions": []}
     wssctl(*control, "volume", "delete", "disk")
     assert [volume["name"] for volume in answer(*control, "volume", "list")] == ["first"]
-    assert os.path.exists(tmp_path / "disk.img"), "deleting a volume does not delete data"
+    assert os.path.exists(tmp_path / "disk.img"), "deleting a volume must not delete its data"
     assert answer(*control, "ping")["program"] == "wss-target"
 
 
 @pytest.mark.parametrize("words, said", [
-    (("volume", "create", "first", "ram:1M"), "there is a volume first already"),
+    (("volume", "create", "first", "ram:1M"), "volume first already exists"),
     (("volume", "create", "x", "floppy:1"), "unknown backend 'floppy:1'"),
     (("volume", "create", "x", "aio:/nonexistent/x"), "/nonexistent/x"),
     (("volume", "create", "a/b", "ram:1M"), "invalid volume name"),
     (("volume", "resize", "first", "1X"), "'1X' is not a size"),
     (("volume", "delete", "nobody"), "there is no volume nobody"),
 ])
-def test_what_the_target_refuses_is_said_with_exit_1(socket, words, said):
+def test_wssctl_reports_a_refusal_of_the_target_with_exit_status_1(socket, words, said):
     assert said in wssctl("--control", socket, *words, status=FAILED).stderr
 
 
@@ -82,18 +82,18 @@ def test_what_the_target_refuses_is_said_with_exit_1(socket, words, said):
     (("unmap", ""), "blanks"),
     ((), "subcommand"),
 ])
-def test_wrong_usage_is_exit_2(words, said):
+def test_wrong_usage_has_exit_status_2(words, said):
     assert said in wssctl(*words, status=USAGE).stderr
 
 
-def test_who_is_not_there_is_exit_3(tmp_path):
+def test_missing_target_or_driver_has_exit_status_3(tmp_path):
     assert "no wss-target answers" in wssctl("--control", tmp_path / "none", "ping", status=NOT_REACHABLE).stderr
     for words in (("list",), ("map", "10.0.0.1:5555", "v"), ("unmap", "wss0"), ("stats", "--driver"), ("metrics",)):
         assert "modprobe wss" in wssctl("--sysfs", tmp_path, *words, status=NOT_REACHABLE).stderr
 
 
 def driver_tree(folder, statistics={"dma_maps": 200, "regions_registered": 200}):
-    """A simulated sysfs of a driver with one session and one device."""
+    """Creates the simulated sysfs of a driver with one session and one device."""
     root = folder / "sys"
     files = {"class/wss/map": "", "class/wss/unmap": "", "class/wss/last_error": "no volume of that name\n",
              "class/wss/session0/target": "10.0.0.1:5555\n", "class/wss/session0/state": "live\n",
@@ -112,21 +112,21 @@ def sysfs(tmp_path):
 
 
 def driver_statistics():
-    """Names of the counters and of the gauges in stats/ of a session."""
+    """Returns the names of the counters and of the gauges in stats/ of a session."""
     counters = set(re.findall(r"^\tX\((\w+),", (ROOT / "kernel/stats.h").read_text(), re.M))
     every = set(re.findall(r"^What:\s+\S*/stats/(\w+)$", (ROOT / "Documentation/ABI/testing/sysfs-class-wss").read_text(), re.M))
     assert counters and counters < every
     return counters, every - counters
 
 
-def test_the_driver_is_told_in_its_own_words(sysfs):
+def test_map_and_unmap_write_the_format_of_the_driver(sysfs):
     wssctl("--sysfs", sysfs, "map", "rdma://10.0.0.1:5555", "disk1", "queues=2")
     assert (sysfs / "class/wss/map").read_text() == "target=10.0.0.1:5555 volume=disk1 queues=2"
     wssctl("--sysfs", sysfs, "unmap", "/dev/wss0", "--force")
     assert (sysfs / "class/wss/unmap").read_text() == "wss0 force"
 
 
-def test_devices_and_their_counters_are_listed(sysfs):
+def test_wssctl_lists_devices_and_driver_counters(sysfs):
     device, = answer("--sysfs", sysfs, "list")
     assert device["device"] == "/dev/wss0" and device["size"] == 1 << 20 and device["target"] == "10.0.0.1:5555"
     text = wssctl("--sysfs", sysfs, "stats", "--driver").stdout
@@ -135,7 +135,7 @@ def test_devices_and_their_counters_are_listed(sysfs):
     assert counters == {"dma_maps": 200, "regions_registered": 200}
 
 
-def test_metrics_of_the_driver_are_as_prometheus_wants_them(tmp_path):
+def test_promtool_accepts_the_metrics_of_the_driver(tmp_path):
     counters, gauges = driver_statistics()
     sysfs = driver_tree(tmp_path, {name: 7 for name in counters | gauges})
     (sysfs / "class/wss/session0/target").write_text('10.0.0.1"\\\n')
@@ -163,28 +163,28 @@ def test_metrics_show_sessions_and_disks_that_do_not_work(sysfs, disk, session):
     assert re.search(rf"^wss_driver_session_live\{{.*\}} {int(session == 'live')}$", text, re.M)
 
 
-def test_metrics_of_a_driver_without_disks_are_there(tmp_path):
+def test_driver_without_disks_has_metrics(tmp_path):
     (tmp_path / "class/wss").mkdir(parents=True)
     assert "wss_driver_pending_maps 0" in wssctl("--sysfs", tmp_path, "metrics").stdout.splitlines()
 
 
-def test_metrics_leave_out_a_session_that_ends_while_it_is_read(sysfs):
+def test_metrics_omit_a_session_that_ends_while_it_is_read(sysfs):
     (sysfs / "class/wss/session1").mkdir()
     assert "session1" not in wssctl("--sysfs", sysfs, "metrics").stdout
 
 
-def test_metrics_as_json_are_refused_with_the_command_that_has_them(sysfs):
+def test_error_for_metrics_as_json_names_the_command_that_prints_json(sysfs):
     assert "wssctl --json stats --driver" in wssctl("--sysfs", sysfs, "--json", "metrics", status=USAGE).stderr
 
 
-def test_the_drivers_reason_is_shown_when_it_refuses(sysfs):
+def test_map_shows_the_reason_for_a_refusal_of_the_driver(sysfs):
     (sysfs / "class/wss/map").unlink()
     (sysfs / "class/wss/map").symlink_to("/dev/full")  # every write fails
     said = wssctl("--sysfs", sysfs, "map", "10.0.0.1:5555", "nobody", status=FAILED).stderr
     assert "no volume of that name" in said
 
 
-def test_discover_lists_what_this_machine_may_use(tmp_path, listen):
+def test_discover_lists_the_volumes_that_this_machine_may_use(tmp_path, listen):
     secrets, mine = tmp_path / "secrets", tmp_path / "mine"
     secrets.write_text("host1:0123456789abcdef0123\nhost2:fedcba9876543210fedc\n")
     mine.write_text("host1:0123456789abcdef0123\n")
@@ -204,7 +204,7 @@ def test_discover_lists_what_this_machine_may_use(tmp_path, listen):
     wssctl("discover", target.address, "--secret-file", tmp_path / "none", status=FAILED)
 
 
-def test_discover_logs_in_to_tls_targets_by_certificates_and_by_secrets(tmp_path):
+def test_discover_logs_in_to_tls_targets_with_certificates_or_secrets(tmp_path):
     authority = Authority(tmp_path / "certificates")
     certificate, key = authority.issue("target")
     mine, other = tmp_path / "mine", tmp_path / "other"
@@ -219,7 +219,7 @@ def test_discover_logs_in_to_tls_targets_by_certificates_and_by_secrets(tmp_path
         assert "give a secret" in wssctl("discover", target.address, status=FAILED).stderr
         assert "cannot be used" in wssctl("discover", target.address, "--tls-ca", mine, status=FAILED).stderr
         plain = target.address.replace("tls://", "tcp://")
-        assert "reached as tls://" in wssctl("--timeout", "2", "discover", plain, status=NOT_REACHABLE).stderr
+        assert "connect with tls://" in wssctl("--timeout", "2", "discover", plain, status=NOT_REACHABLE).stderr
     with Target("tls://127.0.0.1:0", {"b": "ram:8M"}, tmp_path, "--secrets", str(mine)) as target:
         assert [volume["name"] for volume in answer("discover", target.address, "--secret-file", mine)] == ["b"]
         assert "wrong secret" in wssctl("discover", target.address, "--secret-file", other, status=FAILED).stderr

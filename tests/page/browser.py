@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Headless Chromium, driven over its debugging port. Every wait has a bound, and the browser ends with its test."""
+"""Headless Chromium, controlled over its debugging port. Every wait is bounded, and the browser ends with its test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import websocket
 
-SECONDS = 30  # for Chromium to start, and to answer a command
+SECONDS = 30  # limit for Chromium to start and to respond to a command
 SCREENSHOTS = Path(__file__).resolve().parents[2] / "build/page"
 OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions",
            "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-default-apps",
@@ -20,7 +20,7 @@ OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm
 
 
 class Browser:
-    """A Chromium with a profile of its own."""
+    """A Chromium with its own profile."""
 
     def __init__(self, directory: Path):
         self.profile = directory / "chromium"
@@ -44,7 +44,7 @@ class Browser:
         deadline = time.monotonic() + SECONDS
         file = self.profile / "DevToolsActivePort"
         while not (file.exists() and file.read_text().count("\n") == 1):
-            assert self.process.poll() is None and time.monotonic() < deadline, f"Chromium does not start\n{self.log.read_text()}"
+            assert self.process.poll() is None and time.monotonic() < deadline, f"Chromium did not start\n{self.log.read_text()}"
             time.sleep(0.02)
         return file.read_text().splitlines()
 
@@ -61,7 +61,7 @@ class Browser:
             self.process.wait(SECONDS)
 
     def receive(self, seconds: float) -> dict | None:
-        """Returns the next message, after its event went to its page; None: there was none."""
+        """Returns the next message, or None if there is none in time. Delivers an event to its page."""
         self.socket.settimeout(max(seconds, 0.001))
         try:
             message = json.loads(self.socket.recv())
@@ -80,16 +80,16 @@ class Browser:
             if message is not None and message.get("id") == self.last_id:
                 assert "error" not in message, f"{method}: {message['error']}"
                 return message["result"]
-        raise AssertionError(f"Chromium does not answer {method}")
+        raise AssertionError(f"Chromium did not answer {method}")
 
     def page(self, url: str | None = None, width: int = 1440, alone: bool = False) -> "Page":
-        """`alone`: in a profile and window of its own."""
+        """Opens a tab. With `alone` it has its own profile and window."""
         where = {"browserContextId": self.command("Target.createBrowserContext")["browserContextId"], "newWindow": True} if alone else {}
         target = self.command("Target.createTarget", url="about:blank", **where)["targetId"]
         session = self.command("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self.pages[session] = page = Page(self, session, target)
         page.prepare(width)
-        if alone:  # one of several windows: otherwise the browser treats those behind others as hidden
+        if alone:  # otherwise the browser treats windows behind others as hidden
             page.command("Emulation.setFocusEmulationEnabled", enabled=True)
         if url is not None:
             page.open(url)
@@ -104,8 +104,8 @@ class Page:
         self.requests: list[str] = []
         self.open_requests: set[str] = set()
         self.faults: list[str] = []  # console errors, exceptions, violations of the content security policy
-        self.failed_requests: list[str] = []  # Chromium also reports them on the console
-        self.clicks: list[str] = []  # "true" for each that reached its element
+        self.failed_requests: list[str] = []  # of those that Chromium reports on the console
+        self.clicks: list[str] = []  # "true" for each click that reached its element
 
     def event(self, method: str, params: dict) -> None:
         if method == "Network.requestWillBeSent":
@@ -141,7 +141,7 @@ class Page:
         self.command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 1000)
 
     def prefer(self, **features: str) -> None:
-        """Emulates media features, as in prefer(prefers_color_scheme="dark")."""
+        """Emulates media features, for example prefer(prefers_color_scheme="dark")."""
         self.command("Emulation.setEmulatedMedia",
                      features=[{"name": name.replace("_", "-"), "value": value} for name, value in features.items()])
 
@@ -153,7 +153,7 @@ class Page:
         self.browser.command("Target.closeTarget", targetId=self.target)
 
     def show(self) -> None:
-        """Brings the tab to the front; the others are hidden then."""
+        """Brings the tab to the front, which hides the others."""
         self.browser.command("Target.activateTarget", targetId=self.target)
 
     def press(self, key: str) -> None:
@@ -161,15 +161,15 @@ class Page:
             self.command("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode={"Tab": 9, "Enter": 13}[key])
 
     def place(self, selector: str) -> list[float]:
-        """Returns the middle of an element, scrolled into view, after the browser has drawn that: before its first frame a page
-        accepts no clicks."""
+        """Scrolls an element into view and returns its centre. Waits until the browser has drawn that, as a page accepts no clicks
+        before its first frame."""
         return self.value(f"""(async () => {{ const node = document.querySelector({json.dumps(selector)}); node.scrollIntoView({{block: "center"}});
             for (let frames = 0; frames < 2; ++frames) await new Promise(requestAnimationFrame);
             const box = node.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }})()""")
 
     def click(self, selector: str, seconds: float = 15) -> None:
-        """Clicks with the mouse, so that a covered element is not reached. If the element moves meanwhile, as on a page that is
-        still filling, the click is repeated. The page itself reports which element a click reached."""
+        """Clicks with the mouse, so that a covered element is not reached. The page itself reports which element a click reached. If
+        the element has moved in the meantime, as on a page that is still loading data, the click is repeated."""
         deadline = time.monotonic() + seconds
         while True:
             x, y = self.place(selector)
@@ -180,13 +180,13 @@ class Page:
                 self.command("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
             while not self.clicks and time.monotonic() < deadline:
                 self.idle(0.02)
-            assert self.clicks, f"no click arrived at {selector} in {seconds} s"
+            assert self.clicks, f"no click arrived at {selector} within {seconds} s"
             if self.clicks[0] == "true":
                 return
             assert self.place(selector) != [x, y] and time.monotonic() < deadline, f"something else covers {selector}"
 
     def value(self, expression: str):
-        """Returns the value of an expression in the page; promises are awaited."""
+        """Returns the value of an expression in the page. Waits for promises."""
         result = self.command("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in result, f"{expression}: {result['exceptionDetails']}"
         return result["result"].get("value")
@@ -196,25 +196,25 @@ class Page:
         return f"((node) => node?.checkVisibility() ? node.innerText : '')(document.querySelector({json.dumps(selector)}))"
 
     def text(self, selector: str) -> str:
-        """Returns the visible text."""
+        """Returns the visible text of an element."""
         return self.value(self.visible_text(selector))
 
     def until(self, expression: str, seconds: float = 15):
-        """Waits for a true value, and returns it."""
+        """Waits until the expression is true and returns its value."""
         deadline = time.monotonic() + seconds
         while True:
             value = self.value(expression)
             if value:
                 return value
-            assert time.monotonic() < deadline, f"{expression} did not come true in {seconds} s; the page reads:\n{self.text('body')}"
+            assert time.monotonic() < deadline, f"{expression}: not within {seconds} s; the text of the page:\n{self.text('body')}"
             self.idle(0.1)
 
     def reads(self, selector: str, part: str, seconds: float = 15) -> None:
-        """Waits until a text is visible there."""
+        """Waits until the visible text of an element includes `part`."""
         self.until(f"{self.visible_text(selector)}.includes({json.dumps(part)})", seconds)
 
     def idle(self, seconds: float) -> None:
-        """Handles events for a while."""
+        """Handles events for the given time."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             self.browser.receive(left)
@@ -226,5 +226,5 @@ class Page:
         (SCREENSHOTS / f"{name}.png").write_bytes(base64.b64decode(picture["data"]))
 
     def hosts(self) -> set[str]:
-        """Returns the hosts that the page sent requests to."""
+        """Returns the hosts to which the page has sent requests."""
         return {urllib.parse.urlsplit(url).netloc for url in self.requests if not url.startswith(("data:", "about:"))}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status page is readable: on three screens, in light and dark, by keyboard, by screen readers. Look at build/page/*.png."""
+"""The status page is usable on three screen sizes, in light and dark, by keyboard and with screen readers. See build/page/*.png."""
 
 import urllib.request
 from urllib.parse import urljoin
@@ -37,7 +37,7 @@ LOW_CONTRAST = """(() => {
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """Programs under load, with states that make a page long."""
+    """Programs under load, with enough volumes, engines and long names to fill the page."""
     folder = tmp_path_factory.mktemp("looks")
     volumes = {name: f"aio:{folder}/{name}.img,size=64M,create" for name in ("disk", "database-of-the-accounts", "a" * 63)}
     more = ["--kv-listen", f"tcp://127.0.0.1:{free_port()}"]
@@ -46,9 +46,9 @@ def cluster(tmp_path_factory):
 
 
 @pytest.mark.parametrize("width, scheme", [(width, scheme) for width in WIDTHS for scheme in ("light", "dark")])
-def test_page_fits_the_screen_and_can_be_read(page, cluster, width, scheme):
+def test_page_fits_the_screen_and_is_legible(page, cluster, width, scheme):
     if not THOROUGH and scheme == ("dark" if width == 1440 else "light"):
-        pytest.skip("each width and each scheme once; all pairs with WSS_THOROUGH=1")
+        pytest.skip("the short run has each width once; WSS_THOROUGH=1 has all pairs")
     shown = page(None, width=width)
     shown.prefer(prefers_color_scheme=scheme)
     shown.open(address(cluster.http))
@@ -57,12 +57,12 @@ def test_page_fits_the_screen_and_can_be_read(page, cluster, width, scheme):
     shown.reads("#sessions", "WSS, tcp")
     shown.idle(2)
     shown.screenshot(f"page-{width}-{scheme}")
-    assert shown.value("document.scrollingElement.scrollWidth") <= width, "there is a horizontal scroll bar"
+    assert shown.value("document.scrollingElement.scrollWidth") <= width, "the page must have no horizontal scroll bar"
     assert shown.value("[...document.querySelectorAll('.plot canvas')].every((one) => one.getBoundingClientRect().right <= innerWidth)")
     assert shown.value(LOW_CONTRAST) == []
 
 
-def test_everything_that_can_be_clicked_works_by_mouse_and_by_keyboard(page, cluster):
+def test_every_link_and_button_works_with_mouse_and_keyboard(page, cluster):
     shown = page(address(cluster.http))
     shown.until(SERVING)
     shown.until(flows("Throughput"), 30)
@@ -88,7 +88,7 @@ def test_everything_that_can_be_clicked_works_by_mouse_and_by_keyboard(page, clu
         shown.until(SERVING)
 
 
-def test_what_graphs_show_is_text_too(page, cluster):
+def test_graphs_provide_their_values_as_text(page, cluster):
     shown = page(address(cluster.http))
     shown.until(SERVING)
     shown.until(flows("Throughput"), 30)
@@ -100,7 +100,7 @@ def test_what_graphs_show_is_text_too(page, cluster):
     assert shown.value(figure("Read latency", 2)) != ""
 
 
-def test_nothing_moves_for_who_prefers_that(page, cluster):
+def test_page_has_no_transitions_with_reduced_motion(page, cluster):
     shown = page(None)
     shown.prefer(prefers_reduced_motion="reduce")
     shown.open(address(cluster.http))

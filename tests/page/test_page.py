@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status page shows the events of real programs within seconds, survives them, and runs no code that they send."""
+"""The status page shows the events of real programs within seconds, keeps working through them, and runs no code that they send."""
 
 import contextlib
 import http.client
@@ -25,17 +25,17 @@ SERVING = "document.querySelector('#headline').textContent === 'Serving'"
 
 
 def figure(title, series):
-    """The text of a graph's current value; "" while there is no such graph."""
+    """Returns an expression for the text of a graph's current value, or "" while there is no such graph."""
     return (f"([...document.querySelectorAll('figure')].find((one) => one.querySelector('h3').textContent === '{title}')"
             f"?.querySelectorAll('dd')[{series}].textContent ?? '')")
 
 
 def flows(title, series=0):
-    """Whether a graph's current value is known and greater than zero."""
+    """Returns an expression for whether a graph's current value is known and greater than zero."""
     return f"!/^(0|–|$)/.test({figure(title, series)})"
 
 
-def test_page_shows_load_and_an_engine_that_is_killed_under_it(page, tmp_path):
+def test_page_shows_a_load_and_a_killed_engine(page, tmp_path):
     with Pages(tmp_path, engines=2, size="64M") as cluster, verifying_load(cluster.target, "disk", tmp_path / "load"):
         shown = page(address(cluster.http))
         shown.until(SERVING)
@@ -60,10 +60,10 @@ def test_page_shows_load_and_an_engine_that_is_killed_under_it(page, tmp_path):
         assert peer not in shown.text("body")
 
 
-def test_page_shows_lost_data_first(page, tmp_path, nbd):
+def test_page_shows_lost_data_before_other_problems(page, tmp_path, nbd):
     with Pages(tmp_path, size="64M", more=["--cache-grace", "60"]) as cluster:
         cluster.policy("write-back", unsafe=True)
-        until(lambda: json.loads((tmp_path / "state.json.cache").read_text())["dirty"], 20, "a record of the volume")
+        until(lambda: json.loads((tmp_path / "state.json.cache").read_text())["dirty"], 20, "the record of the volume is stable")
         ask(cluster.control, "volume.create", name="other", backend="ram:1M")
         shown = page(address(cluster.http))
         shown.until(SERVING)
@@ -80,7 +80,7 @@ def test_page_shows_lost_data_first(page, tmp_path, nbd):
         shown.screenshot("lost-1440")
 
 
-def test_page_reports_no_answer_and_continues_by_itself(page, nbd, tmp_path):
+def test_page_reports_a_program_that_does_not_answer_and_resumes_when_it_does(page, nbd, tmp_path):
     port = free_port()
     target = Target("tcp://127.0.0.1:0", {"disk": "ram:4M"}, tmp_path, "--http", str(port))
     with target:
@@ -90,12 +90,12 @@ def test_page_reports_no_answer_and_continues_by_itself(page, nbd, tmp_path):
         try:
             shown.reads("#headline", "No answer since", 8)
             shown.idle(4)
-            assert len(shown.open_requests) == 2, "one for the health and one for the counters are open, and no more"
+            assert len(shown.open_requests) == 2, "only the requests for the health and for the counters may be open"
             assert shown.value("document.querySelector('#data').classList.contains('stale')")
         finally:
             target.process.send_signal(signal.SIGCONT)
         shown.until(SERVING)
-        # Counters of the restarted program begin at zero: no rate may be negative.
+        # The counters of the restarted program begin at zero. No rate may be negative.
         shown.until(f"window.shown = [], setInterval(() => shown.push({figure('Operations', 1)}, {figure('Throughput', 1)}), 50)")
         with RawNbd(nbd(target, "disk").socket) as disk:
             for _ in range(1000):
@@ -112,7 +112,7 @@ def test_page_reports_no_answer_and_continues_by_itself(page, nbd, tmp_path):
         assert not any("-" in text for text in shown.value("shown"))
 
 
-@pytest.mark.skipif(not THOROUGH, reason="a thread does not respond after 5 s")
+@pytest.mark.skipif(not THOROUGH, reason="takes 5 s until a thread counts as not responding")
 def test_page_shows_which_thread_does_not_respond(page, tmp_path):
     port = free_port()
     with Target("tcp://127.0.0.1:0", {"disk": "ram:4M"}, tmp_path, "--http", str(port), "--reactors", "1") as target:
@@ -145,9 +145,9 @@ def test_page_shows_volumes_whose_storage_fails(page, nbd, tmp_path):
         shown.screenshot("storage-fails-1440")
 
 
-def test_page_runs_no_markup_that_the_program_sends(page, tmp_path):
+def test_page_renders_no_markup_that_the_program_sends(page, tmp_path):
     port = free_port()
-    # The name fits into a path; all other characters are added before the page.
+    # This name can be a path. The proxy below adds the remaining characters.
     path = tmp_path / "<img src=x onerror=document.title='markup'>.img"
     with Target("tcp://127.0.0.1:0", {"disk": f"aio:{path},size=1M,create"}, tmp_path, "--http", str(port)):
         shown = page(address(port))
@@ -155,7 +155,7 @@ def test_page_runs_no_markup_that_the_program_sends(page, tmp_path):
         assert shown.value("document.querySelector('main img') === null")
     with Pages(tmp_path, size="16M", more=["--kv-listen", f"tcp://127.0.0.1:{free_port()}"]) as cluster, HostileProxy(cluster.http) as proxy:
         with verifying_load(cluster.target, "disk", tmp_path / "load", 4):
-            until(lambda: ask(cluster.control, "session.list")["sessions"], 10, "a session")
+            until(lambda: ask(cluster.control, "session.list")["sessions"], 10, "a session exists")
             shown = page(f"http://127.0.0.1:{proxy.server_port}/")
             for where in ("#problems", "#program", "#engines", "#volumes", "#sessions", "#partitions"):
                 shown.reads(where, MARKUP, 20)
@@ -213,7 +213,7 @@ def test_page_polls_only_while_it_is_visible(page, tmp_path):
         other = page(None)
         other.show()
         shown.until("document.visibilityState === 'hidden'")
-        shown.idle(1.5)  # open requests end
+        shown.idle(1.5)  # until open requests have ended
         shown.requests.clear()
         shown.idle(2.5)
         assert shown.requests == []
@@ -221,11 +221,11 @@ def test_page_polls_only_while_it_is_visible(page, tmp_path):
         shown.until("document.visibilityState === 'visible'")
         shown.idle(1.5)
         assert len(shown.requests) > 3
-        assert shown.value(SERVING), "it was not the program that did not answer"
+        assert shown.value(SERVING), "the page must not report that the program did not answer"
 
 
 @pytest.mark.skipif(not THOROUGH, reason="ten pages keep two processors busy for a while")
-def test_ten_pages_leave_places_for_others(chromium, page, tmp_path):
+def test_ten_pages_leave_connections_for_others(chromium, page, tmp_path):
     port = free_port()
     with Target("tcp://127.0.0.1:0", {"disk": "ram:4M"}, tmp_path, "--http", str(port)):
         # The browser limits connections for each profile, so ten profiles stand for ten users.

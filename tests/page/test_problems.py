@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status page shows a problem in each state in which an alert of tools/monitoring/alerts.yaml fires, with the same
+"""The status page shows a problem in each state in which an alert of tools/monitoring/alerts.yaml fires, and with the same
 severity."""
 
 import copy
@@ -16,15 +16,15 @@ from .programs import Pages, address
 
 ALERTS = Path(__file__).resolve().parents[2] / "tools/monitoring/alerts.yaml"
 ELSEWHERE = {
-    "WssDown": "test_page_reports_no_answer_and_continues_by_itself",
-    "WssCacheEngineLost": "test_page_shows_load_and_an_engine_that_is_killed_under_it",
+    "WssDown": "test_page_reports_a_program_that_does_not_answer_and_resumes_when_it_does",
+    "WssCacheEngineLost": "test_page_shows_a_load_and_a_killed_engine",
 }
-# For each alert: the program, the changed values in its responses, and the problem that the page shows.
+# For each alert: the program, changed values in its responses, and the problem that the page must show.
 STATES = [
     ("WssThreadDoesNotAnswer", "target", {"stats.sessions": {"error": "reactor-0 has not answered"}}, "Sessions: reactor-0 has not answered"),
     ("WssStorageTrouble", "target", {"volumes.0.trouble": "waits for Ceph"}, "Volume disk: waits for Ceph"),
     ("WssStorageErrors", "engine", {"stats.engine.counters.storage_errors": 1}, "1 operation of storage failed since "),
-    ("WssLoginsRefused", "target", {"stats.sessions.refused_name_sessions": 2}, "2 logins refused at the limit of sessions of one name since "),
+    ("WssLoginsRefused", "target", {"stats.sessions.refused_name_sessions": 2}, "2 logins refused at the limit of sessions per name since "),
     ("WssSessionsNearLimit", "target", {"stats.sessions.sessions": 922}, "922 of 1024 sessions are in use"),
     ("WssSessionsNearLimit", "target", {"stats.sessions.channels": 3687}, "3687 of 4096 channels are in use"),
     ("WssAuthenticationFails", "target", {"stats.block.refused_logins": 6}, "6 logins failed authentication since "),
@@ -36,7 +36,7 @@ STATES = [
     ("WssCacheOldestDirtyTooOld", "target", {"stats.cache.volumes.0.oldest_dirty_ms": 61000}, "Volume disk: dirty data has waited for storage for 1\u202fmin"),
     ("WssCacheFullOfDirtyData", "target", {"stats.cache.lines": 100, "stats.cache.dirty_lines": 46}, "46\u202f% of the lines of the cache are dirty"),
     ("WssCacheWithoutEngines", "target", {"stats.cache.engines": []}, "No cache engine has joined"),
-    ("WssCacheRecovering", "target", {"stats.cache.recovering": True}, "The cache recovers"),
+    ("WssCacheRecovering", "target", {"stats.cache.recovering": True}, "The cache is recovering"),
     ("WssCacheUnsaved", "target", {"stats.cache.trouble": "no space left"}, "Writes wait: the state of the cache cannot be saved: no space left"),
     ("WssKvNotReady", "target", {"stats.kv.server.ready": False}, "Partition 0 does not serve clients yet"),
     ("WssKvLogFails", "target", {"stats.kv.memory.log_failures": 1}, "Partition 0: 1 write of its log failed"),
@@ -48,7 +48,7 @@ STATES = [
 
 
 def alerts():
-    """Severity of each alert, without those of clients, which have no page."""
+    """Returns the severity of each alert, except those of clients, which have no page."""
     text = ALERTS.read_text().split("- name: wss-clients")[0]
     return dict(re.findall(r"- alert: (\w+)\n.*?severity: (\w+)", text, re.S))
 
@@ -59,14 +59,14 @@ def answer(port, method):
 
 
 def changed(sample, changes):
-    """The sample with a value at each path, which must exist."""
+    """Returns the sample with a new value at each path, which must exist."""
     sample = copy.deepcopy(sample)
     for path, value in changes.items():
         *way, last = [int(step) if step.isdigit() else step for step in path.split(".")]
         at = sample
         for step in way:
             at = at[0] if step == "server" and isinstance(at, list) else at[step]
-        assert isinstance(last, int) or last in at, f"{path}: no program answers with that"
+        assert isinstance(last, int) or last in at, f"{path}: no program's response has this path"
         at[last] = value
     return sample
 
@@ -81,7 +81,7 @@ def samples(tmp_path_factory):
         yield cluster, found
 
 
-def test_each_alert_of_a_program_has_a_problem_of_the_page():
+def test_page_has_a_problem_for_each_alert_of_a_program():
     assert {alert for alert, *_ in STATES} | set(ELSEWHERE) == set(alerts())
 
 

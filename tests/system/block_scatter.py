@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs in the machine: direct reads and writes whose memory is in many segments, one system call each.
+"""Runs in the machine: direct reads and writes of memory in many segments, with one system call each.
 
-    block_scatter.py DEVICE CONTROL SHAPE...     SHAPE: read|write:pages|pieces|ragged:COUNT
+    block_scatter.py DEVICE CONTROL SHAPE...     SHAPE: read|write:pages|segments|ragged:COUNT
 
-`pages` are COUNT pages of 4 KiB taken at random from a pool eight times that size. `pieces` are COUNT segments of 512 bytes
-that fill such pages one after the other. `ragged` begins with the last 512 bytes of a page and ends with the first 512 of one,
-with COUNT whole pages in between. Every byte is checked: written data is read as one plain segment, and read data was written
-in that way. A line of JSON for each shape has the changes of the counters of the driver and of the target (from its control
-socket CONTROL).
+`pages` are COUNT pages of 4 KiB, chosen at random from a larger pool. `segments` are COUNT segments of 512 bytes that fill such
+pages one after the other. `ragged` begins with the last 512 bytes of a page and ends with the first 512 bytes of another, with
+COUNT whole pages in between. Every byte is checked: data to be read was written from a single segment, and data that was written
+is read into one. For each shape the program prints a line of JSON with the changes of the driver's counters and of the target's
+(from its control socket CONTROL).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STATS = Path("/sys/class/wss/session0/stats")
 
 
 class Pool:
-    """Anonymous memory whose pages all exist, so that they are scattered."""
+    """Anonymous memory. Its pages are touched in random order, so that they are physically scattered."""
 
     def __init__(self, pages: int, chance: random.Random) -> None:
         self._memory = mmap.mmap(-1, pages * PAGE)
@@ -39,7 +39,7 @@ class Pool:
             self._memory[page * PAGE] = 0
 
     def pages(self, count: int) -> list[int]:
-        """Offsets of pages, no two of which are adjacent."""
+        """Returns the offsets of pages, no two of which are adjacent."""
         evens = self._chance.sample(range(self._pages // 2), count)
         return [even * 2 * PAGE for even in evens]
 
@@ -47,10 +47,10 @@ class Pool:
         return memoryview(self._memory)[offset : offset + length]
 
 
-def pieces_of(pool: Pool, shape: str, count: int) -> list[memoryview]:
+def segments_of(pool: Pool, shape: str, count: int) -> list[memoryview]:
     if shape == "pages":
         return [pool.view(page, PAGE) for page in pool.pages(count)]
-    if shape == "pieces":
+    if shape == "segments":
         pages = pool.pages(-(-count * SECTOR // PAGE))
         return [pool.view(pages[i * SECTOR // PAGE] + i * SECTOR % PAGE, SECTOR) for i in range(count)]
     if shape == "ragged":
@@ -65,7 +65,7 @@ def driver_counters() -> dict[str, int]:
 
 
 class TargetCounters:
-    """Sends requests to the control socket, like wssctl, over one connection."""
+    """Sends requests to the control socket, as wssctl does, over one connection."""
 
     def __init__(self, path: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
@@ -96,19 +96,19 @@ class Disk:
         assert os.preadv(self._fd, [memoryview(self._plain)[:length]], offset) == length
         return self._plain[:length]
 
-    def write(self, pieces: list[memoryview], offset: int) -> int:
-        return os.pwritev(self._fd, pieces, offset)
+    def write(self, segments: list[memoryview], offset: int) -> int:
+        return os.pwritev(self._fd, segments, offset)
 
-    def read(self, pieces: list[memoryview], offset: int) -> int:
-        return os.preadv(self._fd, pieces, offset)
+    def read(self, segments: list[memoryview], offset: int) -> int:
+        return os.preadv(self._fd, segments, offset)
 
 
 def run_shape(disk: Disk, pool: Pool, target_counters: TargetCounters, words: list[str], chance: random.Random) -> dict:
     way, shape, count = words[0], words[1], int(words[2])
-    pieces = pieces_of(pool, shape, count)
-    length = sum(len(piece) for piece in pieces)
+    segments = segments_of(pool, shape, count)
+    length = sum(len(segment) for segment in segments)
     data = chance.randbytes(length)
-    # The block layer splits the largest requests at physical blocks, so only aligned ones fit 256 pages.
+    # The block layer splits the largest requests at physical blocks, so 256 pages fit in one request only if aligned.
     offset = chance.randrange(4096) * (PAGE if shape == "pages" else SECTOR) % (12 << 20)
     guard = chance.randbytes(PAGE)
     disk.write_plain(guard, offset + length)  # data beyond the range must stay unchanged
@@ -116,15 +116,15 @@ def run_shape(disk: Disk, pool: Pool, target_counters: TargetCounters, words: li
         disk.write_plain(data, offset)
     else:
         at = 0
-        for piece in pieces:
-            piece[:] = data[at : at + len(piece)]
-            at += len(piece)
+        for segment in segments:
+            segment[:] = data[at : at + len(segment)]
+            at += len(segment)
     driver, target = driver_counters(), target_counters()
-    done = (disk.read if way == "read" else disk.write)(pieces, offset)
+    done = (disk.read if way == "read" else disk.write)(segments, offset)
     result = {"shape": ":".join(words), "driver": moved(driver_counters(), driver), "target": moved(target_counters(), target)}
     assert done == length, f"{result['shape']}: {done} of {length} bytes"
-    seen = b"".join(pieces) if way == "read" else disk.read_plain(length, offset)
-    assert seen == data, f"{result['shape']}: other bytes than were written, first at {first_difference(seen, data)}"
+    seen = b"".join(segments) if way == "read" else disk.read_plain(length, offset)
+    assert seen == data, f"{result['shape']}: data differs from what was written, first at {first_difference(seen, data)}"
     assert disk.read_plain(PAGE, offset + length) == guard, f"{result['shape']}: bytes beyond the request changed"
     return result
 

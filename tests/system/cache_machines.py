@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cache over several machines: the first is the client (wss.ko), the second the storage engine with real storage on its NVMe
-disk, the others are cache engines. Real storage can also be on the last one."""
+"""A cache on three or more machines: the first is the client (wss.ko), the second the storage engine with real storage on its NVMe
+disk, and the others are cache engines. Real storage can also be on the last one."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.system.block_setup import RUN, Driver, Target, fio_command, fio_end, 
 
 MIB = 1 << 20
 LINE = 65536
-# On a busy host an emulated machine may be silent for longer than a keep-alive allows.
+# On a busy host, an emulated machine may not respond within the keep-alive time.
 PATIENT = "queues=1 caps=0x4b keepalive_tmo=off fast_io_fail_tmo=off reconnect_delay=1"
-LIMIT = 120  # of a wait, on such a host
+LIMIT = 120  # seconds of a wait on such a host
 
 
 class Engine:
-    """wss-cache in a machine; it can be killed and restarted."""
+    """wss-cache in a machine. It can be killed and restarted."""
 
     def __init__(self, guest: Guest, storage: str, number: int = 0, memory: str = "40M") -> None:
         self.guest = guest
@@ -72,14 +72,14 @@ class Machines:
         return self.status()["volumes"][0]["dirty_lines"]
 
     def wait_for_engines(self, engines: int, state: str = "live") -> None:
-        """Waits until all engines are there and the driver has a connection to each."""
+        """Waits until all engines have joined and the driver is connected to each."""
         reached = lambda: [one for one in self.status()["engines"] if one["state"] == state and one["clients"] > 0]  # noqa: E731
         wait_until(lambda: len(reached()) == engines, f"the driver is connected to {engines} engines", LIMIT)
 
     def wait_until_reached(self) -> None:
-        """Waits until real storage is connected to every engine."""
+        """Waits until real storage has connected to every engine."""
         wait_until(lambda: all(one["reached_by_storage"] for one in self.status()["engines"] if one["state"] == "live"),
-                   "real storage is connected to the engines", LIMIT)
+                   "real storage has connected to the engines", LIMIT)
 
     def policy(self, words: str) -> None:
         self.target.wssctl(f"cache policy v {words}")
@@ -96,13 +96,13 @@ class Machines:
         return int(self.client.run(f"cat /sys/block/{device.split('/')[-1]}/stat").stdout.split()[4])
 
     def seconds_of_read(self, device: str) -> float:
-        """Returns the time of one read, by the client's clock."""
+        """Returns how long one read takes by the client's clock."""
         return self.client.run(f"dd if={device} of=/dev/null bs=64k count=1 iflag=direct", LIMIT).seconds
 
 
 @contextmanager
 def machines(lab: Lab, volume: str = ""):
-    """A started cache; the driver is loaded, nothing is mapped."""
+    """Starts a cache and loads the driver. Nothing is mapped."""
     server = lab.vms[1]
     volume = volume or f"aio:{server.disk_device(0)}"
     with ExitStack() as stack:
@@ -120,7 +120,7 @@ def machines(lab: Lab, volume: str = ""):
 
 
 def until_verified(load: Process) -> None:
-    """Waits for the end of a background fio job, which must have read back all data that it wrote."""
-    wait_until(lambda: not load.running, "the load ends", 600)
+    """Waits for the end of a background fio job, which must have verified all its data."""
+    wait_until(lambda: not load.running, "the load has ended", 600)
     end = fio_end(load.stdout, load.wait(10).status)
     assert end.status == 0 and end.error == 0, end

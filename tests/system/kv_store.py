@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A key-value store of several wss-target processes in a machine of the lab, over soft RDMA, with verified loads of several
-clients."""
+"""A key-value store of three wss-target processes in a machine of the lab, over soft RDMA, and clients with verified loads."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ from tests.lab.guest import Guest, Process
 PORT = 5701
 PARTITIONS = 3
 CLIENTS = 2  # processes that write the same keys at the same time
-LIMIT = 120  # seconds; an idle machine needs one
-# Contention: popular ones of 500 keys are in every other transaction, half of which write.
+LIMIT = 120  # seconds; an idle machine needs one second
+# Contention: 500 keys in a Zipfian distribution. Half of the transactions write.
 CONTENDED = {"recordcount": 500, "threadcount": 4, "readproportion": 0.5, "updateproportion": 0.5, "fieldcount": 1, "fieldlength": 300,
              "requestdistribution": "zipfian"}  # fmt: skip
 
@@ -27,12 +26,13 @@ MODES = {
 
 
 def keys_of(modes: list[str]) -> int:
-    """Keys in a transaction. Messages are slow in an emulated machine; locks of many keys are hardly ever all available."""
+    """Returns the number of keys in a transaction. Messages are slow in an emulated machine, so the locks of many keys are hardly
+    ever all free."""
     return 8 if any(word.startswith("2pl") for word in modes) else 16
 
 
 class Store:
-    """The partitions run during the `with` block and must end without an error."""
+    """The partitions run during the `with` block and must exit without an error."""
 
     def __init__(self, guest: Guest) -> None:
         self.guest = guest
@@ -55,7 +55,7 @@ class Store:
             return
         for target in self.targets:
             result = target.stop(LIMIT)
-            assert result.status == 0, f"a partition ended with {result.status}:\n{result.stderr}"
+            assert result.status == 0, f"a partition exited with status {result.status}:\n{result.stderr}"
 
     def command(self, modes: list[str], *words: str) -> str:
         return f"exec kvctl --target {self.addresses} --timeout 60 --json {shlex.join([*modes, *words])}"
@@ -69,7 +69,7 @@ class Store:
         return self.command(modes, "bench", *words, "--phase", phase, "--seed", str(seed), "--verify")
 
     def verified(self, modes: list[str], transactions: int, limit: float) -> list[dict]:
-        """Returns the results of all clients, which run concurrently, after `transactions` transactions each."""
+        """Runs all clients concurrently, with `transactions` transactions each, and returns their results."""
         clients = [self.guest.start(self.bench(modes, "run", transactions, seed)) for seed in range(1, CLIENTS + 1)]
         ended = [client.wait(limit) for client in clients]
         return [json.loads(end.require().stdout.splitlines()[-1]) for end in ended]

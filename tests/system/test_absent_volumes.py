@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A unit is missing after a login, or cannot be identified: its disk waits for it and continues when it is back; other disks do
+"""A unit is missing after a login, or cannot be identified. Its disk waits for it and continues when it returns; other disks do
 not wait."""
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def test_driver_waits_for_a_unit_that_is_missing_after_a_login(vm: Vm, target: S
         target.hide(1)
         vm.run(f"echo 1 > {SESSION}/reset")
         driver.wait_for_state("live", 60)
-        wait_until(lambda: state(vm, missed) == "absent", "the unit is missed", 20)
+        wait_until(lambda: state(vm, missed) == "absent", "the disk is absent", 20)
         vm.run(write(present), 30)
         assert_written(vm, present, PRESENT)
         writer = vm.start(f"exec {write(missed)}")
-        wait_until(lambda: "D" in vm.run("ps -C dd -o state=", check=False).stdout, "a request waits", 30)
+        wait_until(lambda: "D" in vm.run("ps -C dd -o state=", check=False).stdout, "a request is waiting", 30)
         target.show(1)
-        assert writer.wait(90).status == 0, "the request goes out when the unit is there"
+        assert writer.wait(90).status == 0, "the request must succeed when the unit returns"
         assert state(vm, missed) == "live"
         assert_written(vm, missed, MISSED)
         counters = driver.counters()
@@ -61,7 +61,7 @@ def test_driver_waits_for_a_unit_that_is_missing_after_a_login(vm: Vm, target: S
 def test_driver_fails_requests_of_a_missing_unit_in_time_and_uses_it_when_it_returns(vm: Vm, target: StockTarget) -> None:
     with loaded(vm) as driver:
         _, missed = mapped(driver, target, "fast_io_fail_tmo=2")
-        vm.klog.allow(r"I/O error, dev wss|Buffer I/O error", "its unit is hidden")
+        vm.klog.allow(r"I/O error, dev wss|Buffer I/O error", "the disk's unit is hidden")
         target.hide(1)
         vm.run(f"echo 1 > {SESSION}/reset")
         driver.wait_for_state("live", 60)
@@ -75,7 +75,7 @@ def test_driver_fails_requests_of_a_missing_unit_in_time_and_uses_it_when_it_ret
 
 
 @pytest.mark.parametrize("sense", ["0x02020401", "0x02044400"], ids=["not_ready", "hardware_error"])
-def test_a_unit_that_cannot_be_identified_holds_up_no_other(vm: Vm, target: StockTarget, sense: str) -> None:
+def test_unit_that_cannot_be_identified_delays_no_other(vm: Vm, target: StockTarget, sense: str) -> None:
     with loaded(vm) as driver:
         present, missed = mapped(driver, target, "fast_io_fail_tmo=300")
         vm.run(f"echo {sense} > {FORCE}sense; echo 1 > {FORCE}refuse; echo 1 > {SESSION}/reset")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver and a target that requires secrets: accepted and refused logins with their reasons, and secrets that must appear
-nowhere."""
+"""The driver and a target that requires secrets: accepted logins, refused logins with their reasons, and secrets that must not
+leak."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def guarded(vm: Vm) -> Target:
     return Target(vm, VOLUMES, f"--secrets {keep(vm, 'book', ALICE, 'bob:0123456789abcdef0123')} --name vault")
 
 
-def test_with_the_secret_io_works_on_every_channel_and_comes_back_after_a_restart(vm: Vm) -> None:
+def test_driver_with_the_secret_does_io_on_every_channel_and_reconnects_after_a_restart(vm: Vm) -> None:
     with loaded(vm) as driver, guarded(vm) as target:
         mine = keep(vm, "alice", ALICE)
         device = driver.map(target, "disk", f"--secret-file {mine} queues=2 poll_queues=1")
         assert vm.run(f"cat {SESSION}/initiator").stdout.strip() == "alice"
-        assert int(vm.run(f"cat {SESSION}/capabilities").stdout, 16) & 0x10 == 0, "no extension of its own to commands"
+        assert int(vm.run(f"cat {SESSION}/capabilities").stdout, 16) & 0x10 == 0, "authentication must not be an extension of commands"
         end = run_fio(vm, device, "--rw=randwrite --bs=16k --size=8m --iodepth=8 --verify=crc32c")
         assert end.error == 0 and end.verified > 0
         session = target.ask("session list")["sessions"][0]
@@ -45,7 +45,7 @@ def test_with_the_secret_io_works_on_every_channel_and_comes_back_after_a_restar
         driver.unmap(device)
 
 
-def test_who_has_no_secret_or_a_wrong_one_is_refused_with_the_reason(vm: Vm) -> None:
+def test_target_refuses_a_driver_with_a_wrong_or_missing_secret_with_the_reason(vm: Vm) -> None:
     with loaded(vm) as driver, guarded(vm) as target:
         wrong = keep(vm, "wrong", "alice:0123456789abcdef0123")
         unknown = keep(vm, "unknown", "mallory:0123456789abcdef0123")
@@ -55,32 +55,32 @@ def test_who_has_no_secret_or_a_wrong_one_is_refused_with_the_reason(vm: Vm) -> 
         refused(vm, f"{to} --secret-file {wrong}", "the target has no initiator 'alice' with this secret")
         refused(vm, f"{to} --secret-file {unknown}", "the target has no initiator 'mallory' with this secret")
         refused(vm, f"{to} --secret-file {readable}", "mode 0644 lets others")
-        refused(vm, f"{to} initiator=carol", "there is no key `logon` `wss:carol`")
+        refused(vm, f"{to} initiator=carol", "no key `logon` `wss:carol` exists")
         assert "with this secret" in vm.run(f"{to} --secret-file {wrong}; cat /sys/class/wss/last_error", check=False).stdout
         assert target.counters()["refused_logins"] >= 2
         mine = keep(vm, "alice", ALICE)
         device = driver.map(target, "disk", f"--secret-file {mine}")
-        assert run_fio(vm, device, "--rw=randrw --bs=4k --size=2m --verify=crc32c").error == 0, "the target keeps serving"
+        assert run_fio(vm, device, "--rw=randrw --bs=4k --size=2m --verify=crc32c").error == 0, "the target must keep serving"
 
 
-def test_a_target_that_does_not_authenticate_is_refused_by_who_has_a_secret(vm: Vm) -> None:
+def test_driver_with_a_secret_refuses_a_target_without_authentication(vm: Vm) -> None:
     with loaded(vm), Target(vm, VOLUMES) as anyone:
         mine = keep(vm, "alice", ALICE)
         refused(vm, f"wssctl map {anyone.address} disk --secret-file {mine}", "the target does not authenticate")
 
 
-def test_a_secret_that_was_changed_ends_reconnections_with_the_reason(vm: Vm) -> None:
+def test_driver_reports_the_reason_if_a_changed_secret_prevents_reconnection(vm: Vm) -> None:
     with loaded(vm) as driver, guarded(vm) as target:
         mine = keep(vm, "alice", ALICE)
         driver.map(target, "disk", f"--secret-file {mine}")
         keep(vm, "book", "alice:something-else-entirely")
         target.process.kill()
         target.start()
-        wait_until(lambda: "with this secret" in vm.run(f"cat {SESSION}/last_error").stdout, "the reason shows", 60)
+        wait_until(lambda: "with this secret" in vm.run(f"cat {SESSION}/last_error").stdout, "last_error has the reason", 60)
         assert driver.state() == "recovering"
 
 
-def test_an_access_list_decides_what_the_driver_sees_and_may_write(vm: Vm) -> None:
+def test_access_list_determines_what_the_driver_sees_and_may_write(vm: Vm) -> None:
     volumes = {name: f"aio:{RUN}/{name}.img,size=32M,create" for name in ("open", "fixed", "hidden")}
     book = keep(vm, "book", ALICE, "bob:0123456789abcdef0123")
     rules = "--access fixed:alice=ro --access hidden:bob=rw"
@@ -93,24 +93,24 @@ def test_an_access_list_decides_what_the_driver_sees_and_may_write(vm: Vm) -> No
         assert vm.run("lsblk -dno RO /dev/wss0 /dev/wss1").stdout.split() == ["0", "1"]
         assert vm.run("dd if=/dev/zero of=/dev/wss1 bs=4k count=1 oflag=direct", check=False).status != 0
         assert vm.run("dd if=/dev/wss1 of=/dev/null bs=4k count=1 iflag=direct status=none").status == 0
-        # The driver's limit stays. That the target refuses such writes itself is in tests/unit/target/access_test.cc.
+        # The driver keeps the disk read-only. tests/unit/target/access_test.cc tests that the target refuses such writes itself.
         vm.run("blockdev --setrw /dev/wss1", check=False)
         assert vm.run("lsblk -dno RO /dev/wss1").stdout.strip() == "1"
         assert run_fio(vm, "/dev/wss1", "--rw=write --bs=4k --size=4k").error != 0
-        # Changes during use: from reading to writing, and to no access.
+        # Change the access during use: from read-only to read-write, then to no access.
         target.wssctl("volume access fixed alice=rw")
-        wait_until(lambda: vm.run("lsblk -dno RO /dev/wss1").stdout.strip() == "0", "it may be written", 30)
+        wait_until(lambda: vm.run("lsblk -dno RO /dev/wss1").stdout.strip() == "0", "the disk is writable", 30)
         assert run_fio(vm, "/dev/wss1", "--rw=write --bs=4k --size=1m --verify=crc32c").error == 0
         target.wssctl("volume access fixed bob=rw")
-        wait_until(lambda: vm.run("cat /sys/block/wss1/wss/state").stdout.strip() == "absent", "it is gone", 30)
-        assert run_fio(vm, "/dev/wss1", "--rw=read --bs=4k --size=4k").error != 0, "an error, not a hang"
-        assert run_fio(vm, "/dev/wss0", "--rw=randrw --bs=4k --size=1m --verify=crc32c").error == 0, "others continue"
+        wait_until(lambda: vm.run("cat /sys/block/wss1/wss/state").stdout.strip() == "absent", "the disk is absent", 30)
+        assert run_fio(vm, "/dev/wss1", "--rw=read --bs=4k --size=4k").error != 0, "the read must fail"
+        assert run_fio(vm, "/dev/wss0", "--rw=randrw --bs=4k --size=1m --verify=crc32c").error == 0, "other disks must keep working"
         target.wssctl("volume access fixed alice=rw")
         wait_until(lambda: vm.run("cat /sys/block/wss1/wss/state").stdout.strip() == "live", "the disk is live again", 60)
         assert run_fio(vm, "/dev/wss1", "--rw=read --bs=4k --size=4k").error == 0
 
 
-def test_memory_that_the_target_made_anew_is_not_taken_for_the_old_volume(vm: Vm) -> None:
+def test_disk_of_a_ram_volume_is_dead_after_its_target_restarts(vm: Vm) -> None:
     with loaded(vm) as driver, Target(vm, {"r": "ram:16M"}) as target:
         device = driver.map(target, "r")
         assert run_fio(vm, device, "--rw=write --bs=64k --size=1m --verify=crc32c").error == 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Crash consistency: the client's or the target's machine loses power while a file system on /dev/wss0 is written. Every
-fsynced file must be complete, and the file system sound. Unflushed data of a machine that loses power is lost: the driver
-reports that by one failing flush, and the file system stops before it relies on the lost data. WSS_THOROUGH=1: ten rounds of
-each kind."""
+"""Crash consistency: the client's or the target's machine loses power during writes to a file system on /dev/wss0. Every
+fsynced file must be complete, and the file system must be consistent. If the target's machine loses power, its unflushed data is
+lost. The driver reports that by failing one flush, and the file system stops before it relies on the lost data. With
+WSS_THOROUGH=1 there are ten rounds of each kind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS = {"ext4": ("mkfs.ext4 -q -F", "fsck.ext4 -fn"), "xfs": ("mkfs.xfs -q -f",
 
 
 def start_target(server: Vm) -> Target:
-    """A volume on the machine's disk, which keeps written data. The state file with the volumes' identities must survive, too."""
+    """Serves the machine's disk, which keeps written data. The state file with the volumes' identities must survive as well."""
     return Target(server, {"v": f"aio:{server.disk_device(0)}"}, state="/lab/crash-state.json").start()
 
 
@@ -52,7 +52,7 @@ def wait_for_files(writer: Process, first: int, more: int) -> None:
 
 
 def check(client: Vm, kind: str, device: str, upto: int) -> None:
-    """Mounting replays the journal; then all files must be right."""
+    """Mounts the file system, which replays the journal. Then all files must be correct."""
     client.run(f"mount {device} {MOUNT}", 120)
     client.run(f"python3 -B tests/system/block_files.py check {MOUNT} 0 {upto}", 180)
     client.run(f"umount {MOUNT} && {KINDS[kind][1]} {device}", 180)
@@ -61,7 +61,7 @@ def check(client: Vm, kind: str, device: str, upto: int) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_fsynced_files_survive_a_power_cut_of_the_client(pair: Lab, kind: str) -> None:
     if not THOROUGH and kind == "xfs":
-        pytest.skip("in the short run xfs has its turn with the target")
+        pytest.skip("the short run tests xfs with a power cut of the target")
     client, server = pair.vms
     target = start_target(server)
     device = mount(client, target)
@@ -85,9 +85,9 @@ def test_fsynced_files_survive_a_power_cut_of_the_client(pair: Lab, kind: str) -
 @pytest.mark.parametrize("kind", KINDS)
 def test_fsynced_files_survive_a_power_cut_of_the_target(pair: Lab, kind: str) -> None:
     if not THOROUGH and kind == "ext4":
-        pytest.skip("in the short run ext4 has its turn with the client")
+        pytest.skip("the short run tests ext4 with a power cut of the client")
     client, server = pair.vms
-    client.klog.allow(r"task .* blocked for more than", "it waits for the target's machine, which boots")
+    client.klog.allow(r"task .* blocked for more than", "it waits until the target's machine has booted")
     target = start_target(server)
     device = mount(client, target)
     client.run(f"{KINDS[kind][0]} {device} && mount {device} {MOUNT}", 120)
@@ -100,8 +100,8 @@ def test_fsynced_files_survive_a_power_cut_of_the_target(pair: Lab, kind: str) -
         server.wait_ready()
         target = start_target(server)
         reached = acknowledged(writer, first)
-        # The writer continues, or a flush reports that earlier writes may be lost: then the file system stops.
-        wait_until(lambda: acknowledged(writer, first) >= reached + 3 or not writer.running, "the writer continues, or receives an error", 240)
+        # The writer continues unless a flush reports that earlier writes may be lost. Then the file system stops.
+        wait_until(lambda: acknowledged(writer, first) >= reached + 3 or not writer.running, "the writer has continued or received an error", 240)
         if not writer.running:
             assert "the target, or a storage machine behind it, restarted" in client.klog.text(mark), writer.stderr
             told += 1
@@ -112,7 +112,7 @@ def test_fsynced_files_survive_a_power_cut_of_the_target(pair: Lab, kind: str) -
             writer = start_writing(client, first)
     writer.kill()
     upto = acknowledged(writer, first)
-    print(f"{ROUNDS} power cuts, {upto} files; the file system was told of a loss {told} times")
+    print(f"{ROUNDS} power cuts, {upto} files, {told} losses reported to the file system")
     driver = Driver(client)
     assert told or driver.counters()["errors"] == 0
     client.run(f"umount {MOUNT}", 120)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target that is killed, hung, cut off or powered off: requests are replayed or fail in bounded time, no data is wrong, and
-the driver can always be unloaded."""
+"""A target is killed, hangs, is cut off or loses power. Requests are repeated or fail in bounded time, no data is wrong, and the
+driver can always be unloaded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.system.block_setup import RUN, Driver, FioEnd, Stopwatch, Target, fio
 EIO = 5
 THOROUGH = os.environ.get("WSS_THOROUGH", "0") not in ("", "0")
 FAIL_TMO = 2
-# Time beyond fast_io_fail_tmo: for detection (a keep-alive, or RDMA's retries), the request, and a loaded machine.
+# Time beyond fast_io_fail_tmo for detection (by a keep-alive or RDMA's retries) and for the request, on a loaded machine.
 NOTICE = 25
 PATIENT = "fast_io_fail_tmo=120"
 HASTY = f"fast_io_fail_tmo={FAIL_TMO} reconnect_delay=1"
@@ -31,10 +31,10 @@ def image(name: str) -> dict[str, str]:
 
 
 def start_verifying(vm: Vm, driver: Driver, device: str, seconds: int, requests: int = 200) -> Process:
-    """fio that writes and verifies; it is running when this returns."""
+    """Starts a fio that writes and verifies, and waits until it has sent some requests."""
     before = driver.counters()["requests"]
     load = vm.start(fio_command(device, VERIFY.format(seconds)))
-    wait_until(lambda: driver.counters()["requests"] > before + requests or not load.running, "fio is under way", 60)
+    wait_until(lambda: driver.counters()["requests"] > before + requests or not load.running, "fio has sent requests", 60)
     assert load.running, load.stdout + load.stderr
     return load
 
@@ -61,7 +61,7 @@ def clean(vm: Vm):
     vm.run(f"rm -f {RUN}/*.img")
 
 
-def test_io_fails_with_eio_in_time_when_the_target_is_killed(vm: Vm, clean) -> None:
+def test_io_fails_with_eio_in_time_after_its_target_is_killed(vm: Vm, clean) -> None:
     with loaded(vm) as driver, Target(vm, image("killed")) as target:
         device = driver.map(target, "v", HASTY)
         load = start_verifying(vm, driver, device, 120)
@@ -69,21 +69,21 @@ def test_io_fails_with_eio_in_time_when_the_target_is_killed(vm: Vm, clean) -> N
         target.process.kill()
         end = end_of(load, FAIL_TMO + NOTICE)
         assert end.error == EIO, end
-        assert clock.seconds >= FAIL_TMO * 0.8, "requests waited for the target to come back"
-        # From now on requests fail at once, including opens.
+        assert clock.seconds >= FAIL_TMO * 0.8, "requests must wait for the target to return"
+        # Now requests fail at once, including those of an open.
         failing = vm.run(f"dd if={device} of=/dev/null bs=4k count=1 iflag=direct", 10, check=False)
         assert failing.status == 1 and "Input/output error" in failing.stderr, failing
         driver.assert_nothing_leaks()
-        # The device and the data of its volume can be used again when the target is back.
+        # The device and the data of its volume can be used again after the target has returned.
         target.start()
         assert_usable(vm, driver, device)
         assert driver.counters()["reconnects"] == 1
 
 
-def test_unmap_and_rmmod_work_when_the_target_is_gone(vm: Vm, clean) -> None:
+def test_unmap_and_rmmod_work_while_the_target_is_gone(vm: Vm, clean) -> None:
     target = Target(vm, image("gone")).start()
     with loaded(vm) as driver:
-        # fast_io_fail_tmo is long: requests wait, but the removal must not.
+        # fast_io_fail_tmo is long, so requests wait, but the removal must not.
         device = driver.map(target, "v", PATIENT)
         load = start_verifying(vm, driver, device, 120)
         target.process.kill()
@@ -102,11 +102,11 @@ def test_unmap_and_rmmod_work_when_the_target_is_gone(vm: Vm, clean) -> None:
         driver.load()
 
 
-def test_a_target_that_restarts_in_time_costs_no_request(vm: Vm, clean) -> None:
+def test_target_that_restarts_in_time_fails_no_request(vm: Vm, clean) -> None:
     with loaded(vm) as driver, Target(vm, image("restarted")) as target:
         device = driver.map(target, "v", PATIENT)
         load = start_verifying(vm, driver, device, 12)
-        for times, end in enumerate((target.process.kill, target.stop), 1):  # by SIGKILL, and in order
+        for times, end in enumerate((target.process.kill, target.stop), 1):  # first by SIGKILL, then by an orderly stop
             end()
             driver.wait_for_state("recovering", NOTICE)
             target.start()
@@ -118,7 +118,7 @@ def test_a_target_that_restarts_in_time_costs_no_request(vm: Vm, clean) -> None:
         driver.assert_nothing_leaks()
 
 
-def test_a_hung_target_is_noticed_and_its_requests_end(vm: Vm, clean) -> None:
+def test_driver_detects_a_hung_target_and_ends_its_requests(vm: Vm, clean) -> None:
     with loaded(vm) as driver, Target(vm, image("hung")) as target:
         device = driver.map(target, "v", HASTY)
         load = start_verifying(vm, driver, device, 120)
@@ -133,13 +133,13 @@ def test_a_hung_target_is_noticed_and_its_requests_end(vm: Vm, clean) -> None:
         assert_usable(vm, driver, device)
 
 
-def test_a_lost_target_is_given_up_and_can_be_mapped_again(vm: Vm, clean) -> None:
+def test_volume_can_be_mapped_again_after_the_driver_has_given_up_its_target(vm: Vm, clean) -> None:
     with loaded(vm) as driver, Target(vm, image("given-up")) as target:
         device = driver.map(target, "v", "fast_io_fail_tmo=1 dev_loss_tmo=3 reconnect_delay=1")
         target.process.kill()
         driver.wait_for_state("failed", NOTICE)
         target.start()
-        assert driver.map(target, "v", PATIENT) != device, "a session of its own"
+        assert driver.map(target, "v", PATIENT) != device, "the new disk must have a new session"
         driver.unmap(device)
         assert_usable_session(vm, driver)
 
@@ -151,7 +151,7 @@ def assert_usable_session(vm: Vm, driver: Driver) -> None:
     vm.run(f"dd if=/dev/{disk} of=/dev/null bs=64k count=4 iflag=direct")
 
 
-def test_io_fails_in_time_when_the_targets_machine_loses_power(pair: Lab) -> None:
+def test_io_fails_in_time_after_the_targets_machine_loses_power(pair: Lab) -> None:
     client, server = pair.vms
     target = Target(server, image("power")).start()
     with loaded(client) as driver:
@@ -164,7 +164,7 @@ def test_io_fails_in_time_when_the_targets_machine_loses_power(pair: Lab) -> Non
         driver.unmap(device)
         driver.unload()
         driver.load()
-        # The machine returns with another target process, and the same driver uses it.
+        # The machine returns with a new target process, which the same driver can use.
         server.power_on()
         server.wait_ready()
         with Target(server, image("power")) as again:
@@ -173,36 +173,36 @@ def test_io_fails_in_time_when_the_targets_machine_loses_power(pair: Lab) -> Non
 
 
 @pytest.mark.parametrize("seconds", [1, 5, 30] if THOROUGH else [5])
-def test_a_link_that_is_cut_for_seconds_costs_no_request(pair: Lab, seconds: int) -> None:
+def test_link_that_is_cut_for_seconds_fails_no_request(pair: Lab, seconds: int) -> None:
     client, server = pair.vms
     with loaded(client) as driver, Target(server, image("link")) as target:
         device = driver.map(target, "v", PATIENT)
         load = start_verifying(client, driver, device, 25 + seconds, requests=40)
         before = driver.counters()["requests"]
         pair.cut_link(server)
-        # By the machine's clock, without any traffic.
+        # The time passes by the machine's clock, without any traffic.
         client.run(["sleep", str(seconds)])
         pair.restore_link(server)
-        wait_until(lambda: driver.counters()["requests"] > before + 300 or not load.running, "requests continue", 90)
+        wait_until(lambda: driver.counters()["requests"] > before + 300 or not load.running, "requests have continued", 90)
         assert_verified(end_of(load, 120))
         assert driver.counters()["errors"] == 0
         driver.assert_nothing_leaks()
         server.run(f"rm -f {RUN}/*.img", check=False)
 
 
-FAR = "far0"  # a second network interface of the client, with an RDMA device of its own
+FAR = "far0"  # a second network interface of the client, with its own RDMA device
 FAR_ADDRESS = "10.87.0.101"
 
 
-def test_target_fences_the_old_session_when_recovery_takes_another_device(pair: Lab) -> None:
-    """The first device vanishes and its last messages are lost, so that the target does not notice. The new login uses the
-    second device: the target must recognise the same initiator, and end the old session before it grants the new one."""
+def test_target_fences_the_old_session_when_recovery_uses_another_device(pair: Lab) -> None:
+    """The first device disappears and its last messages are lost, so that the target does not detect it. The new login uses the
+    second device. The target must recognise the same initiator and end the old session before it accepts the new one."""
     client, server = pair.vms
     client.run(f"sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.rp_filter=0; modprobe macvlan; "
                f"ip link add {FAR} link eth0 type macvlan mode bridge && ip address add {FAR_ADDRESS}/32 dev {FAR} && "
                f"ip link set {FAR} up && rdma link add rxe1 type rxe netdev {FAR}", 60)
     try:
-        # Without keep-alive the target does not end a session that is silent.
+        # Without keep-alive, the target does not end a silent session.
         with loaded(client) as driver, Target(server, image("paths")) as target:
             device = driver.map(target, "v", "reconnect_delay=1 fast_io_fail_tmo=120 keepalive_tmo=off caps=0xb")
             load = start_verifying(client, driver, device, 12, requests=40)
@@ -212,7 +212,7 @@ def test_target_fences_the_old_session_when_recovery_takes_another_device(pair: 
                        f"ip route add {server.address}/32 dev {FAR} src {FAR_ADDRESS} && {REMOVE}", 60)
             driver.wait_for_state("live", 90)
             after = target.ask("session list")["sessions"]
-            assert len(after) == 1, f"the old session lives beside the new one: {after}"
+            assert len(after) == 1, f"the old session still exists: {after}"
             assert after[0]["initiator"] == sessions[0]["initiator"] and after[0]["epoch"] > sessions[0]["epoch"], (sessions, after)
             assert_verified(end_of(load, 120))
             counters = driver.counters()
@@ -224,7 +224,7 @@ def test_target_fences_the_old_session_when_recovery_takes_another_device(pair: 
         server.run(f"rm -f {RUN}/*.img", check=False)
 
 
-def test_a_machine_goes_down_although_its_target_is_gone(make_lab) -> None:
+def test_machine_shuts_down_although_its_target_is_gone(make_lab) -> None:
     vm = make_lab().vms[0]
     Driver(vm).load()
     target = Target(vm, image("down")).start()
@@ -232,5 +232,5 @@ def test_a_machine_goes_down_although_its_target_is_gone(make_lab) -> None:
     load = start_verifying(vm, Driver(vm), device, 600)
     target.process.kill()
     Driver(vm).wait_for_state("recovering", NOTICE)
-    assert load.running, "its requests wait for ever, if nobody ends them"
+    assert load.running, "the requests must be waiting for the target"
     vm.power_off(60)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Persistent reservations of two stock initiators, by sg_persist, also across a restart of the target."""
+"""Persistent reservations of two stock initiators with sg_persist, also across a restart of the target."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tests.system.block_setup import Target
 from tests.system.test_block_stock_initiator import LOGIN, PORTS, scsi_disks
 
 CONFLICT = 24  # exit status of sg_persist
-ATTENTIONS_MAX = 16  # the target reports each attention once to every channel of a session
+ATTENTIONS_MAX = 16  # the target reports each unit attention once to every channel of a session
 
 
 @contextmanager
 def two_initiators(vm: Vm, target: Target) -> Iterator[tuple[str, str]]:
-    """One volume as a disk of each initiator."""
+    """Provides one volume as a disk of each initiator."""
     vm.run("modprobe -a ib_srp sd_mod sg")
     try:
         disks: list[str] = []
         for number in (1, 2):
             vm.write("/sys/class/infiniband_srp/srp-rxe0-1/add_target",
                      LOGIN.format(target.address) + f",initiator_ext=000000000000000{number}")
-            wait_until(lambda: len(scsi_disks(vm)) == number, f"disk {number} is there", 30)  # noqa: B023
+            wait_until(lambda: len(scsi_disks(vm)) == number, f"disk {number} exists", 30)  # noqa: B023
             disks += [disk for disk in scsi_disks(vm) if disk not in disks]
         yield disks[0], disks[1]
     finally:
@@ -40,17 +40,17 @@ def persist(vm: Vm, disk: str, words: str, status: int = 0) -> str:
 
 
 def writes(vm: Vm, disk: str) -> bool:
-    """Returns False if the reservation forbids it. Unit attentions are retried, other errors fail the test."""
+    """Returns False if the reservation forbids a write. A write with a unit attention is retried; other errors fail the test."""
     for _ in range(ATTENTIONS_MAX):
         result = vm.run(f"sg_dd if=/dev/zero of={disk} bs=512 count=8 blk_sgio=1 oflag=sgio", check=False)
         output = result.stderr.lower()
         if result.status == 0 or "reservation conflict" in output:
             return result.status == 0
         assert "unit attention" in output, f"sg_dd of {disk}: {result.status}\n{result.stdout}{result.stderr}"
-    raise AssertionError(f"{disk} reports one unit attention after the other:\n{result.stderr}")
+    raise AssertionError(f"{disk} keeps reporting unit attentions:\n{result.stderr}")
 
 
-def test_sg_persist_of_two_stock_initiators(vm: Vm) -> None:
+def test_target_enforces_and_keeps_reservations_of_two_stock_initiators(vm: Vm) -> None:
     with Target(vm, {"v": f"aio:{vm.disk_device(0)}"}) as target:
         with two_initiators(vm, target) as (first, second):
             assert "PTPL_C): 1" in persist(vm, first, "--in --report-capabilities")
@@ -66,7 +66,7 @@ def test_sg_persist_of_two_stock_initiators(vm: Vm) -> None:
         target.stop()
         target.start()
         with two_initiators(vm, target) as (first, second):
-            assert writes(vm, first) and not writes(vm, second), "APTPL"
+            assert writes(vm, first) and not writes(vm, second), "the reservation must survive the restart (APTPL)"
             persist(vm, second, "--out --preempt-abort --param-rk=0x22 --param-sark=0x11 --prout-type=5")
             assert writes(vm, second) and not writes(vm, first)
             persist(vm, second, "--out --clear --param-rk=0x22")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linux's own SRP initiator, which has none of the extensions, with the WSS target."""
+"""Linux's own SRP initiator, which supports none of the extensions, with the WSS target."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def logged_in(vm: Vm, target: Target, disks: int) -> Iterator[list[str]]:
     vm.run("modprobe -a ib_srp sd_mod sg")
     try:
         vm.write("/sys/class/infiniband_srp/srp-rxe0-1/add_target", LOGIN.format(target.address))
-        wait_until(lambda: len(scsi_disks(vm)) == disks, f"{disks} disks are there", 30)
+        wait_until(lambda: len(scsi_disks(vm)) == disks, f"{disks} disks exist", 30)
         vm.run(f"for d in {' '.join(scsi_disks(vm))}; do blockdev --getsize64 $d; done")
         yield scsi_disks(vm)
     finally:
@@ -40,10 +40,10 @@ def logged_in(vm: Vm, target: Target, disks: int) -> Iterator[list[str]]:
 def says(vm: Vm, command: str, *patterns: str) -> None:
     said = vm.run(command).stdout
     for pattern in patterns:
-        assert re.search(pattern, said), f"`{command}` does not say /{pattern}/:\n{said}"
+        assert re.search(pattern, said), f"`{command}` does not print /{pattern}/:\n{said}"
 
 
-def test_scsi_tools_find_what_a_disk_must_tell(vm: Vm) -> None:
+def test_scsi_tools_read_the_properties_of_a_disk(vm: Vm) -> None:
     with Target(vm, {"plain": "ram:16M", "big": f"aio:{vm.disk_device(0)}", "fixed": "ram:1M,block=4096,ro"}) as target:
         wwids = {volume["name"]: volume["wwid"] for volume in target.ask("volume list")}
         with logged_in(vm, target, 3) as (plain, big, fixed):
@@ -58,15 +58,15 @@ def test_scsi_tools_find_what_a_disk_must_tell(vm: Vm) -> None:
             says(vm, f"sg_luns {big}", "3 lun entries", "0000000000000000", "0001000000000000", "0002000000000000")
             says(vm, f"sg_opcodes {plain}", *(rf"(?m)^ {code} " for code in ("28", "2a", "35", "42", "88", "89", "8a", "93", "a0")))
             says(vm, f"sg_modes {plain}", "DpoFua=1", "WP=0", r"Caching[^\n]*\n 00     08 12 00")
-            says(vm, f"sg_modes {big}", r"Caching[^\n]*\n 00     08 12 [0-9a-f][4-7]")  # WCE
+            says(vm, f"sg_modes {big}", r"Caching[^\n]*\n 00     08 12 [0-9a-f][4-7]")  # WCE is set
             says(vm, f"sg_modes {fixed}", "WP=1")
             vm.run(f"sg_turs {plain} && sg_verify -l 0 -c 10 {plain} && sg_sync {plain}")
-            assert vm.run(f"sg_rtpg {plain}", check=False).status == 5, "illegal request, not a hang"
+            assert vm.run(f"sg_rtpg {plain}", check=False).status == 5, "the target must return ILLEGAL REQUEST"
             readonly = vm.run(f"lsblk -dno RO {plain} {big} {fixed}").stdout.split()
             assert readonly == ["0", "0", "1"]
 
 
-def test_data_through_the_stock_initiator_is_what_was_written(vm: Vm) -> None:
+def test_stock_initiator_reads_back_what_it_wrote(vm: Vm) -> None:
     with Target(vm, {"v": f"aio:{vm.disk_device(0)}"}) as target, logged_in(vm, target, 1) as (disk,):
         for words in (
             "--bssplit=512/10:4k/40:16k/20:64k/20:512k/10 --iodepth=32 --size=24m",
@@ -75,14 +75,14 @@ def test_data_through_the_stock_initiator_is_what_was_written(vm: Vm) -> None:
         ):
             end = run_fio(vm, disk, f"--rw=randwrite --verify=crc32c --verify_fatal=1 {words}")
             assert end.status == 0 and end.error == 0 and end.verified > 0, end
-        # A reset of the unit under load aborts commands, which are repeated; nothing is lost.
-        # ib_srp leaves commands that its own reset aborted to their timeout, so that is shortened from half a minute.
+        # A reset of the unit under load aborts commands, which are repeated. Nothing is lost.
+        # ib_srp repeats commands that its own reset has aborted, but not before their timeout of half a minute, so shorten that.
         timeout = f"/sys/block/{disk.removeprefix('/dev/')}/device/timeout"
         vm.run(f"echo 5 > {timeout}")
         before = target.counters()["writes"]
         load = vm.start(f"fio --name=job --filename={disk} --ioengine=libaio --direct=1 --rw=randwrite --bs=16k --iodepth=16 --size=24m "
                         "--verify=crc32c --verify_state_save=0 --verify_backlog=64")
-        wait_until(lambda: target.counters()["writes"] > before + 100, "writes arrive", 30)
+        wait_until(lambda: target.counters()["writes"] > before + 100, "writes have arrived", 30)
         vm.run(f"sg_reset -d {disk}", 40)
         assert load.wait(120).status == 0, load.stdout + load.stderr
         vm.run(f"echo 30 > {timeout}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache over RDMA: a target, two cache engines and the driver in one machine."""
+"""The cache over RDMA, with a target, cache engines and the driver in one machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.system.block_setup import RUN, Target, difference, loaded, run_fio
 
 MIB = 1 << 20
 AREA = "--size=8M --bs=64k --iodepth=4"
-# A machine that is emulated on a busy host is silent for longer than a keep-alive allows.
+# On a busy host, an emulated machine may not respond within the keep-alive time.
 PATIENT = "queues=1 caps=0x4b keepalive_tmo=off"
 
 
@@ -29,7 +29,7 @@ class Engine:
 
 @contextmanager
 def cluster(vm: Vm, engines: int, storage: str = "", more: str = ""):
-    """A started cache; real storage is the machine's disk by default."""
+    """Starts a cache. By default real storage is the machine's disk."""
     storage = storage or f"aio:{vm.disk_device(0)}"
     more += " --cache-listen rdma://$LAB_ADDRESS:5556 --auth-off --drain-seconds 60"
     with ExitStack() as stack:
@@ -54,7 +54,7 @@ def connected(target: Target, channels: int) -> None:
     wait_until(lambda: all(engine["clients"] >= channels for engine in live(target)), "the driver is connected to all engines", 60)
 
 
-def test_hits_go_from_the_engines_to_the_pages_and_cross_the_target_with_no_byte(vm: Vm) -> None:
+def test_hits_go_directly_from_the_engines_to_memory_and_no_byte_passes_through_the_target(vm: Vm) -> None:
     with loaded(vm) as driver, cluster(vm, 2) as (target, _):
         device = driver.map(target, "v", PATIENT)
         connected(target, 1)
@@ -65,7 +65,7 @@ def test_hits_go_from_the_engines_to_the_pages_and_cross_the_target_with_no_byte
             assert run_fio(vm, device, f"--rw=read {AREA}").error == 0
             return difference(volume(target), before)["storage_read_bytes"] == 0
 
-        wait_until(all_is_in_engines, "all of it is in the engines", 120)
+        wait_until(all_is_in_engines, "all data is in the engines", 120)
         before, driver_before = volume(target), driver.counters()
         end = run_fio(vm, device, f"--rw=randread {AREA}")
         assert end.error == 0
@@ -76,7 +76,7 @@ def test_hits_go_from_the_engines_to_the_pages_and_cross_the_target_with_no_byte
         driver.assert_nothing_leaks()
 
 
-def test_a_driver_that_is_told_nothing_reads_from_the_engines(vm: Vm) -> None:
+def test_driver_reads_from_the_engines_by_default(vm: Vm) -> None:
     with loaded(vm) as driver, cluster(vm, 1) as (target, _):
         device = driver.map(target, "v")
         connected(target, 1)
@@ -85,12 +85,12 @@ def test_a_driver_that_is_told_nothing_reads_from_the_engines(vm: Vm) -> None:
             assert run_fio(vm, device, f"--rw=read {AREA}").error == 0
             return driver.counters()["engine_completions"] > 0
 
-        wait_until(answered_by_engine, "a read is answered by an engine", 120)
+        wait_until(answered_by_engine, "an engine has answered a read", 120)
         assert "cache" in target.ask("session list")["sessions"][0]["capabilities"]
         driver.assert_nothing_leaks()
 
 
-def test_a_driver_that_does_not_wish_engines_gets_hits_through_the_target(vm: Vm) -> None:
+def test_driver_without_the_cache_capability_gets_hits_through_the_target(vm: Vm) -> None:
     with loaded(vm) as driver, cluster(vm, 1) as (target, _):
         device = driver.map(target, "v", "caps=0xf")
 
@@ -99,7 +99,7 @@ def test_a_driver_that_does_not_wish_engines_gets_hits_through_the_target(vm: Vm
             assert run_fio(vm, device, f"--rw=read {AREA}").error == 0
             return volume(target)["read_hits"] > before
 
-        wait_until(hit, "a read is a hit", 120)
+        wait_until(hit, "a read was a hit", 120)
         assert driver.counters()["engine_completions"] == 0
         assert [engine["clients"] for engine in live(target)] == [0]
         assert "cache" not in target.ask("session list")["sessions"][0]["capabilities"]

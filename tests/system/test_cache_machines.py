@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache over RDMA between machines: client, storage engine on an NVMe disk, one or two cache engines; each of them is lost
-in turn.
+"""The cache over RDMA between machines: a client, a storage engine on an NVMe disk, and one or two cache engines. Each of them is
+lost in turn.
 
-WSS_CACHE_ROUNDS=n: number of rounds of losses (default 5)."""
+WSS_CACHE_ROUNDS=n sets the number of rounds of losses (default 5)."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ ROUNDS = int(os.environ.get("WSS_CACHE_ROUNDS", "5"))
 
 
 def warm(it: Machines, device: str) -> None:
-    """Reads and verifies until a whole pass needs no real storage: fills may continue after the responses."""
+    """Reads and verifies until a complete pass reads nothing from real storage. Fills may continue after the responses."""
     for _ in range(5):
         before = it.counters()
         it.fio(device, READ_BACK)
         if difference(it.counters(), before)["storage_read_bytes"] == 0:
             return
-    raise AssertionError("five readings did not bring everything into the engines")
+    raise AssertionError("not all data was in the engines after five passes")
 
 
 def assert_hits_cross_no_target(it: Machines, device: str) -> None:
-    """A verified read of the whole area: no byte through the target, and one RDMA for each request, by an engine."""
+    """Reads and verifies the whole area. No byte may pass through the target, and an engine must do one RDMA per request."""
     before, driver_before = it.counters(), it.driver.counters()
     target_before = it.target.counters()
     moves_before = sum(engine.counters()["moves"] for engine in it.engines)
@@ -46,18 +46,18 @@ def assert_hits_cross_no_target(it: Machines, device: str) -> None:
     assert moved["through_us_bytes"] == 0 and moved["storage_read_bytes"] == 0, moved
     assert moved["out_of_band_read_bytes"] == SIZE, moved
     assert driver["engine_bytes"] == SIZE and driver["engine_completions"] == SIZE // LINE, driver
-    assert moves == SIZE // LINE, "one RDMA a request, by an engine"
+    assert moves == SIZE // LINE, "an engine must do one RDMA per request"
     assert target["rdma_writes"] == target["rdma_reads"] == 0, target
 
 
 def assert_cold_reading_is_true(it: Machines, device: str) -> None:
     before = it.counters()
     it.fio(device, READ_BACK)
-    assert difference(it.counters(), before)["storage_read_bytes"] >= SIZE, "it was cold"
+    assert difference(it.counters(), before)["storage_read_bytes"] >= SIZE, "the engines must be empty"
 
 
 @pytest.mark.parametrize("engines", [1, 2])
-def test_hits_come_from_another_machine_and_a_lost_engine_is_used_again(make_lab, engines: int) -> None:
+def test_hits_come_from_engines_on_other_machines_even_after_the_loss_of_an_engine(make_lab, engines: int) -> None:
     with machines(make_lab(2 + engines, SHAPE)) as it:
         device = it.driver.map(it.target, "v", PATIENT)
         it.wait_for_engines(engines)
@@ -77,7 +77,7 @@ def test_hits_come_from_another_machine_and_a_lost_engine_is_used_again(make_lab
         it.driver.assert_nothing_leaks()
 
 
-def test_io_waits_for_a_storage_engine_that_starts_again_and_dirty_lines_come_home(make_lab) -> None:
+def test_io_waits_for_a_restarted_storage_engine_and_dirty_lines_are_destaged(make_lab) -> None:
     with machines(make_lab(3, SHAPE)) as it:
         device = it.driver.map(it.target, "v", PATIENT)
         it.wait_for_engines(1)
@@ -88,12 +88,12 @@ def test_io_waits_for_a_storage_engine_that_starts_again_and_dirty_lines_come_ho
         load = it.start_fio(device, f"{AREA} --rw=read --verify=crc32c --verify_only")
         it.target.start()
         until_verified(load)
-        wait_until(lambda: it.dirty() == 0, "dirty lines come home", LIMIT)
+        wait_until(lambda: it.dirty() == 0, "all dirty lines are destaged", LIMIT)
         it.policy("none")
         it.fio(device, f"{AREA} --rw=read --verify=crc32c --verify_only")
 
 
-def test_misses_and_writes_move_between_the_client_and_the_machine_that_has_the_disk(make_lab) -> None:
+def test_misses_and_writes_go_directly_between_the_client_and_the_storage_machine(make_lab) -> None:
     lab = make_lab(3, SHAPE)
     with machines(lab, f"rs:disk,size={64 * MIB}") as it:
         storage = Storage(lab.vms[2], lab.vms[1].address).start()
@@ -102,24 +102,24 @@ def test_misses_and_writes_move_between_the_client_and_the_machine_that_has_the_
         it.wait_for_engines(1, "storage")
         it.wait_until_reached()
 
-        def assert_nothing_crosses_the_target(words: str, counter: str) -> None:
+        def assert_nothing_passes_through_the_target(words: str, counter: str) -> None:
             before, target_before, engine_before = it.counters(), it.target.counters(), it.driver.counters()["engine_bytes"]
             it.fio(device, f"{AREA} {words}")
             moved, target = difference(it.counters(), before), difference(it.target.counters(), target_before)
             assert moved["through_us_bytes"] == moved["upkeep_through_us_bytes"] == 0, moved
-            # Lines that were read ahead are hits by then.
+            # Lines that were read ahead count as hits.
             assert moved[counter] > 0 and moved[counter] + moved["read_hits"] == SIZE // LINE, moved
             assert target["rdma_writes"] == target["rdma_reads"] == 0, target
             assert (it.driver.counters()["engine_bytes"] - engine_before == SIZE) == ("read" in words)
 
         it.policy("write-around")
-        assert_nothing_crosses_the_target("--rw=write --verify=crc32c --do_verify=0", "direct_writes")
-        it.policy("none")  # nothing is filled, so each read is a miss
+        assert_nothing_passes_through_the_target("--rw=write --verify=crc32c --do_verify=0", "direct_writes")
+        it.policy("none")  # nothing is cached, so each read is a miss
         it.fio(device, f"{AREA} --rw=read --verify=crc32c --verify_only")
         it.policy("write-through")
-        assert_nothing_crosses_the_target("--rw=randread", "direct_reads")
+        assert_nothing_passes_through_the_target("--rw=randread", "direct_reads")
         warm(it, device)
-        assert it.counters()["upkeep_direct_bytes"] > 0, "the engine took its lines from the disk's machine"
+        assert it.counters()["upkeep_direct_bytes"] > 0, "the engine must fill its lines directly from storage"
         assert_hits_cross_no_target(it, device)
         lose_storage_under_load(it, device, storage)
         cut_machine_of_storage(it, device, storage)
@@ -128,10 +128,10 @@ def test_misses_and_writes_move_between_the_client_and_the_machine_that_has_the_
 
 
 def lose_storage_under_load(it: Machines, device: str, storage: Storage) -> None:
-    """Killed during writes, and restarted at once: the load waits, and every block is there."""
+    """Kills storage during writes and restarts it at once. The load waits, and no block is lost."""
     begin = it.written(device)
     load = it.start_fio(device, VERIFY)
-    wait_until(lambda: it.written(device) >= begin + 8 or not load.running, "some writes are done", LIMIT)
+    wait_until(lambda: it.written(device) >= begin + 8 or not load.running, "some writes have completed", LIMIT)
     storage.kill()
     storage.start()
     until_verified(load)
@@ -139,7 +139,7 @@ def lose_storage_under_load(it: Machines, device: str, storage: Storage) -> None
 
 
 def cut_machine_of_storage(it: Machines, device: str, storage: Storage) -> None:
-    """Acknowledged and flushed data is there after the machine with the disk, and an engine, return."""
+    """Flushed data is still there after a power cut of the machine that has the disk and an engine."""
     it.fio(device, f"{AREA} --rw=write --verify=crc32c --do_verify=0 --end_fsync=1 --randseed=5")
     storage.guest.power_cut()
     storage.guest.power_on()
@@ -151,7 +151,7 @@ def cut_machine_of_storage(it: Machines, device: str, storage: Storage) -> None:
 
 
 def lose(it: Machines, who: str, engine: int) -> None:
-    """Ends a machine or process and restarts it."""
+    """Kills and restarts a process or a machine."""
     machine = it.lab.vms[1] if who.startswith("target") else it.engines[engine].guest
     if who.endswith("machine"):
         machine.power_cut()
@@ -167,7 +167,7 @@ def lose(it: Machines, who: str, engine: int) -> None:
         it.engines[engine].start()
 
 
-def test_no_acknowledged_write_is_lost_whoever_is_lost_under_write_back(make_lab) -> None:
+def test_loss_of_an_engine_or_the_target_loses_no_acknowledged_write_under_write_back(make_lab) -> None:
     chance = random.Random(7)
     roles = ["engine process", "engine machine", "target process", "target machine"]
     with machines(make_lab(4, SHAPE)) as it:
@@ -178,7 +178,7 @@ def test_no_acknowledged_write_is_lost_whoever_is_lost_under_write_back(make_lab
             begin = it.written(device)
             load = it.start_fio(device, f"{VERIFY} --offset={number % 8 * SIZE} --randseed={number}")
             after = chance.randrange(1, SIZE // LINE)
-            wait_until(lambda: it.written(device) >= begin + after or not load.running, "some writes are done", LIMIT)
+            wait_until(lambda: it.written(device) >= begin + after or not load.running, "some writes have completed", LIMIT)
             lose(it, roles[number % len(roles)], chance.randrange(2))
             until_verified(load)
             it.wait_for_engines(2)
@@ -187,7 +187,7 @@ def test_no_acknowledged_write_is_lost_whoever_is_lost_under_write_back(make_lab
         it.driver.assert_nothing_leaks()
 
 
-def test_what_a_client_had_acknowledged_survives_its_own_power_cut_under_write_back(make_lab) -> None:
+def test_acknowledged_writes_survive_a_power_cut_of_the_client_under_write_back(make_lab) -> None:
     with machines(make_lab(4, SHAPE)) as it:
         device = it.driver.map(it.target, "v", PATIENT)
         it.wait_for_engines(2)
@@ -196,7 +196,7 @@ def test_what_a_client_had_acknowledged_survives_its_own_power_cut_under_write_b
         assert it.dirty() > 0
         begin = it.written(device)
         load = it.start_fio(device, f"{AREA} --rw=write --verify=crc32c --do_verify=0 --offset={SIZE} --randseed=3")
-        wait_until(lambda: it.written(device) >= begin + SIZE // LINE // 4 or not load.running, "some writes are done", LIMIT)
+        wait_until(lambda: it.written(device) >= begin + SIZE // LINE // 4 or not load.running, "some writes have completed", LIMIT)
         it.client.power_cut()
         it.client.power_on()
         it.client.wait_ready()
@@ -213,7 +213,7 @@ def test_what_a_client_had_acknowledged_survives_its_own_power_cut_under_write_b
 
 
 def assert_lines_are_whole(it: Machines, device: str) -> None:
-    """Verifies the data through the cache, and from real storage alone."""
+    """Verifies the data through the cache and then from real storage only."""
     for policy in ("write-back", "none"):
         it.policy(policy)
         for number in range(min(ROUNDS, 8)):

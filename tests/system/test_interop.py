@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linux's own SRP initiator, which has none of the extensions, with the WSS target: it sees an ordinary disk."""
+"""The WSS target with Linux's own SRP initiator, which supports none of the extensions and sees an ordinary disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FSCK = {"ext4": "fsck.ext4 -fn", "xfs": "xfs_repair -n"}
 
 
 def holds_a_filesystem(vm: Vm, device: str, kind: str) -> None:
-    """Create, fill, sync, trim and mount again: the files are there and the checker finds no error."""
+    """Creates, fills, syncs, trims and remounts a file system. No file may be lost, and fsck must find no error."""
     vm.run(f"modprobe {kind}; {MKFS[kind]} {device} && mkdir -p {MOUNT} && mount {device} {MOUNT}", 120)
     vm.run(f"for i in $(seq 8); do dd if=/dev/urandom of={MOUNT}/f$i bs=256k count=8 conv=fsync status=none; done; "
            f"rm {MOUNT}/f3 && fstrim {MOUNT}", 120)
@@ -23,7 +23,7 @@ def holds_a_filesystem(vm: Vm, device: str, kind: str) -> None:
     vm.run(f"umount {MOUNT} && {FSCK[kind]} {device}", 60)
 
 
-def test_the_stock_initiators_disk_has_our_geometry_cache_discard_and_name(vm: Vm) -> None:
+def test_stock_initiator_sees_the_size_and_cache_and_discard_and_name_of_a_volume(vm: Vm) -> None:
     with Target(vm, {"v": f"aio:{vm.disk_device(0)}", "r": "ram:64M"}) as target, logged_in(vm, target, 2) as disks:
         by_name = {volume["name"]: volume for volume in target.ask("volume list")}
         for disk, name in zip(disks, ("v", "r")):
@@ -31,16 +31,16 @@ def test_the_stock_initiators_disk_has_our_geometry_cache_discard_and_name(vm: V
             volume = by_name[name]
             assert int(vm.run(f"blockdev --getsize64 {disk}").stdout) == volume["size"]
             assert int(vm.run(f"cat {queue}/logical_block_size").stdout) == volume["block_size"]
-            assert int(vm.run(f"cat {queue}/discard_max_bytes").stdout) > 0, "UNMAP"
+            assert int(vm.run(f"cat {queue}/discard_max_bytes").stdout) > 0, "the disk must support UNMAP"
             assert vm.run(f"cat {queue}/rotational").stdout.strip() == "0"
             assert int(vm.run(f"cat {queue}/write_same_max_bytes {queue}/write_zeroes_max_bytes | tail -1").stdout) > 0
             assert vm.run(f"cat {queue}/../device/wwid").stdout.strip() == f"t10.WSS     {name}:{volume['wwid'][4:]}"
         caches = [vm.run(f"cat /sys/block/{disk.rsplit('/', 1)[1]}/queue/write_cache").stdout.strip() for disk in disks]
-        assert caches == ["write back", "write through"], "a disk's cache is flushed, memory has none"
+        assert caches == ["write back", "write through"], "only the volume on a disk has a volatile cache"
         assert vm.run(f"cat /sys/block/{disks[0].rsplit('/', 1)[1]}/queue/fua").stdout.strip() == "1"
 
 
-def test_sg_tools_change_exactly_what_they_name(vm: Vm) -> None:
+def test_sg_tools_change_only_the_blocks_that_they_name(vm: Vm) -> None:
     with Target(vm, {"r": "ram:64M"}) as target, logged_in(vm, target, 1) as (disk,):
         block = f"{RUN}/block"
 
@@ -54,32 +54,32 @@ def test_sg_tools_change_exactly_what_they_name(vm: Vm) -> None:
         assert sha(1) == zeroes and [sha(0), sha(2)] == [before[0], before[2]]
         vm.run(f"sg_write_same --in={block} --lba=3 --num=2 --xferlen=512 {disk}")
         assert sha(3) == sha(4) == vm.run(f"sha256sum < {block}").stdout and sha(5) == before[5]
-        # Compare and write: the old block, then the new one.
+        # The data of COMPARE AND WRITE is the old block, then the new one.
         vm.run(f"dd if={disk} bs=512 skip=5 count=1 iflag=direct status=none of={RUN}/old; cat {RUN}/old {block} > {RUN}/both")
         vm.run(f"sg_compare_and_write --in={RUN}/both --lba=5 --num=1 --xferlen=1024 {disk}")
         assert sha(5) == sha(4)
         differs = vm.run(f"sg_compare_and_write --in={RUN}/both --lba=5 --num=1 --xferlen=1024 {disk}", check=False)
-        assert differs.status == 14, differs.stderr  # miscompare: the block was already written
-        assert vm.run(f"sg_unmap --force --lba=131072 --num=1 {disk}", check=False).status == 22, "beyond the end"
+        assert differs.status == 14, differs.stderr  # MISCOMPARE, as the block has already been replaced
+        assert vm.run(f"sg_unmap --force --lba=131072 --num=1 {disk}", check=False).status == 22, "an UNMAP beyond the end must fail"
 
 
-def test_the_stock_initiator_resets_units_and_goes_on(vm: Vm) -> None:
+def test_stock_initiator_continues_after_resets(vm: Vm) -> None:
     with Target(vm, {"r": "ram:64M"}) as target, logged_in(vm, target, 1) as (disk,):
         before = target.counters()["task_management"]
-        for how in ("-d", "-b", "-H"):  # unit, bus, host; the latter two end in a reconnection
+        for how in ("-d", "-b", "-H"):  # unit, bus and host; the last two lead to a reconnection
             vm.run(f"sg_reset {how} {disk}", 60, check=False)
             vm.run(f"dd if={disk} of=/dev/null bs=64k count=4 iflag=direct status=none", 60)
         assert target.counters()["task_management"] > before
 
 
-def test_the_stock_initiator_keeps_filesystems(vm: Vm) -> None:
+def test_file_systems_work_over_the_stock_initiator(vm: Vm) -> None:
     with Target(vm, {"v": f"aio:{vm.disk_device(0)},size=512M"}) as target, logged_in(vm, target, 1) as (disk,):
         for kind in MKFS:
             holds_a_filesystem(vm, disk, kind)
         assert target.counters()["violations"] == 0
 
 
-def test_the_stock_initiator_hears_of_a_resize_and_of_read_only(vm: Vm) -> None:
+def test_stock_initiator_detects_a_resize_and_a_change_to_read_only(vm: Vm) -> None:
     with Target(vm, {"r": "ram:64M"}) as target, logged_in(vm, target, 1) as (disk,):
         target.wssctl("volume resize r 32M")
         name = disk.rsplit("/", 1)[1]
@@ -87,11 +87,11 @@ def test_the_stock_initiator_hears_of_a_resize_and_of_read_only(vm: Vm) -> None:
         assert int(vm.run(f"blockdev --getsize64 {disk}").stdout) == 32 << 20
         target.wssctl("volume set r --read-only on")
         vm.run(f"sg_turs {disk}", check=False)
-        assert run_fio(vm, disk, "--rw=write --bs=4k --size=4k").error != 0, "data protect"
+        assert run_fio(vm, disk, "--rw=write --bs=4k --size=4k").error != 0, "the write must fail with DATA PROTECT"
         assert vm.run(f"dd if={disk} of=/dev/null bs=4k count=1 iflag=direct status=none").status == 0
 
 
-def test_the_stock_initiator_is_refused_by_a_target_that_wants_secrets(vm: Vm) -> None:
+def test_target_with_secrets_refuses_the_stock_initiator(vm: Vm) -> None:
     vm.run(f"mkdir -p {RUN} && echo alice:0123456789abcdef > {RUN}/book && chmod 600 {RUN}/book")
     with Target(vm, {"r": "ram:64M"}, f"--secrets {RUN}/book"):
         vm.run("modprobe -a ib_srp sd_mod")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab itself: system tests are reliable only if the machines do what the lab claims."""
+"""Tests of the lab itself. System tests are reliable only if the machines do what the lab claims."""
 
 from __future__ import annotations
 
@@ -16,31 +16,37 @@ from tests.lab.lab import Lab
 from tests.lab.vm import Shape, Vm
 
 MakeLab = Callable[..., Lab]
-PROMPTLY = 5.0  # seconds within which a death must be detected, also on a busy machine
+PROMPTLY = 5.0  # seconds within which the end of a machine must be detected, even on a busy host
 
 
-def test_command_gives_status_and_both_streams(vm: Vm) -> None:
+def test_command_returns_its_status_and_both_streams(vm: Vm) -> None:
     result = vm.run("echo to-out; echo to-err >&2; exit 7", check=False)
     assert (result.status, result.stdout, result.stderr) == (7, "to-out\n", "to-err\n")
 
 
-def test_failed_command_raises_with_what_it_said(vm: Vm) -> None:
+def test_failed_command_raises_an_error_with_its_output(vm: Vm) -> None:
     with pytest.raises(CommandFailed, match="no such luck"):
         vm.run("echo no such luck >&2; false")
 
 
-def test_missing_program_is_an_error_and_not_a_hang(vm: Vm) -> None:
+def test_clock_of_a_machine_is_not_faster_than_that_of_the_host(vm: Vm) -> None:
+    began = time.monotonic()
+    vm.run("sleep 3")
+    assert time.monotonic() - began > 2.9
+
+
+def test_missing_program_is_reported_as_an_error(vm: Vm) -> None:
     result = vm.run(["/does/not/exist"], check=False)
     assert result.status == 127
     assert "No such file" in result.stderr
 
 
-def test_standard_input_larger_than_a_pipe_arrives_whole(vm: Vm) -> None:
+def test_standard_input_larger_than_a_pipe_arrives_complete(vm: Vm) -> None:
     data = os.urandom(1 << 20)
     assert vm.run(["wc", "-c"], stdin=data).stdout.strip() == str(len(data))
 
 
-def test_large_output_arrives_whole(vm: Vm) -> None:
+def test_large_output_arrives_complete(vm: Vm) -> None:
     assert len(vm.run("head -c 3000000 /dev/zero | tr '\\0' x").stdout) == 3_000_000
 
 
@@ -59,7 +65,7 @@ def test_shared_directory_carries_files_both_ways(pair: Lab) -> None:
     assert second.read("/lab/answer") == "changed afterwards"
 
 
-def test_commands_run_beside_each_other(vm: Vm) -> None:
+def test_commands_run_concurrently(vm: Vm) -> None:
     background = vm.start("echo started; cat; echo ended")
     background.wait_for("started")
     assert vm.run("echo meanwhile").stdout == "meanwhile\n"
@@ -69,19 +75,19 @@ def test_commands_run_beside_each_other(vm: Vm) -> None:
     assert background.wait().stdout == "started\ntyped\nended\n"
 
 
-def test_waiting_for_words_that_never_come_is_an_error(vm: Vm) -> None:
+def test_wait_for_text_that_never_appears_fails(vm: Vm) -> None:
     background = vm.start("echo something else")
     with pytest.raises(LabError, match="ended with status 0"):
         background.wait_for("the word", timeout=20)
 
 
 def test_hanging_command_is_killed_at_its_limit_with_its_children(vm: Vm) -> None:
-    with pytest.raises(GuestTimeout, match="hrtimer_nanosleep"):  # the error shows where it was
+    with pytest.raises(GuestTimeout, match="hrtimer_nanosleep"):  # the error shows where the command was waiting
         vm.run("sleep 4321 & sleep 4321", timeout=1)
     assert vm.run("pgrep -c -f 'sleep 432[1]'", check=False).stdout.strip() == "0"
 
 
-def test_background_child_does_not_hold_up_its_parent_and_goes_on(vm: Vm) -> None:
+def test_background_child_does_not_delay_its_parent_and_keeps_running(vm: Vm) -> None:
     vm.run("sleep 4322 & echo parent done", timeout=20)
     assert vm.run("pkill -c -f 'sleep 432[2]'").stdout.strip() == "1"
 
@@ -90,7 +96,7 @@ def test_rdma_moves_data_between_two_processes_of_one_machine(vm: Vm) -> None:
     assert bandwidth(server=vm, client=vm) > 0
 
 
-def test_udev_makes_links_to_a_disk(vm: Vm) -> None:
+def test_udev_creates_links_to_a_disk(vm: Vm) -> None:
     vm.start_udev()
     assert vm.disks[0].serial in vm.run("ls /dev/disk/by-id").stdout
     vm.run("pkill systemd-udevd")
@@ -105,7 +111,7 @@ def test_kernel_warning_fails_the_test_that_caused_it(vm: Vm) -> None:
     vm.check_klog(mark)
 
 
-def test_ordinary_kernel_message_is_no_complaint(vm: Vm) -> None:
+def test_ordinary_kernel_message_is_not_a_complaint(vm: Vm) -> None:
     mark = vm.klog.mark()
     vm.run("echo '<6>lab: debugging is on, nothing is wrong' >/dev/kmsg")
     vm.check_klog(mark)
@@ -131,13 +137,13 @@ def test_lossy_segment_loses_frames_and_recovers(pair: Lab) -> None:
     pair.lose_frames(1.0)
     assert not reaches(first, second)
     pair.lose_frames(0.002, seed=7)
-    assert bandwidth(server=second, client=first) > 0  # RDMA repeats lost packets
+    assert bandwidth(server=second, client=first) > 0  # RDMA retransmits lost packets
     pair.lose_frames(0)
     assert reaches(first, second)
     assert sum(port["lost"] for port in pair.segment.counters()) > 2
 
 
-def test_power_cut_keeps_what_was_written_to_the_disk(make_lab: MakeLab) -> None:
+def test_disk_keeps_its_data_over_a_power_cut(make_lab: MakeLab) -> None:
     vm = make_lab(shape=Shape(nvme_sizes=(64 << 20,), rdma=False)).vms[0]
     vm.run(f"echo survivor | dd of={vm.disk_device(0)} bs=4096 conv=sync oflag=direct")
     vm.power_cut()
@@ -166,7 +172,7 @@ def test_machine_that_does_not_boot_shows_its_console(make_lab: MakeLab) -> None
         make_lab(shape=Shape(kernel_arguments=("rdinit=/nothing", "root=/dev/nothing")))
 
 
-def test_frozen_machine_answers_again_when_it_is_resumed(pair: Lab) -> None:
+def test_paused_machine_responds_again_after_it_is_resumed(pair: Lab) -> None:
     first, second = pair.vms
     second.pause()
     try:
@@ -176,7 +182,7 @@ def test_frozen_machine_answers_again_when_it_is_resumed(pair: Lab) -> None:
     assert second.run("echo back").stdout == "back\n"
 
 
-def test_machine_that_takes_nothing_any_more_is_given_up_and_not_waited_for(
+def test_lab_gives_up_on_a_machine_that_accepts_no_input(
     make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(channel, "SEND_LIMIT_SECONDS", 2)
@@ -188,7 +194,7 @@ def test_machine_that_takes_nothing_any_more_is_given_up_and_not_waited_for(
     assert time.monotonic() - started < 2 + PROMPTLY
 
 
-def test_guest_time_of_the_same_work_is_the_same_in_every_counted_run(make_lab: MakeLab) -> None:
+def test_same_work_takes_the_same_guest_time_in_every_counted_run(make_lab: MakeLab) -> None:
     work = "import time; start = time.monotonic(); sum(i * i for i in range(200000)); print(time.monotonic() - start)"
     times = []
     for _ in range(2):
@@ -198,7 +204,7 @@ def test_guest_time_of_the_same_work_is_the_same_in_every_counted_run(make_lab: 
     assert times[0] == pytest.approx(times[1], rel=0.002)
 
 
-def test_machines_that_count_instructions_reach_each_other_and_tell_idle_time_from_work(make_lab) -> None:
+def test_counted_machines_reach_each_other_and_distinguish_idle_time_from_work(make_lab) -> None:
     lab = make_lab(2, Shape(cpus=1, memory_mib=512, icount=True))
     one, other = lab.vms
     assert counted_loop(one) == pytest.approx(1, abs=0.05)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab's command line: exit statuses, the interactive shell, and interrupted runs, which must leave no machine behind."""
+"""The command line of the lab: exit statuses, the interactive shell, and interrupted runs, which must leave no machine running."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def run_lab(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=BOOT_LIMIT + 60)
 
 
-def test_run_gives_the_command_s_output_and_status() -> None:
+def test_run_returns_the_output_and_status_of_the_command() -> None:
     done = run_lab("run", "--nvme", "64M", "--", "lsblk -bdno SIZE /dev/nvme0n1; echo oops >&2; exit 9")
     assert (done.returncode, done.stdout.strip()) == (9, str(64 << 20))
     assert "oops" in done.stderr
 
 
-def test_run_fails_on_a_kernel_complaint_although_the_command_succeeds() -> None:
+def test_run_fails_on_a_kernel_complaint_even_if_the_command_succeeds() -> None:
     done = run_lab("run", "--", "echo '<4>WARNING: provoked' >/dev/kmsg")
     assert done.returncode == 125
     assert "WARNING: provoked" in done.stderr
@@ -47,7 +47,7 @@ def test_run_kills_a_command_at_its_limit() -> None:
     assert "did not end within 1 s" in done.stderr
 
 
-def test_bad_size_is_explained() -> None:
+def test_error_for_an_invalid_size_names_it() -> None:
     done = run_lab("run", "--nvme", "many", "--", "true")
     assert done.returncode == 125
     assert "'many' is not a size" in done.stderr
@@ -60,7 +60,7 @@ def test_interrupted_run_leaves_no_machine_and_no_switch(signum: int, booted: bo
     run = subprocess.Popen([COMMAND, "run", "--vms", "2", "--", "echo up; sleep 4342"], stdout=subprocess.PIPE)
     try:
         wait_until(lambda: len(children_of(run.pid)) == 3, "two machines and their switch run", timeout=30)
-        assert run.stdout and (not booted or select.select([run.stdout], [], [], BOOT_LIMIT)[0]), "it did not boot"
+        assert run.stdout and (not booted or select.select([run.stdout], [], [], BOOT_LIMIT)[0]), "the machine did not boot"
         children = children_of(run.pid)
         run.send_signal(signum)
         run.wait(20)
@@ -69,8 +69,8 @@ def test_interrupted_run_leaves_no_machine_and_no_switch(signum: int, booted: bo
     wait_until(lambda: not any(map(lives, children)), "machines and switch are gone", timeout=10)
 
 
-def test_machine_dies_with_a_lab_that_is_killed_while_it_starts_it(tmp_path: Path) -> None:
-    """The moment between fork and the request to die with the parent: a child whose parent dies then would live for ever."""
+def test_machine_dies_with_a_lab_that_is_killed_during_its_start(tmp_path: Path) -> None:
+    """A child whose parent dies between fork and the child's request to die with its parent must not live for ever."""
     script = (
         "import os, signal; from tests.lab.lab import Lab; lab = Lab(); lab.vms[0].power_on();"
         f"open({str(tmp_path / 'pid')!r}, 'w').write(str(lab.vms[0]._qemu.pid)); os.kill(os.getpid(), signal.SIGKILL)"
@@ -80,16 +80,16 @@ def test_machine_dies_with_a_lab_that_is_killed_while_it_starts_it(tmp_path: Pat
     wait_until(lambda: not lives(orphan), "the machine is gone", timeout=10)
 
 
-def test_command_of_an_orphan_is_never_started(tmp_path: Path) -> None:
+def test_leash_starts_no_command_of_an_orphan(tmp_path: Path) -> None:
     command = leashed(["touch", str(tmp_path / "started")])
-    subprocess.run(["sh", "-c", '"$@"; true', "sh", *command], timeout=10)  # its parent did not create the command
+    subprocess.run(["sh", "-c", '"$@"; true', "sh", *command], timeout=10)  # the parent is not the process that created the command
     assert not (tmp_path / "started").exists()
     subprocess.run(command, timeout=10, check=True)
     assert (tmp_path / "started").exists()
 
 
 def test_machine_whose_lab_is_gone_powers_itself_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second safeguard, for cases in which the leash does not work."""
+    """The second safeguard, in case the leash fails."""
     monkeypatch.setattr(vm, "leashed", lambda command: command)
     with Lab(shape=Shape(rdma=False)) as lab:
         machine = lab.vms[0]
@@ -97,7 +97,7 @@ def test_machine_whose_lab_is_gone_powers_itself_off(monkeypatch: pytest.MonkeyP
         machine._qemu.wait(30)
 
 
-def test_shell_is_a_terminal_and_leaves_by_exit() -> None:
+def test_shell_provides_a_terminal_and_ends_on_exit() -> None:
     terminal, theirs = pty.openpty()
     shell = subprocess.Popen([COMMAND, "shell"], stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
     os.close(theirs)
@@ -114,7 +114,7 @@ def test_shell_is_a_terminal_and_leaves_by_exit() -> None:
 
 
 def expect(terminal: int, pattern: bytes, timeout: float) -> None:
-    """Reads until the pattern appears; a failure shows the text that was read."""
+    """Reads until the pattern appears. On failure, the error shows the text that was read."""
     seen = b""
     limit = time.monotonic() + timeout
     while not re.search(pattern, seen):

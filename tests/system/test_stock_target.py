@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The WSS driver with Linux's own SRP target, which has none of the extensions: an ordinary disk."""
+"""The WSS driver with Linux's own SRP target, which supports none of the extensions and serves an ordinary disk."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def queue(vm: Vm, device: str, name: str) -> str:
     return vm.run(f"cat /sys/block/{device.removeprefix('/dev/')}/queue/{name}").stdout.strip()
 
 
-def test_a_stock_targets_disks_have_the_right_geometry_cache_discard_and_name(vm: Vm, target: StockTarget) -> None:
+def test_disk_of_a_stock_target_has_its_size_and_cache_and_discard_and_name(vm: Vm, target: StockTarget) -> None:
     with loaded(vm) as driver:
         wwids = set()
         for lun, mib in enumerate((512, 64)):
             device = mapped(driver, target, lun)
             assert int(vm.run(f"blockdev --getsize64 {device}").stdout) == mib << 20
             assert queue(vm, device, "logical_block_size") == "512"
-            assert queue(vm, device, "write_cache") == "write back", "a buffered file is a volatile cache"
+            assert queue(vm, device, "write_cache") == "write back", "a buffered file has a volatile cache"
             assert queue(vm, device, "fua") == "1"
-            assert int(queue(vm, device, "discard_max_bytes")) > 0, "UNMAP"
+            assert int(queue(vm, device, "discard_max_bytes")) > 0, "the disk must support UNMAP"
             wwids.add(vm.run(f"cat /sys/block/{device.removeprefix('/dev/')}/wss/wwid").stdout.strip())
-        assert len(wwids) == 2 and all(wwid.startswith("naa.6001405") for wwid in wwids), f"{wwids}: LIO's company is 001405"
+        assert len(wwids) == 2 and all(wwid.startswith("naa.6001405") for wwid in wwids), f"{wwids}: the company id of LIO is 001405"
 
 
-def test_the_login_and_the_data_do_without_every_extension(vm: Vm, target: StockTarget) -> None:
+def test_driver_uses_no_extension_with_a_stock_target(vm: Vm, target: StockTarget) -> None:
     with loaded(vm) as driver:
         device = mapped(driver, target)
         before = driver.counters()
@@ -62,15 +62,15 @@ def test_the_login_and_the_data_do_without_every_extension(vm: Vm, target: Stock
         driver.assert_nothing_leaks()
 
 
-def test_a_stock_target_that_takes_short_commands_only_is_asked_for_less(vm: Vm) -> None:
-    """ib_srpt's default message size is far below what commands with immediate data need."""
+def test_driver_works_with_a_stock_target_that_accepts_only_short_commands(vm: Vm) -> None:
+    """By default the messages of ib_srpt are far too short for commands with immediate data."""
     with StockTarget(vm, {"a": "64M"}, parameters="") as target, loaded(vm) as driver:
         device = mapped(driver, target)
         end = run_fio(vm, device, "--rw=randwrite --verify=crc32c --verify_fatal=1 --bssplit=4k/60:64k/40 --iodepth=16 --size=8m")
         assert end.status == 0 and end.error == 0 and end.verified > 0, end
 
 
-def test_discards_and_zeroes_free_the_stock_targets_blocks(vm: Vm, target: StockTarget) -> None:
+def test_discard_and_write_zeroes_work_on_a_stock_target(vm: Vm, target: StockTarget) -> None:
     with loaded(vm) as driver:
         device = mapped(driver, target, 1)
         used = lambda: int(vm.run(f"stat -c %b {DISKS}/b").stdout)  # noqa: E731
@@ -85,25 +85,25 @@ def test_discards_and_zeroes_free_the_stock_targets_blocks(vm: Vm, target: Stock
         assert driver.counters()["errors"] == 0
 
 
-def test_driver_follows_the_limits_of_a_stock_unit(vm: Vm, target: StockTarget) -> None:
+def test_driver_applies_changed_limits_of_a_stock_unit(vm: Vm, target: StockTarget) -> None:
     with loaded(vm) as driver:
         device = mapped(driver, target, 1)
         assert int(queue(vm, device, "discard_max_bytes")) > 64 << 10
         target.set("b", "max_unmap_lba_count", 128)
         target.set("b", "max_write_same_len", 256)
         vm.run(f"echo 1 > {SESSION}/reset")
-        wait_until(lambda: queue(vm, device, "discard_max_bytes") == str(64 << 10), "the limit of UNMAP is followed", 30)
+        wait_until(lambda: queue(vm, device, "discard_max_bytes") == str(64 << 10), "the disk has the lower limit of UNMAP", 30)
         assert queue(vm, device, "write_zeroes_max_bytes") == str(128 << 10)
         vm.run(f"dd if=/dev/urandom of={device} bs=1M count=1 oflag=direct status=none; blkdiscard -l 512k {device}; blkdiscard -z -o 512k -l 512k {device}")
         vm.run(f"head -c 1M {device} | cmp -n 1048576 - /dev/zero")
         target.set("b", "max_unmap_lba_count", 8192)
         vm.run(f"echo 1 > {SESSION}/reset")
-        wait_until(lambda: queue(vm, device, "discard_max_bytes") == str(4 << 20), "it grows as well", 30)
+        wait_until(lambda: queue(vm, device, "discard_max_bytes") == str(4 << 20), "the disk has the higher limit", 30)
         assert driver.counters()["errors"] == 0
 
 
 def test_driver_sends_no_second_write_same_to_a_stock_unit_that_refuses_it(vm: Vm, target: StockTarget) -> None:
-    target.set("b", "max_write_same_len", 0)  # no limit is reported, and none is used
+    target.set("b", "max_write_same_len", 0)  # LIO reports no limit and refuses every WRITE SAME
     with loaded(vm) as driver:
         device = mapped(driver, target, 1)
         mark = vm.klog.mark()
@@ -114,28 +114,28 @@ def test_driver_sends_no_second_write_same_to_a_stock_unit_that_refuses_it(vm: V
         assert driver.counters()["errors"] == 1
         vm.sync_klog()
         said = vm.klog.text(mark)
-        assert said.count("the target refuses WRITE SAME") == 1 and "error, dev wss" not in said, said
+        assert said.count("the target rejects WRITE SAME") == 1 and "error, dev wss" not in said, said
         target.set("b", "max_write_same_len", 256)
         vm.run(f"echo 1 > {SESSION}/reset")
-        wait_until(lambda: queue(vm, device, "write_zeroes_max_bytes") == str(128 << 10), "it is used again", 30)
+        wait_until(lambda: queue(vm, device, "write_zeroes_max_bytes") == str(128 << 10), "WRITE SAME is used again", 30)
         vm.run(f"blkdiscard -z -l 64k {device}")
         assert driver.counters()["errors"] == 1
 
 
 @pytest.mark.parametrize("kind", MKFS)
-def test_file_systems_live_on_a_stock_target(vm: Vm, target: StockTarget, kind: str) -> None:
+def test_file_systems_work_on_a_stock_target(vm: Vm, target: StockTarget, kind: str) -> None:
     with loaded(vm) as driver:
         holds_a_filesystem(vm, mapped(driver, target), kind)
         assert driver.counters()["errors"] == 0
         driver.assert_nothing_leaks()
 
 
-def test_a_lost_stock_target_is_found_again_under_load(vm: Vm, target: StockTarget) -> None:
+def test_driver_reconnects_to_a_stock_target_under_load(vm: Vm, target: StockTarget) -> None:
     with loaded(vm) as driver:
         device = mapped(driver, target, 1)
         load = vm.start(f"fio --name=job --filename={device} --ioengine=libaio --direct=1 --rw=randwrite --bs=16k --iodepth=16 --size=32m "
                         "--verify=crc32c --verify_state_save=0 --verify_backlog=64")
-        wait_until(lambda: driver.counters()["requests"] > 100, "writes go out", 30)
+        wait_until(lambda: driver.counters()["requests"] > 100, "writes have been sent", 30)
         vm.run(f"echo 1 > {SESSION}/reset")
         assert load.wait(120).status == 0, load.stdout + load.stderr
         counters = driver.counters()
@@ -143,7 +143,7 @@ def test_a_lost_stock_target_is_found_again_under_load(vm: Vm, target: StockTarg
         driver.assert_nothing_leaks()
 
 
-def test_a_stock_target_refuses_what_it_does_not_know(vm: Vm, target: StockTarget) -> None:
+def test_map_fails_for_an_unknown_name_or_unit_of_a_stock_target(vm: Vm, target: StockTarget) -> None:
     with loaded(vm) as driver:
         def refused(words: str) -> str:
             assert vm.run(f"wssctl map rdma://{target.address} {words}", 60, check=False).status != 0
@@ -157,12 +157,12 @@ def test_a_stock_target_refuses_what_it_does_not_know(vm: Vm, target: StockTarge
 
 @pytest.fixture
 def nameless(vm: Vm) -> Iterator[StockTarget]:
-    """Units whose only designator is the vendor's id, the same for all."""
+    """A target with units whose only designator is the vendor id, which is the same for all."""
     with StockTarget(vm, {"a": "64M", "b": "64M"}, serials=False) as target:
         yield target
 
 
-def test_driver_maps_every_stock_unit_without_identifier_as_a_disk_of_its_own(vm: Vm, nameless: StockTarget) -> None:
+def test_driver_maps_stock_units_without_an_identifier_as_separate_disks(vm: Vm, nameless: StockTarget) -> None:
     with loaded(vm) as driver:
         mark = vm.klog.mark()
         first, second = mapped(driver, nameless, 0), mapped(driver, nameless, 1)
@@ -176,7 +176,7 @@ def test_driver_maps_every_stock_unit_without_identifier_as_a_disk_of_its_own(vm
         assert vm.klog.text(mark).count("has no identifier") == 2
 
 
-def test_driver_follows_no_stock_unit_without_identifier_to_another_lun(vm: Vm, nameless: StockTarget) -> None:
+def test_driver_follows_no_stock_unit_without_an_identifier_to_another_lun(vm: Vm, nameless: StockTarget) -> None:
     with loaded(vm) as driver:
         device = mapped(driver, nameless, 1, "fast_io_fail_tmo=3")
         nameless.hide(1)
@@ -185,4 +185,4 @@ def test_driver_follows_no_stock_unit_without_identifier_to_another_lun(vm: Vm, 
         before = vm.run(f"sha256sum {DISKS}/a").stdout
         write = f"dd if=/dev/urandom of={device} bs=64k count=1 oflag=direct status=none"
         assert "Input/output error" in vm.run(write, 60, check=False).stderr
-        assert vm.run(f"sha256sum {DISKS}/a").stdout == before, "the other unit is untouched"
+        assert vm.run(f"sha256sum {DISKS}/a").stdout == before, "the other unit must be unchanged"

@@ -24,7 +24,7 @@ constexpr uint8_t kReceiverNotReadyTimer = 12;
 // 0.64 = 3.84 ms in which the peer's thread did not run. With code 0 it would halt senders for 655 ms when a
 // busy receiver is 1 µs late (F3).
 constexpr uint8_t kReceiverNotReadyRetries = 7;
-// The marker that closing posts behind all other work requests.
+// The marker that closing posts after all other work requests.
 constexpr uint32_t kMarkers = 1;
 
 VerbsConnection::VerbsConnection(VerbsPoller& poller, const ConnectionOptions& options,
@@ -147,7 +147,7 @@ Status VerbsConnection::start(const Address& address, std::span<const std::byte>
     connector_ = true;
     what_ = address.to_string();
     if (data.size() > caps_.connect_data_max)
-        return failure(Code::kInvalid, "{}: {} bytes of private data; a connect request takes {}", what_,
+        return failure(Code::kInvalid, "{}: {} bytes of private data; a connect request holds {}", what_,
                        data.size(), caps_.connect_data_max);
     if (!data.empty()) memcpy(data_.data(), data.data(), data.size());
     data_length_ = static_cast<uint8_t>(data.size());
@@ -262,9 +262,9 @@ Result<std::unique_ptr<Connection>> VerbsConnection::accepting(VerbsPoller& poll
 Status VerbsConnection::accept(std::span<const std::byte> data) {
     if (state_ == State::kClosing || state_ == State::kClosed)
         return Status(Code::kClosed, what_ + ": closed");
-    if (state_ != State::kRequested) return Status(Code::kInvalid, what_ + ": accepted already");
+    if (state_ != State::kRequested) return Status(Code::kInvalid, what_ + ": already accepted");
     if (data.size() > caps_.accept_data_max)
-        return failure(Code::kInvalid, "{}: {} bytes of private data; an answer takes {}", what_, data.size(),
+        return failure(Code::kInvalid, "{}: {} bytes of private data; an accept holds {}", what_, data.size(),
                        caps_.accept_data_max);
     const uint8_t answered =
         clip(options_.read_depth,
@@ -293,7 +293,7 @@ void VerbsConnection::establish(std::span<const std::byte> data) noexcept {
 
 // The connecting side gets the peer's limits only now.
 void VerbsConnection::on_connected(const CmEvent& event) noexcept {
-    // iWARP providers disagree which of the two fields is the peer's; the device enforces the right one
+    // iWARP providers disagree about which of the two fields is the peer's; the device enforces the right one
     // itself.
     const bool iwarp = caps_.read_sink_remote_write;
     const uint8_t peer_answers =

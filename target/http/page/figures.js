@@ -27,7 +27,7 @@ export function moreThan(before, after) {
   return more.some((count) => count < 0) || !more.some((count) => count > 0) ? null : more;
 }
 
-// The percentile `share`, in microseconds. Bucket i has the values below 2^i µs that are in no smaller one.
+// The percentile `share`, in microseconds. Bucket i has the values below 2^i µs that no smaller bucket has.
 // Values are assumed to be spread evenly within a bucket, as in Prometheus.
 export function percentile(buckets, share) {
   if (buckets === null) return null;

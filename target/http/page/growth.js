@@ -5,8 +5,8 @@ import { clock, plural } from "./figures.js";
 import { partitionsOf } from "./problems.js";
 
 const MINUTE_MS = 60000;
-const LIMITS = { refused_sessions: "sessions", refused_name_sessions: "sessions of one name",
-  refused_source_sessions: "sessions of one source", refused_channels: "channels" };
+const LIMITS = { refused_sessions: "sessions", refused_name_sessions: "sessions per name",
+  refused_source_sessions: "sessions per source", refused_channels: "channels" };
 
 // The counters that the program has. A growth by more than `most` in `minutes` is a problem.
 function countersOf({ sessions, block, engine, tls, kv }) {

@@ -230,7 +230,7 @@ function fillEngines(sample, old) {
   });
   setText(byId("cache-summary"), `${plural(cache.engines.filter(isEngine).length, "engine")}, `
     + `${bytes(cache.used_lines * cache.line_bytes)} of ${bytes(cache.lines * cache.line_bytes)} used, `
-    + `${bytes(cache.dirty_lines * cache.line_bytes)} dirty. The deeper a colour, the more of all reads the engine answers.`);
+    + `${bytes(cache.dirty_lines * cache.line_bytes)} dirty. The deeper the colour, the larger the engine's share of all reads.`);
 }
 
 // ---- Health
@@ -316,7 +316,7 @@ pollData((sample) => {
 setInterval(() => { if (document.visibilityState === "visible") showHealth(); }, 1000);
 
 document.addEventListener("visibilitychange", () => {
-  // A hidden page does not poll, so the missing answers are not the program's fault.
+  // A hidden page does not poll, so missing answers are not the program's fault.
   if (document.visibilityState === "visible") state.answered = new Date();
   else interrupt();
 });

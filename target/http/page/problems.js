@@ -15,8 +15,8 @@ function ofCachedVolume(volume) {
   const found = [];
   const name = `Volume ${volume.name}`;
   if (volume.lost_bytes > 0)
-    found.push(bad(`${name}: ${bytes(volume.lost_bytes)} of acknowledged writes are in no engine that is here, `
-      + `since ${duration(volume.lost_for_ms)}`));
+    found.push(bad(`${name}: ${bytes(volume.lost_bytes)} of acknowledged writes are in no engine that is present, `
+      + `for ${duration(volume.lost_for_ms)}`));
   if (volume.waiting > 0) found.push(warning(`${name}: ${plural(volume.waiting, "command")} waiting for cache engines`));
   if (volume.single_lines > 0)
     found.push(bad(`${name}: the loss of one more engine loses ${plural(volume.single_lines, "dirty line")} with one copy`));
@@ -35,10 +35,10 @@ function ofCache(cache) {
   const found = cache.volumes.flatMap(ofCachedVolume);
   if (cache.recovering) {
     const awaited = cache.awaited.length > 0 ? `; it waits for ${cache.awaited.join(", ")}` : "";
-    found.push(bad(`The cache recovers what its engines have${awaited}`));
+    found.push(bad(`The cache is recovering the contents of its engines${awaited}`));
   }
   if (cache.trouble) found.push(bad(`Writes wait: the state of the cache cannot be saved: ${cache.trouble}`));
-  if (cache.away > 0) found.push(bad(`${plural(cache.away, "cache engine")} that left could bring lost data back`));
+  if (cache.away > 0) found.push(bad(`${plural(cache.away, "cache engine")} that left may return with lost data`));
   for (const engine of cache.engines) {
     if (engine.state !== "live" && isEngine(engine))
       found.push(warning(`Cache engine ${engine.identity} (${engine.peer}) is ${engine.state}`));

@@ -17,7 +17,7 @@ FILTERS = {"fails": "error:every={number},op={op}:", "crawls": "delay:us={number
 
 
 def _trouble(cluster: Cluster, kind: str) -> bool:
-    """Returns whether commands have met the fault."""
+    """Returns whether the fault has affected commands."""
     totals = cluster.ask("stats")["volumes"][NAME]
     if kind == "crawls":
         return totals["reads"] + totals["writes"] > 0
@@ -50,7 +50,7 @@ def _remove(cluster: Cluster) -> None:
             delete(cluster, NAME)
         return NAME not in cluster.volumes
 
-    wait_for(gone, limits.COMMAND, f"the deletion of volume {NAME}")
+    wait_for(gone, limits.COMMAND, f"volume {NAME} is deleted")
 
 
 def storage_actions(cluster: Cluster) -> list[Action]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operator actions on the cache: policy, drain, remove and add of engines, forget, give-up."""
+"""Operator actions on the cache: policy changes, draining, removing and adding engines, forget, give-up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .cluster import Cluster
 from .control import command, wait_for
 
 POLICIES = ("write-back", "write-back", "write-through", "write-around", "none")
-NOTICED = 2.0  # seconds until the target has noticed that engines are gone
+NOTICED = 2.0  # seconds until the target has detected that engines are gone
 FILL = 0.4  # seconds of load that make lines dirty
 
 
@@ -29,7 +29,7 @@ def drain(cluster: Cluster, volume: str) -> bool:
 
 
 def live_numbers(cluster: Cluster) -> dict[int, int]:
-    """Returns the target's index of each engine, by number of the process."""
+    """Returns the target's index of each live engine, by the number of its process."""
     found = {}
     for engine in cluster.live_engines():
         for process in cluster.engines:
@@ -44,15 +44,15 @@ def remove(cluster: Cluster, number: int) -> bool:
         return False
     cluster.ask("cache.remove", engine=live[number])
     try:
-        wait_for(lambda: number not in live_numbers(cluster), 10, "the removal")
+        wait_for(lambda: number not in live_numbers(cluster), 10, "the engine is removed")
     except Problem:
-        return False  # dirty lines may have to wait for storage
+        return False  # its dirty lines may have to wait for storage
     cluster.removed[number] = cluster.engines[number].starts
     return True
 
 
 def removed_numbers(cluster: Cluster) -> list[int]:
-    """Engines that were removed and not restarted since."""
+    """Returns the engines that were removed and have not been restarted since."""
     return [number for number, starts in sorted(cluster.removed.items()) if cluster.engines[number].starts == starts]
 
 
@@ -62,31 +62,31 @@ def add(cluster: Cluster, number: int) -> bool:
     command(cluster.engine_control(number), "engine.join")
     cluster.removed.pop(number, None)
     try:
-        wait_for(lambda: number in live_numbers(cluster), 10, "the engine joins")
+        wait_for(lambda: number in live_numbers(cluster), 10, "the engine has joined")
     except Problem:
         return False
     return True
 
 
 def give_up_lost(cluster: Cluster) -> bool:
-    """Gives up lost data; returns whether there was any."""
+    """Gives up lost data. Returns whether there was any."""
     lost = [volume["name"] for volume in cluster.status()["volumes"] if volume["lost_bytes"] > 0]
     return any([give_up_volume(cluster, name) for name in lost])
 
 
 def give_up_volume(cluster: Cluster, name: str) -> bool:
     for client in cluster.clients:
-        client.tell("unsure", name, 1)
-        client.tell("loosen", name)
+        client.notify("unsure", name, 1)
+        client.notify("loosen", name)
     try:
         cluster.ask("cache.give_up", volume=name)
         return True
     except Refused:
-        return False  # an engine returned with the data meanwhile
+        return False  # an engine has returned with the data in the meantime
     finally:
         for client in cluster.clients:
-            client.tell("loosen", name)
-            client.tell("unsure", name, 0)
+            client.notify("loosen", name)
+            client.notify("unsure", name, 0)
 
 
 def make_dirty(cluster: Cluster, volume: str) -> None:
@@ -95,7 +95,7 @@ def make_dirty(cluster: Cluster, volume: str) -> None:
 
 
 def give_up(cluster: Cluster, volume: str) -> bool:
-    """All engines die together; their contents are lost, and then given up."""
+    """Kills all engines together. Their contents are lost and then given up."""
     make_dirty(cluster, volume)
     with ExitStack() as held:
         for engine in cluster.engines:
@@ -105,14 +105,18 @@ def give_up(cluster: Cluster, volume: str) -> bool:
         for engine in cluster.engines:
             engine.start()
     deadline = time.monotonic() + NOTICED
-    while not lost_bytes(cluster) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return give_up_lost(cluster)
+    try:
+        while not lost_bytes(cluster) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return give_up_lost(cluster)
+    finally:
+        # A target that was restarted meanwhile would wait for the lost contents, and clients would not end.
+        may_end_engine(cluster)
 
 
 def forget(cluster: Cluster, volume: str, how: str) -> bool:
-    """The target restarts while its engines are away, and the operator does not wait for them. That must not give up
-    acknowledged data that only they hold: reads of it fail, or return it when the engines are back."""
+    """Restarts the target while its engines are away. The operator does not wait for them. That must not give up acknowledged
+    data that only they hold: reads of it fail, or succeed after the engines have returned with it."""
     make_dirty(cluster, volume)
     awaited = False
     with ExitStack() as held:
@@ -137,8 +141,9 @@ def lost_bytes(cluster: Cluster) -> int:
 
 
 def recovered(cluster: Cluster) -> bool:
-    """If recovery waits for engines that have all ended, so that their contents are gone, the operator ends the wait."""
-    with cluster.target.lock:  # the next life of the target waits for others
+    """Returns whether no recovery is in progress. If one waits only for engines that have exited, and whose contents are
+    therefore lost, the operator ends the wait."""
+    with cluster.target.lock:  # a restarted target would wait for different engines
         status = cluster.status()
         if awaited := set(status["awaited"]):
             running = [cluster.identity(engine) for engine in cluster.engines if engine.is_running()]
@@ -148,16 +153,17 @@ def recovered(cluster: Cluster) -> bool:
 
 
 def may_end_engine(cluster: Cluster) -> bool:
-    """An engine that ends while recovery waits for another one is a second loss, which needs the operator's decision."""
+    """Waits until no recovery is in progress. The end of an engine while recovery waits for another would be a second loss,
+    which needs a decision of the operator."""
     try:
-        wait_for(lambda: recovered(cluster), limits.SALVAGE, "the end of a recovery")
+        wait_for(lambda: recovered(cluster), limits.SALVAGE, "the recovery has ended")
     except Problem:
         return False
     return True
 
 
 def wait_for_engines(cluster: Cluster) -> None:
-    """All engines are live, and removed ones are added. The operator ends waits of a recovery."""
+    """Waits until all engines are live, adding removed ones. The operator ends a recovery that waits too long."""
     cluster.removed.clear()
     patience = time.monotonic() + limits.SALVAGE
 
@@ -173,7 +179,7 @@ def wait_for_engines(cluster: Cluster) -> None:
         return len(live) == len(cluster.engines) and len(storage) == 1 and over
 
     try:
-        wait_for(healed, limits.HEALED, "all engines and real storage connected, no recovery")
+        wait_for(healed, limits.HEALED, "all engines and real storage are connected, and no recovery is in progress")
     except Problem as problem:
         raise Problem(f"{problem}\n{cluster.status()}") from None
 

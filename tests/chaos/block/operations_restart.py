@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Restarts: of the target with other options, without a volume, after its state could not be saved; of an engine that lends
-another amount of memory; and reloaded secrets."""
+"""Restarts of the target with different options, without a volume, and after it could not save its state; restarts of an engine
+with a different amount of memory; and reloads of secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .operations_volumes import SIZES, begin_resize, end_resize
 
 OTHER = ([], ["--cache-policy", "write-back"], ["--cache-policy", "write-around"], ["--cache-policy", "none"], ["--cache-read-ahead", "0"],
          ["--cache-read-ahead", "256K"], ["--cache-grace", "0"], ["--cache-grace", "2"], ["--log-level", "debug"], ["--reactors", "1"])
-MEMORY = ("4M", "8M", "12M")  # of an engine; all volumes together have more
+MEMORY = ("4M", "8M", "12M")  # of an engine; less than all volumes together
 
 
 def _end(cluster: Cluster, how: str) -> None:
@@ -42,7 +42,7 @@ def restart_with_options(cluster: Cluster, more: list[str], how: str) -> bool:
 
 
 def restart_engine(cluster: Cluster, number: int, memory: str) -> bool:
-    """An orderly end: an engine that restarts with less memory leaves its dirty lines to the others."""
+    """Stops an engine in order and restarts it with a different amount of memory. Its dirty lines move to the others."""
     if not may_end_engine(cluster):
         return False
     engine = cluster.engines[number]
@@ -55,7 +55,7 @@ def restart_engine(cluster: Cluster, number: int, memory: str) -> bool:
 
 
 def restart_without_volume(cluster: Cluster, volume: str, how: str, pause: float) -> bool:
-    """A declared volume is left out at one start; the file of another one is missing."""
+    """Restarts the target once without a volume: the options omit it if it is declared; otherwise its file is missing."""
     make_dirty(cluster, volume)
     kept = cluster.volumes[volume]
     with cluster.target.lock:
@@ -78,7 +78,7 @@ def restart_without_volume(cluster: Cluster, volume: str, how: str, pause: float
 
 
 def restart_after_full(cluster: Cluster, volume: str, size: int, how: str) -> bool:
-    """A volume is resized while the state cannot be saved; after the restart it has one of the two sizes."""
+    """Resizes a volume while the state cannot be saved. After a restart it has one of the two sizes."""
     ballast = cluster.state_folder / "ballast"
     with cluster.target.lock:
         begin_resize(cluster, volume, size)
@@ -93,7 +93,7 @@ def restart_after_full(cluster: Cluster, volume: str, size: int, how: str) -> bo
             _end(cluster, how)
             ballast.unlink()
             cluster.target.start()
-            actual = wait_for(lambda: cluster.sizes().get(volume), limits.START, f"volume {volume} served after the restart")
+            actual = wait_for(lambda: cluster.sizes().get(volume), limits.START, f"volume {volume} is served after the restart")
             end_resize(cluster, volume, size, actual, certain)
     return full
 
@@ -107,8 +107,8 @@ def _fill(ballast) -> bool:
         return True
 
 
-def reload_secrets(cluster: Cluster, strangers: int) -> bool:
-    count = cluster.write_secrets(cluster.secrets, strangers)
+def reload_secrets(cluster: Cluster, others: int) -> bool:
+    count = cluster.write_secrets(cluster.secrets, others)
     return cluster.ask("auth.reload")["initiators"] == count
 
 
@@ -136,4 +136,4 @@ def restart_actions(cluster: Cluster) -> list[Action]:
             restart("engine", draw_engine, restart_engine),
             restart("without-volume", draw_without, restart_without_volume),
             restart("after-full", draw_full, restart_after_full),
-            Action("auth-reload", OPERATION, lambda chance: {"strangers": chance.randrange(20)}, lambda **words: reload_secrets(cluster, **words))]
+            Action("auth-reload", OPERATION, lambda chance: {"others": chance.randrange(20)}, lambda **words: reload_secrets(cluster, **words))]

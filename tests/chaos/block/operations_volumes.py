@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""create, delete, resize and set, with the guarantee of each for the data."""
+"""The commands create, delete, resize and set, with the guarantee of each for the data."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def create(cluster: Cluster, name: str, size: int, filters: str = "", folder: Pa
         path.unlink(missing_ok=True)
         raise
     except Lost:
-        if name not in wait_for(lambda: {"": 0, **cluster.sizes()}, limits.START, "the target after a create"):
+        if name not in wait_for(lambda: {"": 0, **cluster.sizes()}, limits.START, "the target answers after a create"):
             return False
     adopt(cluster, volume)
     return True
@@ -56,32 +56,32 @@ def delete(cluster: Cluster, name: str) -> bool:
     try:
         try:
             cluster.ask("volume.delete", name=name)
-        except Refused:  # engines or storage that its dirty lines need are away
+        except Refused:  # engines or storage that its dirty lines need may be away
             cluster.ask("volume.delete", name=name, give_up_dirty=True)
     except Lost:
-        if name in wait_for(lambda: {"": 0, **cluster.sizes()}, limits.START, "the target after a delete"):
+        if name in wait_for(lambda: {"": 0, **cluster.sizes()}, limits.START, "the target answers after a delete"):
             return False
     drop(cluster, name)
     return True
 
 
 def begin_resize(cluster: Cluster, name: str, size: int) -> None:
-    """The clients stop using the part that may be cut off; operations in flight there may already read zeroes."""
+    """Makes the clients stop using the part that may be cut off. Operations in flight there may already read zeroes."""
     for client in cluster.clients:
-        client.tell("unsure", name, 1)
+        client.notify("unsure", name, 1)
         if size < cluster.volumes[name].size:
-            client.tell("cut", name, size // SECTOR, 0)
-        client.tell("limit", name, min(size, cluster.volumes[name].size) // SECTOR)
+            client.notify("cut", name, size // SECTOR, 0)
+        client.notify("limit", name, min(size, cluster.volumes[name].size) // SECTOR)
 
 
 def end_resize(cluster: Cluster, name: str, wanted: int, actual: int, certain: bool) -> None:
-    """`certain`: the target reported success; otherwise the part beyond `wanted` may have been cut off."""
+    """`certain` means that the target has reported success. Otherwise the part beyond `wanted` may have been cut off."""
     volume = cluster.volumes[name]
     for client in cluster.clients:
         if wanted < volume.size and certain:
-            client.tell("cut", name, wanted // SECTOR, 1)
-        client.tell("limit", name, actual // SECTOR)
-        client.tell("unsure", name, 0)
+            client.notify("cut", name, wanted // SECTOR, 1)
+        client.notify("limit", name, actual // SECTOR)
+        client.notify("unsure", name, 0)
     volume.size = actual
 
 
@@ -94,12 +94,12 @@ def resize(cluster: Cluster, name: str, size: int) -> bool:
         cluster.ask("volume.resize", name=name, size=size)
         certain = True
     finally:
-        actual = size if certain else wait_for(lambda: cluster.sizes().get(name), limits.START, f"the size of {name} after a resize")
+        actual = size if certain else wait_for(lambda: cluster.sizes().get(name), limits.START, f"volume {name} is served after a resize")
         end_resize(cluster, name, size, actual, certain)
     return certain
 
 
-SETTINGS = {"read_only": (True, False), "iops": ("200", "0"), "bandwidth": ("2M", "0")}  # set for a while, and reset
+SETTINGS = {"read_only": (True, False), "iops": ("200", "0"), "bandwidth": ("2M", "0")}  # each is set for a while and then reset
 
 
 def set_for_a_while(cluster: Cluster, name: str, what: str, pause: float) -> bool:
@@ -109,7 +109,7 @@ def set_for_a_while(cluster: Cluster, name: str, what: str, pause: float) -> boo
         time.sleep(pause)
         return True
     finally:
-        wait_for(lambda: cluster.ask("volume.set", name=name, **{what: back}), limits.START, f"{what} of {name} set back")
+        wait_for(lambda: cluster.ask("volume.set", name=name, **{what: back}), limits.START, f"{what} of {name} is reset")
 
 
 def volume_actions(cluster: Cluster) -> list[Action]:

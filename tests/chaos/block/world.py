@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block storage as a world of a chaos run: a target, three cache engines, real storage on another node, two clients."""
+"""Block storage as a world of a chaos run: a target, three cache engines, real storage on another node, and two clients."""
 
 from __future__ import annotations
 
@@ -61,23 +61,23 @@ class BlockWorld:
         self._settle_losses()
         self._compare_volumes()
         self._verify()
-        wait_for(lambda: self.cluster.ask("cache.drain") == {}, limits.HEALED, "a drain of healed storage")
+        wait_for(lambda: self.cluster.ask("cache.drain") == {}, limits.HEALED, "the cache is drained to the repaired storage")
         self.ends = self._ends_of_engines()
 
     def _settle_losses(self) -> None:
-        """Data with two copies is lost only if two engines ended. Lost data is given up."""
+        """Gives up lost data. Data with two copies may be lost only if two engines have ended."""
         deadline = time.monotonic() + limits.SALVAGE
         while (lost := lost_bytes(self.cluster)) and time.monotonic() < deadline:
             time.sleep(0.1)
         if lost and self._ends_of_engines() - self.ends < 2:
-            raise Problem(f"{lost} bytes are lost, and fewer than two engines ended\n{self.cluster.status()}")
+            raise Problem(f"{lost} bytes are lost although fewer than two engines have ended\n{self.cluster.status()}")
         give_up_lost(self.cluster)
 
     def _compare_volumes(self) -> None:
         expected = {volume.name: volume.size for volume in self.cluster.volumes.values()}
         found = self.cluster.sizes()
         if found != expected:
-            raise Problem(f"the target serves volumes of other sizes than the operator was promised: {found}, expected {expected}")
+            raise Problem(f"the target serves volumes with wrong names or sizes: {found}, expected {expected}")
 
     def _verify(self) -> None:
         answers: dict[str, str] = {}

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random allocation failures, 1 to 5 in a hundred, during map, I/O, recovery and unmap cause errors, and nothing worse.
+"""Random allocation failures (1 to 5 %) during map, I/O, recovery and unmap cause only errors.
 
-Failures are injected into processes that use the driver and into all kernel threads, among them the workers of the driver,
-RDMA/CM and the device. The rest of the machine is exempt, as is its root file system, which would be damaged: all programs run
-from memory. The target is in a machine of its own: where programs listen, rdma_ucm of 6.1 waits for itself (rdma_destroy_id in
-the event's handler) when it has no memory for an incoming connection, and then no connection can be established. Needs a kernel
-with fault injection (make check-debug); the stock kernel has none."""
+Failures are injected into processes that use the driver and into all kernel threads, including the workers of the driver, of
+RDMA/CM and of the device. The rest of the machine is exempt. All programs run from memory, as the failures would damage the root
+file system. The target has its own machine: without memory for an incoming connection, the rdma_ucm of 6.1 deadlocks
+(rdma_destroy_id in the event handler), and then that machine can establish no connection. The test needs a kernel with fault
+injection (make check-debug), which the stock kernel lacks."""
 
 import os
 
@@ -27,7 +27,7 @@ LOOP = """
     echo 0 > {debugfs}/fail_page_alloc/min-order
     cd /tmp
     head -c 512k /dev/urandom > pattern
-    # New kernel threads take after kthreadd, which is process 2.
+    # New kernel threads inherit the setting of kthreadd, which is process 2.
     threads() {{
         for status in /proc/2/status $(grep -l "^PPid:.2$" /proc/[0-9]*/status); do echo $1 > ${{status%status}}make-it-fail; done 2>/dev/null
     }}
@@ -39,7 +39,7 @@ LOOP = """
         what="target={address} volume=a reconnect_delay=1 fast_io_fail_tmo=3 queues=1 queue_depth=$((rounds % 4 + 2))"
         probability $((rounds % 5 + 1))
         threads 1
-        # A map allocates a few hundred times and seldom gets through; what comes after it is to fail as well.
+        # A map does a few hundred allocations and seldom succeeds. The later steps must have failures as well.
         if (failing; echo $what > /sys/class/wss/map); then
             maps=$((maps + 1))
         else
@@ -53,7 +53,7 @@ LOOP = """
         done
         (failing; exec dd if=/dev/wss0 of=back bs=64k iflag=direct count=8 status=none) &&
             [ $written = yes ] && ! cmp pattern back >&2 && echo "WRONG DATA in round $rounds" >&2
-        # With memory to be had everything is well again, and what was acknowledged is there.
+        # With memory available, the driver must recover, and acknowledged data must be there.
         probability 0
         threads 0
         tries=0
@@ -79,10 +79,10 @@ END
 
 
 @pytest.mark.skipif(not os.environ.get("WSS_DEBUG_KERNEL"), reason="the stock kernel cannot make allocations fail")
-def test_allocation_failures(make_lab) -> None:
+def test_driver_survives_allocation_failures(make_lab) -> None:
     client, server = make_lab(2, SHARED_SHAPE).vms
     client.run(f"mountpoint -q {DEBUGFS} || mount -t debugfs debugfs {DEBUGFS}; test -d {DEBUGFS}/failslab")
-    client.klog.allow(r"rxe_qp_do_cleanup", "rxe of 6.1 deletes timers of a queue pair that it failed to set up", anywhere=True)
+    client.klog.allow(r"rxe_qp_do_cleanup", "rxe of 6.1 deletes the timers of a queue pair whose creation failed", anywhere=True)
     with Target(server, {"a": "ram:32M"}) as target, loaded(client) as driver:
         said = client.run(LOOP.format(debugfs=DEBUGFS, address=target.address, seconds=SECONDS), SECONDS + 300)
         complaints, _, last = said.stdout.rstrip().rpartition("\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target that grants few credits: the driver uses no more, and task management still gets one."""
+"""With a target that grants few credits, the driver uses no more than those, and task management still gets one."""
 
 import pytest
 
@@ -10,8 +10,8 @@ from tests.system.behaviour.rig import Rig, wait_until
 def test_driver_works_with_few_credits(rig: Rig, credits: int) -> None:
     rig.set("force_credits", credits)
     device = rig.map("a", "queues=1 keepalive_tmo=3 caps=0xb reconnect_delay=1")
-    load = rig.start_verifying(device, 10)  # several keep-alive intervals
-    for number in range(3):  # meanwhile the driver queries the volumes
+    load = rig.start_verifying(device, 10)  # more than one keep-alive interval
+    for number in range(3):  # causes queries of the volumes
         rig.target.wssctl(f"volume create t{number} ram:1M")
         rig.target.wssctl(f"volume delete t{number}")
     rig.end_verified(load)
@@ -19,13 +19,13 @@ def test_driver_works_with_few_credits(rig: Rig, credits: int) -> None:
     rig.assert_no_error()
 
 
-def test_driver_aborts_commands_although_the_last_credits_are_used_up(rig: Rig) -> None:
+def test_driver_aborts_commands_even_if_no_credits_are_left(rig: Rig) -> None:
     rig.set("force_credits", 4)
     device = rig.map("a", "queues=1 keepalive_tmo=3 caps=0xb reconnect_delay=1")
     rig.io_timeout(device, 1000)
     load = rig.start_verifying(device, 20)
     rig.set("force_drop", 20)
-    wait_until(lambda: rig.counters()["aborts"] > 2, "commands are aborted", 60)
+    wait_until(lambda: rig.counters()["aborts"] > 2, "commands have been aborted", 60)
     rig.set("force_drop", 0)
     rig.end_verified(load)
     assert rig.counters()["reconnects"] == 0, rig.counters()

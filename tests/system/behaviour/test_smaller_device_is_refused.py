@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After a loss the route to the target may lead over another RDMA device. A device whose request limit is below that of the
-disks is not used: the log gives the reason, requests wait, and the session continues over a sufficient device."""
+"""After a loss, the route to the target may lead over a different RDMA device. The driver does not use a device whose request limit
+is below that of the disks. It logs the reason, requests wait, and the session continues over a sufficient device."""
 
 from tests.lab.guest import wait_until
 from tests.lab.rdma import DEVICE
 from tests.system.behaviour.rig import Rig
 
 
-def test_driver_refuses_a_device_that_takes_less_than_its_disks_need(rig: Rig) -> None:
+def test_driver_refuses_a_device_with_lower_limits_than_its_disks_need(rig: Rig) -> None:
     device = rig.map("a", "reconnect_delay=1 fast_io_fail_tmo=off")
     load = rig.start_verifying(device, 20, "--bs=256k --bssplit=256k/100")
     mark = rig.vm.klog.mark()
     rig.set("force_segments", 15)
     rig.reset()
-    wait_until(lambda: "registers 15 segments at once, the session's disks need 256" in rig.last_error(), "the device is refused", 30)
+    wait_until(lambda: "registers 15 segments at once, the session's disks need 256" in rig.last_error(), "the device has been refused", 30)
     assert rig.driver.state() == "recovering" and load.running
     assert f"cannot reconnect: RDMA device {DEVICE} registers 15 segments" in rig.said(mark)
     rig.set("force_segments", 0)

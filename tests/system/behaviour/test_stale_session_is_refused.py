@@ -4,11 +4,11 @@
 from tests.system.behaviour.rig import Rig, wait_until
 
 
-def test_stale_session_is_refused(rig: Rig) -> None:
+def test_driver_refuses_a_login_response_with_the_old_epoch(rig: Rig) -> None:
     device = rig.map("a", "reconnect_delay=1")
     rig.set("force_stale", 1)
     rig.reset()
-    wait_until(lambda: "did not end the previous session" in rig.last_error(), "the login is refused for its epoch", 30)
+    wait_until(lambda: "did not end the previous session" in rig.last_error(), "the login has been refused for its epoch", 30)
     assert rig.driver.state() == "recovering"
     rig.set("force_stale", 0)
     rig.wait_live()

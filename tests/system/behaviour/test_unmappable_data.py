@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data that cannot be mapped for the RDMA device: the request fails, at once if the cause is permanent, and never waits for
-ever."""
+"""If data cannot be mapped for the RDMA device, its request fails: at once if the cause is permanent, otherwise after a bounded
+time."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def read(rig: Rig, device: str) -> str:
 def test_driver_fails_requests_whose_data_cannot_be_mapped(rig: Rig, fault: str, words: str) -> None:
     device = rig.map("a", "keepalive_tmo=off")
     rig.io_timeout(device, 500)
-    rig.vm.klog.allow(r"I/O error, dev wss|Buffer I/O error", "its data cannot be mapped, on purpose")
+    rig.vm.klog.allow(r"I/O error, dev wss|Buffer I/O error", "the test makes the mapping fail")
     mark = rig.vm.klog.mark()
     rig.set(fault, 1)
     try:
@@ -24,7 +24,7 @@ def test_driver_fails_requests_whose_data_cannot_be_mapped(rig: Rig, fault: str,
     finally:
         rig.set(fault, 0)
     tries = rig.counters()["faults"]
-    assert tries <= 2 if fault == "force_unmappable" else tries > 10, "what may pass is tried again, what cannot is not"
+    assert tries <= 2 if fault == "force_unmappable" else tries > 10, "only a temporary failure may be retried"
     said = rig.said(mark)
     assert "/dev/wss0: 65536 bytes in " in said and f"cannot be mapped for {DEVICE} {words}: the request fails" in said, said
     assert not read(rig, device)
@@ -33,7 +33,7 @@ def test_driver_fails_requests_whose_data_cannot_be_mapped(rig: Rig, fault: str,
     rig.driver.assert_nothing_leaks()
 
 
-def test_driver_asks_for_no_larger_mapping_than_the_device_takes(rig: Rig) -> None:
+def test_driver_requests_no_larger_mapping_than_the_device_supports(rig: Rig) -> None:
     rig.set("force_mapping", 256 << 10)
     device = rig.map("a")
     assert rig.vm.run(f"cat /sys/block/{device.removeprefix('/dev/')}/queue/max_hw_sectors_kb").stdout.strip() == "256"

@@ -54,9 +54,9 @@ TEST(Frame, impossible_frames_are_refused) {
     EXPECT_TRUE(refused(3, 1)) << "reserved byte";
     EXPECT_TRUE(refused(7, 1)) << "longer than a message may be";
     encode({.type = FrameType::kAcknowledge, .length = 1}, good.data());
-    EXPECT_FALSE(decode(good, frame)) << "payload where there is none";
+    EXPECT_FALSE(decode(good, frame)) << "payload in a frame without payload";
     encode({.type = FrameType::kPlacedImmediate, .address = kTransferMax + 1ull}, good.data());
-    EXPECT_FALSE(decode(good, frame)) << "more bytes placed than a transfer has";
+    EXPECT_FALSE(decode(good, frame)) << "more bytes placed than transferred";
 }
 
 TEST(Frame, random_bytes_never_give_a_length_beyond_the_limits) {
@@ -73,7 +73,7 @@ TEST(Frame, random_bytes_never_give_a_length_beyond_the_limits) {
     }
 }
 
-TEST(Hello, private_data_survives_and_strangers_are_told_apart) {
+TEST(Hello, private_data_survives_encoding_and_other_protocols_are_recognized) {
     Hello hello{.kind = HelloKind::kAccept, .read_depth = 16};
     std::array<std::byte, kHelloDataMax> data;
     data.fill(std::byte{0x42});
@@ -93,7 +93,7 @@ TEST(Hello, private_data_survives_and_strangers_are_told_apart) {
     EXPECT_EQ(fault(5, 99), HelloFault::kVersion);
     EXPECT_EQ(fault(6, 0), HelloFault::kMalformed);
     EXPECT_EQ(fault(7, 0), HelloFault::kMalformed) << "READs could never be sent";
-    EXPECT_EQ(fault(8, 255), HelloFault::kMalformed) << "more data than there is room";
+    EXPECT_EQ(fault(8, 255), HelloFault::kMalformed) << "more data than fits";
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ struct PendingPlacesTest : testing::Test {
         return std::find(evicted.begin(), evicted.end(), place) != evicted.end();
     }
     static std::string attacker(size_t number) { return "attacker" + std::to_string(number); }
-    // Makes `logins` logins, one each 0.1 ms, from `sources` sources in turn.
+    // Makes `logins` logins, one every 0.1 ms, from `sources` sources in turn.
     void flood(size_t logins, size_t sources) {
         for (size_t i = 0; i < logins; ++i, now = now + from_us(100)) take(attacker(i % sources));
     }
@@ -82,7 +82,7 @@ TEST_F(PendingPlacesTest, a_source_gets_and_keeps_a_place_during_a_flood_from_mo
     }
 }
 
-TEST_F(PendingPlacesTest, strangers_that_have_proven_themselves_do_not_count) {
+TEST_F(PendingPlacesTest, authenticated_connections_do_not_count) {
     for (int i = 0; i < 1000; ++i) places.proven(take("honest"));
     flood(1000, 200);
     const Place honest = take("honest");
