@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A follower count that always equals the length of the list. One put_all writes the list, the count and the
-// follower's own entry, so that no reader ever sees a count without its follower, in whatever order the
-// writes and reads are executed.
+// follower's own entry, so that no reader ever sees a count without its follower, regardless of the order
+// in which the writes and reads are executed.
 //
-// Here each user's list has one writer. Of several writers, two could read the same list and both write it
-// again, which would lose a follower: Read Atomic allows that. A condition on the list would detect it.
+// Here each user's list has one writer. Two writers could read the same list and both write it again, which
+// would lose a follower: Read Atomic allows that. A condition on the list would detect it.
 //
 //     c++ -std=c++20 -I. -o followers Documentation/examples/kv/followers.cc libwss.a … && ./followers
 //     tcp://…,tcp://…

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transfers between accounts that lose no money. Each transfer reads two accounts, and writes both on the condition
+ * Transfers between accounts, without losing money. Each transfer reads two accounts, and writes both on the condition
  * that no other client has written them since. If one has, the transfer starts again. Several threads transfer at
  * the same time; the sum of all accounts does not change.
  *
