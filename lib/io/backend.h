@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Real storage (RS): the storage behind the cache that holds a volume's data.
 //
-// A Backend is one opened file, device or memory. A Queue is one reactor's way into it. Requests are
-// intrusive: the caller owns the Request and its buffer until done() is called. Submitting allocates nothing
-// and never fails; errors are reported through done().
+// A Backend is one opened file, device, image or memory. A Queue passes the requests of one reactor to it.
+// Requests are intrusive: the caller owns the Request and its buffer, and must keep both until done() is
+// called. submit() never fails: errors are reported through done(). Only the test filters and `spawn:`, which
+// creates a thread, allocate in submit().
 //
 // Rules
-//  R1  A write is on stable storage only after a later flush of the same backend has completed, or if it has
-//      `fua`.
+//  R1  A write is on stable storage when it is done if it has `fua` or the backend has no volatile cache
+//      (Limits). Otherwise it is stable only after a later flush of the same backend has completed.
 //  R2  done() is called exactly once, from Queue::poll(), never from submit().
 //  R3  `error` is 0 or a positive errno. `done_bytes` counts the bytes from the start that were certainly
 //      transferred, so that the caller can report the failing LBA. The queue completes a short transfer or
-//      turns it into an error; callers never see one.
+//      turns it into an error: a request without an error is complete.
 //  R4  Requests of one queue may complete in any order. The caller orders those that overlap.
 //
-// Thread-safety: Backend's methods may be called from any thread; a Queue belongs to its reactor's thread.
+// Thread-safety: Backend's methods may be called from any thread, but calls of resize() must not overlap. A
+// Queue belongs to its reactor's thread.
 #pragma once
 
 #include <cstddef>
@@ -78,37 +80,46 @@ class Backend {
     virtual ~Backend() = default;
     virtual Limits limits() const noexcept = 0;
     virtual Result<std::unique_ptr<Queue>> open_queue(reactor::Reactor& reactor) = 0;
-    // Grows or shrinks the storage; a block device cannot be resized. Beyond the new end reads fail with EIO,
-    // all other requests with EFBIG, which has no other meaning.
+    // Grows or shrinks the storage. A block device keeps its size: the call adopts that size, and fails if it
+    // is less than `bytes`. Beyond the new end reads fail with EIO, and writes, discards and write zeroes
+    // with EFBIG. EFBIG has no other meaning.
     virtual Status resize(uint64_t bytes) = 0;
-    // Checks whether resize() can succeed, as far as that can be known in advance. Blocks, changes nothing.
+    // Checks whether resize() can succeed, as far as that can be known in advance. May block. The default
+    // calls resize() with the current size.
     virtual Status may_resize() { return resize(limits().size); }
-    // `changed` is called after others changed limits().size (`after` is 0: they took the storage). The call
-    // comes on a separate thread, which may block. False: the user could not act on it yet, and is notified
-    // again a second later. An empty `changed` ends the calls: none runs after this returns.
+    // `changed` is called after another user of the storage has changed limits().size. If `after` is 0, the
+    // storage is lost. The call runs on a separate thread, and may block. If `changed` returns false, it
+    // could not act on the change yet, and is called again a second later. An empty `changed` ends the calls:
+    // none runs after watch_size() returns.
     using SizeChanged = std::function<bool(uint64_t before, uint64_t after)>;
     virtual void watch_size(SizeChanged) {}
-    // Why requests wait or fail, as text for the operator; empty: there is no problem.
+    // Returns why requests wait or fail, as a text for the operator. It is empty if there is no problem.
     virtual std::string trouble() const { return {}; }
-    // Another owner has taken the storage. This is permanent: copies of its contents are no longer valid.
+    // True if the storage was lost, for example to another owner. This is permanent: copies of its contents
+    // are no longer valid.
     virtual bool lost() const noexcept { return false; }
-    // For storage that waits for the operator's decision because another owner has it: the backend is lost()
-    // from now on, and the caller notifies the users of the volume. False: it is not in that state.
+    // For storage that waits for the operator's decision because another owner has it: makes the backend
+    // lost(). The caller then notifies the users of the volume. Returns false if the storage is not in that
+    // state.
     virtual bool give_up() noexcept { return false; }
-    // Storage that others can take has not answered for so long that they may have taken it: copies of its
-    // contents must not be used for now. This ends by itself, or trouble() names what has to be done.
+    // True if the storage has not answered for so long that another owner may have taken it. Copies of its
+    // contents must not be used while this is true. The state ends by itself, or trouble() names what the
+    // operator has to do.
     virtual bool suspended() const noexcept { return false; }
-    // Text that stays the same while no owner but OpenOptions::owner has had the storage; empty: not known.
+    // Returns a text that stays the same as long as no owner other than OpenOptions::owner has the storage.
+    // It is empty if this is not known.
     virtual std::string ownership() const { return {}; }
-    // This holder's place among all holders. Constant while the backend is open.
+    // This process's place among all holders of the storage. Constant unless the storage is lost.
     virtual Succession succession() const noexcept { return {}; }
-    // OK if OpenOptions::steal is possible for this kind of storage; else the error names the alternative.
+    // OK if OpenOptions::steal is possible for this kind of storage. Otherwise the error names the
+    // alternative.
     virtual Status may_steal() const { return Status::ok(); }
     // Starts the closing, which the destructor waits for, so that many backends can be closed in parallel.
     // All requests must be done, and only the destructor may follow.
     virtual void begin_close() noexcept {}
-    // The whole storage as directly accessible memory: the target then moves data directly between it and the
-    // client. Empty: the storage is not memory. Valid until resize() or the destruction of the Backend.
+    // The whole storage as directly accessible memory: the target then moves data directly between this
+    // memory and the client. Empty if the storage is not memory. Valid until resize() or the destruction of
+    // the Backend.
     virtual std::span<std::byte> memory() noexcept { return {}; }
     virtual std::string describe() const = 0;  // "aio:/dev/nvme0n1"
 };
@@ -121,12 +132,13 @@ struct OpenOptions {
     bool any_size = false;  // `size` is from before others took the storage: a different size is allowed
     bool steal = false;     // shut out a live owner, where storage has one owner at a time
     std::string owner;      // identifies the opener across restarts; empty: a new owner
-    // The process ends when this backend is closed. A backend that took the storage from another holder
-    // leaves it so that the next holder continues the chain (Succession).
+    // Set by a storage process, which ends when this backend is closed. The backend then takes and releases
+    // the storage in such a way that the next holder can continue the chain (Succession).
     bool keeps_taken = false;
 };
-// Opens by specification: "aio:PATH", "uring:PATH", "pool:THREADS:PATH", "spawn:PATH", "ram:SIZE",
-// "rbd:POOL/IMAGE". Defined where all backends are known.
+// Opens the storage that `specification` names: "aio:PATH" or "/PATH", "uring:PATH", "pool:[THREADS:]PATH",
+// "spawn:PATH", "ram:SIZE" or "rbd:POOL/IMAGE", with test filters before it if wanted (filter/filter.h).
+// Defined in open.cc. Throws std::system_error if a backend of files or devices cannot start a thread.
 Result<std::unique_ptr<Backend>> open_backend(const std::string& specification, const OpenOptions& options);
 // Checks whether the storage can be opened, as far as possible without taking it from an owner or creating
 // it. Waits, as open_backend() would, until dead holders are gone.

@@ -27,7 +27,7 @@ namespace {
 
 constexpr uint32_t kSector = 512;
 constexpr uint32_t kBlockMax = 4096;  // the largest logical block a volume can have
-// Zeroes to write where neither the file system nor the device can zero a range.
+// The zeroes that are written if neither the file system nor the device can zero a range.
 constexpr size_t kZeroBytes = 1 << 20;
 alignas(kBlockMax) std::byte zeroes[kZeroBytes];
 
@@ -42,7 +42,7 @@ OpenPlan plan_open(const std::string& path, const OpenOptions& options) {
     OpenPlan plan{O_CLOEXEC | O_NONBLOCK | (options.read_only ? O_RDONLY : O_RDWR),
                   exists && S_ISBLK(info.st_mode)};
     if (options.create && !exists) plan.flags |= O_CREAT;
-    // On a block device O_EXCL excludes other openers, mounts and swap.
+    // On a block device O_EXCL excludes mounts, swap areas, and other programs that open it with O_EXCL.
     if (plan.block_device && !options.read_only) plan.flags |= O_EXCL;
     return plan;
 }
@@ -56,7 +56,7 @@ Status open_error(int error, const std::string& path, const OpenPlan& plan) {
     return Status::from_errno(error, fmt::format("cannot open {}{}", path, advice_on_write(error)));
 }
 
-// The attribute /sys/dev/block/MAJOR:MINOR/queue/NAME; for a partition, the one of its disk.
+// Returns the attribute /sys/dev/block/MAJOR:MINOR/queue/NAME. For a partition it is that of the disk.
 std::string queue_attribute(uint64_t device, const char* name) {
     std::string base = fmt::format("/sys/dev/block/{}:{}", major(device), minor(device));
     for (const char* folder : {"/queue/", "/../queue/"}) {
@@ -126,7 +126,8 @@ Status File::measure() {
     return Status::ok();
 }
 
-// Selects O_DIRECT and finds its alignment. If the kernel does not report that, reading one sector tests it.
+// Selects O_DIRECT and finds its alignment. If the kernel does not report the alignment, reading one sector
+// tests it.
 void File::choose_direct() {
     int flags = fcntl(fd_, F_GETFL) & ~O_NONBLOCK;
     fcntl(fd_, F_SETFL, flags);
@@ -170,7 +171,8 @@ void File::read_device_properties(uint64_t device) {
     }
 }
 
-// Punching a hole beyond the end changes nothing and shows whether the file system can.
+// Punches a hole beyond the end of the file. That changes nothing, and shows whether the file system supports
+// discards.
 void File::probe_discard() {
     if (block_device_) return;
     off_t end = static_cast<off_t>(size());
@@ -233,8 +235,8 @@ Status File::resize(uint64_t bytes) {
         size_.store(*current, std::memory_order_release);
         return Status::ok();
     }
-    // Limit requests before the file shrinks, and allow more after it has grown: no request reaches the end
-    // of the file.
+    // The limit for requests decreases before the file shrinks, and increases after the file has grown. So no
+    // request goes beyond the end of the file.
     if (bytes < size()) size_.store(bytes, std::memory_order_release);
     WSS_TRY(set_length(bytes));
     size_.store(bytes, std::memory_order_release);

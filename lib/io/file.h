@@ -4,7 +4,7 @@
 //
 // It is opened with O_DIRECT if the file system supports that. A regular file is locked (flock) and a block
 // device is opened exclusively, so that two targets, or a target and a mount, cannot share it by mistake.
-// Read-only users can share it with each other; they do not exclude mounts.
+// Read-only users can share it with each other. They do not exclude mounts.
 //
 // Thread-safety: immutable after open(), except resize(), whose callers must not overlap. The calls named
 // block_* may take long: they are for a Worker's thread, never for a reactor's.

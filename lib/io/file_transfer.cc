@@ -35,8 +35,8 @@ int File::block_transfer(Request& request, std::byte* bounce) noexcept {
         ssize_t moved = move(fd_, request, data, length, request.offset + request.done_bytes);
         if (moved < 0 && errno == EINTR) continue;
         if (moved < 0) return volume_errno(errno);
-        // O_DIRECT can continue only at block boundaries. No progress: the file was truncated, or the medium
-        // is full.
+        // O_DIRECT can continue only at block boundaries. If there is no progress, the file was truncated or
+        // the medium is full.
         uint64_t whole = static_cast<uint64_t>(moved) / limits_.logical_block * limits_.logical_block;
         if (whole == 0) return request.op == Op::kRead ? EIO : ENOSPC;
         if (!aligned && request.op == Op::kRead) std::memcpy(place, data, whole);

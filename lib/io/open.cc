@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of backends. A new backend adds a row to kKinds; one of files or devices adds its prefix to
-// kFilePrefixes (specification.h), too.
+// The table of backends. A new backend adds a row to kKinds. A backend of files or devices also adds its
+// prefix to kFilePrefixes (specification.h).
 #include <unistd.h>
 
 #include <algorithm>
@@ -93,7 +93,7 @@ Opened open_rbd(const std::string& rest, const OpenOptions& options) {
 
 using MakeFilter = std::unique_ptr<Backend> (*)(const FilterRule& rule, std::unique_ptr<Backend> inner);
 
-// Ok if a file can be created at this path.
+// OK if the folder of this path permits the creation of files.
 Status check_folder(std::string_view path) {
     const std::string folder = std::filesystem::path(path).parent_path().string();
     if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0) return Status::ok();

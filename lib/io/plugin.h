@@ -17,7 +17,7 @@
 namespace wss::io {
 
 // Must grow with each change of the shared headers: this file, backend.h and the headers that they include.
-// The digest covers these and the number; make lint prints the next values of both
+// The digest covers these headers and the number. make lint prints the next values of both
 // (tests/lint/plugin_abi.py).
 constexpr uint32_t kPluginAbi = 14;  // shared: ca403cb96f1f
 
@@ -41,7 +41,7 @@ struct Plugin {
 using PluginEntry = const Plugin* (*)();
 constexpr const char* kPluginEntry = "wss_io_plugin";
 
-// `needs` names the package with the library that the plug-in links; the error message shows it.
+// `needs` names the package with the library that the plug-in links. The error message shows it.
 Result<const Plugin*> load_plugin(const std::string& name, const std::string& needs);
 
 // Calls end_waits() of every loaded plug-in, and of each one that is loaded later. Cannot be undone.

@@ -41,8 +41,8 @@ struct SizeNotices::State {
     void note(uint64_t bytes) { lowest = lowest == 0 ? bytes : std::min(lowest, bytes); }
     // The next notice: {before, after}.
     std::pair<uint64_t, uint64_t> take();
-    // The user could not act on the notice. `own`: it resized the storage meanwhile, so only a shrink remains
-    // to be reported.
+    // Restores the notice on which the user could not act. `own`: the user resized the storage meanwhile, so
+    // only a shrink remains to be reported.
     void put_back(uint64_t before, uint64_t after, bool own);
 };
 

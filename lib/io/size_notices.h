@@ -26,32 +26,35 @@ class SizeNotices {
     static constexpr auto kAgain = std::chrono::seconds(1);
 
     SizeNotices();
-    // No notice starts after this. A notice in progress is not waited for.
+    // No notice starts after this. The destructor does not wait for a notice in progress.
     ~SizeNotices();
     SizeNotices(const SizeNotices&) = delete;
     SizeNotices& operator=(const SizeNotices&) = delete;
 
-    // Required for notices. Fails if no thread can be created.
+    // Starts the thread that sends the notices. `bytes` is the size to begin with. Fails if no thread can be
+    // created.
     Status start(uint64_t bytes);
 
     uint64_t size() const noexcept;
-    // The last size that others set. The user may not have been notified of it yet.
+    // The last known size, after a change by others or by the user. The user may not have been notified of it
+    // yet.
     uint64_t latest() const noexcept;
 
     // Sets the size to begin with, without a notice.
     void begin(uint64_t bytes);
-    // Others resized the storage. While the user resizes it, a size that the user's own resize explains does
-    // not count. False: the size does not count.
+    // Records that others resized the storage. Returns false and changes nothing if the user is resizing the
+    // storage and that resize can explain the size.
     bool changed(uint64_t bytes);
-    // The same for a size that was read when own_changes() had this value. False if the user has resized the
-    // storage since.
+    // The same for a size that was read when own_changes() had the given value. Also returns false if the
+    // user has resized the storage since.
     bool changed(uint64_t bytes, uint64_t own_changes);
+    // Number of resizes by the user that have ended.
     uint64_t own_changes() const noexcept;
-    // The user resizes the storage. limit_own() begins this with the maximum size; changed_own() ends it with
-    // the result.
+    // These calls enclose a resize by the user. limit_own() is called before it with the requested size,
+    // which limits size(). changed_own() is called after it with the resulting size.
     void limit_own(uint64_t bytes);
     void changed_own(uint64_t bytes);
-    // The storage is lost for good. This is the last notice.
+    // Records that the storage is lost. This is permanent, and its notice is the last one.
     void lose();
 
     // As io::Backend::watch_size().

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::string_view kRbd = "rbd:";
 
-// Uses the file system's id if it has one, because that is the same after a restart of the machine.
+// Identifies the file system by its id, not by its device number (st_dev), because many file systems keep
+// their id when the machine restarts.
 std::string file_of(const char* path) {
     struct stat found {};
     struct statvfs system {};

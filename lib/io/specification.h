@@ -18,7 +18,7 @@ Unfiltered without_filters(std::string_view specification);
 // the same storage, and path_of() would find no path.
 inline constexpr std::string_view kFilePrefixes[] = {"aio:", "uring:", "pool:", "spawn:"};
 
-// The path of a file or device; empty if the storage is neither. `storage` has no filters.
+// Returns the path of a file or device. It is empty if the storage is neither. `storage` has no filters.
 std::string_view path_of(std::string_view storage);
 
 // True if the storage has one owner at a time. Opening takes it from a dead owner, and with steal=true also

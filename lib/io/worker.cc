@@ -68,8 +68,8 @@ void Worker::submit(Request& request, Inbox& inbox) noexcept {
 }
 
 void Worker::deliver(Request& request, Inbox& inbox) noexcept {
-    // All under the lock: once the queue can receive the request, the request and the inbox may be destroyed
-    // at any time.
+    // All steps are under the lock: once the queue can receive the request, the request and the inbox may be
+    // destroyed at any time.
     std::lock_guard lock(inbox.m_);
     inbox.done_.push_back(request);
     inbox.news_.store(true, std::memory_order_release);

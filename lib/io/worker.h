@@ -3,10 +3,12 @@
 // so that a reactor never waits for them. One thread or a pool, started in advance.
 //
 // A request passes through two intrusive lists: the worker's and, when done, the Inbox of its queue.
-// Meanwhile its scratch memory belongs to the worker. The submitters limit the number of waiting requests.
+// Meanwhile its scratch memory belongs to the worker. The worker does not limit the number of waiting
+// requests.
 //
-// Thread-safety: submit() from any thread; an Inbox is emptied by its queue's thread. Lifetime: an Inbox
-// outlives the requests submitted with it; the destructor executes the waiting requests.
+// Thread-safety: submit() may be called from any thread. Only the thread of its queue empties an Inbox.
+// Lifetime: an Inbox must outlive the requests that are submitted with it. The destructor of Worker executes
+// the waiting requests.
 #pragma once
 
 #include <atomic>
@@ -22,7 +24,7 @@ namespace wss::io {
 class Worker {
   public:
     // Executes a request and returns 0 or an errno. May set done_bytes to the progress before an error. Runs
-    // on one of the worker's threads.
+    // on one of the worker's threads, or on the thread that calls perform().
     using Run = int (*)(void* context, Request& request) noexcept;
     static constexpr uint32_t kThreadsMax = 1024;
 
@@ -42,7 +44,8 @@ class Worker {
         List<Request> done_;  // guarded by m_
     };
 
-    // Starts fewer threads than requested if the system allows no more, but at least one.
+    // Starts fewer threads than requested if the system allows no more. Throws std::system_error if it cannot
+    // start even one.
     Worker(Run run, void* context, uint32_t threads = 1);
     ~Worker();
     Worker(const Worker&) = delete;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// aio: files and block devices through the kernel's asynchronous I/O (libaio) with O_DIRECT; the default.
+// aio: files and block devices through the kernel's asynchronous I/O (libaio) with O_DIRECT. It is the
+// default.
 //
 // Reads, writes and flushes are asynchronous in the kernel. One helper thread per backend executes discard
-// and write zeroes, for which the kernel has only blocking calls, and flushes of buffered files. Limits of
-// libaio: io_submit() may block while a file system allocates blocks (fill a sparse file first if that
-// matters), and files without O_DIRECT (tmpfs) are read and written synchronously.
+// and write zeroes, for which the kernel has only blocking calls, and flushes of buffered files. libaio has
+// limits: io_submit() may block while a file system allocates blocks (if that matters, fill a sparse file
+// first), and files without O_DIRECT (tmpfs) are read and written synchronously.
 #pragma once
 
 #include "lib/io/backend.h"

@@ -16,15 +16,15 @@ namespace wss::io {
 
 namespace {
 
-// Requests in the kernel at once, per reactor and volume. The sum over the system is limited by fs.aio-max-nr
-// (65536 by default): 128 allows 512 queues and is as much as an NVMe queue pair can use.
+// Requests in the kernel at once, per reactor and volume. fs.aio-max-nr limits the sum over the system (65536
+// by default), so that 128 requests per queue allow 512 queues.
 constexpr uint32_t kDepth = 128;
 constexpr uint32_t kDepthMin = 16;
-// Maximum per io_submit() call; more calls follow in the same turn.
+// Maximum number of requests per io_submit() call. More calls follow in the same turn.
 constexpr size_t kBatch = 64;
 // The kernel moves at most 2 GiB - 4 KiB in one request.
 constexpr uint64_t kTransferMax = 1 << 30;
-// Buffers for unaligned data; larger transfers pass through one of them in parts.
+// Buffers for unaligned data. Larger transfers pass through one buffer in parts.
 constexpr size_t kBounceBytes = 256 << 10;
 constexpr size_t kBounceCount = 8;
 // A request that the kernel returns (EAGAIN, EINTR) more often than this fails with EIO.
@@ -129,13 +129,14 @@ size_t AioQueue::poll() noexcept {
 }
 
 bool AioQueue::arm() noexcept {
-    // Nothing would wake the reactor for these. The device is prompt, so they complete soon.
+    // Nothing would wake the reactor when silent requests complete. The device is prompt, so they complete
+    // soon.
     if (silent_ > 0) return false;
     // Each operation adds one to the eventfd's count, some time after its completion becomes visible. An idle
     // volume must not cost a system call, and a late signal must not keep its reactor from sleeping.
     uint64_t count = 0;
     if (signals_due_ > 0 && read(event_fd_, &count, sizeof count) == sizeof count) signals_due_ -= count;
-    // Only after draining: later completions make the descriptor readable again.
+    // This check must follow the draining: completions after that make the descriptor readable again.
     if (ring_has_news() || inbox_.has_news()) return false;
     // If requests wait while the kernel has none, nothing would wake the reactor.
     return waiting_count_ == 0 || in_kernel_ > 0;
@@ -145,7 +146,7 @@ bool AioQueue::arm() noexcept {
 
 size_t AioQueue::start_waiting() noexcept {
     size_t events = 0;
-    // Only the requests that wait now: those that done() submits are for the next turn.
+    // Starts only the requests that wait now. Those that done() submits are for the next turn.
     size_t left = waiting_count_;
     bool blocked = false;
     while (left > 0 && !blocked) {
@@ -221,7 +222,7 @@ void AioQueue::to_worker(Request& request) noexcept {
     backend_.worker().submit(request, inbox_);
 }
 
-// Returns the number of requests that need no resubmission; the others wait again, in order.
+// Returns the number of requests that need no resubmission. The others wait again, in the same order.
 size_t AioQueue::hand_over(iocb** batch, size_t count) noexcept {
     size_t handed = 0;
     while (handed < count) {
@@ -233,7 +234,7 @@ size_t AioQueue::hand_over(iocb** batch, size_t count) noexcept {
             continue;
         }
         if (result == 0 || result == -EAGAIN || result == -EINTR) break;
-        // Any other error concerns only the first request; the others are tried again.
+        // Any other error concerns only the first of the remaining requests. The next call passes the others.
         ++in_kernel_;
         if (is_silent(*batch[handed])) ++silent_;
         complete(*static_cast<Request*>(batch[handed]->data), result);
@@ -330,7 +331,7 @@ void AioQueue::complete_transfer(Request& request, int64_t result) noexcept {
     // A short transfer. O_DIRECT can continue only at block boundaries.
     uint64_t ragged = state.progress % backend_.file().logical_block();
     state.progress -= ragged;
-    // No progress: the file was truncated, or the medium is full.
+    // If there is no progress, the file was truncated or the medium is full.
     if (moved <= ragged) return end(request, request.op == Op::kRead ? EIO : ENOSPC);
     wait_again(request);
 }

@@ -33,7 +33,7 @@ class DelayQueue final : public WrapperQueue {
     static Nanoseconds until_of(Request& request) {
         return *std::launder(reinterpret_cast<Nanoseconds*>(request.scratch));
     }
-    // All requests have the same delay, so they become due in the order of arrival.
+    // All requests have the same delay, so they become due in the order of their arrival.
     static void due(void* context) noexcept {
         auto* self = static_cast<DelayQueue*>(context);
         Nanoseconds now = self->reactor_.clock().now();

@@ -26,7 +26,7 @@ class ErrorQueue final : public WrapperQueue {
         uint64_t good = rule.to == 0 || rule.from <= request.offset ? 0 : rule.from - request.offset;
         ++failing_;
         if (good == 0 || request.op == Op::kFlush) return struck_.push_back(request);
-        // The part before the bad range is executed, as by a disk.
+        // The part before the bad range is executed, as a disk would do.
         auto* cut = new Cut{{}, this, &request, request.length};
         cut->part.op = request.op;
         cut->part.fua = request.fua;
@@ -44,7 +44,7 @@ class ErrorQueue final : public WrapperQueue {
 
     size_t poll() noexcept override {
         size_t events = 0;
-        // Only the requests that are here now: done() may submit more.
+        // Ends only the requests that are in the list now, because done() may submit more.
         List<Request> now;
         now.splice_back(struck_);
         for (; Request* request = now.pop_front(); ++events) {

@@ -2,14 +2,15 @@
 // Test filters: backends that wrap another one and inject the faults of real media.
 //
 //   error:every=100,errno=EIO,op=write:aio:PATH   every 100th write fails
-//   error:from=1M,to=2M,errno=EIO:ram:64M         reads and writes that touch [1M, 2M) fail there
+//   error:from=1M,to=2M,errno=EIO:ram:64M         requests that touch [1M, 2M) fail there; flushes fail, too
 //   error:after=1000:ram:64M                      the first 1000 requests succeed, all others fail
 //   error:first=20,op=write:ram:64M               the first 20 writes fail, all others succeed
 //   delay:us=500,op=read:ram:64M                  each read takes at least 500 us
 //   delay:us=9000000,first=2,op=write:ram:64M     the first two writes take at least 9 s
 //
-// Keys: every=N, after=N, first=N, from=SIZE, to=SIZE, errno=EIO|ENOSPC|EROFS|ENOMEM|NUMBER, us=N,
-// op=read|write|flush|discard|zeroes|all (default all). A filter hides memory(), so that all I/O passes it.
+// Keys: every=N, after=N, first=N, from=SIZE, to=SIZE, errno=EIO|ENOSPC|EROFS|ENOMEM|ENXIO|ETIMEDOUT|NUMBER,
+// us=N, op=read|write|flush|discard|zeroes|all (default all). A filter hides memory(), so that all I/O passes
+// through it.
 #pragma once
 
 #include "lib/io/backend.h"
@@ -29,7 +30,7 @@ struct FilterRule {
     int error = EIO;
     uint64_t delay_us = 0;
 
-    // True if the operation and range match; the filter does the counting.
+    // True if the operation and the range match. Every range matches a flush. The filter does the counting.
     bool concerns(const Request& request) const {
         if (!any_op && request.op != op) return false;
         return request.op == Op::kFlush || to == 0 ||

@@ -42,7 +42,7 @@ class RamQueue final : public Queue {
     size_t poll() noexcept override {
         uint64_t budget = kBytesPerTurn;
         size_t events = 0;
-        // Only the requests that are here now: those that done() submits are for the next turn.
+        // Handles only the requests that wait now. Those that done() submits are for the next turn.
         for (size_t count = std::min(in_flight_, kRequestsPerTurn); count > 0 && budget > 0; --count) {
             Request& request = *waiting_.front();
             ++events;
@@ -55,7 +55,7 @@ class RamQueue final : public Queue {
     size_t in_flight() const noexcept override { return in_flight_; }
 
   private:
-    // Continues `request` within `budget`; false if it is not finished yet.
+    // Continues `request` within `budget`. Returns false if the request is not finished yet.
     bool advance(Request& request, uint64_t& budget) noexcept {
         int error = refusal(request, backend_.size(), kBlock, false);
         if (error == 0 && request.op != Op::kFlush) {

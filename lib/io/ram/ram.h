@@ -7,7 +7,8 @@
 // the volume grows. Discard stores zeroes and frees no pages: the memory may be registered with a NIC, which
 // would continue to use the old pages.
 //
-// Thread-safety: resize() may race with I/O; a request sees the size before or after it.
+// Thread-safety: resize() may be called during I/O. Each part of a request is then checked against the old or
+// the new size.
 #pragma once
 
 #include <atomic>
@@ -18,7 +19,7 @@ namespace wss::io {
 
 class RamBackend final : public Backend {
   public:
-    // Rejects more than the machine's memory: a clear error now is better than the OOM killer later.
+    // Rejects sizes beyond the machine's memory: a clear error now is better than the OOM killer later.
     static Result<std::unique_ptr<Backend>> create(uint64_t bytes);
     ~RamBackend() override;
 
@@ -39,7 +40,7 @@ class RamBackend final : public Backend {
     const size_t mapping_bytes_;
     std::byte* const base_;  // mapping_ rounded up to a huge page
     const uint64_t reserved_;
-    // Only resize() writes these; its calls must not overlap.
+    // Only resize() writes these. Its calls must not overlap.
     uint64_t accessible_ = 0;
     std::atomic<uint64_t> size_{0};
 };

@@ -55,7 +55,7 @@ bool CompletionStack::arm() noexcept {
     return false;
 }
 
-// A callback may still be between its push and its return, a few instructions later.
+// Waits for callbacks that have pushed their call but are still inside push(), for a few instructions.
 CompletionStack::~CompletionStack() {
     while (inside_.load() != 0) sched_yield();
     close(event_fd_);

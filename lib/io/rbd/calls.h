@@ -2,14 +2,15 @@
 // The calls of librbd that one queue has in flight.
 //
 // librbd owns a call from its start until the callback, however long Ceph is silent: a call cannot be
-// cancelled. Its request waits no longer than its limit. Then the request fails, and the call continues
-// without it. So librbd must not use memory of the request: it copies written data when the call starts, and
-// read data goes through a buffer of the call.
+// cancelled. But the request of the call has a time limit (queue.h). When that expires, the request fails,
+// and the call continues without it. So librbd must not use memory of the request: it copies written data
+// when the call starts, and read data goes through a buffer of the call.
 //
-// Calls live as long as their client, which closes its image only after librbd has called back for all.
+// Calls live as long as their client, which closes its image only after librbd has called back for all calls.
 //
-// Threads share only the completions: a stack linked through the calls, pushed by compare-and-swap and taken
-// as a whole, and one eventfd that is written only when the reactor is about to sleep.
+// Threads share only the completions and a few atomic counters. The completions are a stack that is linked
+// through the calls. A callback pushes its call by compare-and-swap, and the reactor takes the whole stack.
+// One eventfd wakes the reactor. It is written only when the reactor is about to sleep.
 #pragma once
 
 #include <atomic>
@@ -84,7 +85,7 @@ class Calls {
     // for each.
     static constexpr Load kMore{.requests = 4096, .bytes = 256 << 20};
 
-    // nullptr: no descriptor, memory or address space is left.
+    // Returns nullptr if no descriptor, memory or address space is left, and sets errno.
     static std::unique_ptr<Calls> make();
     Calls(const Calls&) = delete;
     Calls& operator=(const Calls&) = delete;
@@ -93,16 +94,17 @@ class Calls {
     bool has_free() const noexcept { return free_ != nullptr; }
     Call& take() noexcept;  // requires has_free()
     void give_back(Call& call) noexcept;
-    // Adds a free call in place of a slow one, which no longer counts against kDepth. Up to kMore.
+    // Adds a free call in place of a slow one, which no longer counts against kDepth. Does nothing when kMore
+    // is reached or memory runs out.
     void replace(Call& call) noexcept;
     size_t taken() const noexcept { return taken_; }
     CompletionStack& completions() noexcept { return completions_; }
-    // Called when their queue is destroyed. The keeper then takes the calls that complete.
+    // Called when the queue of these calls is destroyed. The keeper then takes the calls that complete.
     void orphan() noexcept { orphaned_.store(true); }
     bool is_orphaned() const noexcept { return orphaned_.load(); }
 
     // Written by the reactor, read by any thread.
-    std::atomic<int64_t> oldest{0};     // submission time of the oldest request in librbd; 0: there is none
+    std::atomic<int64_t> oldest{0};     // since when the oldest request in librbd waits; 0: there is none
     std::atomic<uint32_t> requests{0};  // submitted and not done
     // Calls in librbd. The reactor adds to them, librbd's threads subtract in the callback.
     std::atomic<uint32_t> in_librbd{0};

@@ -32,7 +32,7 @@ bool is_messenger_or_empty(std::string_view value) {
     return value.empty() || is_messenger(value);
 }
 
-// The first word of a list for which `is_wanted` returns true; empty: there is none.
+// Returns the first word of a list for which `is_wanted` returns true. It is empty if there is none.
 template <typename IsWanted>
 std::string_view find_word(std::string_view list, IsWanted is_wanted) {
     for (size_t at = 0, end = 0; at < list.size(); at = end + 1) {

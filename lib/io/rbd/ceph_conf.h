@@ -27,7 +27,7 @@ std::span<const std::string_view> settings_to_connect();
 // settings.
 Status check_setting_to_connect(std::string_view name, std::string_view value, std::string_view where);
 
-// Whether the setting of an image delays its requests inside librbd, where osd_timeout does not apply.
+// True if the setting of an image delays its requests inside librbd, where osd_timeout does not apply.
 bool is_throttle(std::string_view name, std::string_view value);
 
 // Fails when `path` exists and is not a regular file, or is too large for a configuration or a keyring.

@@ -27,7 +27,8 @@ class Decoder {
         const std::span<const char> from = take(static_cast<size_t>(number(4)));
         return {from.data(), from.size()};
     }
-    // Fields that a later version added at the end are skipped.
+    // Returns the fields of a structure. The caller ignores fields that a later version added at the end. A
+    // structure that this version cannot decode sets failed().
     std::span<const char> structure() {
         number(1);
         if (number(1) > kVersion) failed_ = true;

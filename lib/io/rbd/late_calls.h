@@ -20,8 +20,8 @@ namespace wss::io::rbd {
 
 class LateCalls {
   public:
-    // `unit`: bytes of a stripe unit, which begins at a multiple of this. The same for all calls of one
-    // object.
+    // `unit`: bytes of a stripe unit, which begins at a multiple of this. It must be the same in all calls of
+    // the functions of one LateCalls.
     void add(Call& call, uint64_t unit) noexcept {
         const StripeUnits units = of(call.offset, call.length, unit);
         std::lock_guard lock(m_);
@@ -34,14 +34,14 @@ class LateCalls {
         count_.fetch_sub(1);
         ended_.fetch_add(1);
     }
-    // To be called when librbd no longer has any call of the image.
+    // Empties the lists. To be called when librbd no longer has any call of the image.
     void clear() noexcept {
         std::lock_guard lock(m_);
         for (List<Call>& list : of_one_)
             while (list.pop_front() != nullptr) continue;
         while (of_several_.pop_front() != nullptr) continue;
     }
-    // Whether a late call is in a stripe unit that the range touches. Must be fast: thousands of calls may be
+    // True if a late call is in a stripe unit that the range touches. Must be fast: thousands of calls may be
     // late, and reactors call this for each part of a request.
     bool touch(uint64_t offset, uint64_t length, uint64_t unit) noexcept {
         if (count_.load() == 0) return false;

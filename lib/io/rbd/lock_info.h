@@ -14,7 +14,7 @@
 namespace wss::io {
 
 enum class LockHolder : uint8_t {
-    kUnreadable,  // the encoding has a later version
+    kUnreadable,  // the reply is too short, or has the encoding of a later version
     kNobody,
     kOurs,   // only this client
     kOther,  // another client, or several

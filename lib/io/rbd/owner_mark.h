@@ -2,8 +2,8 @@
 // OwnerMark: the record that an owner writes to the metadata of an image: "NAME NUMBER", two hexadecimal
 // numbers. See plugin/ownership.h.
 //
-// Anybody with write access to the image can change its metadata: text in another form is not a mark. Parsed
-// without librbd, so that it can be tested without a cluster.
+// Any client with write access to the image can change its metadata. Text in another form is not a mark.
+// Parsed without librbd, so that it can be tested without a cluster.
 #pragma once
 
 #include <optional>

@@ -20,10 +20,10 @@ struct ParentSpec {
     bool operator==(const ParentSpec&) const = default;
 };
 
-// Nothing: the encoding is of a later version.
+// Returns nullopt if the reply is too short or has the encoding of a later version.
 std::optional<ParentSpec> parse_parent(std::span<const char> answer);
 
-// Whether a part of the image is still read from the parent. Nothing: as above.
+// True if a part of the image is still read from the parent. Returns nullopt if the reply is too short.
 std::optional<bool> parse_overlap(std::span<const char> answer);
 
 }  // namespace wss::io

@@ -44,7 +44,8 @@ bool can_start_threads(uint32_t count) {
 }  // namespace
 
 Status check_room() {
-    // Half of the reserve that peers cannot take: the state file and control clients need descriptors, too.
+    // Leaves half of the reserve that peers cannot take, because the state file and control clients need
+    // descriptors, too.
     const uint64_t wanted = kDescriptorsWanted + descriptor_reserve() / 2;
     const uint64_t left = descriptors_left();
     if (left < wanted)

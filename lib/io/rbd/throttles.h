@@ -23,9 +23,9 @@ class Throttles {
     void read(const Settings& settings, Nanoseconds now);
     bool any() const noexcept { return any_.load(); }
     std::string text() const;  // "rbd_qos_iops_limit = 1"; empty: there are none
-    // The latest time at which librbd sends a call that began at `begun`, when librbd had `load`, including
-    // this call. Counted from the last change of the limits if that is later, because librbd applies new
-    // limits at once. At most a day after that.
+    // The latest time at which librbd sends a call that began at `begun`, when librbd had the calls `load`,
+    // including this one. The delay counts from `begun`, or from the last change of the limits if that is
+    // later, because librbd applies new limits at once. It is at most a day.
     Nanoseconds let_go(Nanoseconds begun, const Load& load) const noexcept;
 
   private:

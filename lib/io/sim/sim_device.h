@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SimDevice: what simulated disks and images have in common. Each request ends after a random time, and is
-// executed at that moment; a read may also be executed when it begins.
+// executed at that moment. A read may also be executed when it begins.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ struct SimDiskFaults {
     uint32_t slow_one_in = 0;
     Nanoseconds slow = from_ms(200);
     uint32_t error_one_in = 0;  // EIO; a failed write may have been executed in part
-    // Writes with an offset in [silent_first, silent_end) fail after `silent` without being executed.
+    // A SimDisk fails writes with an offset in [silent_first, silent_end) after `silent`, without executing
+    // them.
     uint64_t silent_first = 0, silent_end = 0;
     Nanoseconds silent = from_s(60);
 };
@@ -37,7 +38,8 @@ class SimDevice {
     std::unique_ptr<Backend> open(sim::Node& node);
 
   protected:
-    // A request in flight. At its end, the queue of `finished` is notified, if that still exists.
+    // A request in flight. At its end it is added to `finished`, if the queue that owns this list still
+    // exists.
     struct Flight {
         Request* request;
         uint64_t submitted;  // SimContents::writes() at submission: a flush covers writes up to here
@@ -57,16 +59,18 @@ class SimDevice {
     virtual Succession succession() const noexcept { return {}; }
 
     virtual void submitted() noexcept {}
-    // False: no request is executed or fails, until resume().
+    // If this returns false, no request is executed or fails until resume().
     virtual bool answers() const noexcept { return true; }
-    // The errno with which this request fails now, without being executed; else 0.
+    // Returns the errno with which this request fails now, without being executed, or 0 if it must be
+    // executed.
     virtual int refusal(const Flight& flight) = 0;
 
-    // The requests that were submitted while the device did not answer end soon.
+    // Ends every request in flight within 2 ms. Called when answers() becomes true again.
     void resume();
-    // Ends each request in flight as if the process that sent it had ended: writes are executed in part.
+    // Drops all requests in flight, without completions, as if the process that sent them had ended. Requests
+    // that change the contents are executed wholly, partly or not at all.
     void break_off();
-    // Ends one in `one_in` requests in flight, without executing them.
+    // Drops one in `one_in` requests in flight, without executing or completing them.
     void drop_some(uint32_t one_in);
 
     sim::World& world() const noexcept { return world_; }

@@ -3,11 +3,11 @@
 //
 // Written data is volatile until a flush that began after the write was done has completed, unless the write
 // had FUA. When the node crashes, each 512-byte sector keeps, at random, its stable content or any version
-// written since: writes vanish, survive, tear and overtake one another. Requests in flight at the crash may
-// have been executed wholly or partly.
+// written since: writes vanish, survive, tear and overtake one another. Requests in flight at the crash are
+// executed wholly, partly or not at all.
 //
-// A SimDisk is the hardware: it outlives the incarnations of its node. open() gives one incarnation its
-// Backend.
+// A SimDisk is the hardware: it outlives the processes that run on its node. Each of them calls open() to get
+// a Backend.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A simulated image of a cluster, as of Ceph: storage that several clients see, and one of them holds at a
-// time.
+// A simulated image of a cluster like Ceph: storage that several clients can access, but that only one of
+// them holds at a time.
 //
 // SimImage is what the clients share: the contents, the lock, the mark of the last holder and that of the
 // owner. A client that takes the lock fences the one that holds it, and writes both marks
@@ -9,7 +9,7 @@
 // SimImageClient is one client's view, from the moment at which it takes the lock. It checks the image every
 // second. A client that was fenced notices that with its next check or request. After the fencing its
 // requests fail, including those in flight. While a client is cut off from the image, its requests and checks
-// wait; after kAwayTimeout without an answer it is suspended().
+// wait. After kAwayTimeout without an answer it is suspended().
 //
 // Every write is stable when it is done. Both objects outlive the processes that use them.
 #pragma once
@@ -36,15 +36,15 @@ class SimImageClient final : public SimDevice {
     bool is_fenced() const noexcept { return fenced_; }
     // A request was submitted.
     bool is_used() const noexcept { return used_; }
-    // A read-only client writes the mark of the holder, but reports neither its place nor an owner.
+    // A read-only client writes the mark of the holder, but reports neither a succession nor an owner.
     Succession succession() const noexcept override { return owner_ == 0 ? Succession{} : mark_.succession; }
 
     // The process ends in order, with no request in flight. The client releases the lock, unless it cannot
     // reach the image. In both cases the next holder continues the chain.
     void close();
-    // The process was killed. The client keeps the lock. Requests that have reached the image are executed
-    // later, unless the client is fenced before that. Call this while the memory of these requests still
-    // exists; the memory must remain until the end of the run.
+    // The process was killed. The client keeps the lock. Each request in flight is dropped, executed in part,
+    // or executed later unless the client is fenced before that. Call this while the memory of these requests
+    // still exists. The memory must remain until the end of the run.
     void kill();
 
   private:
@@ -74,17 +74,17 @@ class SimImage {
   public:
     SimImage(sim::World& world, uint64_t bytes, const SimDiskFaults& faults);
 
-    // A new client, which takes the lock for the owner of this name; empty: it is read-only, and the owner
-    // stays the same. It lives as long as the image.
+    // Makes a client, which takes the lock for the owner of this name. If the name is empty, the client is
+    // read-only, and the owner stays the same. The client lives as long as the image.
     SimImageClient& take(std::string_view owner);
-    // A start that is killed while it takes the lock: after it has fenced the holder, after it has broken
-    // the holder's lock, or after it has taken the lock without having written the mark. Returns true if
-    // this ends the chain of holders.
+    // Simulates a process that is killed while it takes the lock: after it has fenced the holder, after it
+    // has broken the holder's lock, or after it has taken the lock without having written the mark. Returns
+    // true if this ends the chain of holders.
     enum class Death : uint8_t { kHolderFenced, kLockBroken, kMarkMissing };
     bool die_while_taking(Death death);
     // A program without a mark takes the lock and releases it.
     void take_without_mark();
-    // Changes the contents at once, as whoever took the image last.
+    // Executes a write at once, on behalf of the client that took the image last.
     void write(Request& request);
 
     // The client that has the lock; nullptr: none, or one that is not a SimImageClient.

@@ -115,7 +115,7 @@ bool ThreadsQueue::spawn(Request& request) noexcept {
 size_t ThreadsQueue::end_refused() noexcept {
     size_t events = 0;
     List<Request> now;
-    now.splice_back(refused_);  // those that done() submits are for the next turn
+    now.splice_back(refused_);  // requests that done() submits are for the next turn
     while (Request* request = now.pop_front()) {
         --in_flight_;
         finish(*request, request->error, 0);
@@ -142,7 +142,7 @@ bool ThreadsQueue::arm() noexcept {
     // An idle volume must not cost a system call, and a late signal must not keep its reactor from sleeping.
     uint64_t count = 0;
     if (signals_due_ > 0 && read(event_fd_, &count, sizeof count) == sizeof count) signals_due_ -= count;
-    // Only after draining: later deliveries make the descriptor readable again.
+    // This check must follow the draining: deliveries after that make the descriptor readable again.
     return refused_.front() == nullptr && !inbox_.has_news();
 }
 

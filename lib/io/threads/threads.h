@@ -3,7 +3,7 @@
 //   pool   *static*: threads that were started in advance; the reactor passes requests to them
 //   spawn  *dynamic*: a new thread for each request, at the cost of a clone(). It exists for comparison.
 //
-// Use these for devices that only have blocking calls; aio and uring cost less.
+// These backends are for devices that only have blocking calls. aio and uring cost less.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ class ThreadsBackend final : public Backend {
     // thread can be created.
     Worker& worker() { return worker_; }
 
-    // Executes a request; runs on a thread that may block.
+    // Executes a request. Runs on a thread that may block.
     static int run(void* file, Request& request) noexcept;
 
   private:

@@ -87,7 +87,7 @@ bool UringQueue::arm() noexcept {
     // expected signals cannot be counted as in aio.
     uint64_t count;
     [[maybe_unused]] ssize_t drained = read(event_fd_, &count, sizeof count);
-    // Only after draining: later completions make the descriptor readable again.
+    // This check must follow the draining: completions after that make the descriptor readable again.
     if (io_uring_cq_ready(ring_.get()) > 0 || inbox_.has_news() || unsubmitted_) return false;
     // If requests wait while the kernel has none, nothing would wake the reactor.
     return waiting_count_ == 0 || in_kernel_ > 0;
@@ -102,7 +102,7 @@ bool UringQueue::goes_to_kernel(const Request& request) noexcept {
 size_t UringQueue::start_waiting() noexcept {
     size_t events = 0;
     File& file = backend_.file();
-    // Only the requests that wait now: those that done() submits are for the next turn.
+    // Starts only the requests that wait now. Those that done() submits are for the next turn.
     for (size_t left = waiting_count_; left > 0 && in_kernel_ < kDepth; --left) {
         Request& request = *waiting_.front();
         io_uring_sqe* entry = nullptr;
@@ -119,7 +119,7 @@ size_t UringQueue::start_waiting() noexcept {
         else
             backend_.worker().submit(request, inbox_);
     }
-    // After a failure (EAGAIN, EBUSY) the entries stay in the ring; the next turn tries again.
+    // After a failure (EAGAIN, EBUSY) the entries stay in the ring, and the next turn tries again.
     if (unsubmitted_ && io_uring_submit(ring_.get()) >= 0) unsubmitted_ = io_uring_sq_ready(ring_.get()) > 0;
     return events;
 }
@@ -143,7 +143,8 @@ void UringQueue::prepare(io_uring_sqe& entry, Request& request) noexcept {
 
 size_t UringQueue::reap() noexcept {
     size_t events = 0;
-    // At most the completions that are in the ring now: what done() submits is for the next turn.
+    // Takes only the completions that are in the ring now. Requests that done() submits are for the next
+    // turn.
     for (unsigned ready = io_uring_cq_ready(ring_.get()); ready > 0; --ready, ++events) {
         io_uring_cqe* entry = nullptr;
         if (io_uring_peek_cqe(ring_.get(), &entry) != 0 || entry == nullptr) break;
@@ -165,8 +166,8 @@ void UringQueue::complete(Request& request, int result) noexcept {
     } else if (request.op == Op::kFlush) {
         return end(request, 0);
     } else {
-        // O_DIRECT can continue only at block boundaries. No progress: the file was truncated, or the medium
-        // is full.
+        // O_DIRECT can continue only at block boundaries. If there is no progress, the file was truncated or
+        // the medium is full.
         uint64_t block = backend_.file().logical_block();
         uint64_t whole = static_cast<uint64_t>(result) / block * block;
         state.progress += whole;

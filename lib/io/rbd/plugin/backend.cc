@@ -35,7 +35,7 @@ void leave_at_exit() {
 
 }  // namespace
 
-// The options of an opening. An error if these alone show that it is impossible.
+// Returns the options of an opening, or an error if these alone show that the opening is impossible.
 static Result<RbdOptions> options_to_open(const std::string& rest, const OpenOptions& options) {
     auto parsed = parse_rbd_options(rest);
     if (!parsed) return parsed.status();
@@ -49,7 +49,7 @@ static Result<RbdOptions> options_to_open(const std::string& rest, const OpenOpt
     return parsed;
 }
 
-// True if the image need not grow. An error if it must and cannot.
+// True if the image need not grow. An error if it would have to grow and the volume does not permit that.
 static Result<bool> fits(const std::string& name, uint64_t bytes, const OpenOptions& options) {
     if (options.any_size || options.size <= bytes) return true;
     if (options.grow && !options.read_only) return false;
@@ -119,7 +119,7 @@ Status RbdBackend::resize(uint64_t bytes) {
         return failure(Code::kInvalid, "{}: size {} is 0, or not a multiple of its block of {} bytes",
                        describe(), bytes, kBlock);
     if (client_->read_only()) return failure(Code::kPermission, "{} is opened read-only", describe());
-    // During a resize size() is only an upper bound.
+    // During a resize size() is a limit for requests, not the size of the image.
     if (bytes == client_->size() && !client_->is_resizing()) return Status::ok();
     return bounded([client = client_, bytes] { return client->resize(bytes); });
 }
@@ -129,7 +129,8 @@ Status RbdBackend::may_resize() {
     return bounded([client = client_] { return client->may_resize(); });
 }
 
-// Returns at resize_timeout, or when the client is lost, because the reopening of the volume waits for this.
+// Returns after resize_timeout at the latest. Returns early when the client is lost, because the reopening of
+// the volume waits for this call.
 Status RbdBackend::bounded(std::function<Status()> call) const {
     const uint32_t limit = client_->options().resize_timeout;
     BoundedCall begun;

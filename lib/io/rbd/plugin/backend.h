@@ -4,9 +4,9 @@
 // Stability: Ceph acknowledges a write when every replica has it on its medium, and librbd's cache is off. So
 // no data is volatile, FUA costs nothing, and a flush completes at once.
 //
-// Copies: librbd copies written data before it sends it (so the buffer of the request is free when the
-// request is done), and read data out of its receive buffer. Read data is copied a second time, because a
-// read may be given up while librbd has it (calls.h).
+// Copies: librbd copies written data before it sends the data, so that the buffer of the request is free when
+// the request is done. It copies read data out of its receive buffer. Read data is copied a second time,
+// because the request of a read may time out while librbd has the call (calls.h).
 #pragma once
 
 #include <functional>

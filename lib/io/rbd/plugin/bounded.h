@@ -53,7 +53,7 @@ Status caught(Call&& call) {
 
 class BoundedCall {
   public:
-    // Fails when no thread can be started; then the call is not made.
+    // Fails if no thread can be started. The call is then not made.
     Status start(std::function<Status()> call) {
         auto promise = std::make_shared<std::promise<Status>>();
         answer_ = promise->get_future();
@@ -71,12 +71,12 @@ class BoundedCall {
         return Status::ok();
     }
 
-    // The result of the call, which can be taken once. Nothing: the call has not returned.
+    // Returns the result of the call, which can be taken once, or nullopt if the call has not returned.
     std::optional<Status> wait_until(Deadline deadline) {
         if (answer_.wait_until(deadline) != std::future_status::ready) return std::nullopt;
         return answer_.get();
     }
-    // The same, but stops waiting when the program ends or `ends` returns true.
+    // The same, but also stops waiting when the program ends or when `ends` returns true.
     std::optional<Status> wait_while_program_runs(
         Deadline deadline, const std::function<bool()>& ends = [] { return false; }) {
         while (!program_ends.load() && !ends()) {

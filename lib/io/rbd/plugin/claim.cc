@@ -16,7 +16,7 @@ struct Table {
     std::mutex m;
     std::map<std::string, Claimed> images;  // guarded by m
 };
-// Never destroyed, because abandoned clients outlive main().
+// The table is never destroyed, because abandoned clients outlive main().
 Table& table() {
     static Table* const all = new Table;
     return *all;

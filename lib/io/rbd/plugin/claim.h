@@ -19,8 +19,9 @@ class Claim {
     Claim(const Claim&) = delete;
     Claim& operator=(const Claim&) = delete;
 
-    // May be called once. `image` identifies the image, however it is specified. `name` appears in the error
-    // of the next client that claims it, kRefused: a start continues without that client's volume.
+    // May be called once. `image` identifies the image, however it is specified. While this client has the
+    // claim, claims of other clients fail with kRefused, and the error contains `name`. A target that starts
+    // then continues without the volume of the other client.
     Status take(const std::string& image, const std::string& name);
     // Does not block.
     void release() noexcept;

@@ -211,7 +211,7 @@ Status Client::start_keeper() {
     return Status::ok();
 }
 
-// False: the other thread has already decided.
+// Returns false if the other thread has already decided.
 bool Client::decide(Opening how) noexcept {
     Opening goes_on = Opening::kGoesOn;
     return opening_.compare_exchange_strong(goes_on, how);
@@ -242,7 +242,8 @@ void Client::end_keeper() {
 Status Client::stop() {
     end_keeper();
     lock_watch_.reset();
-    // First: the follower may wait for librbd, and the next owner must not wait for the follower.
+    // Releases the lock first: the follower may wait for librbd, and the next owner must not wait for the
+    // follower.
     if (image_ != nullptr) give_up_lock();
     if (follower_.joinable()) follower_.join();
     look_.end();
@@ -271,8 +272,8 @@ Status Client::stop() {
     return Status::ok();
 }
 
-// librados crashes when a watch is answered during its shutdown. So this function shuts it down once no watch
-// operation is in flight.
+// librados crashes when a watch is answered during its shutdown. So this function shuts the connection down
+// once no watch operation is in flight.
 void Client::keep_connection() {
     auto wait = [connection = connection_, watches = watches_]() mutable {
         for (const auto& watch : *watches) watch->wait_for_end();
@@ -350,9 +351,9 @@ Status Client::connect() {
     return refusal(opened, "cannot open the pool " + options_.pool);
 }
 
-// The error for ENOSYS: librbd loads the libraries that rbd_plugins names when it opens an image, and fails
-// if one is missing. If the image itself names it, no rbd command can open the image. So this function reads
-// the setting, which the operator must remove with rados.
+// Returns the error for ENOSYS. librbd loads the libraries that rbd_plugins names when it opens an image, and
+// fails if one is missing. If the image itself names such a library, no rbd command can open the image. So
+// this function reads the setting of the image, and the error shows how to remove it with rados.
 Status Client::missing_plugin() const {
     const std::string header = find_header();
     const std::string plugins = metadata_of(header, "conf_rbd_plugins");
@@ -376,7 +377,8 @@ Status Client::missing_plugin() const {
         options_.pool);
 }
 
-// The header object of an image that librbd cannot open; empty: it cannot be read.
+// Returns the name of the header object of an image that librbd cannot open. It is empty if the image's id
+// cannot be read.
 std::string Client::find_header() const {
     std::array<char, 4 + 256> id{};  // a string of Ceph: 32 bits of length, then the characters
     const int bytes = rados_read(pool_, ("rbd_id." + options_.image).c_str(), id.data(), id.size(), 0);
@@ -384,7 +386,7 @@ std::string Client::find_header() const {
     return "rbd_header." + std::string(id.data() + 4, static_cast<size_t>(bytes) - 4);
 }
 
-// A value of the image's metadata. Empty: there is none, or it cannot be read.
+// Returns a value of the image's metadata. It is empty if there is none or it cannot be read.
 std::string Client::metadata_of(const std::string& header, std::string_view key) const {
     const std::string input = Encoder().text(key).bytes();
     std::array<char, 4 + 1024> value{};
@@ -457,7 +459,7 @@ Status Client::open_data_pool() {
         data_pool_ = nullptr;
         return refusal(-result, "cannot open the data pool of the image");
     }
-    // The object does not exist in this pool; the call only checks permission.
+    // The object does not exist in this pool. The call only checks the permission.
     uint64_t bytes = 0;
     time_t time = 0;
     const int result = rados_stat(data_pool_, header_.c_str(), &bytes, &time);
@@ -511,13 +513,14 @@ Status Client::resize(uint64_t bytes) {
     if (!resizing_.compare_exchange_strong(before, Resizing::kUnderWay)) return resize_not_over();
     std::lock_guard lock(size_lock_);
     if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: it is closed", options_.name());
-    // A resize that fails halfway may leave the object map incomplete (doubt_map() below), so this checks the
-    // permission first.
+    // A resize that fails halfway may leave the object map incomplete (doubt_map()), so this function checks
+    // the permission first.
     if (Status changes = check_changes(); !changes) {
         resizing_.store(Resizing::kNo);
         return changes;
     }
-    // Requests see a smaller size before Ceph does, and a larger size after Ceph does.
+    // A smaller size limits requests before Ceph shrinks the image. A larger size permits requests after Ceph
+    // has enlarged the image.
     sizes_.limit_own(bytes);
     int result = -EAGAIN;
     const Status made = caught([&] {
@@ -525,7 +528,7 @@ Status Client::resize(uint64_t bytes) {
         return Status::ok();
     });
     if (result < 0) doubt_map(-result);
-    // Not rbd_get_size(), which returns the requested size even if the resize failed.
+    // This does not use rbd_get_size(), which returns the requested size even if the resize failed.
     const std::optional<uint64_t> now = result >= 0 ? bytes : size_in_ceph();
     if (now == 0)
         lose(Loss::kEmptied);

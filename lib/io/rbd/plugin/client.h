@@ -2,9 +2,9 @@
 // Client: one connection to a Ceph cluster with one opened image.
 //
 // Each backend has its own client, so that a blocklisted or abandoned client affects only one volume. An
-// opening connects, opens, locks and watches; stop() undoes this in reverse order. Both run on a thread with
-// a time limit (bounded.h). A client whose closing does not return in time is abandoned, and lives until it
-// does.
+// opening connects to the cluster, and opens, locks and watches the image. stop() undoes this in reverse
+// order. Both run on a thread with a time limit (bounded.h). A client whose closing does not return in time
+// is abandoned, and lives until it does.
 //
 // The keeper is a thread of the client. Each second it checks that the image exists and that this client
 // still owns it, follows its size, which others may change, and reports waiting requests. The size is also
@@ -61,9 +61,9 @@ constexpr uint32_t kBlocklistSeconds = 30 * 24 * 3600;
 // Why this client no longer owns the image. Permanent: others may have written to the image since.
 enum class Loss : uint8_t {
     kNone,
-    kBlocklisted,  // another client broke the lock, or the operator blocklisted this one
+    kBlocklisted,  // another client, or the operator, blocklisted this one
     kDeleted,      // the image, its snapshot or its pool was deleted
-    kTaken,        // another client took the lock without blocklisting this one
+    kTaken,        // the lock was broken, taken or disabled without blocklisting this client
     kEmptied,      // others resized the image to 0 bytes; this client releases the lock
 };
 // After such a loss Ceph still serves the client, which may have the lock.
@@ -73,18 +73,18 @@ constexpr bool keeps_lock(Loss loss) {
 
 class Client {
   public:
-    // Bounded by open_timeout. Uses only `read_only`, `owner` and `keeps_taken` of `how`.
+    // Bounded by open_timeout. After that it waits at most close_timeout, if the opening is about to succeed
+    // or the process is about to end. Uses only `read_only`, `owner` and `keeps_taken` of `how`.
     static Result<std::shared_ptr<Client>> open(const RbdOptions& options, const OpenOptions& how);
-    // As io::check_backend(), bounded by open_timeout and close_timeout.
-    // Returns the size of the image.
+    // As io::check_backend(), but returns the size of the image. Bounded by open_timeout and close_timeout.
     static Result<uint64_t> check(const RbdOptions& options, const OpenOptions& how);
-    // All requests must be done. Bounded by close_timeout, starting with begin_close(); then the client is
-    // abandoned.
+    // A closing, which begin_close() starts and end_close() waits for. All requests must be done. If it takes
+    // longer than close_timeout, counted from begin_close(), the client is abandoned.
     struct Closing {
         std::string name;
         uint32_t limit = 0;  // seconds
         Deadline deadline;
-        std::optional<BoundedCall> call;  // nothing: already abandoned
+        std::optional<BoundedCall> call;  // nullopt: already abandoned
     };
     static Closing begin_close(const std::shared_ptr<Client>& client);
     static void end_close(Closing& closing);
@@ -99,7 +99,7 @@ class Client {
     // The stripe unit: a range of this length, at a multiple of it, lies in one object.
     uint64_t stripe_unit() const { return stripe_unit_; }
 
-    // Blocks; see bounded.h. Fails with kBusy while the outcome of an earlier resize is not known.
+    // Blocks (see bounded.h). Fails with kBusy while the outcome of an earlier resize is not known.
     Status resize(uint64_t bytes);
     // Checks whether Ceph accepts changes to the image's header. Blocks.
     Status may_resize();
@@ -109,23 +109,26 @@ class Client {
     bool lost() const { return loss_.load(std::memory_order_acquire) != Loss::kNone; }
     // Only the first loss counts. Does not block.
     void lose(Loss loss) noexcept;
-    // The image is lost, or librbd would read zeroes in place of its parents' data. All requests fail.
+    // True if the image is lost, or librbd would read zeroes in place of its parents' data. All requests then
+    // fail.
     bool unusable() const noexcept { return lost() || parents_moved_.load(std::memory_order_acquire); }
-    // The image is unusable, or for away_timeout no look has confirmed that this client owns it: another
-    // client may have taken it.
+    // True if the image is unusable, or if no look has confirmed for away_timeout that this client owns the
+    // image, so that another client may have taken it.
     bool suspended() const noexcept;
-    // False: a pool is deleted, and librbd reads its objects as zeroes. Does not wait for Ceph.
+    // False if a pool is deleted: librbd reads its objects as zeroes. Does not wait for Ceph.
     bool pools_exist() const noexcept;
-    // Some data of the image is read from a parent.
+    // True if some data of the image is read from a parent.
     bool is_clone() const noexcept { return parents_.any(); }
-    // Zeroes that were just read may stand for a parent's data. The caller must repeat the read later.
+    // True if zeroes that were just read may stand for a parent's data. The caller must then repeat the read
+    // later.
     bool doubts_parents() noexcept;
-    // A parent has changed, and it is not known yet whether the image needs it: requests wait.
+    // True if a parent has changed, and it is not known yet whether the image needs that parent. Requests
+    // then wait.
     bool holds() const noexcept { return parents_.state() != Parents::State::kAsFound; }
     const std::string& ownership() const { return ownership_; }
-    // Empty when the client lost the image other than by being blocklisted: no chain continues it. Empty for
-    // a read-only client, which writes no owner mark: other owners may have written between it and the next
-    // one of its chain.
+    // Empty if the client lost the image in another way than by being blocklisted, because then no other
+    // client can continue its chain. Empty for a read-only client, which writes no owner mark: other owners
+    // may have written between this client and the next one of its chain.
     Succession succession() const noexcept {
         const Loss loss = loss_.load(std::memory_order_acquire);
         const bool continues = loss == Loss::kNone || loss == Loss::kBlocklisted;
@@ -139,9 +142,9 @@ class Client {
     Load in_librbd() const noexcept;
     // How long a request waits for Ceph.
     Nanoseconds limit() const noexcept { return from_s(options_.osd_timeout); }
-    // Records the result of a read or a change; `error` is 0 or an errno.
+    // Records the result of a read or a change. `error` is 0 or an errno.
     void note_answer(bool read, int error) noexcept;
-    // The next client may not see changes that librbd reports as done: see object_map.cc.
+    // True if changes that librbd reports as done may be invisible to the next client (object_map.cc).
     bool doubts_map() const noexcept { return doubts_.load() != settled_.load(); }
     std::string trouble() const;
 
@@ -189,7 +192,7 @@ class Client {
         uint64_t cookie = 0;  // of the watch
         std::string address;
     };
-    // To a notification.
+    // The acknowledgement of a notification by one watcher.
     struct Answer {
         uint64_t client = 0, cookie = 0;
         bool watches_only = false;  // HeaderWatch::kAnswer
@@ -207,7 +210,7 @@ class Client {
     Status end_limit() const;
     Status check_wanted() const;
     Status check_primary() const;
-    // How the lock became free.
+    // Returns how the lock became free.
     Result<HolderMark::Taking> end_former_owner(const std::string& owner, uint64_t seen);
     enum class Step : uint8_t { kCheck, kOpening };
     Status wait_to_end(const std::string& owner, Step step) const;
@@ -322,8 +325,8 @@ class Client {
 
     // How the opening ended. The thread that opens the image and the caller, which may give up, race to set
     // it. A caller that gives up sets opening_ and then reads may_have_lock_. The opening thread sets
-    // may_have_lock_ and then reads opening_, before it breaks or takes the lock. So a lock that is taken
-    // later is always noticed.
+    // may_have_lock_ and then reads opening_, before it breaks or takes the lock. So a caller that gives up
+    // always detects a lock that is taken later.
     enum class Opening : uint8_t { kGoesOn, kDone, kGivenUp };
     bool decide(Opening how) noexcept;
     std::atomic<Opening> opening_{Opening::kGoesOn};

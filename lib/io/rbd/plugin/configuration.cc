@@ -55,8 +55,8 @@ Status Client::configure() {
         {"objecter_inflight_ops", "0"},
         {"objecter_inflight_op_bytes", "0"},
         {"rbd_blocklist_on_break_lock", "true"},
-        // Not kBlocklistSeconds: with a value other than 0 rbd_lock_break() of librbd 16.2 failed (EINVAL).
-        // This client does not use it: see shut_out().
+        // The value is not kBlocklistSeconds, because with a value other than 0 rbd_lock_break() of librbd
+        // 16.2 failed (EINVAL). This client does not use that function: see shut_out().
         {"rbd_blocklist_expire_seconds", "0"},
         {"rbd_persistent_cache_mode", "disabled"},
     };
@@ -150,7 +150,7 @@ Status Client::check_settings_to_connect(std::string_view where) const {
     return Status::ok();
 }
 
-// The setting that keeps this client from using its key; empty: there is none.
+// Returns the setting that keeps this client from using its key. The text is empty if there is none.
 std::string Client::setting_without_key() const {
     for (const char* name : {"auth_supported", "auth_client_required"}) {
         std::string value;
@@ -173,7 +173,7 @@ static bool is_at_least(std::string_view value, uint64_t least) {
     return wrong == std::errc() && end == value.data() + value.size() && number >= least;
 }
 
-// Why a setting of the image or its pool is rejected; empty: it is allowed.
+// Returns why a setting of the image or its pool is rejected. It is empty if the setting is allowed.
 static std::string_view danger_of(std::string_view name, std::string_view value) {
     if (name == "rbd_cache" && !is_false(value))
         return "librbd would acknowledge writes that Ceph may refuse later, without reporting an error";

@@ -57,8 +57,9 @@ void HeaderWatch::unwatched(rados_completion_t completion, void* watch) {
     self.answered_.notify_all();
 }
 
-// The client that changes the header waits until every watcher has acknowledged. librbd takes an answer
-// that is not empty for that of the lock's owner, but it never sends an empty notification.
+// The client that changes the header waits until every watcher has acknowledged. librbd treats an answer that
+// is not empty as that of the lock's owner. This is harmless here, because librbd never sends an empty
+// notification.
 void HeaderWatch::notified(void* watch, uint64_t notice, uint64_t cookie, uint64_t, void*, size_t bytes) {
     auto& self = *static_cast<HeaderWatch*>(watch);
     std::lock_guard lock(self.m_);

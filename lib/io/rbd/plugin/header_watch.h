@@ -5,8 +5,8 @@
 // A watch is not reliable: Ceph may not permit it (it needs write access), and a broken one misses changes
 // until it is renewed. So the owner must look at the header as well.
 //
-// Thread-safety: the public methods may be called from one thread at a time. librados calls the rest from its
-// own threads until the connection ends, so a HeaderWatch must live until then.
+// Thread-safety: the public methods may be called from one thread at a time. librados calls the callbacks on
+// its own threads until the connection ends, so a HeaderWatch must live until then.
 #pragma once
 
 #include <rados/librados.h>
@@ -39,14 +39,14 @@ class HeaderWatch {
 
     // Starts the watch, or renews a broken one. Does not wait for Ceph.
     void keep(Nanoseconds now);
-    // Whether the header may have changed since the last call.
+    // True if the header may have changed since the last call.
     bool changed() noexcept { return changed_.exchange(false); }
     // Does not wait for Ceph.
     void end();
-    // To be called after end(). False: Ceph has not answered by then, and the connection must not be shut
-    // down before it has.
+    // To be called after end(). Returns false if Ceph has not answered by the deadline. The connection must
+    // not be shut down before Ceph has answered.
     bool wait_for_end(std::chrono::steady_clock::time_point deadline);
-    void wait_for_end();
+    void wait_for_end();  // without a limit
 
   private:
     enum class State : uint8_t { kNone, kBeginning, kWatches, kBroken };

@@ -89,7 +89,7 @@ void Client::notify(const News& news) {
     follower_wake_.notify_one();
 }
 
-// False: librados has not accepted the operation.
+// Returns false if librados has not accepted the operation.
 bool Client::ask(const char* method, std::span<const char> input, Questions::Over over) noexcept {
     auto answered = [this, over = std::move(over)](int result, std::span<const char> answer) {
         if (result == -ESHUTDOWN) lose(Loss::kBlocklisted);
@@ -99,8 +99,8 @@ bool Client::ask(const char* method, std::span<const char> input, Questions::Ove
 }
 
 // Called on a thread of librbd at each change of the header. This client has the lock. So its own librbd
-// carries out every resize, and this read reaches the OSD before the next resize: two resizes in quick
-// succession are both noticed.
+// carries out every resize, and this read reaches the OSD before the next resize. So this client detects both
+// of two resizes in quick succession.
 void Client::read_size() noexcept {
     ask("get_size", look_input_,
         [this, own_changes = sizes_.own_changes()](int, std::span<const char> answer) {
@@ -126,7 +126,7 @@ void Client::size_is(std::span<const char> answer, uint64_t own_changes) noexcep
               readable_size(bytes));
 }
 
-// Blocks. Nothing: the size cannot be read.
+// Blocks. Returns nullopt if the size cannot be read.
 std::optional<uint64_t> Client::size_in_ceph() const {
     std::array<char, 16> answer{};
     const int result = rados_exec(pool_, header_.c_str(), "rbd", "get_size", look_input_.data(),
@@ -247,7 +247,7 @@ Nanoseconds Client::since(const std::atomic<int64_t>& time) noexcept {
     return SystemClock().now() - Nanoseconds{time.load(std::memory_order_acquire)};
 }
 
-// A snapshot is suspended only when it is unusable, because nobody can change it.
+// A snapshot is suspended only if it is unusable, because no client can change it.
 bool Client::suspended() const noexcept {
     if (unusable() || !options_.is_head()) return unusable();
     const Nanoseconds seen{seen_.load(std::memory_order_acquire)};
@@ -337,9 +337,9 @@ bool Client::release_lock() const {
 // Releases the lock of an image that is lost although this client is not blocklisted, or whose parents moved:
 // with the lock, librbd would carry out requests of others (rbd flatten) with outdated knowledge of the
 // parents. The last requests must end before another client can take the image. If the parents moved,
-// requests fail anyway, and silent ones do not delay the release by more than kEndsMax. If the lock was taken
-// away, librbd still has calls, or the release fails, this client blocklists itself, so that OSDs reject its
-// operations.
+// requests fail anyway, and those that Ceph does not answer delay the release by at most kEndsMax. If the
+// lock was taken away, librbd still has calls, or the release fails, this client blocklists itself, so that
+// OSDs reject its operations.
 void Client::give_up_lock() {
     const Loss loss = loss_.load();
     const bool moved = parents_moved_.load() && options_.is_head();

@@ -36,7 +36,7 @@ namespace wss::io::rbd {
 
 namespace {
 
-constexpr int kAttempts = 5;  // if the owner changes meanwhile
+constexpr int kAttempts = 5;  // to take the lock while its owner keeps changing
 constexpr int kLooksForLock = 3;
 constexpr uint64_t kNoticeMs = 3000;
 constexpr auto kLookAgain = std::chrono::seconds(1);
@@ -54,7 +54,7 @@ constexpr const char* kCommandLimit = "rados_mon_op_timeout";
 constexpr const char* kOperationLimit = "rados_osd_op_timeout";
 constexpr size_t kWatchersMax = 4096;
 
-// The number in "client.4123"; 0: the text has another form.
+// Returns the number in "client.4123", or 0 if the text has another form.
 uint64_t client_number(std::string_view name) {
     constexpr std::string_view kPrefix = "client.";
     if (!name.starts_with(kPrefix)) return 0;
@@ -123,7 +123,7 @@ Status Client::end_limit() const {
     return Status::ok();
 }
 
-// Fails if the caller of open() has given up: then nothing more may be taken from other clients.
+// Fails if the caller of open() has given up: the opening must then take nothing more from other clients.
 Status Client::check_wanted() const {
     if (opening_.load() != Opening::kGivenUp) return Status::ok();
     return Status(Code::kClosed, "the opening was given up");
@@ -148,7 +148,7 @@ Result<HolderMark::Taking> Client::end_former_owner(const std::string& owner, ui
 
 // The check looks only once, because the opening looks again.
 Status Client::wait_to_end(const std::string& owner, Step step) const {
-    // First, because an owner that was away may be back when these watches end.
+    // This wait comes first, because an owner that was away may be back when these watches end.
     if (keeps_taken_) WSS_TRY(wait_for_dead_watches(owner, step));
     if (options_.steal) return Status::ok();
     return wait_until_dead(owner, step == Step::kCheck ? 1 : kLooksWithoutWatch);
@@ -189,7 +189,8 @@ void Client::wait_for_record() const {
     }
 }
 
-// False: somebody broke the lock. librbd may be taking it again, after its watch had ended.
+// Returns false if another program broke the lock. Looks several times, because librbd may be taking the lock
+// again after its watch had ended.
 bool Client::has_lock() const {
     Locker locker;
     for (int look = 0; look < kLooksForLock; ++look) {
@@ -209,8 +210,8 @@ static Status kept(const Status& why) {
 
 // Releases the lock so that the next holder continues the chain. librbd first ends what it does for other
 // clients. The release is recorded afterwards: no program can break a lock that is recorded as released.
-// Fails if the client keeps the lock, because the release failed or could not be recorded, and if it has lost
-// the lock.
+// Fails if the client keeps the lock, because the release failed or check_release() shows that it could not
+// be recorded. Also fails if the client has lost the lock.
 Status Client::release_in_order() {
     if (lost() || gave_up_lock_ || !succession_.is_known()) return Status::ok();
     if (!has_lock()) return lose_lock();
@@ -269,9 +270,9 @@ Status Client::wait_until_dead(const std::string& owner, uint32_t looks) const {
     }
 }
 
-// Waits until no dead client is listed as a watcher. A client that ended without closing the image is listed
-// for osd_client_watch_timeout. It could have had the lock between `owner` and this client, so that this
-// client could not continue the chain of `owner`.
+// Waits until no dead client except `owner` is listed as a watcher, or until too little time is left. A
+// client that ended without closing the image is listed for osd_client_watch_timeout. It could have had the
+// lock between `owner` and this client, so that this client could not continue the chain of `owner`.
 Status Client::wait_for_dead_watches(const std::string& owner, Step step) const {
     const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve - kLookMax;
     for (bool waits = false; SystemClock().now() < limit; waits = true) {
@@ -323,7 +324,7 @@ Status Client::check_primary() const {
         "see rbd mirror image promote");
 }
 
-// "ADDRESS:0/NONCE" of the client that has the lock; empty: there is none.
+// Returns "ADDRESS:0/NONCE" of the client that has the lock. The text is empty if no client has it.
 Result<std::string> Client::lock_owner() const {
     rbd_lock_mode_t mode{};
     char* owners[8] = {};
@@ -370,7 +371,7 @@ bool Client::answers(uint64_t id) const {
     return std::ranges::find(all, id, &Answer::client) != all.end();
 }
 
-// The answers of the clients that watch the image; none when they cannot be determined.
+// Returns the answers of the clients that watch the image, or an empty list if they cannot be determined.
 std::vector<Client::Answer> Client::answers() const {
     char* reply = nullptr;
     size_t length = 0;
@@ -419,8 +420,8 @@ Status Client::blocklist(const std::string& address, const std::string& failure_
     });
 }
 
-// Waits until this client has the cluster map with the blocklisting. From then on only OSDs that have
-// this map, too, answer it. librados has no limit for this, so a separate thread waits, and keeps the
+// Waits until this client has the cluster map with the blocklisting. From then on only OSDs that have this
+// map, too, answer this client. librados has no limit for this, so a separate thread waits, and keeps the
 // connection.
 Status Client::wait_for_blocklist(const std::string& failure_text) const {
     const uint32_t seconds = std::max<uint32_t>(1, command_limit());
@@ -436,14 +437,14 @@ Status Client::wait_for_blocklist(const std::string& failure_text) const {
     return *result;
 }
 
-// Time limit of a monitor command in seconds; 0: no time is left.
+// Returns the time limit of a monitor command in seconds, or 0 if no time is left.
 uint32_t Client::command_limit() const {
     const Nanoseconds left = commands_until_ - kCommandReserve - SystemClock().now();
     return static_cast<uint32_t>(std::clamp<int64_t>(left.count / from_s(1).count, 0, options_.mon_timeout));
 }
 
 Status Client::command_monitors(const std::string& failure_text, const std::function<int()>& command) {
-    if (!lost()) WSS_TRY(check_wanted());  // else it is about this client itself
+    if (!lost()) WSS_TRY(check_wanted());  // a lost client blocklists itself in any case
     const uint32_t limit = command_limit();
     if (limit == 0) return failure(Code::kTimedOut, "{}: too little time is left for it", failure_text);
     if (int result = rados_conf_set(cluster_, kCommandLimit, std::to_string(limit).c_str()); result < 0)
@@ -475,8 +476,8 @@ Result<HolderMark::Taking> Client::shut_out(const std::string& owner, uint64_t s
     return take_from(owner, seen);
 }
 
-// Breaks the lock of a blocklisted owner. If it fails before that, nothing is taken: the next opening of a
-// storage process can still continue the chain.
+// Breaks the lock of a blocklisted owner. If this function fails before that, the lock is unchanged, and the
+// next opening of a storage process can still continue the chain.
 Result<HolderMark::Taking> Client::take_from(const std::string& owner, uint64_t seen) {
     const std::string failure_text = fmt::format("cannot break the lock of the client at {}", owner);
     Locker locker;
@@ -489,7 +490,8 @@ Result<HolderMark::Taking> Client::take_from(const std::string& owner, uint64_t 
         if (!others) return others.status().within(failure_text);
         if (*others) former = 0;
     }
-    // A late answer counts, because the command that breaks the lock cannot be recalled.
+    // No operation has a time limit from here on: the command that breaks the lock cannot be recalled, so its
+    // answer must not be missed.
     WSS_TRY(end_limit());
     may_have_lock_.store(true);
     WSS_TRY(check_wanted());
@@ -516,7 +518,7 @@ Status Client::shut_itself_out() {
     return Status::ok();
 }
 
-// Before the image is closed: librbd then completes what it does for other clients.
+// Runs before the image is closed, because the closing completes the operations of librbd for other clients.
 void Client::end_without_lock() {
     for (; loss_.load() == Loss::kTaken && !gave_up_lock_; std::this_thread::sleep_for(kLookAgain)) {
         const Status shut = shut_itself_out();
@@ -526,7 +528,7 @@ void Client::end_without_lock() {
     }
 }
 
-// -ENOENT: nobody has the lock, or several clients have it.
+// Returns 0 or a negative errno. -ENOENT: no client has the lock, or several clients have it.
 int Client::read_locker(Locker& locker) const {
     std::array<char, 256> tag{};
     std::array<char, 1024> clients{}, cookies{}, addresses{};

@@ -27,7 +27,7 @@ class LockWatch {
 
     // The errno of the attempt to watch; 0: it succeeded.
     int error() const noexcept { return error_; }
-    // True: another client sent a notification, or a notification may have been missed.
+    // True if another client sent a notification, or if a notification may have been missed.
     bool saw_another();
 
   private:

@@ -33,10 +33,11 @@ class Look {
         bool lock = false;               // read the lock, the features and the flags, too
         bool parent = false;             // read the parent, too
     };
-    // False: librados has not accepted the operation. `over` is called on a thread of librados.
+    // Returns false if librados has not accepted the operation. `over` is called on a thread of librados when
+    // the operation has ended.
     bool begin(const At& at, Nanoseconds now, rados_callback_t over, void* context);
     bool under_way() const { return completion_ != nullptr; }
-    // Of the last begin().
+    // Time of the last begin().
     Nanoseconds began() const { return began_; }
     // Cancels an operation that has been in flight for `limit`: it ends soon, with ECANCELED unless it was
     // answered. An OSD that has lost its objects may have dropped the operation, which then would never end.
@@ -47,16 +48,16 @@ class Look {
     // Cancels and discards an operation in flight. Does not wait for Ceph.
     void end();
 
-    // The reply of get_size; empty: there is none. May be called during `over`.
+    // The reply of get_size; empty if there is none. May be called during `over`.
     std::span<const char> size() const { return {size_.data(), size_bytes_}; }
     // For looks with At::lock. `client` as for lock_holder().
     LockHolder holder(uint64_t client) const;
-    // The image still has the feature exclusive-lock.
+    // True if the image still has the feature exclusive-lock.
     bool has_lock() const;
     bool maps_objects() const;
-    // RBD_FLAG_…; nothing: there was no reply.
+    // Bits RBD_FLAG_…, or nullopt if there was no reply.
     std::optional<uint64_t> flags() const;
-    // For looks with At::parent. Nothing: the reply could not be read.
+    // For looks with At::parent. nullopt: the reply could not be decoded.
     std::optional<ParentSpec> parent() const { return parse_parent({parent_.data(), parent_bytes_}); }
     std::optional<bool> has_parent() const { return parse_overlap({overlap_.data(), overlap_bytes_}); }
 

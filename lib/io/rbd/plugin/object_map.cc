@@ -3,9 +3,10 @@
 // without a request to Ceph.
 //
 // Before librbd writes to a missing object, it adds the object to the map. If that fails, it marks the map as
-// invalid, in its memory and then on the image's header. If that fails, too (the capabilities for the
-// header's pool were revoked), the change fails, but later changes succeed: this librbd no longer uses the
-// map. The next client reads map and header, uses the map, and would not see these changes.
+// invalid, in its memory and then on the image's header. If the mark on the header fails, too (the
+// capabilities for the header's pool were revoked), the change fails, but later changes succeed: this librbd
+// no longer uses the map. The next client reads map and header, uses the map, and would not see these
+// changes.
 //
 // So after a failed change the map is in doubt. Changes that librbd reports as done then wait until the
 // follower has checked whether librbd considers the map invalid, and if so, has marked the header itself.
@@ -44,7 +45,7 @@ const std::array<char, 24> kMarking = with_flags(kInvalid), kNothing = with_flag
 // Called after a change failed with `error` (0: librbd reports an invalid map).
 void Client::doubt_map(int error) noexcept {
     if (read_only_ || !options_.is_head() || !maps_objects_.load() || lost()) return;
-    // Before doubts_ grows, because settle_doubts() reads must_mark_ for each doubt.
+    // must_mark_ is set before doubts_ grows, because settle_doubts() reads it for each doubt.
     if (error == EPERM || error == EACCES) must_mark_.store(true);
     doubts_.fetch_add(1);
     std::lock_guard lock(keeper_lock_);
@@ -52,7 +53,7 @@ void Client::doubt_map(int error) noexcept {
     follower_wake_.notify_one();
 }
 
-// Whether librbd's memory marks the map as invalid. Blocks when the header has changed.
+// True if librbd's memory marks the map as invalid. Blocks when the header has changed.
 bool Client::knows_of_invalid_map() const {
     uint64_t flags = 0;
     return rbd_get_flags(image_, &flags) >= 0 && (flags & RBD_FLAG_OBJECT_MAP_INVALID) != 0;

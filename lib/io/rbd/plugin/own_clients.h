@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // OwnClients: the clients of this process, by cluster and by their numbers there.
 //
-// A client of a clone watches the header of each of its parents. If this process serves the parent, too, that
-// watch is not one of another program: a process opens each image once (claim.h), so that only the client of
-// the image itself can write it.
+// A client of a clone watches the header of each of its parents. If this process serves the parent, too, its
+// own client of the clone is one of the parent's watchers. That client does not count as another user of the
+// parent: a process opens each image once (claim.h), so that only the client of the image itself can write
+// the image.
 //
 // Thread-safety: all functions may be called from any thread.
 #pragma once

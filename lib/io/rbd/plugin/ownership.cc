@@ -24,7 +24,7 @@ std::string entropy() {
     return fmt::format("{:016x}{:016x}", Random::entropy(), Random::entropy());
 }
 
-// Empty: there is no mark, or the text is too long to be one.
+// Returns an empty text if there is no mark, or if the metadata is too long for a mark.
 Result<std::string> read_mark(rbd_image_t image, const char* key) {
     std::array<char, 256> value{};
     size_t bytes = value.size();
@@ -40,7 +40,7 @@ Status write_mark(rbd_image_t image, const char* key, const std::string& text) {
     return Status::ok();
 }
 
-// The mark of this client. Nothing: somebody removed it, or wrote another one.
+// Returns the mark of this client, or nullopt if another program removed or replaced it.
 Result<std::optional<HolderMark>> mark_of(rbd_image_t image, uint64_t client) {
     const auto found = read_mark(image, kHolderKey);
     if (!found) return found.status();
@@ -105,7 +105,7 @@ Status note_release(rbd_image_t image, rados_ioctx_t pool, const std::string& he
     rados_write_op_t both = rados_create_write_op();
     rados_write_op_omap_cmp2(both, key.data(), LIBRADOS_CMPXATTR_OP_EQ, before.data(), key.size(),
                              before.size(), nullptr);
-    // Not rbd_metadata_set(), for which librbd would take the lock again.
+    // This does not use rbd_metadata_set(), for which librbd would take the lock again.
     rados_write_op_exec(both, "rbd", "metadata_set", entry.bytes().data(), entry.bytes().size(), nullptr);
     const int result = rados_write_op_operate(both, pool, header.c_str(), nullptr, 0);
     rados_release_write_op(both);

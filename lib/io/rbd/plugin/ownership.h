@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The marks of owner and holder in the metadata of an image. They show whether another owner had the image in
-// between.
+// The marks of owner and holder in the metadata of an image. They show whether another owner or holder had
+// the image between two openings.
 //
 // The owner mark names the last owner, and has a random number that changes with the owner. An owner that
 // finds its own name changes nothing. So the number stays the same while no other owner that writes marks has
@@ -8,10 +8,11 @@
 // it. Other programs (qemu, rbd bench) write no owner mark.
 //
 // The holder mark names the last client that had the image, and its term, which is higher than those of all
-// clients before it. It also names the first client of the chain. Each member of the chain shut out the one
-// before it, and in between no other client of any program had the image; or the one before it released the
-// image in an orderly way. A read-only client writes this mark, too: the next client must not take it for
-// a program that leaves no trace. A copy of an image has a copy of the mark.
+// clients before it. It also contains the term of the first client of the chain. Each member of the chain
+// shut out the one before it, and in between no other client of any program had the image; or the one before
+// it released the image in an orderly way. A read-only client writes this mark, too. Otherwise the next
+// client could not distinguish it from a program that writes no mark. A copy of an image has a copy of the
+// mark.
 #pragma once
 
 #include <rados/librados.h>
@@ -24,8 +25,9 @@
 
 namespace wss::io::rbd {
 
-// Requires the lock. Returns the image's header and the number. Empty: there is no mark, and a read-only
-// client writes none. An empty `owner` is a new owner. `name` is that of the image, for the log.
+// Requires the lock. Returns the image's header and the number. The text is empty if there is no mark and the
+// client is read-only, because a read-only client writes none. An empty `owner` is a new owner. `name` is
+// that of the image, for the log.
 Result<std::string> note_owner(rbd_image_t image, const std::string& name, const std::string& header,
                                const std::string& owner, bool read_only);
 
@@ -33,13 +35,13 @@ Result<std::string> note_owner(rbd_image_t image, const std::string& name, const
 // places of different images cannot be compared.
 Result<Succession> note_holder(rbd_image_t image, const std::string& identity, uint64_t client,
                                const HolderMark::Taking& taking);
-// The client of the holder mark, if that client has not recorded a release; otherwise 0.
+// Returns the client of the holder mark if that client has not recorded a release, or otherwise 0.
 Result<uint64_t> unreleased_holder(rbd_image_t image);
 // Requires the lock. Fails if note_release() would fail: writes the mark again. Does nothing if the mark is
 // that of another client.
 Status check_release(rbd_image_t image, uint64_t client);
-// `client` has just released the lock of the image, whose header object this is. Fails and changes nothing if
-// another client has written its mark meanwhile.
+// Records that `client` has just released the lock of the image. `header` is the image's header object. Fails
+// and changes nothing if another client has written its mark meanwhile.
 Status note_release(rbd_image_t image, rados_ioctx_t pool, const std::string& header, uint64_t client);
 
 }  // namespace wss::io::rbd

@@ -19,7 +19,8 @@ bool is_migrating(rbd_image_t image) {
     return rbd_get_features(image, &features) >= 0 && (features & RBD_FEATURE_MIGRATING) != 0;
 }
 
-// The parent that librbd uses. Nothing: the image is not a clone, or no data is read from the parent.
+// Returns the parent that librbd uses, or nullopt if the image is not a clone or no data is read from the
+// parent.
 Result<std::optional<ParentSpec>> parent_of(rbd_image_t image, bool is_parent) {
     uint64_t overlap = 0;
     int found = rbd_get_overlap(image, &overlap);
@@ -109,7 +110,7 @@ Status Parents::walk(rados_t cluster, rbd_image_t image, size_t depth) {
 
 Status Parents::add(rados_t cluster, const ParentSpec& spec) {
     WSS_TRY(add_pool(cluster, spec.pool));
-    // Not shared with pools_, because a namespace is set on it.
+    // This context is not shared with pools_, because a namespace is set on it.
     auto pool = open_pool(cluster, spec.pool);
     if (!pool) return pool.status();
     rados_ioctx_set_namespace(pool->get(), spec.pool_namespace.c_str());
@@ -163,8 +164,8 @@ bool Parents::image_is(const Look& look, Nanoseconds began, bool is_head) {
     return true;
 }
 
-// A look that could not be read changes nothing. Nor does a parent that was flattened and so no longer has a
-// parent: librbd still reads the data from there.
+// A look whose reply could not be decoded changes nothing. A parent that was flattened, and so no longer has
+// a parent, counts as unchanged, because librbd still finds its data.
 void Parents::take(Parent& parent) {
     const int result = parent.look.take();
     if (result != -ECANCELED) parent.answered = parent.look.began();
@@ -225,7 +226,7 @@ Parents::State Parents::decide(Nanoseconds now, Nanoseconds limit) {
     if (image_began_ < noted_) return State::kUnknown;
     if (!exist) return State::kDeleted;
     // While the image is flattened, the nearest parent may be gone before the image's header shows no parent.
-    // A parent that cannot be read for `limit` is not waited for.
+    // This waits at most `limit` for a parent that cannot be read.
     const Parent& nearest = *all_.front();
     const bool may_be_gone = nearest.shown < noted_ && now - noted_ < limit;
     if (image_is_head_ && (nearest.seen == Parent::Seen::kGone || may_be_gone)) return State::kUnknown;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parents: the images that an image was cloned from, at all levels. Data that the image has not written
 // itself is read from them. librbd keeps the parents that it found when it opened the image. It reads zeroes,
-// without an error, when a pool of them is deleted, when rbd migration replaces one of them and then removes
-// it, or when one of their snapshots is removed.
+// without an error, when one of their pools is deleted, when rbd migration replaces one of them and then
+// removes it, or when one of their snapshots is removed.
 //
 // Each parent is watched, and looked at once a second. A missing parent may also mean that the image is being
 // flattened, because a deleted snapshot is removed with its last clone. So the image's own header decides, by
@@ -53,24 +53,24 @@ class Parents {
     // Fails unless the image, which was opened after find(), has the same parents.
     Status confirm(rados_t cluster, rbd_image_t image) const;
     State state() const noexcept { return state_.load(std::memory_order_acquire); }
-    // Whether all of their pools exist. Does not wait for Ceph.
+    // True if the pools of all parents exist. Does not wait for Ceph.
     bool exist() const noexcept;
     // The longest time for which the looks at a parent have not been answered.
     Nanoseconds silent(Nanoseconds now) const noexcept;
 
     // True if there are parents: looks at the image must read its parent, too.
     bool any() const noexcept { return any_.load(std::memory_order_acquire); }
-    // True if such a look should begin now. `began`: start of the last one.
+    // True if a look at the image should begin now. `began`: start of the last one.
     bool wants_look(Nanoseconds began) const noexcept { return any() && noted_.count != 0 && began < noted_; }
     // Takes the result of a look at the image that began at `began`. `is_head`: the image is not a snapshot.
-    // librbd does not notice that a snapshot was flattened. False: the result cannot be read.
+    // librbd does not detect that a snapshot was flattened. Returns false if the result cannot be decoded.
     bool image_is(const Look& look, Nanoseconds began, bool is_head);
     // Takes the results of looks and begins new ones, without waiting. Looks that are not answered within
     // `limit` are repeated. A parent that cannot be read for that long is ignored.
     State look(Nanoseconds now, Nanoseconds limit);
     void end_watches();
-    // No thread may still call exist(). Waits for Ceph for at most a second. False: Ceph has not answered,
-    // and the connection must not be shut down.
+    // No other thread may call exist() any more. Waits for Ceph for at most a second. Returns false if Ceph
+    // has not answered. The connection must then not be shut down.
     bool close();
 
   private:

@@ -21,7 +21,8 @@ namespace wss::io::rbd {
 
 class Questions {
   public:
-    // Called on a thread of librados. `result`: bytes of the answer, or a negative errno.
+    // Called on a thread of librados when the operation has ended. `result`: bytes of the answer, or a
+    // negative errno.
     using Over = std::function<void(int result, std::span<const char> answer)>;
     struct To {
         rados_ioctx_t pool = nullptr;
@@ -32,10 +33,11 @@ class Questions {
     Questions(const Questions&) = delete;
     Questions& operator=(const Questions&) = delete;
 
-    // Calls a method of Ceph's class rbd. False: librados has not accepted it, and `over` is not called.
+    // Calls a method of Ceph's class rbd. Returns false if librados has not accepted the operation. Then
+    // `over` is not called.
     bool ask(const To& to, const char* method, std::span<const char> input, Over over);
-    // Cancels operations that began at least `limit` ago, by boot_time(). Each such call doubles the limit,
-    // until an answer comes, so that OSDs that need longer can answer, too.
+    // Cancels operations that began at least `limit` ago, by boot_time(). Each call that cancels something
+    // doubles the limit, until an answer comes, so that OSDs that need longer can answer, too.
     void cancel_late(Nanoseconds now, Nanoseconds limit);
     // Blocks until no operation is in flight. Operations without an answer within a second are cancelled.
     void end();

@@ -15,13 +15,13 @@ namespace {
 constexpr uint32_t kBlock = 512;
 // Calls of one request in librbd at once.
 constexpr uint32_t kPartsMax = 32;
-constexpr uint64_t kObjectsMax = 64;  // objects of one call
+constexpr uint64_t kObjectsMax = 64;  // objects of one discard or write zeroes
 constexpr Nanoseconds kTick = from_ms(500);
 constexpr Nanoseconds kSettleTick = from_ms(1);  // polled: there is no notification of a settled doubt
 // A call that is unanswered for this long is replaced, so that it does not keep other requests from librbd.
 constexpr Nanoseconds kSlow = from_s(1);
-// Work of one reactor turn, limited because other sources wait: bytes to copy, and the cost in bytes of a
-// call that copies none.
+// Limits of one reactor turn, because other sources wait meanwhile: the bytes to copy, and the bytes that a
+// call without copied data counts for.
 constexpr uint64_t kTurnMax = 1 << 20, kTurnCall = 4096;
 
 struct RequestState {
@@ -89,7 +89,7 @@ RbdQueue::RbdQueue(std::shared_ptr<Client> client, reactor::Reactor& reactor, Ca
 RbdQueue::~RbdQueue() {
     WSS_ASSERT(in_flight_ == 0, "a queue is destroyed only when its requests are done");
     reactor_.cancel(tick_);
-    // Late calls. The keeper takes those that complete from now on.
+    // Removes the late calls that have completed. The keeper takes those that complete from now on.
     for (; completed_ != nullptr; completed_ = completed_->next) client_->late_calls().remove(*completed_);
     calls_.orphan();
 }
@@ -139,7 +139,7 @@ size_t RbdQueue::start_waiting() noexcept {
     }
     if (client_->holds() && !client_->unusable()) return end_flushes();
     size_t events = 0;
-    // Only requests that wait now: done() may submit more, which the next turn starts.
+    // Starts only requests that wait now. done() may submit more, which the next turn starts.
     for (size_t left = waiting_count_; left > 0 && calls_.has_free(); --left, ++events) {
         Request& request = *waiting_.pop_front();
         --waiting_count_;
@@ -224,8 +224,8 @@ int RbdQueue::pass_on(Call& call) noexcept {
                                reinterpret_cast<const char*>(request.data) + (call.offset - request.offset),
                                completion);
     else
-        // Also for discards: discarded blocks of a volume must read as zeroes, but librbd's discard may skip
-        // parts of objects. This function frees whole objects and zeroes the rest.
+        // This call is also used for discards: discarded blocks of a volume must read as zeroes, but librbd's
+        // discard may skip parts of objects. rbd_aio_write_zeroes() frees whole objects and zeroes the rest.
         result = rbd_aio_write_zeroes(image, call.offset, call.length, completion, 0, 0);
     if (result < 0) rbd_aio_release(completion);
     return result;
@@ -248,7 +248,8 @@ size_t RbdQueue::reap() noexcept {
     return events;
 }
 
-// Continues changes that waited for the mark on the image, which takes milliseconds unless Ceph is silent.
+// Continues changes that waited until the object map was settled (object_map.cc), which takes milliseconds
+// unless Ceph is silent.
 size_t RbdQueue::confirm() noexcept {
     size_t events = 0;
     while (!doubted_.empty() && (!client_->doubts_map() || client_->unusable())) {
@@ -315,7 +316,7 @@ bool RbdQueue::reads_hole(const Call& call) const noexcept {
 }
 
 // For zeroes that were read: fails the call if a pool is deleted, which the client's cluster map shows before
-// librbd notices. Repeats the read of a clone whose parents are in doubt, or that was flattened meanwhile.
+// librbd detects it. Repeats the read of a clone whose parents are in doubt, or that was flattened meanwhile.
 void RbdQueue::check_hole(const Call& call, int& error) noexcept {
     if (!client_->pools_exist()) {
         client_->lose(Loss::kDeleted);
