@@ -49,7 +49,7 @@ uint64_t Random::next() noexcept {
 
 uint64_t Random::below(uint64_t bound) noexcept {
     if (bound == 0) return 0;
-    // Lemire's multiply-shift; the rejection keeps it unbiased.
+    // Lemire's multiply-shift. The rejection keeps the result unbiased.
     uint64_t threshold = -bound % bound;
     for (;;) {
         unsigned __int128 product = static_cast<unsigned __int128>(next()) * bound;

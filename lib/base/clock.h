@@ -47,7 +47,7 @@ class Random {
     static uint64_t entropy() noexcept;  // a seed from the operating system
 
     uint64_t next() noexcept;
-    uint64_t below(uint64_t bound) noexcept;  // uniform in [0, bound); 0 when bound is 0
+    uint64_t below(uint64_t bound) noexcept;  // uniform in [0, bound); 0 if `bound` is 0
     bool chance(uint32_t one_in) noexcept { return one_in != 0 && below(one_in) == 0; }
 
   private:

@@ -2,8 +2,9 @@
 // The only file that includes toml++.
 #include "lib/base/config.h"
 
-// The library asserts conditions that it then handles: "[$]" would abort the program instead of being an
-// error with a line number. Under NDEBUG it would tell the compiler that such bytes never occur.
+// The library asserts conditions that it also handles: the text "[$]" would abort the program instead of
+// causing an error with a line number. Under NDEBUG the library would declare to the compiler that such bytes
+// never occur. So its assertions are switched off.
 #undef NDEBUG
 #define TOML_ASSERT(expression) static_assert(true)
 #define TOML_EXCEPTIONS 0
@@ -13,8 +14,8 @@
 #include <algorithm>
 #include <fstream>
 
-// The library's letter tables mark as unreachable some code that letters beyond ASCII do reach; the result
-// there must be "no".
+// The library's letter tables mark some code as unreachable that letters beyond ASCII do reach. In these
+// tables "unreachable" must return false.
 // clang-format off: the order matters
 #include <toml++/impl/preprocessor.h>
 #undef TOML_UNREACHABLE
@@ -31,7 +32,7 @@
 
 namespace wss {
 
-// Larger files are not configurations; a device file would never end.
+// Larger files are not configurations. The limit also ends the reading of a device file without an end.
 constexpr size_t kFileMax = 4 << 20;
 
 void ConfigSchema::text(std::string key, std::string& value, Check check) {

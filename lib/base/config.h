@@ -2,8 +2,9 @@
 // Configuration files: one TOML file per program.
 //
 // A program describes its keys by rows that point into its own plain struct. read_file() parses the file,
-// checks every value and fills the struct. Each error names the file, line and key ("wss.toml:12:
-// volume[0].size: ..."). An unknown key is an error too: a misspelt limit must not be silently ignored.
+// checks every value and fills the struct. Each error of a key names the file, line and key ("wss.toml:12:
+// volume[0].size: ..."). A syntax error names the file and line. An unknown key is an error, too: a misspelt
+// limit must not be silently ignored.
 //
 //   ConfigSchema schema;
 //   schema.text("control", config.control);
@@ -13,8 +14,8 @@
 //   });
 //   WSS_TRY(schema.read_file(path));
 //
-// After an error the struct is partly filled: discard it.
-// Thread-safety: none; a schema belongs to one thread and must not outlive the objects that it points to.
+// After an error the struct may be partly filled, and the caller must discard it.
+// Thread-safety: none. A schema belongs to one thread and must not outlive the objects that it points to.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ class ConfigSchema {
     // Describes one table of an array of tables ("[[volume]]"). The objects that its rows point to must not
     // move until the next call.
     using Describe = std::function<void(ConfigSchema& row)>;
-    // A further check of one value; its error is reported with the file, line and key.
+    // A further check of one value. Its error is reported with the file, line and key.
     using Check = std::function<Status()>;
 
     void text(std::string key, std::string& value, Check check = {});

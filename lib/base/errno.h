@@ -8,11 +8,12 @@
 
 namespace wss {
 
-// The errno that the status carries, else the closest one for its code; 0 for ok.
+// Returns the errno that the status carries, or else the closest errno for its code. Returns 0 if the status
+// is ok.
 int errno_of(const Status& status);
 
-// Advice for the operator when a file could not be written because of `error`: "; make room …". Empty where
-// the text of the errno suffices.
+// Advice for the operator when a file could not be written because of `error`: "; make room …". Empty if the
+// text of the errno suffices.
 std::string_view advice_on_write(int error);
 
 }  // namespace wss

@@ -45,7 +45,8 @@ Status write_all(const Descriptor& file, const std::string& path, std::string_vi
 }
 
 // The new file gets the owner and mode of the old one, so that users of the old one keep access: root may
-// write a file for a service of another user. Without the right to change the owner, the file belongs to us.
+// write a file for a service of another user. Without the right to change the owner, the file belongs to the
+// user of this process and has mode 600.
 Status keep_owner(const Descriptor& file, const std::string& beside, const std::string& path) {
     struct stat old {};
     if (lstat(path.c_str(), &old) != 0 || !S_ISREG(old.st_mode)) return Status::ok();
@@ -55,7 +56,8 @@ Status keep_owner(const Descriptor& file, const std::string& beside, const std::
     return Status::ok();
 }
 
-// Creates a new file. One with that name is a leftover of a crash, or a link that another user placed there.
+// Creates a new file. Removes an existing file with that name: a leftover of a crash, or a link that another
+// user placed there.
 Status write_beside(const std::string& beside, const std::string& path, std::string_view text) {
     if (::unlink(beside.c_str()) != 0 && errno != ENOENT) return file_error(beside, "remove it");
     Descriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));

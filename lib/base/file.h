@@ -35,12 +35,13 @@ class Descriptor {
 // Appends the rest of an open file, from its position. kInvalid when that is more than `max` bytes.
 Status read_rest(const Descriptor& file, const std::string& path, size_t max, std::string& text);
 
-// Returns the content of a file. sys_errno() is ENOENT when there is none.
+// Returns the content of a file. sys_errno() is ENOENT if there is no such file.
 Result<std::string> read_file(const std::string& path, size_t max);
 
-// Succeeds only when `text` is on the medium under that name (written to a second file, synced, renamed,
-// folder synced), with the owner and mode of the replaced file, or else mode 600. After a failure the file is
-// unchanged, or has `text` but may lose it in a power cut.
+// Succeeds only when `text` is on the medium under that name: it was written to a second file and synced, the
+// second file was renamed, and its folder was synced. The new file gets the owner and mode of the replaced
+// file. If there is none, or this process may not change the owner, it gets mode 600. After a failure the
+// file is unchanged, or contains `text` but may lose it in a power cut.
 Status replace_file(const std::string& path, std::string_view text);
 
 }  // namespace wss

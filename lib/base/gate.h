@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gate: lifetime of an object that can be removed while users refer to it.
 //
-// Each user of the object (a request, a timer, a posted task, a captured reference) holds its gate. The owner
-// closes the gate to remove the object, and frees it when the gate reports that the last holder has left.
-// After close() there are no new holders, except by Holder::share(): a holder may admit others for its own
-// operation, so that an operation that has begun can be finished.
+// Each user of the object (a request, a timer, a posted task, a captured reference) has a Holder of its gate.
+// The owner closes the gate to remove the object, and frees the object when the gate reports that the last
+// holder has left. After close() there are no new holders, except by Holder::share(): a holder may create
+// further holders for its own operation, so that an operation that has begun can be finished.
 //
 //   open ─close()─▶ closing ─the last holder leaves─▶ drained: `done` is called, once
 //
-// Thread-safety: none; a gate and its holders belong to one thread.
+// Thread-safety: none. A gate and its holders belong to one thread.
 // Lifetime: the destructor asserts that there are no holders. `done` may destroy the gate.
-// Allocation: none to enter, share or leave; close() stores `done`.
+// Allocation: enter(), share() and leaving allocate nothing. close() stores `done`, which may allocate.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace wss {
 
 class Gate {
   public:
-    // One use of the object; empty when the gate was closed, or after a move.
+    // One use of the object. It is empty if the gate was closed, or after a move.
     class Holder {
       public:
         Holder() = default;
@@ -62,7 +62,7 @@ class Gate {
         ++count_;
         return Holder(this);
     }
-    // Calls `done` when there are no holders: now, or from the release of the last one.
+    // Calls `done` when there are no holders: at once, or when the last one is released.
     void close(std::function<void()> done) {
         WSS_ASSERT(!closed_, "a gate is closed once");
         closed_ = true;
@@ -76,7 +76,7 @@ class Gate {
   private:
     void leave() noexcept {
         if (--count_ > 0 || !closed_) return;
-        // Moved out of the member first: it may destroy the gate.
+        // `done` is moved out of the member first, because it may destroy the gate.
         if (auto done = std::exchange(done_, nullptr)) done();
     }
 

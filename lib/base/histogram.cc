@@ -7,7 +7,7 @@
 
 namespace wss {
 
-// Values below 2 * kSteps have one step each; above, each power of two has kSteps steps.
+// Each value below 2 * kSteps has its own step. Above that, each power of two has kSteps steps.
 constexpr uint64_t kSteps = uint64_t{1} << Histogram::kBits;
 
 static size_t index_of(uint64_t value) {

@@ -2,7 +2,7 @@
 // A histogram with a bounded relative error, like HdrHistogram: 2^kBits linear steps per power of two. Every
 // value from 1 to kHighest has an error below 0.1 %, in constant time and memory.
 //
-// Thread-safety: none; each thread records into its own, and merge() adds them up.
+// Thread-safety: none. Each thread records into its own histogram, and merge() adds them up.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ class Histogram {
     uint64_t max() const { return max_; }
     double mean() const;
     double stddev() const;
-    // The smallest value that at least `percent` of the recorded values do not exceed, rounded up to the end
-    // of its step.
+    // The smallest value that at least `percent` percent of the recorded values do not exceed, rounded up to
+    // the end of its step, but at most max().
     uint64_t percentile(double percent) const;
 
   private:

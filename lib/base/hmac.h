@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HMAC-SHA-256, comparison in constant time, unpredictable bytes, wiped secrets.
 //
-// Thread-safety: pure functions.
+// Thread-safety: the functions are pure. A Secret is a value.
 #pragma once
 
 #include <array>
@@ -17,14 +17,14 @@ using Digest = std::array<std::byte, 32>;
 // Digest of the concatenation of `parts`. The key may have any length.
 Digest hmac_sha256(std::string_view key, std::span<const std::span<const std::byte>> parts);
 
-// Takes the same time for equal and different bytes, wherever they differ, so that the time does not show how
-// close a guess was.
+// Takes the same time for equal and different bytes of the same length, wherever they differ, so that the
+// time does not show how close a guess was. Different lengths are never equal.
 bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::byte> b);
 
 // Random bytes from the operating system. Ends the process on failure, which does not occur on Linux.
 void fill_unpredictable(std::span<std::byte> bytes);
 
-// Bytes that are wiped when no longer needed, and that no formatter prints.
+// Bytes that are wiped when they are no longer needed, and that no formatter prints.
 class Secret {
   public:
     Secret() = default;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Standard error as the service manager connects it: lines go to the journal, which removes a prefix "<N>"
-// and stores it as the line's priority (sd-daemon(3)).
+// Standard error of a service: the service manager connects it to the journal. The journal removes a prefix
+// "<N>" from each line and stores it as the line's priority (sd-daemon(3)).
 //
-// Thread-safety: is_standard_error() from any thread.
+// Thread-safety: is_standard_error() may be called from any thread.
 #pragma once
 
 #include <string_view>

@@ -2,7 +2,7 @@
 // List: an intrusive doubly linked list. An element is linked through a ListNode base class, so that queueing
 // a request allocates nothing. An element is in at most one list per node. Unlinking does not need the list.
 //
-// Thread-safety: none; a list and its elements belong to one thread.
+// Thread-safety: none. A list and its elements belong to one thread.
 // Ownership: the list owns nothing. The destructor of a node asserts that it is unlinked.
 #pragma once
 
@@ -77,7 +77,7 @@ class List {
         }
     }
 
-    // The first element that `accept` accepts; nullptr if there is none.
+    // Returns the first element for which `accept` returns true, or nullptr if there is none.
     template <typename Accept>
     T* find_if(Accept&& accept) {
         for (Node* node = head_.next_; node != &head_; node = node->next_)

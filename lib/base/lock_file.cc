@@ -11,11 +11,12 @@
 
 namespace wss {
 
-// Reason why the open failed with `error`.
+// Returns the reason why open() failed with `error`.
 static Status cannot_open_lock_file(const std::string& file, int error) {
     struct stat info {};
     const bool stands = lstat(file.c_str(), &info) == 0;
-    // EACCES: also for root, when another user's file is in a folder that all may write to.
+    // open() fails with EACCES even for root, if another user's file is in a folder that all users may write
+    // to.
     const bool is_foreign = stands && (error == EACCES || error == ELOOP);
     return Status::from_errno(
         error, fmt::format("{}: cannot open this lock{}", file,

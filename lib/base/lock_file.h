@@ -11,8 +11,8 @@
 
 namespace wss {
 
-// Opens the file, or creates it with mode 600. Does not follow links. Fails if anyone else can open the file
-// (another user, a group, a process with another link to it), because that process could lock it for ever.
+// Opens the file, or creates it with mode 600. Does not follow links. Fails if another user, a group, or a
+// process with another link could open the file, because it could then lock the file forever.
 Result<Descriptor> open_lock_file(const std::string& file);
 
 }  // namespace wss

@@ -53,7 +53,7 @@ class JournalPriority final : public spdlog::custom_flag_formatter {
     }
 };
 
-// The journal stores the time and priority of each line separately; elsewhere the line contains them.
+// The journal stores the time and priority of each line separately. Elsewhere the line contains them.
 static std::unique_ptr<spdlog::formatter> make_formatter() {
     auto formatter = std::make_unique<spdlog::pattern_formatter>();
     if (journal::is_standard_error())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log, for the administrator: the event, the object, and what to do. One line per event, to standard
-// error. The datapath does not log. Lines that a peer can trigger go through a Limiter or SourceLimiter.
+// The log, for the operator: the event, the object, and what to do. One line per event, to standard error.
+// The datapath does not log. Lines that a peer can trigger go through a Limiter or SourceLimiter.
 //
 // Thread-safety: all functions may be called from any thread.
 #pragma once

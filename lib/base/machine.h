@@ -12,17 +12,17 @@
 
 namespace wss {
 
-// Reads a list of processors as the kernel writes it ("2,4-7"). Returns them in the given order. kInvalid:
-// wrong form, a repeated processor, or one that this process may not use.
+// Reads a list of processors as the kernel writes it ("2,4-7"). Returns them in the given order. Fails with
+// kInvalid if the text has another form, or names a processor twice or one that this process may not use.
 Result<std::vector<int>> parse_cpus(std::string_view text);
 
-// Number of processors that this process may use; at least 1.
+// Number of processors that this process may use. It is at least 1.
 int usable_cpus();
 
 // Makes the thread run only on processor `cpu`.
 Status pin_thread(pthread_t thread, int cpu);
 
-// Bytes.
+// Memory of this machine, in bytes.
 uint64_t physical_memory();
 
 }  // namespace wss

@@ -30,8 +30,8 @@ std::string default_control_path() {
     return fmt::format("/tmp/wss-target-{}.sock", geteuid());
 }
 
-// True when a service listens there. A killed service leaves its socket, which refuses connections. A service
-// that this user may not connect to counts as running.
+// True if a service listens on the socket. A killed service leaves its socket file, which refuses
+// connections. A service to which this user may not connect counts as running.
 static bool is_alive(const std::string& path) {
     struct stat info {};
     if (stat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return false;

@@ -18,7 +18,7 @@ namespace {
 // Maximum number of lines of maximum length.
 constexpr off_t kFileMax = kSecretsMax * (kInitiatorNameMax + 1 + kSecretMax + 1);
 
-// Wipes its bytes at the end: they held every secret of the file.
+// The content of a secrets file, which is wiped at the end.
 struct Text {
     std::string bytes;
     ~Text() { OPENSSL_cleanse(bytes.data(), bytes.size()); }
@@ -44,7 +44,7 @@ Status read_checked(const std::string& path, Text& text) {
     if (!file || fstat(file.get(), &facts) != 0)
         return Status::from_errno(errno, fmt::format("{}: cannot read the secrets", path));
     WSS_TRY(check_file(path, facts));
-    // Reserve all at once: growing would leave copies of secrets behind.
+    // All memory is reserved at once: growing would leave copies of secrets behind.
     text.bytes.reserve(static_cast<size_t>(kFileMax) + 65536);
     return read_rest(file, path, static_cast<size_t>(kFileMax), text.bytes);
 }

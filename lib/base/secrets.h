@@ -3,8 +3,9 @@
 // with '#' are skipped. A target's file has a line for each known initiator, or two lines during a change of
 // its secret. An initiator's file has only its own line.
 //
-// Only the owner may be able to read or write such a file. Other files are refused, because their secrets
-// must be considered known. Errors name the file and line, never the content.
+// Only the owner, who is the user of this process or root, may be able to read or write such a file. Other
+// files are rejected, because their secrets may be known to others. Errors name the file and line, never the
+// content.
 #pragma once
 
 #include <string>
@@ -35,10 +36,10 @@ Status check_initiator_name(std::string_view name);
 Result<std::vector<NamedSecret>> read_secrets(const std::string& path);
 // Returns the only secret in an initiator's file.
 Result<NamedSecret> read_own_secret(const std::string& path);
-// Parses the text of such a file; `path` is for messages.
+// Parses the text of such a file. `path` is for messages.
 Result<std::vector<NamedSecret>> parse_secrets(std::string_view text, const std::string& path);
 
-// Returns a new line for `name` with 256 random bits.
+// Returns a new line for `name` with more than 256 random bits.
 std::string make_secret_line(std::string_view name);
 
 }  // namespace wss

@@ -7,7 +7,7 @@ namespace wss {
 
 constexpr std::string_view kUnits = "KMGTP";
 
-// The power of 1024 for `suffix`; -1 for an unknown unit.
+// Returns the power of 1024 for `suffix`, or -1 for an unknown unit.
 static int exponent_of(std::string_view suffix) {
     if (suffix.empty() || suffix == "B" || suffix == "b") return 0;
     size_t index = kUnits.find(static_cast<char>(suffix[0] & ~0x20));

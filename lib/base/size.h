@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes in the form that people write: "64M", "1GiB", "4096". Binary units only; K, M, G, T, P with or
-// without "iB" or "B", upper or lower case.
+// Sizes in the form that people write: "64M", "1GiB", "4096". The units are binary: K, M, G, T, P with or
+// without "iB" or "B", in upper or lower case.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 namespace wss {
 
 Result<uint64_t> parse_size(std::string_view text);
-// The exact size with a unit ("64M") if it has one, else in bytes ("1000000"): parse_size() returns the same
-// number.
+// The exact size, in the largest unit of which it is a multiple ("64M"), or else in bytes ("1000000").
+// parse_size() returns the same number.
 std::string format_size(uint64_t bytes);
 // For tables: three digits and a unit, "1.50 GiB".
 std::string readable_size(uint64_t bytes);

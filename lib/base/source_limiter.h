@@ -14,10 +14,11 @@
 namespace wss::log {
 
 // As Limiter, but per source (a host, a process), so that a source that floods the log does not silence
-// others. All sources together write at most kSourcesLimit lines per second. When a source may write again, a
-// line reports the number of its suppressed lines.
+// others. All sources together write at most kSourcesLimit lines per second. When a source may write again,
+// one more line reports the number of its suppressed lines.
 //
-// Thread-safety: locks; for the control plane.
+// Thread-safety: all functions may be called from any thread. They lock and allocate, so they are for the
+// control plane only.
 class SourceLimiter {
   public:
     static constexpr uint32_t kSourcesLimit = 100;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Status and Result: how functions of WSS report failure.
 //
-// A Status is ok, or a code with an optional errno and a sentence for people (what failed, on which object,
-// what to do). Functions of lib/ do not throw. A datapath that cannot afford text returns Code or its own
-// enum.
+// A Status is ok, or a code with an optional errno and a text for people (what failed, on which object, what
+// to do). Functions of lib/ do not throw, except io::open_backend() if no thread can be started. A datapath
+// that cannot afford text returns Code or its own enum.
 //
-// Thread-safety: values; share like any other value.
+// Thread-safety: a Status and a Result are values.
 #pragma once
 
 #include <fmt/core.h>
@@ -47,7 +47,7 @@ class [[nodiscard]] Status {
     explicit Status(Code code, std::string text = {}) : code_(code), text_(std::move(text)) {}
 
     static Status ok() { return {}; }
-    // `text` describes what failed; to_string() appends the text of the errno.
+    // `text` describes what failed. to_string() appends the text of the errno.
     static Status from_errno(int error, std::string text);
 
     bool is_ok() const { return code_ == Code::kOk; }

@@ -8,7 +8,7 @@
 
 namespace wss {
 
-// Longer words are not typing errors, and the computation is quadratic.
+// Longer words get no suggestion, because the computation is quadratic.
 constexpr size_t kWordMax = 64;
 
 // Counts insertions, deletions, replacements, and swaps of neighbours (optimal string alignment).

@@ -8,7 +8,8 @@
 
 namespace wss {
 
-// Returns ", did you mean 'X'?" or, when no word is close, "; known: A, B, C", to be appended to an error.
+// Returns ", did you mean 'X'?" or, if no word is close, "; known: A, B, C". The caller appends it to an
+// error.
 std::string suggestion(std::string_view word, const std::vector<std::string_view>& known);
 
 }  // namespace wss

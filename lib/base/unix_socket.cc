@@ -17,7 +17,7 @@
 
 namespace wss {
 
-// The lock is held for a few system calls; only a stopped process holds it longer.
+// Processes hold the lock for a few system calls. Only a stopped process holds it longer.
 constexpr Nanoseconds kLockPatience = from_s(2);
 constexpr std::chrono::milliseconds kLockRetry{5};
 
@@ -60,7 +60,7 @@ static std::string listener_of(const Descriptor& connected) {
     return fmt::format("{}, process {},", *name, peer.pid);
 }
 
-// Fails with kBusy if a process listens there, else with the error of connect().
+// Always fails: with kBusy if a process listens on the path, else with the error of connect().
 static Status probe(const std::string& path, const sockaddr_un& address, int type) {
     Descriptor socket(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket) return Status::from_errno(errno, path);
@@ -90,7 +90,7 @@ Result<UnixListener> UnixListener::open(const std::string& path, int type, int b
     if (!lock) return lock.status();
     WSS_TRY(remove_stale(path, *address, type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)));
     Descriptor socket(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
-    // Before bind(), so that the file never has another mode.
+    // The mode is set before bind(), so that the file never has another mode.
     if (!socket || fchmod(socket.get(), 0600) != 0)
         return Status::from_errno(errno, "cannot create a socket");
     struct stat info {};
@@ -115,7 +115,8 @@ UnixListener& UnixListener::operator=(UnixListener&& other) noexcept {
 
 void UnixListener::reset() noexcept {
     if (!socket_) return;
-    // Without the lock the file is left: the file of a dead socket is harmless, removing a live one's is not.
+    // Without the lock the file remains: the file of a dead socket is harmless, but removing the file of a
+    // live one is not.
     if (Result<Descriptor> lock = lock_path(path_); lock) {
         struct stat info {};
         if (lstat(path_.c_str(), &info) == 0 && info.st_ino == inode_) unlink(path_.c_str());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A listening Unix socket and its file. The file of a dead owner is replaced, that of a live one never. A
-// lock on `<path>.lock` serialises processes that start or stop, from their check of the file until others
-// can detect their listener. The lock file, which only its owner can access (0600), remains.
+// A listening Unix socket and its file. open() replaces the file of a dead owner, but never that of a live
+// one. A lock on `<path>.lock` serialises processes that start or stop, from their check of the file until
+// others can detect their listener. The lock file, which only its owner can access (0600), remains.
 //
-// Thread-safety: all functions may be called from any thread; a UnixListener is a value.
+// Thread-safety: all functions may be called from any thread. A UnixListener is a value.
 #pragma once
 
 #include <sys/types.h>
@@ -21,7 +21,8 @@ namespace wss {
 class UnixListener {
   public:
     // `type` is SOCK_STREAM or SOCK_SEQPACKET, optionally with SOCK_NONBLOCK. Only its owner can access the
-    // file (0600). kBusy: a live listener has the path. kExists: the file is not a socket.
+    // file (0600). kBusy: a live listener has the path, or another process holds its lock. kExists: the file
+    // is not a socket.
     static Result<UnixListener> open(const std::string& path, int type, int backlog);
     UnixListener() = default;
     UnixListener(UnixListener&&) = default;
