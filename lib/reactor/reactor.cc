@@ -18,7 +18,7 @@ Timer::~Timer() {
 }
 
 Nanoseconds Reactor::default_spin() noexcept {
-    // Computed once: it is a system call, and some callers need it before every request.
+    // Computed once, because it needs a system call and some callers use it before every request.
     static const bool alone = [] {
         cpu_set_t cpus;
         CPU_ZERO(&cpus);
@@ -64,7 +64,7 @@ void Reactor::remove(Source& source) {
     forget(source);
     auto found = std::find(sources_.begin(), sources_.end(), &source);
     if (found == sources_.end()) return;
-    // During a turn the vector is being traversed: leave a hole, which the end of the turn removes.
+    // During a turn the vector is being traversed. So this leaves a hole, which the end of the turn removes.
     if (in_turn_)
         *found = nullptr;
     else
@@ -73,7 +73,7 @@ void Reactor::remove(Source& source) {
 
 size_t Reactor::poll_sources() noexcept {
     size_t events = 0;
-    // By index: poll() may add sources.
+    // The loop uses an index, because poll() may add sources.
     for (size_t i = 0; i < sources_.size(); ++i)
         if (sources_[i] != nullptr) events += sources_[i]->poll();
     return events;
@@ -128,7 +128,7 @@ void Reactor::sleep() noexcept {
     int timeout_ms = -1;
     if (Nanoseconds next = next_deadline(); next != kNever) {
         int64_t wait_ns = std::max<int64_t>(next.count - clock_.now().count, 0);
-        // Rounded up: waking a little early would mean spinning until the deadline.
+        // The timeout is rounded up: waking a little early would mean spinning until the deadline.
         timeout_ms = static_cast<int>(std::min<int64_t>((wait_ns + 999'999) / 1'000'000, 1'000'000));
     }
     epoll_event events[8];

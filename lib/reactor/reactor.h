@@ -2,15 +2,15 @@
 // Reactor: the poll loop of one core.
 //
 // A reactor polls its sources (completion queues, disk queues, sockets), fires due timers and runs tasks that
-// other threads posted. While there is work it never sleeps. After `spin` without work it arms every source
-// and sleeps in epoll until a source has an event, a timer is due or a task is posted: an idle process uses
-// no CPU.
+// other threads posted. While there is work, it never sleeps. After `spin` without work, it arms every source
+// and sleeps in epoll until a source has an event, a timer is due or a task is posted. So an idle process
+// uses no CPU time. It sleeps earlier if spinning would keep other threads from running (spin.h).
 //
 // The deterministic simulation calls step() itself, with its own clock, and never run().
 //
 // Thread-safety: a reactor, its sources and timers belong to the thread that runs it. Other threads may call
-// only post() and stop() (and everything before run() begins). Ownership: the users own sources and timers
-// and remove them before they destroy them.
+// only post() and stop(), and other functions only before run() begins. Ownership: the users own sources and
+// timers, and must remove or cancel them before they destroy them.
 #pragma once
 
 #include <atomic>
@@ -28,12 +28,12 @@ namespace wss::reactor {
 class Source {
   public:
     virtual ~Source() = default;
-    // Does a bounded amount of work. Returns the number of events handled, 0 when idle.
+    // Does a bounded amount of work. Returns the number of events handled, or 0 if there was nothing to do.
     virtual size_t poll() noexcept = 0;
-    // Prepares to sleep. Returns true when fd() will become readable at the next event, false when there are
-    // events already (poll again). Called only after poll() returned 0.
+    // Prepares to sleep. Returns true if fd() will become readable at the next event. Returns false if there
+    // are events already, and the reactor polls again. Called only after poll() returned 0.
     virtual bool arm() noexcept { return true; }
-    // Descriptor to wait for; -1 for a source that has work only after another source had some.
+    // The descriptor to wait for, or -1 for a source that has work only after another source had some.
     virtual int fd() const noexcept { return -1; }
 };
 
@@ -62,8 +62,8 @@ class Reactor {
   public:
     struct Options {
         // How long to poll for work before sleeping. Zero if the process may use only one CPU: spinning would
-        // keep the threads that it waits for from running. kNever: the reactor is only stepped, and needs no
-        // descriptors.
+        // keep the threads for which the reactor waits from running. kNever: the user only calls step(), and
+        // the reactor needs no descriptors.
         Nanoseconds spin = default_spin();
     };
     static Nanoseconds default_spin() noexcept;
@@ -79,22 +79,23 @@ class Reactor {
     void add(Source& source);
     void remove(Source& source);
 
-    // Sets `timer` to fire at `deadline`, replacing an earlier deadline; kNever cancels it.
+    // Sets `timer` to fire at `deadline`, which replaces its earlier deadline. kNever cancels the timer.
     void set(Timer& timer, Nanoseconds deadline);
     void cancel(Timer& timer);
 
-    // Runs `task` on the reactor's thread soon. For the control plane: allocates and locks.
+    // Runs `task` on the reactor's thread in one of the next turns. For the control plane, because it
+    // allocates and locks.
     void post(std::function<void()> task);
 
-    // One turn: polls every source once, fires due timers, runs posted tasks. Returns the number of events
-    // handled.
+    // Executes one turn: polls every source once, fires due timers, runs posted tasks. Returns the number of
+    // events handled.
     size_t step() noexcept;
     // The earliest deadline, or kNever.
     Nanoseconds next_deadline() const noexcept;
-    // One turn; then sleeps if there was no work for `spin` and there is none now. For loops with their own
-    // end condition.
+    // Executes one turn. Then sleeps if there was no work for `spin`, or spinning is not useful (may_spin()),
+    // and there is no work now. For loops with their own end condition.
     void turn() noexcept;
-    // Turns until stop().
+    // Executes turns until stop().
     void run() noexcept;
     void stop() noexcept;
 

@@ -10,11 +10,12 @@
 
 namespace wss::reactor {
 
-// A turn without work takes a few microseconds; one that takes this long was interrupted by another thread.
+// A turn without work takes a few microseconds. A turn that takes this long was interrupted by another
+// thread.
 constexpr Nanoseconds kTurnAlone = from_us(25);
 // Time without spinning after an interruption. Each further try may cost a whole time slice of the others.
 constexpr Nanoseconds kBusyFor = from_ms(20);
-// Interval of load checks; a check takes a few microseconds.
+// Interval of load checks. A check takes a few microseconds.
 constexpr Nanoseconds kLookEvery = from_ms(10);
 
 unsigned threads_running(const char* loadavg) noexcept {
@@ -22,7 +23,7 @@ unsigned threads_running(const char* loadavg) noexcept {
     return std::sscanf(loadavg, "%*s %*s %*s %u/", &running) == 1 ? running : 0;
 }
 
-// True when more threads want to run at this instant than there are processors.
+// True if more threads are runnable at this instant than there are processors.
 static bool others_wait() noexcept {
     static const unsigned processors = std::max(std::thread::hardware_concurrency(), 1u);
     const int file = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);

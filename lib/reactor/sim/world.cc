@@ -7,7 +7,7 @@
 
 namespace wss::sim {
 
-// Long enough that no clock of a node is negative, whatever its skew.
+// Greater than any skew, so that no clock of a node is negative.
 constexpr Nanoseconds kEpoch = from_s(1000);
 // Number of turns before a livelock in which busy nodes are recorded.
 constexpr uint32_t kTurnsNamed = 100;
@@ -20,7 +20,7 @@ Nanoseconds NodeClock::now() noexcept {
 Nanoseconds NodeClock::to_world(Nanoseconds local) const noexcept {
     if (local == kNever) return kNever;
     int64_t t = (local - kEpoch - skew).count;
-    // Rounded up: a timer is due only when the node's clock shows its deadline, never earlier.
+    // The result is rounded up: a timer is due only when the node's clock shows its deadline, never earlier.
     return {t - t / (1'000'000 + drift_ppm) * drift_ppm + (drift_ppm != 0 ? 1000 : 0)};
 }
 
@@ -132,7 +132,7 @@ bool World::step(Nanoseconds limit) {
         if (limit != kNever) now_ = limit;
         return false;
     }
-    // At least a nanosecond: rounding with a drifting clock must not stop time.
+    // Time advances by at least a nanosecond, because rounding with a drifting clock must not stop it.
     now_ = std::max(next, now_ + Nanoseconds{1});
     return true;
 }

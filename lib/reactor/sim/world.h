@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulated world: one thread, with all time and randomness from a seed.
+// The simulated world: one thread, virtual time, and random numbers from a seed.
 //
 // A World holds virtual time, a heap of events and the nodes. Each node has its own clock (with skew and
 // drift) and the reactors that run on it. World::step() steps every reactor, in a random order. Only when
 // none has work does it advance time, to the next event or timer. So a run of hours takes seconds, and the
-// same seed gives the same run: trace() is a hash over everything that happened, for tests to compare.
+// same seed gives the same run. trace() is a hash of all events that note() recorded, for tests to compare.
 //
-// A reactor that reports work for ever without letting time pass would hang the run, and keep a core busy in
-// production. The world counts the turns of one instant and aborts the process with a message that names the
-// busy nodes (livelock()).
+// A reactor that reports work in every turn would stop simulated time and so hang the run. In production it
+// would keep a core busy. The world counts the turns of one instant and aborts the process with a message
+// that names the busy nodes (livelock()).
 //
-// Fault sites have two levels: a quarter of them is armed per run, and an armed site fires with the given
-// odds. A run in which everything failed at once would only ever exercise the first error path.
+// Fault sites have two levels: in each run a site is armed with a probability of one in four, and an armed
+// site fires with the given odds. A run in which every site fired would only exercise the first error path.
 //
 // Thread-safety: none, by design.
 #pragma once
@@ -48,7 +48,7 @@ class NodeClock final : public Clock {
     World& world_;
 };
 
-// A machine. It can crash and restart; its incarnation counts the restarts. The scenario owns what runs on
+// A machine. It can crash and restart. Its incarnation counts the restarts. The scenario owns what runs on
 // the node, and destroys it when the node crashes.
 class Node {
   public:
@@ -63,15 +63,16 @@ class Node {
 
     // Without `arm` the reactor never sleeps and is stepped in every round. With it, the reactor behaves like
     // a real one: after a turn without work, and after the others had their turns, the world calls `arm`
-    // (Source::arm() of its sources). From then on it is stepped only when the node was woken or a timer is
-    // due.
+    // (Source::arm() of its sources). If `arm` returns true, the reactor sleeps: from then on it is stepped
+    // only when the node was woken or a timer is due.
     void run(reactor::Reactor& reactor, std::function<bool()> arm = nullptr) {
         runners_.push_back({.reactor = &reactor, .arm = std::move(arm)});
     }
     void forget(reactor::Reactor& reactor) {
         std::erase_if(runners_, [&](const Runner& runner) { return runner.reactor == &reactor; });
     }
-    // Wakes the sleeping reactors of this node, as epoll would. Also for calls from outside a turn.
+    // Wakes the sleeping reactors of this node, as epoll would. A scenario must also call it after it has
+    // called code of the node from outside a turn.
     void wake() {
         for (Runner& runner : runners_) runner.woken = true;
     }
@@ -81,7 +82,7 @@ class Node {
         });
     }
 
-    // Listeners by port; the fabric that adds one knows its type. A crash removes them.
+    // Listeners by port. The fabric that adds one casts it to its type. A crash removes them.
     std::map<uint16_t, void*>& services() { return services_; }
 
     // Power off: reactors stop at once, without notification. The scenario then destroys what ran here.
@@ -129,14 +130,15 @@ class World {
         schedule(now_ + delay, std::move(event));
     }
 
-    // Does the work of the current instant; if there is none, advances time to the next event or timer.
-    // Returns false when nothing can happen before `limit`; the time is then `limit`.
+    // Does the work of the current instant. If there is none, advances time to the next event or timer.
+    // Returns false if nothing happens until `limit`. The time is then `limit`, or unchanged if that is
+    // kNever.
     bool step(Nanoseconds limit = kNever);
     void run_for(Nanoseconds duration);
-    // Steps until `done` returns true or `limit` has passed from now; returns the result of `done`.
+    // Steps until `done` returns true or `limit` has passed from now. Returns the last result of `done`.
     bool run_until(const std::function<bool()>& done, Nanoseconds limit);
 
-    // Links between nodes. A cut link neither delivers messages nor notifies anyone.
+    // Links between nodes. A cut link delivers no messages, and its nodes are not notified.
     void cut(const Node& a, const Node& b);
     void heal(const Node& a, const Node& b);
     void heal_all() { cuts_.clear(); }
