@@ -4,14 +4,14 @@
 //   initiator                                 target
 //     START {nonce, name} ─────────────────►    looks up the secret of `name`
 //           ◄───────────── CHALLENGE {nonce, name}
-//     PROOF {HMAC over all so far} ────────►    compares
-//           ◄──────────────── RESULT {HMAC over all so far, or the reason for a refusal}
+//     PROOF {HMAC over the above} ─────────►    compares
+//           ◄──────────────── RESULT {HMAC over the same data, or the reason for a refusal}
 //
 // Each proof also covers the login request and response as they were on the wire: a change of a port, an
 // extension or the epoch in transit makes the proofs fail. Different labels keep the proof of one side from
 // being used as that of the other. Fresh nonces from both sides make old proofs useless. Over a fabric with a
-// channel binding the proofs cover that too: they fail when a third party forwards the messages over a
-// connection of its own.
+// channel binding the proofs also cover the binding, so they fail when a third party forwards the messages
+// over a connection of its own.
 //
 // Thread-safety: values.
 #pragma once
@@ -33,7 +33,7 @@ struct AuthStart {
     Nonce nonce{};
     std::string name;
 };
-// An invalid name is kFormat; another version is kReserved.
+// Returns kFormat for an invalid name and kReserved for another version.
 ParseError parse_auth_start(Bytes message, AuthStart& out);
 size_t encode_auth_start(const AuthStart& start, MutableBytes out);
 
@@ -55,14 +55,15 @@ struct AuthResult {
 ParseError parse_auth_result(Bytes message, AuthResult& out);
 size_t encode_auth_result(const AuthResult& result, MutableBytes out);
 
-// The data that both proofs cover. Takes each part once, in the order of the wire.
+// The data that both proofs cover. The user passes each part once.
 class AuthTranscript {
   public:
-    // The private data may be longer; only the fixed length counts. Returns false when a part is too short.
+    // The private data may be longer, but only its fixed length is used. Returns false if a part is too
+    // short.
     bool logins(Bytes request, Bytes response);
     bool start(Bytes message);
     bool challenge(Bytes message);
-    // Of the connection; empty where the fabric has none.
+    // The channel binding of the connection. It is empty if the fabric has none.
     void binding(Bytes value) { binding_.assign(value.begin(), value.end()); }
 
     enum class Prover : uint8_t { kInitiator, kTarget };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// KvBuffer: a growing byte buffer, in its own memory or in memory lent to it for the next message, which is
-// then encoded in the memory from which it is sent. The memory is not zeroed.
+// KvBuffer: a growing byte buffer. It uses its own memory, or memory that is lent to it for the next message.
+// Such a message is encoded directly in the memory from which it is sent. The memory is not zeroed.
 //
 // Thread-safety: none.
 #pragma once
@@ -35,7 +35,8 @@ class KvBuffer {
         resize(before + bytes.size());
         std::memcpy(at_ + before, bytes.data(), bytes.size());
     }
-    // Makes the buffer empty and returns to its own memory, of which it keeps up to `keep` bytes.
+    // Makes the buffer empty and returns to its own memory. Frees that memory if it is larger than `keep`
+    // bytes.
     void clear(size_t keep = SIZE_MAX) {
         if (own_bytes_ > keep) {
             own_.reset();
@@ -44,13 +45,15 @@ class KvBuffer {
         size_ = 0;
         use_own();
     }
-    // REQUIRES empty(). Uses `memory` until clear(), or until it is too small: then the bytes are moved.
+    // REQUIRES empty(). The buffer uses `memory` until clear(), or until `memory` is too small. Then the
+    // bytes move to the buffer's own memory.
     void lend(std::span<std::byte> memory) {
         at_ = memory.data();
         capacity_ = memory.size();
         lent_ = true;
     }
     bool is_lent() const { return lent_; }
+    // Moves the bytes from lent memory to the buffer's own memory.
     void leave_lent() {
         if (lent_) grow(size_);
     }

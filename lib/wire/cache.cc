@@ -317,7 +317,7 @@ size_t put_storage(uint32_t id, const CacheStorage& storage, MutableBytes out) {
     return put_record(RecordType::kStorage, id, storage, out);
 }
 
-// A read has at most one destination in addition to the staging buffer; a write takes its data only from the
+// A read has at most one destination in addition to the staging buffer. A write takes its data only from the
 // buffer.
 static bool is_sound_staging(const CacheStorage& storage) {
     if (!storage.staged) return true;

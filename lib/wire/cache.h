@@ -211,7 +211,7 @@ struct CacheVolumeState {
 
 struct CacheEngineNotice;
 
-// Each writes one record and returns its length; 0 when there is no room.
+// Each function writes one record and returns its length, or 0 if there is no room.
 size_t put_storage(uint32_t id, const CacheStorage& storage, MutableBytes out);
 size_t put_volume(const CacheVolume& volume, MutableBytes out);
 size_t put_volume_state(const CacheVolumeState& state, MutableBytes out);
@@ -238,7 +238,7 @@ ParseError parse_failed(const Record& record, uint32_t& error);
 ParseError parse_slot(const Record& record, uint32_t& out);
 ParseError parse_grant(const Record& record, CacheLogin& out);
 ParseError parse_handle(const Record& record, uint64_t& out);
-// Printable, at most WSS_CACHE_URI_MAX - 1 bytes.
+// The text is printable and has at most WSS_CACHE_URI_MAX - 1 bytes.
 ParseError parse_text(const Record& record, std::string& out);
 
 // ---- SE → initiator --------------------------------------------------------------------------------------

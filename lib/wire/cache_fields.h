@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each message of the cache is described once, by a function that passes its fields in order to one of these
-// classes. They have the same methods. For cache.cc only.
+// classes. The classes have the same methods. For cache.cc only.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the codecs of the cache (cache_fields.h) and of the key-value store (kv.cc) share. Each message has
-// one function fields(io, message) for both directions: `io` is a writer and the message constant, or `io` is
-// a reader that sets the fields.
+// The common parts of the codecs of the cache (cache_fields.h) and of the key-value store (kv.cc). Each
+// message has one function fields(io, message) for both directions: `io` is a writer and the message
+// constant, or `io` is a reader that sets the fields.
 #pragma once
 
 #include <concepts>
@@ -33,7 +33,7 @@ class FieldReader {
     }
     void require(bool holds) { good_ = good_ && holds; }
     bool good() const { return good_; }
-    // Nothing is left.
+    // True if all fields were valid and used all bytes.
     bool finish() const { return good_ && at_ == end_; }
 
   protected:

@@ -26,8 +26,8 @@ using detail::Is;
 // Each message is described once, by its fields(io, body). KvWriter and KvReader have the same methods. The
 // reader checks values against the limits.
 
-// Between calls the buffer is a little longer than the written data: growing for each field would cost more
-// than writing the fields.
+// Between calls the buffer is a little longer than the written data, because growing it for each field would
+// cost more than writing the fields.
 class KvWriter {
   public:
     static constexpr bool kReads = false;
@@ -120,7 +120,7 @@ class KvReader : public detail::FieldReader {
         value = static_cast<Enum>(found);
     }
     void zero() { require(u8() == 0); }
-    // A length or a count. What it counts is read later.
+    // Reads a length or a count. The bytes or items that it counts follow later.
     size_t size16(const auto&) {
         uint16_t size = 0;
         u16(size);
@@ -146,7 +146,7 @@ class KvReader : public detail::FieldReader {
         text(key, size, kKvKeyMax);
     }
     // Items of at least `least` bytes each. Their number is limited by the bytes of the message, so that a
-    // peer cannot make us reserve memory for data that it does not send.
+    // peer cannot make this process reserve memory for data that the peer does not send.
     template <typename Item, typename Each>
     void each(std::vector<Item>& all, size_t count, size_t limit, size_t least, Each&& fields_of) {
         all.clear();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Key-value messages: bytes ↔ checked values. Documentation/kv-protocol.md has the tables.
 //
-// Every message begins with a KvHeader (16 bytes); integers are big-endian. A request carries an id that its
-// reply repeats; replies may come in any order. Parsers check every length and count against the limits below
-// and against the bytes of the message, and that no bytes follow. Views in parsed structures point into the
-// message. The structures keep their vectors: parsing into one that was used before allocates nothing.
+// Every message begins with a KvHeader (16 bytes). Integers are big-endian. A request carries an id that its
+// reply repeats. Replies may come in any order. Parsers check every length and count against the limits below
+// and against the bytes of the message. They reject a message with further bytes at its end. Views in parsed
+// structures point into the message. The structures keep the memory of their vectors, so parsing into a
+// structure that was used before allocates nothing if that memory suffices.
 //
-// Thread-safety: none needed; values.
+// Thread-safety: the structures are values.
 #pragma once
 
 #include <concepts>
@@ -60,7 +61,7 @@ enum class KvStatus : uint8_t {
     kAborted = 3,
     kUnknown = 4,      // transaction not known here
     kNoMemory = 5,     // writes are refused until old versions are collected
-    kTooOld = 6,       // below the mark up to which transactions are forgotten
+    kTooOld = 6,       // at or below the floor, or a timestamp of a former client with this id
     kTooFarAhead = 7,  // the client's clock is too far ahead
     kNotLeased = 8,    // the timestamp's client id is not leased to this connection
     kConditionFailed = 9,
@@ -83,18 +84,19 @@ struct KvHeader {
     uint32_t id = 0;
     uint32_t epoch = 0;  // of the sender's partition map
 };
-// Ring to RDMA-write messages to (transport "rdma"); bytes == 0: none.
+// The ring into which the peer writes messages with RDMA WRITEs (transport "rdma"). If `bytes` is 0, there is
+// none.
 struct KvRing {
     uint64_t address = 0;
     uint32_t rkey = 0;
     uint32_t bytes = 0;      // less than 2^30
-    bool announced = false;  // each write needs an immediate value, as the owner does not poll the ring
+    bool announced = false;  // each write needs an immediate value: the owner does not poll the ring
     bool likewise = false;   // hello: the partition's ring must be of the same kind
 };
 
 // Flag of a hello: the client reads one-sidedly and supports layout 1 of the index.
 constexpr uint8_t kKvHelloIndex = 1;
-// The index, in which one-sided readers find the locations of keys.
+// The index in which one-sided readers look up the locations of keys.
 struct KvIndex {
     uint16_t layout = 0;  // 0: no index, or the client did not request it
     uint32_t rkey = 0;
@@ -150,7 +152,8 @@ struct KvGetReply {
         bool is_deleted = false;
         uint64_t timestamp = 0;
         uint64_t expires = 0;  // ticks; 0: never
-        // Location of the key for one-sided reads: offset in the arena; bytes 0: none.
+        // Location of the key for one-sided reads, as an offset in the arena. There is none if slot_bytes is
+        // 0.
         uint64_t slot = 0;
         uint32_t slot_bytes = 0;
         uint32_t slot_incarnation = 0;
@@ -194,11 +197,11 @@ struct KvPutIf {
     uint64_t expected = 0;  // 0: the key must be absent
     KvPrepare::Item item;
 };
-// For prepare, commit, abort, check and put-if. The state is in the header's status.
+// For prepare, commit, abort, inquiry and put-if. The state is in the header's status.
 struct KvDecision {
-    // In a request: the transaction. In a reply: the timestamp that the client's clock must pass, which is
-    // the partition's time or that of the conflicting version; if the condition of a put-if fails, exactly
-    // that version.
+    // In a request: the timestamp of the transaction. In a reply: a timestamp that the client's clock must
+    // pass. This is the partition's time or the timestamp of the conflicting version. If the condition of a
+    // put-if fails, it is exactly the timestamp of the conflicting version.
     uint64_t timestamp = 0;
 };
 
@@ -245,13 +248,13 @@ concept KvBody = (std::same_as<Body, KvHello> || std::same_as<Body, KvHelloReply
 template <KvBody Body>
 void encode(const KvHeader& header, const Body& body, KvBuffer& out);
 
-// Both return false when the message is malformed. `message` is the whole message.
+// parse_header() and parse() return false if the message is malformed. `message` is the whole message.
 [[nodiscard]] bool parse_header(Bytes message, KvHeader& header);
 // Parses the body after a parsed header. The body of a prepare depends on the header's flags.
 template <KvBody Body>
 [[nodiscard]] bool parse(Bytes message, Body& body);
 
-// The length in a header, from the first kKvHeaderBytes of a message; 0 if they are malformed.
+// Returns the length of a message, from its first kKvHeaderBytes, or 0 if they are malformed.
 uint32_t message_length(Bytes header);
 
 }  // namespace wss::wire

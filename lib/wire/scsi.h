@@ -2,7 +2,7 @@
 // SCSI block commands as bytes: names of codes (SPC-4, SBC-3), builders of commands and parsers of answers
 // for an initiator, sense data in both directions. target/scsi/scsi.h executes commands on volumes.
 //
-// Parsers read untrusted bytes. They return false when the bytes are not valid; then `out` must not be used.
+// Parsers read untrusted bytes. They return false if the bytes are not valid. `out` must then not be used.
 // Answers may be truncated (an allocation length was too short): a missing field is an error only where the
 // caller needs it.
 //
@@ -77,8 +77,8 @@ struct Sense {
 enum class SenseFormat : uint8_t { kFixed, kDescriptor };
 inline constexpr size_t kSenseMax = 28;  // descriptor format with information and field pointer
 
-// Fixed format has 32 bits for the information; a larger value is left out. Returns the length; 0 when `out`
-// is shorter than kSenseMax.
+// The fixed format has 32 bits for the information. A larger value is left out. Returns the length, or 0 if
+// `out` is shorter than kSenseMax.
 size_t encode_sense(const Sense& sense, SenseFormat format, MutableBytes out);
 bool parse_sense(Bytes data, Sense& out);
 
@@ -123,7 +123,7 @@ struct Capacity {
 };
 bool parse_capacity16(Bytes data, Capacity& out);
 
-// VPD B0; 0 means that no limit is reported.
+// VPD B0. 0 means that the target reports no limit, unless a member says otherwise.
 struct BlockLimits {
     bool zero_length_write_same_refused = false;
     uint8_t compare_and_write_max = 0;  // blocks; 0: not supported
@@ -159,7 +159,7 @@ struct ModeInfo {
     bool has_caching = false;  // page 08 was present
     bool write_cache = false;  // WCE: a flush is needed
 };
-// MODE SENSE (10) with any pages; 08 may be among them.
+// The data of MODE SENSE (10) with any pages. 08 may be among them.
 bool parse_mode_sense10(Bytes data, ModeInfo& out);
 
 // REPORT LUNS.

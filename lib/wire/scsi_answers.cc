@@ -72,7 +72,8 @@ void parse_mode_page(Bytes page, ModeInfo& out) {
     out.write_cache = get8(&page[2]) & 0x04;
 }
 
-// Total length (header and declared length) of the mode page at the start of `rest`; 0 if it is not a page.
+// Returns the total length (header and declared length) of the mode page at the start of `rest`, or 0 if it
+// is not a page.
 size_t mode_page_length(Bytes rest) {
     constexpr uint8_t kSubPageBit = 0x40;
     if (rest.size() < 2) return 0;

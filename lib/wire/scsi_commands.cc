@@ -16,7 +16,7 @@ Cdb make(Opcode opcode, uint8_t byte1 = 0) {
     return cdb;
 }
 
-// Builds a 16-byte command that addresses a run of blocks; all have the same layout.
+// Builds a 16-byte command that addresses a run of blocks. All such commands have the same layout.
 Cdb make_extent16(Opcode opcode, uint8_t byte1, uint64_t lba, uint32_t blocks) {
     Cdb cdb = make(opcode, byte1);
     put64(&cdb[2], lba);

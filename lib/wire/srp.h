@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SRP messages: bytes from the wire ↔ checked values.
 //
-// The layouts are those of kernel/uapi/wss_srp.h; Documentation/protocol.md explains them. Code above this
+// The layouts are those of kernel/uapi/wss_srp.h. Documentation/protocol.md explains them. Code above this
 // file never looks at raw message bytes.
 //
 // Rules
@@ -11,7 +11,7 @@
 //  W2  Values that refer to bytes (spans, DataBuffer) point into the message. They are valid as long as the
 //      message exists and its bytes do not change.
 //  W3  encode_* writes into the caller's span, reserved bytes zero, and returns the length of the message.
-//      0: the message does not fit or cannot be expressed; nothing may be sent.
+//      It returns 0 if the message does not fit or cannot be expressed. Then nothing may be sent.
 //  W4  No allocation, no exception, no text: these functions run per I/O. to_string() is for log lines.
 //  W5  `tag` is opaque: eight bytes of the initiator that the target returns unchanged, in any byte order.
 //
@@ -38,9 +38,9 @@ enum class ParseError : uint8_t {
     kDescriptors,    // descriptor count or table length contradict each other, or a descriptor is empty
     kTotal,          // the descriptors' sum is not the total length
     kAddressWraps,   // address + length passes 2^64
-    kTooMany,        // more descriptors than kDescriptorsMax
+    kTooMany,        // more descriptors than kDescriptorsMax, or an index of an engine that is too large
     kContradiction,  // flags or lengths that contradict each other
-    kReserved,       // bits that must be zero are not
+    kReserved,       // bits that must be zero are not, or a reserved value or another version is used
 };
 std::string_view to_string(ParseError error);
 
@@ -52,13 +52,13 @@ inline int opcode_of(Bytes message) {
 
 // ---- Logical unit numbers --------------------------------------------------------------------------------
 
-// A valid LUN that cannot exist here (hierarchical, well-known, …): treat as absent.
+// A LUN in a form that is not used here (hierarchical, well-known, …). The unit counts as absent.
 inline constexpr uint64_t kBadLun = ~uint64_t{0};
 inline constexpr uint64_t kLunMax = (1u << 24) - 1;
 
-// SAM: peripheral addressing below 256, flat below 16384, extended flat to kLunMax. `out`: 8 bytes. Decoding
-// accepts a small number in each of the three forms; encoding uses the shortest. encode_lun() returns false
-// if lun > kLunMax.
+// SAM: peripheral addressing below 256, flat below 16384, extended flat to kLunMax. `eight_bytes` points to
+// the LUN field. Decoding accepts a small number in each of the three forms. Encoding uses the shortest.
+// encode_lun() returns false if `lun` is greater than kLunMax.
 uint64_t decode_lun(const std::byte* eight_bytes);
 bool encode_lun(uint64_t lun, std::byte* eight_bytes);
 
@@ -78,7 +78,7 @@ struct LoginRequest {
     bool extended = false;  // a WSS peer: `caps` is valid
     uint32_t caps = 0;      // enum wss_cap; unknown bits are kept
 };
-// Private data may arrive longer than sent (RDMA/CM pads): the first 56 bytes count.
+// Private data may arrive longer than it was sent, because RDMA/CM pads it. Only the first 56 bytes are used.
 ParseError parse_login_request(Bytes data, LoginRequest& out);
 size_t encode_login_request(const LoginRequest& request, MutableBytes out);
 
@@ -134,7 +134,8 @@ struct RemoteBuffer {
 // Descriptors of one command: the maximum that a stock Linux initiator can be configured to send.
 inline constexpr uint32_t kDescriptorsMax = 2048;
 
-// Location of the data of one direction. A descriptor of length zero makes the buffer kNone.
+// Location of the data of one direction. A direct descriptor, a table of descriptors or immediate data of
+// length zero makes the buffer kNone.
 struct DataBuffer {
     enum class Kind : uint8_t { kNone, kDirect, kIndirect, kImmediate };
 

@@ -37,7 +37,7 @@ requires std::is_trivially_copyable_v<Raw> size_t store(const Raw& raw, MutableB
     return sizeof(Raw);
 }
 
-// Credits are signed on the wire. An honest peer never sends a negative number.
+// Credits are signed on the wire. A correct peer never sends a negative number.
 inline constexpr uint32_t kCreditsMax = 0x7fffffff;
 
 }  // namespace wss::wire::detail

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kDescriptorBytes = sizeof(wss_srp_direct_buf);
 constexpr uint8_t kTaskAttributeMask = 0x07;
-constexpr uint8_t kAddCdbMask = 0xfc;  // bits 7:2 count words; masked, the byte counts bytes
+constexpr uint8_t kAddCdbMask = 0xfc;  // bits 7:2 count words of 4 bytes; the masked byte counts bytes
 constexpr size_t kAddCdbMax = kAddCdbMask;
 constexpr uint32_t kInlineDescriptorsMax = 255;
 
@@ -50,8 +50,8 @@ bool wraps(const RemoteBuffer& buffer) {
     return buffer.address > UINT64_MAX - buffer.length;
 }
 
-// `complete`: the lengths must add up to buffer.length. Otherwise there are further descriptors of at least a
-// byte each.
+// If `complete` is true, the lengths must add up to buffer.length. Otherwise there are further descriptors,
+// each of at least one byte.
 ParseError check_descriptors(const DataBuffer& buffer, bool complete) {
     uint64_t sum = 0;
     for (uint32_t i = 0; i < buffer.count; i++) {
@@ -130,7 +130,7 @@ bool is_task_attribute(uint8_t value) {
     return value <= 2 || value == 4;
 }
 
-// Writes the descriptors of a command. Returns the position after them, 0 when they do not fit.
+// Writes the descriptors of a command. Returns the position after them, or 0 if they do not fit.
 size_t put_indirect(const CommandRequest& request, size_t at, MutableBytes out) {
     size_t count = request.descriptors.size();
     size_t end = at + sizeof(wss_srp_indirect_buf) + count * kDescriptorBytes;

@@ -14,7 +14,7 @@ using detail::swap;
 namespace {
 
 constexpr uint8_t kMultiChannelMask = 0x03;
-// SRP: an IU limit below 64 bytes is not useful; a command with one direct descriptor has 64.
+// SRP: an IU limit below 64 bytes is not useful, because a command with one direct descriptor has 64 bytes.
 constexpr uint32_t kMaxItIuMin = 64;
 // Immediate data cannot begin before the end of a command and its wss_srp_imm_buf.
 constexpr uint16_t kImmDataOffsetMin = sizeof(wss_srp_cmd) + sizeof(wss_srp_imm_buf);
@@ -78,7 +78,7 @@ ParseError parse_login_response(Bytes data, LoginResponse& out) {
     out.keepalive_ms = out.extended ? swap(raw.keepalive_ms) : 0;
     out.boot_id = out.extended ? swap(uint32_t{raw.boot_id}) : 0;
     out.session_epoch = out.extended ? swap(uint64_t{raw.session_epoch}) : 0;
-    // Without credits nothing could ever be sent; a response needs its 36 bytes.
+    // Without credits no command could ever be sent. A response needs 36 bytes.
     if (out.credits == 0 || out.credits > detail::kCreditsMax) return ParseError::kContradiction;
     if (out.max_it_iu < kMaxItIuMin || out.max_ti_iu < sizeof(wss_srp_rsp)) return ParseError::kContradiction;
     return ParseError::kNone;

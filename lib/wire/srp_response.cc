@@ -23,7 +23,7 @@ constexpr size_t kAerLunAt = 20;
 constexpr size_t kAerSenseLengthAt = 28;
 constexpr size_t kAerBytes = 36;
 
-// Converts the two residual flags of one direction; returns false when both are set.
+// Converts the two residual flags of one direction. Returns false if both are set.
 bool parse_residual(bool over, bool under, uint32_t bytes, Residual& out) {
     out = {};
     if (over && under) return false;

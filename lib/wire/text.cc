@@ -18,7 +18,7 @@ uint8_t byte_at(std::string_view text, size_t index) {
     return uint8_t(text[index]);
 }
 
-// Number of bytes that the first one announces; 0 if it cannot begin a character.
+// Returns the number of bytes that the first one announces, or 0 if it cannot begin a character.
 size_t announced_length(uint8_t first) {
     if (first < 0x80) return 1;
     if (first >= 0xc2 && first <= 0xdf) return 2;
