@@ -12,12 +12,12 @@ namespace wss::fabric {
 
 enum class Scheme : uint8_t { kRdma, kTcp, kTls, kShm, kSim };
 
-// True when an address of the scheme consists of a host and a port.
+// True if an address of the scheme consists of a host and a port.
 constexpr bool has_host(Scheme scheme) {
     return scheme == Scheme::kRdma || scheme == Scheme::kTcp || scheme == Scheme::kTls;
 }
 
-// Checks the spelling only; no look-up.
+// Checks only the spelling, and looks up no name.
 inline bool is_loopback(std::string_view host) {
     return host.starts_with("127.") || host == "::1" || host == "localhost";
 }
@@ -30,7 +30,7 @@ struct Address {
     std::string host;   // name or number (IPv6 without brackets); shm: absolute path; sim: name of the node
     uint16_t port = 0;  // for schemes with a host; otherwise 0
 
-    // `default_port` is used when `uri` has no port. The error names the fault and shows the correct form.
+    // `default_port` is used if `uri` has no port. The error names the fault and shows the correct form.
     static Result<Address> parse(std::string_view uri, uint16_t default_port);
     std::string to_string() const;
     bool operator==(const Address&) const = default;

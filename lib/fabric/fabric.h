@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fabric interface: the semantics of RDMA over any transport.
 //
-// Terms. A *fabric* is one network device (or its emulation) as this process sees it. A *poller* is the
-// completion queue and event channel of one thread. A *connection* is a reliable, ordered pair of queues
-// between two processes. A *region* is registered memory; the pair {remote_address, rkey} lets a connected
-// peer read or write it without the local CPU.
+// Terms. A *fabric* is one network device (or its emulation) in one process. A *poller* is the completion
+// queue and event channel of one thread. A *connection* is a reliable, ordered pair of queues between two
+// processes. A *region* is registered memory. The pair {remote_address, rkey} lets a connected peer read or
+// write it without the local CPU.
 //
 // There are five implementations: `verbs` (RDMA hardware or soft RoCE), `tcp` (the peer's progress thread
 // executes one-sided operations), `tls` (tcp under TLS 1.3), `shm` (same host) and `sim` (one thread,
 // simulated time, random numbers from a seed). Code outside lib/fabric includes no header of an
-// implementation, except those for credentials and contexts of tls. Differences between implementations are
-// data (Caps). The conformance suite (tests/conformance) tests the rules below.
+// implementation, except those of tls for credentials and contexts. Only tests include other ones.
+// Differences between implementations are data (Caps). The conformance suite (tests/conformance) tests the
+// rules below.
 //
 // Rules
 //  F1  Operations of one connection take effect in posting order, except that a later operation may overtake
@@ -20,7 +21,8 @@
 //      completes with the next signalled one of the same connection. If it fails, its completion is delivered
 //      although it is unsignalled. post() copies the payload of an operation with `inlined` set.
 //  F3  A send that finds no receive posted waits for one. A slow peer is not an error, but verbs closes the
-//      connection after 15 to 30 s in which the peer accepted none of what was sent.
+//      connection after 15 to 30 s in which the peer accepted none of what was sent. For tcp and tls, a peer
+//      that reads nothing while its buffers are full has vanished (F6).
 //  F4  A refused remote access (bad key, out of bounds, no permission, revoked region) never touches memory.
 //      The operation completes with kRemoteAccess and the connection closes on both sides.
 //  F5  When a connection closes, for whatever reason, everything still posted completes with kFlushed (the
@@ -29,8 +31,8 @@
 //      asserts this.
 //  F6  A vanished peer is detected by a pending operation, or within Caps::dead_peer_ms where the fabric can
 //      detect it without one. Users that need earlier detection send keep-alives.
-//  F7  post() is all or nothing, never blocks and never allocates. kExhausted means that the send queue does
-//      not have enough room.
+//  F7  post() is all or nothing and never blocks. It never allocates, except in sim. kExhausted means that
+//      the send queue does not have enough room.
 //
 // Thread-safety: a Poller, its connections and listeners belong to one thread. Fabrics and Regions may be
 // created and destroyed on any thread. Handlers are called only from within Poller::poll().
@@ -57,7 +59,7 @@ class Poller;
 enum class Access : uint8_t { kLocal = 0, kRemoteRead = 1, kRemoteWrite = 2, kRemoteReadWrite = 3 };
 
 // Registered memory. Destroying it revokes remote access at once (F4 from then on). Peers need
-// `remote_address` and `rkey`; local segments need `lkey`.
+// `remote_address` and `rkey`. Local segments need `lkey`.
 class Region {
   public:
     virtual ~Region() = default;
@@ -134,7 +136,7 @@ struct Completion {
     uint32_t immediate = 0;
 };
 
-// Receives the events of a connection. Lifetime: outlives the connection.
+// Receives the events of a connection. It must outlive the connection.
 class ConnectionHandler {
   public:
     virtual ~ConnectionHandler() = default;
@@ -142,20 +144,23 @@ class ConnectionHandler {
     // valid during the call. The connecting side may post receives starting with this call, the accepting
     // side after create().
     virtual void on_established(Connection& connection, std::span<const std::byte> data) noexcept = 0;
-    // Connecting failed. `data` is the private data of a reject, empty without one. Last call.
+    // Connecting failed. `data` is the private data of a reject, and empty without a reject. This is the last
+    // call.
     virtual void on_refused(Connection& connection, const Status& why,
                             std::span<const std::byte> data) noexcept = 0;
     virtual void on_completions(Connection& connection, std::span<const Completion> completions) noexcept = 0;
-    // Last call (F5).
+    // This is the last call (F5).
     virtual void on_closed(Connection& connection, const Status& why) noexcept = 0;
 };
 
-// Limits of a connection as device and peer granted them; may be less than ConnectionOptions requested.
+// Limits of a connection as the device and the peer granted them. They may be less than ConnectionOptions
+// requested.
 struct ConnectionLimits {
     uint32_t inline_max = 0;         // bytes of an inlined payload
     uint32_t segments_max = 1;       // of one work request
     uint32_t read_segments_max = 1;  // of one READ
-    // READs in flight. Further READs wait in the send queue, and so does everything posted after them.
+    // READs in flight. Further READs wait in the send queue, and so do all requests that are posted after
+    // them.
     uint32_t read_depth = 0;
 };
 
@@ -165,24 +170,26 @@ class Connection {
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
 
-    // Returns a code without a text, as this is the datapath: kOk, kExhausted (F7), kInvalid (too many
-    // segments, not supported) or kClosed.
+    // Returns a code without a text, because this is the datapath: kOk, kExhausted (F7), kInvalid (too many
+    // segments, too long, or not supported) or kClosed.
     virtual Code post(std::span<const WorkRequest> requests) noexcept = 0;
     virtual Code post_receives(std::span<const Receive> receives) noexcept = 0;
-    // Executes a READ or WRITE synchronously. Possible only where this CPU can access the peer's memory
-    // itself (shm) and no posted operation is outstanding. The peer sees a WRITE before any later store of
-    // this thread. There is no completion. Returns false when nothing was done: use post() then.
+    // Executes a READ or WRITE synchronously. This is possible only if this CPU can access the peer's memory
+    // itself (shm) and the operation overtakes no posted one. A WRITE becomes visible to the peer before any
+    // later store of this thread. There is no completion. Returns false if nothing was done. The caller must
+    // then use post().
     virtual bool move_now(Op, const Segment&, RemoteAddress) noexcept { return false; }
     // Answers the connect request. Accepting side only, once, after create().
     virtual Status accept(std::span<const std::byte> data) = 0;
-    // Begins to close; on_closed() follows from a later poll(). No effect when already closing.
+    // Begins to close. The last call, on_closed() or on_refused(), follows from a later poll(). No effect if
+    // the connection is already closing.
     virtual void close() noexcept = 0;
     // For people and access lists: "10.0.0.1:4711", or pid and uid of the peer of a socket path.
     virtual std::string peer() const = 0;
     // Final once on_established() has been called.
     const ConnectionLimits& limits() const noexcept { return limits_; }
     // A value that only the two ends of this connection can compute (RFC 9266). A login proof covers it, so
-    // that the proof is worthless on another connection. Empty where the fabric has none.
+    // that the proof is not valid on another connection. Empty if the fabric has none.
     virtual std::span<const std::byte> channel_binding() const noexcept { return {}; }
 
   protected:
@@ -223,7 +230,7 @@ class ListenHandler {
     virtual void on_connect_request(std::unique_ptr<ConnectRequest> request) noexcept = 0;
 };
 
-// Destroying it stops listening; the connections that it accepted continue.
+// Destroying it stops listening. The connections that it accepted continue.
 class Listener {
   public:
     virtual ~Listener() = default;
@@ -236,8 +243,8 @@ class Listener {
 class Poller : public reactor::Source {
   public:
     virtual Result<std::unique_ptr<Listener>> listen(const Address& address, ListenHandler& handler) = 0;
-    // Returns at once; on_established or on_refused follows within options.connect_timeout.
-    // `data` is at most Caps::connect_data_max bytes.
+    // Returns at once. on_established() or on_refused() follows. Connecting takes at most
+    // options.connect_timeout. `data` is at most Caps::connect_data_max bytes.
     virtual Result<std::unique_ptr<Connection>> connect(const Address& address,
                                                         std::span<const std::byte> data,
                                                         const ConnectionOptions& options,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registered buffers of a connection's messages: SendBuffers, used in turn, and ReceiveBuffers, posted
+// The registered buffers of a connection's messages. SendBuffers are used in turn. ReceiveBuffers are posted
 // again when they have been read.
 //
 // Thread-safety: none. A posted buffer belongs to the fabric until its completion.
@@ -60,7 +60,7 @@ class ReceiveBuffers {
         return memory_->bytes().data() + size_t{index} * kBytes;
     }
     void give_back(uint32_t index) noexcept { free_.push_back(index); }
-    // Takes at most `count` free buffers to be posted; cookie_of(index) is the cookie of each.
+    // Takes at most `count` free buffers to be posted. cookie_of(index) is the cookie of each.
     template <typename CookieOf>
     std::span<const Receive> take(uint32_t count, CookieOf&& cookie_of) noexcept {
         receives_.clear();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens the fabric for an address. The only place that includes every implementation.
+// Opens the fabric for an address. open.cc is the only file that includes every implementation except sim.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,14 @@
 
 namespace wss::fabric {
 
-// `address` is an address to listen on or connect to; for verbs it selects the RDMA device. Errors name what
+// `address` is an address to listen on or connect to. For verbs it selects the RDMA device. Errors name what
 // is missing (RDMA device, route, support in this build). Only tls:// uses `credentials`.
 Result<std::unique_ptr<Fabric>> open(const Address& address, const tls::Credentials& credentials = {});
 
-// An address reserved against other listeners. For programs that irrevocably take over a resource at start:
-// they reserve their address first. Destroy it right before the real listener is created, and before its
-// fabric. Peers that connect meanwhile get no answer; the destruction disconnects them.
+// An address that is reserved against other listeners. Programs that irrevocably take over a resource at
+// their start reserve their address first. Destroy this object right before the real listener is created, and
+// before its fabric is destroyed. Peers that connect meanwhile get no answer, and the destruction disconnects
+// them.
 class ReservedAddress {
   public:
     ReservedAddress() = default;  // reserves nothing
@@ -31,9 +32,9 @@ class ReservedAddress {
 };
 Result<ReservedAddress> reserve(Fabric& fabric, const Address& address);
 
-// True when the device guarantees that a peer's WRITE becomes visible in ascending byte order, so that a
-// reader that sees the last byte has them all; also true for fabrics without a device. False when not
-// guaranteed or unknown. REQUIRES an established connection.
+// True if the device guarantees that a peer's WRITE becomes visible in ascending byte order, so that all
+// bytes are visible when the last one is. Also true for fabrics without a device. False if the order is not
+// guaranteed or not known. REQUIRES an established connection.
 bool writes_in_order(const Connection& connection) noexcept;
 
 }  // namespace wss::fabric

@@ -70,7 +70,7 @@ void PendingPlaces::forget_old(Nanoseconds now) {
     if (age >= kMemory) forget_part();
     if (age >= kMemory + kMemory) forget_part();
     if (age >= kMemory) part_since_ = now;
-    // After the second pass only sources that hold places are left.
+    // After two passes only sources that hold places remain.
     for (int i = 0; i < 2 && sources_.size() >= kSourcesMax; ++i) forget_part();
 }
 

@@ -5,16 +5,16 @@
 // with the most unproven arrivals in the last kMemory, admitted or not. So a flood displaces its own
 // connections, even when it comes from more addresses than there are places. The newcomer gets no place for
 // now if
-//  * the connection to evict arrived less than kGrace ago. So a flood displaces its own connections at most
-//    at this rate: each has time for its proof, and the cost of the flood is bounded. The rule does not apply
-//    to a newcomer whose source has less than half as many arrivals;
-//  * too many evicted connections still hold memory, as they have not left yet. Half of `leaving` is reserved
-//    for evictions by such newcomers.
+//  * the connection to evict arrived less than kGrace ago. So each connection has time for its proof, and the
+//    cost of a flood is bounded. The rule does not apply to a newcomer whose source has less than half as
+//    many arrivals;
+//  * too many evicted connections still hold memory, because they have not left yet. Half of `leaving` is
+//    reserved for evictions by newcomers whose source has less than half as many arrivals.
 //
-// At most kSourcesMax sources are remembered. When there are more, they are forgotten before kMemory has
+// At most kSourcesMax sources are remembered. If there are more, arrivals are forgotten before kMemory has
 // passed.
 //
-// Thread-safety: none; belongs to one thread. Control plane: allocates.
+// Thread-safety: none. An object belongs to one thread. It allocates, so it is for the control plane.
 #pragma once
 
 #include <cstdint>

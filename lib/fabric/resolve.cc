@@ -111,7 +111,8 @@ Result<std::shared_ptr<Resolution>> start_resolving(const Address& address) {
     resolution->done = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!resolution->done) return Status::from_errno(errno, "cannot create an eventfd for a name look-up");
     try {
-        // Detached: getaddrinfo() cannot be cancelled, and the caller has its own deadline.
+        // The thread is detached, because getaddrinfo() cannot be cancelled and the caller has its own
+        // deadline.
         std::thread([resolution, address] { finish(*resolution, address); }).detach();
     } catch (const std::system_error& error) {
         return Status::from_errno(error.code().value(), "cannot start a thread for a name look-up");

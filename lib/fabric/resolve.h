@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resolves host names to socket addresses, for every program and fabric. Numeric addresses are converted at
-// once. getaddrinfo() looks names up on a separate thread, as it can neither be interrupted nor given a
+// once. getaddrinfo() looks names up on a separate thread, because it can neither be interrupted nor given a
 // timeout.
 //
 // Each connection attempt looks its name up again, so that a reconnect finds a target that has moved. A
@@ -37,7 +37,8 @@ struct SocketAddress {
 };
 std::string to_string(const sockaddr* address);  // "nobody" for nullptr
 
-// A look-up in progress. Shared with the thread that executes it, as the caller may stop waiting earlier.
+// A look-up in progress. It is shared with the thread that executes it, because the caller may stop waiting
+// earlier.
 struct Resolution {
     Descriptor done;  // eventfd: readable when `finished`
     std::atomic<bool> finished{false};
@@ -45,14 +46,14 @@ struct Resolution {
     std::vector<SocketAddress> addresses;  // valid when finished; in the resolver's order of preference
 };
 
-// Empty when the host is not a numeric address.
+// Returns an empty list if the host is not a numeric address.
 std::vector<SocketAddress> parse_numeric(const Address& address);
 Result<std::shared_ptr<Resolution>> start_resolving(const Address& address);
 // Blocks for at most `timeout`: do not call it on a reactor's thread. On success there is at least one
 // address.
 Result<std::vector<SocketAddress>> resolve(const Address& address, Nanoseconds timeout = kLookUpMax);
-// Returns `address` with its host name replaced by its first address. Returns it unchanged where the scheme
-// has no hosts. Blocks like resolve().
+// Returns `address` with its host name replaced by its first address. Returns it unchanged if the scheme has
+// no hosts. Blocks like resolve().
 Result<Address> to_numeric(const Address& address);
 // Address::parse() of a listen address, followed by to_numeric().
 Result<Address> parse_local(std::string_view uri, uint16_t default_port);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sources: groups of peers that count as one when connections that are pending authentication compete for a
-// few places. A source is the host of an address; for IPv6 its /64 network, as one host may use all of it;
-// for shm the process; in the simulation the node.
+// few places. A source is the host of an address. For IPv6 it is the /64 network of the host, because one
+// host may use all of it. For shm it is the process, and in the simulation the node.
 //
 // A listener that runs out of places for sockets evicts the oldest socket among the sources that hold the
 // most. So a flood from one host displaces its own connections and never a login from another host. Among
 // sources that hold the same number the oldest socket goes, regardless of names, so that no host is always at
-// a disadvantage. For places that are held longer than a round trip see pending_places.h.
+// a disadvantage. pending_places.h is for places that are held longer than a round trip.
 //
-// Thread-safety: none; a SourceCounts belongs to one thread.
+// Thread-safety: none. A SourceCounts belongs to one thread.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ class SourceCounts {
     void add(const std::string& source) { ++counts_[source]; }
     void remove(const std::string& source);
     size_t of(const std::string& source) const;
-    // The largest count of any source; several sources may have it.
+    // The largest count of any source. Several sources may have it.
     size_t most() const;
     bool empty() const { return counts_.empty(); }
 

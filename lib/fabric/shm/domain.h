@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Domain: state that all pollers, regions and connections of one shm fabric share: the table of regions, and
-// the page from which peers learn which regions are valid.
+// the validity page, which shows peers which regions are valid.
 //
 // Thread-safety: all functions may be called from any thread.
 #pragma once
@@ -33,7 +33,7 @@ class Domain {
     int validity_fd() const { return validity_.fd.get(); }
 
     Validity take_slot() noexcept;
-    // Ends the peers' direct access to the region; later operations detect this.
+    // Ends the peers' direct access to the region. Their later operations detect this.
     void invalidate(const Validity& validity) noexcept;
 
   private:

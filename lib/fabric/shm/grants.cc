@@ -8,7 +8,7 @@ namespace wss::fabric::shm {
 
 using stream::SendEntry;
 
-// Regions of one peer beyond this number are forgotten and requested again.
+// When a connection has this number of grants, it forgets all of them and requests them again.
 constexpr size_t kGrantsMax = 4096;
 
 Grants::Grant* Grants::find(uint32_t rkey) noexcept {

@@ -2,7 +2,7 @@
 // Grants: regions of the peer that one connection can access, and the mappings of those that it accesses
 // directly.
 //
-// Thread-safety: none; belongs to its connection.
+// Thread-safety: none. It belongs to its connection.
 #pragma once
 
 #include <cstdint>
@@ -40,11 +40,11 @@ class Grants {
 
     bool knows(uint32_t rkey) const { return grants_.contains(rkey); }
     bool is_mapped(uint32_t rkey) noexcept;
-    // Returns false when the message is invalid.
+    // Returns false if the message is invalid.
     bool take(const GrantMessage& message, Descriptor memory);
 
-    // Returns true when the data was moved. False: send frames; the owner executes or refuses the request.
-    // REQUIRES is_mapped(rkey).
+    // Returns true if the data was moved. Otherwise the caller must send frames, and the owner executes or
+    // refuses the request. REQUIRES is_mapped(rkey).
     bool move(const stream::SendEntry& entry, std::span<const Segment> segments) noexcept;
 
   private:

@@ -38,7 +38,8 @@ Result<SharedMemory> make_shared(const char* name, size_t bytes, bool read_only)
         shared.mapping = map(shared.fd.get(), bytes, PROT_READ | PROT_WRITE);
     if (!shared.mapping)
         return Status::from_errno(errno, fmt::format("cannot create {} bytes of shared memory", bytes));
-    // After our own mapping: F_SEAL_FUTURE_WRITE does not affect existing mappings.
+    // The memory is sealed after our own mapping, because F_SEAL_FUTURE_WRITE does not affect existing
+    // mappings.
     int seals = F_SEAL_SHRINK | F_SEAL_GROW | (read_only ? F_SEAL_FUTURE_WRITE : 0) | F_SEAL_SEAL;
     if (fcntl(shared.fd.get(), F_ADD_SEALS, seals) != 0)
         return Status::from_errno(errno, "cannot seal shared memory");

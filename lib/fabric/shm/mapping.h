@@ -33,14 +33,15 @@ struct SharedMemory {
 
 // Creates a memfd of a fixed size. `read_only`: no writable mapping can be created after this one.
 Result<SharedMemory> make_shared(const char* name, size_t bytes, bool read_only);
-// Maps a peer's memfd. Fails unless it has at least that size and is sealed against shrinking; a peer that
-// could shrink it could make our accesses fault. A userfaultfd on the peer's mapping does not affect ours.
+// Maps a peer's memfd. Fails unless it has at least the size `bytes`, is sealed against shrinking and has no
+// huge pages. A peer that could shrink it could make our accesses fault. A userfaultfd on the peer's mapping
+// does not affect ours.
 //
 // A peer that keeps punching holes can still make accesses fault. Each fault waits for the fallocate() in
 // progress: 0.1 ms on average, 0.5 s at worst on a busy machine. The new pages are charged to this process,
-// and beyond the limit of vm.overcommit_memory=2 a fault is SIGBUS. No seal prevents it: those that forbid
-// holes forbid writable mappings too. The peer is a process of our user or of root, which could stop or kill
-// us anyway.
+// and beyond the limit of vm.overcommit_memory=2 a fault is SIGBUS. No seal prevents this, because the seals
+// that forbid holes also forbid writable mappings. The peer is a process of our user or of root, which could
+// stop or kill this process anyway.
 Result<Mapping> map_shared(int fd, size_t bytes, bool writable);
 
 }  // namespace wss::fabric::shm

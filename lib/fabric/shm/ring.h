@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The message rings of one connection: a memory area that both ends map, with a byte ring for each direction.
-// One producer, one consumer, no locks. The peer may write any value anywhere in the area at any time: each
-// end keeps its own positions in private memory and checks those of the peer.
+// Each ring has one producer, one consumer and no locks. The peer may write any value anywhere in the area at
+// any time: each end keeps its own positions in private memory and checks those of the peer.
 //
-// Sleeping. An end that wants to sleep sets its word in `asleep`, then examines the rings once more. An end
-// that has moved a position reads the other end's word. All four accesses are sequentially consistent, so at
-// least one end sees the other: no message is missed, and two busy ends make no system calls.
+// Sleeping. An end that is about to sleep sets its word in `asleep`, then examines the rings once more. An
+// end that has moved a position reads the other end's word. All four accesses are sequentially consistent, so
+// at least one end detects the change of the other. So no message is missed, and two busy ends make no system
+// calls.
 #pragma once
 
 #include <sys/uio.h>
@@ -50,16 +51,17 @@ class Rings {
     void detach() noexcept;
     explicit operator bool() const { return area_ != nullptr; }
 
-    // As Engine::read() and write(); -EPROTO when the peer's position is invalid.
+    // As Engine::read() and write(). They return -EPROTO if the peer's position is invalid.
     ssize_t read(std::span<const iovec> into) noexcept;
     ssize_t write(std::span<const iovec> from) noexcept;
     bool has_data() const noexcept;
     bool has_space() const noexcept;  // for a write() that found no space
 
-    // Returns true when asleep; the peer will wake us. Returns false when data or space is already available.
+    // Returns true if this end is now asleep, and the peer will wake it. Returns false if data or space is
+    // already available.
     bool sleep() noexcept;
     void awake() noexcept;
-    // After read() or write(): returns true when the peer must be woken, at most once per sleep.
+    // To be called after read() or write(). Returns true if the peer must be woken, at most once per sleep.
     bool peer_needs_waking() noexcept;
 
   private:

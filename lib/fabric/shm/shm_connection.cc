@@ -19,7 +19,7 @@ using stream::SendEntry;
 using stream::State;
 
 constexpr Nanoseconds kDialAgain = from_ms(5);
-// Wake-up messages are one byte long; at most one is in flight unless the peer floods the socket.
+// Wake-up messages are one byte long. At most one is in flight unless the peer floods the socket.
 constexpr int kMessagesPerTurn = 256;
 constexpr uint8_t kGrantInSocket = 0;
 constexpr uint8_t kGrantNotNow = 1;

@@ -16,17 +16,17 @@ namespace wss::fabric::shm {
 
 class ShmPoller;
 
-// Descriptors sent with a hello: connect: area, validity page; accept: validity page; reject: none.
+// A hello carries these descriptors: connect: area, validity page; accept: validity page; reject: none.
 int say(int socket, const stream::Hello& hello, std::span<const int> descriptors) noexcept;
 
 struct Greeting {
     stream::Hello hello;
     Message message;
 };
-// Fails as receive() does; -EPROTO when the message is not a hello.
+// Fails as receive() does. Returns -EPROTO if the message is not a hello.
 ssize_t hear(int socket, Greeting& greeting) noexcept;
 
-// A peer that wants to connect; its hello and descriptors are checked.
+// A peer that wants to connect. Its hello and descriptors have been checked.
 struct Visitor {
     Descriptor socket;
     stream::Hello hello;

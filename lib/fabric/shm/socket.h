@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Unix socket next to the rings. It carries hellos, descriptors of memory and wake-ups, and its hang-up
-// shows that the peer is gone. Sequenced packets: a message arrives whole or not at all.
+// shows that the peer is gone. It carries sequenced packets, so that a message arrives whole or not at all.
 #pragma once
 
 #include <sys/types.h>
@@ -24,8 +24,8 @@ struct Message {
     std::array<Descriptor, kDescriptorsMax> descriptors;
 };
 
-// Both never block. send() returns 0 or a negative errno. A message that exceeds `into`, or carries too many
-// descriptors, yields -EMSGSIZE.
+// Neither function blocks. send() returns 0 or a negative errno. A message that exceeds `into`, or carries
+// too many descriptors, yields -EMSGSIZE.
 int send(int socket, std::span<const std::byte> bytes, std::span<const int> descriptors) noexcept;
 Message receive(int socket, std::span<std::byte> into) noexcept;
 
@@ -38,7 +38,7 @@ struct Peer {
 Result<Peer> check_peer(int socket);
 
 Result<UnixListener> listen_at(const std::string& path);
-// Code::kBusy: the listener's queue is full; try again.
+// Fails with Code::kBusy if the listener's queue is full. The caller may then try again.
 Result<Descriptor> connect_to(const std::string& path);
 
 }  // namespace wss::fabric::shm

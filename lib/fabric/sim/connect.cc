@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connection setup between two endpoints: request, accept or reject, ready to use. Each is a message that may
-// get lost.
+// Connection setup between two endpoints. It consists of a request, an accept or reject, and a ready-to-use
+// message. The first two may get lost.
 #include "lib/fabric/sim/endpoint.h"
 
 namespace wss::fabric {

@@ -168,10 +168,10 @@ void accept_connection(const EndpointPtr& end, std::vector<std::byte> data);
 
 // transmit.cc: operations in flight.
 void start_transmission(const EndpointPtr& from);
-// Fails the connection at `end`: everything posted is flushed, `culprit` (may be nullptr) completes with
-// `cause`, on_closed() follows.
+// Fails the connection at `end`: all posted requests are flushed, and `culprit` (may be nullptr) completes
+// with `cause`. Then on_closed() follows, or on_refused() if `end` is still connecting.
 void break_endpoint(const EndpointPtr& end, const Status& why, SimOperation* culprit, CompletionStatus cause);
-// As break_endpoint(); the peer is notified too unless the link is cut.
+// As break_endpoint(), and notifies the peer unless the link is cut.
 void break_connection(const EndpointPtr& end, const Status& why, SimOperation* culprit,
                       CompletionStatus cause);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fabric of the simulated world (lib/reactor/sim/world.h): rules F1-F7 of fabric.h with virtual delays
-// and seeded faults. Bytes are copied when they arrive, not when they are posted, so a buffer that is reused
-// too early shows up as corrupt data.
+// and seeded faults. Bytes that are not inlined are copied when they arrive, not when they are posted. So a
+// buffer that is reused too early leads to corrupt data.
 //
 // Faults (SimNetwork): every message takes a random delay, and may overtake those of other connections but
-// never those of its own; a connection breaks at a random operation; connecting is refused; memory cannot be
-// registered; a cut link delays posted operations until it heals, or fails them with kPeerLost when that
-// takes longer than the retries; a crashed node does not answer.
+// never those of its own. A connection breaks at a random operation, connecting is refused, or memory cannot
+// be registered. A cut link delays posted operations until it heals, or fails them with kPeerLost if that
+// takes longer than the retries. A crashed node does not answer.
 #pragma once
 
 #include <memory>
@@ -31,7 +31,7 @@ struct SimNetwork {
 };
 
 // The device of `node` in its current incarnation. `network` must outlive it. Peers have addresses
-// sim://<node name>; several listeners on a node differ by port.
+// sim://<node name>. Several listeners on a node differ by port.
 std::unique_ptr<Fabric> open_sim(sim::Node& node, const SimNetwork& network);
 
 }  // namespace wss::fabric

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations in flight: delivered one after the other per direction (F1), completed in posting order (F2).
+// Operations in flight. They are delivered one after the other per direction (F1), and completed in posting
+// order (F2).
 #include <algorithm>
 #include <cstring>
 
@@ -23,7 +24,7 @@ static CompletionKind kind_of(Op op) {
     return op == Op::kSend || op == Op::kSendInvalidate ? CompletionKind::kSend : CompletionKind::kWrite;
 }
 
-// A send queue completes in order: a finished operation waits for those posted before it.
+// A send queue completes in order: a finished operation waits for the operations that were posted before it.
 static void retire(const EndpointPtr& end) {
     while (!end->sends.empty() && end->sends.front()->done) {
         auto operation = end->sends.front();
@@ -68,7 +69,7 @@ void break_connection(const EndpointPtr& end, const Status& why, SimOperation* c
     });
 }
 
-// Copies `bytes` to the segments; returns false when they do not fit.
+// Copies `bytes` to the segments. Returns false if they do not fit.
 static bool scatter(std::span<const std::byte> bytes, std::span<const Segment> segments) {
     size_t room = 0;
     for (const Segment& segment : segments) room += segment.length;
@@ -180,7 +181,7 @@ static void deliver_front(const EndpointPtr& from) {
         return;
     }
     bool needs_receive = operation->op == Op::kSend || operation->op == Op::kWriteImmediate;
-    // F3: wait for a receive, for as long as it takes; post_receives() restarts the transmission. An
+    // F3: the operation waits for a receive without a limit. post_receives() restarts the transmission. An
     // accepting end whose connection is not open yet waits as well.
     if (to->state != SimState::kOpen || (needs_receive && to->receives.empty())) {
         from->delivering = false;

@@ -134,7 +134,7 @@ size_t Engine::reap() noexcept {
     while (sends_.completed() != sends_.built()) {
         const SendEntry& entry = sends_.at(sends_.completed());
         if (!is_done(entry)) break;
-        // Copy the cookie first: deliver() may post, which may reuse the entry.
+        // The cookie is copied first, because deliver() may post, which may reuse the entry.
         Completion completion{.cookie = entry.cookie, .kind = kind_of(entry.op)};
         bool signalled = entry.signalled;
         sends_.advance_completed();
@@ -175,14 +175,15 @@ void Engine::close() noexcept {
 
 void Engine::fail(Status why, CompletionStatus cause) noexcept {
     if (state_ >= State::kClosing) return;
-    // Our own refusal is the cause; how the peer left afterwards is not.
+    // If this side has refused a request, that is the cause. The way in which the peer left afterwards is
+    // not.
     if (!refusing_) why_ = std::move(why);
     cause_ = cause;
     set_state(State::kClosing);
     activate();
 }
 
-// The stream returned `error`. Timeouts and unreachable hosts mean a lost peer; other errors a closed
+// The stream returned `error`. Timeouts and unreachable hosts mean a lost peer. Other errors mean a closed
 // connection.
 void Engine::stream_failed(int error) noexcept {
     bool lost = error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engine: a connection over a byte stream. It gives a socket (tcp) or a pair of rings (shm) the semantics of
-// lib/fabric/fabric.h. The derived class moves bytes; the engine manages requests, receives and regions.
+// lib/fabric/fabric.h. The derived class moves bytes. The engine manages requests, receives and regions.
 //
 // Life of a WRITE: post() copies the request into the send queue and activates the connection. The next turn
 // of the poller places its frame in the outbox, and one gathering write sends all frames of the turn. The
 // peer's engine reads the payload directly into the region and counts the request as executed. The count
-// returns with the next frame of the peer, or in a frame of its own when the initiator waits for it, and
-// completes the request.
+// returns with the next frame of the peer, or in a frame of its own if the WRITE is signalled, and completes
+// the request.
 //
 // Invariants
 //  E1  A request is complete only when the peer has counted it, a READ when the peer has confirmed its last
@@ -16,14 +16,15 @@
 //  E3  Every length, offset, key and count from the peer is checked before use. An invalid value closes the
 //      connection as a protocol violation. A forbidden request is refused (F4): neither it nor any later
 //      request is executed, and the peer receives the number of the refused request.
-//  E4  Region memory is accessed only under the region table's guard, and no handler is called under it.
-//  E5  No handler is called after on_closed() or on_refused(). Each is the last step of a turn, as the
+//  E4  One-sided operations access region memory only under the region table's guard, and no handler is
+//      called under it.
+//  E5  No handler is called after on_closed() or on_refused(). Each is the last step of a turn, because the
 //      handler may destroy the connection.
 //
 // After refusing a request, the engine continues reading, answers the READs before the refused request, sends
 // kRefuse and closes. This takes at most kRefusalLasts.
 //
-// Thread-safety: none; belongs to its poller's thread.
+// Thread-safety: none. An engine belongs to its poller's thread.
 #pragma once
 
 #include <array>
@@ -47,7 +48,7 @@ constexpr uint32_t kInlineMax = 256;
 // Capabilities of every fabric that uses this engine.
 Caps caps(std::string_view name, uint32_t dead_peer_ms);
 
-// States only increase; every state may change to kClosing.
+// States only increase. Every state before kClosing may change to kClosing.
 enum class State : uint8_t {
     kConnecting,  // connecting side: no answer received yet
     kRequested,   // accepting side: accept() not called yet; receives may be posted
@@ -86,17 +87,17 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     };
     explicit Engine(const Setup& setup);
 
-    // Returns the bytes moved, 0 at the end of the stream (read only) or a negative errno; -EAGAIN when none
-    // are possible now.
+    // Return the bytes moved, 0 at the end of the stream (read() only) or a negative errno. -EAGAIN: none can
+    // be moved now.
     virtual ssize_t read(std::span<const iovec> into) noexcept = 0;
     virtual ssize_t write(std::span<const iovec> from) noexcept = 0;
     // Releases descriptors and mappings. `orderly`: data already written should still reach the peer.
     virtual void detach(bool orderly) noexcept = 0;
     virtual Reach reach(uint32_t /*rkey*/) noexcept { return Reach::kFrames; }
-    // Called after kDirect. Returns false when nothing was done: the peer then gets (and refuses) the
-    // request.
+    // Called after kDirect. Returns false if nothing was done. The peer then gets the request, and executes
+    // or refuses it.
     virtual bool move_directly(const SendEntry&, std::span<const Segment>) noexcept { return false; }
-    // Return false when the peer may not send the frame.
+    // Return false if the peer may not send the frame.
     virtual bool on_grant_ask(uint32_t /*rkey*/) noexcept { return false; }
     virtual bool on_grant(uint32_t /*rkey*/, uint8_t /*status*/) noexcept { return false; }
 
@@ -106,13 +107,14 @@ class Engine : public Connection, public ListNode<ActiveTag>, protected Watched 
     void establish(uint8_t read_depth, std::span<const std::byte> data) noexcept;
     // Connecting failed: on_refused() with `data` follows.
     void refuse_connect(Status why, std::span<const std::byte> data) noexcept;
-    // Closes the connection; the oldest incomplete request completes with `cause`.
+    // Closes the connection. The oldest incomplete request completes with `cause`.
     void fail(Status why, CompletionStatus cause = CompletionStatus::kFlushed) noexcept;
     void stream_failed(int error) noexcept;
     void activate() noexcept { poller_.activate(*this); }
     void answer_grant(uint32_t rkey, uint8_t status) noexcept;  // shm: queues a kGrant
     State state() const { return state_; }
-    // True when every posted operation has taken effect, so that a transfer executed now overtakes none.
+    // True if the stream has accepted every frame, and the peer has executed every WRITE that it executes
+    // itself. So a transfer that is executed now overtakes none (F1).
     bool nothing_under_way() const noexcept {
         return state_ == State::kOpen && !refusing_ && !sends_.has_unbuilt() && outbox_.empty() &&
                static_cast<int32_t>(acked_ - last_write_end_) >= 0;

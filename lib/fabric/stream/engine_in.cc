@@ -17,7 +17,7 @@ void Engine::violation(std::string_view what) noexcept {
 }
 
 // From now on no request of the peer is executed. kRefuse will carry the number of the earliest refused
-// request: a READ that is still being answered may fail after a later request did.
+// request, because a READ that is still being answered may fail after a later request failed.
 void Engine::refuse(uint32_t number, CompletionStatus status, Status why) noexcept {
     if (refusal_built_ || state_ >= State::kClosing) return;
     if (refusing_ && static_cast<int32_t>(number - refused_number_) >= 0) return;
@@ -40,7 +40,7 @@ bool Engine::sink_region_valid() noexcept {
     return false;
 }
 
-// Destination of the rest of the current payload. For a region the caller holds the guard.
+// Returns the destination of the rest of the current payload. For a region the caller must hold the guard.
 size_t Engine::sink_vecs(std::span<iovec> out) noexcept {
     const Frame& frame = sink_.frame;
     switch (sink_.kind) {
@@ -83,8 +83,8 @@ size_t Engine::receive() noexcept {
         fail(failure(Code::kClosed, "{}: closed by the peer", peer_));
         return 1;
     }
-    // A stream that returned less than requested is empty, and epoll reports when it no longer is. After a
-    // hang-up there is no further report, so read until the end.
+    // A stream that returned less than requested is empty, and epoll reports when it has data again. After a
+    // hang-up there is no further report, so the engine reads until the end.
     if (static_cast<size_t>(got) < straight + staging.size() && !hung_up_) readable_ = false;
     size_t taken = std::min(straight, static_cast<size_t>(got));
     if (taken > 0) {
@@ -179,7 +179,7 @@ bool Engine::take_counts(const Frame& frame) noexcept {
     return true;
 }
 
-// A peer that counts correctly never sends more messages than we have receives.
+// A peer that counts correctly never sends more messages than this side has receives.
 bool Engine::has_receive_for(const Frame&) noexcept {
     if (!receives_.empty()) return true;
     violation("a message without a receive for it");
@@ -273,7 +273,8 @@ void Engine::begin_read_data(const Frame& frame) noexcept {
     sink_.kind = SinkKind::kReadData;
 }
 
-// Completes a READ. Nothing else does: a revocation may cut its data short, and then kRefuse follows.
+// Completes a READ. Only kReadEnd does this: a revocation may cut the data of a READ short, and then kRefuse
+// follows.
 void Engine::take_read_end() noexcept {
     if (reads_out_.count == 0) return violation("the end of a READ that was not requested");
     SendEntry& entry = sends_.at(reads_out_.front());

@@ -7,9 +7,11 @@
 
 namespace wss::fabric::stream {
 
-// Writes per turn. Bounded because a peer that drains as fast as we fill must not delay other connections.
+// Writes per turn. The number is bounded, because a peer that reads as fast as this side writes must not
+// delay other connections.
 constexpr int kWritesPerTurn = 4;
-// Bytes that this side moves itself (shm) per turn: a few hundred microseconds of copying.
+// Bytes that this side moves itself (shm) per turn: a few hundred microseconds of copying. The last transfer
+// of a turn may exceed the limit.
 constexpr int64_t kDirectBytesPerTurn = 1 << 20;
 
 size_t Engine::transmit() noexcept {
@@ -34,7 +36,7 @@ size_t Engine::transmit() noexcept {
     return events;
 }
 
-// Returns true when the outbox is empty.
+// Returns true if the outbox is empty afterwards.
 bool Engine::write_outbox() noexcept {
     while (!outbox_.empty()) {
         RegionTable::Guard guard;
@@ -55,7 +57,7 @@ bool Engine::write_outbox() noexcept {
                 stream_failed(static_cast<int>(-written));
                 return false;
             }
-            // Read what the peer sent before it left; reading then reaches the end of the stream.
+            // The engine reads what the peer sent before it left, and then reaches the end of the stream.
             readable_ = true;
             activate();
             return false;
@@ -101,8 +103,8 @@ void Engine::build_acknowledge() noexcept {
     outbox_.add(counted({.type = FrameType::kAcknowledge}), next_number_);
 }
 
-// True when the counts need a frame of their own: the peer waits for them, it may soon run out of receives,
-// or very many requests are not yet reported. Otherwise they travel with the next frame.
+// True if the counts need a frame of their own: the peer waits for them, or it may soon run out of receives,
+// or very many executed requests are not yet reported. Otherwise they travel with the next frame.
 bool Engine::owes_counts() const noexcept {
     if (executed_ != executed_told_ && acknowledge_wanted_) return true;
     if (executed_ - executed_told_ >= kDepthMax / 2) return true;
@@ -129,7 +131,7 @@ void Engine::build_answers() noexcept {
     }
 }
 
-// The READs after it are dropped too.
+// Refuses READ number `number`, and drops the READs after it.
 void Engine::refuse_read(uint32_t number) noexcept {
     refuse(number, CompletionStatus::kRemoteAccess,
            failure(Code::kPermission, "{}: a READ's region was revoked while it was read", peer_));
@@ -157,8 +159,8 @@ Engine::Settled Engine::settle(SendEntry& entry, uint32_t position) noexcept {
         case Reach::kDirect:
             break;
     }
-    // F1: every earlier frame is in the ring, and every earlier WRITE by the peer has been executed (it was
-    // built with kWantsAcknowledge).
+    // F1: this requires that every earlier frame is in the ring, and that the peer has counted every earlier
+    // WRITE that it executes itself (those frames have kWantsAcknowledge).
     if (!outbox_.empty() || static_cast<int32_t>(acked_ - last_write_end_) < 0) return Settled::kLater;
     if (direct_budget_ <= 0) {
         activate();

@@ -10,10 +10,10 @@
 //
 // Requests (kSend … kRead) are numbered in their order, and `acknowledged` counts them. So a completion means
 // the same as in RDMA: data placed at the peer. A SEND is sent only when the peer has a receive for it.
-// A frame therefore never waits in the receiver, and reads and acknowledgements always get through.
+// Therefore a frame never waits in the receiver, and READs and acknowledgements are never delayed by SENDs.
 //
-// All input is untrusted. decode() checks what can be checked in a header alone; Engine checks what depends
-// on the state of the connection.
+// All input is untrusted. decode() checks everything that a header alone shows. Engine checks what depends on
+// the state of the connection.
 #pragma once
 
 #include <cstddef>
@@ -34,16 +34,16 @@ enum class FrameType : uint8_t {
     kSend,             // payload goes to the oldest receive
     kWrite,            // payload goes to {address, rkey}
     kWriteImmediate,   // as kWrite, then consumes a receive
-    kPlacedImmediate,  // shm: `address` bytes were written by the initiator itself; consumes a receive
+    kPlacedImmediate,  // shm: the sender has written `address` bytes itself; consumes a receive
     kRead,             // requests `length` bytes of {address, rkey}; carries no payload
     kReadData,         // part of the answer to the oldest READ; `address` is its offset in it
     kReadEnd,          // all data of the oldest READ was valid
     kRefuse,           // request number `immediate` failed with `status`; the connection ends
     kGrantAsk,         // shm: requests direct access to region `rkey`
-    kGrant,            // shm: the answer about `rkey` is in the socket
+    kGrant,            // shm: the answer about `rkey` is in the socket if `status` is 0
 };
 
-constexpr uint8_t kWantsAcknowledge = 1;  // flag: the initiator waits for this request's completion
+constexpr uint8_t kWantsAcknowledge = 1;  // flag: the sender waits for this request's completion
 
 struct Frame {
     FrameType type = FrameType::kAcknowledge;
@@ -58,12 +58,12 @@ struct Frame {
 };
 
 void encode(const Frame& frame, std::byte* out) noexcept;
-// Returns false when the header is not a valid frame.
+// Returns false if the header is not that of a valid frame.
 bool decode(std::span<const std::byte, kFrameBytes> in, Frame& frame) noexcept;
 // Bytes that follow the header.
 uint32_t payload_bytes(const Frame& frame) noexcept;
 
-// First message of each end. Always of one size, so that reading it needs no state machine.
+// The first message of each end. All hellos have one size, so that reading one needs no state machine.
 enum class HelloKind : uint8_t { kConnect = 1, kAccept, kReject };
 constexpr size_t kHelloBytes = 256;
 constexpr size_t kHelloDataMax = 196;

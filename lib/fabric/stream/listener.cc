@@ -13,8 +13,8 @@
 namespace wss::fabric::stream {
 
 constexpr Nanoseconds kMessageWithin = from_s(5);
-// Sockets whose hello is due. A hello directly follows the handshake, so an honest peer needs its place for
-// only one round trip. Each place costs a descriptor.
+// The number of sockets whose hello is due. A hello directly follows the handshake, so a correct peer needs
+// its place for only one round trip. Each place costs a descriptor.
 constexpr size_t kArrivalsMax = 512;
 constexpr size_t kArrivalsPerSource = 256;
 constexpr size_t kAcceptsPerTurn = 64;
@@ -29,7 +29,7 @@ void StreamListener::on_ready(uint32_t) noexcept {
         Descriptor socket(accept4(listening_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!socket) {
             if (errno == EINTR || errno == ECONNABORTED) continue;
-            // Out of descriptors or memory: connections stay in the backlog until the retry.
+            // Descriptors or memory ran out. Connections stay in the backlog until the retry.
             if (errno != EAGAIN) poller_.set_deadline(*this, poller_.now() + kAcceptRetry);
             return;
         }
@@ -87,7 +87,7 @@ void Arrival::on_ready(uint32_t) noexcept {
     if (heard == Heard::kPart && !is_over_) return;
     std::unique_ptr<Arrival> self = listener_.take(*this);
     if (heard != Heard::kHello) return;
-    // Stop watching the arrival; the request takes over the socket.
+    // The arrival is no longer watched, because the request takes over the socket.
     epoll_ctl(listener_.poller_.fd(), EPOLL_CTL_DEL, socket_.get(), nullptr);
     Result<std::unique_ptr<ConnectRequest>> made = request();
     if (!made) {

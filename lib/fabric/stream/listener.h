@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Common parts of the listeners of tcp and shm. An accepted socket has kMessageWithin for each message up to
 // its hello and then becomes a connect request. Time that this process loses, because the machine is busy or
-// other handshakes run first, does not count: an expired socket is closed only after its received data has
-// been examined. Connections that send nothing take a bounded amount of memory and descriptors: a newcomer
-// displaces the oldest socket among the sources that hold the most (sources.h).
+// other handshakes run first, does not count: the listener closes an expired socket only after it has
+// examined the data that the socket has received. Connections that send nothing take a bounded amount of
+// memory and descriptors: a newcomer displaces the oldest socket among the sources that hold the most
+// (sources.h).
 #pragma once
 
 #include <memory>
@@ -35,7 +36,7 @@ class Arrival : public Watched {
     enum class Heard : uint8_t { kPart, kMore, kHello, kHangUp };
     // Reads the socket's pending data.
     virtual Heard hear() noexcept = 0;
-    // Called after kHello. Takes the socket. Fails when the hello is not valid.
+    // Called after kHello. Takes the socket. Fails if the hello is not valid.
     virtual Result<std::unique_ptr<ConnectRequest>> request() = 0;
     void on_ready(uint32_t epoll_events) noexcept override;
 
@@ -60,7 +61,7 @@ class StreamListener : public Listener, private Watched {
     Address address() const override { return address_; }
 
   protected:
-    // Returns null to refuse the peer.
+    // Returns nullptr to refuse the peer.
     virtual std::unique_ptr<Arrival> welcome(Descriptor socket) = 0;
 
   private:

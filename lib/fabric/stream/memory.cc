@@ -39,7 +39,8 @@ Result<std::unique_ptr<Region>> allocate(const std::shared_ptr<RegionTable>& tab
         mmap(nullptr, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return Status::from_errno(errno, fmt::format("cannot allocate a region of {} bytes", bytes));
-    // One page fault and TLB entry per 2 MiB instead of 4 KiB. Without huge pages nothing is lost.
+    // With huge pages there is one page fault and TLB entry per 2 MiB instead of per 4 KiB. Without huge
+    // pages nothing is lost.
     if (bytes >= kLargeBytes) madvise(memory, whole_pages(bytes), MADV_HUGEPAGE);
     return std::unique_ptr<Region>(
         std::make_unique<AllocatedRegion>(table, std::span(static_cast<std::byte*>(memory), bytes), access));

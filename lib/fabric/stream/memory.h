@@ -16,8 +16,8 @@ class TableRegion : public Region {
     ~TableRegion() override { revoke(); }
 
   protected:
-    // Waits for a copy in progress; no effect when already revoked. A derived class that owns the memory
-    // calls it before it releases the memory.
+    // Waits for a copy in progress. Has no effect if the region is already revoked. A derived class that owns
+    // the memory calls it before it releases the memory.
     void revoke() noexcept { table_->remove(rkey_); }
 
   private:
@@ -34,7 +34,7 @@ Result<std::unique_ptr<Region>> allocate(const std::shared_ptr<RegionTable>& tab
                                          Access access);
 Result<std::unique_ptr<Region>> register_memory(const std::shared_ptr<RegionTable>& table,
                                                 std::span<std::byte> memory, Access access);
-// Rounded up to whole pages; 0 when that overflows.
+// Returns `bytes` rounded up to whole pages, or 0 if that overflows.
 size_t whole_pages(size_t bytes) noexcept;
 
 }  // namespace wss::fabric::stream

@@ -3,7 +3,7 @@
 
 namespace wss::fabric::stream {
 
-// Never written. Replaces data that may no longer be read.
+// Replaces data that may no longer be read. This memory is never written.
 static const std::byte kZeros[kReadChunkMax]{};
 
 void Outbox::begin_frame(const Frame& frame, uint32_t number_after) noexcept {

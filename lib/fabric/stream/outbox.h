@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outbox: the frames of one turn, laid out for one gathering write. Headers are stored here. Payload stays
-// where it is (the user's segments, a region) until its last byte is written.
+// Outbox: the frames of one turn, laid out for one gathering write. Headers are stored here. The payload
+// stays in its place (the user's segments, a region) until its last byte is written.
 //
 // Thread-safety: none.
 #pragma once
@@ -24,12 +24,13 @@ class Outbox {
   public:
     bool empty() const { return first_ == vecs_used_; }
     bool has_room() const { return frames_used_ < kFramesMax && vecs_used_ + 1 + kSegmentsMax <= kVecsMax; }
-    // READ answers use at most half of the frames; the others are for our own requests.
+    // Data of READs uses at most half of the frames. The others are for our own requests.
     bool has_room_for_region() const { return has_room() && parts_used_ < kRegionPartsMax; }
 
     // `number_after`: requests of ours on the wire once this frame is written. REQUIRES has_room().
     void add(const Frame& frame, uint32_t number_after, std::span<const Segment> payload = {}) noexcept;
-    // A part of READ number `number`; `data` points to the memory of `where`. REQUIRES has_room_for_region().
+    // Adds a part of READ number `number`. `data` points to the memory of `where`. REQUIRES
+    // has_room_for_region().
     void add_region(const Frame& frame, uint32_t number_after, RemoteAddress where, std::byte* data,
                     uint32_t number, uint64_t revocations) noexcept;
 
@@ -40,9 +41,10 @@ class Outbox {
     uint32_t sent_number() const { return sent_number_; }
 
     bool has_region_parts() const { return parts_used_ > 0; }
-    // Caller holds the table's guard. A region may have been revoked since its part was added. Drops the
-    // first such part and everything after it. A frame that is partly written is completed with zeros, as its
-    // length is announced; no kReadEnd follows it. Returns the number of the READ that the part belongs to.
+    // The caller must hold the table's guard. A region may have been revoked since its part was added. Drops
+    // the first such part and everything after it. A frame that is partly written is completed with zeros,
+    // because its length is announced. No kReadEnd follows it. Returns the number of the READ to which the
+    // part belongs, or nullopt if no region was revoked.
     std::optional<uint32_t> drop_revoked(const RegionTable& table) noexcept;
 
   private:

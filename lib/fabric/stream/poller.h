@@ -3,8 +3,8 @@
 // thread (so that a reactor can sleep on it), a timerfd in it for deadlines, and the list of connections that
 // are active this turn.
 //
-// The kernel gets tokens of objects, never pointers: a handler may destroy any object while events that name
-// it are still unprocessed.
+// The kernel gets tokens of objects, never pointers, because a handler may destroy any object while events
+// that name it are still unprocessed.
 #pragma once
 
 #include <array>
@@ -58,7 +58,7 @@ class EventPoller : public Poller {
     void activate(Engine& engine) noexcept;
     void count_connection(int change) noexcept { connections_ += change; }
 
-    // Scratch memory of the current turn; a user must not rely on its contents across a call of another user.
+    // Scratch memory of the current turn. A user must not rely on its contents across a call of another user.
     std::span<std::byte> staging() { return staging_; }
     void push(const Completion& completion) noexcept { completions_[completions_used_++] = completion; }
     bool completions_low() const { return completions_used_ + 4 > completions_.size(); }
@@ -68,9 +68,9 @@ class EventPoller : public Poller {
   protected:
     EventPoller() = default;
     Status start();
-    // Hook of shm: examines its rings before the active connections get their turn.
+    // Hook of shm, which examines its rings before the active connections get their turn.
     virtual void look_around() noexcept {}
-    // While connections have data to send, epoll is polled only every few turns.
+    // While connections are active, epoll is polled only every few turns.
     virtual bool kernel_may_have_news() noexcept { return active_.empty() || ++turns_ % kTurnsPerLook == 0; }
     bool has_active() { return !active_.empty(); }
 

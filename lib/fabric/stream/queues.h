@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two queues of a connection, of fixed size: posted requests and posted receives. All memory is allocated
 // when the connection is created (F7). Positions count from the beginning. They wrap around at 2^32, which is
-// harmless as no two live ones are further apart than kDepthMax.
+// harmless because no two live ones are further apart than kDepthMax.
 //
-// Thread-safety: none; they belong to the connection's thread.
+// Thread-safety: none. They belong to the connection's thread.
 #pragma once
 
 #include <sys/uio.h>
@@ -19,7 +19,7 @@ namespace wss::fabric::stream {
 // What an incomplete request waits for.
 enum class Wait : uint8_t {
     kAcknowledge,  // the peer's count reaches its number
-    kData,         // a READ: all its bytes
+    kData,         // a READ: all its bytes and kReadEnd
     kNothing,      // done (shm: this side did it itself)
 };
 
@@ -54,7 +54,7 @@ class SendQueue {
     bool has_unbuilt() const { return built_ != posted_; }
     void advance_built() { ++built_; }
     void advance_completed() { ++completed_; }
-    // When closing: treats all remaining entries as put on the wire.
+    // Used when the connection closes: treats all remaining entries as put on the wire.
     void build_all() { built_ = posted_; }
 
     SendEntry& at(uint32_t position) { return entries_[position & mask_]; }
@@ -92,7 +92,7 @@ class ReceiveQueue {
     bool empty() const { return posted_ == consumed_; }
     uint32_t posted() const { return posted_; }
     void push(const Receive& receive, uint32_t capacity) noexcept;
-    // The oldest one. REQUIRES !empty().
+    // The oldest receive. REQUIRES !empty().
     const ReceiveEntry& front() const { return entries_[consumed_ & mask_]; }
     std::span<const Segment> front_segments() const {
         return {&storage_[size_t{consumed_ & mask_} * segments_], front().segment_count};

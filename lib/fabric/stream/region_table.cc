@@ -38,7 +38,7 @@ const RegionTable::Entry* RegionTable::find(uint32_t key) const noexcept {
     return found == entries_.end() || found->second.revoked ? nullptr : &found->second;
 }
 
-// Written so that no sum can overflow, whatever the peer sends.
+// No sum here can overflow, whatever the peer sends.
 static bool contains(std::span<std::byte> bytes, uint64_t address, uint64_t length) {
     uint64_t base = reinterpret_cast<uintptr_t>(bytes.data());
     return address >= base && length <= bytes.size() && address - base <= bytes.size() - length;

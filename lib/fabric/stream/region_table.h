@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // RegionTable: the memory of this process that peers of a stream fabric may access, by key.
 //
-// Keys are random, and a revoked key is not reused for a long while, so that a peer with an old key hits
+// Keys are random, and a revoked key is not reused for a long while, so that a peer with an old key accesses
 // nothing. One key serves as lkey and rkey.
 //
 // Thread-safety: all functions may be called from any thread. Code that moves data to or from a region holds
-// guard() from the look-up to the last byte of this turn. remove() waits for it, so that memory is never
-// accessed after its region is gone. A guard is held for at most one system call or copy, and never while a
-// handler is called.
+// guard() from the look-up to the last byte of this turn. remove() waits for the guard, so that memory is
+// never accessed after its region is gone. A guard is held for one system call, one copy, or one
+// Engine::build(), which copies the data of direct transfers (shm). It is never held while a handler is
+// called.
 #pragma once
 
 #include <atomic>
@@ -45,12 +46,12 @@ class RegionTable {
 
     [[nodiscard]] Guard guard() const { return Guard(lock_); }
 
-    // The four functions below: caller holds guard(); results are valid while it does.
-    // Null unless all of [address, address + length) is in the region and `need` is allowed.
+    // For the four functions below the caller must hold guard(). Their results are valid as long as it does.
+    // Returns nullptr unless all of [address, address + length) is in the region and `need` is allowed.
     std::byte* remote(RemoteAddress where, uint32_t length, Access need) const noexcept;
     bool is_local(const Segment& segment, Memo& memo) const noexcept;
     const Entry* find(uint32_t key) const noexcept;
-    // Increases with every remove(): equal values mean that earlier look-ups are still valid.
+    // Increases with every revocation. Equal values mean that earlier look-ups are still valid.
     uint64_t revocations() const noexcept { return revocations_; }
 
   private:

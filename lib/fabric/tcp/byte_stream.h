@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ByteStream: a socket, with the TLS session over it if there is one. It moves bytes; TcpConnection
+// ByteStream: a socket, with the TLS session over it if there is one. It moves bytes, and TcpConnection
 // interprets them.
 //
-// Thread-safety: none; may pass from thread to thread.
+// Thread-safety: none. An object may pass from thread to thread.
 #pragma once
 
 #include <sys/uio.h>
@@ -31,9 +31,9 @@ class ByteStream {
     // As read() and write() of stream::Engine.
     ssize_t read(std::span<const iovec> into) noexcept;
     ssize_t write(std::span<const iovec> from) noexcept;
-    // For a new connection only, which always has room for a hello. Returns false when the peer is gone.
+    // For a new connection only, which always has room for a hello. Returns false if the peer is gone.
     bool say(const stream::Hello& hello) noexcept;
-    // Closes at once, with a close_notify; data that the peer has not read may be lost.
+    // Closes at once, with a close_notify under TLS. Data that the peer has not read may be lost.
     void hang_up() noexcept;
     // As hang_up(), but without a close_notify.
     void abandon() noexcept;
@@ -48,10 +48,10 @@ class ByteStream {
 
 // Returns the number of bytes, 0 at the end or a negative errno.
 ssize_t receive(int socket, std::span<const iovec> into) noexcept;
-// Returns true for the first byte of a TLS handshake or alert; no hello begins with one.
+// Returns true for the first byte of a TLS handshake or alert. No hello begins with such a byte.
 bool begins_tls(std::byte first) noexcept;
 // Sends a TLS alert in clear text, which a peer with TLS and one without both recognize. For a peer that uses
-// TLS where this address does not, or vice versa.
+// TLS although this address does not, or vice versa.
 void send_wrong_protocol(int socket) noexcept;
 
 }  // namespace wss::fabric::tcp

@@ -21,7 +21,7 @@ constexpr uint32_t kSocketEvents = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
 
 // A silent peer is probed after 2 s and then every second. TCP_USER_TIMEOUT bounds both the probing and the
 // time that data stays unacknowledged. This includes a peer whose buffers stay full because its process is
-// stopped; such a peer counts as dead. kDeadPeerMs is the sum.
+// stopped. Such a peer counts as dead. kDeadPeerMs is the sum of the 2 s and TCP_USER_TIMEOUT.
 constexpr int kKeepAliveIdleSeconds = 2;
 constexpr int kKeepAliveIntervalSeconds = 1;
 constexpr int kKeepAliveProbes = 4;
@@ -74,7 +74,7 @@ void TcpConnection::resolved() noexcept {
     std::shared_ptr<Resolution> resolution = std::move(resolution_);
     if (!resolution->status.is_ok()) return refuse_connect(resolution->status, {});
     addresses_ = resolution->addresses;
-    // The resolver returns the preferred address first; dial() takes from the back.
+    // The resolver returns the preferred address first, and dial() takes from the back.
     std::reverse(addresses_.begin(), addresses_.end());
     dial();
 }
@@ -159,7 +159,7 @@ void TcpConnection::hear_greeting() noexcept {
     // After a long certificate chain the socket may have had no room for the hello.
     if (stream_.session() != nullptr) stream_.session()->flush();
     while (greeting_have_ < greeting_.size()) {
-        // Read no byte beyond the hello: frames follow, which the engine reads.
+        // This reads no byte beyond the hello: frames follow, which the engine reads.
         iovec rest{&greeting_[greeting_have_], greeting_.size() - greeting_have_};
         ssize_t got = stream_.read({&rest, 1});
         if (got == -EINTR) continue;
@@ -267,8 +267,8 @@ void TcpConnection::on_ready(uint32_t epoll_events) noexcept {
 
 ssize_t TcpConnection::read(std::span<const iovec> into) noexcept {
     const ssize_t got = stream_.read(into);
-    // The session may have reached the end after this data. Continue reading, as the socket reports nothing
-    // new.
+    // The session may have reached the end after this data. The engine must continue reading, because the
+    // socket reports nothing new.
     if (stream_.session() != nullptr && stream_.session()->ended()) hung_up_ = true;
     return got;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tcp connection: the engine over a socket, and its setup (look up, dial, TLS handshake if under TLS,
-// exchange hellos).
+// A tcp connection: the engine over a socket, and its setup (name look-up, TCP handshake, TLS handshake for
+// tls://, exchange of hellos).
 #pragma once
 
 #include <array>

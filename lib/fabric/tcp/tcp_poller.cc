@@ -20,10 +20,10 @@ constexpr Nanoseconds kLingerLasts = from_s(1);
 constexpr size_t kLingerBytesMax = 64u << 20;     // bytes of a peer that were in flight when we closed
 constexpr size_t kLingerBytesPerTurn = 1u << 20;  // of all sockets: tens of microseconds of a turn
 constexpr size_t kDiscardCost = 4096;             // minimum cost of a call: many small calls take time too
-constexpr size_t kLingeringMax = 256;             // each holds a descriptor; an honest peer is done at once
+constexpr size_t kLingeringMax = 256;             // each holds a descriptor; a correct peer is done at once
 constexpr int kBacklog = 1024;
-// Time of a turn for handshakes: no step begins after it. A step takes 0.1 to 1 ms, depending on keys and
-// certificates.
+// Time of a turn for handshakes: no further step begins after it. A step takes 0.1 to 1 ms, depending on keys
+// and certificates.
 constexpr Nanoseconds kHandshakesLast = from_us(300);
 
 // --- lingering ---
@@ -68,7 +68,7 @@ size_t Linger::discard(size_t bytes_max) noexcept {
 }
 
 void TcpPoller::linger(Descriptor socket, std::unique_ptr<tls::Session> session) noexcept {
-    // Stop watching the connection; the socket continues under another token.
+    // The connection is no longer watched, because the socket continues under another token.
     epoll_ctl(fd(), EPOLL_CTL_DEL, socket.get(), nullptr);
     if (lingering_.size() >= kLingeringMax) lingering_.erase(lingering_.begin());
     lingering_.push_back(std::make_unique<Linger>(*this, std::move(socket), std::move(session)));
@@ -248,7 +248,8 @@ Result<std::unique_ptr<ConnectRequest>> TcpArrival::request() {
         table_, ByteStream(std::move(socket_), std::move(session_)), hello, from_));
 }
 
-// Creates its session when the peer has sent data: a silent peer costs no more than without TLS.
+// An arrival under TLS. It creates its session when the peer has sent data, so that a silent peer costs no
+// more than without TLS.
 class TlsArrival final : public TcpArrival, private Handshake {
   public:
     TlsArrival(stream::StreamListener& listener, std::shared_ptr<stream::RegionTable> table,

@@ -20,8 +20,8 @@ class TcpPoller;
 struct UnreadTag;
 struct HandshakeTag;
 
-// The socket of a closed connection, kept until the peer has read our last data: closing it with unread data
-// in it would make TCP discard our data.
+// The socket of a closed connection. It is kept until the peer has read our last data, because closing a
+// socket with unread received data would make TCP discard the data to be sent.
 class Linger final : public stream::Watched, public ListNode<UnreadTag> {
   public:
     Linger(TcpPoller& poller, Descriptor socket, std::unique_ptr<tls::Session> session)
@@ -42,8 +42,8 @@ class Linger final : public stream::Watched, public ListNode<UnreadTag> {
     size_t discarded_ = 0;
 };
 
-// A socket accepted under TLS whose peer has sent data. Its handshake continues in the poller's turn, as each
-// step may take most of a millisecond.
+// A socket that was accepted under TLS and whose peer has sent data. Its handshake continues in the poller's
+// turn, because each step may take most of a millisecond.
 class Handshake : public ListNode<HandshakeTag> {
   public:
     virtual ~Handshake() { unlink(); }

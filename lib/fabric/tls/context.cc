@@ -16,7 +16,7 @@ constexpr const char* kCipherSuites = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1
 constexpr const char* kGroups = "X25519:P-256";
 constexpr long kCertificatesMax = 32 * 1024;    // bytes of the certificate chain of a peer
 constexpr size_t kReadBufferBytes = 64 * 1024;  // per session: several records with one system call
-// TLS_AES_128_GCM_SHA256: defines the hash for the pre-shared key.
+// TLS_AES_128_GCM_SHA256. It defines the hash for the pre-shared key.
 constexpr uint8_t kPskCipherSuite[] = {0x13, 0x01};
 
 Counters& counters() noexcept {
@@ -83,7 +83,7 @@ static bool restrict(SSL_CTX* context) {
     SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                      SSL_OP_CIPHER_SERVER_PREFERENCE);
     SSL_CTX_clear_options(context, SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_ALLOW_NO_DHE_KEX);
-    // SSL_read() returns after each message that is not user data, so that the session sees it.
+    // SSL_read() returns after each message that is not user data, so that the session can check it.
     SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_read_ahead(context, 1);
@@ -168,7 +168,7 @@ Result<Context::Loaded> Context::set_up(End end) const {
     return made;
 }
 
-// Only warns: the clocks of the peers decide, not the one of this machine.
+// This only warns, because the clocks of the peers decide, not the clock of this machine.
 static void warn_if_expired(SSL_CTX* context, const std::string& path) {
     const X509* own = SSL_CTX_get0_certificate(context);
     const char* fault = X509_cmp_current_time(X509_get0_notAfter(own)) < 0    ? "has expired"

@@ -38,21 +38,22 @@ class Context {
     // Reads the files. The error names the file that cannot be used.
     static Result<std::shared_ptr<const Context>> create(Credentials credentials);
     // Makes every context of this process read its files again. This affects later handshakes, not existing
-    // connections. A context that fails keeps its old state. Returns the number of contexts with files.
+    // connections. A context that fails keeps its old state. Returns the number of contexts with files, or
+    // the first failure.
     static Result<size_t> reload_all();
     ~Context();
     Context(const Context&) = delete;
     Context& operator=(const Context&) = delete;
 
-    // OK when the credentials suffice for that end.
+    // OK if the credentials suffice for that end.
     Status can_connect() const;
     Status can_listen() const;
     const Credentials& credentials() const { return credentials_; }
     // Connecting: identity of the pre-shared key that we offer; "" if none.
     const std::string& offered_identity() const { return offered_identity_; }
     enum class End : uint8_t { kConnecting, kListening };
-    // Creates the SSL object of one connection; nullptr when out of memory. The caller frees it before the
-    // context.
+    // Creates the SSL object of one connection, or returns nullptr if memory runs out. The caller must free
+    // it before it releases the context.
     ssl_st* begin(End end) const;
 
   private:
@@ -74,7 +75,7 @@ class Context {
     mutable Loaded client_, server_;  // guarded by m_
 };
 
-// Reason for the latest failure of libssl, for people. Clears the error queue of this thread.
+// Returns the reason for the latest failure of libssl, for people. Clears the error queue of this thread.
 std::string last_error();
 
 }  // namespace wss::fabric::tls

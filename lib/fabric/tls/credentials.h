@@ -2,9 +2,9 @@
 // Credentials of a process, and its trust anchors, for tls:// addresses.
 //
 // There are two kinds. *Pre-shared keys* come from secrets files: the connecting end offers its initiator
-// name, the listening end finds the secret of that name, and each proves to the other that it knows the
-// secret. *Certificates* are PEM files: the listening end presents its own, which must be for the host that
-// the connecting end dialled.
+// name, the listening end finds the secret of that name, and each proves to the other that it has the secret.
+// *Certificates* are PEM files: the listening end presents its own, which must be for the host that the
+// connecting end dialled.
 //
 // A key is derived from a secret by HMAC-SHA-256 under a separate label. Neither the key nor values computed
 // from it are usable in login proofs (lib/wire/auth.h), which use the same secret.
@@ -55,16 +55,18 @@ struct Files {
 
     bool operator==(const Files&) const = default;
     bool empty() const { return *this == Files{}; }
-    // Fails when only one of certificate and key is given.
+    // Fails if only one of certificate and key is given.
     Status check() const;
-    // Files named in `given` replace ours.
+    // Files that `given` names replace the files of this object.
     void replace_by(const Files& given);
 };
 
 struct Credentials {
     Files files;
-    std::optional<NamedSecret> identity;      // connecting: the pre-shared key that we offer
-    std::shared_ptr<const KnownPeers> known;  // listening: peers that may connect; if set, no others may
+    std::optional<NamedSecret> identity;  // connecting: the pre-shared key that we offer
+    // Listening: peers that may connect with a pre-shared key. If it is set, other peers may connect only
+    // with a certificate of Files::client_authorities.
+    std::shared_ptr<const KnownPeers> known;
 };
 
 }  // namespace wss::fabric::tls

@@ -16,7 +16,7 @@ namespace wss::fabric::tls {
 constexpr std::string_view kBindingLabel = "EXPORTER-Channel-Binding";  // RFC 9266
 // AES-GCM allows 2^24 full records under one key (RFC 8446, 5.5).
 constexpr uint64_t kRecordsPerKey = 1 << 23;
-// A peer that changes its key more often is treated as misbehaving: it would keep us busy.
+// A peer that changes its key more often violates TS4: it would keep this process busy.
 constexpr uint64_t kRecordsPerKeyMin = 1 << 16;
 
 // --- the socket: as libssl's, but without SIGPIPE when the peer is gone ---
@@ -93,7 +93,7 @@ Status Session::set_host(const std::string& host) {
     const bool numeric =
         inet_pton(AF_INET, host.c_str(), &number) == 1 || inet_pton(AF_INET6, host.c_str(), &number) == 1;
     X509_VERIFY_PARAM* rules = SSL_get0_param(ssl_);
-    // Only the alternative names count; the common name is for people (RFC 9525).
+    // Only the alternative names are checked. The common name is for people (RFC 9525).
     X509_VERIFY_PARAM_set_hostflags(
         rules, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
     const bool set =

@@ -10,7 +10,7 @@
 //  TS4  After the handshake the peer may send data, close_notify and, not too often, a new key. Anything else
 //       is EPROTO.
 //
-// Thread-safety: none; may pass from thread to thread.
+// Thread-safety: none. An object may pass from thread to thread.
 #pragma once
 
 #include <sys/uio.h>
@@ -36,25 +36,25 @@ class Session {
     Session& operator=(const Session&) = delete;
 
     enum class Step : uint8_t { kWait, kDone, kFailed };
-    // Continues the handshake. kWait: call again at the next event of the socket; kFailed: see failure().
+    // Continues the handshake. kWait: call again at the next event of the socket. kFailed: see failure().
     Step shake_hands() noexcept;
     // Reason why the handshake failed, or the protocol fault that ended reading.
     const Status& failure() const { return failure_; }
-    // Identity of the pre-shared key that the connecting end offers; not proven yet.
+    // The name that the connecting end offers with its pre-shared key. It is not proven yet.
     void set_claimed_name(std::string_view name) { claimed_name_ = name; }
     // Number of complete handshake messages of the peer. libssl accepts only a few.
     uint32_t messages() const { return messages_; }
-    // True when the peer does not use TLS.
+    // True if the peer does not use TLS.
     bool peer_is_plain() const { return peer_is_plain_; }
 
     // As read() and write() of stream::Engine. read() reads until the socket is empty or `into` is full.
     ssize_t read(std::span<const iovec> into) noexcept;
     ssize_t write(std::span<const iovec> from) noexcept;
-    // True when read() has reached the end, even if it returned data.
+    // True if read() has reached the end or an error, even if it returned data.
     bool ended() const { return read_error_ != 0 || at_end_; }
-    // Sends a waiting sealed record; false when the socket has no room.
+    // Sends a waiting sealed record. Returns false if the socket has no room.
     bool flush() noexcept;
-    // Sends close_notify; false when the socket has no room for it or for earlier data.
+    // Sends close_notify. Returns false if the socket has no room for it or for earlier data.
     bool say_goodbye() noexcept;
 
     std::span<const std::byte> binding() const { return binding_; }

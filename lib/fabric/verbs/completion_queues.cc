@@ -6,11 +6,11 @@
 
 namespace wss::fabric::verbs {
 
-// Enough for most pollers. One queue is better than two, as each is polled.
+// Enough for most pollers. One queue is better than two, because each is polled.
 constexpr uint32_t kFirstEntries = 8192;
-// The limit of soft RoCE; two megabytes of a device's pinned memory.
+// The limit of soft RoCE. Such a queue takes two megabytes of a device's pinned memory.
 constexpr uint32_t kFurtherEntries = 32767;
-// Acknowledging a notification takes a lock: acknowledge this many at once.
+// Acknowledging notifications takes a lock, so this number is acknowledged at once.
 constexpr uint32_t kAckBatch = 64;
 
 struct CompletionQueues::Queue {
@@ -97,7 +97,8 @@ size_t CompletionQueues::poll(std::span<ibv_wc> batch, bool same) noexcept {
 size_t CompletionQueues::arm(std::span<ibv_wc> batch) noexcept {
     for (auto& queue : queues_) {
         if (std::exchange(queue->armed, true)) continue;
-        // Fails only when the device is gone: then there are no completions, and other sources still wake us.
+        // This fails only if the device is gone. Then there are no completions, and other sources still wake
+        // the thread.
         if (ibv_req_notify_cq(queue->cq.get(), 0) != 0) continue;
         const int count = ibv_poll_cq(queue->cq.get(), static_cast<int>(batch.size()), batch.data());
         if (count > 0) return static_cast<size_t>(count);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // CompletionQueues: the completion queues of one poller, as many as its connections need.
 //
-// Devices limit the entries of one completion queue (soft RoCE: 32767, fewer than a hundred connections). A
-// connection therefore reserves its share in a queue with room, or in a new one. The first queue lives as
-// long as the poller. Of the others, at most one without connections is kept. All notify through one
-// completion channel.
+// Devices limit the entries of one completion queue (soft RoCE: 32767, which is 127 connections of the
+// default depth). A connection therefore reserves its share in a queue with room, or in a new one. The first
+// queue lives as long as the poller. Of the others, at most one without connections is kept. All notify
+// through one completion channel.
 //
-// Thread-safety: none; one thread.
+// Thread-safety: none. An object belongs to one thread.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ class CompletionQueues {
     struct Queue;
 
   public:
-    // The entries of a queue that a connection holds; returned by the destructor. Destroy queue pairs that
-    // use cq() first.
+    // The entries of a queue that a connection holds. The destructor returns them. Queue pairs that use cq()
+    // must be destroyed first.
     class Share {
       public:
         Share() = default;
@@ -63,12 +63,13 @@ class CompletionQueues {
     size_t count() const noexcept { return queues_.size(); }
     // Takes completions of one queue: the same as in the previous call if `same`, else the next one.
     size_t poll(std::span<ibv_wc> batch, bool same) noexcept;
-    // Requests a notification from every queue. Completions that arrived just before would cause none: they
-    // are returned, and then the thread must not sleep.
+    // Requests a notification from every queue. Completions that arrived just before cause no notification.
+    // They are returned, and the thread must then not sleep.
     size_t arm(std::span<ibv_wc> batch) noexcept;
     // Reads the pending notifications from the channel.
     void take_events() noexcept;
-    // Destroys unused queues but one. Not while completions are being handled.
+    // Destroys unused queues, except the first queue and one other. Must not be called while completions are
+    // being handled.
     void trim() noexcept;
 
   private:

@@ -18,11 +18,11 @@ namespace wss::fabric::verbs {
 constexpr uint8_t kRetries = 6;
 constexpr uint8_t kAckTimeoutExponent = 17;
 // Wait of a sender when no receive is posted: code 12 = 0.64 ms. The default, code 0, is 655 ms. The receiver
-// chooses the time and sends it with each refusal; the sender waits at least as long (IBTA C9-130).
+// chooses the time and sends it with each refusal. The sender waits at least as long (IBTA C9-130).
 constexpr uint8_t kReceiverNotReadyTimer = 12;
-// 7 means no limit; TakeWatch applies one. The largest finite value, 6, would close a connection after 6 ×
-// 0.64 = 3.84 ms in which the peer's thread did not run. With code 0 it would halt senders for 655 ms when a
-// busy receiver is 1 µs late (F3).
+// 7 means no limit, but TakeWatch applies one. The largest finite value, 6, would close a connection after 6
+// × 0.64 = 3.84 ms in which the peer's thread did not run. With timer code 0, senders would stop for 655 ms
+// if a busy receiver is 1 µs late (F3).
 constexpr uint8_t kReceiverNotReadyRetries = 7;
 // The marker that closing posts after all other work requests.
 constexpr uint32_t kMarkers = 1;
@@ -86,7 +86,7 @@ Status VerbsConnection::create_queues(rdma_cm_id* id) {
     limits_.segments_max = std::min(options_.send_segments, wanted.cap.max_send_sge);
     limits_.read_segments_max = std::min(limits_.segments_max, poller_.device().limits().read_segments_max);
     receive_segments_max_ = std::min(options_.receive_segments, wanted.cap.max_recv_sge);
-    // Often enough that unsignalled requests never fill the queue.
+    // Requests are signalled often enough that unsignalled ones never fill the queue.
     signal_every_ = std::max(options_.send_depth / 4, 1u);
     return Status::ok();
 }
@@ -123,7 +123,7 @@ static uint8_t clip(uint32_t wish, uint8_t limit) {
 
 static void set_ack_timeout(rdma_cm_id* id) {
     uint8_t exponent = kAckTimeoutExponent;
-    // An option of RoCE; other transports keep the value of their path record.
+    // This is an option of RoCE. Other transports keep the value of their path record.
     rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &exponent, sizeof exponent);
 }
 
@@ -175,7 +175,7 @@ void VerbsConnection::on_looked_up() noexcept {
     const std::shared_ptr<Resolution> resolution = std::move(resolution_);
     if (!resolution->status) return fail(resolution->status);
     addresses_ = resolution->addresses;
-    // The resolver returns the preferred address first; dial() takes from the back.
+    // The resolver returns the preferred address first, and dial() takes from the back.
     std::reverse(addresses_.begin(), addresses_.end());
     if (Status dialled = dial(); !dialled) fail(std::move(dialled));
 }
@@ -293,7 +293,7 @@ void VerbsConnection::establish(std::span<const std::byte> data) noexcept {
 
 // The connecting side gets the peer's limits only now.
 void VerbsConnection::on_connected(const CmEvent& event) noexcept {
-    // iWARP providers disagree about which of the two fields is the peer's; the device enforces the right one
+    // iWARP providers disagree about which of the two fields is the peer's. The device enforces the right one
     // itself.
     const bool iwarp = caps_.read_sink_remote_write;
     const uint8_t peer_answers =
@@ -304,7 +304,7 @@ void VerbsConnection::on_connected(const CmEvent& event) noexcept {
     establish(event.data());
 }
 
-// Reasons are those of the InfiniBand connection manager; iWARP reports an errno.
+// The reasons are those of the InfiniBand connection manager. iWARP reports an errno.
 static bool nobody_listens(int reason) {
     constexpr int kInvalidService = 8;
     return reason == kInvalidService || reason == -ECONNREFUSED;
@@ -323,7 +323,7 @@ void VerbsConnection::on_rejected(const CmEvent& event) noexcept {
     if (state_ >= State::kClosing) return;
     if (nobody_listens(event.status)) return try_next(rejection(what_, event.status));
     fail(rejection(what_, event.status));
-    // The message has a fixed size; without data it is all zeros.
+    // The message has a fixed size. Without data it contains only zeros.
     std::span<const std::byte> data = event.data();
     if (std::all_of(data.begin(), data.end(), [](std::byte b) { return b == std::byte{0}; })) return;
     memcpy(data_.data(), data.data(), data.size());

@@ -6,14 +6,15 @@
 //       accepting side    kRequested (post receives) → kAccepting → kEstablished → kClosing → kClosed
 // Every state may change to kClosing, and kClosing only to kClosed, with the last call to the handler.
 //
-// Closing (F5). The queue pair moves to the error state, in which the device completes all posted requests
-// as flushed. Receives are counted down. The send queue, where unsignalled requests leave no trace, gets a
-// *marker* after everything else: its completion shows that the queue is drained. If a device does not flush
-// within kDrainMax, the queue pair is destroyed and the remaining entries of the rings are reported as
-// flushed. Then the connection waits up to kGoodbyeMax for the peer's disconnect message, because our
-// disconnect message, if lost, is repeated only while the id lives.
+// Closing (F5). The queue pair moves to the error state, in which the device completes all posted requests as
+// flushed. Each receive has a completion of its own. The send queue, in which unsignalled requests may have
+// none, gets a *marker* after all other requests: its completion shows that the queue is drained. If a device
+// does not flush within kDrainMax, the queue pair is destroyed and the remaining entries of the rings are
+// reported as flushed. Then the connection waits up to kGoodbyeMax for the peer's disconnect message, because
+// our disconnect message, if lost, is repeated only while the id lives.
 //
-// Thread-safety: belongs to the poller's thread. Ownership: the user destroys it after the last call.
+// Thread-safety: a connection belongs to the poller's thread. Ownership: the user destroys it after the last
+// call.
 #pragma once
 
 #include <array>
@@ -60,7 +61,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     void on_looked_up() noexcept;
     void finish() noexcept;
 
-    // As the device reports; most devices report nothing, which counts as no.
+    // Returns what the device reports. Most devices report nothing, which counts as false.
     bool writes_in_order() const noexcept {
         return qp_ != nullptr && ibv_query_qp_data_in_order(qp_, IBV_WR_RDMA_WRITE, 0) == 1;
     }
@@ -77,8 +78,8 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
         kClosing,
         kClosed,
     };
-    // An entry of the send queue. `op` determines the meaning of a failure; `report`: the user gets the
-    // completion of a success too.
+    // An entry of the send queue. `op` determines the meaning of a failure. `report`: the user also gets the
+    // completion of a success.
     struct SendSlot {
         uint64_t cookie = 0;
         Op op = Op::kSend;
@@ -93,7 +94,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     Status start(const Address& address, std::span<const std::byte> data);
     Status look_up(const Address& address);
     Status dial() noexcept;
-    // After an address could not be reached: dials the next one, or fails.
+    // Called after an address could not be reached. Dials the next one, or fails.
     void try_next(Status why) noexcept;
     rdma_conn_param parameters(std::span<const std::byte> data, uint8_t initiator_depth,
                                uint8_t responder_resources) const;
@@ -124,7 +125,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     void take_receive(const ibv_wc& done, Completion& completion) noexcept;
     void take_cause(CompletionStatus status, const ibv_wc& done) noexcept;
 
-    // Members of the datapath. Sequences count without limit (modulo 2^32); the index in a ring is sequence &
+    // Members of the datapath. Sequences count without limit (modulo 2^32). The index in a ring is sequence &
     // mask.
     ibv_qp* qp_ = nullptr;  // owned by id_
     State state_ = State::kResolvingAddress;

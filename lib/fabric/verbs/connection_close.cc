@@ -9,7 +9,7 @@
 
 namespace wss::fabric::verbs {
 
-// Flushing takes a device microseconds; one that has not finished by then has failed.
+// Flushing takes a device microseconds. A device that has not finished by then has failed.
 constexpr Nanoseconds kDrainMax = from_s(5);
 // Maximum wait for the peer's disconnect message. A live peer sends it as soon as it polls.
 constexpr Nanoseconds kGoodbyeMax = from_s(1);
@@ -30,8 +30,8 @@ void VerbsConnection::begin_close(Status why) noexcept {
     bool connected = state_ == State::kAccepting || state_ == State::kEstablished;
     if (state_ == State::kRequested) rdma_reject(id_.get(), nullptr, 0);
     why_ = std::move(why);
-    // A peer that does not answer our data will not answer a disconnect; after the peer's own disconnect,
-    // none is due.
+    // A peer that does not answer our data will not answer a disconnect. After the peer's own disconnect no
+    // answer is due.
     await_goodbye_ = connected && !goodbye_heard_ && why_.code() != Code::kUnavailable;
     state_ = State::kClosing;
     resolution_.reset();
@@ -45,8 +45,8 @@ void VerbsConnection::stop_queues(bool connected) noexcept {
     attributes.qp_state = IBV_QPS_ERR;
     bool stopped = ibv_modify_qp(qp_, &attributes, IBV_QP_STATE) == 0;
     if (!stopped || !post_marker()) set_deadline(SystemClock().now());
-    // Also moves the queue pair to the error state once more. Only then does soft RoCE flush receives that
-    // were posted after it had detected an error itself.
+    // rdma_disconnect() also moves the queue pair to the error state once more. Only then does soft RoCE
+    // flush receives that were posted after it had detected an error itself.
     if (connected) rdma_disconnect(id_.get());
 }
 
@@ -109,8 +109,8 @@ void VerbsConnection::take_cause(CompletionStatus status, const ibv_wc& done) no
                         ibv_wc_status_str(done.status), done.vendor_err));
 }
 
-// The device refused a valid work request, so nothing about this queue pair is reliable: do not even wait for
-// it to flush.
+// The device refused a valid work request, so nothing about this queue pair is reliable. The connection does
+// not even wait for it to flush.
 void VerbsConnection::broken(int error) noexcept {
     begin_close(Status::from_errno(error, what_ + ": the device does not accept work requests"));
     if (state_ == State::kClosing && !drained()) set_deadline(SystemClock().now());
@@ -123,7 +123,7 @@ void VerbsConnection::give_up_draining() noexcept {
     while (size_t count = take_flushed(flushed)) handler_.on_completions(*this, {flushed, count});
 }
 
-// Takes the remaining entries of the rings. Unsignalled requests are reported too, as they failed.
+// Takes the remaining entries of the rings. Unsignalled requests are also reported, because they failed.
 size_t VerbsConnection::take_flushed(std::span<Completion> flushed) noexcept {
     size_t count = 0;
     while (count < flushed.size() && send_done_ != send_next_) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Posting and completing. No allocation, locks or log; system calls only inside the device's library.
+// Posting and completing. This code does not allocate, lock or log. Only the device's library makes system
+// calls.
 #include <arpa/inet.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 
 namespace wss::fabric::verbs {
 
-// Work requests per doorbell; the chain is built on the stack.
+// Work requests per doorbell. The chain is built on the stack.
 constexpr size_t kChainMax = 16;
 constexpr size_t kChainSegmentsMax = kChainMax * 16;
 
@@ -63,7 +64,7 @@ Code VerbsConnection::post(std::span<const WorkRequest> requests) noexcept {
     if (Code code = check(requests); code != Code::kOk) return code;
     while (!requests.empty()) {
         size_t count = std::min(requests.size(), kChainMax);
-        // A chain that the device refuses closes the connection; the rest counts as posted and is flushed.
+        // A chain that the device refuses closes the connection. The rest counts as posted and is flushed.
         post_chain(requests.first(count));
         requests = requests.subspan(count);
     }

@@ -12,7 +12,7 @@
 
 namespace wss::fabric::verbs {
 
-// Segments of one work request. More would only enlarge the queue entries; requests are one region anyway.
+// Segments of one work request. More would only enlarge the queue entries.
 constexpr uint32_t kSegmentsMax = 16;
 constexpr int kResolveTimeoutMs = 3000;
 
@@ -109,8 +109,8 @@ Status Device::describe() {
 }
 
 // A program that uses libwss may fork. Before Linux 5.12 the page that the parent or the child writes next is
-// copied, and the device continues to use the copy that belongs to the child. So registered memory has to be
-// kept out of the child. libibverbs does nothing where the kernel copies such pages in time
+// copied, and the device may continue to use the page that then belongs to the child. So registered memory
+// has to be kept out of the child. libibverbs does nothing where the kernel copies such pages in time
 // (IBV_FORK_UNNEEDED).
 static void prepare_for_forks() {
     static std::once_flag once;
@@ -129,7 +129,7 @@ Result<std::shared_ptr<Device>> Device::open(const Address& address) {
     if (device->pd_ == nullptr)
         return Status::from_errno(errno, fmt::format("{}: no protection domain", device->name()));
     WSS_TRY(device->describe());
-    // Device events are read between completions: the read must not block.
+    // Device events are read between completions, so the read must not block.
     int flags = fcntl(device->context_->async_fd, F_GETFL);
     fcntl(device->context_->async_fd, F_SETFL, flags | O_NONBLOCK);
     return device;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device: one RDMA device as this process uses it: context, protection domain, limits.
 //
-// Thread-safety: immutable after open(). The fabric, its pollers and its regions share it; the last of them
+// Thread-safety: immutable after open(). The fabric, its pollers and its regions share it. The last of them
 // closes it.
 #pragma once
 

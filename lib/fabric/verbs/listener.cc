@@ -9,7 +9,8 @@
 
 namespace wss::fabric::verbs {
 
-// Requests that wait for on_connect_request(): a burst of clients, each with one connection per core.
+// Number of requests that may wait for on_connect_request(): a burst of clients, each with one connection per
+// core.
 constexpr int kBacklog = 512;
 
 static log::Limiter foreign_device_log(1);
@@ -82,7 +83,7 @@ Result<std::unique_ptr<Connection>> VerbsConnectRequest::create(Poller& poller,
                                                                 const ConnectionOptions& options,
                                                                 ConnectionHandler& handler) {
     if (id_ == nullptr) return failure(Code::kInvalid, "a connect request is answered once");
-    // A poller of another fabric would be a bug of the caller; no peer can cause it.
+    // A poller of another fabric would be a bug of the caller. No peer can cause it.
     return VerbsConnection::accepting(static_cast<VerbsPoller&>(poller), id_, offer_, options, handler);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Listening, and connect requests of peers.
 //
-// An unanswered request receives no events: librdmacm holds them back until accept, and its id has no
-// handler. So another thread may take it over (create()) while this one polls.
+// An unanswered request receives no events: librdmacm holds them back until accept(), and the id of the
+// request has no handler. So another thread may take over the request (create()) while this thread polls.
 #pragma once
 
 #include <memory>

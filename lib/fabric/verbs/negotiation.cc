@@ -21,7 +21,7 @@ static bool ask_for_less(ibv_qp_cap& cap) {
 }
 
 int create_queue_pair(ibv_qp_init_attr& attributes, const CreateQueuePair& create) {
-    // A failed attempt may change its argument: start each from a copy.
+    // A failed attempt may change its argument, so each attempt starts from a copy.
     ibv_qp_init_attr wanted = attributes;
     for (;;) {
         attributes = wanted;

@@ -19,15 +19,15 @@ using CreateQueuePair = std::function<int(ibv_qp_init_attr& attributes)>;
 // errno.
 int create_queue_pair(ibv_qp_init_attr& attributes, const CreateQueuePair& create);
 
-// Segments of one READ. Devices may scatter less than they gather; iWARP often allows one.
+// Segments of one READ. Devices may scatter less than they gather. iWARP often allows only one.
 uint32_t read_segments(const ibv_device_attr& device);
 
 inline uint32_t segments_max(Op op, const ConnectionLimits& limits) noexcept {
     return op == Op::kRead ? limits.read_segments_max : limits.segments_max;
 }
 
-// READs that this side may have in flight. Fails when there are none although `wish.posts_reads` is set: on
-// such a queue pair a READ, and everything posted after it, never completes.
+// Returns the number of READs that this side may have in flight. Fails if it is 0 although `wish.posts_reads`
+// is set: on such a queue pair a READ, and all requests after it, would never complete.
 Result<uint32_t> agree_on_reads(const ConnectionOptions& wish, uint8_t device_issues, uint8_t peer_answers);
 
 }  // namespace wss::fabric::verbs

@@ -18,7 +18,7 @@ namespace wss::fabric::verbs {
 // Sources of the epoll descriptor.
 enum Watched : uint32_t { kCompletionChannel, kEventChannel, kTimer, kDevice, kLookUp };
 
-// Connection events per turn: connecting is slow anyway, and a burst of connects must not delay I/O.
+// Connection events per turn. Connecting is slow anyway, and a burst of connects must not delay I/O.
 constexpr size_t kCmEventsPerTurn = 16;
 
 VerbsPoller::VerbsPoller(std::shared_ptr<Device> device)
@@ -120,7 +120,7 @@ size_t VerbsPoller::expire() noexcept {
     Nanoseconds now = SystemClock().now();
     size_t expired = 0;
     earliest_ = kNever;
-    // By index: on_deadline() may add connections.
+    // The loop uses an index, because on_deadline() may add connections.
     for (size_t i = 0; i < entries_.size(); ++i) {
         VerbsConnection* connection = entries_[i].connection;
         if (connection == nullptr) continue;
@@ -207,7 +207,7 @@ size_t VerbsPoller::take_cm_events() noexcept {
     return events;
 }
 
-// Each event of a device goes to one of its pollers, whichever reads first.
+// Each event of a device goes to the one of its pollers that reads first.
 size_t VerbsPoller::take_device_events() noexcept {
     size_t events = 0;
     ibv_async_event event;

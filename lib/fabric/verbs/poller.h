@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Poller: the completion queues and the event channels of one thread.
 //
-// A turn (poll) takes completions in batches and delivers runs of one connection together. Everything else
-// (connection events, the notification that ends a sleep, deadlines, device events) is on one epoll
-// descriptor, which is also fd(). Polling it costs a system call, so a turn does it only after a sleep and
-// every kTurnsPerCheck turns.
+// A turn (poll) takes completions in batches and delivers runs of one connection together. All other events
+// (connection events, the notification that ends a sleep, deadlines, device events, name look-ups) are on one
+// epoll descriptor, which is also fd(). Polling it costs a system call, so a turn does it only after a sleep
+// and every kTurnsPerCheck turns.
 //
 // Finding the connection of a completion: the upper half of wr_id, its *tag*, holds an index into entries_
 // and a generation. So a completion that outlives its connection is recognised and dropped.
 //
-// Thread-safety: none; belongs to one thread. ConnectRequest::create(), called on this thread, moves an id
-// here from another poller.
+// Thread-safety: none. A poller belongs to one thread. ConnectRequest::create(), which is called on this
+// thread, moves an id here from another poller.
 #pragma once
 
 #include <array>
@@ -67,7 +67,7 @@ class VerbsPoller final : public Poller {
     // --- for connections ---
     Device& device() const { return *device_; }
     rdma_event_channel* channel() const { return channel_.get(); }
-    // A connection's entry in the table of tags, with its share of a completion queue; the destructor returns
+    // A connection's entry in the table of tags, with its share of a completion queue. The destructor returns
     // both.
     class Place {
       public:
@@ -95,12 +95,13 @@ class VerbsPoller final : public Poller {
         CompletionQueues::Share completions_;
     };
     Result<Place> attach(VerbsConnection& connection, uint32_t completions);
-    // Calls the connection's on_deadline() at or after `deadline`, unless the connection's own deadline() has
-    // moved.
+    // Makes poll() examine the deadline() of each connection at `deadline` or later, and call on_deadline()
+    // of those whose deadline has passed.
     void watch_deadline(Nanoseconds deadline);
-    // Calls on_looked_up() of the connection with this tag, if it still exists, when `fd` is readable.
+    // Calls on_looked_up() of the connection with this tag when `fd` is readable, if the connection still
+    // exists.
     Status watch_look_up(uint32_t tag, int fd);
-    // Only the last call of the connection is left; poll() makes it.
+    // Makes poll() call finish() of the connection, which makes the last call of its handler.
     void finish_soon(VerbsConnection& connection);
 
   private:

@@ -6,7 +6,7 @@
 
 namespace wss::fabric::verbs {
 
-// Completions per turn; other sources of the reactor need their turn too.
+// Completions per turn. Other sources of the reactor need their turn, too.
 constexpr size_t kTurnBudget = 128;
 // Maximum number of busy turns that a connection event waits (a few hundred microseconds).
 constexpr uint32_t kTurnsPerCheck = 64;
@@ -27,7 +27,7 @@ size_t VerbsPoller::poll() noexcept {
 size_t VerbsPoller::poll_completions() noexcept {
     size_t handled = std::exchange(stashed_, 0);
     dispatch({batch_.data(), handled});
-    // The next turn continues after the queue at which this one's budget ended.
+    // The next turn continues after the queue at which the budget of this turn ended.
     for (size_t left = completions_.count(); left > 0 && handled < kTurnBudget; --left) {
         size_t count = completions_.poll(batch_, false);
         while (count > 0) {

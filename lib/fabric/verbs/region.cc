@@ -80,7 +80,7 @@ Result<std::unique_ptr<Region>> allocate(std::shared_ptr<Device> device, size_t 
     if (pages == MAP_FAILED)
         return Status::from_errno(errno, fmt::format("{} bytes cannot be mapped", bytes));
     Mapping mapping({static_cast<std::byte*>(pages), bytes});
-    // A hint: fewer translations in the device.
+    // This is only a hint. Huge pages need fewer translations in the device.
     madvise(pages, bytes, MADV_HUGEPAGE);
     std::span<std::byte> memory = mapping.pages();
     return make(std::move(device), memory, std::move(mapping), access);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Region: memory pinned and registered with the device.
 //
-// Thread-safety: create and destroy on any thread. Destroying waits for the device; no remote access succeeds
-// afterwards.
+// Thread-safety: regions may be created and destroyed on any thread. Destroying waits for the device. No
+// remote access succeeds afterwards.
 #pragma once
 
 #include <memory>

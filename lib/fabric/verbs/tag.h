@@ -6,7 +6,7 @@
 //   [   connection  | of entry   |    | in queue  ]
 //   `----------- tag -----------'
 //
-// The sequence is the index in the connection's ring that holds the user's cookie.
+// The sequence, modulo the size of the ring, is the index of the user's cookie in the connection's ring.
 #pragma once
 
 #include <cstdint>

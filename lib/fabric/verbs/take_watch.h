@@ -8,15 +8,15 @@
 
 namespace wss::fabric::verbs {
 
-// A connection closes after one to two ticks, 15 000 to 30 000 ms, in which no request completed. That is no
-// more than the 30 s after which a block target gives up an initiator. A device that gets no answer at all
-// closes it earlier (kRetries).
+// A connection closes after one to two ticks, 15 000 to 30 000 ms, in which no request completed. This is not
+// longer than the 30 s after which a block target gives up an initiator. A device that gets no answer at all
+// closes the connection earlier (kRetries).
 constexpr Nanoseconds kTakeTick = from_s(15);
 
 class TakeWatch {
   public:
-    // `done`: work requests completed so far. `waits`: the completion of another is outstanding. Returns true
-    // when one was outstanding at the previous call too and none has completed since.
+    // `done`: work requests completed so far. `waits`: the completion of another one is outstanding. Returns
+    // true if one was also outstanding at the previous call and none has completed since.
     bool is_stuck(bool waits, uint32_t done) noexcept {
         const bool stuck = waits && waited_ && done == done_;
         waited_ = waits;

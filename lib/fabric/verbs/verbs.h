@@ -7,10 +7,10 @@
 // connection) · connection (setup) · connection_close · take_watch (detects a peer that accepts nothing) ·
 // listener (connect requests) · *_datapath (post and poll, nothing else).
 //
-// Differences from other fabrics: a peer's kSendInvalidate cannot revoke a region of this fabric (user memory
-// registrations cannot be invalidated; fast registrations of kernel peers can). Private data may arrive
-// padded with zeros (messages of the CM have fixed sizes), so a reject with only zeros counts as one without
-// data.
+// Differences from other fabrics: a peer's kSendInvalidate cannot revoke a region of this fabric, because
+// registrations of user memory cannot be invalidated. Fast registrations of kernel peers can. Private data
+// may arrive padded with zeros (messages of the CM have fixed sizes), so a reject with only zeros counts as
+// one without data.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@
 
 namespace wss::fabric::verbs {
 
-// Opens the fabric of the device that has `address`, or a route to it. May wait for name and address
-// resolution (at most a few seconds).
+// Opens the fabric of the device that has `address`, or a route to it. May block: at most 5 s for the
+// resolution of the name, and 3 s for each of its addresses.
 Result<std::unique_ptr<Fabric>> open(const Address& address);
 
 }  // namespace wss::fabric::verbs
