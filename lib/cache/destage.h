@@ -9,9 +9,9 @@
 //            writes reach storage as one
 //   failure  the data stays dirty. A line whose write fails is deferred (dirty_lines.h). So are lines near
 //            one that storage has not answered for: storage may be silent for that part of a volume alone.
-//            One of the deferred lines is retried after each pause, which doubles up to `retry_max`, until a
-//            write succeeds; other lines are not delayed. After `failures_max` failures in a row the whole
-//            volume pauses
+//            One of the deferred lines is retried after each pause. The pause doubles up to `retry_max`,
+//            until storage accepts such a line. Other lines do not wait for it. After `failures_max` failures
+//            in a row the whole volume pauses
 //
 // The planner decides. target/cache reads the lines from their holders and writes them. Each volume of an
 // Index has one planner, which belongs to the thread of the Index.
@@ -52,8 +52,9 @@ class DestagePlanner {
         kSilent,    // storage has not answered for a line near it: the line is deferred
     };
     // The next run to destage: returns the number of adjacent lines, in ascending order, at the start of
-    // `run`; 0 if none is due now. Skips lines for which `look(line)` does not return kYes. The caller must
-    // enter the lines before the next call. While some lines are deferred, a run has one line.
+    // `run`; 0 if none is due now. No run begins with a line for which `look(line)` does not return kYes; the
+    // neighbours that join it need only be dirty and idle. The caller must enter the lines before the next
+    // call. While some lines are deferred, a run has one line.
     template <typename LookAt>
     size_t next(Index& index, uint32_t volume, Nanoseconds now, std::span<Line*> run, LookAt&& look);
     // True if the last next() returned a deferred line.
@@ -67,7 +68,8 @@ class DestagePlanner {
     // Storage has not answered for a line for some time.
     void unanswered(Nanoseconds now);
     bool failing() const { return retry_.count != 0; }
-    // True after a failure until storage accepts a line: one write at a time suffices as a probe.
+    // True after a failed or unanswered write until storage accepts a line: one write at a time suffices as a
+    // probe.
     bool suspect() const { return suspect_; }
 
   private:
@@ -77,7 +79,8 @@ class DestagePlanner {
     size_t gather(Index& index, Line& oldest, std::span<Line*> run) const;
     void pause(Nanoseconds now);
 
-    // Maximum number of unsuitable lines that one call of next() examines: below 0.1 ms.
+    // Maximum numbers of unsuitable lines that one call of next() examines, in the order of age and among the
+    // deferred lines. They take less than 0.1 ms.
     static constexpr size_t kLooks = 256, kLooksDeferred = 32;
 
     const DestageOptions options_;

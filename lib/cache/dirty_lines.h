@@ -24,22 +24,23 @@ class DirtyLines {
     // The time at which the oldest dirty data became dirty, whether it is being destaged or not; kNever if
     // there is none. While lines are deferred it may be earlier than that.
     Nanoseconds since();
-    // Visits the lines that are dirty and not being destaged until `visit(Line&)` returns false: the oldest
-    // first, the deferred ones last.
+    // Visits the lines with dirty sub-blocks that are not being destaged, until `visit(Line&)` returns false:
+    // the oldest first, the deferred ones last. A line that became dirty again while it is destaged is among
+    // them.
     template <typename Visit>
     void for_each(Visit&& visit) {
         const auto stop = [&visit](Line& line) { return !visit(line); };
         if (waiting_.find_if(stop) == nullptr) deferred_.find_if(stop);
     }
-    // The oldest line that is neither being destaged nor deferred and for which `accept(const Line&)` is
-    // true; nullptr if there is none.
+    // The oldest line with dirty sub-blocks that are not being destaged, among those that are not deferred
+    // and for which `accept(const Line&)` is true; nullptr if there is none.
     template <typename Accept>
     Line* oldest(Accept&& accept) {
         return waiting_.find_if(accept);
     }
 
-    // Makes the line the last of the deferred ones, even if it is already deferred. It must be dirty and not
-    // being destaged.
+    // Makes the line the last of the deferred ones, even if it is already deferred. It must have dirty
+    // sub-blocks that are not being destaged, or be about to (Index::end_destage()).
     void defer(Line& line);
     // The line that was deferred first; nullptr if none is deferred.
     Line* first_deferred() { return deferred_.front(); }

@@ -24,7 +24,7 @@ struct Span {
 class LineGeometry {
   public:
     LineGeometry() = default;  // kLineBytesDefault
-    // A power of two from 4 to 256 KiB.
+    // Fails unless `line_bytes` is a power of two from 4 to 256 KiB.
     static Result<LineGeometry> of(uint64_t line_bytes);
 
     uint32_t line_bytes() const { return uint32_t{1} << shift_; }

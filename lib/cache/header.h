@@ -11,8 +11,9 @@
 //  56  check: XXH3-64 of bytes 0 … 55
 //
 // Rules
-//  H1  An engine writes the header after the bytes that it describes are in the slot. Before it puts a line
-//      into a slot that held another, it erases the header (64 zero bytes).
+//  H1  An engine writes the header after the bytes that it describes are in the slot. While a fill overwrites
+//      a slot that held another line, the header is still that of the other line. It has no dirty bits (H3),
+//      and clean sub-blocks do not count after a restart (recovery.h).
 //  H2  Before a write is acknowledged, every copy that missed it is erased and the erasure is confirmed, or
 //      the membership of that copy's engine is ended on stable storage. So every copy with a valid header and
 //      a current incarnation contains every acknowledged write of its line.

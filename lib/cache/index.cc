@@ -69,7 +69,7 @@ void Index::leave(LineOp& op, Granted& granted) {
     forget_if_unused(line);
 }
 
-// --- places ---
+// --- holders and slots ---
 
 void Index::add_holder(Line& line, ArenaSlot slot) {
     Engine& engine = engine_of(slot);

@@ -50,8 +50,8 @@ namespace wss::cache {
 
 struct IndexOptions {
     LineGeometry geometry;
-    // Lines without slots that have operations: misses and writes around the cache. At least the maximum
-    // number of outstanding operations.
+    // Entries for lines without slots that have operations: misses and writes around the cache. Must be at
+    // least the maximum number of outstanding operations.
     uint32_t transient_lines = 4096;
 };
 
@@ -91,7 +91,7 @@ struct IndexCounters {
 enum class Placed : uint8_t {
     kDone,      // the line has at least the requested number of holders
     kNoRoom,    // every candidate for eviction is in use or dirty: destage, or bypass the cache
-    kNoEngine,  // fewer engines than requested copies
+    kNoEngine,  // fewer engines than requested copies, or hold_placement() is in effect
 };
 
 class Index {
@@ -113,7 +113,8 @@ class Index {
     // The engine receives no new lines. Its lines stay until they are moved or evicted.
     void drain_engine(EngineIndex engine);
     // The engine's memory is gone or may no longer be used. Operations on its lines stay entered; the fabric
-    // reports failures to their owners. Lines whose last copy was there become absent.
+    // reports failures to their owners. A line whose last copy was there becomes absent. Before end_copy() it
+    // keeps the slot of the second holder instead, without valid data. Walks the whole index.
     Loss lose_engine(EngineIndex engine);
     // While held, no line is placed, because the slots in use are not known yet (recovery.h), and open() does
     // not use the entries that are reserved for lines with slots.
@@ -125,8 +126,9 @@ class Index {
 
     // --- lines
     Line* find(LineKey key) const { return lines_.find(key); }
-    // Returns the line's entry, adding an absent one if needed. nullptr if all transient lines are in use.
-    // This is a limit, not an error: the caller waits or rejects the command.
+    // Returns the line's entry, adding an absent one if needed. nullptr if no entry is free, or, while
+    // placement is held, no transient one. This is a limit, not an error: the caller waits or rejects the
+    // command.
     Line* open(LineKey key);
     // True if the operation may run now. Otherwise a later leave() returns it among Granted.
     bool enter(Line& line, LineOp& op);
@@ -135,7 +137,7 @@ class Index {
     // already entered with enter_beside().
     bool enter_beside(Line& line, LineOp& op);
     // Ends a rest (L3). True if the operation may run now. Otherwise a later leave() returns it among
-    // Granted; it waits no longer than the engines take.
+    // Granted, when the copying operation has ended. That operation waits only for engines.
     bool resume(LineOp& op);
     // May remove the entry: an absent line without operations is forgotten.
     void leave(LineOp& op, Granted& granted);
@@ -158,7 +160,7 @@ class Index {
     // generation. False if the slot is taken or its engine is not joined, or if the line has a copy in that
     // engine or kHoldersMax holders.
     bool place_at(Line& line, ArenaSlot slot, uint64_t generation = 0);
-    // The engine that has the line or is the first to be tried by place(line, 1).
+    // The primary of the line. If it has none: the first engine that place(line, 1) tries, or no engine.
     EngineIndex first_choice(const Line& line) const;
     // Drops one copy. Its slot is free at once, so its header must no longer have dirty bits (H3).
     void drop_copy(Line& line, EngineIndex engine);
@@ -176,14 +178,15 @@ class Index {
     void end_copy(Line& line, ArenaSlot second, bool made);
 
     // A client read or wrote these sub-blocks; this feeds the replacement policy. A sequential reader's pass
-    // over a line that read-ahead loaded does not count as a use.
+    // over a line for which read_ahead() was called does not count as a use.
     void touch(Line& line, SubBlocks touched);
+    // Read-ahead has loaded the line.
     void read_ahead(Line& line);
 
     // --- changes to its data
     // The generation of the next change of the line, to be sent to its holders with the data.
     uint64_t stamp(Line& line);
-    // Both: false, and without effect, if the line has lost its last holder.
+    // filled() and written() return false and have no effect if the line has lost its last holder.
     bool filled(Line& line, SubBlocks sub_blocks);
     bool written(Line& line, SubBlocks sub_blocks, Nanoseconds now);
     // The sub-blocks are no longer valid or dirty: they were discarded, or a copy of them failed. A line
@@ -223,9 +226,9 @@ class Index {
     uint64_t dirty_lines(uint32_t volume) const;
     uint64_t dirty_lines_on(EngineIndex engine) const;
 
-    // Generations start above `generation`. It exceeds every generation that recovery has seen, and every one
-    // that unseen copies may have. Recovery passed over unseen copies that are newer than the restored one
-    // (lost.h).
+    // stamp() returns only generations above `generation`, which exceeds every generation that recovery has
+    // seen and every one that unseen copies may have. Unseen copies that are newer than the restored one do
+    // not count (lost.h).
     void set_generation_floor(uint64_t generation);
     const IndexCounters& counters() const { return counters_; }
     uint64_t capacity_lines() const { return capacity_lines_; }

@@ -5,7 +5,7 @@
 //   absent      in no engine. The entry exists only while operations are on it
 //   filling     has slots; nothing in them is valid yet
 //   clean       the valid sub-blocks of the primary are also in real storage
-//   dirty       some sub-blocks are newer than real storage; every holder has them
+//   dirty       some sub-blocks are newer than real storage; every copy (copies()) has them
 //   destaging   dirty, and some of the dirty sub-blocks are being written to real storage
 //   evicting    its copies are being erased and no part of it is valid; absent once the erasure is confirmed
 //   wiping      as evicting, for a deleted volume: the contents are zeroed too
@@ -64,7 +64,7 @@ class LineOp : public ListNode<>, public ListNode<GrantOrder> {
 
     Line* line() const { return line_; }  // from enter() to leave()
     bool granted() const { return granted_; }
-    // Of a granted operation: it does not access the line's copies until Index::resume().
+    // The operation, which must be granted, does not access the line's copies until Index::resume().
     void rest() { rests_ = true; }
 
   private:

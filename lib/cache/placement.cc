@@ -28,7 +28,8 @@ bool Placement::contains(EngineIndex engine) const {
 }
 
 double Placement::score(const Entry& entry, uint64_t key_hash) {
-    // 53 bits, and never 0 or 1: a uniform number whose logarithm is finite and negative.
+    // 53 bits: a uniform number above 0, whose logarithm is finite. Rounding makes the largest number 1, with
+    // probability 2^-53. Its score is minus infinity, which still has a place in the order.
     uint64_t drawn = mix(key_hash ^ mix(entry.identity)) >> 11;
     double uniform = (static_cast<double>(drawn) + 0.5) * 0x1p-53;
     return static_cast<double>(entry.weight) / -std::log(uniform);

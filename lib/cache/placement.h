@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Placement: chooses the engines that hold a line. Weighted rendezvous hashing (the highest -weight /
 // ln(hash) wins). Storage engines with the same cache engines compute the same placement without
-// communication. An engine's share of the lines is proportional to its weight. When an engine joins or
-// leaves, only the lines that it gains or had move.
+// communication. An engine's share of the lines is proportional to its weight. When an engine joins, only the
+// lines that it gains move. When one leaves, only the lines that it had move.
 //
 // Thread-safety: none; a value that belongs to one thread.
 #pragma once

@@ -37,8 +37,8 @@ WritePlan write_through(const WriteFacts& facts) {
     if (facts.holders == 0) return plan;
     plan.update = whole_after(facts);
     plan.copies = facts.holders;
-    // They were newer than storage. This write makes the written bytes equal, but perhaps not the rest of the
-    // sub-blocks, so they stay dirty.
+    // Dirty sub-blocks were newer than storage. This write makes the written bytes equal, but perhaps not the
+    // rest of these sub-blocks, so they stay dirty.
     plan.dirty_after = facts.touched & facts.dirty;
     return plan;
 }

@@ -7,7 +7,7 @@
 
 namespace wss::cache {
 
-// The generation of a line that was filled and never written. Every dirty copy has a newer one.
+// The generation of a line that was filled and never written. No dirty copy has an older one.
 constexpr uint64_t kFillGeneration = 1;
 
 // ---- While engines join ----------------------------------------------------------------------------------
@@ -27,7 +27,8 @@ void Recovery::add_header(ArenaSlot slot, uint64_t incarnation,
     header.dirty.empty() ? add_clean(slot, header) : add_dirty(slot, header);
 }
 
-// The first dirty copy of a line: clean copies of it may have been compared before, without effect.
+// Compares again after the first dirty copy of a line: clean copies of the line may have been compared
+// before, without effect.
 void Recovery::add_dirty(ArenaSlot slot, const LineHeader& header) {
     auto [found, added] = found_.try_emplace({header.volume, header.line});
     found->second.copies.push_back({slot, header.generation, header.dirty});

@@ -18,15 +18,16 @@ constexpr uint64_t kWindowMost = 99;
 constexpr uint64_t kProtectedOfMain = 80;
 // Ghosts of each kind. They show what a part would gain if it were larger by a tenth of the cache.
 constexpr uint64_t kGhosts = 10;
-// A line that was evicted from the main part had proven its worth, so a miss on it weighs more than one on a
-// line that was rejected. With 1, scans alongside a zipf load cost up to 0.2 points of hits.
+// A miss on a line that was evicted from the main part weighs more than one on a line that was rejected from
+// the window, because the former was usually used more. With 1, scans alongside a zipf load cost up to 0.2
+// points of hits.
 constexpr uint32_t kShrinkBy = 2;
 // A moving working set causes misses on window ghosts alone. For each kStreak of them in a row, the window
 // grows by one more line per miss. With 8, scans alongside a zipf load cost 0.1 points; with 16 none, and the
 // moving set gains 0.6.
 constexpr uint32_t kStreak = 16;
 constexpr uint32_t kGrowByMost = 64;
-// Per demotion, the maximum number of used lines that keep their place.
+// Maximum number of used lines that one demotion passes over. They move to the end of their list.
 constexpr uint32_t kSecondChances = 8;
 
 uint32_t percent(uint64_t share, uint32_t of) {

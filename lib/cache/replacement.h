@@ -15,7 +15,7 @@
 // it, for lines that were used while in probation. All five are lists in the order of use, oldest first.
 //
 // A use of a resident line only increments its counter, because it is part of every cache hit. The effect is
-// applied when the line reaches the end of its list and would be evicted: its uses are added to the
+// applied when the line reaches the front of its list and would be evicted: its uses are added to the
 // frequencies, and the line moves to where a use places it.
 //
 // Documentation/decisions compares the policy with LRU, ARC, S3-FIFO, LIRS and the optimum; `wssbench
@@ -81,7 +81,8 @@ class Replacement {
     struct Chain {
         uint32_t front = kNone, back = kNone, count = 0;
     };
-    // Lines of a list that a search examines. Lines that are in use or dirty block it only for a while.
+    // Maximum number of lines of a list that a search examines. Lines that are in use or dirty block it only
+    // for a while.
     static constexpr uint32_t kTried = 64;
 
     template <typename MayGo>
@@ -118,8 +119,8 @@ class Replacement {
     FrequencySketch frequency_;
 };
 
-// Among the lines that were not used since they were last examined. Applies the uses of the others on the
-// way.
+// Returns the oldest line of `part` that may go and was not used since it was last examined; kNone if there
+// is none among those examined. Applies the uses of the lines that it passes.
 template <typename MayGo>
 uint32_t Replacement::first_unused(Part part, MayGo&& may_go) {
     uint32_t at = chains_[part].front;

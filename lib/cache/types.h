@@ -36,7 +36,7 @@ struct SubBlocks {
     constexpr SubBlocks without(SubBlocks other) const { return {bits & ~other.bits}; }
     // Requires that the set is not empty.
     constexpr uint32_t first() const { return static_cast<uint32_t>(std::countr_zero(bits)); }
-    // The first run of adjacent sub-blocks; empty if the set is.
+    // The first run of adjacent sub-blocks; empty if the set is empty.
     constexpr SubBlocks first_run() const {
         uint64_t carried = bits + (bits & -bits);
         return {bits & ~carried};

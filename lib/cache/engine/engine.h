@@ -2,7 +2,7 @@
 // Engine: a cache engine (CE). It lends memory to storage engines (SE) and moves data between that memory and
 // clients, as the SE commands. It has no notion of volumes, makes no decisions and keeps no map: a slot is a
 // number, a header is 64 bytes that the SE wrote. It reads headers only to count the dirty lines that would
-// be lost with it.
+// be lost with it. A storage process is an Engine too; it has volumes and lends no lines (storage.h).
 //
 //   arena       one mapping, registered once with every fabric, for local access: peers reach it only by
 //               messages to this engine. Each SE has an equal part of it, cut into slots of its line size.
@@ -17,8 +17,8 @@
 //       has `keep` set and matches the SE, incarnation and line size of the contents, all headers are erased
 //       before anything else happens.
 //  CE2  An atomic move changes its slot (and header) after all bytes have arrived, in one step.
-//  CE3  kDone is sent when the bytes are placed: at the client for to_peer, in the slot for from_peer.
-//       kDetached follows the kDone of every operation of that client.
+//  CE3  kDone is sent when the bytes are placed: in the peer's memory if the move is `to_peer`, otherwise in
+//       the slot. kDetached follows the kDone of every operation of that client.
 //  CE4  Everything that an SE or a client sends is checked against slots, ids and lengths. An SE that
 //       violates the protocol loses its link, a client its connection.
 //
@@ -84,8 +84,8 @@ class Engine final : public reactor::Source {
         uint64_t identity = 0;  // 0: chosen at random
         // If set, the engine joins only storage engines that prove that they know it.
         NamedSecret secret;
-        // An SE sends pings ten times a second. After a silence of this length the engine sends a probe,
-        // because the SE may have disappeared without closing the connection.
+        // An SE sends pings ten times a second. After a silence of at least this length the engine sends a
+        // probe, because the SE may have disappeared without closing the connection.
         Nanoseconds silence = from_s(1);
         // If not empty, the engine is real storage (RS) of the one SE that it joins, and lends no lines. Its
         // memory then buffers data between disk and network.

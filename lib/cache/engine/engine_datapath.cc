@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The datapath of a cache engine: records from storage engines and clients. Nothing here allocates, locks or
-// logs, except grants, which come once per client.
+// The datapath of a cache engine: records from storage engines, and RDMA with clients. Nothing here
+// allocates, locks or logs, except what happens once per client: its grant, and the acceptance of its
+// connection.
 #include <algorithm>
 #include <cstring>
 

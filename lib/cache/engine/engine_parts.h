@@ -81,7 +81,8 @@ class Engine::SeLink final : public RecordLinkOwner {
     void stop() noexcept;
     size_t turn() noexcept;
     bool is_over() const noexcept { return link_ == nullptr || link_->is_over(); }
-    // No command of an SE is in progress.
+    // No command of the SE is in progress, and the connections of its clients, and to the engines that it
+    // named, have ended.
     bool is_quiet() const noexcept;
     // The SE no longer needs this engine. A storage process holds nothing for an SE that is away.
     bool has_left() const noexcept {
@@ -167,7 +168,7 @@ class Engine::SeLink final : public RecordLinkOwner {
 
     std::vector<Operation> operations_;  // by id
     std::vector<uint32_t> free_stages_;
-    List<Operation> waiting_;  // for a staging slot
+    List<Operation> waiting_;  // for a stage
     uint32_t busy_ = 0;        // operations that are not free
     uint32_t asked_ = 0;  // pings received; operations that began before the last one are reported at once
     uint32_t clients_ = 0;

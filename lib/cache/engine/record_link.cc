@@ -137,7 +137,7 @@ wire::MutableBytes RecordLink::room() noexcept {
 
 void RecordLink::spill_one_more() noexcept {
     if (spill_.size() < options_.spill_max) return spill_.push_back({std::make_unique<Block>(), 0});
-    // Nothing of it will be sent, so the next record may overwrite it.
+    // The link closes and sends nothing more, so the next record may overwrite the last block.
     spill_.back().bytes = 0;
     close(Status(Code::kExhausted, "the peer does not receive: too many messages are queued"));
 }

@@ -47,8 +47,8 @@ Status Engine::SeLink::start(std::span<std::byte> part) {
 
 void Engine::SeLink::connect() noexcept {
     if (stopping_) return;
-    // CE1. This also ensures that no command from before the loss is in progress when the SE accepts this
-    // engine again.
+    // Operations in progress may still change contents and headers (CE1). The wait also ensures that no
+    // command from before the loss is in progress when the SE accepts this engine again.
     if (!is_quiet()) return retry_later();
     RecordLink::Options options;
     options.operations = wire::kCacheOperationsMax;
@@ -157,7 +157,8 @@ bool Engine::SeLink::begin_proving(std::span<const std::byte> data) noexcept {
     return true;
 }
 
-// CHALLENGE → our proof; RESULT with the SE's proof; then the welcome and all other records.
+// The order of records: CHALLENGE, this engine's proof, RESULT with the SE's proof, the welcome, and then all
+// others.
 bool Engine::SeLink::prove(const wire::Record& record) noexcept {
     wire::AuthChallenge challenge;
     if (proof_ == Proof::kChallenged && record.type == wire::RecordType::kAuthResult)
@@ -205,7 +206,7 @@ void Engine::SeLink::look_for_storage() noexcept {
     engine_.reactor_.set(look_, engine_.reactor_.clock().now() + engine_.options_.silence);
 }
 
-// Erases all headers: the slots have no owner then.
+// Divides the part of the arena into slots and stages of the SE's line size, and erases all headers (CE1).
 void Engine::SeLink::cut(const wire::CacheWelcome& welcome) {
     storage_ = welcome.storage;
     incarnation_ = welcome.incarnation;

@@ -55,7 +55,8 @@ Result<std::unique_ptr<Engine::Storage>> Engine::Storage::create(Engine& engine,
     return made;
 }
 
-// Half of the memory is for engines: they need it for less time, but reads of clients use it too.
+// Up to half of the memory becomes staging buffers, if there is a fabric to the engines. Engines use a buffer
+// for less time than clients, but staged reads of clients use these buffers too.
 Status Engine::Storage::divide(std::span<std::byte> memory) {
     const Net& net = engine_.options_.reach;
     const size_t staging = std::min(memory.size() / 2, kStagingMax) / kStagingMultiple * kStagingMultiple;
@@ -110,7 +111,7 @@ void Engine::Storage::introduce(RecordLink& link, const wire::CacheWelcome& welc
     if (welcome.states) engine_.reactor_.set(look_, engine_.reactor_.clock().now() + kLookEvery);
 }
 
-// 0: unknown.
+// Returns 0 if the owner is unknown.
 static uint64_t owner_number(const std::string& ownership) {
     return ownership.empty() ? 0 : std::max<uint64_t>(XXH3_64bits(ownership.data(), ownership.size()), 1);
 }
@@ -284,7 +285,8 @@ void Engine::Storage::io_done(io::Request& io) noexcept {
     storage.end(job, CacheStatus::kOk, 0);
 }
 
-// The copy first: its RDMA is not an answer to a client, and posting to the client may end the job at once.
+// Posts the RDMA of the copy first, because posting that of the client may end the job at once. The copy
+// carries no immediate value: it completes no command of a client.
 void Engine::Storage::push(Job& job) noexcept {
     if (job.what.staged && job.what.handle == wire::kStorageHandle) return end(job, CacheStatus::kOk, 0);
     job.moving = 1 + (job.what.has_copy ? 1 : 0);

@@ -13,7 +13,7 @@
 //       memory.
 //  RS2  The engine joins again only when no operation is in flight: commands that an SE sends after a loss
 //       are executed after all commands from before it.
-//  RS3  A read that fails has not reached the client.
+//  RS3  A read that storage fails (record kFailed) has moved no data to the client.
 //  RS4  The SE is notified of the size and the owner of each volume, and of its loss to another owner: with
 //       the join, when one of them changes (checked ten times a second), and before a failure that reveals a
 //       loss is reported.
@@ -57,7 +57,7 @@ class Engine::Storage {
         bool read_only = false;
         std::unique_ptr<io::Queue> queue;
         wire::CacheVolumeState reported;
-        std::shared_ptr<std::atomic<uint64_t>> lowest;  // since `reported`; set by the backend's thread
+        std::shared_ptr<std::atomic<uint64_t>> lowest;  // size since `reported`; set by the backend's thread
     };
 
     Storage(Engine& engine, SeLink& link);
@@ -84,7 +84,7 @@ class Engine::Storage {
     std::unique_ptr<Reach> reach_;  // nullptr: no connections to engines
     reactor::Timer look_;           // set while the SE accepts volume states
     bool owners_ = false;           // the SE accepts owners, too
-    bool terms_ = false;            // … and places among the holders
+    bool terms_ = false;            // … and terms (io::Succession)
 };
 
 }  // namespace wss::cache
