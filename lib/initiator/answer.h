@@ -10,13 +10,13 @@
 namespace wss::initiator {
 
 struct Disposition {
-    Outcome outcome = Outcome::kOk;
+    Outcome outcome = Outcome::kOk;  // final, unless `again` allows another attempt
     enum class Again : uint8_t {
         kNo,
         kNow,
         kLater
-    } again = Again::kNo;        // applies when there were too many retries
-    bool look_again = false;     // our information about the target's volumes is outdated
+    } again = Again::kNo;        // kNow: repeated at most kRetriesMax times
+    bool look_again = false;     // the session's information about the target's volumes is outdated
     bool units_changed = false;  // LUNs may have changed too: no command may be sent before a new survey
     wire::Sense sense;
 };

@@ -32,7 +32,8 @@ Options options_of(const wss_options* given) {
     return options;
 }
 
-// Takes the names of files from the structure, as far as it has these members: our secret, and those of TLS.
+// Takes the names of the TLS files, and reads the client's secret from its file, as far as the structure has
+// these members.
 Status take_files(const wss_options* given, Options& options) {
     wss_options all{};
     if (given != nullptr) std::memcpy(&all, given, std::min(given->size, sizeof all));

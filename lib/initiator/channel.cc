@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Channel: memory, login and closing. The work per command is in channel_datapath.cc.
+// Channel: memory, login and closing. channel_datapath.cc sends commands and receives responses.
 #include "lib/initiator/channel.h"
 
 #include <algorithm>
@@ -103,7 +103,7 @@ void Channel::set_up() noexcept {
     owner_.channel_up(*this);
 }
 
-// Checks every value of the target's response against our request.
+// Checks every value of the target's response against the login request.
 Status Channel::take_login(std::span<const std::byte> data) {
     wire::ParseError error = wire::parse_login_response(data, login_);
     if (error != wire::ParseError::kNone)

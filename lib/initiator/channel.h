@@ -15,8 +15,8 @@
 //      of a command on the wire; any other closes the connection.
 //  C3  A command's slot is reused only when its response has arrived and its SEND, if that reads the slot's
 //      memory, has completed.
-//  C4  The send queue never overflows: every work request counts until a signalled one after it completes,
-//      and one in kSignalEvery is signalled.
+//  C4  The send queue never overflows: every work request counts until it or a later one completes with a
+//      signal, and at least one in kSignalEvery is signalled.
 //
 // Thread-safety: belongs to the poller's thread.
 #pragma once
@@ -48,7 +48,7 @@ struct Command : ListNode<> {
     uint16_t slot = 0;
     State state = State::kFree;
     bool send_pending = false;  // the fabric still reads the slot's memory
-    // Members for the owner of the channel.
+    // The owner of the channel sets `request`, `covered_length` and `payload`. The channel sets the others.
     Request* request = nullptr;
     uint32_t arrived = 0;         // bytes that cache engines have written
     bool again = false;           // RETRY received: a cache engine will not answer this command
@@ -99,7 +99,8 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
     // Bytes of write data that fit in a command as immediate data.
     uint32_t immediate_room() const noexcept { return immediate_room_; }
 
-    // Keep-alive: sends a request to a silent target and closes the channel when it does not answer.
+    // Keep-alive: sends a request when this side has sent nothing for a third of keepalive(), and closes the
+    // channel when nothing arrives for keepalive() after that. Also limits the time of authentication.
     void tick(Nanoseconds now) noexcept;
     Nanoseconds keepalive() const noexcept { return keepalive_; }
     const wire::LoginResponse& login() const noexcept { return login_; }
@@ -186,7 +187,7 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
     Status why_;  // set together with kClosing
     wire::LoginResponse login_;
     Nanoseconds keepalive_{};
-    uint32_t iu_bytes_ = 0;    // size of the longest message we send
+    uint32_t iu_bytes_ = 0;    // size of the longest message sent
     uint32_t slot_bytes_ = 0;  // distance between slots
     uint32_t receive_count_ = 0;
     uint32_t send_depth_ = 0;
@@ -214,7 +215,7 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
     fabric::Poller* poller_ = nullptr;
     std::vector<std::unique_ptr<EngineLink>> engines_;  // connected or connecting
     std::vector<std::unique_ptr<EngineLink>> retired_;  // closing
-    bool finishing_ = false;                            // our connection has ended, those to engines have not
+    bool finishing_ = false;  // the target's connection has ended, not those to engines
     uint64_t engine_answers_ = 0;
 
     bool heard_ = false;  // a message arrived since the last tick

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Channel: the work for each command.
+// Channel: commands, responses and keep-alive.
 #include <cstring>
 
 #include "lib/initiator/channel.h"
@@ -61,7 +61,8 @@ bool Channel::send(Command& command, wire::CommandRequest& words) noexcept {
     return true;
 }
 
-// post() copies an inlined message. It is signalled only occasionally, to free entries of the send queue.
+// post() copies an inlined message. Its work request is signalled only occasionally, to free entries of the
+// send queue.
 void Channel::queue_send(std::byte* address, size_t length, uint32_t slot) noexcept {
     if (batched_ == kBatch) flush();
     if (batched_ == kBatch) return;  // closing: flush() could not post; commands will be abandoned
@@ -90,7 +91,7 @@ void Channel::flush() noexcept {
         batched_ = 0;
         return;
     }
-    // kClosed: on_closed() will give the reason. Any other code is a miscount of ours (C4).
+    // kClosed: on_closed() will give the reason. Any other code is a violation of C4.
     if (code != Code::kClosed) close(Status(Code::kInternal, "cannot post a command"));
 }
 
@@ -229,7 +230,8 @@ void Channel::add_credits(uint32_t credits) noexcept {
 }
 
 void Channel::answer_target(uint8_t opcode, uint64_t tag) noexcept {
-    // SRP allows the target one unanswered request, so it cannot fill our slots without breaking that rule.
+    // SRP allows the target one unanswered request, so it cannot fill the slots of short messages without
+    // breaking that rule.
     if (!send_short(opcode, tag)) violation("too many unanswered requests");
     flush();
 }

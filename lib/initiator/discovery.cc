@@ -173,7 +173,7 @@ bool Discovery::take_identification(wire::Bytes answer) {
     if (!wire::parse_identification(answer, identification)) return false;
     info_.naa = identification.naa;
     if (ours_ && !identification.name.empty())
-        // The name contains no colon; after the last one the identity is repeated.
+        // The designator is the volume's name, a colon, and the identity, which contains no colon.
         info_.name = identification.name.substr(0, identification.name.rfind(':'));
     else
         info_.name =
@@ -219,7 +219,7 @@ bool Discovery::take_mode(wire::Bytes answer) {
     return true;
 }
 
-// Converts limits in blocks to bytes. Where the target has no limit, ours apply.
+// Converts limits in blocks to bytes. Where the target has no limit, those of this library apply.
 void Discovery::settle_limits() {
     uint64_t block = info_.block_size;
     uint64_t transfer = limits_.transfer_max == 0 ? kTransferMax : limits_.transfer_max * block;
@@ -231,7 +231,7 @@ void Discovery::settle_limits() {
     info_.discard = provisioned_ && provisioning_.unmap && limits_.unmap_blocks_max > 0;
     info_.discard_max = info_.discard ? bytes(limits_.unmap_blocks_max) : 0;
     info_.discard_granularity = std::max<uint64_t>(limits_.unmap_granularity, 1) * block;
-    // WRITE SAME without data is a late addition that few targets support; ours does.
+    // WRITE SAME without data is a late addition that few targets support; a WSS target does.
     info_.write_zeroes = ours_;
     info_.write_zeroes_max =
         ours_ ? bytes(limits_.write_same_max == 0 ? UINT32_MAX : limits_.write_same_max) : 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// EngineLink: a channel's connection to one cache engine. The engine writes data of our reads directly to our
-// memory; each part carries the command's tag as its immediate value. We send nothing on it.
+// EngineLink: a channel's connection to one cache engine. The engine writes the data of reads directly to
+// this side's memory. Each part carries the command's tag as its immediate value. This side sends nothing.
 //
 // Life: connecting → up → closing → over, only forward. When the target names the engine again, the channel
 // creates a new link.
@@ -23,7 +23,7 @@ class EngineLinkOwner {
   public:
     // `bytes` of a command's data have arrived. Return false when there is no such command: the link closes.
     virtual bool part_arrived(EngineLink& link, uint32_t immediate, uint32_t bytes) noexcept = 0;
-    // The engine can no longer access our memory. Destroy the link later, not within this call.
+    // The engine can no longer access this side's memory. Destroy the link later, not within this call.
     virtual void link_over(EngineLink& link, const Status& why) noexcept = 0;
 
   protected:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that a target may access: the bounce arena and the table of registered regions.
 //
-// RegionTable holds three kinds of memory: allocated by us, registered by the caller (both until the caller
-// releases them), and *pinned*: foreign memory that was registered when a request used it and is kept for
-// later ones; the least recently used pin is dropped first. Ranges in the table never overlap, so that a
+// RegionTable holds three kinds of memory: allocated here, registered by the caller (both until the caller
+// releases them), and *pinned*: other memory that was registered when a request used it and stays registered
+// for later ones. The least recently used pin is dropped first. Ranges in the table never overlap, so that a
 // lookup is one binary search. A new range that overlaps pins drops those (they may be stale); one that
 // overlaps the caller's own is refused.
 //
@@ -29,9 +29,9 @@
 
 namespace wss::initiator {
 
-// True over shm: a target has no direct access to memory that we registered; we would have to move the data
-// through a ring (lib/fabric/shm/shm.h). A copy in the bounce arena, which the target maps, takes a third of
-// that time for 1 MiB.
+// True over shm: a target has no direct access to memory that this process registered; the data would have to
+// pass through a ring (lib/fabric/shm/shm.h). A copy in the bounce arena, which the target maps, takes a
+// third of that time for 1 MiB.
 inline bool copies_registered(const fabric::Fabric& fabric) {
     return fabric.caps().name == "shm";
 }
@@ -86,7 +86,8 @@ class RegionTable {
 
     // The registration that covers all of `memory`; nullptr if there is none.
     Entry* find(std::span<const std::byte> memory) noexcept;
-    // find(), else registers the pages around `memory`; nullptr when that fails (limits, read-only memory).
+    // find(), else registers the pages around `memory`; nullptr when that fails (limits, read-only memory),
+    // or when they overlap the caller's own memory.
     Entry* find_or_pin(std::span<std::byte> memory) noexcept;
     void hold(Entry& entry) noexcept { ++entry.holds; }
     void release(Entry& entry) noexcept;

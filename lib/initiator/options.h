@@ -16,8 +16,8 @@ namespace wss::initiator {
 // Maximum number of commands in flight on one channel: a tag has ten bits for its slot.
 constexpr uint32_t kQueueDepthMax = 1024;
 constexpr uint32_t kChannelsMax = 16;
-// Memory segments that one command names. Each costs the target one RDMA operation: with more, the data is
-// copied into one segment instead.
+// Maximum number of memory segments that one command names. Each costs the target one RDMA operation. With
+// more, the data is copied into one segment instead.
 constexpr uint32_t kDescriptorsMax = 16;
 // Larger requests are split. The value is a common limit of targets.
 constexpr uint32_t kTransferMax = 1024 * 1024;
@@ -25,7 +25,8 @@ constexpr uint32_t kTransferMax = 1024 * 1024;
 constexpr uint32_t kBounceChunk = 32 * 1024;
 // A compare-and-write moves twice the data of a transfer.
 constexpr size_t kBounceMin = 2 * kTransferMax;
-// After more retries than this the response to a request is final.
+// After more retries than this the response to a request is final. Retries after BUSY do not count: the
+// deadline limits them.
 constexpr uint32_t kRetriesMax = 16;
 constexpr uint32_t kVolumesMax = 2047;  // as many as fit in the requested REPORT LUNS answer
 // Interval of deadline checks, which is their maximum delay.
@@ -42,9 +43,9 @@ struct Options {
     uint32_t caps = WSS_CAP_FUSED_COMPLETION | WSS_CAP_BATCHED_COMPLETION | WSS_CAP_KEEPALIVE |
                     WSS_CAP_NOTIFY | WSS_CAP_CACHE;  // requested
 
-    // Our name, and the secret that proves it. With a secret, a target that cannot prove that it knows the
-    // secret is refused. Without one (empty), a target that requires authentication refuses us. Over tls://
-    // the secret also is the source of the pre-shared key.
+    // The initiator's name, and the secret that proves it. With a secret, the session refuses a target that
+    // cannot prove that it knows the secret. Without one (empty), a target that requires authentication
+    // refuses the session. Over tls:// the secret also is the source of the pre-shared key.
     NamedSecret identity;
     fabric::tls::Files tls;  // for tls:// addresses, of the target and of cache engines
 
@@ -53,7 +54,8 @@ struct Options {
     Nanoseconds request_timeout = from_s(30);
     // After a loss requests wait this long for a new connection; then they fail until there is one.
     Nanoseconds reconnect_timeout = from_s(15);
-    // Pause between attempts: doubles from the first value to the second.
+    // The first attempt after a loss follows at once. The pause before each later one is random: half of a
+    // maximum, or more. The maximum doubles from the first value to the second.
     Nanoseconds reconnect_delay = from_ms(100);
     Nanoseconds reconnect_delay_max = from_s(2);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DataMemory: creation. The work per command is in payload_datapath.cc.
+// DataMemory: creation. payload_datapath.cc has the functions that each command calls.
 #include "lib/initiator/payload.h"
 
 #include <utility>

@@ -13,8 +13,8 @@
 //
 // Rules
 //  IQ1  `done` is called exactly once for each submit() that returned true, on the session's thread, in
-//       bounded time: no later than `timeout` after submission, plus the time that the fabric needs to close
-//       a connection.
+//       bounded time: no later than `timeout` after submission, plus kTick, plus the time that the fabric
+//       needs to close a connection.
 //  IQ2  From submit() until `done` the session and the peer own the buffers. A request that timed out ends
 //       only when its connection has ended, because until then the peer may still write to them.
 //  IQ3  After a lost connection a request is repeated from its start. This is harmless for every operation
@@ -82,7 +82,7 @@ class Request : public ListNode<> {
 
     // Set by the submitter.
     Operation operation = Operation::kRead;
-    bool fua = false;       // kWrite: on stable storage when done
+    bool fua = false;       // kWrite, kDiscard, kWriteZeroes: on stable storage when done
     bool may_unmap = true;  // kWriteZeroes: the target may deallocate the space
     Volume* volume = nullptr;
     uint64_t offset = 0;             // bytes, from the volume's start
@@ -130,7 +130,7 @@ class Request : public ListNode<> {
     Nanoseconds deadline_{};
 };
 
-// For people: "write of 4096 bytes at 8192 of volume 'disk1': medium error (…)".
+// Text for people, such as "write of 4096 bytes at 8192 of volume 'disk1': medium error (…)".
 std::string describe(const Request& request);
 
 }  // namespace wss::initiator

@@ -177,7 +177,7 @@ size_t Session::poll() noexcept {
     return events + pump();
 }
 
-// Once no channel is left, no peer can access our memory: requests may be failed or repeated.
+// Once no channel is left, no peer can access this side's memory: requests may be failed or repeated.
 void Session::settle() {
     for (const auto& channel : channels_)
         if (!channel->is_over()) return;
@@ -223,7 +223,8 @@ bool Session::failing_fast() const {
     return down_since_ != kNever && reactor_.now() - down_since_ > options_.reconnect_timeout;
 }
 
-// Fast while requests are outstanding or the session is not live, else as often as keep-alive requires.
+// Ticks every kTick while requests are outstanding or the session is not live, otherwise as often as
+// keep-alive requires.
 void Session::set_tick() {
     Nanoseconds period = kNever;
     ticking_fast_ = active_ > 0 || state_ != State::kLive;

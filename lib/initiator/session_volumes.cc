@@ -70,7 +70,7 @@ void Session::fail_for_gone_volumes() {
 
 void Session::survey_done(const Status& status) {
     if (status.is_ok()) fail_for_gone_volumes();
-    // Unless the target has reported another change meanwhile.
+    // Requests may be sent again, unless the target has reported another change meanwhile.
     if (status.is_ok() && !look_again_ && std::exchange(units_unknown_, false)) wants_turn_ = true;
     if (state_ == State::kDiscovering) {
         if (!status) return lose(status.within("looking for volumes"));

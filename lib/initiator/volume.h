@@ -61,13 +61,13 @@ class Volume {
     Outcome check_support(const Request& request) const noexcept;
 
     VolumeInfo info_;
-    // Tracks writes that a restart of the target's machine may lose: those that ended and that no flush has
-    // covered.
+    // Tracks the changes that a restart of the target's machine may lose: those that succeeded without FUA
+    // and that no flush has covered.
     void note_end(Request& request) noexcept;
     void cache_lost() noexcept;
 
     bool gone_ = false;
-    uint64_t written_ = 0;  // writes that have ended
+    uint64_t written_ = 0;  // number of changes that succeeded without FUA
     uint64_t flushed_ = 0;  // number of them, from the first, that are stable
     bool lost_ = false;     // the next flush must report the loss
     uint32_t users_ = 0;

@@ -71,7 +71,8 @@ struct wss_options {
     /*
      * PEM files for tls:// addresses. tls_ca: the authorities that sign the certificates of the target, which
      * must be for HOST, and of cache engines; not needed if the target has the secret above, which then is
-     * the source of the key. tls_cert and tls_key: our certificate, for targets that require one. NULL: none.
+     * the source of the key. tls_cert and tls_key: the client's certificate, for targets that require one.
+     * NULL: none.
      */
     const char* tls_ca;
     const char* tls_cert;

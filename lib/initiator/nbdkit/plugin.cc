@@ -37,7 +37,7 @@ struct Settings {
 };
 Settings settings;
 wss_client* client = nullptr;
-// One gate for everything: NBD connections of one volume must share it, and unaligned writes are rare.
+// One lock for all volumes: the NBD connections of one volume must share it, and unaligned writes are rare.
 std::shared_mutex gate;
 
 struct Connection {
@@ -158,8 +158,9 @@ int rehearse() {
 }
 
 // Runs while nbdkit is in the foreground, so that the caller sees errors of the parameters. It needs a
-// separate process, as nbdkit may fork after this: threads do not survive in the child, and it cannot use
-// RDMA devices, which librdmacm keeps open for ever (the kernel answers its doorbells with EACCES).
+// separate process, as nbdkit may fork after this: threads do not survive in the child. Nor can the child use
+// RDMA devices that the parent has opened (its doorbells fail with EACCES), and librdmacm keeps them open for
+// ever.
 int plugin_get_ready() {
     pid_t child = fork();
     if (child == -1) {

@@ -2,9 +2,9 @@
 // Byte ranges on a volume of blocks. NBD clients may access any byte; a volume accepts whole blocks.
 // Unaligned writes are read-modify-write.
 //
-// Two such changes of one block must not interleave, nor may a change and a plain write of it: changes
-// hold the gate exclusively, plain writes share it. The gate does not cover other clients of the target:
-// hosts that share a volume must use its block size, which the plugin declares.
+// Two such changes of one block must not interleave, nor may a change and a plain write of it. So changes
+// hold the lock `gate` exclusively, and plain writes share it. The lock does not cover other clients of the
+// target: hosts that share a volume must use its block size, which the plugin declares.
 //
 // Thread-safety: all methods may be called from any thread.
 #pragma once
@@ -33,7 +33,7 @@ class ByteVolume {
     bool aligned(uint32_t length, uint64_t offset) const {
         return (offset | length) % info_.block_size == 0;  // block sizes are powers of two
     }
-    // `buffer` nullptr: zeroes. REQUIRES the gate held exclusively.
+    // `buffer` nullptr: zeroes. REQUIRES `gate` held exclusively.
     int change(const char* buffer, uint32_t length, uint64_t offset, bool fua);
 
     wss_volume* const volume_;
