@@ -63,8 +63,8 @@ class HybridClock {
     void set_client(uint32_t id) { client_ = id; }
     uint32_t client() const { return client_; }
 
-    // Later than every issued timestamp, and than the observed ones that are within the bound. `lead`: ticks
-    // to add, as far as the bound allows.
+    // Later than the issued and the observed timestamps that are within the bound. `lead`: ticks to add, as
+    // far as the bound allows.
     Timestamp next(uint64_t lead = 0) noexcept {
         const uint64_t now = wall_.ticks();
         if (mutated(Mutation::kNoHybridClock)) return Timestamp::make(now, client_);
@@ -72,7 +72,8 @@ class HybridClock {
         last_ = even(std::max(base, std::min(base + lead, now + kFollowMax_ticks)));
         return issue(last_);
     }
-    // Also later than `past`, however far that is ahead of the time of day; beyond the bound without a lead.
+    // As next(), and also later than `past`, however far that is ahead of the time of day. Beyond the bound
+    // no lead is added.
     Timestamp next_after(Timestamp past, uint64_t lead = 0) noexcept {
         if (past.ticks() <= wall_.ticks() + kFollowMax_ticks || mutated(Mutation::kNoHybridClock)) {
             observe(past);
@@ -102,9 +103,9 @@ class HybridClock {
     static constexpr uint64_t kInterval_ticks = kAheadMax_ticks;
     static constexpr size_t kIntervalsMax = 64;
     static uint64_t even(uint64_t ticks) { return (ticks + 1) & ~uint64_t{1}; }
-    // Odd, later than `past`, never issued before. Each interval has its own latest timestamp. A partition
-    // that names a time in the far future therefore moves only the writes that must pass it. Beyond
-    // kIntervalsMax the earliest interval is forgotten and never used again.
+    // Returns ticks that are odd, later than `past`, and were never issued before. Each interval has its own
+    // latest timestamp. A partition that names a time in the far future therefore moves only the writes that
+    // must pass it. Beyond kIntervalsMax the earliest interval is forgotten and never used again.
     uint64_t next_far(uint64_t past) {
         uint64_t ticks = (std::max(past, passed_) + 1) | 1;
         for (auto at = far_.find(ticks / kInterval_ticks); at != far_.end() && at->second >= ticks;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which partition holds a key. The fingerprint selects a hash slot; the slots are distributed evenly over the
-// partitions, in order. The map is static. Its epoch, which clients and servers compare, is the number of
-// partitions.
+// Which partition holds a key. The fingerprint selects a hash slot. The hash slots are distributed evenly
+// over the partitions, in order. The map is static. Its epoch, which clients and servers compare, is the
+// number of partitions.
 #pragma once
 
 #include <cstdint>

@@ -55,8 +55,8 @@ constexpr uint64_t kTtlMax_ms = kTicksMax / 1000;
 constexpr uint32_t kTransactionBytesMax = 16u << 20;
 
 enum class Algorithm : uint8_t {
-    kRampFast,        // metadata: the fingerprints of the transaction's keys; 1–2 rounds
-    kRampSmall,       // metadata: none; always 2 rounds
+    kRampFast,        // metadata: the fingerprints of the transaction's keys; 1–2 rounds, rarely more
+    kRampSmall,       // metadata: none; 2 rounds or more, 1 if all keys are on one partition
     kRampHybrid,      // metadata: a Bloom filter; 1–2 rounds, sometimes an unnecessary second
     kLockSequential,  // the paper's baseline: strict two-phase locking, key after key
     kLockParallel,    // strict two-phase locking, all partitions at once, no-wait with retry
@@ -87,9 +87,9 @@ enum class Fallback : uint8_t {
     kNone,
     kNoAddress,    // address-cache miss: the slot's address is not known
     kInvalid,      // paper mode: the invalid bit is set
-    kStale,        // the slot belongs to another key now
+    kStale,        // the slot belongs to another key now, is free, or is invalid
     kTorn,         // slot or record changed during every read
-    kLarge,        // its record cannot be read by one READ
+    kLarge,        // its record cannot be read by one READ, or is only on disk
     kSecondRound,  // the slot does not show the required version
     kCount,
 };

@@ -108,7 +108,8 @@ const KeyValue* HistoryChecker::written_by(size_t transaction, uint64_t key) con
     return nullptr;
 }
 
-// Thin air, aborted reads, two values of one key in one transaction.
+// Reports reads of values that were never written, or by an aborted write, and transactions that read two
+// values of one key. Removes reads without a known writer.
 void HistoryChecker::resolve_reads() {
     for (Transaction& reader : transactions_) {
         std::map<uint64_t, uint64_t> seen;

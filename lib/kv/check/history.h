@@ -4,9 +4,9 @@
 //
 //   r(key,value,session,txn)   w(key,value,session,txn)
 //
-// All fields are non-negative decimal integers. A value is the version's timestamp, unique for a key; 0 is
-// "no version yet". Lines of a session are in its order. Transaction numbers are unique; a write with txn -1
-// was aborted.
+// All fields are decimal integers, and not negative except for a txn of -1. A value is the version's
+// timestamp, unique for a key; 0 is "no version yet". Lines of a session are in its order. Transaction
+// numbers are unique; a write with txn -1 was aborted.
 //
 // check_history() decides Read Atomic from such a file alone. The committed transactions must have an order
 // that extends each session's order and the reads-from relation. In this order no transaction may read a

@@ -6,7 +6,7 @@
 // carries the arena's epoch, so addresses of an earlier run of a server are never tried.
 //
 // A bucket has four entries and one sequence word. Readers retry; a writer that meets another writer gives up
-// (this is only a cache). A full bucket replaces its oldest entry.
+// (this is only a cache). A full bucket replaces its entries in turn.
 //
 // Thread-safety: all functions may be called from any thread; they take no locks.
 #pragma once

@@ -13,11 +13,12 @@
 // Several clients of a process can share an address cache (Options::shared).
 //
 // Errors. Request::status is ok, or: kInvalid (the request exceeds a limit), kUnavailable (a partition could
-// not be reached in time), kTimedOut, kExhausted (the server's memory is full: writes fail, reads still
-// work), kRefused (a condition does not hold; a lock could not be obtained), kUnsupported (a partition runs a
-// version without conditions), kClosed (the client is closing). A partition that is down fails only the
-// requests that touch it; the status has its name and address. A write that fails with `outcome_unknown` may
-// still become visible, as a whole or not at all, within the termination time.
+// not be reached in time), kTimedOut, kIo (a partition cannot write its log: it refuses writes until it is
+// restarted), kExhausted (the server's memory is full: writes fail, reads still work), kRefused (a condition
+// does not hold; a lock could not be obtained), kUnsupported (a partition runs a version without conditions),
+// kClosed (the client is closing). A partition that is down fails only the requests that touch it; the status
+// has its name and address. A write that fails with `outcome_unknown` may still become visible, as a whole or
+// not at all, within the termination time.
 //
 // Thread-safety: all methods of Client may be called from any thread; a LocalClient belongs to one thread. A
 // request belongs to the client from submit() until `done` is called.
@@ -54,8 +55,8 @@ struct Options {
     uint32_t address_cache = 1u << 16;        // entries (keys); 0: no cache
     uint32_t lock_retries = 1000;             // of locking writes, each after a random wait
     // Monotonic reads across the transactions of a session (of a LocalClient, or of one thread of a Client).
-    // Also covers the siblings that observed versions list. Bounded to 65536 keys, those seen last. Only with
-    // RAMP-Fast.
+    // Also covers the siblings that observed versions list. Bounded to 65536 keys: those with the oldest
+    // versions are dropped. Only with RAMP-Fast.
     bool session_order = false;
     std::shared_ptr<SharedState> shared;  // from another client of the same partitions
     // For tls:// addresses: the offered pre-shared key, and certificates.
@@ -188,7 +189,8 @@ struct Info final : Request {
     std::string json;
 };
 
-// Every partition writes a read-atomic snapshot below `directory` on its host.
+// Every partition writes a read-atomic snapshot to a directory with the name `directory`, below the one that
+// its operator configured.
 struct Snapshot final : Request {
     Snapshot() : Request(Kind::kSnapshot) {}
     std::string directory;
@@ -198,7 +200,7 @@ struct Snapshot final : Request {
 struct Statistics {
     uint64_t get_all = 0, put_all = 0, failed = 0;
     uint64_t second_rounds = 0;   // get_alls that needed one
-    uint64_t restarts = 0;        // of transactions: a version was gone, or the window passed
+    uint64_t restarts = 0;        // of transactions, for any reason
     uint64_t lock_conflicts = 0;  // 2PL
     uint64_t messages = 0;
     uint64_t reads_one_sided = 0, reads_by_message = 0;  // of keys

@@ -12,7 +12,8 @@
 // siblings again, hence the loop. It is bounded (kRoundsMax, the GC window); beyond the bound the transaction
 // starts over.
 //
-// RAMP-Small always reads timestamps first, and then the newest version among all of them.
+// RAMP-Small reads timestamps first, and then the newest version among all of them, unless all keys are on
+// one partition.
 #pragma once
 
 #include <array>

@@ -34,7 +34,8 @@ class LockPhase {
         std::string_view key;  // the request's
     };
     std::vector<Wanted>& wanted() { return wanted_; }
-    // A write under the locks must be later than this, the newest timestamp of all previous holders.
+    // A write under the locks must be later than this, the highest bound that the partitions have reported
+    // (Locks::newest_of()).
     Timestamp latest() const { return latest_; }
     bool was_full() const { return was_full_; }  // a partition's lock table was full
     // A partition whose clock is so far behind the owner timestamp that it would refuse the write.

@@ -173,7 +173,8 @@ bool PutJob::reaches_all() {
     return all;
 }
 
-// All its partitions are connected, so their capabilities are known.
+// False: a partition does not support conditions, and the write has ended. All its partitions are connected,
+// so their capabilities are known.
 bool PutJob::know_conditions() {
     for (size_t p = 0; p < part_count_ && !request_->conditions.empty(); ++p) {
         Link& link = session_.link(parts_[p]->partition);
@@ -511,7 +512,7 @@ void PutJob::end_unknown() noexcept {
     end(failure_);
 }
 
-// A partition cannot be reached at present.
+// Requests the locks again later, because a partition cannot be reached at present.
 void PutJob::lock_again() noexcept {
     locks_.release(owner_);
     waits_to_start_ = true;

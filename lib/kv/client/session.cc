@@ -275,7 +275,8 @@ Job* ClientSession::find_due() noexcept {
     return due;
 }
 
-// nullptr: a partition may still be the one that the map names.
+// Returns the refusal of one partition if all have refused this map for good. nullptr: a partition may still
+// be the one that the map names.
 const Status* ClientSession::refusal_of_all() const {
     for (const auto& link : links_)
         if (link->refusal().code() != Code::kInvalid) return nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SessionVersions: for each of many keys the newest version that a session has read, or that a sibling's
-// metadata named. Bounded: a full bucket drops its oldest entry, and session order no longer holds for that
-// key.
+// metadata named. Bounded: a full bucket drops the entry with the oldest version, and session order no longer
+// holds for that key.
 //
 // Thread-safety: none; belongs to its session.
 #pragma once

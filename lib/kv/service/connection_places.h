@@ -4,7 +4,7 @@
 //
 // Connections that have not sent a greeting share a few places (lib/fabric/pending_places.h). Each keeps its
 // place for at most kGreetWithin. A source that connects and sends nothing therefore displaces its own
-// connections, and no source can take all places.
+// connections, and cannot keep other sources out.
 //
 // Thread-safety: none; belongs to the partition's reactor.
 #pragma once

@@ -2,9 +2,9 @@
 // LeaseTable: the leases of client ids at one partition.
 //
 // Every partition leases ids from its own range, so that a client needs only one partition to get an id. Each
-// partition decides separately who may use an id there: the first nonce that presents it. An id becomes free
-// when Options::lease has passed since its client's last connection ended, or at once if the client sent a
-// goodbye.
+// partition decides separately which client may use an id there: the one whose nonce presents it first. An id
+// becomes free when Options::lease has passed since its client's last connection ended, or at once if the
+// client sent a goodbye.
 //
 // A client that gets a former client's id must not issue that client's timestamps again: the partition
 // refuses them as too old. Timestamps at or below `after` were used by former clients. If they are ahead of
@@ -53,11 +53,11 @@ class LeaseTable {
     };
     explicit LeaseTable(const Options& options);
 
-    // `clock`: the partition's time of day. For a connection of a client without an id. nullptr: all ids of
-    // the range are leased.
+    // Leases an id to a client that has none, for its connection. `clock`: the partition's time of day.
+    // nullptr: all ids of the range are leased.
     Lease* take(uint64_t nonce, Nanoseconds now, Timestamp clock);
-    // For a connection of a client with an id. nullptr: another client has it, or its former clients'
-    // timestamps are due.
+    // Lets a client use its id here, for its connection. nullptr: another client has the id, or its former
+    // clients' timestamps are due.
     Lease* join(uint32_t id, uint64_t nonce, Nanoseconds now, Timestamp clock);
     void leave(Lease& lease, Nanoseconds now, Timestamp clock);
     // The client will not return; `last`: the latest timestamp that it issued.

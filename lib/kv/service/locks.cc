@@ -25,8 +25,8 @@ void Locks::answered(void* context, store::LockAnswer answer) noexcept {
     Locks& locks = *wait.locks;
     Peer* peer = wait.peer();
     const bool granted = answer == store::LockAnswer::kGranted;
-    // Not useful: its client is gone, or the clock has meanwhile reached a point at which the client's writes
-    // are refused.
+    // A lock is of no use if its client is gone, or if the clock has meanwhile reached a point at which the
+    // client's writes are refused.
     const bool is_of_use = peer != nullptr && !(wait.exclusive && locks.is_spent(*peer));
     if (granted && !is_of_use) locks.partition_.store().locks().unlock_all(wait.owner);
     const std::string_view key = wait.key;

@@ -32,9 +32,9 @@ Status Partition::open(const store::Store::Memory& memory, store::Log* log) {
     return Status::ok();
 }
 
-// The one bound on timestamps from peers: a later one leaves no trace. A timestamp that is known here was
-// once within the bound. The bound starts at the floor if the clock is behind it, as after a step back, so
-// that writes can still pass the floor.
+// This is the only bound on timestamps from peers: a request with a later one leaves no trace. A timestamp
+// that is known here was once within the bound. The bound starts at the floor if the clock is behind it, as
+// after a step back, so that writes can still pass the floor.
 bool Partition::is_too_far_ahead(Timestamp timestamp, uint64_t lead) {
     const uint64_t now = lease_clock().ticks();
     if (timestamp.ticks() <= now) return false;

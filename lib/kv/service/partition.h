@@ -43,7 +43,7 @@ class Partition {
 
     // --- time
     Timestamp clock_stamp() const { return Timestamp::make(clock_.now_ticks(), 0); }
-    // Writes must be above the floor, even if the clock is behind it.
+    // The clock, or the floor if it is later: writes must be above the floor even if the clock is behind it.
     Timestamp lease_clock() const { return std::max(clock_stamp(), store_->floor()); }
     // `lead`: this part of the bound must stay free.
     bool is_too_far_ahead(Timestamp timestamp, uint64_t lead = 0);

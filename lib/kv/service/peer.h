@@ -46,7 +46,7 @@ class Owed : public ListNode<Owed> {
     wire::KvHeader header_;
 };
 
-// Pending replies that the store or another partition completes through a pointer. They keep their memory.
+// Pending replies that the store or its lock table completes through a pointer. They keep their memory.
 template <typename Reply>
 class OwedPool {
   public:

@@ -21,7 +21,7 @@ wire::KvStatus admit(Partition& partition, const Peer& peer, const wire::KvHeade
     const bool of_client = header.kind != Kind::kHello && header.kind != Kind::kInquire &&
                            header.kind != Kind::kInfo && header.kind != Kind::kPing &&
                            header.kind != Kind::kGoodbye;
-    // Another partition, which must not access keys.
+    // The peer is another partition, which must not access keys.
     if (of_client && peer.lease == nullptr) return wire::KvStatus::kNotLeased;
     if (of_client && !partition.ready()) return wire::KvStatus::kNotReady;
     if (of_client && header.epoch != map_epoch(partition.count())) return wire::KvStatus::kWrongPartition;

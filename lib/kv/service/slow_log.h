@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SlowLog: a ring of the latest requests that took longer than a limit, and a latency histogram of all
+// SlowLog: the latest kEntries requests that took longer than a limit, and a latency histogram of all
 // requests.
 //
 // Thread-safety: none; belongs to its service.

@@ -24,8 +24,8 @@ void Terminations::tick() {
     const Nanoseconds now = partition_.reactor().now();
     if (now - last_ < kTerminationTick) return;
     last_ = now;
-    // This comes first so that the transactions that it defers come after the others below, and free their
-    // places for them.
+    // Late inquiries end first: they free their places, and their transactions go to the end of the deferred
+    // ones.
     give_up_late(now);
     // Transactions that a restart found prepared are decided before clients are served.
     const Nanoseconds age = partition_.ready() ? partition_.options().terminate_after : Nanoseconds{0};

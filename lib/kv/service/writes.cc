@@ -203,7 +203,7 @@ void Writes::put_prepared(Peer& peer, const wire::KvHeader& header, bool locked,
     if (given != store::Answer::kPending) finish(pending, given);
 }
 
-// Leaves no trace. The reply has the failed condition and the current version.
+// The transaction has left no trace. The reply has the failed condition and the current version.
 void Writes::refuse_condition(Pending& pending, const store::Transaction& transaction) {
     const store::Store& store = partition_.store();
     const size_t failed = store.failed(transaction);

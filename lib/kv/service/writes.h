@@ -20,7 +20,7 @@ class Writes {
     ~Writes();
     void prepare(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
     void put_if(Peer& peer, const wire::KvHeader& header, wire::Bytes message);
-    void decide(Peer& peer, const wire::KvHeader& header, wire::Bytes message);  // commit, abort, check
+    void decide(Peer& peer, const wire::KvHeader& header, wire::Bytes message);  // commit, abort, inquire
 
   private:
     // A write or decision that the store answers at once or later.

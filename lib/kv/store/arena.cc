@@ -28,7 +28,7 @@ static_assert(size_of_class(class_index(Arena::kCellMax)) == Arena::kCellMax);
 
 constexpr uint32_t kReserveShare = 16;       // one of this many pages
 constexpr uint32_t kSlotShare_percent = 75;  // at most
-// A value gets a cell of at most twice its size; a tombstone any cell.
+// A value gets a cell of at most twice the size of its class; a tombstone any cell.
 constexpr size_t kLargerClasses = 4;
 
 constexpr size_t kClasses = class_index(Arena::kCellMax) + 1;

@@ -44,7 +44,7 @@ class Arena {
     std::byte* at(uint64_t offset) { return memory_.data() + offset; }
     const std::byte* at(uint64_t offset) const { return memory_.data() + offset; }
     uint64_t bytes() const { return pages_.size() * kPageBytes; }
-    uint64_t used() const { return used_; }  // in whole classes
+    uint64_t used() const { return used_; }  // in whole cells and pages
     uint64_t used_pages_percent() const { return 100 - uint64_t{free_pages_} * 100 / pages_.size(); }
 
   private:

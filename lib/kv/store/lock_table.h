@@ -78,7 +78,7 @@ class LockTable {
     std::optional<Timestamp> granted_at(std::string_view key, uint64_t owner) const;
     // Whether any owner holds it exclusively.
     bool is_exclusive(std::string_view key) const;
-    // Whether another owner holds it, so that a write of it must wait.
+    // Whether another owner holds it, so that a write of it is refused (S12 of store.h).
     bool excludes(std::string_view key, uint64_t owner) const;
     // A write of the key was decided: grants the lock to its waiters. They are called from within notify(),
     // unlock(), unlock_all(), forget() or expire().

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A log without a disk, with the semantics of the real one (log.h), which can lose power: for the simulation
-// and tests.
+// and tests. It never drops the row of a decision.
 //
 // Appended batches wait in a queue; persist() moves them to the storage that survives. crash() keeps that
 // storage, and as many queued batches as requested (KL1: never a later one without the earlier ones).
@@ -29,7 +29,8 @@ class MemoryLog final : public Log {
     // Power loss: the first `kept` of the queued batches survive. Completions are lost; a failed medium works
     // again.
     void crash(size_t kept);
-    // Every batch from now on fails. The first `written` of them reach the medium nevertheless.
+    // Every batch that is persisted from now on fails. The first `written` of them reach the medium
+    // nevertheless.
     void fail(size_t written = 0) {
         failed_ = true;
         written_anyway_ = written;

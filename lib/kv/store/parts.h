@@ -26,7 +26,7 @@ struct Decision : ListNode<> {
     bool deferred = false;  // a participant could not be reached
     bool early = false;     // its commit came before its prepare; always set if committed
     bool promised = false;  // an inquiry was answered with "prepared": its writer cannot withdraw it
-    bool logging = false;   // the batch `ticket` is being written; inquiries wait
+    bool logging = false;   // the batch `ticket` is being written; its completion answers `waiting`
     bool failed = false;    // logging the abort failed: a restart may find the transaction prepared
     uint64_t ticket = 0;
     Version* versions = nullptr;  // while undecided

@@ -21,8 +21,8 @@ Found not_found(Presence presence, const Table& table, const Item* item) {
     return {.presence = presence, .slot = item != nullptr ? table.slot_of(*item) : SlotAddress{}};
 }
 
-// A key that is not here was never written, or was deleted and forgotten; in the second case the floor is
-// above its versions.
+// A key that is not here was never written, or was deleted and forgotten; in the second case none of its
+// versions is above the floor.
 Found deleted_since(std::string_view key, Timestamp asked, Timestamp floor) {
     if (asked > floor) return {.presence = Presence::kGone};
     Found found{.presence = Presence::kNewer, .committed = true};

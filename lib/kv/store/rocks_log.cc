@@ -352,7 +352,7 @@ void RocksLog::fetch(std::string_view key, Timestamp timestamp, uint64_t ticket)
 void RocksLog::read_loop() {
     std::unique_lock lock(mutex_);
     for (;;) {
-        // When stopping, the writer has already ended, and everything is written.
+        // When the log stops, the remaining fetches get no completion.
         reader_wakes_.wait(lock, [this] {
             return (stopping_ && queue_.empty()) || (!fetches_.empty() && fetches_.front().after <= written_);
         });

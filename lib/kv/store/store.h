@@ -31,9 +31,9 @@
 //      of kNewer may be a tombstone: then the key was deleted since.
 //  S6  A view points into the store and is valid until the next call that is not const.
 //  S7  Memory is bounded: the arena, and Options::heap_limit for the rest. When it is full, the window
-//      shrinks to Options::window_floor, cold values go to disk if there is one, and then writes are answered
-//      with kNoMemory. Reads still work, and so do deletes and expiry, which free memory: part of each memory
-//      is reserved for them.
+//      shrinks to Options::window_floor, values that were not read recently go to disk if there is one, and
+//      then writes are answered with kNoMemory. Reads still work, and so do deletes and expiry, which free
+//      memory: part of each memory is reserved for them.
 //  S8  A cold version (on disk only) is found with `cold` set and no value; fetch() reads it.
 //  S9  After recover(), prepared transactions are back, and overdue() lists them at once. The epoch is new,
 //      so every slot address returned earlier is invalid.
@@ -41,7 +41,7 @@
 //      kept across restarts. From then on only termination can abort the transaction, not its writer.
 //  S11 A write prepared `in_order` has a later timestamp than all committed versions of its keys, or is
 //      refused without a trace: if it were acknowledged behind one of them, it would never be read.
-//  S12 A key with an undecided write that would become its latest version is locked for no owner. A write of
+//  S12 No owner gets a lock of a key with an undecided write that would become its latest version. A write of
 //      a key that another owner has locked is answered with kBusy.
 //  S13 A transaction with conditions holds the keys of its conditions and writes until it is decided
 //      (conditions.cc).
@@ -206,28 +206,31 @@ class Store final : public reactor::Source {
     Answer prepare(const Transaction& transaction, Continuation done);
     Answer put(const Transaction& transaction, Continuation done);  // prepare and commit in one
     Answer commit(Timestamp timestamp);
-    // The decision of the participants; kAborted means success.
+    // Aborts by decision of the participants; kAborted means success.
     Answer abort(Timestamp timestamp, Continuation done);
-    // The request of the writer. kPrepared: an inquiry has received this answer, and only termination can
-    // abort the transaction now (S10).
+    // Aborts at the request of the writer. kPrepared: an inquiry has received this answer, and only
+    // termination can abort the transaction now (S10).
     Answer withdraw(Timestamp timestamp, Continuation done);
     bool knows(Timestamp timestamp) const;  // prepared or put here, so a repetition gets the outcome
     Answer inquire(Timestamp timestamp, Continuation done);
-    // Drops the continuations and lock waits with this context, whose owner is gone. The operations continue.
+    // Drops the continuations of operations, fetches and lock waits with this context, whose owner is gone.
+    // The operations continue.
     void forget(void* context);
 
     // Transactions prepared for longer than `age`, at most `limit`: first up to half of them deferred ones,
     // in the order of their deferral, then the others, oldest first.
     std::vector<Overdue> overdue(Nanoseconds age, size_t limit) const;
-    // A participant of it cannot be reached now: other transactions come first.
+    // Moves the transaction to the end of the deferred ones, because one of its participants cannot be
+    // reached now.
     void defer(Timestamp timestamp);
-    // As many transactions are deferred as may be prepared: do not accept more that would wait for the same
-    // partition.
+    // True if as many transactions are deferred as may be prepared. Then do not accept more that would wait
+    // for the same partition.
     bool defers_too_many() const;
     Timestamp floor() const;
     // The latest committed version of all keys that the transaction writes or has a condition on.
     Timestamp newest(const Transaction& transaction) const;
-    // After kConflict: index of the first condition that does not hold. None: their number.
+    // After kConflict: the index of the first condition that does not hold, or the number of conditions if
+    // all hold.
     size_t failed(const Transaction& transaction) const;
     // The version that a condition on the key would have to expect now, for this timestamp.
     Timestamp present(std::string_view key, Timestamp timestamp) const;
@@ -239,9 +242,9 @@ class Store final : public reactor::Source {
     // Expired versions are returned unchanged; the reader compares `expires` with its time. `addressed`: the
     // reader needs the key's slot to read it one-sidedly; the slot is created now.
     Found get(std::string_view key, bool addressed = true) const;  // latest committed
-    // Round 2 of RAMP-Fast.
+    // Looks up the version with this timestamp: round 2 of RAMP-Fast.
     Found get_exact(std::string_view key, Timestamp timestamp, bool addressed = true) const;
-    // Round 2 of RAMP-Small and RAMP-Hybrid.
+    // Looks up the newest version with one of these timestamps: round 2 of RAMP-Small and RAMP-Hybrid.
     Found get_newest(std::string_view key, std::span<const Timestamp> of, bool addressed = true) const;
     Found get_at(std::string_view key, Timestamp at) const;  // newest committed ≤ at; pin(at) first
     // Reads a cold version from disk, and keeps it in memory if there is room.

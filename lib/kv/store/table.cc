@@ -373,7 +373,8 @@ void Table::publish(Item& item) {
     copy_to_shared(arena_.at(item.slot), image.data(), image.size());
 }
 
-// In place: remote readers may still read the previous contents there.
+// Stores the checksum in place, as one word: remote readers may still read the previous contents of this
+// memory.
 void Table::seal(Version& version) {
     version.checksum = checksum_of_record(limits_.epoch, record(version));
     version.sealed = true;

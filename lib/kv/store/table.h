@@ -121,8 +121,8 @@ class Table {
     // the index. Until a reader has requested the address of a key, or slots are offered, its writes need no
     // slot, cell or checksum.
     void show(Item& item, bool with_cells = true);
-    // Gives slots to items older than `offers_slots`. Visits a bounded number of items, and of bytes of their
-    // records. Returns the number of items that got one.
+    // Gives slots to items that were written before `offers_slots` was set. Visits a bounded number of items,
+    // and of bytes of their records. Returns the number of items that got one.
     size_t show_more();
 
     RecordView view(const Version& version) const;  // of a cold version: no value, no metadata
@@ -131,7 +131,7 @@ class Table {
 
     // Drops the record of a version that the log has, and the slot if this was the item's last record.
     void cool(Version& version);
-    // The reverse. False: no room, or `record` has the wrong size.
+    // Puts the record of a cold version into the arena. False: no room, or `record` has the wrong size.
     bool warm(Version& version, Bytes record);
 
     // For Mutation::kCommitBeforePayload only.

@@ -25,7 +25,7 @@ constexpr uint64_t kOfFrame = uint64_t{1} << 62;  // | frames posted so far
 constexpr uint64_t kOfWrite = uint64_t{2} << 62;  // | position in the ring
 constexpr uint64_t kOfSignal = uint64_t{3} << 62;
 constexpr uint64_t kOfMask = uint64_t{3} << 62;     // 0: a one-sided read of the user
-constexpr uint64_t kOfReceive = uint64_t{1} << 61;  // receives also have their own kind; eases reading dumps
+constexpr uint64_t kOfReceive = uint64_t{1} << 61;  // | buffer; marks receives that were flushed
 
 constexpr uint32_t kRingWrites = 16;    // outstanding ring posts
 constexpr uint32_t kReadsPerPost = 64;  // in one post()
@@ -327,8 +327,8 @@ bool MessageChannel::write_ring(std::span<const Ring::Post> posts) noexcept {
 
 void MessageChannel::wake_peer() noexcept {
     if (ring_.announces()) return;  // the write itself notifies the peer
-    // The frames must be visible before this side checks whether the reader sleeps; the reader does both in
-    // reverse order.
+    // The frames must be visible before this side checks whether the reader sleeps. The reader announces its
+    // sleep before it checks for frames.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     ring_.wake_up_owed = false;
     if (!ring_.peer_asleep && !ring_.peer_says_asleep()) return;

@@ -9,11 +9,12 @@
 // There are two ways to carry frames; the greeting selects one:
 //   message  SEND and receive. F3 of the fabric is the flow control: a peer that does not read blocks the
 //            sender.
-//   ring     RDMA WRITE into a ring in the peer's memory that the peer polls (ring.h); SENDs only wake it.
+//   ring     RDMA WRITE into a ring in the peer's memory that the peer polls (ring.h). SENDs carry only
+//            signals about sleep.
 //
-// Bounds. If the peer does not accept its messages, a channel holds at most kBacklogMax bytes of them and
-// then stops reading; further messages from the peer wait in the fabric. A message whose header states more
-// than the maximum length closes the channel.
+// Bounds. If the peer does not accept its messages, a channel that holds more than kBacklogMax bytes of them
+// handles no further frame; messages from the peer then wait in the fabric. A message whose header states
+// more than the maximum length closes the channel.
 //
 // Thread-safety: a Lane and its channels belong to one reactor. Ownership: a channel belongs to its
 // ChannelOwner, which is also its handler, and then to the lane, which destroys it when its connection has
@@ -72,9 +73,9 @@ class MessageChannel final : public fabric::ConnectionHandler, public ListNode<L
         wire::encode(header, body, out_.buffer());
         mark_dirty();
     }
-    // A one-sided read into registered memory. False if too many are outstanding or the channel closes.
+    // A one-sided read into registered memory. False if too many are outstanding or the channel is not up.
     //
-    // `cookie`: below 2^62. The read is posted with the frames of this turn. on_read_done() follows exactly
+    // `cookie`: below 2^61. The read is posted with the frames of this turn. on_read_done() follows exactly
     // once, even if the channel ends first.
     bool read(const fabric::Segment& into, fabric::RemoteAddress from, uint64_t cookie) noexcept;
 

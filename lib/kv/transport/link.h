@@ -7,7 +7,7 @@
 //
 // A link connects when it is first needed. A call in flight when the connection breaks ends with nullptr; the
 // caller decides whether it may be repeated. No wait is unbounded: calls are bounded by their users'
-// deadlines, greeting by kGreetTimeout.
+// deadlines, connecting and greeting together by twice kGreetTimeout.
 //
 // Thread-safety: none; belongs to the lane's reactor. Ownership: a Call belongs to the caller, who must not
 // move or free it until it is done.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outbox: messages that are encoded and not yet posted. A message that fits in a frame is encoded there
-// (lend).
+// Outbox: messages that are encoded and not yet posted. While it is empty, a send frame can be lent to it.
+// The next message is then encoded directly in that frame, if it fits.
 //
 // Thread-safety: none.
 #pragma once
@@ -23,7 +23,8 @@ class Outbox {
     size_t backlog() const { return out_.size() - at_; }
     size_t held() const { return out_.size(); }  // at most twice the backlog and a frame
     void posted(size_t bytes) { at_ += bytes; }
-    // Under constant load the outbox is never empty: remove posted bytes before that.
+    // Under constant load the outbox never becomes empty, so this also removes posted bytes while others are
+    // queued.
     void drop_posted() noexcept {
         if (at_ == out_.size()) {
             out_.clear(kShrinkAbove);

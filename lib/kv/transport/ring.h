@@ -10,7 +10,7 @@
 //
 // RDMA does not guarantee that the bytes of a WRITE become visible in order, nor does a CPU that copies (soft
 // RoCE, a peer of the shm fabric). So a frame validates itself: both sequence words must have the expected
-// value, and the checksum must match. Otherwise the frame has not arrived. Before that only its length is
+// value, and the checksum must match. Otherwise the frame has not arrived. Until it has, only its length is
 // used, and only if it is within the ring. A frame never wraps: a header with length kRingSkip means that the
 // next frame begins at the front.
 //
