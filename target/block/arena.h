@@ -8,10 +8,11 @@
 //   kAdmin   descriptor tables and long answers of administrative commands
 //
 // Rules
-//  A1  A volume may hold as much of a part as it leaves free; three sixteenths of the part do not count as
-//      free. The same limit applies to each initiator. A holder of nothing may take any block that fits. So
-//      a single holder gets almost half. Several get equal shares and leave as much for the next one. Slow
-//      or dead storage, and an initiator that does not accept its data, cannot use up the buffers of others.
+//  A1  A volume may hold as much of a part as it leaves free. Three sixteenths of the part do not count as
+//      free. The same limit applies to each initiator. A volume or initiator that holds nothing may take any
+//      block that fits. So a single volume gets at most 13/32 of the part. Several get equal shares and leave
+//      as much for the next one. Slow or dead storage, and an initiator that does not accept its data, cannot
+//      use up the buffers of others.
 //  A2  Of a volume's limit, an initiator (an I_T_L nexus) may hold kNexusPart times what it leaves to others:
 //      seven eighths if it is alone. An eighth is left for the next initiator, however slow the first is. An
 //      initiator that holds no block of the volume may take one beyond the volume's limit, as long as an
@@ -38,9 +39,9 @@ constexpr Part part_of(size_t bytes) {
     return bytes <= kSmallBuffer ? Part::kSmall : Part::kLarge;
 }
 
-// The bytes of an arena that a volume, an initiator, or an initiator on a volume holds. Counted references:
-// it lives until the last ShareRef and the last block are gone. A cache fill may return its buffer after the
-// volume was removed.
+// The bytes of an arena that a volume, an initiator, or an initiator on a volume holds. Reference-counted: it
+// lives until the last ShareRef and the last block are gone, because a cache fill may return its buffer after
+// the volume was removed.
 class Share {
   public:
     size_t held(Part part) const noexcept { return held_[static_cast<size_t>(part)]; }

@@ -145,9 +145,9 @@ void Channel::finish_drain_if_idle() noexcept {
     if (sends_outstanding_ == since_signal_) close(drain_reason_);
 }
 
-// The peer receives the reason, because its operators search for the fault on their side first (its messages
-// may have been damaged in transit). Commands received before are completed. Later messages are dropped, and
-// their receives are not posted again.
+// The peer receives the reason in a T_LOGOUT, because its operator searches for the fault there first, and
+// its messages may have been damaged in transit. Commands received before are completed. Commands received
+// later are dropped.
 void Channel::violation(wss_srp_logout_reason reason) noexcept {
     if (life_ == Life::kDraining) return;
     counters_.violations.add();

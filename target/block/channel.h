@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Channel: one connection of an initiator. Receives commands, executes them, responds.
 //
-// Slots, send queue and lists are allocated with the channel; nothing is allocated per command. Messages are
+// Slots, send queue and lists are allocated with the channel. Reads and writes allocate nothing. Messages are
 // built during a turn of the reactor and posted together at its end (flush()).
 //
 //   channel.cc           life: open, close, drain, completions
@@ -15,7 +15,7 @@
 //   channel_auth.cc      authentication, before all of these
 //
 // Life: kConnecting → kLive → kDraining → kClosing → kClosed, only forwards. kDraining (logout, shutdown):
-// commands in flight are completed and answered; new ones are not started. kClosing: the connection is going
+// commands in flight are completed and answered. New ones are not started. kClosing: the connection is going
 // down. kClosed: on_closed() was called; the channel is destroyed when `busy_` is 0.
 //
 // Credits: `credits_` is the number of commands that the peer may send now. A command beyond it ends the

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters of a session and of the target. One writer (the channel's reactor), any number of readers.
+// Counters of a channel, and their totals for a session and for the target. A channel's counters have one
+// writer (its reactor) and any number of readers.
 #pragma once
 
 #include <algorithm>

@@ -52,13 +52,13 @@ class FlowQueue {
         if (!flow.linked()) flows_.push_back(flow);
     }
     // `take(request)` returns a pointer to the resource for the request, or nullptr if none is available now.
-    // Otherwise `offer(request, pointer)` is called. Returns the number of requests served.
+    // If it returns a pointer, `offer(request, pointer)` is called. Returns the number of requests served.
     template <typename Take, typename Offer>
     size_t serve(Take&& take, Offer&& offer) noexcept {
         size_t served = 0;
         for (bool progress = true; progress && !flows_.empty();) {
             progress = false;
-            // A flow that was served goes to the end; one that was skipped keeps its place.
+            // A flow that was served goes to the end. One that was skipped keeps its place.
             List<Flow> passed, lucky;
             while (Flow* flow = flows_.pop_front()) {
                 Request* request = flow->waiting.front();

@@ -45,7 +45,7 @@ constexpr uint32_t kReadDepth = 16;
 constexpr uint32_t kInlineWish = 64;
 
 // Initiator-to-target IU lengths that the target accepts. A shorter IU has no room for a command with one
-// descriptor; a receive slot has no room for a longer one.
+// descriptor. kIuMax has room for the largest immediate data of the protocol.
 constexpr uint32_t kIuMin = 64;
 constexpr uint32_t kIuMax = WSS_SRP_MAX_IT_IU_LEN;
 static_assert(kIuMax >= 8260, "a stock ib_srp asks for 68 + 8192 and warns when it gets less");
@@ -55,14 +55,15 @@ constexpr uint32_t kTransferMax = 1024 * 1024;
 // The optimal transfer length reported to initiators. Linux reads ahead twice this, so a sequential reader
 // has one command in flight while it copies another. A power of two, because partitioning tools align to it.
 constexpr uint32_t kTransferOptimal = kTransferMax / 2;
-// VERIFY reads and compares in chunks of this size; a chunk follows the data-out in the same buffer.
+// VERIFY reads and compares in chunks of this size. A chunk follows the data-out in the same buffer.
 constexpr uint32_t kCompareChunk = 64 * 1024;
-// The largest block of a buffer pool: the data-out and one chunk to compare with.
+// The largest block of a buffer pool: the data-out and one chunk to compare with, rounded up to a power of
+// two.
 constexpr uint32_t kBufferMax = 2 * kTransferMax;
 static_assert(kBufferMax >= kTransferMax + kCompareChunk, "a compare needs one buffer, never two");
 constexpr size_t kArenaDefault = 32 * 1024 * 1024;  // I/O buffers of one reactor and fabric
 // One part is for buffers of up to kSmallBuffer bytes (arena.h). A quarter has room for two thousand of 4 KiB
-// or 128 of 64 KiB; storage does not use more at once.
+// or 128 of 64 KiB. Storage does not use more at once.
 constexpr uint32_t kSmallBuffer = 64 * 1024;
 constexpr uint32_t kSmallPart = 4;
 constexpr size_t kArenaMin = 3 * kBufferMax;
@@ -89,14 +90,14 @@ constexpr Nanoseconds kThrottleLook = from_ms(500);
 // command for three minutes and then fail it.
 constexpr Nanoseconds kThrottleTotal = from_s(60);
 // Number of places that are kept for the refused commands of one channel for one volume: as many as the
-// channel may have outstanding. And how long a place is kept: an initiator repeats the command within a
-// second, or when it has a credit.
+// channel may have outstanding. kThrottlePlaceKept is how long a place is kept: an initiator repeats the
+// command within a second, or when it has a credit.
 constexpr uint32_t kThrottlePlaces = 256;
 static_assert(kThrottlePlaces > kCreditsMax, "every outstanding command has a place");
 constexpr Nanoseconds kThrottlePlaceKept = from_s(30);
 
 // A login that fences an old session waits this long for the old session's storage writes to end. This is
-// less than the five seconds after which a peer stops trying to connect.
+// less than the connect timeouts of initiators: 5 s in lib/initiator, 10 s in the driver.
 constexpr Nanoseconds kFenceTimeout = from_ms(4000);
 // How long stop() waits for commands in flight before it closes their connections.
 constexpr Nanoseconds kStopGently = from_s(2);
@@ -110,12 +111,12 @@ constexpr Nanoseconds kEstablishTimeout = from_s(10);
 // Time within which an initiator must authenticate; less than its connect timeout.
 constexpr Nanoseconds kAuthTimeout = from_s(4);
 // Channels with pending authentication. Each holds the memory of a channel, so their number is limited. One
-// more evicts another (lib/fabric/pending_places.h); as many again may be closing after their eviction.
+// more evicts another (lib/fabric/pending_places.h). As many again may be closing after their eviction.
 constexpr uint32_t kPendingAuthMax = 32;
 constexpr uint32_t kEvictedMax = 32;
 // Channels that were refused after their proof and have not closed yet.
 constexpr uint32_t kRefusedMax = 32;
-// How often the session table checks all of these.
+// How often the session table checks these deadlines and the silence of initiators.
 constexpr Nanoseconds kSessionTick = from_ms(250);
 constexpr uint32_t kKeepaliveDefault_ms = 5000;
 // A silent initiator without keep-alive (a stock one) may be idle or dead. After kSilenceProbe it gets a

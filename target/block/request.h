@@ -33,15 +33,18 @@
 //          RAM volume: kReceiving → kSending → kReceiving
 //   write  kReceiving → [kWaiting] → kFetchingData → [kHeld] → kStorage → kSending → kReceiving
 //          immediate data: kReceiving → [kHeld] → kStorage → kSending → kReceiving
+//          RAM volume: kReceiving → [kHeld] → kFetchingData → kSending → kReceiving
 //
 // Invariants
 //  Q1  A slot's receive is posted again when nothing refers to its bytes: immediately when the answer is
 //      inlined and unsignalled, otherwise when the request's last signalled work request completes (F2).
-//  Q2  A buffer returns to its pool in exactly one place, Channel::release(), after the fabric and the
-//      storage are done with it.
-//  Q3  An aborted request completes the steps that it has begun, is not answered, and notifies its abort job.
+//  Q2  A buffer returns to its pool after the fabric and the storage are done with it: in Channel::release(),
+//      or in Channel::await_engines() before the command waits. The cache returns the buffers that it owns
+//      (Lane::give_back()).
+//  Q3  An aborted request completes the steps that it has begun, and notifies its abort job. It is not
+//      answered, unless only other initiators aborted it: then it ends with TASK ABORTED.
 //  Q4  When the connection closes, requests in storage, range locks or reservations stay until those return
-//      them; all others are released immediately.
+//      them. All others are released immediately.
 #pragma once
 
 #include <cstddef>
@@ -161,7 +164,7 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
 
     uint64_t progress = 0;  // bytes (for UNMAP: ranges) done of a command of several operations
     uint64_t lock_id = 0;
-    ByteRange range;              // of the volume, which the command changes
+    ByteRange range;              // the range of the volume that the command changes
     bool beyond = false;          // a shrink waits for it
     volume::FencedWrites fences;  // fences wait for it: no further step of it begins
     // kThrottled

@@ -359,7 +359,7 @@ void Channel::change(Request& request) noexcept {
     // ... or before its initiator lost the right to write.
     if (!rights_.may_write(*request.unit))
         return respond_failure(request, rights_.refusal(*request.unit), scsi::sense::write_protected());
-    // Freeze only after taking the range lock: its holder may wait for a write that the freeze blocks.
+    // Freeze only after taking the range lock: a range lock may wait for a write that the freeze would block.
     if (is_cached(request) && freeze_first(request)) return;
     switch (action.kind) {
         case Kind::kUnmap:

@@ -42,7 +42,7 @@ class Service {
         cache::Cache* cache = nullptr;
         std::shared_ptr<const auth::SecretBook> secrets;  // nullptr: no authentication
         // Identifies the boot of the target's machine. It changes when the storage's caches may have lost
-        // unflushed writes; a restart of the process alone loses none. 0: unknown.
+        // unflushed writes. A restart of the process alone loses none. 0: unknown.
         uint32_t boot_id = 0;
         std::shared_ptr<volume::ReservationBook> reservations;  // nullptr: not stored on disk
     };
@@ -63,6 +63,7 @@ class Service {
     // Any thread; `take` is called on reactor 0 with the number of sessions ended. See SessionTable.
     void set_secrets(std::shared_ptr<const auth::SecretBook> secrets, std::function<void(size_t)> take);
     void end_session(std::string initiator, std::function<void(size_t)> take);
+    // Any thread; `take` is called on reactor 0.
     void total(std::function<void(CounterTotals)> take);
     void session_use(std::function<void(SessionUse)> take);
 

@@ -261,7 +261,8 @@ std::shared_ptr<ChannelRecord> SessionTable::make_record(const Pending& pending,
     return record;
 }
 
-// A restart of a storage machine changes the boot id too: initiators treat it like a restart of the target.
+// A storage process that may have lost unflushed writes changes the boot id too: initiators treat that like a
+// reboot of the target's machine.
 uint32_t SessionTable::boot_id() const noexcept {
     if (options_.boot_id == 0 || service_.cache() == nullptr) return options_.boot_id;
     return options_.boot_id + 2 * static_cast<uint32_t>(service_.cache()->storage_nodes().losses());

@@ -3,7 +3,7 @@
 // port, with its channels, which may be on several reactors.
 //
 // The table belongs to reactor 0, which also receives all connect requests. It posts tasks to the reactors of
-// channels; channels report their end by a task posted back.
+// channels. Channels report their end by a task posted back.
 //
 // Rules
 //  N1  A SINGLE login of a nexus that has a session ends all channels of that session. The login is granted
@@ -54,7 +54,7 @@ class Channel;
 class Service;
 class Worker;
 
-// State that the session table and a channel share. Outlives both.
+// State that the session table and a channel share. It lives as long as one of them refers to it.
 struct ChannelRecord {
     // Immutable once the channel is created.
     uint64_t epoch = 0;
@@ -71,13 +71,14 @@ struct ChannelRecord {
     std::string name;                     // proven by the initiator; without authentication its port id
     Secret secret;                        // used for the proof; belongs to reactor 0
     std::atomic<uint64_t> session_id{0};  // 0: its authentication is pending
-    // Written by the channel's reactor, read by anyone.
+    // Read by any thread. Written by the channel's reactor, unless noted.
     Counters counters;
     std::atomic<int64_t> last_heard_ns{0};
     std::atomic<int64_t> draining_since_ns{0};  // 0: not draining
-    std::atomic<int64_t> sending_since_ns{0};   // the peer has completed nothing since; 0: nothing is posted
+    // The peer has completed nothing since; 0: nothing is posted. Reactor 0 resets it after take_timeout.
+    std::atomic<int64_t> sending_since_ns{0};
     std::atomic<bool> established{false};
-    std::atomic<bool> speaks{false};  // sends the notifications of the session
+    std::atomic<bool> speaks{false};  // sends the notifications of the session; written by reactor 0
     // The channel's reactor only; nullptr before the channel is created and after it is destroyed.
     Channel* channel = nullptr;
 };

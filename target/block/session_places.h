@@ -3,7 +3,7 @@
 // limits for one more.
 //
 // By default a name or a source gets at most a quarter of the places, so one initiator, or one host under
-// many names, cannot lock others out. The name is the proven one; without authentication it is the port id.
+// many names, cannot lock others out. The name is the proven one. Without authentication it is the port id.
 //
 // Thread-safety: belongs to the session table's reactor.
 #pragma once

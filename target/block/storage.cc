@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The storage operations of commands. A request has at most one in flight; commands that need several
+// The storage operations of commands. A request has at most one in flight. Commands that need several
 // continue in storage_finished().
 #include <algorithm>
 #include <cerrno>
@@ -59,7 +59,7 @@ void Channel::storage_done(io::Request& io) noexcept {
 }
 
 void Channel::storage_finished(Request& request) noexcept {
-    // A fence waits for this command. A WRITE has completed and is answered as good; a command of several
+    // A fence waits for this command. A WRITE has completed and is answered as good. A command of several
     // steps ends here.
     if (!request.fences.empty() && request.action.kind != Kind::kWrite)
         return respond_failure(request, rights_.refusal(*request.unit), scsi::sense::write_protected());

@@ -3,8 +3,8 @@
 // CLEAR TASK SET end the commands of the requesting initiator, on all of its channels, and no others. LOGICAL
 // UNIT RESET ends the commands of all initiators. The others receive TASK ABORTED (TAS = 1) and, if they do
 // not receive notifications, a unit attention. LOGICAL UNIT RESET by an initiator with read-only access ends
-// only that initiator's commands. PREEMPT AND ABORT ends the commands of the preempted initiators, as their
-// own CLEAR TASK SET would.
+// only that initiator's commands. PREEMPT AND ABORT ends the commands of the preempted initiators, which
+// receive TASK ABORTED.
 //
 // A request is answered when no command that it concerns can still have an effect, by a storage or an RDMA
 // operation. Commands that are already answered (kSending) are not aborted, but the request waits for them.

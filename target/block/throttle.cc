@@ -99,7 +99,8 @@ bool Throttle::is_too_long(Nanoseconds now) const noexcept {
     return wait > kThrottleMax;
 }
 
-// Of equally long flows, the one whose last command was first sent most recently.
+// Returns the last command of the longest flow. Of equally long flows, it is the one whose last command was
+// first sent most recently.
 Request& Throttle::last_of_longest() noexcept {
     LimitFlow* longest = nullptr;
     Request* last = nullptr;
@@ -123,7 +124,8 @@ void Throttle::refuse_excess(Nanoseconds now) noexcept {
 
 // ---- Time ------------------------------------------------------------------------------------------------
 
-// Whether the command may begin now. The reserved time applies to whichever command is next.
+// Whether the command may begin now. The reserved time applies to the next command in turn, even if it was
+// reserved for another one.
 bool Throttle::take(Request& request, Nanoseconds now) noexcept {
     const std::shared_ptr<volume::RateLimiter>& limiter = volume_.limiter();
     if (limiter != nullptr) {
@@ -203,8 +205,9 @@ void Throttle::charge_step(const Request& request, uint64_t bytes) noexcept {
 // ---- The channel's part ----------------------------------------------------------------------------------
 
 // The bytes that a command is charged before it begins; nullopt: no limit applies. Commands that move or
-// change data are limited. A command of several steps is charged one operation here; each step is charged
-// with its bytes when it begins.
+// change data are limited. VERIFY, UNMAP and WRITE SAME have several steps: they are charged one operation
+// here. Each step is charged with its bytes when it begins, and each step but the first with one more
+// operation. COMPARE AND WRITE is charged in full here.
 static std::optional<uint64_t> limited_bytes(const scsi::Action& action, uint64_t block) {
     switch (action.kind) {
         case Kind::kRead:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Throttle: commands of one volume on one reactor that wait for the volume's limits (volume/rate_limit.h).
 //
-// A command waits before it gets a buffer, a cache command or a range; it holds only its slot, which belongs
+// A command waits before it gets a buffer, a cache command or a range. It holds only its slot, which belongs
 // to its initiator. The later steps of a command with several steps do not wait. Each is charged when it
 // begins (charge_step()), and delays the next commands. A command waits in its flow (flow.h), so the channels
-// of a volume take turns. The reactor reserves the time of one command at a time from the limiter; a timer
+// of a volume take turns. The reactor reserves the time of one command at a time from the limiter. A timer
 // starts that command.
 //
 // Rules
@@ -17,9 +17,11 @@
 //  T3  A command that was first sent kThrottleTotal ago begins regardless of the limits. So an initiator that
 //      repeats refused commands gets no errors, however many commands it has outstanding.
 //
-// An aborted command leaves its flow at once. The next command uses its reservation, or it is cancelled.
+// An aborted command leaves its flow at once. The next command uses its reservation. If there is none, the
+// reservation is cancelled.
 //
-// Thread-safety: belongs to its reactor. Allocates nothing.
+// Thread-safety: belongs to its reactor. Allocates nothing but the places of refused commands
+// (throttle_places.h).
 #pragma once
 
 #include <memory>

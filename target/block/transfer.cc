@@ -144,7 +144,7 @@ bool Channel::build_answer(Request& request) noexcept {
     }
     static_cast<ListNode<>&>(request).unlink();
     count_latency(request, worker_.answer_time(), counters_);
-    // Data in a RAM volume's memory needs no completion; all other data does. So does an abort job of the
+    // Data in a RAM volume's memory needs no completion. All other data does. So does an abort job of the
     // request: its answer may be sent on another channel, which is not ordered with the WRITEs of this one.
     if ((request.to_move > 0 && !request.data_is_volume) || request.abort_job != nullptr)
         signal(batch_[batch_count_ - 1], reinterpret_cast<uint64_t>(&request));

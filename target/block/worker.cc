@@ -13,7 +13,8 @@ namespace wss::block {
 AbortJob* AbortJob::join(AbortJob* present, AbortJob& joining) {
     joining.left.fetch_add(1, std::memory_order_relaxed);
     if (present == nullptr) return &joining;
-    // What the follower counted for the command now counts for the end of the leader.
+    // The follower has counted the command. From now on that count stands for the end of the leader, which
+    // drops the follower.
     AbortJob& leader = joining.rank > present->rank ? joining : *present;
     AbortJob& follower = joining.rank > present->rank ? *present : joining;
     std::lock_guard guard(leader.lock);

@@ -2,8 +2,8 @@
 // Worker: one reactor's part of the block service. Lane: the part of it that belongs to one fabric.
 //
 // The sources of a worker are registered with its reactor in the order of processing: completions (pollers),
-// storage (the volume table), and last the worker itself. The worker offers freed buffers to waiting commands
-// and posts the work requests of the turn, once per channel.
+// storage (the volume table), the cache with the pollers of its engines, and last the worker itself. The
+// worker offers freed buffers to waiting commands and posts the work requests of the turn, once per channel.
 //
 // Thread-safety: belongs to its reactor; created and destroyed while the reactor does not run.
 #pragma once
@@ -39,7 +39,8 @@ class Worker;
 // command that the RESET concerns still executes. The order (`rank`) is the same for every command, so no two
 // jobs wait for each other.
 struct AbortJob {
-    std::atomic<uint32_t> left;  // workers that have not searched yet, commands, and jobs that it follows
+    // Workers that have not searched yet, commands and fences that have not ended, and jobs that it follows.
+    std::atomic<uint32_t> left;
     Worker& home;
     std::shared_ptr<ChannelRecord> requester;
     uint16_t slot;
@@ -91,7 +92,8 @@ class Lane final : public cache::BufferHome {
 
     void mark_dirty(Channel& channel) noexcept;
 
-    // The end of a reactor's turn. Returns the amount of work done.
+    // The end of a reactor's turn. Returns the number of requests that got a buffer, plus the number of work
+    // requests posted.
     size_t turn() noexcept;
     template <typename Visit>
     void for_each_channel(Visit&& visit) {
@@ -152,9 +154,9 @@ class Worker final : public reactor::Source, public volume::Observer {
     // Range locks, this reactor's part (see range_locks.h).
     void hold_range(uint64_t lock_id, uint64_t lun, ByteRange range);
     void lift_hold(uint64_t lock_id) noexcept;
-    // A write of `unit` has ended; a lock may have waited for it.
+    // A write of `unit` has ended. A lock may have waited for it.
     void writer_ended(Unit& unit, const ByteRange& range) noexcept;
-    // A change beyond the new end of `unit` has ended; a shrink may have waited for it.
+    // A change beyond the new end of `unit` has ended. A shrink may have waited for it.
     void beyond_ended(Unit& unit) noexcept;
 
     size_t poll() noexcept override;
