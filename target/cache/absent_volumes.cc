@@ -12,7 +12,7 @@
 
 namespace wss::cache {
 
-// True also if the target did not notice the other owner.
+// True even if the target did not notice the other owner.
 bool AbsentVolumes::had_another_owner(const volume::Volume& volume) const {
     auto known = members_.now().dirty.find(volume.wwid());
     if (known == members_.now().dirty.end() || known->second.ownership.empty()) return false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // AbsentVolumes: dirty lines of volumes that are not open. After a restart a volume's storage may not be
-// available yet, its option may be missing, or it may be rejected because it became smaller. Its dirty lines
-// stay in the engines, and are served and destaged when the volume is opened. Only an operator's command
-// destroys them: the volume is deleted or given up.
+// available yet, its option may be missing, or the volume may be rejected because its storage became smaller.
+// Its dirty lines stay in the engines, and are served and destaged when the volume is opened. Only an
+// operator's command destroys them: the volume is deleted or given up.
 //
 // Its state is in the members and the table of volumes. It calls these, the losses, the index and the eraser.
 //
@@ -26,9 +26,9 @@ class AbsentVolumes {
     AbsentVolumes(Members& members, CachedVolumes& volumes, Losses& losses, Index& index, Eraser& eraser)
         : members_(members), volumes_(volumes), losses_(losses), index_(index), eraser_(eraser) {}
 
-    // Rejects a volume that became smaller while engines may hold dirty lines beyond its present end, a
-    // volume whose storage another owner had while engines held dirty lines, and a volume with the storage of
-    // another volume of which engines may hold dirty lines.
+    // Rejects a volume of which engines may hold dirty lines if it became smaller meanwhile, if another owner
+    // had its storage meanwhile, or if it moved between storage of the target and a storage process. Also
+    // rejects a volume with the storage of another volume of which engines may hold dirty lines.
     Status may_open(const volume::Volume& volume) const;
     // keep(): recovery also finds lines of absent volumes that may be dirty. settle(): afterwards volumes of
     // which no lines were found, and none are lost, are no longer recorded as dirty.

@@ -133,8 +133,8 @@ const char* Admission::check_join(const EngineLink::Applicant& applicant,
                                   EngineLink::Identity& identity) noexcept {
     const wire::CacheJoin& join = applicant.join;
     if (!join.is_storage && join.memory < limits_.line_bytes * 4) return "it lends too little memory";
-    // A new connection of the same engine: the old one is dead. The engine connects again after it was
-    // closed.
+    // A new connection of the same engine: the old one is dead. The engine connects again after the old one
+    // was closed.
     EngineLink* const former = engines_.find(join.engine);
     if (former != nullptr) former->close(Status(Code::kUnavailable, "the engine joined again"));
     if (former != nullptr || engines_.retires(join.engine))

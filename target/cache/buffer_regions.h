@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // BufferRegions: the data buffers of the block service, registered with the fabrics on which cache engines
-// join. Engines move data between a slot and the buffer that a client's RDMA or the storage uses, without a
-// copy.
+// join. Engines move data between an arena slot and the buffer that a client's RDMA or the storage uses,
+// without a copy.
 //
 // Those fabrics are opened for the cache alone: no client has a connection on them that could reach this
 // memory.

@@ -12,7 +12,7 @@
 //  SE3  An operation of a frozen volume waits. The operation that freezes the volume (a discard, a change of
 //       policy, the removal of the volume) waits until all earlier operations have ended.
 //  SE4  When an engine is lost, the index is updated first. Then the engine's outstanding transfers end.
-//  SE5  Acknowledged data that cannot be reached is lost (losses.h); it is not read from real storage
+//  SE5  Acknowledged data that cannot be reached is lost (losses.h). It is not read from real storage
 //       instead. Commands that read it wait with their owner for a while (awaits()), then fail.
 //  SE6  Only dirty data may wait indefinitely, until its storage is usable again. The operator is notified.
 //  SE7  Engines report most hits late, several in one message. flush_completions() is called at each tick,

@@ -13,9 +13,9 @@
 // A command may wait for hours for storage, for a buffer or for its next line. Meanwhile its lines rest
 // (lib/cache/line.h, L3). It resumes them before it changes copies.
 //
-// States: kIdle → kHeld (the volume is frozen) → kEntering → kRunning → kAnswered (by the target or by
-// engines; a fill may continue) → kIdle. `owner` uses the command until it calls Datapath::release(), the
-// cache until its own part has ended.
+// States: kIdle → kHeld (the volume is frozen, or recovery may find lines of it) → kEntering → kRunning →
+// kAnswered (by the target or by engines; a fill may continue) → kIdle. `owner` uses the command until it
+// calls Datapath::release(), the cache until its own part has ended.
 //
 // Thread-safety: belongs to the cache's reactor. Commands and their lines are allocated once and reused.
 #pragma once
@@ -130,7 +130,7 @@ struct CacheCommand : ListNode<>, LineUser {
     void* cookie = nullptr;  // the owner's
     CachedVolume* volume = nullptr;
     volume::FencedWrites fences;  // fences that wait for this command, after its owner abandoned it
-    CommandShareRef share;        // of the session that it is charged to
+    CommandShareRef share;        // of the initiator that it is charged to
     // Place in the volume's gate, until release(). Empty if the gate was closed before.
     Gate::Holder place;
     // The engines that the client is connected to may move the data. nullptr: no such client, or it is lost.
@@ -171,7 +171,7 @@ struct CacheCommand : ListNode<>, LineUser {
     // A transfer between real storage on another node and the client.
     Transfer remote_io;
     EngineIndex remote_engine;
-    StagingBuffer staging;  // a staging buffer: engines take data from it instead of `buffer`
+    StagingBuffer staging;  // if taken: engines read the data of a fill from it instead of `buffer`
     CacheOutcome outcome;
 
     // True for a write that has failed once: it may have changed copies.

@@ -43,8 +43,9 @@ struct CachedVolume {
     RemoteQueue* remote = nullptr;  // its queue, if real storage is on another node
     PolicySettings settings;
     bool may_be_dirty = false;  // as in Membership::dirty; set only by VolumeControl::note_dirty()
-    // State of its storage (io::Backend), read at each tick, and at once if it is on another node: others may
-    // have written to it. Meanwhile engines answer no reads, and no write is acknowledged by engines alone.
+    // True: others may have written to its storage (io::Backend::suspended()). Read at each tick, and at once
+    // if the storage is on another node. While it is true, engines answer no reads, and no write is
+    // acknowledged by engines alone.
     bool suspended = false;
     // Its contents are being dropped (reopen.cc), some lines each turn. Nothing is destaged meanwhile, as
     // that would overwrite data of another owner.
@@ -67,12 +68,12 @@ struct CachedVolume {
     CacheCounters counters;
     uint64_t hit_ns = 0;     // latency of the last delegated read that was reported at once
     std::string last_error;  // of destaging
-    // Others made its storage smaller (EFBIG), and the volume does not have the new size yet: the first and
-    // the latest such error.
+    // Others made its storage smaller (EFBIG), and the volume does not have the new size yet: the times of
+    // the first and the latest such error.
     struct {
         Nanoseconds since = kNever, seen = kNever;
     } smaller;
-    Nanoseconds opened{};            // waits for earlier losses count from here
+    Nanoseconds opened{};            // start of the waits for data that was lost before
     LostWaiters* waiters = nullptr;  // of the unit, which has a place in the gate; nullptr: removed
     // loss_told: a flush has reported the loss. fail_next_flush: the next flush must fail, though the lost
     // data was given up.

@@ -49,7 +49,8 @@ class CachedVolumes {
     // WWID → number.
     const std::map<uint64_t, uint32_t>& absent() const noexcept { return absent_; }
     uint32_t keep_absent(uint64_t wwid);
-    // The number of a volume that was absent. The number stays taken until lines_found() and free_dropped().
+    // Drops the data of an absent volume and returns its number; nullopt: it was not absent. The number stays
+    // taken until lines_found() and free_dropped().
     std::optional<uint32_t> drop(uint64_t wwid);
     void lines_found(uint32_t number) noexcept;
     void free_dropped() noexcept {

@@ -40,8 +40,8 @@ struct Client {
         uint16_t ticks = 0, patience = kInviteTicks;
     };
     static constexpr uint16_t kInviteTicks = 50, kInviteTicksMax = 600;  // of 100 ms
-    // Maximum number of reads whose completion may be reported late. Each occupies a slot of the client's
-    // channel, which has more slots than this.
+    // Maximum number of reads whose completion may be reported late. Each occupies a receive slot of the
+    // client's channel, which has more spare slots than this.
     static constexpr uint32_t kCoalescedMax = 15;
     uint32_t coalesced = 0;
     bool is_storage = false;  // real storage on another node (staging.h)

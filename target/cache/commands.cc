@@ -84,7 +84,7 @@ void Commands::release(CacheCommand& command) noexcept {
     command.state = CacheCommand::State::kIdle;
     free_.push_back(command);
     ++free_count_;
-    // The volume may be freed with it.
+    // The volume may be freed with its last place.
     if (command.place) --command.volume->commands;
     command.place.release();
 }
@@ -166,8 +166,8 @@ bool Commands::resume(CacheCommand& command, void (*then)(CacheCommand& command)
     return !command.rests;
 }
 
-// Keeps each resumed line, as enter_lines() does: copying, for which it may wait, waits for no other
-// operation.
+// Keeps each resumed line, as enter_lines() does. A line may wait until engines have copied it. Copying waits
+// for no other operation, so there is no deadlock.
 void Commands::resume_lines(CacheCommand& command) noexcept {
     while (command.resumed < command.entered)
         if (!index_.resume(command.lines[command.resumed++].op)) return;

@@ -34,12 +34,12 @@ class Commands {
     void prepare(uint32_t commands, uint32_t lines_per_command, const CommandPaths& paths);
 
     // ---- Command objects
-    // `share`: of the requesting session; empty for commands of the cache itself. nullptr: no command object
-    // is free for this volume or session now.
+    // `share`: of the requesting initiator; empty for commands of the cache itself. nullptr: no command
+    // object is free for this volume or initiator now.
     CacheCommand* take(CachedVolume& volume, const CommandShareRef& share) noexcept;
     void release(CacheCommand& command) noexcept;
     size_t commands() const noexcept { return command_pool_.size(); }
-    // Waits for the volume's writes that their owners have abandoned.
+    // Makes `fence` wait for the volume's writes that their owners have abandoned.
     void fence_abandoned(const CachedVolume& volume, const Fence& fence);
     // Detaches the client from its commands, which continue.
     void forget(const Client& client) noexcept;
@@ -69,7 +69,7 @@ class Commands {
     void part_over(CacheCommand& command) noexcept;
 
     // ---- Transfers
-    // The caller fills in the rest, except slot and `done`.
+    // Sets the slot, `done` and `context`. The caller fills in the rest of the move and submits the transfer.
     Transfer& next_transfer(CacheCommand& command, LinePart& line, ArenaSlot slot,
                             Transfer::Done done) noexcept;
     void note_failed(CacheCommand& command, const Transfer& transfer) noexcept;
@@ -85,7 +85,8 @@ class Commands {
     // ---- Real storage
     void start_storage(CacheCommand& command, io::Op op, void (*done)(io::Request& io) noexcept) noexcept;
     static void note_error(CacheCommand& command, const io::Request& io) noexcept;
-    // Real storage on another node, directly between it and the client.
+    // True if the client is connected to the storage process of the volume, so that the two can move the data
+    // directly. remote_io() prepares such a transfer. The caller submits it.
     bool reaches_storage(const CacheCommand& command) noexcept;
     Transfer& remote_io(CacheCommand& command, wire::CacheStorage::Op op, Transfer::Done done) noexcept;
 

@@ -62,8 +62,6 @@ void Datapath::entered(LineUser& user) noexcept {
                                                     : datapath.commands_.resume_lines(command);
 }
 
-// Size check, in run(): commands that entered their lines before the volume became smaller hold them. Later
-// ones fail.
 void Datapath::go_on(CacheCommand& command) noexcept {
     if (!commands_.enter_lines(command)) return;
     if (!commands_.resume(command,
@@ -73,6 +71,7 @@ void Datapath::go_on(CacheCommand& command) noexcept {
 }
 
 void Datapath::run(CacheCommand& command) noexcept {
+    // Commands that entered their lines before the volume became smaller hold these lines. Later ones fail.
     if (command.offset + command.length > command.volume->open->volume().size())
         return commands_.end(command, {.kind = CacheOutcome::Kind::kStorageFailed,
                                        .error = ENOSPC,

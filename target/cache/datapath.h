@@ -33,8 +33,9 @@ class Datapath final : public CommandSource {
     Status prepare(const Nets& nets, uint32_t commands, uint32_t lines_per_command);
 
     // A command object for `volume`; nullptr: not now. A volume may hold as many as it leaves free, not
-    // counting an eighth of all, so that a volume whose storage hangs cannot use up those of others. A volume
-    // that holds none may take any.
+    // counting three sixteenths of all, so that a volume whose storage hangs cannot use up those of others. A
+    // volume that holds none may take any. An initiator that holds none of the volume may take one beyond the
+    // volume's limit while more than an eighth is free.
     CacheCommand* take_command(CachedVolume& volume, const CommandShareRef& share) noexcept override {
         return commands_.take(volume, share);
     }
@@ -46,7 +47,7 @@ class Datapath final : public CommandSource {
     void release(CacheCommand& command) noexcept override { commands_.release(command); }
     // As buffer_failed(), by an owner that is destroyed: it is no longer notified of this command.
     void abandon(CacheCommand& command) noexcept;
-    // Waits for the volume's abandoned writes.
+    // Makes `fence` wait for the volume's abandoned writes.
     void fence_abandoned(const CachedVolume& volume, const Fence& fence) {
         commands_.fence_abandoned(volume, fence);
     }

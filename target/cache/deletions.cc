@@ -61,7 +61,7 @@ Status Deletions::refusal(const CachedVolume& volume, const std::string& why) co
         name);
 }
 
-// Another command removed the volume; the volume that replaced it may have dirty lines.
+// Another command removed the volume. The volume that replaced it may have dirty lines.
 Status Deletions::replaced(const Pending& pending) {
     return failure(Code::kBusy, "volume {} was reopened or deleted meanwhile; try again",
                    pending.command.name);
@@ -119,7 +119,7 @@ void Deletions::tick() {
     }
 }
 
-// Also rejects if nothing is dirty: engines may still acknowledge an active write that waits for a read that
+// Rejects even if nothing is dirty: engines may still acknowledge an active write that waits for a read that
 // storage has not answered.
 void Deletions::time_is_over(const PendingRef& pending) {
     const CachedVolume& volume = pending->volume;

@@ -15,9 +15,9 @@ namespace wss::cache {
 
 // Neighbouring lines that are stored with one write. Their jobs have adjacent numbers, and so adjacent
 // buffers. All lines are fetched. Then the dirty data that continues without a gap from one line into the
-// next is one request to storage. A job leaves the run and continues alone if it waits for its line, if
-// its line is no longer dirty, or if it waits for its engine longer than kPatience, because writers
-// of the other lines wait for the run.
+// next is one request to storage. A job leaves the run if its line is no longer dirty. It leaves the run and
+// continues alone if it waits for its line, or if it waits for its engine longer than kPatience, because
+// writers of the other lines wait for the run.
 class Destager::Runs {
   public:
     // Jobs that began together: `count` numbers, starting with `first`, without those that left the run.
@@ -58,7 +58,8 @@ class Destager::Runs {
 
 //   kFetch: the primary writes the dirty sub-blocks to `buffer` or `staging` → kStore: to real storage →
 //   kClear: headers
-// A lost line is destaged in the same way, from a slot of an engine that is not a member, without kClear.
+// A lost line is destaged in the same way, from an arena slot of an engine that is not a member, without
+// kClear.
 struct Destager::Job : LineUser {
     enum class Phase : uint8_t { kFetch, kStore, kClear };
 

@@ -45,7 +45,7 @@ void Destager::Runs::begin(CachedVolume& volume, std::span<Line* const> lines) n
     }
     for (uint32_t i = 0; i < count; ++i) {
         Job& job = *jobs_[first + i];
-        if (job.busy) {  // an earlier one ended at once, and its slot was reused for another line
+        if (job.busy) {  // an earlier job ended at once, and this one was reused for another line
             if (run != nullptr) --run->fetching;
             continue;
         }

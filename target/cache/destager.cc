@@ -62,7 +62,8 @@ void Destager::tick() noexcept {
     salvage_again();
 }
 
-// Due to storage, or to a command that holds the line and waits for storage. Silent engines are lost soon.
+// Reports jobs that are silent because of storage, or because of a command that holds the line and waits for
+// storage. A job that waits for its engine is not reported: a silent engine is lost soon.
 void Destager::note_silent() noexcept {
     for (const auto& job : jobs_) {
         if (!job->busy || job->silent || reactor_.now() - job->since < kSilentAfter) continue;
@@ -183,7 +184,7 @@ void Destager::begin_job(Job& job, CachedVolume& volume, Line& line, Access acce
     uses_.engines.flush_completions();
 }
 
-// Chooses the sub-blocks to destage and their slot. False: nothing is left to destage.
+// Chooses the sub-blocks to destage and the arena slot of their copy. False: none are left, or no copy is.
 bool Destager::choose_copy(Job& job, ArenaSlot& slot) noexcept {
     if (job.salvage) {
         slot = job.item.slot;
@@ -259,7 +260,7 @@ void Destager::count_stored(Job& job, uint64_t bytes) noexcept {
     StorageNodes::count_upkeep(*job.volume, job.staging, bytes);
 }
 
-// The next sub-blocks to store. Of a lost line: those still lost, up to where the volume ended meanwhile.
+// The next sub-blocks to store. Of a lost line: those still lost, up to the volume's smallest end since.
 SubBlocks Destager::next_run(Job& job) const noexcept {
     if (job.salvage) job.left &= salvageable(job.item);
     const SubBlocks run = job.left.first_run();
@@ -398,7 +399,7 @@ void Destager::done(Job& job, int error) noexcept {
     // Real storage may have other data beyond the former end, which is visible when the volume grows.
     if (is_cut_off && error == 0) index_.invalidate(*job.line, job.cut_off.last.without(job.line->dirty()));
     const bool storage_failed = error != 0 && error != EAGAIN;
-    // Also if every holder was lost meanwhile: real storage has the data.
+    // Even if every holder was lost meanwhile: real storage has the data.
     if (error == 0 && job.begun) uses_.losses.destaged(volume, job.key.line, job.token.sub_blocks);
     if (error != 0 && job.salvage) salvage_failed(job);
     if (error == 0 && job.begun) {
@@ -522,8 +523,8 @@ void Destager::salvage() noexcept {
                 return job->busy && job->salvage && job->item.slot.engine == engine.index() && which(*job);
             });
         };
-        // Copies of lines that were lost since then were skipped, so the engine must join again. Copies that
-        // are due are fetched first, so that repeated losses do not delay them forever.
+        // Copies of lines that were lost since the engine joined were skipped, so the engine must join again.
+        // Copies that are due are fetched first, so that repeated losses do not delay them forever.
         if (queue.noted() != uses_.losses.noted() && !uses_.losses.none()) {
             const bool fetches =
                 any_job([](const Job& job) { return job.begun && job.phase == Job::Phase::kFetch; });

@@ -4,7 +4,7 @@
 //
 // The primary writes dirty sub-blocks into a buffer of the target, which writes them to real storage. Then
 // every copy clears its dirty bits, and only then the line counts as clean (lib/cache/header.h, H3). Reads of
-// the line continue meanwhile; writes wait. If storage fails, the line stays dirty and the planner retries
+// the line continue meanwhile. Writes wait. If storage fails, the line stays dirty and the planner retries
 // later. Lost lines that an engine returns with are destaged in the same way (salvage).
 //
 // All volumes share the jobs. Storage that fails or does not answer for one volume, or for a part of it, does

@@ -14,8 +14,8 @@ using wire::CacheStatus;
 using wire::ParseError;
 using wire::RecordType;
 
-// Limit for a header, a wipe, or a move between the engine and the target: a hundred thousand times what it
-// takes.
+// Limit for a header, a wipe, or a move between the engine and the target: a hundred thousand times the usual
+// duration.
 constexpr Nanoseconds kOwnWorkMax = from_s(10);
 // Other pings have id 0, and so do pongs that an engine sends unsolicited.
 constexpr uint32_t kPingOfGrant = 1;
@@ -74,7 +74,7 @@ bool EngineLink::prove(const wire::Record& record) noexcept {
         static log::SourceLimiter limiter(10);
         if (limiter.allow(fabric::source_of(link_->peer())))
             log::warning("{}: cache engine '{}' refused: {}", link_->peer(), auth_->name(), auth_->finding());
-        // The engine disconnects when it has received this; otherwise the time limit ends the link.
+        // The engine disconnects when it has received this. Otherwise the time limit ends the link.
         length = auth_->result(
             fmt::format("the target has no cache engine '{}' with this secret", auth_->name()), answer);
     }
@@ -109,7 +109,7 @@ static bool cannot_fail(const Transfer& transfer) noexcept {
            (is_move && transfer.move.handle == wire::kStorageHandle);
 }
 
-// The operation that waits for it holds a line, and a freeze or flush may wait for that line.
+// The operation that waits for the transfer holds a line, and a freeze or flush may wait for that line.
 static bool is_late(const Transfer* transfer, Nanoseconds now) noexcept {
     return transfer != nullptr && cannot_fail(*transfer) && !transfer->move.coalesced &&
            transfer->seen != kNever && now - transfer->seen > kOwnWorkMax;

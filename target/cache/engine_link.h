@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // EngineLink: the storage engine's (SE's) end of the connection to one cache engine (CE).
 //
-// It accepts Transfers (a move between a slot and memory of a client or of the SE, a header, a wipe) and
-// assigns an id to each. It sends the transfers of one turn in one message and reports how each ended. When a
-// CE is lost, its connection is closed first and then all its transfers end with kFailed, so the CE can no
-// longer access memory of the SE.
+// It accepts Transfers (a move between an arena slot and memory of a client or of the SE, a header, a wipe,
+// an operation of real storage) and assigns an id to each. It sends the transfers of one turn in one message
+// and reports how each ended. When a CE is lost, its connection is closed first and then all its transfers
+// end with kFailed, so the CE can no longer access memory of the SE.
 //
 // Thread-safety: belongs to the cache's reactor. Nothing is allocated per transfer.
 #pragma once
@@ -32,7 +32,7 @@ struct Transfer : ListNode<> {
     using Done = void (*)(Transfer& transfer, wire::CacheStatus status) noexcept;
 
     Kind kind = Kind::kMove;
-    wire::CacheMove move;        // kHeader: slot and header; kWipe: slot
+    wire::CacheMove move;        // kHeader: arena slot and header; kWipe: arena slot
     wire::CacheStorage storage;  // kStorage, an operation of real storage (RS)
     Done done = nullptr;
     void* context = nullptr;
@@ -62,8 +62,8 @@ class EngineLinkOwner {
     virtual void engine_gone(EngineLink& storage, uint64_t handle) noexcept = 0;
     // state_of() has changed since the storage became ready.
     virtual void volume_state_changed(EngineLink& storage) noexcept = 0;
-    // The link is lost. The transfers that it owes are reported after this call returns. Last call; the link
-    // is destroyed when it has reported them.
+    // The link is lost. The transfers that it owes are reported after this call returns. This is the last
+    // call. The link is destroyed when it has reported them.
     virtual void engine_over(EngineLink& engine, const Status& why) noexcept = 0;
 
   protected:
@@ -103,8 +103,8 @@ class EngineLink final : private RecordLinkOwner {
     // grant_known() follows, unless the engine is lost.
     void grant(const wire::CacheEngineNotice& notice) noexcept;
     void revoke(uint64_t handle) noexcept;
-    // Requests that real storage with staging buffers connects to this engine, or disconnects from it.
-    // engine_gone() follows the latter.
+    // Only for real storage with staging buffers: requests that it connects to the engine that the notice
+    // names, or disconnects from that engine. engine_gone() follows the latter.
     void name_engine(const wire::CacheEngineNotice& notice) noexcept;
     void say_goodbye() noexcept;
     // Flushes completions: requests that the engine reports completed operations now, and those in flight as
@@ -174,7 +174,7 @@ class EngineLink final : private RecordLinkOwner {
     std::vector<wire::CacheVolumeState> states_;  // at most one per number in volumes_
     wire::CacheStaging staging_;
     uint64_t slots_max_ = 0;  // of the memory that the join offered
-    uint64_t next_item_ = 0;  // items come in ascending order of slots, each once
+    uint64_t next_item_ = 0;  // items come in ascending order of arena slots, each once
     uint32_t slots_ = 0;
     bool ready_ = false, leaving_ = false, over_ = false;
     uint64_t bytes_to_clients_ = 0;

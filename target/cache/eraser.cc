@@ -7,8 +7,8 @@ namespace wss::cache {
 
 using wire::CacheStatus;
 
-// One line of a removed volume or beyond the end of a volume: its contents are zeroed, then its slots are
-// free. Or the line in which the volume now ends, which is cut.
+// One line of a removed volume or beyond the end of a volume: its contents are zeroed, then its arena slots
+// are free. Or the line in which the volume now ends, which is cut.
 struct Eraser::Erase : LineUser {
     Eraser* owner = nullptr;
     uint32_t keep = 0;  // bytes of the line that stay; 0: none
@@ -154,7 +154,7 @@ void Eraser::over(Erase& erase) noexcept {
     std::exchange(erase.ended, nullptr)();
 }
 
-// Commands that entered lines before hold them; commands that enter later fail. So each line beyond the end
+// Commands that entered lines before hold them. Commands that enter later fail. So each line beyond the end
 // is entered, then wiped. For the line in which the volume ends, headers are written that no longer claim the
 // sub-blocks beyond the end. Of a dirty sub-block that crosses the end, the part beyond it is zeroed.
 void Eraser::cut(Line& line, uint32_t keep, uint64_t wwid, std::function<void()> ended) {

@@ -25,7 +25,7 @@ class Eraser {
     ~Eraser();
 
     // Wipes all lines of a volume, some each turn. `removal` is empty for a volume that is not open. `done`
-    // is called when all lines are wiped; then `removal` is released.
+    // is called when all lines are wiped. Then `removal` is released.
     void wipe(uint32_t number, Gate::Holder removal, std::function<void()> done);
     // Erases the line except for its first `keep` bytes. `ended` is called when that is done.
     void cut(Line& line, uint32_t keep, uint64_t wwid, std::function<void()> ended);

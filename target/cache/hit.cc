@@ -2,7 +2,7 @@
 // The fast path of reads, which most reads take: the range is in one line that no operation changes, and the
 // client is connected to the engine. The path enters the line like every other command, so the same rules
 // hold, but has nothing to plan and nothing to wait for. If it does not apply, nothing has changed, and the
-// command takes the full path (reads.cc). So does a read whose engine has failed.
+// command takes the full path (reads.cc). A read whose engine fails ends there too.
 #include "target/cache/reads.h"
 
 namespace wss::cache {

@@ -10,16 +10,16 @@
 
 namespace wss::cache {
 
-// Bytes of one command; each command object has room for its lines.
+// Bytes of one command. Each command object has room for its lines.
 constexpr uint32_t kCommandBytesMax = 1024 * 1024;
 
 // Memory of the index per line of an engine: the line, its node in the replacement policy with its share of
-// the ghosts and the frequency sketch, its slot, its bucket. Measured: 255 bytes at 16 million lines.
+// the ghosts and the frequency sketch, its arena slot, its bucket. Measured: 255 bytes at 16 million lines.
 constexpr uint64_t kIndexBytesPerLine = 272;
 // Lines of all engines together: 4 TiB in lines of 64 KiB, 17 GiB of index. A machine with little memory has
 // a lower limit (lines_max_here()).
 constexpr uint64_t kLinesMax = uint64_t{64} << 20;
-// The index takes at most this share of the machine's memory.
+// Divisor: the index takes at most this part of the machine's memory.
 constexpr uint64_t kIndexMemoryShare = 2;  // one half
 
 // Grants that an engine has not confirmed. A reactor's completion queue has room for a few dozen channels
@@ -36,7 +36,7 @@ constexpr Nanoseconds kEngineProofMax = from_s(4);
 // Volumes of one real storage.
 constexpr size_t kStorageVolumesMax = 1024;
 
-// kLinesMax, or what this machine's memory allows.
+// The smaller of kLinesMax and the number of lines for which this machine's memory has room.
 uint64_t lines_max_here();
 
 }  // namespace wss::cache

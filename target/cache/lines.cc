@@ -8,7 +8,7 @@
 
 namespace wss::cache {
 
-// Limits per turn; each takes less than 0.3 ms.
+// Limits per turn. Each takes less than 0.3 ms.
 constexpr uint64_t kPlacesPerTurn = 4096;
 constexpr uint64_t kKeysPerTurn = 2048;
 constexpr size_t kBegunPerTurn = 64;

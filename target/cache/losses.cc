@@ -12,7 +12,7 @@ constexpr size_t kLooksPerTurn = 256;  // below 0.2 ms
 // it, all earlier ones are dropped.
 constexpr size_t kDepartedMax = 1024;
 
-// ---- What is lost ----------------------------------------------------------------------------------------
+// ---- Lost data -------------------------------------------------------------------------------------------
 
 // SE4, SE5. When the target leaves its engines, nothing is recorded: they stay in the membership, and the
 // next start waits for them.
@@ -31,7 +31,7 @@ void Losses::note(const EngineLink& engine, const Loss& loss) {
     }
     if (!any) return;
     ++noted_;
-    // Their copies may have newer headers, of writes that were never acknowledged.
+    // The engines' copies may have newer headers, of writes that were never acknowledged.
     members_.edit().generation = std::max(members_.now().generation, loss.generation);
     members_.edit().away[identity.identity] = identity.incarnation;
     members_.edit().away.insert(departed_.begin(), departed_.end());
@@ -51,7 +51,8 @@ void Losses::remember(uint64_t identity, uint32_t incarnation) {
     departed_[identity] = incarnation;
 }
 
-// The engine may still hold data that is lost before it has erased its other contents.
+// Until the engine has erased its other contents, it may hold copies of data that other engines lose
+// meanwhile.
 void Losses::gave_back(const EngineLink& engine) {
     remember(engine.identity().identity, engine.identity().incarnation);
     members_.edit().away.erase(engine.identity().identity);
@@ -131,7 +132,7 @@ bool Losses::in_time(const CachedVolume& volume, Nanoseconds lost) const noexcep
     return !volume.removed() && lost != kNever && reactor_.now() - std::max(lost, volume.opened) < grace_;
 }
 
-// For commands on all of the volume. Each loss has its own deadline; the first one ends the wait.
+// For commands on all of the volume. Each loss has its own deadline. The first one ends the wait.
 bool Losses::awaits(const CachedVolume& volume) const noexcept {
     return !members_.now().lost.is_whole(volume.wwid) &&
            in_time(volume, members_.now().lost.since(volume.wwid));
@@ -183,17 +184,17 @@ bool Losses::known_again(uint64_t wwid, uint64_t line, SubBlocks sub_blocks) {
     return true;
 }
 
-// SE2: the write is acknowledged when that is stable. Until then a restart after a crash would destage the
-// lost copy over it, even if that copy was destaged before.
+// SE2: the write is acknowledged when this change of the membership is stable. Until then a restart after a
+// crash would destage the lost copy over it, even if that copy was destaged before.
 void Losses::written_anew(const CachedVolume& volume, uint64_t line, SubBlocks sub_blocks) {
     if (members_.now().lost.empty() && !members_.any_home_unsaved()) return;
     const uint64_t wwid = volume.open->volume().wwid();
     if (known_again(wwid, line, sub_blocks) || members_.is_home_unsaved(wwid, line)) members_.save();
 }
 
-// Real storage has these sub-blocks. A restart before that is stable destages them once more, which changes
-// nothing while no write changes the line. So many are saved together: at the next tick, or with another
-// change.
+// Real storage has these sub-blocks. A restart before this is on stable storage destages them once more,
+// which changes nothing while no write changes the line. So many are saved together: at the next tick, or
+// with another change.
 void Losses::destaged(const CachedVolume& volume, uint64_t line, SubBlocks sub_blocks) {
     const uint64_t wwid = volume.open->volume().wwid();
     if (!known_again(wwid, line, sub_blocks)) return;

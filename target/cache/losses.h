@@ -36,7 +36,7 @@ class Losses {
           reactor_(reactor),
           turn_(turn) {}
 
-    // ---- What is lost
+    // ---- Lost data
     bool none() const noexcept { return members_.now().lost.empty(); }
     bool has(const CachedVolume& volume, uint64_t line, SubBlocks sub_blocks) const noexcept {
         return members_.now().lost.of(volume.wwid, line).overlaps(sub_blocks);

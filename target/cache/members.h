@@ -3,11 +3,11 @@
 //
 //   kStable ─save()─▶ kChanged ─turn()─▶ kSaving ─saved─▶ kStable: waiting tasks run
 //                      ▲     ▲              │ save()
-//                      │     └──saved── kSavingOld    what is being saved is no longer the latest
+//                      │     └──saved── kSavingOld    the membership being saved is not the latest
 //                   retry()
 //                      └── kUnsaved ◀─failed─ either
 //
-//   kStable ─probe()─▶ kProbing ─▶ kStable, or ─save()─▶ kSavingOld: what is saved is written once more
+//   kStable ─probe()─▶ kProbing ─▶ kStable, or ─save()─▶ kSavingOld: writes the saved membership once more
 //
 // All changes of a turn are saved together, so that no restart finds only a part of them. A membership whose
 // save failed or is in progress may still be the one that a restart finds. Its contents delay writes, too.
@@ -15,7 +15,7 @@
 // It owns the store, the save in progress and the tasks that wait for it. After a save it notifies its
 // observer first, then runs the tasks.
 //
-// Thread-safety: belongs to the cache's reactor. Control plane: allocates, except for what is inline.
+// Thread-safety: belongs to the cache's reactor. Control plane: allocates, except in inline functions.
 #pragma once
 
 #include <list>
@@ -54,7 +54,7 @@ class Members {
     void settle() noexcept { awaited_.clear(); }
     const Engines& awaited() const noexcept { return awaited_; }
 
-    // False: what is saved is lost when the process ends.
+    // False: the saved membership is lost when the process ends.
     bool is_stable() const noexcept { return store_->is_stable(); }
     const Membership& now() const noexcept { return now_; }
     // The caller must call save(), now or with the next change.
@@ -88,7 +88,7 @@ class Members {
     // Runs the task when now() is on stable storage: the data that the task destroys must no longer count, as
     // a restart in between would find half of it.
     void when_recorded(std::function<void()> task);
-    // Saves. Calls `done` when that is stable, or with the reason why it is not yet; retry() keeps trying.
+    // Saves. Calls `done` when that is stable, or with the reason why it is not yet. retry() keeps trying.
     void record(std::function<void(const Status&)> done);
     // Tests whether a change could be saved now. An optional change is rejected while saving fails, because
     // writes would have to wait for it. `done` checks whether the volume was removed meanwhile.

@@ -140,7 +140,7 @@ static void put_lost(const Membership& membership, json& out) {
 }
 
 // Older files have no generation. Headers of unacknowledged writes are newer than lost data by less than
-// this.
+// 2^32.
 static void derive_generation(Membership& out) {
     for (const auto& [key, loss] : out.lost.lines())
         out.generation = std::max(out.generation, key.generation + (uint64_t{1} << 32));

@@ -33,7 +33,7 @@ struct DirtyVolume {
     uint64_t bytes = 0;     // size when it was recorded last
     std::string ownership;  // ownership of its storage then (io::Backend); empty: unknown
     uint64_t owner = 0;     // owner of its real storage on another node (wire::CacheVolumeState); 0: unknown
-    uint64_t process = 0;   // RS that served it last (EngineIdentity::identity); 0: unknown
+    uint64_t process = 0;   // RS that served it last (EngineLink::Identity); 0: unknown
     io::Succession taken;   // place of an RS that has lost it (RemoteQueue::taken_from()); unknown: not lost
     io::StorageName storage;
     bool operator==(const DirtyVolume&) const = default;
@@ -48,7 +48,7 @@ struct ServedBy {
     bool is_former(const io::Succession& place) const noexcept {
         return place.is_known() && place.series == last.series && place.term < latest_term;
     }
-    // This one serves the volume from now on.
+    // The process at this place serves the volume from now on.
     void serve(const io::Succession& place) noexcept {
         latest_term = place.series == last.series ? std::max(latest_term, place.term) : place.term;
         last = place;
@@ -59,8 +59,9 @@ struct ServedBy {
     bool operator==(const ServedBy&) const = default;
 };
 
-// The most lost lines that are saved individually, because each save writes all of them. A volume with more
-// is saved as lost as a whole until fewer are lost. A restart meanwhile finds only that.
+// The most lost lines that are saved individually, because each save writes all of them. Volumes whose lost
+// lines exceed the rest of this limit are saved as lost as a whole until fewer are lost. A restart meanwhile
+// finds only that.
 constexpr size_t kLostLinesSaved = 1u << 17;
 
 struct Membership {
@@ -111,7 +112,7 @@ class MembershipStore {
     virtual Result<std::string> load() = 0;
     // `done` is called on the reactor once the text is stable, or with an error.
     virtual void save(std::string text, std::function<void(Status)> done) = 0;
-    // False: what is saved is lost when the process ends.
+    // False: the saved text is lost when the process ends.
     virtual bool is_stable() const noexcept = 0;
 };
 

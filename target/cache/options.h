@@ -32,7 +32,7 @@ struct CacheOptions {
     // Secrets of engines: an engine must prove that it has one of them to join. nullptr: every engine may
     // join.
     std::shared_ptr<const auth::SecretBook> engine_secrets;
-    // Generates tokens. If empty, the reactor's Random, which an eavesdropper could predict.
+    // Generates tokens. If empty, the reactor's Random generates them, which an eavesdropper could predict.
     std::function<uint64_t()> secrets;
 };
 

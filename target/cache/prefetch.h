@@ -2,10 +2,10 @@
 // Prefetch: loads lines into engines ahead of a sequential reader (lib/cache/readahead.h).
 //
 // Each line is a command of its own, without a client. A miss is read from real storage into a buffer of the
-// target, from which an engine reads it, like any other fill. With real storage on another node it may go
-// directly to the engine (Reads::stage()). A faster reader waits for the line, which it would otherwise have
-// to read itself. A line that cannot start at once waits in a short queue. If the queue is full, the line is
-// left to the reader's own miss.
+// target, from which an engine reads it, like any other fill. With real storage on another node the data may
+// go directly to the engine (Reads::stage()). A faster reader waits for the line, which it would otherwise
+// have to read itself. A line that cannot start at once waits in a short queue. If the queue is full, the
+// line is left to the reader's own miss.
 //
 // Thread-safety: belongs to the cache's reactor. Allocates nothing after prepare().
 #pragma once

@@ -201,7 +201,7 @@ bool Reads::wants_fill(const LinePart& line) const noexcept {
            !life_.stopping();
 }
 
-// The engine may be sound but not connected to the RS.
+// Does not close the engine's link: the engine may be sound but not connected to the RS.
 void Reads::fill_failed(CacheCommand& command, const Transfer& transfer) noexcept {
     for (uint32_t i = 0; i < command.line_count; ++i) {
         LinePart& line = command.lines[i];

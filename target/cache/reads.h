@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads: the read path. A hit of a client that is connected to the engines is delegated. Each engine writes
-// its part directly to the client's memory, and the last byte of each part carries the command's tag. The
-// command is complete for the client when all bytes are there; the target sends no response. Engines report
-// completions in batches. A miss is read from real storage; the lines are filled after the client was
-// answered.
+// its part directly to the client's memory, and the last RDMA WRITE of each part carries the command's tag as
+// its immediate value. The command is complete for the client when all bytes are there. The target sends no
+// response. Engines report completions in batches. A miss is read from real storage. The lines are filled
+// after the client was answered.
 //
 //   hit.cc         the fast path, which most reads take
 //   reads.cc       delegated hits, hits through the target, misses, fills

@@ -10,7 +10,7 @@ namespace wss::cache {
 constexpr size_t kLooksPerTurn = 4096;  // clean copies; below 0.5 ms
 constexpr size_t kErasesMax = 1024;     // active at a time
 
-// Erases a slot whose copy lost the comparison at recovery.
+// Erases an arena slot whose copy lost the comparison at recovery.
 struct RecoveryRun::SlotErase {
     RecoveryRun* run = nullptr;
     Transfer transfer;
@@ -116,8 +116,8 @@ void RecoveryRun::note_forgotten() {
         if (volume.may_be_dirty) volume.loss_told = false;
 }
 
-// One copy of each line will be left. Before the others are erased, it must be on stable storage that the
-// next start needs every engine, and which engines it continues without.
+// Only one copy of each line will be left. Before the other copies are erased, stable storage must record
+// that the next start needs every engine, and which engines this recovery continues without.
 void RecoveryRun::check() {
     if (!waiting()) return;
     Members::Engines back = this->back();
@@ -150,8 +150,8 @@ void RecoveryRun::go_on() {
     waiting() ? compare() : erase();
 }
 
-// Compares some headers each turn. Not while an engine is still sending its headers: each dirty line among
-// these may also be among the headers of other engines.
+// Compares some headers each turn. It waits while an engine is still sending its headers: each dirty line
+// among these may also be among the headers of other engines.
 void RecoveryRun::compare() {
     if (found_->compared()) return;
     for (const EngineLink& engine : uses_.engines.all())

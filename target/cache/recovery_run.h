@@ -15,7 +15,7 @@
 // calls the members, the engines, the index, the losses and the absent volumes. It reports its end to the
 // observer.
 //
-// Thread-safety: belongs to the cache's reactor. Control plane: allocates, except for what is inline.
+// Thread-safety: belongs to the cache's reactor. Control plane: allocates, except in inline functions.
 #pragma once
 
 #include <memory>

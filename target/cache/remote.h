@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // RemoteQueue: the queue of a volume whose real storage (RS) is on another node. The RS joins the target as
 // an engine without lines (lib/cache/engine/storage.h). Data of this queue passes through a buffer of the
-// target: read-ahead, destaging, small writes, commands that the cache does not handle. Reads that miss and
-// larger writes of connected clients bypass it (reads_past.cc, writes.cc).
+// target: commands that the cache does not handle, commands of clients that are not connected to the RS,
+// writes with immediate data, and read-ahead and destaging for which there is no staging buffer (staging.h).
+// Other reads that miss, writes of connected clients, fills and destaging bypass it (reads_past.cc,
+// writes.cc, destager.cc).
 //
 // Requests wait at most kAwayMax for an RS that is away, then fail. A request that was lost on the way is
 // repeated: the RS has ended all earlier operations before it joins again (RS2), and the caller keeps the
@@ -12,8 +14,8 @@
 // (StorageNodes::note_loss()): the next flush of each initiator must fail.
 //
 // The volume state that the RS reports (remote_state.h) has the same meaning as that of a local backend. Once
-// it is lost for good (RemoteState::is_lost()), the target sends no more requests to any RS: the volume must
-// be reopened or created again.
+// the storage is lost for good (RemoteState::is_lost()), the target sends no more requests to any RS: the
+// volume must be reopened or created again.
 //
 // Thread-safety: belongs to the cache's reactor, but for RemoteBackend. StorageNodes outlives both.
 #pragma once
@@ -55,7 +57,7 @@ class RemoteQueue final : public io::Queue {
     const ServedBy& served() const noexcept { return server_.places; }
     // Place of the RS that served the volume last.
     const io::Succession& succession() const noexcept { return server_.places.last; }
-    // An RS with this place is here, or was.
+    // An RS with this place is or was connected.
     void note_seen(const io::Succession& place) noexcept { server_.places.see(place); }
     // This RS has the volume, whether it serves it or does not fit. If another process had the volume before,
     // others may have had the storage in between (StorageNodes::changes()).
@@ -65,9 +67,8 @@ class RemoteQueue final : public io::Queue {
     // Whether commands fail at once if a volume of this RS does not fit. If another process served the
     // volume last, it may have the storage and return soon: then they fail only after kAwayMax.
     bool accepts_refusal_of(const EngineLink& engine) const noexcept;
-    // The RS that served the volume last has lost the storage; `from` is its place.
-    // Until attach() only a process that follows it in the chain may serve the volume: others may have had
-    // the storage in between.
+    // The RS that served the volume last has lost the storage. `from` is its place. Until attach() only a
+    // process that follows it in the chain may serve the volume: others may have had the storage in between.
     void note_taken(io::Succession from, std::string why);
     bool is_taken() const noexcept { return taken_.from.is_known(); }
     io::Succession taken_from() const noexcept { return taken_.from; }
@@ -84,7 +85,7 @@ class RemoteQueue final : public io::Queue {
     // Identity of the RS that served the volume last, also before a restart of the target; 0: unknown.
     uint64_t served_by() const noexcept { return server_.identity; }
     // Restore the state from before a restart of the target: served(), and the owner and process of a
-    // volume of which engines may hold dirty lines. `taken`: as taken_from(); the wait begins now.
+    // volume of which engines may hold dirty lines. `taken`: as taken_from(). The wait begins now.
     void remember(const ServedBy& served) noexcept { server_.places = served; }
     void remember(uint64_t owner, uint64_t process, io::Succession taken);
     // Whether served_by() may still join and report that it has lost the storage. Called once each tick, as

@@ -56,7 +56,7 @@ class RemoteState {
   private:
     const uint64_t given_;
     mutable std::mutex m_;
-    // Guarded by m_. Until an RS has reported, others may have had the storage since the target knew it last:
+    // Guarded by m_. Until an RS has reported, others may have had the storage since the target used it last:
     // the volume is suspended.
     bool suspended_there_ = true, may_give_up_ = false;
     std::string trouble_ = "waits for its real storage, which has not joined yet";

@@ -6,7 +6,7 @@ namespace wss::cache {
 constexpr Nanoseconds kLastSaveMax = from_s(2);  // of the membership, at the end
 
 // Storage that hangs, or a state that cannot be saved, may keep dirty lines from being destaged forever.
-// Lines that are left when the time has expired stay in the engines, and in the membership.
+// Lines that are left when the time has expired stay in the engines, which stay members on stable storage.
 void Shutdown::begin(Nanoseconds home_max, LastSave last, Done done) {
     uses_.life.advance(Life::State::kStopping);
     done_ = std::move(done);

@@ -6,9 +6,9 @@
 //           destage: an engine WRITEs to the buffer, the RS writes the disk from it      ─▶ give_back
 //
 // Rules
-//  SB1  A staging buffer passes on when its user reports DONE. An engine that did not report this may still
-//       move data. Then the buffer is quarantined; it is free again only when the RS reports that its
-//       connection to that engine is closed (kEngineGone).
+//  SB1  A staging buffer passes to its next user when the present one reports DONE. An engine that did not
+//       report this may still move data. Then the buffer is quarantined. It is free again only when the RS
+//       reports that its connection to that engine is closed (kEngineGone).
 //  SB2  Staging buffers end with the link to their RS. A user that still has one returns it with no effect:
 //       StorageNodes::reached_by() finds no owner.
 //

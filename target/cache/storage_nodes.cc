@@ -73,7 +73,8 @@ void StorageNodes::over(const EngineLink& engine) {
     }
 }
 
-// When the connection of a refused process ends, only the reason changes: engines that are suspended stay so.
+// When the connection of a refused process ends, only the reason changes: a volume that is suspended stays
+// so.
 void StorageNodes::note_departed(CachedVolume& volume) {
     if (volume.remote == nullptr || volume.remote->storage() != nullptr || volume.remote->is_taken()) return;
     if (offers_.best(volume).kind == Offer::Kind::kNone) volume.remote->state().note_departed();
@@ -199,9 +200,9 @@ static std::string taken_by(const Offer& later) {
 
 // A process that was paused, or is cut off from its storage, does not report that another one took it. The
 // place of a later process proves that, whether the last one runs or not: a process that follows the last one
-// took the storage from it, or found it as the last one released it. Before one that does not follow, a third
-// party may have had the storage.
-// True: nothing more is to be done for the volume now.
+// took the storage from it, or found it as the last one released it. If the later process does not follow the
+// last one, a third party may have had the storage in between. True: nothing more is to be done for the
+// volume now.
 bool StorageNodes::note_last_lost(CachedVolume& volume, const Offer& last, const Offer& best) {
     const io::Succession reported = last.succession();
     if (last.kind == Offer::Kind::kLost) {
@@ -215,7 +216,8 @@ bool StorageNodes::note_last_lost(CachedVolume& volume, const Offer& last, const
     const bool goes_on = best.kind < Offer::Kind::kLost && best.succession().follows(served) &&
                          !StorageOffers::is_of_another(volume, best);
     const bool follows = later.succession().follows(served);
-    // Another owner may have been started by mistake: its operator can undo that (await_owner()).
+    // A process of another owner may have been started by mistake: the operator can undo that
+    // (await_owner()).
     const bool awaits_owner =
         follows && StorageOffers::is_of_another(volume, later) && offers_.may_hold_writes(volume);
     if (goes_on || awaits_owner) return false;

@@ -108,7 +108,7 @@ class StorageNodes {
     CachedVolumes& volumes_;
     Turn& turn_;
     StorageOffers offers_;
-    std::vector<std::unique_ptr<Reached>> reached_;  // real storage with staging buffers: one, or none
+    std::vector<std::unique_ptr<Reached>> reached_;  // one for each RS that lends staging buffers
     // Volumes that went to another process while their former process owed answers to requests for them.
     struct Left {
         EngineIndex storage;

@@ -15,10 +15,11 @@
 namespace wss::cache {
 
 struct StorageOffer {
-    // In order of preference. kReadOnly: but the volume is not. kUnseen: the process may have lost the
-    // storage without noticing. kAnothers: the storage has another owner. kOtherVolumes: engines may hold
-    // writes of another volume with the same storage. These two only while engines may hold writes. kLost:
-    // the process reports that it has lost the storage. kFormer: another process had the storage later.
+    // In order of preference. kReadOnly: the storage is read-only, but the volume is not. kUnseen: the
+    // process may have lost the storage without noticing. kAnothers: the storage has another owner, and
+    // engines may hold writes of the volume. kOtherVolumes: engines may hold writes of another volume with
+    // the same storage. kLost: the process reports that it has lost the storage. kFormer: another process had
+    // the storage later.
     enum class Kind : uint8_t {
         kFits,
         kDoesNotFit,
@@ -50,7 +51,7 @@ class StorageOffers {
     StorageOffers(EngineSet& engines, const Index& index, const Members& members)
         : engines_(engines), index_(index), members_(members) {}
 
-    // kNone, without an RS, if this one has no such volume.
+    // kNone, with `engine` nullptr, if this RS has no such volume.
     StorageOffer of(EngineLink& engine, const CachedVolume& volume) const noexcept;
     StorageOffer best(const CachedVolume& volume) const noexcept;
     // That of the process that served the volume last.
@@ -60,8 +61,8 @@ class StorageOffers {
     // That of a process that had the storage later than the one at `place`, whether it still has it or not.
     // An offer that does not follow that place is preferred: it proves that the place has no successor.
     StorageOffer later_than(const io::Succession& place, const CachedVolume& volume) const noexcept;
-    // The latest of the processes that took the storage from the one that had it
-    // (RemoteQueue::note_taken()).
+    // The best offer of the processes that took the storage from the one that had it
+    // (RemoteQueue::note_taken()). Of equally good offers, the latest.
     StorageOffer successor(const CachedVolume& volume) const noexcept;
 
     // True if the owner differs from the one that had the storage when engines took data that the storage

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turn: whether the cache has something to do in the next turn of its reactor that none of its sources shows.
-// Every owner of the cache may request a turn. Cache::poll() takes the request.
+// Turn: whether the cache has something to do in the next turn of its reactor that none of its event sources
+// reports. Every owner of the cache may request a turn. Cache::poll() takes the request.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once

@@ -121,7 +121,7 @@ void VolumeControl::cut_lines(CachedVolume& volume, const std::shared_ptr<volume
     });
 }
 
-// It must be stable that engines lost meanwhile are not members.
+// Stable storage must record that engines lost meanwhile are not members.
 void VolumeControl::lines_cut(CachedVolume& volume, const std::shared_ptr<volume::Shrink>& shrink) {
     if (volume.removed()) return;
     const volume::Volume& open = volume.open->volume();
@@ -254,7 +254,7 @@ void VolumeControl::begin_write_back() {
 }
 
 // A volume that was under write-back before the restart, and is not now, is clean when its recovered lines
-// are destaged. It must be stable that an engine lost meanwhile is not a member.
+// are destaged. Stable storage must record that an engine lost meanwhile is not a member.
 void VolumeControl::note_clean_volumes() {
     if (uses_.recovery.holding() || uses_.members.pending()) return;
     for (CachedVolume& volume : uses_.volumes.open()) {
@@ -327,8 +327,8 @@ bool VolumeControl::freeze(CachedVolume& volume, uint64_t offset, uint64_t lengt
     return true;
 }
 
-// Destages all of the volume if a line of the range is dirty, else nothing, so that full storage can be
-// discarded.
+// Destages all of the volume if a line of the range is dirty, else nothing, so that a discard works while the
+// storage is full.
 void VolumeControl::destage_range(CachedVolume& volume, Stretch range, std::function<void(int error)> done,
                                   Asker asker) {
     const bool known = range.length > 0 && !uses_.recovery.holds(volume) &&
@@ -437,7 +437,7 @@ void VolumeControl::record_given_up(const std::string& which, uint64_t wwid,
     });
 }
 
-// Lines in engines are found by the next start.
+// The next start finds the lines in engines.
 void VolumeControl::end_waits() {
     if (!uses_.life.waits_are_over()) uses_.life.advance(Life::State::kEndingWaits);
     uses_.members.end_waits();

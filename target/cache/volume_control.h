@@ -2,8 +2,8 @@
 // VolumeControl: the life of volumes in the cache (they are added, resized and removed), their policies,
 // freezing (SE3), and whether they may have dirty lines.
 //
-// It owns no state of its own; it writes to each CachedVolume. It calls the owners in Uses. It is notified
-// when a membership was saved and when recovery has ended.
+// It owns only the record of give-ups that are not on stable storage yet. It writes to each CachedVolume. It
+// calls the owners in Uses. It is notified when a membership was saved and when recovery has ended.
 //
 // Thread-safety: belongs to the cache's reactor. Control plane: allocates.
 #pragma once
@@ -54,7 +54,7 @@ class VolumeControl final : public MembersObserver, public RecoveryObserver {
     // Gives up the volume's lost data and, if the volume is not open, all its data in engines: from now on
     // the contents of real storage count. One flush of the volume fails. `which`: its name or its WWID
     // ("naa.3…"). A name means the open volume, or else the only one that had this name. `done` gets the WWID
-    // when this is recorded, or the reason why it is not recorded yet; the target keeps trying.
+    // when this is recorded, or the reason why it is not recorded yet. The target keeps trying.
     void give_up(const std::string& which, std::function<void(Result<uint64_t>)> done);
 
     // ---- Policies

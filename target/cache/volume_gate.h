@@ -10,7 +10,7 @@
 // Every command, freeze, flush, postponed task, destage job, erased line and read-ahead has a place in the
 // gate (lib/base/gate.h) as long as it refers to the volume. So does the block service's unit.
 //
-// Thread-safety: belongs to the cache's reactor. Of these only freeze(), when_quiet() and close() allocate.
+// Thread-safety: belongs to the cache's reactor. Only freeze(), when_quiet() and close() allocate.
 #pragma once
 
 #include <functional>

@@ -185,8 +185,8 @@ void Writes::part_over(CacheCommand& command) noexcept {
 // the only copies of data acknowledged before, and may contain this write, which may have taken effect.
 //
 // Two copies of dirty sub-blocks may now differ, and the visible one would change if the first were lost. So
-// the second is dropped, and the line is destaged at once. Before the header of the second is erased, it must
-// be on stable storage that the next start needs every engine.
+// the second is dropped, and the line is destaged at once. Before the header of the second is erased, stable
+// storage must record that the next start needs every engine.
 //
 // From then on the line shows the write or not, consistently. An engine that was lost before may have the
 // other version: as soon as a remaining copy has its new header, older copies no longer count (lost.h).
@@ -232,7 +232,7 @@ void Writes::repair(CacheCommand& command) noexcept {
             Transfer& transfer = commands_.next_transfer(command, line, slot, transfer_done);
             transfer.kind = Transfer::Kind::kHeader;
             const bool first = which++ == 0;
-            // Without a header in the move the slot's header is erased.
+            // Without a header in the move the arena slot's header is erased.
             if (first || !line.one_copy)
                 transfer.move.header = commands_.header_bytes(
                     line, slot, *command.volume, first ? line.line->valid() : dirty, dirty, line.generation);

@@ -3,7 +3,7 @@
 // to engines, or to both at once.
 //
 // When an engine fails during a write, the write starts again through a buffer of the target: to real
-// storage, and to the remaining copies. Its lines stay entered meanwhile, so that no other command sees an
+// storage, and to the remaining copies. Its lines stay entered meanwhile, so that no other command reads an
 // intermediate state.
 //
 // It owns the writes that wait for the membership. It calls the commands, the lines, the links to engines,
