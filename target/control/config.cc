@@ -254,7 +254,8 @@ Status check_volumes(const std::vector<VolumeOptions>& volumes) {
     for (const VolumeOptions& volume : volumes) {
         if (!names.insert(volume.name).second)
             return failure(Code::kInvalid, "volume {} is given twice", volume.name);
-        // The first of them would take it from a dead owner, and the second would make the start fail.
+        // The first of two volumes with the same storage would take it from a dead owner, and the second
+        // would make the start fail.
         if (io::has_owner(volume.backend) && !storage.insert(io::storage_name(volume.backend).name).second)
             return failure(Code::kInvalid, "volume {}: {} is the storage of another volume", volume.name,
                            volume.backend);

@@ -30,7 +30,7 @@ struct TargetConfig {
     std::string state;                             // state file; "": none, nothing is kept
     std::string name;        // of the target, sent to initiators that authenticate; "": the host's
     std::string secrets;     // file of NAME:SECRET lines; "": no authentication
-    bool auth_off = false;   // ... which is intended: no warning
+    bool auth_off = false;   // ... which is intended: the warning says so
     fabric::tls::Files tls;  // for every tls:// address
     std::string http;        // [HOST:]PORT of the API, metrics and health; "": none
     std::string log_level = "info";
@@ -55,7 +55,7 @@ constexpr uint32_t kCacheGraceMax = 600;  // seconds
 constexpr uint32_t kReactorsMax = 64;
 constexpr uint32_t kDrainSecondsMax = 3600;
 
-// Overwrites the defaults in `config`. Checks each value on its own; options may change values later, so
+// Overwrites the defaults in `config`. Checks each value on its own. Options may change values later, so
 // check_target_config() makes the cross-field checks.
 Status read_target_config(const std::string& path, TargetConfig& config);
 Status parse_target_config(std::string_view text, const std::string& path, TargetConfig& config);
