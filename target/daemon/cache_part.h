@@ -3,7 +3,7 @@
 // is connected to them), and its methods of the control socket.
 //
 // Thread-safety: create() and the destructor while the reactor does not run, the rest from the daemon's
-// thread while it runs.
+// thread while it runs. Any thread may then call info(), too.
 #pragma once
 
 #include <memory>
@@ -30,7 +30,8 @@ class CachePart {
     ~CachePart();
 
     cache::Cache& cache() { return *cache_; }
-    // Adds backends "rs:NAME", each for one volume.
+    // Adds backends "rs:NAME", each for one volume. Makes the identity of the cache the owner of all other
+    // storage.
     void add_remote_storage(volume::VolumeSet::Options& options);
     // Refuses to delete a volume while only engines have some of its data, unless that data is given up.
     void follow_deletions(volume::VolumeSet::Options& options);
@@ -39,8 +40,8 @@ class CachePart {
     Status reload_secrets(const control::TargetConfig& config);
     void warn_if_open(const control::TargetConfig& config) const;
     // Destages dirty lines. Lines that could not be destaged within `seconds` stay in the engines until the
-    // next start; this is logged. On failure the stop is still in progress, and the part must not be
-    // destroyed.
+    // next start. This is logged. Fails if the membership could not be saved, or with kTimedOut if the stop
+    // is still in progress: then the part must not be destroyed.
     Status stop(uint32_t seconds, cache::LastSave last);
     // ", cache engines at tcp://10.0.0.1:5556"
     std::string describe() const;

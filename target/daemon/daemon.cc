@@ -26,7 +26,7 @@
 
 namespace wss::daemon {
 
-// The operator may configure more reactors, with knowledge that this program does not have.
+// The most reactors by default. The operator may configure more.
 static constexpr int kReactorsByDefault = 4;
 
 // Leaves one CPU to other programs; at least one reactor.

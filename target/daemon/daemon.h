@@ -89,7 +89,7 @@ class Daemon final : public Service {
     std::unique_ptr<UncachedStart> uncached_;  // nullptr: there is a cache, or no volume needs one
     std::unique_ptr<block::Service> service_;
     std::shared_ptr<const auth::SecretBook> secrets_;  // as of the start
-    // The secrets as keys of tls://; a reload replaces them.
+    // The secrets as keys of tls://. A reload replaces them.
     const std::shared_ptr<fabric::tls::KnownPeers> known_ =
         std::make_shared<fabric::tls::KnownPeers>(std::vector<NamedSecret>{});
     const std::shared_ptr<fabric::tls::KnownPeers> kv_known_ =

@@ -39,8 +39,8 @@ int fail(const Program& program, const Status& status) {
     return kExitFailure;
 }
 
-// Called before any thread is created, so that all inherit the mask: only next_signal() receives these
-// signals.
+// Called before any thread is created, so that all inherit the mask: only next_signal() and StartWatch
+// receive these signals.
 sigset_t block_signals() {
     sigset_t signals;
     sigemptyset(&signals);

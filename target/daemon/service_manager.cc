@@ -16,8 +16,8 @@
 
 namespace wss::daemon {
 
-// Like sd_notify(), but with a limit: that waits forever while the manager does not read, which would block
-// the stop of a target. A report that cannot be delivered within a second is dropped.
+// Like sd_notify(), but with a time limit: sd_notify() waits forever while the manager does not read, which
+// would block the stop of a target. A report that cannot be delivered within a second is dropped.
 static void notify(const std::string& report) {
     const char* const path = std::getenv("NOTIFY_SOCKET");
     sockaddr_un manager{.sun_family = AF_UNIX, .sun_path = {}};

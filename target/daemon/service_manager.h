@@ -21,7 +21,7 @@ class ServiceManager {
     void stopping() const;
     // A step of a start or stop. The service manager does not kill the process during the next `at_most`.
     void goes_on(const char* where, const std::string& what, Nanoseconds at_most) const;
-    // Must be called more often than the unit's WatchdogSec=; otherwise the process is killed and restarted.
+    // Must be called more often than the unit's WatchdogSec=. Otherwise the process is killed and restarted.
     void alive(const std::string& status) const;
 
     // A quarter of the watchdog interval; zero: no watchdog.

@@ -109,7 +109,7 @@ Result<ReloadedSecrets> reload_secrets(block::Service& service, const control::T
     if (!book) return book.status().within("nothing was changed");
     const size_t count = (*book)->names();
     known.replace((*book)->secrets());
-    // Once posted the change takes effect, even after a timeout here; the log has the time.
+    // Once posted the change takes effect, even after a timeout here. The log has the time.
     auto ended = ask_reactor<size_t>([&](auto take) {
         service.set_secrets(std::move(*book), [count, take](size_t sessions) {
             log::info("secrets reloaded: {} initiators are known; {} sessions ended", count, sessions);
