@@ -16,13 +16,13 @@ namespace wss::engine {
 struct EngineConfig {
     std::vector<std::string> join;       // storage engines
     std::vector<std::string> listen;     // for clients
-    std::vector<std::string> advertise;  // addresses sent to clients, in the order of `listen`; "": that
+    std::vector<std::string> advertise;  // sent to clients, in the order of `listen`; "": as in `listen`
     uint64_t memory = 1u << 30;
     std::vector<volume::VolumeOptions> volumes;  // if any: real storage of the target in `join`, not a cache
     std::string control;                         // "": none
     std::string http;                            // "[HOST:]PORT"; "": none
-    std::string secret_file;                     // with our NAME:SECRET; "": no authentication of either side
-    fabric::tls::Files tls;                      // for every tls:// address
+    std::string secret_file;  // NAME:SECRET of this process; "": neither side authenticates
+    fabric::tls::Files tls;   // for every tls:// address
     uint32_t leave_seconds = 30;
     std::string log_level = "info";
 };

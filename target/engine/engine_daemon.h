@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// EngineDaemon: a cache engine in one process: fabrics, the reactor and its thread, cache::Engine, control
-// socket.
+// EngineDaemon: a cache engine, or a storage process (--role rs), in one process: fabrics, the reactor and
+// its thread, cache::Engine, control socket.
 //
 // Thread-safety: start() and stop() from one thread, which is not the reactor's.
 #pragma once
