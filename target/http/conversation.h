@@ -28,7 +28,7 @@ struct Terms {
 // Serves `fd`, which the caller closes. Returns soon after `stop` has become readable.
 void converse(int fd, int stop, const Site& site, const Terms& terms);
 
-// Sends one answer, after which the connection is closed.
+// Sends one answer with "Connection: close". The caller closes the connection.
 void refuse(int fd, const Status& status);
 
 }  // namespace wss::http

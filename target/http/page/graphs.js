@@ -112,7 +112,7 @@ function decades(low, high) {
   return [10 ** first, 10 ** Math.max(Math.ceil(Math.log10(high)), first + 2)];
 }
 
-// At most four.
+// At most four powers of ten from `low` to `high`.
 function powersOfTen(low, high) {
   const first = Math.round(Math.log10(low)), last = Math.round(Math.log10(high));
   const step = Math.ceil((last - first) / 3);

@@ -17,7 +17,7 @@ const byId = (id) => document.getElementById(id);
 
 const state = {
   health: null,         // {ready, text}
-  answered: new Date(), // time of the last answer; the page itself counts
+  answered: new Date(), // time of the last answer; at first, when the page was opened
   refusal: null,        // error of the API in the last round
   dataAt: null,         // Date of the last sample
   sample: null,
@@ -199,7 +199,8 @@ function fillStorages(sample) {
   if (list !== undefined) storages.fill(list, "wssctl engine status");
 }
 
-// ---- Cache engines. The program does not report engines that left; the page shows them until it is closed.
+// ---- Cache engines. The program does not report engines that left. The page shows at most GONE_MAX of them,
+// until they return, the operator dismisses them, or the page is closed.
 
 function noteEngines(cache) {
   const now = new Map(cache.engines.map((engine) => [engine.identity, engine]));

@@ -3,7 +3,7 @@
 // while its counters wait for a thread that does not respond.
 //
 // A loop has at most one open request, begins a round once a second, and pauses while the page is hidden. So
-// ten pages have 20 connections; a program serves 48 (target/http/server.h).
+// ten pages have 20 connections. A program serves 48 (target/http/server.h).
 
 const ROUND_MS = 1000;
 const HEALTH_MAX_MS = 10000; // the program needs less than a second
