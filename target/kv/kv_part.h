@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // KvPart: partitions of the key-value store in a target: a thread, fabrics, and a Service for each partition.
 //
-// Thread-safety: belongs to the daemon's thread. infos_json() queries the partitions' thread and waits.
+// Thread-safety: any thread may call ask_ready() and infos_json(), which use the partitions' thread.
+// infos_json() waits for it. The rest belongs to the daemon's thread.
 #pragma once
 
 #include <functional>
@@ -28,7 +29,7 @@ class KvPart {
     // other partitions.
     static Result<std::unique_ptr<KvPart>> start(const KvOptions& options,
                                                  const fabric::tls::Credentials& credentials = {});
-    // Closes the connections and writes what is queued for the log.
+    // Closes the connections and writes the queued entries of the log.
     Status stop(uint32_t seconds);
     // Without stop() it ends at once. Acknowledged writes are in the log as far as the durability promises.
     ~KvPart();

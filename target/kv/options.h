@@ -17,7 +17,7 @@ struct KvOptions {
     uint64_t index_memory = UINT64_MAX;     // limit outside the arena: key lookup, decisions; per partition
     std::string durability = "memory";      // or "async", "sync"
     std::string directory;                  // of the log; needed unless durability is "memory"
-    uint32_t window_ms = 5000;              // how long superseded versions are kept; limits reads
+    uint32_t window_ms = 5000;              // how long superseded versions stay readable
     std::string secrets;                    // file of NAME:SECRET lines: clients that tls:// accepts; "": any
     uint32_t terminate_ms = 1000;           // after this time the partitions decide a transaction
 };
