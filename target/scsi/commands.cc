@@ -14,7 +14,7 @@ namespace {
 
 using namespace wire;
 
-// The control byte: NACA is refused (no usage map contains it, as NormACA is 0); the other bits are reserved
+// The control byte: NACA is refused (no usage map contains it, as NormACA is 0). The other bits are reserved
 // or obsolete.
 constexpr uint8_t kControl = 0x00;
 constexpr uint8_t kDpoFua = 0x18;

@@ -20,7 +20,7 @@ uint8_t peripheral(const Device& device) {
 }
 
 void standard(const Call& call) {
-    constexpr uint8_t kLength = 74;  // to the end of the version descriptors used
+    constexpr uint8_t kLength = 74;  // to the end of the eight version descriptors
     Answer& out = call.answer;
     out.u8(peripheral(call.device));
     out.u8(0);
