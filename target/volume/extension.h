@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extension: state that the owner of a VolumeSet attaches to each volume, such as registered memory and range
-// locks. It keeps volumes independent of fabrics.
+// Extension: state that the owner of a VolumeSet attaches to each volume, such as registered memory. It keeps
+// volumes independent of fabrics.
 //
-// Lifetime: created on the control thread before any reactor sees the volume. Destroyed after the last
-// reactor has released the volume and before its backend is closed, on the thread that drops the last
+// Lifetime: created on the control thread before any reactor uses the volume. Destroyed after the last
+// reactor has released the volume and before its backend is destroyed, on the thread that drops the last
 // reference.
 #pragma once
 
@@ -18,7 +18,7 @@ class Extension {
   public:
     virtual ~Extension() = default;
     // The volume's memory is about to grow to `memory` (same address, longer). Called on the control thread
-    // before any reactor sees the new size, so that new regions can be registered. An error refuses the
+    // before any reactor uses the new size, so that new regions can be registered. An error refuses the
     // resize. Not called for volumes without memory, nor when they shrink.
     virtual Status memory_grows(std::span<std::byte> memory) = 0;
 };

@@ -2,7 +2,8 @@
 // LateEnds: background tasks that finish commands whose caller has timed out. Each has its own thread.
 //
 // A task waits for the late completion, then finishes the command. It may use the owner of the LateEnds,
-// because that calls stop(), which stops all tasks and returns when none is running.
+// because the owner calls stop() before it is destroyed: stop() stops all tasks and returns when none is
+// running.
 //
 // Thread-safety: all methods may be called from any thread. The caller of stop() must hold nothing that a
 // task waits for, such as a lock.

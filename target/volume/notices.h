@@ -18,7 +18,7 @@ namespace wss::volume {
 
 class Notices {
   public:
-    // Returns whether the notice was handled; otherwise storage repeats it. After end() notices are dropped
+    // Returns whether the notice was handled. Otherwise storage repeats it. After end() notices are dropped
     // and count as handled.
     template <typename Notice>
     bool deliver(const Notice& notice) {

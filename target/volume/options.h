@@ -31,7 +31,7 @@ struct RateLimits {
     bool operator==(const RateLimits&) const = default;
 };
 
-// What the operator requested.
+// A volume as the operator requested it.
 struct VolumeOptions {
     std::string name;
     std::string backend;      // "aio:PATH", "ram:SIZE", ...

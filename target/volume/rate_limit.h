@@ -7,12 +7,12 @@
 // allocation.
 //
 // Each of the two limits is a virtual clock (GCRA, ITU-T I.371): the time at which the next command may
-// begin. A command advances it by its cost. reserve() returns the time before that, so the caller knows how
-// long to wait, and waiting reactors take turns, because each reserves one command at a time. An idle volume
-// accumulates at most kBurst of unused time.
+// begin. A command advances it by its cost. reserve() returns the time before that advance, which is when the
+// caller's command may begin. Waiting reactors take turns, because each reserves one command at a time. An
+// idle volume accumulates at most kBurst of unused time.
 //
 // A command that must not wait, because it holds resources that others need, is charged when it begins. This
-// debt is at most kDebtMax; the next commands wait for it.
+// debt is at most kDebtMax. The next commands wait for it.
 //
 // Thread-safety: any thread. Immutable except for the clocks: changed limits need a new RateLimiter.
 #pragma once
@@ -51,7 +51,7 @@ class RateLimiter {
     void exchange(uint64_t reserved, uint64_t now) noexcept;
     // Charges `operations` that together move `bytes` and begin now, regardless of the limits.
     void charge(uint64_t operations, uint64_t bytes, Nanoseconds now) noexcept;
-    // The time that these take at the limits, at most an hour.
+    // The time that these operations and bytes take at the limits, at most an hour.
     Nanoseconds time_for(uint64_t operations, uint64_t bytes) const noexcept;
 
   private:

@@ -6,7 +6,7 @@
 // not open. Without a state file nothing is kept.
 //
 // Thread-safety: all methods may be called from any thread. With a file, changes run on the book's own
-// thread, because writing may block; without one, on the caller's.
+// thread, because writing may block. Without one, they run on the caller's thread.
 #pragma once
 
 #include <atomic>

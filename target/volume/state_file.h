@@ -3,8 +3,8 @@
 //
 // JSON, one object: {"format": "wss-target-state", "version": 1, "volumes": [...]}. It is replaced atomically
 // (temporary file, fsync, rename, fsync of the folder): after a power cut the old or the new version exists.
-// A file that cannot be parsed causes an error with the position, and is never overwritten. Code that reads
-// or writes it, or a file beside it, holds its lock (state_lock.h).
+// A file that cannot be parsed causes an error, and is never overwritten. Code that reads or writes it, or a
+// file beside it, holds its lock (state_lock.h).
 #pragma once
 
 #include <string>

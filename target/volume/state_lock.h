@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// StateLock: the right to read and write a state file and the files beside it (the membership of the cache).
+// StateLock: the right to read and write a state file and the files beside it (the membership of the cache,
+// the persistent reservations).
 //
-// One process at a time holds it: two would overwrite each other's changes. It lasts as long as the object
-// or the process. The lock is on a file beside the state file, because the state file is replaced. Functions
-// that read or write such a file take the lock as an argument.
+// One process at a time holds it: two would overwrite each other's changes. It lasts until the object is
+// destroyed or the process ends. The lock is on a file beside the state file, because the state file is
+// replaced. Functions that read or write such a file take the lock as an argument.
 //
 // Removing the lock file (for instance with its folder) removes the lock: another process could create and
-// lock a new one. Each write checks for this. If no other process holds the new lock, this process takes it;
-// otherwise it no longer writes anything.
+// lock a new one. Each write checks for this. If no other process holds the new lock, this process takes it.
+// Otherwise it no longer writes anything.
 //
 // Thread-safety: all methods may be called from any thread.
 #pragma once

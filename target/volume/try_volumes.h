@@ -10,7 +10,7 @@
 namespace wss::volume {
 
 // Checks the existing storage of `volumes` before a start that may take storage from another owner. A start
-// fails when one of `volumes` cannot be opened; without this check, a failing start could already have taken
+// fails when one of `volumes` cannot be opened. Without this check, a failing start could already have taken
 // the storage of earlier ones from their owners. The check also waits for dead clients of that storage: an
 // owner is shut out only when nothing delays the rest of the start. Storage on another node (rs:) is not
 // checked. The same start also opens `others`, and does not fail if one of them cannot be opened.

@@ -18,7 +18,7 @@
 //  TV1  A request calls hold() before it first accesses an OpenVolume, and release() when it no longer uses
 //       its memory(), its queue or its extension. Between turns no pointer to it is kept without a hold,
 //       except by observers until they are notified of kRemoved.
-//  TV2  size() and read_only() may change at any time; check them once per request. A request that was
+//  TV2  size() and read_only() may change at any time. Check them once per request. A request that was
 //       admitted before a shrink may fail with EIO or ENOSPC, but never accesses another volume.
 #pragma once
 
@@ -62,7 +62,7 @@ struct Totals {
     void add(const Counters& counters);
 };
 
-// Thread-safety: attributes may be read from any thread; only VolumeSet changes them.
+// Thread-safety: attributes may be read from any thread. Only VolumeSet changes them.
 class Volume {
   public:
     Volume(VolumeOptions options, Identity identity, std::unique_ptr<io::Backend> backend);
@@ -78,14 +78,15 @@ class Volume {
     uint64_t size() const { return size_.load(std::memory_order_acquire); }  // bytes, multiple of block_size
     uint64_t blocks() const { return size() / block_size(); }
     bool read_only() const { return read_only_.load(std::memory_order_relaxed); }
-    // It stays read-only while it is open.
+    // True: it stays read-only while it is open.
     bool opened_read_only() const { return options_.read_only; }
     // Its storage is gone or has another owner. Nobody may use the volume.
     bool lost() const { return loss_.load(std::memory_order_acquire) != Loss::kNone; }
     // Grows with each change that initiators must be notified of.
     uint32_t generation() const { return generation_.load(std::memory_order_relaxed); }
 
-    // discard, volatile_cache, rotational, physical block; its size and logical block are the volume's.
+    // discard, volatile_cache, rotational and physical block of the backend, logical block of the volume. Its
+    // size is that of the volume's creation (see size()).
     const io::Limits& limits() const { return limits_; }
     io::Backend& backend() const { return *backend_; }
     // The size of the volume when its storage has `bytes`, in whole blocks. A volume on a part of its storage
@@ -96,7 +97,7 @@ class Volume {
     }
     // True if the volume covers all of a storage of `bytes`.
     bool is_all_of(uint64_t bytes) const { return size() == bytes / block_size() * block_size(); }
-    // The whole volume as memory; empty if its backend is not memory. The address never changes; the length
+    // The whole volume as memory; empty if its backend is not memory. The address never changes. The length
     // follows resize().
     std::span<std::byte> memory() const;
     // It was opened while a shrink by the operator was incomplete: data beyond its end must be dropped.
@@ -140,11 +141,11 @@ class OpenVolume : public ListNode<> {
 
     const Volume& volume() const { return *volume_; }
     io::Queue& queue() { return *queue_; }
-    // May change between turns; observers are notified of kAccess.
+    // May change between turns. Observers are notified of kAccess.
     const AccessList& access() const noexcept { return *access_; }
     // The previous access(). Valid only while observers are notified of kAccess.
     const AccessList& former_access() const noexcept { return *former_access_; }
-    // nullptr: no limits. May change between turns; observers are notified of kLimits.
+    // nullptr: no limits. May change between turns. Observers are notified of kLimits.
     const std::shared_ptr<RateLimiter>& limiter() const noexcept { return limiter_; }
     Counters& counters() { return counters_; }
     const Counters& counters() const { return counters_; }
@@ -239,14 +240,14 @@ class FencedWrite {
   private:
     std::shared_ptr<WriteFence> fence_;
 };
-// The fences of one write; they may overlap. Allocates when a fence begins, not per command.
+// The fences of one write. They may overlap. Allocates when a fence begins, not per command.
 using FencedWrites = std::vector<FencedWrite>;
 
-// A volume is about to be reopened after another owner had its storage. Each observer drops its knowledge of
-// the contents. An observer that destroys this without end() fails the reopening.
+// A volume is about to be reopened after another owner had its storage. Each observer drops its copies of the
+// contents. An observer that destroys this without end() fails the reopening.
 class Reopening {
   public:
-    // `give_up_dirty`: observers also drop acknowledged data that is not in storage; otherwise they refuse
+    // `give_up_dirty`: observers also drop acknowledged data that is not in storage. Otherwise they refuse
     // because of it. `look_only`: observers report whether they would refuse, and drop nothing.
     Reopening(bool give_up_dirty, bool look_only, std::function<void(Status)> ended)
         : give_up_dirty_(give_up_dirty), look_only_(look_only), ended_(std::move(ended)) {}
@@ -263,8 +264,8 @@ class Reopening {
     Status status_{Code::kClosed, "the volume was removed meanwhile"};
 };
 
-// A command is about to delete a volume. An observer that holds acknowledged data answers when storage has
-// that data, or refuses.
+// A command is about to delete a volume. The receiver (VolumeSet::Options::before_deletion) answers when
+// storage has all acknowledged data of the volume, or refuses.
 struct Deletion {
     // Part of a successful `answer`. No command of the volume begins while it exists.
     using Hold = std::shared_ptr<void>;
@@ -289,7 +290,7 @@ class Observer : public ListNode<> {
     virtual void volume_shrinks(OpenVolume&, std::shared_ptr<Shrink> shrink) noexcept { shrink->done(); }
     // Called after kReadOnly and kAccess. An observer keeps the fence while it has fenced writes in flight.
     virtual void volume_fences(OpenVolume&, std::shared_ptr<WriteFence>) noexcept {}
-    // The volume no longer admits commands; those that were admitted earlier may be in flight.
+    // The volume no longer admits commands. Those that were admitted earlier may be in flight.
     virtual void volume_reopens(OpenVolume&, std::shared_ptr<Reopening> reopening) noexcept {
         reopening->end(Status::ok());
     }

@@ -11,7 +11,7 @@
 
 namespace wss::volume {
 
-// A volume and its OpenVolume on each reactor. The vector is complete before any reactor sees it and is
+// A volume and its OpenVolume on each reactor. The vector is complete before any reactor uses it and is
 // emptied when all have released it.
 struct VolumeSet::Record {
     enum class State : uint8_t { kOpening, kLive, kRemoving };
@@ -25,7 +25,7 @@ struct VolumeSet::Record {
     uint64_t part = 0;  // for Volume::part_; 0: derived from the sizes of volume and storage
     Identity identity;
     std::shared_ptr<const AccessList> access;  // of options.access; both guarded by m_
-    // Set by the thread that creates it, before any reactor sees it.
+    // Set by the thread that creates it, before any reactor uses it.
     std::shared_ptr<Volume> volume;
     uint64_t storage_bytes = 0;  // its size when `volume` was created
     std::vector<std::unique_ptr<OpenVolume>> opens;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // VolumeSet: removes a volume by a command.
 //
-//   prepare   holders of acknowledged data that its storage lacks write it to storage, or refuse
+//   prepare   the receiver of the Deletion writes acknowledged data that storage lacks to storage, or refuses
 //   record    the state file records the deletion, so that a restart in between completes it
 //   remove    every reactor releases the volume
 //   forget    the record is dropped
@@ -150,7 +150,7 @@ Status VolumeSet::remove(const std::string& name, const RemoveOptions& how) {
             return saved.within(fmt::format("volume {} was not deleted", name));
         }
     }
-    // This may outlast the wait; the deletion record is dropped when it is complete.
+    // This may outlast the wait. The deletion record is dropped when it is complete.
     Status removed = wait_for("removing volume " + name, [&](const Done& done) {
         removal->run(*this, name, [this, wwid = removal->wwid, done](Status status) {
             if (!status) end_deletion(wwid);

@@ -5,8 +5,8 @@
 //   look      the volume is lost, no observer holds data that its storage lacks, and the present owner of the
 //             storage can be shut out, if that was requested
 //   open      the new backend opens by its own rules (it may refuse while another owner is alive)
-//   drop      observers drop their knowledge of its contents, which others have written since; before "open"
-//             if that shuts out another owner
+//   drop      observers drop their copies of its contents, which others have written since; before "open" if
+//             that shuts out another owner
 //   replace   the old volume closes on each reactor, the new one takes its LUN, name and identity
 //
 // A volume that could not be opened at all has no old backend. It is opened as at a start.
@@ -25,7 +25,7 @@ class VolumeSet::LostVolume {
     Status find(bool may_give_up);
     // Marks the volume as lost, unless it already is.
     Status give_up();
-    // Observers drop their knowledge of its contents. `look_only`: they only report whether they would.
+    // Observers drop their copies of its contents. `look_only`: they only report whether they would.
     Status drop_contents(bool give_up_dirty, bool look_only);
     // Copies the settings of the volume to `made`. Changes of settings are then refused until the reopening
     // ends. A failure changes nothing.

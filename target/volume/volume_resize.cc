@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // VolumeSet: resizes volumes.
 //
-//   larger   the backend grows, the state file records the new size, then reactors and initiators see it
+//   larger   the backend grows, the state file records the size, then reactors and initiators are notified
 //   smaller  the state file records the shrink; commands beyond the new end are refused; observers release
 //            the data there; the backend shrinks. After a restart in between, the operator repeats this.
 #include <chrono>
@@ -352,7 +352,7 @@ bool VolumeSet::storage_lost(const std::string& name, const Volume* volume, uint
 }
 
 // Records whether a volume follows the size of its storage. This is tried again each second, so only a change
-// of the result is logged; `trouble` of the volume shows the current one.
+// of the result is logged. `trouble` of the volume shows the current one.
 struct VolumeSet::Following {
     VolumeSet& set;
     const std::string& name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // VolumeSet: names and identities, opening, closing and settings of volumes. A change is posted to each
-// reactor as a task; a Gathering counts the answers.
+// reactor as a task. A Gathering counts the answers.
 #include "target/volume/volume_set.h"
 
 #include <xxhash.h>
@@ -378,8 +378,8 @@ void VolumeSet::serve(const RecordPtr& record, Done done) {
         unopened_.erase(record->options.name);
         record->state = Record::State::kLive;
         record->reopening = false;
-        // A loss is reported once; a report from before this volume was live found no record. Changes of the
-        // storage's size were ignored, too.
+        // A loss is reported once. A report from before this volume was live found no record. Storage repeats
+        // notices of a changed size.
         if (record->volume->backend().lost()) {
             record->volume->lose(record->storage_bytes);
             record->cut_from = 0;

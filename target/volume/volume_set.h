@@ -4,11 +4,11 @@
 // Creates, resizes and removes volumes while I/O continues, keeps each reactor's VolumeTable up to date by
 // tasks posted to it, and remembers identities (LUN, WWID) and run-time volumes in a state file.
 //
-// Each change has two forms. The *_async form returns at once and calls `done` exactly once: on the thread of
-// some reactor, or before it returns when it fails early or there is no reactor. It never blocks on a
-// reactor, so the single-threaded simulation can use it (call, then step). The plain form waits for the
-// change, at most Options::wait; never call it on a reactor's thread. The state file is written before
-// anything is destroyed, so if the state disk is full the change fails and everything stays as it was.
+// Each change has two forms. The *_async form does not wait for reactors and calls `done` exactly once: on
+// the thread of some reactor, or before it returns when it fails early or there is no reactor. So the
+// single-threaded simulation can use it (call, then step). The plain form waits for the change, at most
+// Options::wait. Never call it on a reactor's thread. The state file is written before anything is destroyed,
+// so if the state disk is full the change fails and everything stays as it was.
 //
 // Thread-safety: all methods may be called from any thread. Files are opened and resized on the caller's
 // thread.
@@ -78,11 +78,11 @@ class VolumeSet {
         Extend extend;  // may be empty
         Write write = write_state_file;
         // Called after a volume that is not open was deleted: none of its data may be kept. Runs on the
-        // caller's thread; `recorded` is called on any thread when the deletion is on stable storage.
-        // May be empty.
+        // caller's thread. `recorded` is called on any thread when the deletion is on stable storage. May be
+        // empty.
         std::function<void(uint64_t wwid, std::function<void()> recorded)> deleted;
-        // Called after a volume that is not open was deleted, with its persistent reservations, on the
-        // caller's thread. May be empty.
+        // Called on the caller's thread after a volume that is not open was deleted: its persistent
+        // reservations must be dropped. May be empty.
         std::function<void(uint64_t wwid)> forgotten;
         // Called before a command deletes anything of a volume, on the caller's thread. May be empty.
         std::function<void(Deletion deletion)> before_deletion;
@@ -116,7 +116,7 @@ class VolumeSet {
     Status remove(const std::string& name, const RemoveOptions& how = {});
     Status resize(const std::string& name, uint64_t bytes);
     // Opens a volume again after another owner had its storage. It keeps its name, identity, size (unless it
-    // covered all of its storage), access and settings. Knowledge of its contents is dropped, because others
+    // covered all of its storage), access and settings. Copies of its contents are dropped, because others
     // have written them. Refuses when the storage has another owner, or when acknowledged data is not in
     // storage. Also opens a volume that could not be opened before, as a start would.
     struct ReopenOptions {
@@ -253,7 +253,7 @@ class VolumeSet {
     std::mutex change_m_;
     // Guarded by change_m_.
     bool restored_ = false;            // a file that was not read is not replaced
-    std::vector<StoredVolume> saved_;  // what the file holds
+    std::vector<StoredVolume> saved_;  // contents of the file
     bool saved_is_known_ = false;      // false: a save failed, and the file may hold its contents
 
     std::mutex retire_m_;  // one thread at a time closes the volumes of retired_; taken before m_

@@ -76,7 +76,7 @@ Status VolumeSet::restore(const std::vector<VolumeOptions>& declared) {
             log::error("{}; it stays in {} and is not served; wssctl volume reopen {} tries again",
                        opened.to_string(), options_.state->path(), name);
     }
-    // Save the cancellations of shrinks by the openings.
+    // The openings may have cancelled incomplete shrinks: save this.
     const bool cut = std::any_of(stored->begin(), stored->end(),
                                  [](const StoredVolume& volume) { return volume.cut_from != 0; });
     std::lock_guard changing(change_m_);
