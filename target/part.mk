@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# libtarget.a holds everything but the main functions (target/<program>_main.cc), so that tests link the shipped code.
+# libtarget.a holds everything but the main functions (target/<program>_main.cc), so that tests link the
+# shipped code.
 TARGET_MAINS := $(wildcard target/*_main.cc)
 TARGET_SOURCES := $(filter-out $(TARGET_MAINS),$(sort $(shell find target -name '*.cc')))
 TARGET_OBJECTS := $(TARGET_SOURCES:%.cc=$(BUILD)/%.o)
