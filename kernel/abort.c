@@ -8,13 +8,13 @@
  *     -> the connection is given up, and recovery sends everything again (recovery.c)
  *
  * The driver takes the next step when the target rejects the current one, or does not respond for
- * WSS_TMF_TIMEOUT_MS. A target that has executed it will neither answer the command nor access its
- * memory afterwards (T10 SRP 6.7, and the target's Q3). The driver then ends the command and sends
- * it again, at most WSS_MAX_ABORTS times.
+ * WSS_TMF_TIMEOUT_MS. A target that has executed an abort or a reset neither answers the command nor
+ * accesses its memory afterwards (T10 SRP 6.7, and the target's Q3). The driver then ends the command
+ * and sends it again, at most WSS_MAX_ABORTS times.
  *
  * A request that was answered may still wait for the machine's own RDMA device: for an invalidation
- * or an immediate SEND. If the device does not complete that either, the connection is given up at
- * once.
+ * or an immediate SEND. If the device does not complete it within WSS_COMPLETION_TIMEOUT_MS, the
+ * driver gives up the connection without an abort.
  *
  * Order: a response that is in transit when the driver sends the abort must be processed before the
  * command is reclaimed. Otherwise it would arrive as a response to an unknown command. Messages and
@@ -22,7 +22,7 @@
  * own.
  *
  * LUNs: units may get different LUNs meanwhile. An abort or a reset then reaches the unit that has
- * the LUN now, and its success means nothing for a command that the previous unit executes. So the
+ * the LUN now, and its success does not end a command that the previous unit executes. So the
  * driver reclaims commands only if the target has reported no changed units since the request was
  * sent, and only commands of the disk concerned.
  *
@@ -48,8 +48,8 @@ struct wss_victim {
 };
 
 /*
- * @all: number of timed-out commands, which may exceed @count. @incomplete: the first command that
- *	was answered and waits for the device; its slot is NULL if there is none
+ * @all: number of timed-out commands without a response, which may exceed @count. @incomplete: the
+ *	first command that was answered and waits for the device; its slot is NULL if there is none
  */
 struct wss_victims {
 	struct wss_victim of[WSS_VICTIMS_MAX];
@@ -222,8 +222,8 @@ static void wss_reclaim_aborted(struct wss_slot *slot, u64 tag)
  * @tag: of the command
  * @timeout_ms: how long to wait for the target
  *
- * Context: sleeps, at most @timeout_ms each for an earlier abort and for this one, and for a
- * credit; sess->admin_mutex held.
+ * Context: sleeps, at most @timeout_ms each for an earlier abort and for this one, and at most
+ * WSS_COMPLETION_TIMEOUT_MS for a credit; sess->admin_mutex held.
  * Return: true if the target executed the abort; the slot may still wait for an invalidation.
  */
 bool wss_abort_command(struct wss_slot *slot, u64 tag, u32 timeout_ms)
@@ -366,7 +366,8 @@ static bool wss_is_incomplete(const struct wss_victim *victim)
 
 /*
  * The target has answered, but the device has not completed the invalidation or the immediate SEND.
- * It may be about to; an abort cannot speed it up. True: it has completed.
+ * Waits for it, because an abort has no effect on the device. True: it has completed, or the
+ * connection is lost.
  */
 static bool wss_await_completion(struct wss_session *sess, const struct wss_victim *victim)
 {

@@ -29,7 +29,7 @@ struct wss_admin_command {
 	unsigned int cdb_len;
 	const u8 *list;
 	u32 bytes;
-	bool of_volume; /* not sent again after a report of changed units: the LUN may have moved */
+	bool of_volume; /* not sent again after a report of changed units: its unit may have moved */
 };
 
 static bool wss_admin_ended(struct wss_session *sess)
@@ -51,7 +51,7 @@ static void wss_admin_wait(struct wss_session *sess, u32 ms)
 	wait_event_timeout(sess->wait, wss_admin_ended(sess), msecs_to_jiffies(ms));
 }
 
-/* The command has timed out: the abort ends it, or else the end of the connection. */
+/* The command has timed out. If an abort does not end it, the end of the connection does. */
 static int wss_admin_abort(struct wss_slot *slot, u32 timeout_ms, struct wss_error *err)
 {
 	struct wss_session *sess = slot->chan->sess;
@@ -205,7 +205,7 @@ static int wss_admin_run(struct wss_session *sess, const struct wss_admin_comman
 }
 
 /**
- * wss_admin_command - execute a command, whose response is in sess->admin.buffer
+ * wss_admin_command - execute a command, whose data is then in sess->admin.buffer
  * @sess: its channel 0 is up
  * @lun: logical unit
  * @cdb: the command
@@ -213,8 +213,7 @@ static int wss_admin_run(struct wss_session *sess, const struct wss_admin_comman
  * @bytes: maximum number of data bytes to receive
  * @err: the reason for a failure
  *
- * Context: sleeps, bounded. sess->admin_mutex held; the response is valid until the caller unlocks
- * it.
+ * Context: sleeps, bounded. sess->admin_mutex held; the data is valid until the caller unlocks it.
  * Return: bytes received, or -errno; -EREMOTEIO: the target rejected the command, see
  * sess->admin.sense; -EBUSY: it may answer later.
  */
@@ -252,7 +251,7 @@ int wss_admin_on_volume(struct wss_session *sess, const u8 lun[8], const u8 *cdb
 
 /**
  * wss_log_out - send SRP_I_LOGOUT to the target
- * @sess: no request is in flight; its state is REMOVING
+ * @sess: its state is REMOVING, and the queues of its volumes are quiesced
  *
  * The target answers by closing the connection. The driver waits for this for a short time, but
  * does not need it.

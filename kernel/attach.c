@@ -4,15 +4,16 @@
  *
  * A map may take long: it connects, sends commands and reads a partition table. Neither an unmap
  * nor a map of another target's volume may wait for it. So a mutex of the session serializes its
- * maps, and another mutex, which is never held during a wait for a target or for requests, protects
- * the lists. sess->mappers counts the maps and unmaps in progress. The last of them destroys a
- * session that has no volume.
+ * maps, and another mutex protects the lists. The latter is held only for a bounded time, and during
+ * a wait for a target only when the machine shuts down. sess->mappers counts the maps and unmaps in
+ * progress. The last of them destroys a session that has no volume.
  *
  * The first map of a session connects it. If that fails, the session leaves the list. Maps that
  * waited for it start again with a new session.
  *
- * With `retry=on` the driver keeps a map whose target cannot be reached as a pending map, and tries
- * it again every reconnect_delay seconds until it succeeds or is removed.
+ * With `retry=on` the driver keeps a map that fails for a reason that may pass, such as an
+ * unreachable target, as a pending map. It tries the map again every reconnect_delay seconds until
+ * the map succeeds, fails for good or is removed.
  */
 #include <linux/idr.h>
 #include <linux/nsproxy.h>
@@ -28,7 +29,7 @@
 #define WSS_PENDING_DELAY_MAX (60UL * HZ)
 
 /**
- * struct wss_pending - a map that is tried until it succeeds
+ * struct wss_pending - a map that is tried again until it succeeds or fails for good
  * @node: in wss_pendings
  * @id: its number; users name it pendingN
  * @opts: options of the map; holds a reference to the network namespace
@@ -36,7 +37,8 @@
  * @sess: the session that an attempt uses at present; under wss_map_mutex
  * @gone: removed: no further attempt connects or maps; written under wss_map_mutex
  * @tries: number of attempts
- * @put_off: number of the latest consecutive attempts that ended with -EBUSY; used only by the work
+ * @put_off: number of the latest consecutive attempts that ended with -EBUSY, at most 5; used only
+ *	by the work
  * @err: why the last attempt failed; written by the work under wss_map_mutex
  */
 struct wss_pending {
@@ -278,7 +280,7 @@ static bool wss_worth_retrying(int error)
 	}
 }
 
-/* Context: wss_map_mutex held; the work is not running. */
+/* Context: wss_map_mutex held; the work is not running, or is the caller. */
 static void wss_pending_free(struct wss_pending *pending)
 {
 	list_del(&pending->node);
@@ -356,8 +358,8 @@ static int wss_pending_add(const struct wss_options *opts, const struct wss_erro
 }
 
 /*
- * Cuts an attempt in progress short, unless other maps use its session, and waits for its end.
- * Context: no lock held.
+ * Cuts an attempt in progress short, unless other maps use its session. Waits for its end and frees
+ * the pending map. Context: no lock held.
  */
 static void wss_pending_remove(struct wss_pending *pending)
 {
@@ -447,7 +449,8 @@ int wss_map(struct wss_options *opts, struct wss_error *err)
 
 /*
  * Claims a disk for removal, and joins its session. @disk_name: NULL: any that is not claimed yet.
- * Return: NULL if it is claimed already; with @force its removal then no longer waits for requests.
+ * Return: its volume, or an error pointer. With @force, NULL if the disk is claimed already: its
+ * removal then no longer waits for requests.
  */
 static struct wss_volume *wss_claim_disk(const char *disk_name, bool force, struct wss_error *err)
 {
@@ -496,7 +499,7 @@ static void wss_remove_claimed(struct wss_volume *vol, bool force)
  * @err: the reason for a failure
  *
  * Context: sleeps; bounded with @force, whatever the state of the target.
- * Return: 0, -ENODEV, or -EBUSY while it is open.
+ * Return: 0; -ENODEV; -EBUSY while it is open, being mapped or being unmapped; or -EINTR.
  */
 int wss_unmap(const char *name, bool force, struct wss_error *err)
 {
@@ -525,7 +528,7 @@ int wss_unmap(const char *name, bool force, struct wss_error *err)
 }
 
 /**
- * wss_close_maps - prevent all maps from beginning, pending ones included
+ * wss_close_maps - prevent further maps from beginning, pending ones included
  *
  * Maps that connect are cut short; others are not waited for. Context: sleeps, bounded.
  */

@@ -7,8 +7,8 @@
  * driver looks it up in the keyrings of the process that maps the volume. It keeps a reference to
  * the key in the session, but no copy of the secret. Revoking the key prevents reconnections.
  *
- * The exchange runs in the context that starts the channel. The target's messages arrive in the
- * softirq of the completion queue.
+ * The exchange runs in the context that starts the channel. The softirq of the completion queue
+ * receives the target's messages. On a polled channel the exchange itself polls for them.
  */
 #include <crypto/algapi.h>
 #include <crypto/hash.h>
@@ -51,7 +51,7 @@ int wss_auth_find_key(struct wss_options *opts, struct wss_error *err)
 }
 
 /**
- * wss_auth_get_key - take a reference to the key
+ * wss_auth_get_key - take a further reference to the key
  * @opts: a copy of options that own a reference
  */
 void wss_auth_get_key(struct wss_options *opts)
@@ -159,7 +159,7 @@ static int wss_auth_proof(struct crypto_shash *hash, const struct wss_auth *auth
  * @data: the message, not checked
  * @bytes: its length, up to WSS_SRP_MAX_TI_IU_LEN
  *
- * Context: softirq.
+ * Context: the poller.
  */
 void wss_auth_recv(struct wss_chan *chan, const void *data, u32 bytes)
 {

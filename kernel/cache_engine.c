@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Cache engines: other machines that answer reads for the target (Documentation/protocol.md, 5.6).
+ * Cache engines: processes, usually on other machines, that answer reads for the target and fetch the
+ * data of writes (Documentation/protocol.md, 5.6).
  *
- * A channel has one queue pair to each engine that the target names. It is on the channel's
- * protection domain, so that the engine can reach the regions of commands, and on its completion
- * queue, so that one context polls all. An engine WRITEs parts of a read's data with the command's
- * tag as immediate value. The read has ended when all its bytes have arrived.
+ * A channel has one queue pair to each engine that the target names. It uses the session's
+ * protection domain, so that the engine can reach the regions of commands, and the channel's
+ * completion queue, so that one context polls all. An engine WRITEs parts of a read's data with the
+ * low bits of the command's tag in the immediate value. The read has ended when all its bytes have
+ * arrived.
  *
  * When the target sends RETRY, because an engine will not answer a command, the queue pair to the
  * engine is flushed first. Every part that the engine wrote has then been counted, and no further
@@ -13,9 +15,8 @@
  * channel.
  *
  * Creating and closing queue pairs sleeps. One work item of each channel does this, and nothing
- * else closes connections: events and completions mark theirs as failed, and the end of the channel
- * marks all. Recovery waits for the work and for the events, so their allocations may not start
- * I/O.
+ * else closes connections. Events and completions only mark their connections as failed. Recovery
+ * waits for the work and for the events, so their allocations may not start I/O.
  */
 #include <linux/delay.h>
 #include <linux/inet.h>
@@ -62,7 +63,7 @@ static void wss_engine_put(struct wss_engine *engine)
 		complete(&engine->drained);
 }
 
-/* @use: of the connection; engine->use may be that of the next one already */
+/* @use: use count of the connection; engine->use may already be that of the next one */
 static int wss_engine_post_recv(struct wss_engine *engine, u32 use)
 {
 	u32 entry = engine - engine->chan->engines;
@@ -158,8 +159,8 @@ static int wss_engine_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *even
 		msleep(wss_force_delay_ms);
 	}
 	/*
-	 * A failed connection must not create a queue pair. The CM holds the lock
-	 * (wss_engine_quiesce()).
+	 * A failed connection must not create a queue pair. The CM holds the lock that
+	 * wss_engine_quiesce() takes.
 	 */
 	if (wss_engine_is_open(engine) && wss_engine_step(engine, event))
 		wss_engine_failed(engine);
@@ -219,7 +220,8 @@ static void wss_engine_destroy(struct wss_engine *engine)
 
 /*
  * Closes the failed connections. Afterwards these engines cannot write to this machine through the
- * channel, and every part that they wrote has been counted.
+ * channel, and every part that they wrote has been counted, unless a queue pair did not flush
+ * (wss_engine_drain()).
  */
 static void wss_engines_close_failed(struct wss_chan *chan)
 {
@@ -241,7 +243,7 @@ static void wss_engines_close_failed(struct wss_chan *chan)
 	}
 }
 
-/* Closes the connections to engine @index, or all of them. */
+/* Closes the connection to engine @index; WSS_CACHE_ENGINES_MAX: all connections. */
 static void wss_engines_retire(struct wss_chan *chan, u32 index)
 {
 	int i;
@@ -311,7 +313,7 @@ static void wss_engine_start(struct wss_chan *chan, const struct wss_srp_cache_e
 		wss_engine_failed(engine);
 }
 
-/* Sends again the commands for which the target has sent RETRY. */
+/* Ends the commands for which the target has sent RETRY, so that their requests are sent again. */
 static void wss_engines_retry(struct wss_chan *chan)
 {
 	u32 nr_slots = smp_load_acquire(&chan->nr_slots); /* pairs with wss_slots_alloc() */
@@ -330,7 +332,7 @@ static void wss_engines_retry(struct wss_chan *chan)
 		 */
 		if (cmpxchg(&slot->again, tag, 0) != tag)
 			continue;
-		/* The engine had answered. */
+		/* The command has ended meanwhile, for example because the engine had answered. */
 		if (cmpxchg(&slot->live, tag, 0) != tag)
 			continue;
 		/* CHECK CONDITION, ABORTED COMMAND: the request is sent again. */

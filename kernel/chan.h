@@ -31,8 +31,8 @@ struct wss_queue {
 };
 
 /**
- * struct wss_auth - the messages that a channel exchanges before its first command; the proofs
- * cover them (auth.c)
+ * struct wss_auth - the messages that a channel exchanges before its first command. The proofs cover
+ * all of them except @result (auth.c)
  * @login_req: LOGIN_REQ as sent
  * @login_rsp: LOGIN_RSP as received
  * @start: the driver's AUTH_START
@@ -84,11 +84,11 @@ enum wss_chan_state {
  * struct wss_chan - one queue pair of a session
  *
  * The object lives as long as its session. wss_chan_start() and the connection events allocate its
- * resources, and wss_chans_take_down() frees them. While the channel is down no submitter runs,
- * because its queues are quiesced.
+ * resources, and wss_chans_take_down() frees them. While the channel is down no submitter uses it,
+ * because the session is not live or no queue is assigned to the channel (wss_admit()).
  */
 struct wss_chan {
-	/* Read in the hot path; written while the channel is down. */
+	/* Read in the hot path; written while the session is not live. */
 	struct wss_session *sess;
 	struct ib_qp *qp;
 	struct ib_cq *cq;
@@ -142,7 +142,7 @@ struct wss_chan {
 	bool connect_done;	    /* the attempt has ended with @connect_status */
 	int connect_status;
 	u32 reject_reason;	    /* enum wss_srp_rej_reason of a refused login, else 0 */
-	u32 granted;		    /* credits of the login */
+	u32 granted;		    /* credits of the login that the driver uses */
 	u32 reserved;		    /* the part of them that is reserved for control slots */
 	u8 banks;		    /* number of queues that it serves */
 	u32 slot_count;		    /* slots allocated, control slots included */
@@ -152,7 +152,7 @@ struct wss_chan {
 	u32 boot_id;
 	struct wss_error connect_error;
 	struct wss_auth auth;
-	struct llist_head late;	    /* responses that a fault delays */
+	struct llist_head late;	    /* slots whose responses a fault delays */
 	struct delayed_work late_work;
 	struct wss_engine engines[WSS_ENGINES]; /* for engine_work; others only mark them failed */
 	struct work_struct engine_work;
@@ -166,7 +166,7 @@ static inline struct wss_slot *wss_control_slot(struct wss_chan *chan, enum wss_
 	return &chan->slots[chan->nr_slots + which];
 }
 
-/* For a control slot other than WSS_SLOT_ADMIN. */
+/* @slot is a control slot other than WSS_SLOT_ADMIN. */
 static inline struct wss_tmf *wss_slot_tmf(struct wss_slot *slot)
 {
 	return &slot->chan->tmf[slot->index - slot->chan->nr_slots - WSS_SLOT_ABORT];

@@ -180,11 +180,11 @@ static inline bool wss_change_cache(struct request_queue *q, blk_features_t feat
 }
 
 /**
- * wss_change_limits - apply new limits of the target; those of the device remain
+ * wss_change_limits - apply new limits of the target; limits of the RDMA device do not change
  *
  * Requests continue: some that were split for the old limits may still arrive. The queue is not
- * frozen, because a freeze does not end while requests wait for the target. Return: 0; -EBUSY: another user
- * is changing the limits; or another -errno.
+ * frozen, because a freeze does not end while requests wait for the target. Return: 0; -EBUSY:
+ * another user is changing the limits; or another -errno.
  */
 static inline int wss_change_limits(struct request_queue *q, const struct queue_limits *to)
 {

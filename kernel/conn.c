@@ -25,7 +25,7 @@
 #define WSS_WRS_PER_SLOT 6
 /* A reply, the marker of a drain and spares, and the control slots. */
 #define WSS_WRS_EXTRA (5 + WSS_CONTROL_SLOTS * WSS_WRS_PER_SLOT)
-/* Maximum number of connect attempts that the peer rejects as stale (wss_first_chan_start()). */
+/* Maximum number of attempts after the peer rejects one as stale (wss_first_chan_start()). */
 #define WSS_STALE_MAX 16
 
 static int wss_connect_failed(struct wss_chan *chan, int status)
@@ -272,7 +272,11 @@ static int wss_on_addr_resolved(struct wss_chan *chan)
 	return 0;
 }
 
-/* The longest of: immediate data, the parameter list of UNMAP, a list of descriptors. */
+/*
+ * Length of the longest command that this session may send: with immediate data or, with mlockv=off,
+ * with a list of descriptors. Without either, 64 bytes after the offset of immediate data are more
+ * than a command with one descriptor needs.
+ */
 static u32 wss_longest_command(const struct wss_session *sess)
 {
 	u32 bytes = WSS_SRP_IMM_DATA_OFFSET + max(sess->ask_imm, 64U);
@@ -343,8 +347,8 @@ static const char *wss_reject_reason(u32 reason)
 
 /**
  * wss_set_ack_timeout - apply the option ack_timeout to a queue pair of RoCE or InfiniBand
- * @cm_id: has a route but no connection yet; the CM has taken its own timeouts from the route,
- *	which must not grow with this one
+ * @cm_id: has a route but no connection yet. The CM has already derived its own timeouts from the
+ *	route, so this one does not lengthen them
  * @ms: milliseconds, which are rounded up to 4.096 us * 2^n; 0 keeps the default
  */
 void wss_set_ack_timeout(struct rdma_cm_id *cm_id, u32 ms)
@@ -393,7 +397,7 @@ static int wss_on_route_resolved(struct wss_chan *chan)
 	return 0;
 }
 
-/* Stores what the target granted. It chose every number, so each is bounded before use (I6). */
+/* Stores what the target granted. The target chose every number, so each is bounded (I6). */
 static int wss_take_grants(struct wss_chan *chan, const struct wss_srp_login_rsp *rsp)
 {
 	u32 credits = be32_to_cpu(rsp->req_lim_delta);
@@ -530,7 +534,7 @@ static int wss_cm_event(struct rdma_cm_id *cm_id, struct rdma_cm_event *event)
 		wss_stat_inc(chan->sess, faults);
 		msleep(wss_force_delay_ms);
 	}
-	/* The CM holds the lock under which this changes (wss_chan_quiesce()). */
+	/* The CM holds the lock under which wss_chan_quiesce() changes the state. */
 	if (chan->state == WSS_CHAN_UP)
 		ret = wss_on_cm_event(chan, event);
 	memalloc_noio_restore(noio);
@@ -553,7 +557,8 @@ void wss_chan_break(struct wss_chan *chan, const char *why)
 
 /**
  * wss_chan_set_state - change a channel's state; nothing else changes it
- * @chan: the channel; only the creator of its session or recovery calls this, one at a time
+ * @chan: the channel; only recovery and the creator or remover of its session call this, one at a
+ *	time
  * @to: the state that follows the current one
  */
 void wss_chan_set_state(struct wss_chan *chan, enum wss_chan_state to)
@@ -620,7 +625,7 @@ static bool wss_chans_settled(struct wss_session *sess, u32 from, u32 to)
 	if (READ_ONCE(sess->state) == WSS_REMOVING)
 		return true;
 	for (i = from; i < to; i++) {
-		if (!smp_load_acquire(&sess->chans[i].connect_done)) /* wss_connect_failed() */
+		if (!smp_load_acquire(&sess->chans[i].connect_done)) /* pairs with wss_connect_failed() */
 			return false;
 	}
 	return true;
@@ -679,9 +684,9 @@ static int wss_first_chan_start(struct wss_session *sess, struct wss_error *err)
 		wss_chans_take_down(chan, 1);
 		wss_session_unbind(sess);
 		/*
-		 * After a power cut, queue pairs get the same numbers as before. A peer that still
-		 * has a connection to one of these numbers ends it and rejects the new one as
-		 * stale, once for each connection.
+		 * After a power cut of this machine, queue pairs get the same numbers as before. A
+		 * peer that still has a connection to one of these numbers ends it and rejects the
+		 * new one as stale, once for each connection.
 		 */
 		if (ret == -ESTALE && stale++ < WSS_STALE_MAX)
 			continue;
@@ -738,8 +743,8 @@ static u32 wss_count_up(struct wss_session *sess, u32 from, u32 to, struct wss_e
 }
 
 /*
- * Assigns a channel, and a bank of its slots, to a queue. A polled queue gets a polled channel if
- * there is one, otherwise any.
+ * Assigns a channel to a queue, and counts the bank of slots that the queue needs there. A polled
+ * queue gets a polled channel if there is one, otherwise any.
  */
 static void wss_assign_queue(struct wss_session *sess, u32 index)
 {
@@ -838,7 +843,7 @@ stop:
 
 /**
  * wss_chans_stop - mirror of wss_chans_start(): requests in flight go back into their queues
- * @sess: the session; every queue of its volumes is quiesced, or none exists
+ * @sess: not live, so that new requests do not use its channels; no earlier submitter runs
  *
  * Context: sleeps. Only the recovery work and the creator or remover of a session call this.
  */

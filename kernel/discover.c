@@ -23,7 +23,7 @@ static const u8 wss_lun0[8];
 
 static u32 wss_lun_number(const u8 lun[8])
 {
-	/* Peripheral (00b) and flat (01b) addressing; other methods keep their bits. */
+	/* Exact for peripheral (00b) and flat (01b) addressing; 14 bits of other addresses. */
 	return get_unaligned_be16(lun) & 0x3fff;
 }
 
@@ -72,7 +72,7 @@ static void wss_take_our_name(const u8 *from, size_t len, struct wss_lun_id *id)
 		*colon = '\0';
 }
 
-/* Appends printable characters, in the form of Linux's `wwid`. */
+/* Appends an identifier in the form of Linux's `wwid`: '_' replaces blanks and unprintable bytes. */
 static void wss_append_id(struct wss_lun_id *id, const u8 *from, size_t len)
 {
 	size_t at = strlen(id->wwid);
@@ -129,7 +129,7 @@ static void wss_take_designator(const u8 *d, u8 len, struct wss_lun_id *id)
 
 /*
  * Identifies a unit without a designator by its serial number, which is unique per vendor and
- * product.
+ * product. Return: 0, also if the unit has no serial number; or -errno.
  */
 static int wss_take_serial(struct wss_session *sess, const u8 lun[8], struct wss_lun_id *id,
 			   struct wss_error *err)
@@ -273,8 +273,8 @@ static void wss_add_name(char *names, size_t size, const char *name, int shown)
  * @namesake: another unit has the name of @unit
  * @unknown: number of units that could not be identified
  * @why: the reason for the last of them
- * @names: names of the units found, for messages
- * @shown: number of names in @names
+ * @names: names of the first WSS_NAMES_SHOWN units that do not match, for messages
+ * @shown: number of identified units that do not match
  */
 struct wss_search {
 	const char *spec;

@@ -6,8 +6,8 @@
  * post (a response may overtake it on another CPU), and, for immediate data, the completion of the
  * SEND.
  *
- * When none is left, the region is handled. If the target has invalidated it (SEND_WITH_INV), the
- * request ends at once. Otherwise the driver invalidates it first (I2). One list of LOCAL_INVs
+ * When none is left, the driver checks the region. If the target has invalidated it (SEND_WITH_INV),
+ * the request ends at once. Otherwise the driver invalidates it first (I2). One list of LOCAL_INVs
  * serves all requests of a batch of completions. Only its last entry is signalled, because the send
  * queue completes in order. `invalidate=lazy` does not wait for this: the region is invalidated
  * when its slot is used again. Until then a misbehaving target can reach the pages.
@@ -129,7 +129,7 @@ static void wss_end_request(struct request *rq, struct io_comp_batch *iob)
 	else
 		disposition = status ? WSS_END :
 				       wss_decide_disposition(&pdu->sense, req_op(rq), &status, &news);
-	/* Must precede the next submission. */
+	/* Before the next submission, which must not reach a different unit. */
 	wss_session_news(vol->sess, news);
 	if (READ_ONCE(vol->state) != WSS_VOLUME_DEAD && wss_retry(rq, disposition, &delay_ms)) {
 		wss_stat_inc(vol->sess, retries);
@@ -160,7 +160,8 @@ static void wss_tmf_finish(struct wss_slot *slot)
 	if (slot->error)
 		tmf->status = WSS_SRP_TSK_MGMT_FAILED;
 	/*
-	 * The response to a keep-alive's TEST UNIT READY may be the only one to report this.
+	 * The target reports a unit attention once, perhaps in the response to the TEST UNIT READY of
+	 * a keep-alive.
 	 */
 	wss_session_attention(slot->chan->sess, &slot->sense);
 	smp_store_release(&tmf->busy, false); /* pairs with wss_tmf_ended() and wss_tmf() */
@@ -182,7 +183,7 @@ void wss_admin_finish(struct wss_slot *slot)
 	sess->admin.sense = slot->sense;
 	sess->admin.error = slot->error ? -EIO : 0;
 	sess->admin.busy = false;
-	smp_store_release(&sess->admin.done, true); /* pairs with wss_admin_wait() */
+	smp_store_release(&sess->admin.done, true); /* pairs with wss_admin_ended() */
 	wake_up_all(&sess->wait);
 }
 

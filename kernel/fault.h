@@ -4,8 +4,8 @@
  *
  * Each fault is a module parameter in every build, wss.force_NAME=N: it happens every N-th time; 0:
  * never. In kernels with CONFIG_FAULT_INJECTION_DEBUG_FS each is a fault attribute as well
- * (/sys/kernel/debug/wss/fail_NAME, see Documentation/fault-injection/ of the kernel). While all
- * are off, the cost is a patched-out jump.
+ * (/sys/kernel/debug/wss/fail_NAME, see Documentation/fault-injection/ of the kernel), and every hook
+ * tests its fault. In other kernels, the cost is a patched-out jump while all faults are off.
  */
 #ifndef WSS_FAULT_H
 #define WSS_FAULT_H

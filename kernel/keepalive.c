@@ -47,7 +47,7 @@ static void wss_ping_lun(struct wss_session *sess, u8 lun[8])
 	mutex_unlock(&sess->mutex);
 }
 
-/* A stock target gets a TEST UNIT READY: any response will do. */
+/* A target without WSS_CAP_KEEPALIVE gets a TEST UNIT READY, and any response is a sign of life. */
 static void wss_ping_fill(struct wss_slot *slot)
 {
 	struct wss_srp_cmd *cmd = slot->cmd.data;
@@ -90,7 +90,7 @@ static void wss_ping_abort(struct wss_slot *slot, u32 timeout_ms)
 {
 	struct wss_session *sess = slot->chan->sess;
 
-	/* An administrative command is outstanding: its response will do. */
+	/* An administrative command is outstanding: its response is a sign of life as well. */
 	if (!mutex_trylock(&sess->admin_mutex)) {
 		wait_event_timeout(sess->wait, wss_ping_ended(sess, wss_slot_tmf(slot)), msecs_to_jiffies(timeout_ms));
 		return;
@@ -101,8 +101,7 @@ static void wss_ping_abort(struct wss_slot *slot, u32 timeout_ms)
 
 /*
  * True if the target has neither answered nor ended a command for a long time. The command holds a
- * credit, which I/O lacks where the target grants few; and a request without a credit has no timer
- * yet.
+ * credit, which I/O may need if the target grants few. A request without a credit has no timer yet.
  * @timeout_ms: of a keep-alive; the limit leaves time for more than one abort.
  */
 static bool wss_ping_stuck(struct wss_chan *chan, enum wss_control_slot which, u32 timeout_ms)

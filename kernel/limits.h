@@ -10,10 +10,13 @@
 
 #include "uapi/wss_srp.h"
 
-/* Queue pairs per session. One per CPU is enough, and each costs the target memory. */
+/*
+ * Maximum number of queue pairs per session, without those for polled I/O, of which there are at
+ * most half as many. One per CPU is enough, and each costs the target memory.
+ */
 #define WSS_MAX_CHANNELS 32
 #define WSS_DEFAULT_CHANNELS 8
-/* Commands per channel. The low 16 bits of a tag name the slot; control slots count as well. */
+/* Maximum number of commands per channel. The low 16 bits of a tag are the index of the slot. */
 #define WSS_MAX_DEPTH 1024
 #define WSS_DEFAULT_DEPTH 128
 static_assert(WSS_MAX_DEPTH < WSS_FUSED_TAG_MASK, "a fused completion has 16 bits for the slot");
@@ -75,10 +78,10 @@ static_assert((WSS_MAX_CHANNELS + WSS_MAX_CHANNELS / 2) * WSS_MAX_DEPTH + WSS_CO
  * yields the processor.
  */
 #define WSS_POLL_VAIN_NS (20 * NSEC_PER_USEC)
-/* REPORT LUNS of 2047 volumes; every other response is smaller. */
+/* REPORT LUNS of 2047 volumes, or READ KEYS with 2047 registrations. Other responses are smaller. */
 #define WSS_ADMIN_BYTES 16384
 #define WSS_MAX_LUNS (WSS_ADMIN_BYTES / 8 - 1)
-/* Maximum number of immediate retries per request. */
+/* Maximum number of immediate retries per request and login. */
 #define WSS_MAX_RETRIES 5
 /*
  * A request that a busy target refuses is sent again for as long as its retries might take, as in

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Log lines for the administrator: one line per event, prefixed by the session. Lines that a target
- * can provoke are rate-limited.
+ * Log lines for the administrator: one line per event, prefixed by the session. wss_warn_rl() limits
+ * the rate of lines that a target could provoke in quick succession.
  */
 #ifndef WSS_LOG_H
 #define WSS_LOG_H

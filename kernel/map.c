@@ -10,7 +10,7 @@
  *
  * The cost is low because the region object belongs to the slot and lives as long as the channel.
  * For each request only its page list is rewritten, and a REG_MR work request goes in front of the
- * command, in the same doorbell. No allocation, no pool, no lock.
+ * command, in the same doorbell. This needs no allocation, no pool and no lock.
  *
  * A region is a list of whole pages with an offset in the first and an end in the last. Devices
  * with SG_GAPS take any list. For the others the queue's virt_boundary makes the block layer split
@@ -103,9 +103,9 @@ int wss_mlockv(struct wss_slot *slot)
 
 /**
  * wss_munlockv - unmap a slot's segments
- * @slot: what wss_mlockv() or wss_map_immediate() mapped
+ * @slot: after wss_map_region() or wss_map_immediate(); otherwise this has no effect
  *
- * The caller has ensured that the peer can no longer reach them (I2), except in lazy mode.
+ * The caller has ensured that the peer can no longer reach the segments (I2), except in lazy mode.
  */
 void wss_munlockv(struct wss_slot *slot)
 {

@@ -9,7 +9,7 @@
 
 #include "wss.h"
 
-/* It must fit in an int in milliseconds. */
+/* keepalive_tmo in milliseconds must fit in an int. */
 #define WSS_KEEPALIVE_MAX ((int)(INT_MAX / MSEC_PER_SEC))
 #define WSS_ACK_TIMEOUT_MAX 8796093 /* 4.096 us * 2^31, the longest that a queue pair can have */
 

@@ -18,7 +18,7 @@ enum wss_invalidate {
 struct key;
 
 /**
- * struct wss_options - options of a map request; immutable afterwards
+ * struct wss_options - options of a map request; immutable once a session has copied them
  * @target: address and port
  * @target_text: the same as the user wrote it
  * @volume: name of the volume, or `lun:N`, or `naa.HEX`
@@ -30,9 +30,9 @@ struct key;
  * @dev_loss_tmo: seconds until the driver gives the session up; -1: never
  * @keepalive_tmo: seconds within which the driver detects a dead target; -1: only keep-alives
  *	that the target requires
- * @ack_timeout: milliseconds after which the device repeats what was not acknowledged; 0: the
- *	connection manager decides
- * @retry: keep a map pending while its target cannot be reached
+ * @ack_timeout: milliseconds after which the device sends unacknowledged packets again; 0: the
+ *	connection manager chooses the time
+ * @retry: keep a map pending that fails for a reason that may pass (wss_worth_retrying())
  * @mlockv: one region per request; false: one per segment (segments.c)
  * @net: network namespace of the caller; each object that keeps it holds a reference
  * @id_ext: first half of the target port identifier

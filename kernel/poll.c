@@ -90,7 +90,7 @@ static void wss_repost_recvs(struct wss_chan *chan)
 /**
  * wss_chan_poll - process completions
  * @chan: the channel; the caller is its only poller
- * @budget: maximum of completions
+ * @budget: maximum number of completions
  * @iob: collects requests that succeeded; the caller ends them
  * Return: number of completions processed.
  */

@@ -8,9 +8,10 @@
  *         -> after fast_io_fail_tmo: waiting and new requests fail with EIO, attempts continue
  *         -> after dev_loss_tmo: failed; no further attempt
  *
- * One work item does all of this, so that no two steps run at once. Code that detects an error
- * calls wss_session_error() and returns. Requests wait in quiesced queues; no process sleeps in the
- * driver for them, and unmap works in every state.
+ * One work item does all of this, so that no two steps run at once. Only the step of
+ * fast_io_fail_tmo has a work item of its own, because it must not wait behind an attempt. Code that
+ * detects an error calls wss_session_error() and returns. Requests wait in quiesced queues. No
+ * process sleeps in the driver for them, and unmap works in every state.
  *
  * Memory may be short because dirty pages or swap wait for these very disks. So everything that
  * recovery does or may have to wait for allocates without starting I/O: this work, the events of
@@ -48,8 +49,8 @@ bool wss_dev_loss_passed(struct wss_session *sess)
 }
 
 /*
- * Starts the timer of fast_io_fail_tmo, which counts from the loss. It does not start later,
- * because recovery itself may have to wait for memory that requests of these disks hold. Context:
+ * Starts the timer of fast_io_fail_tmo, which counts from the loss. The timer must run while recovery
+ * works, because recovery may have to wait for memory that requests of these disks hold. Context:
  * sess->lock held, so that no timer starts after wss_session_stop().
  */
 static void wss_arm_fast_io_fail(struct wss_session *sess)
@@ -220,8 +221,8 @@ static void wss_tear_down(struct wss_session *sess)
 }
 
 /*
- * True when the session is live. False: a volume was added in the meantime, or the connection was
- * lost.
+ * True when the session is live. False: a volume was added in the meantime, the connection was lost,
+ * or the session is being removed.
  */
 static bool wss_go_live(struct wss_session *sess, struct wss_error *err)
 {

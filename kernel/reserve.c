@@ -3,8 +3,8 @@
  * Persistent reservations, for the ioctls of linux/pr.h (blkpr, cluster software).
  *
  * The target stores them. It identifies an initiator by the port identifier, which a session keeps
- * across reconnections. A disk uses the registration of its session, so disks of one session on the
- * same volume share it. A command that the reservation of another initiator forbids ends with
+ * across reconnections. A disk uses the registration of its session. Two sessions are two initiators,
+ * even on one machine. A command that the reservation of another initiator forbids ends with
  * RESERVATION CONFLICT (scsi.c).
  */
 #include <linux/delay.h>
@@ -33,7 +33,7 @@ enum wss_reserve_out {
 /* How long to wait for a reconnection. */
 #define WSS_RESERVE_WAIT_MS 30000
 #define WSS_RESERVE_LOOK_MS 100
-#define WSS_RESERVE_TRIES 10 /* each after a report of changed units */
+#define WSS_RESERVE_TRIES 10 /* attempts while the target reports changed units */
 
 /* SPC reservation types by enum pr_type. */
 static const u8 wss_reserve_types[] = {

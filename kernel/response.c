@@ -69,7 +69,7 @@ static bool wss_fault_silence(struct wss_slot *slot)
 	return true;
 }
 
-/* True: the response must not be processed now, or never. */
+/* True: the response must be processed later, or not at all. */
 static bool wss_fault_answer(struct wss_slot *slot)
 {
 	struct wss_chan *chan = slot->chan;
@@ -349,7 +349,7 @@ static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes,
 			wss_recv_cred_req(chan, data, WSS_SRP_CRED_RSP);
 		return;
 	case WSS_SRP_AER_REQ:
-		/* An asynchronous event of any kind. */
+		/* The driver does not decode the event, which may be a change of units. */
 		if (bytes < sizeof(struct wss_srp_cred_req)) {
 			wss_chan_protocol_error(chan, "short SRP_AER_REQ");
 			return;

@@ -6,9 +6,11 @@
  *   unsure    the target has reported changed units since, so the LUN may denote another one.
  *             Requests wait until it is identified, at most for fast_io_fail_tmo; then it becomes
  *             absent
- *   absent    it was not found, or could not be identified: a target that starts, a unit that is
- *             being formatted, an access list. The driver looks for it again, at growing intervals
- *   dead      it will not come back: another volume has its name, or its block size has changed
+ *   absent    it was not found, or could not be identified, for example because the target is
+ *             starting or an access list hides it. The driver looks for it again, at growing
+ *             intervals
+ *   dead      it will not come back: another volume has its name, its block size has changed, or the
+ *             disk is being removed
  *
  * Each volume has a state of its own, so that an absent one does not affect the others of its
  * session. While a volume is absent none of its requests is sent, because its LUN may be that of
@@ -17,7 +19,8 @@
  * once.
  *
  * While the session recovers, requests of all volumes wait for the walk. The walk therefore skips
- * absent volumes until the session is live, and the units that do not answer share one time limit.
+ * absent volumes until the session is live. After the first unit that does not answer, further
+ * silent units get much less time (WSS_ADMIN_RECOVERY_MS, WSS_ADMIN_BRIEF_MS).
  *
  * A revalidation first sends commands to the target, under look_mutex, and then applies the
  * results, under sess->mutex. A unit that takes seconds to answer, or never does, must not delay
@@ -30,15 +33,15 @@
 #include "wss.h"
 
 /*
- * An absent unit is searched for again after a quarter of the time that it has been absent, but
- * after this at the latest.
+ * The driver looks for an absent unit again after a quarter of the time that it has been absent, but
+ * after this at the latest, or after reconnect_delay if that is longer.
  */
 #define WSS_ABSENT_DELAY_MAX (60 * HZ)
 /* Maximum number of examinations of a unit if the target reports changed units during each. */
 #define WSS_LOOK_TRIES 3
 /* With fast_io_fail_tmo off, a volume is unsure for at most this time. */
 #define WSS_UNSURE_MAX_S 60
-/* The target has reported changed units since the unit answered. */
+/* A result: the target has reported changed units since the unit answered. */
 #define WSS_OUTDATED 1
 
 /*
@@ -177,7 +180,7 @@ static void wss_volume_allow(struct wss_volume *vol, const struct wss_limits *li
 		WRITE_ONCE(vol->no_unmap, false);
 }
 
-/* False: another user is changing the queue's limits; nothing was done. */
+/* False: another user is changing the queue's limits; vol->limits keeps its values. */
 static bool wss_volume_follow_limits(struct wss_volume *vol, const struct wss_limits *limits)
 {
 	const struct wss_limits known = vol->limits;
@@ -214,7 +217,7 @@ static void wss_volume_follow(struct wss_volume *vol, const struct wss_limits *l
 		return;
 	}
 	if (!wss_volume_follow_limits(vol, limits)) {
-		/* Again in a second, or after recovery; sooner if a walk is queued already. */
+		/* Try again in a second, or after recovery; sooner if a walk is queued already. */
 		WRITE_ONCE(vol->sess->rescan_all, true);
 		queue_delayed_work(wss_wq(admin), &vol->sess->rescan_work, HZ);
 		return;
@@ -384,8 +387,8 @@ static struct wss_volume *wss_next_volume(struct wss_session *sess, bool all)
 }
 
 /*
- * Returns when to look for an absent volume again. Ends the wait of its requests when their time
- * has run out.
+ * Returns the time in jiffies after which to look for an absent volume again. Ends the wait of its
+ * requests when their time has run out.
  */
 static unsigned long wss_volume_expire(struct wss_volume *vol)
 {
@@ -405,7 +408,7 @@ static unsigned long wss_volume_expire(struct wss_volume *vol)
 	return delay;
 }
 
-/* Returns when to look for absent volumes again; ULONG_MAX: no volume is absent. */
+/* Returns the jiffies after which to look for absent volumes again; ULONG_MAX: none is absent. */
 static unsigned long wss_volumes_expire(struct wss_session *sess)
 {
 	unsigned long again = ULONG_MAX;

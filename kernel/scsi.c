@@ -150,7 +150,7 @@ static const struct wss_sense_rule {
 	enum wss_news news;
 } wss_sense_rules[] = {
 	{ WSS_KEY_RECOVERED, WSS_ANY, WSS_ANY, BLK_STS_OK, WSS_END },
-	/* 04/01, 04/0A and similar pass; 3A: no medium. */
+	/* 04: the unit is not ready yet, a state that usually passes. 3A: no medium. */
 	{ WSS_KEY_NOT_READY, 0x04, WSS_ANY, BLK_STS_IOERR, WSS_RETRY_LATER },
 	{ WSS_KEY_NOT_READY, 0x3a, WSS_ANY, BLK_STS_OFFLINE, WSS_END },
 	/*

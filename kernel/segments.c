@@ -15,7 +15,7 @@
 
 #include "wss.h"
 
-/* Off unless a session uses mlockv=off; the hot path then has a no-op here. */
+/* Off unless a session uses mlockv=off. While it is off, its tests in the hot path are no-ops. */
 DEFINE_STATIC_KEY_FALSE(wss_by_segments);
 
 struct wss_segment {
@@ -94,7 +94,7 @@ static int wss_segment_map(struct wss_slot *slot, struct ib_reg_wr *wr, struct s
 
 /**
  * wss_segments_map - register each segment of a slot's mapped scatterlist
- * @slot: has further regions; slot->first_wr is set, the chain ends in slot->send_wr
+ * @slot: has further regions; slot->first_wr is set to a chain that ends in slot->send_wr
  * @count: number of segments
  * Return: 0 or -EIO.
  */

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sessions: one per target address, shared by all its volumes.
+ * Sessions: one per target address, target port, initiator name and network namespace, shared by all
+ * volumes mapped with these.
  *
- * The first volume mapped from a target creates its session, and the removal of the last one
- * destroys it (attach.c). A session is a device, /sys/class/wss/sessionN. Each of its disks holds a
+ * The first of these volumes creates the session, and the removal of the last one destroys it
+ * (attach.c). A session is a device, /sys/class/wss/sessionN. Each of its disks holds a
  * reference, so that the session outlives a disk that is still open after a forced unmap.
  */
 #include <linux/debugfs.h>
@@ -184,7 +185,7 @@ int wss_session_connect(struct wss_session *sess, struct wss_error *err)
 		return wss_fail(err, ret, "cannot add the session to sysfs: %s", wss_reason(ret));
 	wss_stages_show(sess);
 	spin_lock_irq(&sess->lock);
-	/* No loss precedes this login. */
+	/* No loss precedes this login, so the loss of this connection must start the timers. */
 	sess->live_since = jiffies - wss_steady_time(sess);
 	if (sess->broken || !wss_set_state(sess, WSS_LIVE))
 		ret = wss_fail(err, -ECONNRESET, "the connection broke right after login: %s",

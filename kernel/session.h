@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Sessions: one target with its address, state, channels and volumes.
+ * Sessions: a connection to one target, with its address, state, channels and volumes.
  */
 #ifndef WSS_SESSION_H
 #define WSS_SESSION_H
@@ -20,8 +20,8 @@ struct wss_volume;
  * @WSS_CONNECTING: first connection; no disk and no request exists yet
  * @WSS_LIVE: logged in; requests are sent
  * @WSS_RECOVERING: connection lost; requests wait (or fail, after fast_io_fail_tmo) while the
- *	driver reconnects every reconnect_delay
- * @WSS_FAILED: dev_loss_tmo passed, or the first connection failed; requests fail
+ *	driver tries to reconnect every reconnect_delay seconds
+ * @WSS_FAILED: dev_loss_tmo has passed without a lasting connection; requests fail
  * @WSS_REMOVING: being removed; requests fail; the last state
  * @WSS_STATES: number of states
  */
@@ -109,8 +109,8 @@ struct wss_session {
 	struct wss_device *wdev;	/* the RDMA device while connected (device.c) */
 	struct list_head wdev_node;	/* in wdev->sessions */
 	struct ib_pd *pd;
-	struct wss_chan *chans;		/* array of @nr_queues, as old as the session: no lock. Changes
-					 * state under @admin_mutex, with all queues quiesced. */
+	struct wss_chan *chans;		/* array of @nr_queues that lives as long as the session: no
+					 * lock. Once up, they are taken down under @admin_mutex. */
 	struct wss_queue *queues;
 	u32 nr_queues;			/* number of hardware queues, and maximum of channels */
 	u32 nr_default;			/* the number of them that are not polled */
@@ -121,7 +121,7 @@ struct wss_session {
 	u32 ask_imm;			/* immediate bytes that logins request; lowered when rejected */
 	u32 boot_id;			/* boot id of the last login that carried one; 0: none yet */
 	bool cache_lost;		/* boot_id has changed, and the volumes are not marked yet */
-	bool up;			/* channels are logged in; written only by recovery work and creator */
+	bool up;			/* channels are logged in; set by recovery, creator, remover */
 	bool tags_ready;
 	bool rescan_all;		/* the next walk must revalidate all volumes */
 	struct blk_mq_tag_set tags;

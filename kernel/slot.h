@@ -91,7 +91,7 @@ struct wss_iu_array {
 enum wss_mapping {
 	WSS_MAP_NONE,	   /* no data, or data inside the command IU */
 	WSS_MAP_IMMEDIATE, /* the pages are segments of the SEND */
-	WSS_MAP_REGION,	   /* the pages are one memory region */
+	WSS_MAP_REGION,	   /* the pages are one memory region; with mlockv=off, one per segment */
 };
 
 /**
@@ -126,7 +126,7 @@ enum wss_mapping {
  * @extra: how many of @segments are registered
  * @sge: segments of @send_wr: the command, then immediate data
  * @at: time stamps of the stages (stages.h)
- * @late: in the list of responses that a fault delays
+ * @late: in the list of slots whose responses a fault delays
  */
 struct wss_slot {
 	u64 live;
@@ -157,7 +157,7 @@ struct wss_slot {
 	u64 at[WSS_MOMENTS];
 	struct llist_node late;
 	u32 expected;	  /* bytes that a read transfers */
-	u32 arrived;	  /* of which cache engines have written; used only by the poller */
+	u32 arrived;	  /* of these, bytes written by cache engines; only the poller adds to it */
 	u64 again;	  /* tag of the command to send again after RETRY; 0: none */
 	u32 again_engine; /* the engine that RETRY names */
 };

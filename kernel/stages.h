@@ -52,7 +52,10 @@ DECLARE_STATIC_KEY_FALSE(wss_measuring);
 		}                                                         \
 	} while (0)
 
-/* A slot that was taken while measuring was off has no first time stamp. */
+/*
+ * A slot that was taken while measuring was off has no first time stamp, and its request is not counted.
+ * A stamp may remain, however, from a request that began before measuring was turned off.
+ */
 #define wss_note_end(slot, rq)                                                      \
 	do {                                                                        \
 		if (static_branch_unlikely(&wss_measuring) && (slot)->at[WSS_AT_QUEUED]) \

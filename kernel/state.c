@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The states of a session, and the checks of its timers. Pure functions: no I/O, no sleep.
+ * The states of a session, and the checks of its timers. No function here does I/O or sleeps.
  *
  *                 login                   connection lost
  *   connecting ----------> live <------------------------> recovering
  *       |                   |        logged in again        |      |
- *       | refused           |                                |      | dev_loss_tmo
- *       v                   v              unmap             v      v
- *     failed -----------> removing <------------------------------ failed
+ *       | refused           |                               |      | dev_loss_tmo
+ *       |                   v              unmap            v      v
+ *       +------------->  removing <------------------------------ failed
  *
- * wss_set_state() returns whether its caller has made the change.
+ * The table below also allows connecting -> failed, which the driver does not use. wss_set_state()
+ * returns whether its caller has made the change.
  */
 #include "trace.h"
 #include "wss.h"

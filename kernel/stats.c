@@ -29,7 +29,7 @@ static ssize_t wss_show_sum(struct device *dev, char *page, enum wss_counter cou
 
 /*
  * Shows the difference of two counters, for example the regions in use. It is 0 when nothing is in
- * flight.
+ * flight, except for regions with invalidate=lazy, which stay valid until they are used again.
  */
 static ssize_t wss_show_active(struct device *dev, char *page, enum wss_counter in,
 			       enum wss_counter out)

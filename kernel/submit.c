@@ -8,7 +8,8 @@
  * (bd->last). The target transfers the data by RDMA and responds. response.c finds the slot by its
  * tag, and end.c ends the request.
  *
- * No lock is taken per request. The only lock here protects the list that waits for commit_rqs.
+ * A request that is posted at once takes no lock. The only lock here protects the list of requests
+ * that wait for commit_rqs.
  */
 #include <linux/delay.h>
 

@@ -39,7 +39,7 @@ int wss_tags_create(struct wss_session *sess)
 	set->cmd_size = sizeof(struct wss_pdu);
 	set->numa_node = ibdev_to_node(sess->wdev->ibdev);
 	set->timeout = msecs_to_jiffies(WSS_IO_TIMEOUT_MS);
-	/* The data is in RAM across a network: an I/O scheduler would cost time without benefit. */
+	/* The storage is across a network: an I/O scheduler here would cost time without benefit. */
 	set->flags = WSS_TAGS_MERGE | BLK_MQ_F_NO_SCHED_BY_DEFAULT;
 	set->driver_data = sess;
 	ret = blk_mq_alloc_tag_set(set);

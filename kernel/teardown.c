@@ -62,7 +62,7 @@ static void wss_chan_disconnect(struct wss_chan *chan)
 
 	rdma_disconnect(chan->cm_id);
 	atomic_set(&chan->markers, 0);
-	/* A queue pair that cannot be flushed is not waited for. */
+	/* Without a marker, the drain does not wait for a queue pair that cannot be flushed. */
 	if (!chan->qp || ib_modify_qp(chan->qp, &attr, IB_QP_STATE))
 		return;
 	wss_chan_mark_sends(chan);
@@ -154,8 +154,8 @@ static void wss_chan_free(struct wss_chan *chan)
  *
  * Afterwards no peer can reach memory through the channels: this is the fence of recovery.
  *
- * Context: sleeps, bounded. No submitter runs on these channels and no administrative command is in
- * flight.
+ * Context: sleeps, bounded. No submitter runs on these channels, and no context sends an
+ * administrative command on them or waits for its response.
  */
 void wss_chans_take_down(struct wss_chan *chans, u32 count)
 {
@@ -175,7 +175,7 @@ void wss_chans_take_down(struct wss_chan *chans, u32 count)
 		wss_chan_drain(chan, deadline);
 	wss_for_each_started(chan, chans, count)
 		wss_chan_unpoll(chan);
-	/* irq_poll_disable() does not wait for a poller that is past irq_poll_complete(); it is a softirq. */
+	/* Waits for softirqs: irq_poll_disable() misses a poller that is past irq_poll_complete(). */
 	synchronize_rcu();
 	wss_for_each_started(chan, chans, count)
 		wss_chan_cancel(chan);

@@ -97,7 +97,7 @@ sector_t wss_sectors(const struct wss_volume *vol)
 	return vol->limits.blocks << (vol->block_shift - SECTOR_SHIFT);
 }
 
-/* Converts blocks to sectors, limited to what an unsigned int holds. */
+/* Converts blocks to sectors, limited so that their bytes fit into an unsigned int. */
 static unsigned int wss_clamp_sectors(const struct wss_volume *vol, u64 blocks)
 {
 	return min_t(u64, blocks, UINT_MAX >> vol->block_shift)

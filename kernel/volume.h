@@ -53,7 +53,7 @@ struct wss_lun_id {
  * @WSS_VOLUME_PRESENT: the target has the unit, as far as is known
  * @WSS_VOLUME_UNSURE: the target has reported changed units, so the LUN may denote a different one.
  *	Requests wait until the unit is identified
- * @WSS_VOLUME_ABSENT: the target does not have the unit at present: requests wait or fail
+ * @WSS_VOLUME_ABSENT: the unit was not found, or could not be identified: requests wait or fail
  * @WSS_VOLUME_DEAD: the unit will not return, or the disk is being removed: requests fail; the last
  *	state
  *
@@ -76,9 +76,9 @@ struct wss_volume {
 	struct list_head node;		/* in sess->volumes; changes under sess->mutex and sess->lock */
 	struct gendisk *disk;
 	int index;
-	struct wss_lun_id id;		/* id.lun may change: under look_mutex, mutex and quiesce */
+	struct wss_lun_id id;		/* id.lun changes under look_mutex, mutex, lock and quiesce */
 	unsigned int looked;		/* last walk that visited it; under mutex */
-	struct wss_limits limits;	/* hot: block_shift below */
+	struct wss_limits limits;	/* as the target reported them (revalidate.c) */
 	u8 block_shift;
 	bool no_write_same;		/* the target rejected one; reset when its limits change */
 	bool no_unmap;			/* likewise */
@@ -122,9 +122,9 @@ struct wss_pdu {
 };
 
 /*
- * Notes that @rq, which succeeded, is not stable yet if it is a write: it becomes stable when a
- * flush that starts later has completed. One bit per volume records whether such writes exist. It
- * is written only when it changes.
+ * Notes that @rq, which succeeded, is not stable yet if it is a write. It becomes stable when a flush
+ * that starts later has completed. One flag per volume records whether such writes exist. It is
+ * written only when it changes.
  */
 static inline void wss_note_written(struct wss_volume *vol, const struct request *rq)
 {

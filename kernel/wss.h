@@ -4,14 +4,14 @@
  *
  * Objects, from the outside in:
  *
- *   session   one target address: port identifiers, state, timers, channels, volumes
+ *   session   one connection to a target: port identifiers, state, timers, channels, volumes
  *   channel   one queue pair and its completion queue
  *   queue     a blk-mq hardware queue: the channel that serves it, and its slots on that channel.
  *             The number of queues is as requested. The number of channels may be smaller, and may
  *             change with a reconnection
  *   slot      one command in flight on a channel: command IU, memory region, scatterlist, work
  *             requests. Slot i of a queue belongs to blk-mq tag i, so taking one needs no lock and no
- *             search.
+ *             search
  *   volume    one logical unit as a disk, /dev/wssN
  *
  * Invariants
@@ -22,8 +22,8 @@
  *       that end (end.c, response.c).
  *   I4  Commands in flight on a channel never exceed the credits that the target granted (submit.c).
  *   I5  Only wss_set_state() changes the state (state.c).
- *   I6  Nothing that the target sends is used before it is checked. An invalid value ends the
- *       connection.
+ *   I6  The driver checks everything that the target sends before it uses it. An invalid value ends
+ *       the connection.
  *
  * Lock order (outer first)
  *   wss_maps_sem           attach.c      maps in progress; module exit waits for them
@@ -45,9 +45,9 @@
 #define WSS_H
 
 /*
- * The headers from the inside out. Each includes only those above it.
+ * The headers from the inside out. Of these headers, each includes only those before it.
  *
- *   limits.h, error.h, options.h, stats.h
+ *   uapi/wss_srp.h, limits.h, error.h, options.h, stats.h, stages.h
  *   slot.h      a command in flight
  *   engine.h    a connection to a cache engine
  *   chan.h      a channel

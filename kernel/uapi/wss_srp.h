@@ -4,9 +4,10 @@
  * extensions.
  *
  * The kernel driver (C) and the user-level target and initiator (C++) share this file. Every
- * multi-byte field is big-endian except `tag`, which is opaque: the target returns the initiator's
- * eight bytes. Structures are packed, and their sizes and offsets are asserted: a change that moves
- * a byte does not compile. Documentation/protocol.md explains the messages and every extension bit.
+ * multi-byte field is big-endian except `tag` and `task_tag`, which are opaque: the target returns or
+ * compares the initiator's eight bytes. Structures are packed, and their sizes and offsets are
+ * asserted: a change that moves a byte does not compile. Documentation/protocol.md explains the
+ * messages and every extension bit.
  */
 #ifndef WSS_UAPI_SRP_H
 #define WSS_UAPI_SRP_H
@@ -87,7 +88,7 @@ enum wss_srp_desc {
 /* WSS requests 16 KiB of immediate data after the header. A stock initiator requests 8 KiB. */
 #define WSS_SRP_IMM_DATA_MAX 16384
 #define WSS_SRP_MAX_IT_IU_LEN (WSS_SRP_IMM_DATA_OFFSET + WSS_SRP_IMM_DATA_MAX)
-/* An SRP_RSP with fixed-format or descriptor sense never exceeds this. */
+/* Room for an SRP_RSP with 4 bytes of response data and 216 bytes of sense data. */
 #define WSS_SRP_MAX_TI_IU_LEN 256
 
 /*
@@ -111,7 +112,7 @@ enum wss_cap {
 	WSS_CAP_KEEPALIVE = 1 << 2,
 	/*
 	 * The target reports volumes that were resized, created, deleted or switched to or from
-	 * read-only.
+	 * read-only, and changed access lists. See WSS_SRP_NOTIFY.
 	 */
 	WSS_CAP_NOTIFY = 1 << 3,
 	/*
@@ -370,6 +371,7 @@ struct wss_srp_t_logout {
 } __attribute__((packed));
 WSS_SRP_ASSERT_SIZE(wss_srp_t_logout, 16, "srp_t_logout");
 
+/* Other events, such as 0 for a changed access list, mean that anything may have changed. */
 enum wss_srp_notify_event {
 	WSS_SRP_NOTIFY_RESIZED = 1,
 	WSS_SRP_NOTIFY_CREATED = 2,
