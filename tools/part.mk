@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# One program per folder of tools/, one sub-command per file.
+# One program for each folder of tools/ with C++ sources, except ycsb, which is a library.
 TOOL_SOURCES := $(sort $(shell find tools -name '*.cc'))
 
 # Workloads of the key-value store, for kvctl and the tests.

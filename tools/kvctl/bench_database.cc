@@ -194,7 +194,7 @@ void StoreDatabase::note_write(std::span<const uint64_t> records, Outcome outcom
         checked_->history->write(noted_, outcome == Outcome::kFailed);
 }
 
-// The write must be later than these; Algorithm::kNone guarantees nothing.
+// Notes the timestamps that the write's own must exceed. Algorithm::kNone guarantees nothing.
 void StoreDatabase::note_floors() {
     floors_.clear();
     if (checked_ == nullptr || shared_.options.algorithm == kv::Algorithm::kNone) return;
@@ -257,7 +257,7 @@ Status StoreDatabase::replace(uint64_t record, const std::string& key, const std
     return lost ? Status::ok() : put_if_.status;
 }
 
-// Reads the keys and writes some of them, if none has changed. Of several that conflict one succeeds.
+// Reads the keys and writes some of them, if none has changed. Of several that conflict at most one succeeds.
 Status StoreDatabase::update(std::span<const uint64_t> records, std::span<const std::string> keys,
                              std::span<const std::string> values) {
     WSS_TRY(read_items(records, keys));
@@ -275,7 +275,7 @@ Status StoreDatabase::update(std::span<const uint64_t> records, std::span<const 
     return put_.status;
 }
 
-// Skips absent keys, because they may have existed in between.
+// Skips keys that were absent, because they may have existed between the read and the write.
 void StoreDatabase::note_expected() {
     expected_.clear();
     noted_reads_.clear();
@@ -362,7 +362,7 @@ static void note_as_load(BenchShared& shared, const kv::GetAll& read, uint64_t f
     for (size_t i = 0; i < read.items.size(); ++i)
         if (!read.items[i].timestamp.is_none())
             by_timestamp[read.items[i].timestamp.value].push_back({first + i, read.items[i].timestamp.value});
-    // A separate session for each, because their order is unknown.
+    // A separate session for each transaction, because their order is unknown.
     for (const auto& [timestamp, items] : by_timestamp) {
         static std::atomic<uint64_t> loads{kv::check::Checker::kSessionsMax};
         kv::check::HistorySession session(*shared.history, loads.fetch_add(1));

@@ -34,7 +34,8 @@ struct CheckedSession {
         kv::Timestamp timestamp;
     };
     std::vector<Unknown> unknown;
-    // Timestamps of deletions that were read. They have no stamp, but prove that their write was committed.
+    // Timestamps of deletions that were read. A deletion has no stamp, but its timestamp proves that its
+    // write was committed.
     std::unordered_set<uint64_t> deletions;
 };
 

@@ -19,11 +19,11 @@ using Json = nlohmann::ordered_json;
 // Documented in --help.
 enum Exit : int {
     kDone = 0,
-    kFailed = 1,        // the store refused, or another error
+    kFailed = 1,        // any other error
     kUsage = 2,         // wrong command line
     kNotReachable = 3,  // a target did not answer
     kNotFound = 4,      // a requested key is absent
-    kCondition = 5,     // the condition of a put does not hold
+    kCondition = 5,     // the condition of a put does not hold, or a lock could not be obtained
     kViolation = 6,     // --verify found that isolation was broken
 };
 
@@ -54,18 +54,18 @@ struct Context {
 // The bytes unchanged with --raw. Otherwise unprintable bytes are escaped, so that they cannot harm a
 // terminal.
 std::string shown(const Context& context, std::string_view bytes);
-// "KEY=TIMESTAMP" or "KEY=absent".
+// Parses "KEY=TIMESTAMP" or "KEY=absent".
 Result<kv::PutAll::Condition> parse_condition(const std::string& text);
-// {"value": text}, or {"value_base64": …} if the bytes are not UTF-8.
+// Adds the member NAME with the bytes as text, or NAME_base64 if they are not UTF-8. get_bytes() reads both.
 void put_bytes(Json& object, const std::string& name, std::string_view bytes);
 Result<std::string> get_bytes(const Json& object, const std::string& name);
 constexpr const char* kTtlHelp =
     "Add a last column: the milliseconds until the key expires, '-' if it does not";
 // Milliseconds until a key expires; 0: it has expired meanwhile.
 uint64_t left_ms(kv::Timestamp expires);
-// "\t" and left_ms(), or "-" if the key does not expire.
+// A tab, then left_ms(), or "-" if the key does not expire.
 std::string ttl_column(kv::Timestamp expires);
-// {"key", "found", "timestamp", "ttl_ms", "value"}; "ttl_ms" only if the key expires.
+// {"key", "found", "timestamp", "ttl_ms", "value"}; "ttl_ms" if the key expires, "value" if it was found.
 Json to_json(const kv::GetAll::Item& item);
 
 std::string base64(std::string_view bytes);
@@ -79,7 +79,7 @@ void execute(Context& context, std::vector<std::string> words);
 // The names of the commands, for completion.
 std::vector<std::string> command_names();
 
-// One per sub-command, each in the file of its name.
+// One per sub-command. A file may contain several: put.cc, get.cc, scan.cc, info.cc, explain.cc.
 void add_get(CLI::App& app, Context& context);
 void add_put(CLI::App& app, Context& context);
 void add_del(CLI::App& app, Context& context);

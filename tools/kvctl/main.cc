@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kvctl: transactions on the key-value store from the command line. Each sub-command has its own file.
+// kvctl: transactions on the key-value store from the command line. context.h lists the sub-commands.
 #include <algorithm>
 #include <cstdio>
 
@@ -130,7 +130,7 @@ void add_options_of(const CLI::App& app, std::vector<std::string>& names) {
         if (!option->get_lnames().empty()) names.push_back("--" + option->get_lnames().front());
 }
 
-// A hint about the first word that was not understood; empty if all were.
+// A hint about the first unknown word; empty if there is none.
 std::string hint_at_word(const CLI::App& app) {
     std::vector<std::string> rest = app.remaining(true);
     if (rest.empty()) return {};

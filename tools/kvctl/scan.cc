@@ -15,8 +15,7 @@ namespace {
 
 constexpr uint32_t kPageKeys = 256;
 constexpr uint32_t kImportKeysMax = kv::kItemsMax;
-// Limit of one transaction. Large values are written in many small ones: a partition accepts at most
-// kTransactionBytesMax.
+// Maximum number of bytes of one transaction of an import. A partition accepts at most kTransactionBytesMax.
 constexpr size_t kImportBytesMax = 4u << 20;
 
 constexpr uint64_t kExpiresMax_ms = (kv::kTicksMax + kv::kTicksEpoch_us) / 1000;
@@ -106,7 +105,7 @@ Result<ImportedRow> parse_row(const std::string& line) {
     return imported;
 }
 
-// 0: never. Times before the epoch of timestamps become its first moment.
+// When a key expires; `unix_ms` 0: never. A time before the epoch of timestamps becomes their first moment.
 kv::Timestamp moment_of(uint64_t unix_ms) {
     if (unix_ms == 0) return {};
     const uint64_t unix_us = unix_ms * 1000;

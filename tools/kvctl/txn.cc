@@ -154,7 +154,7 @@ Result<Transaction> parse_words(const std::vector<std::string>& words) {
     return txn;
 }
 
-// Returns one object; it has `error` if the transaction failed.
+// Returns one object, with `error` if the transaction failed; null if there is no client (already reported).
 Json run(Context& context, Transaction txn) {
     kv::Client* client = context.client();
     if (client == nullptr) return nullptr;

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Generates the dashboards for Grafana in dashboards/ from the lists below: tools/monitoring/dashboards.py [--check].
+"""Generates the dashboards for Grafana in dashboards/ from the lists below.
 
-The files are in the tree so that they can be imported without this program. --check changes nothing, and fails if one of them is out
-of date. A panel is here if it answers a question of an operator; its description has the next step.
+Usage: tools/monitoring/dashboards.py [--check]
+
+The files are in the tree so that they can be imported without this program. --check changes nothing, and
+fails if one of them is out of date. Each panel answers a question of an operator. Its description has the
+next step.
 """
 
 import json
@@ -34,7 +37,7 @@ class Panel:
     width: int = 12
     height: int = 8
     kind: str = "timeseries"
-    steps: tuple = ((None, "green"),)  # from which value on which colour
+    steps: tuple = ((None, "green"),)  # pairs of a value and the colour from this value on
     line: bool = False  # the steps are lines in the graph
     most: float | None = None  # end of the axis
 
@@ -347,7 +350,7 @@ def dashboard_json(dashboard: Dashboard) -> dict:
 
 
 def text_of(value, indent: str = "") -> str:
-    """JSON with one entry per line where it does not fit in one line, so that a diff shows the query that changed."""
+    """JSON with one entry per line where it does not fit in one line: a diff shows the query that changed."""
     flat = json.dumps(value, ensure_ascii=False)
     if len(indent) + len(flat) <= 200 or not isinstance(value, (dict, list)) or not value:
         return flat

@@ -61,7 +61,7 @@ const std::vector<Entry>& commands() {
         {"ramp-size", {"ramp", "size"}, {}, {"--quick"}, 84, 26},
         {"ramp-mix", {"ramp", "mix"}, {}, {"--quick"}, 80, 26},
         {"ramp-ycsb", {"ramp", "ycsb"}, {}, {"--quick"}, 89, 26},
-        // Of the driver, by DriverFigures: for each kernel and network.
+        // DriverFigures measures these, once for each kernel and network.
         {"mlockv", {"mlockv"}, {}, {"--quick"}, 200, 10},
         {"raw", {"raw"}, {}, {"--quick"}, 350, 40},
         {"block", {"block"}, {}, {"--quick"}, 200, 10},

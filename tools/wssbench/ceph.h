@@ -6,9 +6,9 @@
 
 namespace wss::wssbench {
 
-// Warm reads of 4 KiB: operations per second of processor time, against librbd. Misses: latency, against
-// librbd. A miss is a read through a target with empty engines. Some reads of a run hit, because the run
-// fills the engines: `hit_ratio` of its row is their share.
+// Adds ratios to librbd. For warm reads of 4 KiB: operations per second of processor time. For misses, and
+// for reads through a target without engines: latency. A miss is a read through a target with empty engines.
+// Some reads of such a run hit, because the run fills the engines: `hit_ratio` of its row is their share.
 void add_ceph_ratios(Json& figure);
 
 }  // namespace wss::wssbench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Written for clarity, not for speed. Only the first algorithm is the product's.
+// Written for clarity, not for speed. Only the class Wss uses the product's algorithm.
 #include "tools/wssbench/contenders.h"
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Context: shared by all sub-commands of wssbench. Each file of this folder is a sub-command or a part of
-// the core: measure (time, medians, interruption), figure (points in turns, rows), text (tables), report
-// (the HTML page), load (threads that keep requests in flight), program (measured processes).
+// Context: the settings and the output of results, which all sub-commands of wssbench share. The core of this
+// folder: measure (time, medians, interruption), figure (points in turns, rows), text (tables), report (the
+// HTML page), load (threads that keep requests in flight), program (measured processes). The other files are
+// sub-commands and their parts; paper_d and lab contain several sub-commands.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -36,8 +36,7 @@ class IoLoad final : public LoadThread {
     std::unique_ptr<io::Queue> queue_;
 };
 
-// The backend specification for a method of the papers: static (pool of `threads`), dynamic (spawn), aio,
-// uring, ram.
+// The backend specification for a method: static (pool of `threads`), dynamic (spawn), aio, uring or ram.
 std::string backend_of(const std::string& method, uint32_t threads, const std::string& path, uint64_t bytes);
 const std::vector<std::string>& methods();
 

@@ -24,7 +24,7 @@ class KvStore {
                        const std::vector<std::string>& modes = {}) const;
     // Resident memory of all partitions in MiB.
     double resident_mib() const;
-    // Ends all partitions at once. An orderly end takes long with gigabytes of keys.
+    // Kills all partitions. An orderly end takes a long time with gigabytes of keys.
     void kill();
 
   private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssbench: measures the performance of WSS. Each sub-command has its own file.
+// wssbench: measures the performance of WSS. context.h lists the sub-commands.
 #include <cstdio>
 
 #include "kernel/uapi/wss_version.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Points of local I/O, echo and remote I/O, which `local`, `echo`, `remote`, `replay`, `scsi` and the scaling
-// table consist of.
+// Points of local I/O, echo and remote I/O. The figures `local`, `echo`, `net`, `burst`, `remote`, `replay`
+// and `scsi` and the scaling table consist of them.
 #pragma once
 
 #include <memory>

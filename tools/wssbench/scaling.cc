@@ -27,8 +27,8 @@ struct Kind {
     std::vector<uint32_t> counts, quick_counts;
 };
 
-// Temporary files of one sample. `bytes`: of the volume, if it is a file of the target that measure_remote()
-// starts, and the part of it that is used.
+// Temporary files of one sample. `bytes`: size of the file for a volume, if there is one, and of the part of
+// a volume that is used.
 Result<Shared> storage_of(const Context& context, uint64_t bytes) {
     return Storage::create(context.settings, "", bytes);
 }
@@ -46,9 +46,10 @@ RemotePoint point_of(const char* fabric, uint32_t connections, uint32_t depth) {
             .connections = connections};
 }
 
-// Each connection has the same load: many connections with one request each cannot share system calls as one
-// connection with 64 requests can, and their number is not the reason for that. Over tcp, as shared memory
-// would need more descriptors than CI allows. The target has a reactor for each 64 connections.
+// Each connection has the same load: many connections with one request each cannot share system calls as
+// one connection with 64 requests can, and their number is not the reason for that. The fabric is tcp,
+// because shared memory would need more descriptors than CI allows. The target has one reactor per 64
+// connections.
 Result<Sample> connections(const Context& context, uint32_t count, const Window& window) {
     auto storage = storage_of(context, 64 << 20);
     if (!storage) return storage.status();

@@ -6,8 +6,9 @@
 
 namespace wss::wssbench {
 
-// For each kind of thing: growth of the cost from the first to the last point, against the logarithm's
-// growth, and the memory of one. The figure's bound and ratio are those of the kind with the smallest ratio.
+// Adds a row for each kind of thing: the growth of the cost from the first to the last point, against the
+// logarithm's growth, and the memory of one. The figure's bound and ratio are those of the kind with the
+// smallest ratio.
 void add_growth_bounds(Json& figure);
 
 }  // namespace wss::wssbench

@@ -39,7 +39,7 @@ class Zipf {
     std::vector<uint32_t> place_;
 };
 
-// TPC-H at any scale: the tables' shares of the bytes, in thousandths.
+// TPC-H at any scale: the tables' shares of the bytes, of 1025 in all.
 struct Table {
     uint32_t volume, thousandths;
 };
@@ -87,7 +87,7 @@ void add_query(Trace& trace, const Query& query, const TraceOptions& options, Ra
     for (Table table : query.scanned)
         for (uint32_t line = 0; line < size_of(table, options); ++line)
             trace.accesses.push_back({table.volume, line});
-    // Look up a hundredth of each table, in random order.
+    // Look up as many random lines of each table as a hundredth of it has.
     for (Table table : query.looked_up)
         for (uint32_t i = 0; i < size_of(table, options) / 100 + 1; ++i)
             trace.accesses.push_back({table.volume, random.below(size_of(table, options))});
@@ -125,7 +125,7 @@ Trace zipf_trace(const TraceOptions& options) {
 Trace zipf_scan_trace(const TraceOptions& options) {
     Trace trace{"zipf-scan", {}};
     Zipf zipf(options.lines, options.seed);
-    // Five scans of a volume half as large, with pauses at least as long as the scans.
+    // Five scans of a volume half as large. With the default options, each pause is longer than a scan.
     uint32_t period = std::max(options.accesses / 5, 1u), scanned = options.lines / 2;
     for (uint32_t i = 0; trace.accesses.size() < options.accesses; ++i) {
         trace.accesses.push_back({0, zipf.next()});

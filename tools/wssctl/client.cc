@@ -58,8 +58,8 @@ Status connect_to(const Socket& socket, const std::string& path) {
 }
 
 // Checks the owner of the listening process: a command may carry secrets, and anyone can listen in a folder
-// where anyone can create files. Trusted are root, this user, and the owner of the socket's folder, who
-// controls its contents (the user wss for /run/wss).
+// where anyone can create files. Accepts root, this user, and the owner of the socket's folder, who controls
+// its contents (the user wss for /run/wss).
 Status check_peer(const Socket& socket, const std::string& path) {
     ucred peer{};
     socklen_t size = sizeof peer;

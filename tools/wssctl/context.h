@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Context: shared by all sub-commands: the global options, the exit status and the output of answers.
+// Context: the global options, the exit status and the output of answers, which all sub-commands share.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,9 +15,9 @@ using Json = nlohmann::ordered_json;
 // Documented in --help.
 enum Exit : int {
     kDone = 0,
-    kFailed = 1,        // the target or the driver refused
+    kFailed = 1,        // the target or the driver refused, or another error
     kUsage = 2,         // wrong command line
-    kNotReachable = 3,  // no target behind the socket, or the module is not loaded
+    kNotReachable = 3,  // no target at the socket or address, or the module is not loaded
 };
 
 struct Context {
@@ -34,7 +34,7 @@ struct Context {
     void print(const Json& answer) const;
 };
 
-// One per sub-command, each in the file of its name.
+// One per sub-command, each in the file of its name, except add_secret(), which is in auth.cc.
 void add_volume(CLI::App& app, Context& context);
 void add_session(CLI::App& app, Context& context);
 void add_stats(CLI::App& app, Context& context);

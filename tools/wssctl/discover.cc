@@ -26,8 +26,9 @@ Json to_json(const initiator::VolumeInfo& volume) {
             {"wwid", fmt::format("naa.{:016x}", volume.naa)}};
 }
 
-// Sets the code for the matching exit status. A target that refuses the login is reachable, and so is a
-// program that is not a target. kInvalid also means unusable files: no connection was tried.
+// Sets kUnavailable, and thus the exit status kNotReachable, only if nothing was reached. A target that
+// refuses the login was reached. kInvalid means that another program answered, or that files are unusable, in
+// which case no connection was tried.
 Status explain(const Status& failure) {
     const bool unreachable = !is_login_failure(failure) && failure.code() != Code::kInvalid;
     return unreachable ? Status(Code::kUnavailable, failure.to_string()) : failure;

@@ -30,9 +30,9 @@ class Host {
     // `path` is absolute.
     std::string at(const std::string& path) const { return root_ + path; }
     bool has(const std::string& path) const;
-    // The first line without trailing blanks; nullopt if the file cannot be read.
+    // The first line without trailing blanks; nullopt if the file is empty or cannot be read.
     std::optional<std::string> line(const std::string& path) const;
-    // The rest of the first line that begins with `key`.
+    // The rest of the first line that begins with `key`, without trailing blanks; nullopt if there is none.
     std::optional<std::string> value(const std::string& path, const std::string& key) const;
     std::vector<std::string> entries(const std::string& folder) const;  // names, sorted
 

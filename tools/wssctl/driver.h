@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Access to the driver by sysfs (Documentation/ABI/testing/sysfs-class-wss).
+// Access to the driver through sysfs (Documentation/ABI/testing/sysfs-class-wss).
 #pragma once
 
 #include <string_view>
@@ -19,12 +19,12 @@ struct Disk {
 Status check_loaded(const Context& context);
 // Sorted by number.
 std::vector<Disk> list_disks(const Context& context);
-// A map with retry=on whose target has not been reached yet.
+// A map with retry=on that has not succeeded yet: the driver keeps trying.
 struct Pending {
     std::string name;  // "pending0"
     std::string target, volume, tries, error;
 };
-// The driver shows at most one page of them. Sets `*cut` to whether there may be more.
+// The driver shows at most one page of pending maps. Sets `*cut` to whether there may be more.
 std::vector<Pending> list_pending(const Context& context, bool* cut = nullptr);
 // For users, when the list is cut.
 constexpr std::string_view kMorePending = "more maps may be pending than the driver shows (one page)";

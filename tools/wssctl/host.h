@@ -22,7 +22,7 @@ struct Credentials {
     std::string secret_file;  // "": none
     fabric::tls::Files tls;
 };
-// --secret-file, --tls-ca, --tls-cert, --tls-key.
+// Adds --secret-file, --tls-ca, --tls-cert and --tls-key.
 void describe(CLI::App& command, Credentials& credentials);
 // Options of a client; each of its steps takes at most `timeout`. Fails if the secret cannot be read.
 Result<initiator::Options> options_with(const Credentials& credentials, Nanoseconds timeout);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // wssctl: the operator's tool. It manages volumes and sessions of a target by its control socket, and devices
-// of the driver by sysfs. Each sub-command has its own file.
+// of the driver by sysfs. context.h lists the sub-commands.
 #include <cstdio>
 
 #include "kernel/uapi/wss_version.h"

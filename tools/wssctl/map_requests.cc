@@ -8,7 +8,7 @@
 
 namespace wss::wssctl {
 
-// Targets in parallel.
+// Maximum number of targets in parallel.
 constexpr size_t kThreadsMax = 64;
 
 // State of the threads. It lives as long as the last thread, which may wait for the driver longer than the
@@ -27,7 +27,7 @@ struct MapRequests::Shared {
         const std::lock_guard lock(mutex);
         return closed;
     }
-    // Takes the next target; nullptr: none is left.
+    // Takes the next target; nullptr: none is left, or the owner has closed.
     const std::vector<size_t>* take() {
         const std::lock_guard lock(mutex);
         return closed || next_target == targets.size() ? nullptr : &targets[next_target++];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MapRequests: requests to the driver to map volumes. The driver tries each once before the write to sysfs
-// returns, which takes 10 s if the target does not answer. So each target has a thread: a target that does
-// not answer delays only its own volumes.
+// returns, which takes 10 s if the target does not answer. So targets are handled in parallel, up to 64 at a
+// time: a target that does not answer delays only its own volumes, unless there are more targets.
 #pragma once
 
 #include <memory>

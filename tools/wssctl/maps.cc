@@ -85,7 +85,7 @@ struct Driver {
     }
 
     bool is_cut = false;            // there may be more in `pendings`
-    std::vector<Pending> pendings;  // read first: a map that is then no longer pending is a disk
+    std::vector<Pending> pendings;  // read before `disks`, so that a map that succeeds then is in both
     std::vector<Disk> disks;
 };
 

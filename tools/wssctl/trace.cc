@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wssctl trace: live times of requests, by stage (paper: tables 3 and 4). The driver measures only while this
-// command runs (Documentation/ABI/testing/debugfs-wss).
+// wssctl trace: live times of requests, by stage (paper D, tables 3 and 4). The driver measures while this
+// command runs, and then returns to its former setting (Documentation/ABI/testing/debugfs-wss).
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -117,7 +117,7 @@ double share_of(const Row& row, const Rows& rows) {
                                               : static_cast<double>(row.ns) / static_cast<double>(whole->ns);
 }
 
-// The classes of the paper's table 3. There is no class for copies, as the driver makes none.
+// The classes of the paper's table 3, without copies, because the driver makes none.
 const char* class_of(const std::string& stage) {
     if (stage == "remote") return "communication";
     if (stage == "block") return "kernel";

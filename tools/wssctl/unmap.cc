@@ -24,7 +24,7 @@ bool unmap_one(Context& context, const std::string& device, bool force, Json& do
 }
 
 // The driver shows at most one page of the pending maps. The others appear when those on the page end. Disks
-// are last, because a pending map may become one at any time.
+// are last, because a pending map may become a disk at any time.
 void unmap_all(Context& context, bool force, Json& done) {
     for (bool is_cut = true; is_cut;) {
         bool is_any_gone = false;

@@ -62,8 +62,8 @@ class Zipfian final : public Generator {
     Zipfian(uint64_t first, uint64_t last, double theta = kTheta);
     Zipfian(uint64_t first, uint64_t last, double theta, double zeta_of_count);
     uint64_t next(Random& random) override { return next_of(random, count_); }
-    // Draws from the first `count` items. A larger count extends the sum; a smaller one has no effect, as in
-    // YCSB.
+    // Draws from the first `count` items. A larger count extends the sum. A smaller one leaves the sum as it
+    // is, as in YCSB.
     uint64_t next_of(Random& random, uint64_t count);
 
   private:
@@ -76,8 +76,8 @@ class Zipfian final : public Generator {
 // The sum of 1/i^theta for i in (from, to], added to `sum`.
 double zeta(uint64_t from, uint64_t to, double theta, double sum);
 
-// The popular items, spread over the range by the hash. YCSB draws from 10^10 + 1 items whatever the range,
-// with a precomputed sum.
+// Zipfian, with the popular items spread over the range by the hash. As YCSB does, it draws from 10^10 + 1
+// items for any range, with a precomputed sum.
 class ScrambledZipfian final : public Generator {
   public:
     ScrambledZipfian(uint64_t first, uint64_t last);

@@ -18,7 +18,7 @@ struct Shared {
     Workload& workload;
     const RunOptions& options;
     SystemClock clock;
-    std::atomic<bool> ended{false};      // by time, from outside, or by an error
+    std::atomic<bool> ended{false};      // by time or by an error; RunOptions::stop ends the run as well
     std::atomic<bool> measuring{false};  // the warm-up has ended
     std::atomic<uint64_t> operations{0};
     std::mutex mutex;  // protects the members below

@@ -86,7 +86,7 @@ Status Worker::write(std::span<const uint64_t> numbers) {
     return database_.write(numbers, keys_, values_);
 }
 
-// Changes one field of several: the record is one value of the store, so it is read first.
+// Changes one of several fields. The record is one value of the store, so it is read first.
 Status Worker::changed_values(std::span<const uint64_t> numbers) {
     name_keys(numbers);
     WSS_TRY(database_.read(numbers, keys_, values_));
@@ -109,7 +109,7 @@ Status Worker::insert(uint64_t count) {
     numbers_.clear();
     for (uint64_t i = 0; i < count; ++i) numbers_.push_back(shared_.workload.insertions().take());
     Status written = write(numbers_);
-    // Also after a failure, as in YCSB; otherwise no thread could continue to insert.
+    // Acknowledge after a failure as well, as YCSB does; otherwise no thread could continue to insert.
     for (uint64_t number : numbers_)
         if (!shared_.workload.insertions().acknowledge(number))
             return Status(Code::kExhausted, "an insert is stuck; too many others wait for it");

@@ -52,7 +52,7 @@ struct WorkloadOptions {
     uint32_t connections = 1;      // per thread (connectionsperthread), each with one operation in flight
     uint64_t target = 0;           // operations per second of all threads; 0: no limit
     uint64_t seconds_max = 0;      // of the run phase; 0: until all operations are done
-    uint64_t warm_up_seconds = 0;  // operations that are not measured
+    uint64_t warm_up_seconds = 0;  // at the start of the run phase; its operations are not measured
     uint64_t status_seconds = 10;
     bool measure_operation = true, measure_intended = false;  // measurement.interval
 
