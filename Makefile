@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # General targets. The rules of each part are in <part>/part.mk. `make help` prints the menu.
 #
-# MODE picks the flags (release, debug, asan, ubsan, tsan), BUILD the directory; modes never mix.
+# MODE selects the flags (release, debug, asan, ubsan, tsan), BUILD the directory. Each mode has its own
+# directory.
 MODE ?= release
 BUILD ?= build/$(MODE)
 V ?= 0

@@ -4,8 +4,8 @@ CXX ?= g++
 CCACHE := $(shell command -v ccache 2>/dev/null)
 OPT_release := -O2 -g1
 OPT_debug := -O0 -g
-# Without the checks before each pointer access, which double the time to compile. Mode ubsan (part of check-all) has them, and so
-# do the fuzzers, which are built with clang.
+# Mode asan omits the checks before each pointer access, which double the compile time. Mode ubsan (part of
+# check-all) and the fuzzers, which are built with clang, have these checks.
 OPT_asan := -O1 -g1 -fsanitize=address,undefined -fno-sanitize=null,alignment,object-size,vptr -fno-sanitize-recover=all \
 	-fno-omit-frame-pointer
 OPT_ubsan := -O1 -g1 -fsanitize=undefined -fno-sanitize-recover=all
