@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Test programs. One GoogleTest program per kind, from every file below tests/<kind>/.
+# Test programs: one GoogleTest program for each kind, built from all files below tests/<kind>/.
 TEST_KINDS := unit conformance
 TEST_LIBS := -lrapidcheck -lgtest_main -lgmock -lgtest
 
@@ -12,12 +12,13 @@ $$(BUILD)/$(1)_tests: $$($(1)_OBJECTS) $$(YCSB) $$(WSSBENCH) $$(BUILD)/libtarget
 endef
 $(foreach k,$(TEST_KINDS),$(eval $(call test_kind,$(k))))
 
-# Sanitizer modes optimize the tested code but not the tests, which would take twice the time to compile.
+# The modes asan and tsan optimize the tested code but not the tests, because that would double the compile
+# time.
 UNOPTIMIZED := $(foreach m,asan tsan,$(patsubst %,build/$(m)/tests/%/%.o,$(TEST_KINDS) rbd) build/$(m)/tests/precompiled.h.gch)
 $(UNOPTIMIZED): private CXXFLAGS += -O0
 $(UNOPTIMIZED): PRECOMPILED_IN = tests
 
-# Fuzzers: one libFuzzer program per file of tests/fuzz, built by clang with sanitizers in a directory of its own.
+# Fuzzers: one libFuzzer program per file of tests/fuzz, built by clang with sanitizers in its own directory.
 FUZZERS := $(patsubst tests/fuzz/%.cc,%,$(wildcard tests/fuzz/*_fuzz.cc))
 
 .PHONY: unit

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// As lib/precompiled.h, for tests.
+// The precompiled header of tests, as lib/precompiled.h is for the programs.
 #ifndef WSS_TESTS_PRECOMPILED_H
 #define WSS_TESTS_PRECOMPILED_H
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make demo`: the whole system at work, in a virtual machine with soft RDMA, or on this machine (LAB=host)."""
+"""`make demo`: shows the whole system in use, in a virtual machine with soft RDMA or on this machine
+(LAB=host)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The key-value part of the demonstration: three targets, transactions by kvctl over rdma in the machine, and natively the same over shm."""
+"""The key-value part of the demonstration: kvctl runs transactions on three targets, over rdma in the virtual
+machine and over shm on this machine."""
 
 from __future__ import annotations
 
@@ -124,7 +125,7 @@ class InMachine:
 
 
 def steps(operations: int) -> list[tuple[str, Callable[[Demo], str]]]:
-    """The steps in the machine; they share the place."""
+    """Returns the steps that run in the machine. They share one InMachine."""
     place: list[InMachine] = []
 
     def start(demo: Demo) -> str:
@@ -141,7 +142,7 @@ def steps(operations: int) -> list[tuple[str, Callable[[Demo], str]]]:
 
 
 class Natively:
-    """The same on this machine, over shm."""
+    """Three targets on this machine, over shm."""
 
     def __init__(self, store) -> None:
         self.store = store
@@ -160,7 +161,7 @@ class Natively:
 
 
 def natively() -> str:
-    """Everything again over shared memory, where a process needs no RDMA device."""
+    """Repeats all steps over shared memory, which needs no RDMA device."""
     from tests.native.kv import Store
 
     with tempfile.TemporaryDirectory(prefix="wss-demo-kv-") as directory, Store("shm", PARTITIONS, Path(directory), ["--kv-terminate-ms", "300"]) as store:

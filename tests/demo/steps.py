@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demonstration, step by step. Each step is a function that does one thing in the machine and raises when it does
-not hold; its results go into the report."""
+"""The demonstration, step by step. Each step is a function that does one thing in the machine and raises an
+exception if it fails. Its results go into the report."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ DRIVER_STATS = "/sys/class/wss/session0/stats"
 
 @dataclass
 class Demo:
-    """What the steps share."""
+    """The state that all steps share."""
 
     guest: Guest
     build: Path
     module: Path
-    backing_device: str | None  # the NVMe disk to make a file system on; None: the file goes into /var/tmp
+    backing_device: str | None  # the NVMe disk for a file system, or None: the file is in /var/tmp
     target: Process | None = None
     report: dict[str, str] = field(default_factory=dict)
 
@@ -67,7 +67,7 @@ def start_target(demo: Demo) -> str:
 
 
 def load_driver(demo: Demo) -> str:
-    # insmod resolves no dependencies: what the driver stands on is loaded first.
+    # insmod resolves no dependencies, so the modules that the driver needs are loaded first.
     demo.guest.run("modprobe -a rdma_cm ib_core")
     demo.guest.run(f"insmod {demo.module} target={demo.address} volume={VOLUME}")
     return f"insmod wss.ko target={demo.address} volume={VOLUME}"
@@ -112,7 +112,7 @@ def use_a_file_system(demo: Demo) -> str:
     guest.run(f"mkdir {MOUNT}/files && for i in $(seq 1 40); do "
               f"dd if=/dev/urandom of={MOUNT}/files/$i bs=64k count=$((i % 8 + 1)) status=none; done", 120)
     sums = guest.run(f"cd {MOUNT}/files && sha256sum * | sort").stdout
-    # Unmounting empties the page cache of this file system: what is read next comes over the wire.
+    # Unmounting empties the page cache of this file system, so the next reads are sent to the target.
     guest.run(f"umount {MOUNT} && mount {DEVICE} {MOUNT}", 60)
     if guest.run(f"cd {MOUNT}/files && sha256sum * | sort", 120).stdout != sums:
         raise RuntimeError("files differ after unmounting and mounting again")
@@ -121,7 +121,7 @@ def use_a_file_system(demo: Demo) -> str:
 
 
 def count_rdma(demo: Demo) -> str:
-    """Over all that was done so far: fio, ext4 and the look at the partition table."""
+    """Counts the RDMA operations of all steps so far: fio, ext4 and the scan of the partition table."""
     sessions = demo.wssctl("session list")["sessions"]
     total = {name: sum(session["counters"][name] for session in sessions) for name in sessions[0]["counters"]}
     rdma = total["rdma_reads"] + total["rdma_writes"]

@@ -26,7 +26,7 @@ class KvSimMutation : public testing::Test {
     void SetUp() override { ASSERT_TRUE(log::set_level("off")); }
     void TearDown() override { kv::mutations = 0; }
 
-    // Returns the first failure in these seeds; empty: none.
+    // Returns the first failure of seeds 1 to `seeds`, or an empty string.
     std::string caught(kv::Mutation mutation, KvOptions (*options)(uint64_t seed), uint64_t seeds = 10) {
         kv::mutations = static_cast<uint32_t>(mutation);
         for (uint64_t seed = 1; seed <= seeds; ++seed)
@@ -53,8 +53,8 @@ KvOptions with_conditions(uint64_t seed) {
     return options;
 }
 
-// Transactions that write some of the keys on which they have conditions. Two on the same keys must cross on
-// their way to two partitions.
+// Transactions that write some of the keys on which they have conditions. The bug has an effect only if two
+// transactions on the same keys reach two partitions in opposite orders.
 KvOptions with_crossing_conditions(uint64_t seed) {
     KvOptions options = contended(seed);
     options.partitions = 4;
@@ -113,7 +113,7 @@ KvOptions with_everything(uint64_t seed) {
     return options;
 }
 
-// As above, with a single client that waits for each reply: no frames of others wake its peer.
+// As above, with a single client that waits for each reply, so no frames of other clients wake its peer.
 KvOptions with_a_quiet_client(uint64_t seed) {
     KvOptions options = with_everything(seed);
     options.clients = options.depth = 1;
@@ -160,10 +160,10 @@ TEST_F(KvSimMutation, a_wake_up_that_is_lost_is_caught) {
         EXPECT_NE(caught(kv::Mutation::kLostWakeUp, options).find("was not woken"), std::string::npos);
 }
 
-// A node accesses the peer's memory directly only while nothing else is in flight. A reader announced its
-// sleep by a word in memory and could not withdraw that. It did not announce its sleep again, although the
-// writer had woken it and assumed that it was awake. Or it fell asleep while a frame was in flight as a
-// WRITE.
+// A node accesses the peer's memory directly only while nothing else is in flight. With the bug, a reader
+// announced its sleep by a word in memory and could not withdraw the announcement. It did not announce its
+// sleep again, although the writer had woken it and assumed that it was awake. Or it fell asleep while a
+// frame was in flight as a WRITE.
 TEST_F(KvSimMutation, a_sleeper_that_is_assumed_to_be_awake_is_caught) {
     EXPECT_NE(caught(kv::Mutation::kToldOnce, with_sleepers_in_reach_at_times, 200).find("was not woken"),
               std::string::npos);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Known bugs of a version store, switched on one by one: the corresponding check must fail, and must pass
-// without the bug. (The simulation has the bugs of clients and of the protocol.)
+// Known bugs of a version store, switched on one by one. The corresponding check must fail with the bug and
+// pass without it. (kv_mutation_test.cc has the bugs of clients and of the protocol.)
 #include <gtest/gtest.h>
 
 #include "lib/kv/mutation.h"

@@ -9,7 +9,7 @@ $(MUTATED)/%.o: %.cc
 	@echo "  CXX     $< (mutated)"
 	$(Q)$(CCACHE) $(CXX) $(CXXFLAGS) -DWSS_KV_MUTATIONS -MMD -MP -c $< -o $@
 
-# Files without switches come from the library unchanged.
+# The library provides the files without switches.
 $(BUILD)/mutation_tests: $(MUTATED_OBJECTS) $(BUILD)/libwss.a
 	@echo "  LD      $@"
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(TEST_LIBS) $(LDLIBS)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A source without events that counts how often a reactor polls it. Processor time would be a measure only on
-// a quiet machine.
+// A source without events that counts how often a reactor polls it. Processor time would be a reliable
+// measure only on an idle machine.
 #pragma once
 
 #include "lib/reactor/reactor.h"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds Documentation/troubleshooting.md against what the programs print: every indented line of a section must be there, where …
-stands for anything within a line. Blanks and line ends count as one blank."""
+"""Compares Documentation/troubleshooting.md with the output of the programs: the output must contain every
+indented line of a section. In such a line, … matches any text within one line. A sequence of blanks matches
+one blank."""
 
 import re
 from pathlib import Path
@@ -9,7 +10,7 @@ PAGE = Path(__file__).resolve().parents[2] / "Documentation/troubleshooting.md"
 
 
 def sections() -> dict[str, list[str]]:
-    """Heading → the lines that the programs print."""
+    """Returns, for each heading, the lines that the programs print."""
     found: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in PAGE.read_text().splitlines():
@@ -21,7 +22,8 @@ def sections() -> dict[str, list[str]]:
 
 
 def assert_holds(section: str, printed: str, impossible: tuple[str, ...] = ()) -> None:
-    """`impossible`: lines with one of these cannot be brought about on this machine."""
+    """Asserts that the output contains the lines of a section, except lines with one of the texts in
+    `impossible`, which this machine cannot produce."""
     text = "\n".join(" ".join(line.split()) for line in printed.splitlines())
     missing = [line for line in sections()[section] if not any(words in line for words in impossible)
                and not re.search("[^\n]+?".join(re.escape(part) for part in " ".join(line.split()).split("…")), text)]
