@@ -35,7 +35,7 @@ def defining_namespaces(text: str):
     """(line, name) of each named namespace with definitions, once for every block with that name. What an unnamed namespace
     contains counts for the namespace around it."""
     text = blanked(text)
-    open_blocks, reported, begin = [], set(), 0  # a block: its line and namespace, or None
+    open_blocks, reported, begin = [], set(), 0  # open_blocks: line and namespace, or None
 
     def found(declaration: str):
         if open_blocks and open_blocks[-1] not in reported and declaration.strip() and not FORWARD.fullmatch(declaration.strip()):
@@ -70,7 +70,7 @@ def check_namespaces(paths: list[Path], root: Path = ROOT):
         own = namespace_of(path.parent)
         allowed = {own} | {namespace_of(folder) for folder in path.parents if len(folder.parts) > 1}
         for line, name in defining_namespaces((root / path).read_text(errors="replace")):
-            # The namespace of a folder in which this one is nested, or which it is.
+            # The longest prefix of this namespace that is the namespace of a folder.
             parts = name.split("::")
             outer = next((n for n in ("::".join(parts[:end]) for end in range(len(parts), 0, -1)) if n in of_folders), "")
             if name and outer not in allowed:

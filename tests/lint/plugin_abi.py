@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kPluginAbi (lib/io/plugin.h) must be raised with each change of the declarations that programs and plug-ins share: that
-header and the project's headers that it includes. The digest beside the number covers both, without comments, layout and order
-of includes, so it fits no other declarations with the same number. If they differ, the finding names the next number with its
-digest."""
+"""kPluginAbi (lib/io/plugin.h) must be raised with each change of the declarations that programs and plug-ins
+share: that header and the project's headers that it includes. The digest beside the number covers both,
+without comments, layout and order of includes, so it does not match any other declarations with the same
+number. If they differ, the finding names the next number with its digest."""
 
 import hashlib
 import re
@@ -38,7 +38,7 @@ def digest(root: Path, number: int) -> str:
 
 
 def committed_number(root: Path) -> int:
-    """Returns the committed number; 0: none, or no repository."""
+    """Returns the committed number, or 0 if there is none or this is not a repository."""
     shown = subprocess.run(["git", "show", f"HEAD:{HEADER}"], cwd=root, capture_output=True, text=True)
     match = NUMBER.search(shown.stdout)
     return int(match.group(1)) if match else 0

@@ -47,14 +47,15 @@ def check_subjects():
 # ---- Rule names
 
 RULE = re.compile(r"^\s*(?://|\*) {1,4}([A-Z]{1,3})(\d{1,2})  \S")
-# The texts of a list are aligned, so those of rules with two digits may begin behind one space, unlike "S10 of store.h".
+# The texts of a list are aligned, so the text of a rule with a two-digit number may follow after a single
+# space. It begins with a capital letter, unlike that in "S10 of store.h".
 LONG_RULE = re.compile(r"^\s*(?://|\*) {1,4}([A-Z]{1,3})(\d\d) [A-Z]")
 ARCHITECTURE = Path("Documentation/architecture.md")
 RULE_RANGE = re.compile(r"`([\w./-]+\.h)` (([A-Z]{1,3})\d{1,2}(?:–[A-Z]{1,3}\d{1,2})?)")
 
 
 def rules_of(lines: list[str]) -> dict[str, set[int]]:
-    """The numbers of the rules that a header defines, by prefix."""
+    """Returns the numbers of the rules that a header defines, by prefix."""
     numbers = defaultdict(set)
     for line in lines:
         if match := RULE.match(line):
@@ -66,7 +67,7 @@ def rules_of(lines: list[str]) -> dict[str, set[int]]:
 
 
 def defined_rules(paths: list[Path], root: Path = ROOT) -> dict[str, dict[str, set[int]]]:
-    """The same of all headers, by prefix and header."""
+    """Returns the numbers of the rules of all headers, by prefix and header."""
     defined = defaultdict(dict)
     for path in paths:
         if path.suffix == ".h" and not str(path).startswith("tests/"):
@@ -116,7 +117,7 @@ COMMENT_COLUMNS = 110  # clang-format does not wrap comments (.clang-format), so
 
 
 def check_comments(paths: list[Path]):
-    """Comments of C++ files fit the column limit, and no rule of a header begins behind another one."""
+    """Comments of C++ files fit the column limit, and each rule of a header begins on its own line."""
     for path in paths:
         if path.suffix not in (".h", ".cc") or str(path).startswith("kernel/"):
             continue
@@ -156,7 +157,7 @@ def documents(paths: list[Path]):
 
 
 def prose_lines(path: Path):
-    """Numbered lines without fenced or indented blocks and without code spans."""
+    """Yields (number, text) of each line that is not in a fenced or indented block, without code spans."""
     fenced = False
     for number, line in enumerate((ROOT / path).read_text().splitlines(), 1):
         if line.startswith("```"):
@@ -185,7 +186,7 @@ def check_links(paths: list[Path]):
 
 
 def check_decisions(paths: list[Path]):
-    """Numbered from 0001 without gaps; the title repeats the number."""
+    """Decisions are numbered from 0001 without gaps, and the title repeats the number."""
     pages = sorted(path for path in paths if path.parent == Path("Documentation/decisions"))
     for number, page in enumerate(pages, 1):
         if not page.name.startswith(f"{number:04}-"):
