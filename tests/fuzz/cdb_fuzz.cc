@@ -72,7 +72,8 @@ void fuzz_unmap(wire::Bytes list, const Device& device) {
     }
 }
 
-// Commands of a few initiators, one after the other: three bytes for command and initiator, and a list of 24.
+// Executes commands of four initiators one after the other. Each takes three bytes for command and initiator,
+// and 24 bytes of parameter list.
 void fuzz_reservations(wire::Bytes data, Device device) {
     constexpr size_t kOrderBytes = 3, kListBytes = 24;
     device.reservations_persist = true;

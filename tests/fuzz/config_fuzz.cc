@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the texts that a target reads: configuration, the option --volume, filters, sizes, the state file.
-// Each must give a value or an error with a text. An accepted value must obey its rules, and a written state
-// must be read back.
+// Fuzzes the texts that a target reads: the configuration, the option --volume, filters, sizes and the state
+// file. Each parser must return a value or an error with a message. An accepted value must obey its rules,
+// and a state that was written must be readable.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

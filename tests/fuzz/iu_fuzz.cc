@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes SRP messages of both directions: every parser refuses a message or keeps the guarantees of
-// lib/wire/srp.h, and encoded values are parsed to the same values.
+// Fuzzes SRP messages of both directions. Every parser must reject a message or keep the guarantees of
+// lib/wire/srp.h, and an encoded value must be parsed to the same value.
 //
 // Input: two bytes choose the immediate data offset, the rest is the message.
 #include <algorithm>
@@ -33,7 +33,7 @@ void check_buffer(const DataBuffer& buffer) {
         FUZZ_REQUIRE(sum == buffer.length);
 }
 
-// A table in the initiator's memory; the message's own bytes are used in its place.
+// Parses a descriptor table that would be in the initiator's memory. Bytes of the message are used instead.
 void fetch_table(DataBuffer buffer, Bytes message) {
     if (!buffer.partial) return;
     std::vector<std::byte> table(buffer.table.length);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes every parser of key-value messages: no input may crash it, and an accepted message must be encoded
-// to the same bytes. So the parser has read no bytes outside it.
+// to the same bytes. This shows that the parser has read no bytes outside the message.
 #include <cstring>
 
 #include "lib/kv/metadata.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzzes the slots, records and index buckets that a hostile server, or a torn READ, may give to a client. No
-// place outside the arena may be named, no access outside the input is allowed, and an accepted value must be
-// encoded to the same bytes.
+// Fuzzes the slots, records and index buckets that a hostile server, or a torn READ, may give to a client. An
+// accepted value must not refer to memory outside the arena, no access outside the input is allowed, and an
+// accepted value must be encoded to the same bytes.
 //
 // Input: one byte of choices, then the message. Almost no mutation has a correct checksum, so one choice is
 // to insert one.
@@ -22,8 +22,8 @@ namespace {
 constexpr ArenaView kArena{.bytes = 1 << 20, .epoch = 42};
 constexpr std::string_view kKey = "key";
 
-// Inserts the right checksum into the record that the first entry names in the extent, and into the entry.
-// The offsets are those of slot_format.cc.
+// Inserts the correct checksum into the record to which the first entry of the slot refers, and into the
+// entry. The offsets are those of slot_format.cc.
 void sign_first_record(std::vector<std::byte>& bytes, const SlotAddress& address) {
     Entry entry;
     std::memcpy(&entry.offset, bytes.data() + 32 + 24, sizeof entry.offset);
@@ -35,7 +35,7 @@ void sign_first_record(std::vector<std::byte>& bytes, const SlotAddress& address
     std::memcpy(bytes.data() + 32 + 16, &checksum, sizeof checksum);
 }
 
-// Seals a slot with the fuzzer's bytes, as a forger would.
+// Inserts a correct checksum into a slot made of the fuzzer's bytes, as a hostile server could.
 void sign(std::vector<std::byte>& bytes, size_t length) {
     seal_record(kArena.epoch, std::span(bytes).first(length));
 }
@@ -99,8 +99,8 @@ void fuzz_lone_record(std::vector<std::byte> bytes) {
     FUZZ_REQUIRE(check_record(bytes, kArena, view.key, entry, checked) != SlotStatus::kOk);
 }
 
-// A bucket at any place that a reader reads: it must not lead outside the index or the arena, and the number
-// of reads is bounded.
+// A bucket, returned for each READ of a lookup. It must not lead the reader outside the index or the arena,
+// and the number of reads must be bounded.
 void fuzz_bucket(std::vector<std::byte> bytes, bool is_signed, bool is_there) {
     constexpr uint32_t kGroups = 64;
     bytes.resize(kBucketBytes);

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fuzzers: one libFuzzer program per tests/fuzz/NAME_fuzz.cc, built by clang with sanitizers below $(BUILD)/fuzz.
 #
-# To add one: write the file; name the sources it needs in NAME_fuzz_SOURCES (else it gets all of lib/ and target/, which
-# takes minutes to build); put seeds into tests/fuzz/corpus/NAME_fuzz.hex if the input has structure.
+# To add one: write the file. Set NAME_fuzz_SOURCES to the sources that it needs. (Without this variable it
+# gets all of lib/ and target/, which takes minutes to build.) Put seeds into tests/fuzz/corpus/NAME_fuzz.hex
+# if the input has a structure.
 FUZZ_CXX ?= clang++
 FUZZ_BUILD := $(BUILD)/fuzz
 SECONDS ?= 30

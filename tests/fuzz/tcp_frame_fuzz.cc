@@ -4,7 +4,8 @@
 // orderly way.
 //
 // Input: one byte that selects how the stream is cut into reads, then frames. If a frame has rkey 1, it gets
-// the real region's key, and its address is used as an offset, so that the fuzzer need not guess either.
+// the real region's key, and its address is used as an offset, so that the fuzzer does not have to guess
+// them.
 #include <cerrno>
 #include <cstring>
 #include <vector>
