@@ -2,9 +2,10 @@
 // wss-attack URI SECONDS SEED: several lying initiators at a time against a running target.
 //
 // They log in correctly or not, send valid, damaged and random messages, exceed their credits, revoke memory
-// while the target uses it, and vanish. Exit status 0: the target survived and every connection ended when it
-// was closed. 1: the target refuses connections or does not end one. The last output counts the operations,
-// so that a caller can check that there were some.
+// while the target uses it, and vanish. Exit status 0: every connection ended after it was closed. 1: a
+// connection could not be started or did not end. Refused connections and connections that the target closes
+// are not failures. The output is one JSON object that counts the operations, so that a caller can check that
+// there were enough.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,7 +23,7 @@ using std::byte;
 constexpr size_t kAttackers = 6;
 constexpr uint32_t kReceives = 300;
 constexpr uint32_t kReceiveBytes = 512;
-constexpr uint32_t kSends = 32;  // buffers
+constexpr uint32_t kSends = 32;  // number of send buffers
 constexpr uint32_t kMemoryBytes = 1 << 20;
 constexpr uint64_t kSendCookie = 1 << 20;
 constexpr Nanoseconds kEndLimit = from_s(20);
@@ -75,7 +76,7 @@ class Attacker final : public fabric::ConnectionHandler {
     void act() {
         for (int burst = 0; burst < 16 && live_ && !closing_ && !ended_; ++burst) {
             if (sent_ >= life_) return close();
-            if (random_.chance(400)) memory_.reset();  // the target may be using it
+            if (random_.chance(400)) memory_.reset();  // while the target may be accessing it
             if (posted_ - done_ >= kSends) return;
             if (credits_ <= 0 && !random_.chance(2000)) return wait_for_credits();
             send_one();
@@ -152,7 +153,7 @@ class Attacker final : public fabric::ConnectionHandler {
         if (opcode == WSS_SRP_CMD || opcode == WSS_SRP_TSK_MGMT) --credits_;
     }
 
-    // A damaged first byte may have cost a credit without the attacker's notice.
+    // Called without credits. Closes the connection if the target has sent nothing for kStallLimit.
     void wait_for_credits() {
         if (clock_.now() - moved_at_ < kStallLimit) return;
         ++counts_.stalls;

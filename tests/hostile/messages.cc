@@ -10,8 +10,8 @@ namespace {
 
 using std::byte;
 
-// Every command that the target supports, some that it does not, and service actions of commands that have
-// them.
+// Opcodes of the commands that the target supports, except PERSISTENT RESERVE IN and OUT, and of some that it
+// does not support.
 constexpr uint8_t kOpcodes[] = {0x00, 0x03, 0x08, 0x0a, 0x12, 0x1a, 0x1b, 0x25, 0x28, 0x2a,
                                 0x2f, 0x35, 0x41, 0x42, 0x5a, 0x88, 0x89, 0x8a, 0x8f, 0x91,
                                 0x93, 0x9e, 0xa0, 0xa3, 0xa8, 0xaa, 0xaf, 0x55, 0x7f, 0xc0};
@@ -20,7 +20,7 @@ constexpr uint64_t kVolumeBlocks = 32768;  // of the attacked volumes
 }  // namespace
 
 uint64_t MessageSource::lun() {
-    // The first two exist. The volume that the test verifies has a number that no accident hits.
+    // LUNs 0 and 1 exist. The LUN of the volume that the test verifies is never returned.
     return random_.chance(16) ? random_.below(1000) : random_.below(3);
 }
 
@@ -37,7 +37,7 @@ void MessageSource::fill_cdb(std::span<byte, 16> cdb) {
     if (random_.chance(10)) return;
     cdb[0] = byte{kOpcodes[random_.below(std::size(kOpcodes))]};
     if (random_.chance(8)) return;
-    // The place of blocks and lengths in most commands: near the end of the volume, and beyond.
+    // Most commands have their LBA and length in these fields. Some values are beyond the end of the volume.
     const uint64_t lba = random_.chance(4) ? random_.next() : random_.below(kVolumeBlocks + 8);
     const uint32_t blocks = static_cast<uint32_t>(random_.chance(16) ? random_.next() : random_.below(300));
     const auto group = static_cast<uint8_t>(cdb[0]) >> 5;
@@ -68,7 +68,8 @@ size_t MessageSource::command(Message& out) {
     return wire::encode_command(request, out);
 }
 
-// A valid message with an opcode that writes, with more or less data than the command names.
+// A command with immediate data, usually with the opcode of a write. The length in its CDB often differs from
+// the length of the data.
 size_t MessageSource::immediate(Message& out) {
     std::array<byte, 16> cdb;
     fill_cdb(cdb);
@@ -126,7 +127,7 @@ size_t MessageSource::small(Message& out) {
 void MessageSource::damage(std::span<byte> message) {
     if (message.empty()) return;
     for (uint64_t flips = 1 + random_.below(4); flips > 0; --flips) {
-        // Most damage is done to the head, which determines how the rest is parsed.
+        // Most damage is in the first 80 bytes, which determine how the rest is parsed.
         const size_t at =
             random_.below(random_.chance(4) ? message.size() : std::min<size_t>(message.size(), 80));
         message[at] = random_.chance(2) ? byte(random_.next()) : message[at] ^ byte(1 << random_.below(8));

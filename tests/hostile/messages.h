@@ -10,7 +10,7 @@
 
 namespace wss::hostile {
 
-// The longest message: longer than any target accepts.
+// Length of the longest message, which is longer than any target accepts.
 constexpr size_t kMessageMax = WSS_SRP_MAX_IT_IU_LEN + 512;
 
 using Message = std::array<std::byte, kMessageMax>;

@@ -32,13 +32,14 @@ PIECES = (b"GET ", b"HEAD ", b"POST ", b"OPTIONS ", b"/api/v1/volume/list", b"/a
 
 
 def requests(chance: random.Random) -> bytes:
-    """Requests over HTTP in pieces: a few are whole, some are cut, most are none."""
+    """HTTP requests: up to two complete ones, then random parts of requests."""
     whole = b"GET " + chance.choice(PIECES[4:9]) + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
     return whole * chance.randrange(3) + b"".join(chance.choices(PIECES, k=chance.randrange(24)))
 
 
 def noise(address: str, until: float, chance: random.Random) -> int:
-    """Connects to tcp://, tls:// or http://HOST:PORT and sends senseless bytes, repeatedly; returns how often."""
+    """Repeatedly connects to tcp://, tls:// or http://HOST:PORT and sends random bytes. Returns the number of
+    connections."""
     scheme, host, port = re.fullmatch(r"(tcp|tls|http)://(.+):(\d+)", address).groups()
     count = 0
     while time.monotonic() < until:
@@ -56,5 +57,5 @@ def noise(address: str, until: float, chance: random.Random) -> int:
             except (ConnectionError, socket.timeout):
                 pass
         count += 1
-        time.sleep(0.05)  # limits the rate, as the target needs the processor too
+        time.sleep(0.05)  # limits the rate, because the target needs the processor too
     return count

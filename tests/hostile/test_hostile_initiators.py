@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Initiators that lie, against a running target, for a bounded time: no crash, no hang, nothing for a sanitizer to say, and
-a good client beside them verifies all that it writes. `make MODE=asan check-hostile`."""
+"""Hostile initiators send invalid messages to a running target for a limited time. The target must not crash
+or hang, no sanitizer may report an error, and a good client must be able to verify all its writes at the same
+time. `make MODE=asan check-hostile`."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from tests.native.programs import Nbd, run
 HOSTILE = Path(os.environ.get("WSS_HOSTILE_BUILD", "build/asan")).resolve()
 SECONDS = int(os.environ.get("WSS_ATTACK_SECONDS", "30"))
 SEED = int(os.environ.get("WSS_ATTACK_SEED", str(int(time.time()))))
-# A unit number that no damaged message hits by accident: the volume contains only data of the good client.
+# Hostile initiators send smaller LUNs, so the volume contains only data of the good client.
 GOOD_LUN = 5000
 STATE = {"format": "wss-target-state", "version": 1,
          "volumes": [{"name": "good", "lun": GOOD_LUN, "wwid": "123456789abcdef", "declared": True}]}
@@ -98,7 +99,7 @@ def attack_beside_a_good_client(target: programs.Target, addresses: tuple[str, .
     done = json.loads(said)
     grown = memory_mib(target.process.pid) - first
     print(f"{done}, {job['read']['total_ios']} reads verified beside it, memory grew by {grown} MiB")
-    # Otherwise there was no attack.
+    # With smaller numbers, the attack was too weak to be a test.
     assert connections > SECONDS
     assert answer(control, "stats")["target"]["tls"]["handshakes_failed"] > SECONDS
     assert done["messages"] > 500 * SECONDS and done["answers"] > 100 * SECONDS and done["logins"] > 3 * SECONDS, done
@@ -106,7 +107,7 @@ def attack_beside_a_good_client(target: programs.Target, addresses: tuple[str, .
     assert job["read"]["total_ios"] > 10 * SECONDS, job["read"]
     # AddressSanitizer keeps 256 MiB of freed memory.
     assert grown < 600, f"the target grew by {grown} MiB"
-    # All attackers are gone and their resources released; the good client is still connected.
+    # The target must release the sessions of all attackers. The good client is still connected.
     deadline = time.monotonic() + 30
     while len(sessions := answer(control, "session", "list")["sessions"]) > 1:
         assert time.monotonic() < deadline, sessions
