@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands in a machine: the interface for tests.
 
-`Guest.run` runs a command until it exits, and `Guest.start` runs one in the background. Both work in the same way for a virtual
-machine (vm.py) and for the host (host_guest.py). Every wait has a limit. A command that exceeds it is killed with its process
-group, and the error shows its kernel stacks.
+`Guest.run` runs a command until it exits, and `Guest.start` runs one in the background. Both work in the same
+way for a virtual machine (vm.py) and for the host (host_guest.py). Every wait has a limit. A command that
+does not end within the limit of `run` or `Process.wait` is killed with its process group, and the error shows
+its kernel stacks.
 """
 
 from __future__ import annotations

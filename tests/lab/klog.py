@@ -80,7 +80,8 @@ class KernelLog:
         self._allowed = list(ALLOWED)
 
     def append(self, record: str) -> None:
-        """Adds a record of /dev/kmsg: "priority,sequence,microseconds,flags;text", with indented continuation lines."""
+        """Adds a record of /dev/kmsg: "priority,sequence,microseconds,flags;text". Its continuation lines are
+        dropped."""
         head, separator, text = record.partition(";")
         fields = head.split(",")
         if not separator or len(fields) < 3 or not fields[2].isdigit():

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds out which acceleration works by booting a kernel, as one may hang for ever although /dev/kvm exists.
 
-The result is kept in BUILD/lab until the host kernel, the host boot, QEMU or the guest kernel changes.
+The result is kept in BUILD/lab until the host kernel, the host boot, the existence of /dev/kvm, QEMU or the
+guest kernel changes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The frequency of this machine's time stamp counter, which is also that of an emulated machine.
 
-At boot, a kernel measures the frequency against other timers. If these are emulated and the host is busy, the result can be wrong by
-a factor of 30, and the machine's clock and all its time limits are as wrong. So the lab measures it and tells the kernel."""
+At boot, a kernel measures the frequency against other timers. If these are emulated and the host is busy, the
+result can be wrong by a factor of 30. The machine's clock and all its time limits then have the same error.
+So the lab measures the frequency and passes it to the kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ SECONDS = 0.1
 
 @cache
 def tsc_khz() -> int | None:
-    """None: this machine has no such counter, or does not execute generated code."""
+    """Returns the frequency in kHz, or None if this machine has no such counter or does not execute generated
+    code."""
     if os.uname().machine != "x86_64":
         return None
     try:
@@ -29,7 +31,8 @@ def tsc_khz() -> int | None:
     read = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
 
     def sample() -> tuple[int, int]:
-        """The time and the counter. The best of some attempts, since the processor may be taken away between two readings."""
+        """Returns the time and the counter: the best of 20 attempts, as this process may be preempted between
+        two readings."""
         best = (1 << 63, 0, 0)
         for _ in range(20):
             before, ticks, after = time.monotonic_ns(), read(), time.monotonic_ns()

@@ -174,7 +174,7 @@ class Agent:
             self.handlers[kind](number, payload)
 
     def read_kmsg(self):
-        """Forwards all available records, as many as fit in a frame."""
+        """Forwards all available records, several in each frame."""
         records = []
         while True:
             try:
