@@ -9,7 +9,7 @@
 //   unsure NAME 0|1                   whether a command that changes the rules is in progress
 //   loosen NAME                       unflushed changes may be undone
 //   cut NAME SECTORS 0|1              the sectors beyond SECTORS were cut off (1) or may have been (0)
-//   verify SECONDS                    reads all sectors in use, within a time limit
+//   verify SECONDS                    reads this client's sectors in use and flushes, within a time limit
 //   status                            prints counters as JSON
 //
 // Exit status 3: a read returned data that the ledger does not allow. Standard error then has the data and

@@ -81,7 +81,8 @@ VolumeLoad::Handle VolumeLoad::handle() {
     return handle_;
 }
 
-// Opens a volume again that was deleted and created again.
+// Drops the handle of a volume that was deleted, so that the next operation opens the volume that has its
+// name then.
 void VolumeLoad::give_back(const Handle& used, int error) {
     wss_info info{};
     if (error == 0 || wss_get_info(used.get(), &info) != 0 || (info.flags & WSS_GONE) == 0) return;

@@ -48,8 +48,8 @@ class VolumeLoad {
     void set_unsure(bool unsure);
     void loosen();
     void cut(uint64_t sectors, bool certain);
-    // Reads every sector in use and flushes, with retries until the deadline. Returns an empty string, or the
-    // operation that kept failing. Call while the client is paused.
+    // Reads every sector in use of this client's part and flushes, with retries until the deadline. Returns
+    // an empty string, or the reason of the last failure. Call while the client is paused.
     std::string verify(std::chrono::steady_clock::time_point deadline);
 
   private:
