@@ -20,12 +20,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// One, as crashed processes of a run keep memory and descriptors until the child ends.
+// A child runs one seed, because crashed processes of a run keep memory and descriptors until the child ends.
 constexpr uint64_t kSeedsOfChild = 1;
 constexpr uint64_t kProgressEvery = 250;
 
-// A child process that runs seeds [next, end). It writes one byte for each seed that ends: 1 if it held, else
-// 0.
+// A child process that runs seeds [next, end). It writes one byte for each seed that ends: 1 if all checks
+// held, otherwise 0.
 struct Child {
     pid_t pid = -1;
     int pipe = -1;
@@ -108,7 +108,8 @@ class Soak {
         retire(at, "did not end");
     }
 
-    // The child has ended. If it ended within a seed, that seed failed; a new child runs the remaining ones.
+    // The child has ended. If it ended during a seed, that seed failed, and a new child runs the remaining
+    // ones.
     void retire(size_t at, const char* how) {
         const Child child = children_[at];
         children_.erase(children_.begin() + static_cast<ptrdiff_t>(at));

@@ -43,7 +43,7 @@ void SectorModel::change_acknowledged(uint64_t first, uint64_t count, uint64_t i
     for (uint64_t i = first; i < first + count; ++i) {
         Sector& sector = sectors_[i];
         sector.changing = false;
-        if (may_keep_old) continue;  // a flush does not decide between the two contents
+        if (may_keep_old) continue;  // no flush covers the discard, so both contents stay allowed
         if (sector.lost_meanwhile && !stable) {
             add(sector.base, id);
             sector.since.clear();

@@ -2,9 +2,9 @@
 // SectorModel computes which contents each sector of a volume may show, from the operations that were
 // acknowledged, flushed, failed or lost.
 //
-// Every write has an id and fills its sectors with it, so a sector's content names the write that it came
-// from. Id 0 means zeroes. The scenario never lets two changes of a sector overlap in time. The order of the
-// writes is therefore known:
+// Every write has an id, which its sectors contain (sector_stamp.h), so the content of a sector identifies
+// the write. Id 0 means zeroes. The scenario never lets two changes of a sector overlap in time. The order of
+// the writes is therefore known:
 //
 //   acknowledged write    the only content allowed, until the next change
 //   write in flight       the old content or the new one
@@ -52,7 +52,7 @@ class SectorModel {
   private:
     struct Version {
         uint64_t id;
-        uint64_t acknowledged;  // its number; UINT64_MAX if it was not acknowledged
+        uint64_t acknowledged;  // number of the acknowledgement; UINT64_MAX if there is none
     };
     struct Sector {
         std::vector<uint64_t> base{0};      // contents that stable storage may hold
@@ -67,7 +67,7 @@ class SectorModel {
     static void allow_readers(Sector& sector);
 
     std::vector<Sector> sectors_;
-    uint64_t acknowledged_ = 0;  // changes so far
+    uint64_t acknowledged_ = 0;  // acknowledged changes so far
 };
 
 }  // namespace wss::sim

@@ -5,7 +5,7 @@
 
 namespace wss::sim {
 
-// The id, the sector's number and words derived from both.
+// The first word is the id. The other words are derived from the id, the sector's number and their position.
 void stamp_sector(std::byte* sector, uint64_t number, uint64_t id) {
     uint64_t words[kSectorBytes / 8];
     for (uint64_t i = 0; i < kSectorBytes / 8; ++i)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contents that a write gives its sectors: they name the write (SectorModel), so that a sector shows
-// which write it is from, and that it is not a mixture of two.
+// The contents of the sectors of a write. They contain the id of the write (SectorModel), and show whether a
+// sector is a mixture of two writes.
 #pragma once
 
 #include <cstddef>

@@ -108,7 +108,7 @@ class BlockRun {
         start_target();
     }
 
-    // One turn of the fault injector, every kInjectorTurn.
+    // One turn of the fault injector. A turn takes a random time of less than kInjectorTurn.
     void inject() {
         Random& random = world_.random();
         if (!node_.alive()) {

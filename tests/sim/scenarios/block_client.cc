@@ -105,7 +105,8 @@ void BlockClient::choose(Io& io) {
     switch (random_.below(20)) {
         case 0 ... 7:
             request.operation = Operation::kRead;
-            // Every other read continues where the last one ended, so that read-ahead takes part.
+            // Half of the reads, at random, continue where the previous read ended, so that read-ahead takes
+            // part.
             if (random_.chance(2)) {
                 io.first = next_read_ < sectors ? next_read_ : 0;
                 io.count = std::min(io.count, sectors - io.first);

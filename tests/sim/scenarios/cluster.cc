@@ -238,7 +238,7 @@ class ClusterRun {
         });
     }
 
-    // All engines run and the target has admitted them.
+    // Returns true if the target has admitted all engines and real storage, and no data is lost.
     bool all_joined() {
         if (!target_up() || target_->cache().recovering()) return false;
         cache::CacheInfo info = target_->cache().info();
@@ -406,8 +406,8 @@ class ClusterRun {
         return true;
     }
 
-    // After a crash of the storage's machine one flush of each channel fails. Repeats flushes until none
-    // fails.
+    // After a crash of the storage's machine one flush of each channel fails. Repeats flushes until none has
+    // failed in six rounds.
     void hear_of_losses() {
         constexpr int kWellInARow = 6;
         for (int round = 0, well = 0; round < 100 && well < kWellInARow; ++round, ++well)

@@ -45,7 +45,7 @@ struct ClusterOptions {
     cache::Policy policy = cache::Policy::kThrough;
     bool policy_changes = false;
     bool remote = false;  // real storage is on a separate node
-    // Per turn of the fault injector (10 ms).
+    // Per turn of the fault injector (at most 10 ms).
     uint32_t cut_one_in = 0;
     uint32_t target_crash_one_in = 0;
     uint32_t engine_crash_one_in = 0;

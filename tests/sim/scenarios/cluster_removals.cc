@@ -41,7 +41,7 @@ void ClusterRemovals::target_crashed() {
     if (one_ == nullptr) return;
     one_->disk.crash();
     one_->shared.model.crash();
-    // The removal was not acknowledged: the volume is created and removed again.
+    // Unless its removal was acknowledged, the volume is created again.
     if (one_->state != One::State::kRemoved) one_->state = One::State::kAbsent;
     one_->missing = options_.absences && absences_.chance(2);
     if (one_->missing)

@@ -14,7 +14,7 @@ namespace {
 constexpr Nanoseconds kInjectorTurn = from_ms(10);
 constexpr Nanoseconds kFaultPhaseMax = from_s(200);
 constexpr Nanoseconds kHealedLimit = from_s(60);
-// Each killed client opens new sessions of the checker, which has room for 4096.
+// The client that replaces a killed one opens new sessions of the checker, which supports 4096 sessions.
 constexpr uint64_t kKillsMax = 60;
 // A frame stays in the ring of a sleeping node until the wake-up message arrives, which follows the writer's
 // earlier messages. kLooksAsleep looks take longer than that, but less time than the ticks that wake every

@@ -26,12 +26,12 @@ struct KvOptions {
     uint32_t transactions = 600;
     uint32_t write_percent = 50;
     kv::Algorithm algorithm = kv::Algorithm::kRampFast;
-    bool mixed = false;  // every other client uses locking, in turn sequential and parallel
+    bool mixed = false;  // every other client uses locking, alternately parallel and sequential
     kv::Transport transport = kv::Transport::kMessage;
     kv::OneSided one_sided = kv::OneSided::kOff;
     uint32_t address_cache = 1 << 10;  // entries, more than keys; 0: each read looks into the index
     uint32_t skew_ms = 0;              // clocks are up to this far ahead of or behind true time
-    uint32_t cut_one_in = 0;           // per turn of the fault injector (10 ms)
+    uint32_t cut_one_in = 0;           // per turn of the fault injector (at most 10 ms)
     uint32_t crash_one_in = 0;         // of a partition
     uint32_t kill_one_in = 0;          // of a client
     uint32_t fail_log_one_in = 0;      // of a partition: it refuses writes until it is restarted

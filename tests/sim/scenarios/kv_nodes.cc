@@ -10,7 +10,7 @@ namespace wss::sim {
 namespace {
 
 constexpr Nanoseconds kRequestTimeout = from_s(8);
-// Time beyond the request's own limit: the interval of the timer that checks limits.
+// A request may outlive its limit by the interval of the timer that checks limits.
 constexpr Nanoseconds kGrace = from_s(1);
 
 }  // namespace
@@ -186,7 +186,7 @@ bool KvClient::begin_one() {
         begin_put_if(transaction);
     else
         transaction.writing ? begin_put(transaction) : begin_get(transaction);
-    node_.wake();  // this thread sleeps in the simulation when it is idle
+    node_.wake();  // an idle client may be asleep
     return true;
 }
 
@@ -276,7 +276,8 @@ void KvClient::put_over(Transaction& transaction) {
                                             : Outcome::kFailed;
     // A commit that skipped messages gives no guarantee.
     if (halved && !lost) outcome = Outcome::kUnknown;
-    // Without concurrency control, one partition after another, the order of writes is not guaranteed.
+    // Without concurrency control, a write takes effect on one partition after another, in no guaranteed
+    // order.
     const bool in_order = shared_.options.algorithm != kv::Algorithm::kNone || !put.conditions.empty();
     const auto floors =
         in_order ? std::span<const kv::Timestamp>(transaction.floors) : std::span<const kv::Timestamp>();

@@ -21,11 +21,12 @@ using cache::Policy;
 constexpr Nanoseconds kTurn = from_ms(20);
 constexpr Nanoseconds kHealedLimit = from_s(120);
 constexpr uint64_t kEngineMemory = 2 * 1024 * 1024;
-// The injector lets the holder reach the target after this time, so that it does so before kTakenMax.
+// If the holder has not reached the target for this time, the injector lets it do so, which is before
+// kTakenMax.
 constexpr Nanoseconds kRescueAfter = from_s(25);
-// Time for the state of the storage process to reach every part of the target.
+// Time within which every part of the target receives the state of the storage process.
 constexpr Nanoseconds kSuspensionKnown = from_s(1);
-// The volume does not continue after it has waited for its owner for this time.
+// A volume that has waited for its owner for this time does not continue, and the run ends.
 constexpr Nanoseconds kAwaitingKnown = from_s(5);
 constexpr Nanoseconds kLossPermittedAfter = cache::RemoteQueue::kTakenMax - from_s(5);
 
@@ -82,7 +83,7 @@ class StorageRun {
         for (uint32_t i = 0; i < count; ++i) nodes.push_back(&world_.add_node(fmt::format("{}{}", name, i)));
         return nodes;
     }
-    // False: a check failed, or the volume is lost as permitted.
+    // Returns false after a failed check, or after a permitted loss of the volume.
     bool goes_on() const { return shared_.failure.empty() && result_.losses == 0; }
 
     // --- the target ---
@@ -179,7 +180,8 @@ class StorageRun {
                             "holder reached the target {} ms ago: {}",
                             away.count / 1'000'000, backend_->trouble()));
     }
-    // Another owner had the image, and engines hold dirty lines. Only an operator can end this.
+    // Returns true if another owner had the image while engines held dirty lines. Only an operator can end
+    // this state.
     bool awaits_owner() const {
         return processes_.chain_ended() && target_up() && backend_ != nullptr &&
                backend_->trouble().starts_with("another owner had its real storage");
@@ -225,7 +227,8 @@ class StorageRun {
 
     // --- another owner ---
 
-    // The model cannot follow if engines hold writes of sub-blocks that the other owner writes.
+    // Does nothing while lines are dirty, because the model cannot represent writes of another owner to
+    // sub-blocks that are dirty in engines.
     void inject_program() {
         const bool may_steal = is_suspended();
         if (program_.count > 0 || !world_.random().chance(options_.program_one_in)) return;
@@ -259,7 +262,7 @@ class StorageRun {
         shared_.model.change_begins(first, count, id);
         processes_.image().write(request);
     }
-    // Initiators may see the program's data or what was there before, until the volume is lost.
+    // Until the volume is lost, initiators may read the other owner's data or the previous data.
     void inject_theft() {
         if (!stolen_.empty() || program_.count > 0 || !world_.random().chance(options_.theft_one_in)) return;
         const io::SimImageClient* holder = processes_.image().holder();
@@ -458,7 +461,7 @@ class StorageRun {
     const fabric::SimNetwork engine_network_;
     World world_;
     Node& node_;
-    io::SimDisk no_disk_;  // the target's own, which it does not use
+    io::SimDisk no_disk_;  // the target's local disk, which it does not use
     BlockShared shared_;
     StableText membership_;
     StorageResult result_;
@@ -466,7 +469,7 @@ class StorageRun {
     StorageProcesses processes_;
     std::vector<std::unique_ptr<ClusterEngine>> engines_;
     std::vector<std::unique_ptr<BlockClient>> clients_;
-    std::unique_ptr<ClusterTarget> target_;  // nullptr: it is off
+    std::unique_ptr<ClusterTarget> target_;  // nullptr while it does not run
     const io::Backend* backend_ = nullptr;   // of the volume; nullptr: the target has not started
     Nanoseconds stopping_until_{};           // 0: the target is not being stopped
     enum class PolicySetting : uint8_t { kDue, kAsked, kDone } policy_ = PolicySetting::kDone;
@@ -476,7 +479,7 @@ class StorageRun {
         uint64_t first = 0, count = 0, id = 0;
     } program_;  // a write by another program that the target may not have noticed; `count` 0: none
     static constexpr uint64_t kStolenAtOnce = 128;
-    std::vector<uint64_t> stolen_;  // first sectors of what a thief wrote
+    std::vector<uint64_t> stolen_;  // first sectors of the ranges that the other owner wrote
     uint64_t theft_ = 0;            // the id of these writes
     bool storage_joined_ = false;   // since the target's start
     bool healed_ = false;

@@ -51,7 +51,7 @@ struct StorageOptions {
     uint64_t sectors = 4096;
     uint32_t line_bytes = 65536;
     uint32_t turns = 2000;  // of the injector (20 ms)
-    uint32_t load = 2;      // maximum number of operations that a client begins per turn
+    uint32_t load = 2;      // most operations that a client begins per turn; 0: at most one, and rarely
     cache::Policy policy = cache::Policy::kBack;
     bool formers_stay_cut = false;  // at the end
     // Per turn of the injector.
@@ -85,9 +85,9 @@ struct StorageResult {
     uint64_t image_cuts = 0, link_cuts = 0, pauses = 0, silences = 0, read_only = 0;
     uint64_t target_crashes = 0, target_stops = 0;
     uint64_t programs = 0;  // writes by another owner
-    uint64_t thefts = 0;    // the same while engines held dirty lines: 0 or 1
+    uint64_t thefts = 0;    // writes while engines held dirty lines: 0 or 1
     uint64_t used = 0;      // holders that the target used
-    uint64_t chains = 0;    // that ended without a stop
+    uint64_t chains = 0;    // chains of holders that ended, by a death or by another owner
     uint64_t losses = 0;    // permitted: 0 or 1
     uint64_t destaged = 0;  // of the last target
     std::string to_string() const;

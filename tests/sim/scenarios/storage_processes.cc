@@ -168,7 +168,7 @@ void StorageProcesses::cut_link(Node& one, Node& other, Nanoseconds how_long) {
     world_.schedule_in(how_long, [this, &one, &other] { world_.heal(one, other); });
 }
 
-// As if the process were paused. Only its clock continues.
+// Cuts the process off from the image, the target and the engines, as if it were paused. Its clock continues.
 void StorageProcesses::pause(Process& process) {
     ++result_.pauses;
     const Nanoseconds how_long = cut_span();
@@ -211,7 +211,8 @@ void StorageProcesses::inject_into(Process& process) {
     }
 }
 
-// An operator replaces a process that is cut off from the image, and starts one if none has the image.
+// Starts a process at random, as an operator would: more often if the holder is cut off from the image or if
+// no process has the image.
 void StorageProcesses::inject_takings() {
     if (one_opens() || world_.now() < silent_until_) return;
     if (random().chance(options_.death_one_in)) return die_while_taking();

@@ -39,12 +39,14 @@ class StorageProcesses {
     void stop_all();
     void abandon();
 
-    // The engine of the process that has the image; nullptr: there is none, or it has not joined yet.
+    // Returns the engine of the process that has the image. nullptr: no process has it, or that process has
+    // not started its engine yet, is stopping or is read-only.
     cache::Engine* holder_engine();
     io::SimImage& image() noexcept { return image_; }
-    // The chain of holders ended, or another owner was in it, and the target has not used a holder since.
+    // Returns true if the chain of holders has ended, or another owner was in it, and the target has not used
+    // a holder since.
     bool chain_ended() const noexcept { return chain_ended_; }
-    // No process runs, opens the image or stops.
+    // Returns true if no process is running, opening the image or stopping.
     bool none_runs() const;
     // Another owner takes the image from the holder.
     void take_by_another();

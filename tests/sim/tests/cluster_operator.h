@@ -20,7 +20,7 @@ constexpr uint64_t kSectors = 8192;
 constexpr uint64_t kLine = 128;  // sectors
 constexpr uint64_t kLineBytes = kLine * io::SimDisk::kSector;
 
-// Two engines, and volume "a" with a client. Nothing is destaged by age.
+// Two engines, and the disks of volumes "a" and "b", which tests create. Nothing is destaged by age.
 class ClusterOperator : public ::testing::Test {
   protected:
     struct Volume {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A target with a lying cache engine: a peer that sends the records of a cache engine (lib/wire/cache.h) with
-// arbitrary claims, from the join through the inventory to its time as a member.
+// A target with a hostile cache engine: a peer that sends the records of a cache engine (lib/wire/cache.h)
+// with arbitrary claims, from the join through the inventory to its time as a member.
 #include <algorithm>
 
 #include "target/cache/limits.h"

@@ -108,7 +108,8 @@ TEST(KvScenario, transactions_with_and_without_locks_see_each_other_as_a_whole) 
         }
 }
 
-// The same with messages that are delayed beyond a lock's lease, and with clients and partitions that fail.
+// As above, but with messages that are delayed beyond a lock's lease, and with clients and partitions that
+// fail.
 TEST(KvScenario, locks_that_expire_before_the_write_arrives_leave_no_half_of_it) {
     ASSERT_TRUE(log::set_level("off"));
     for (kv::Algorithm algorithm : {kv::Algorithm::kLockParallel, kv::Algorithm::kLockSequential,

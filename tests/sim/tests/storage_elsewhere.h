@@ -18,7 +18,7 @@ namespace wss::sim {
 constexpr io::Succession holder(uint64_t term, uint64_t since = 1) {
     return {.series = 7, .term = term, .since = since};
 }
-// A place whose order is unknown, because somebody removed the record of the disk's holders.
+// A place whose order is unknown, because the record of the disk's holders was removed.
 constexpr io::Succession kOfAnotherSeries{.series = 8, .term = 1, .since = 1};
 
 // A network without faults, two clients, write-through.
