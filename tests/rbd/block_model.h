@@ -5,7 +5,7 @@
 //  M2  A failed change was carried out, or was not, or will be carried out later.
 //  M3  Contents that a read has returned stay until the next change: a failed change never appears later.
 //
-// Each change writes a unique number to all of its blocks; 0 is a block of zeroes.
+// Each change writes a unique number to all of its blocks. The number 0 stands for a block of zeroes.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class BlockModel {
 
     void acknowledged(uint64_t block, uint32_t number) { blocks_[block].may_be = {number}; }
     void failed(uint64_t block, uint32_t number) { blocks_[block].may_be.insert(number); }
-    // Records that a read returned `number`. False: the block cannot have these contents.
+    // Records that a read returned `number`. Returns false if the block cannot have these contents.
     bool shows(uint64_t block, uint32_t number) {
         const bool right = may_be(block, number);
         blocks_[block].may_be = {number};

@@ -409,7 +409,7 @@ TEST_F(Clone, whose_lock_has_no_owner_for_a_moment_is_not_lost) {
     EXPECT_TRUE(wait_for([this] { return backend_->lost(); }));
 }
 
-// Not silent: Ceph answers each look, with an error.
+// The parent is not silent, because Ceph answers each look with an error.
 TEST_F(Clone, whose_parents_become_unreadable_is_not_reported_as_silent) {
     open_clone();
     look();

@@ -39,10 +39,10 @@ enum class Kind : uint8_t {
     kWriteZeroes,
     kTake,      // librbd accepts any of the above; it never calls back for a refused call; never held
     kLook,      // one read of size, lock and flags of the header
-    kSize,      // a read of the size alone
+    kSize,      // another call of librados on a header, for example a read of the size
     kHeader,    // a read of the size by librbd, which may read the header again
     kMark,      // set_flags on the header
-    kLock,      // acquire, release or break the lock of the image
+    kLock,      // acquire, release or break the lock of the image, or read its owner by librbd
     kLocker,    // a read of the lock's holder by librados
     kMonitors,  // commands to monitors
     kResize,
@@ -127,7 +127,7 @@ class FakeCeph {
     std::function<void()> before_open = [] {};
     void set_metadata(const std::string& key, const std::string& value);
     std::string metadata(const std::string& key) const;  // "": not set
-    // librbd executes an operation for another client (rbd resize), or has ended it.
+    // Sets whether librbd is executing an operation for another client (rbd resize).
     void work_for_others(bool works);
     // The next client that takes the lock finds that another one has it, which releases it right after.
     void let_others_lock_once();
@@ -164,7 +164,8 @@ class FakeCeph {
         uint64_t id = 0;
     };
     void take(Operation operation);
-    // False: the operation has already been carried out. Otherwise it ends with ECANCELED.
+    // Returns false if the operation is not held: it has been or will be carried out. Otherwise it ends with
+    // ECANCELED.
     bool cancel(const void* completion);
     // A blocking call. Returns the result of carry_out, or the error of a refusal.
     int call(Kind kind, FakeClient* client, const std::function<int()>& carry_out);
@@ -177,7 +178,7 @@ class FakeCeph {
     void wait_for_marks(const FakeClient* client);
     uint64_t watch(void (*changed)(void*), void* context);
     uint64_t watch_header(const std::string& header, std::function<void()> changed);
-    // `notified` is called when a client takes or releases the lock.
+    // `notified` is called when the client of let_others_lock() takes the lock.
     uint64_t watch_lock(std::function<void(uint64_t client)> notified);
     void lock_broken();
     void unwatch(uint64_t id);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of librados that the plug-in calls, for a FakeCeph. Handles are: rados_t a FakeClient,
-// rados_ioctx_t a Pool, rados_completion_t a Completion.
+// rados_ioctx_t a Pool, rados_completion_t a Shared.
 #include <rados/librados.h>
 #include <rbd/features.h>
 #include <rbd/librbd.h>
@@ -339,7 +339,7 @@ int rados_aio_exec(rados_ioctx_t pool, const char* header, rados_completion_t co
     return 0;
 }
 
-// Each callback releases its own completion.
+// The plug-in's callback releases the completion.
 int rados_aio_watch(rados_ioctx_t pool, const char* header, rados_completion_t completion, uint64_t* cookie,
                     rados_watchcb2_t notified, rados_watcherrcb_t, void* context) {
     *cookie = ceph().watch_header(header, [=] { notified(context, 0, 0, 0, nullptr, 0); });

@@ -85,7 +85,8 @@ class RbdTest : public testing::Test {
     void pass(Nanoseconds time);
     // Advances the clock at once, as if the process or its machine had been stopped.
     void pause(Nanoseconds time) { clock_.pass(time); }
-    // Runs turns of the reactor without advancing the clock until the condition holds. False: a timeout.
+    // Runs turns of the reactor without advancing the clock until the condition holds. Returns false after a
+    // timeout.
     bool turn_until(const std::function<bool()>& condition);
     // Like wait_for(), but releases each held call after `age` of real time.
     bool wait_with_late_answers(Nanoseconds age, const std::function<bool()>& condition);
