@@ -128,7 +128,7 @@ class Mixture {
         if (kind == 0) {
             code = here_.write(cookie_, source, length, there_.remote(target));
         } else if (kind == 1) {
-            // A READ may not overlap with another READ in flight.
+            // Only one READ is in flight at a time, because all READs use the same local buffer.
             if (reading_) return;
             pending.expected.assign(model_.begin() + static_cast<ptrdiff_t>(target),
                                     model_.begin() + static_cast<ptrdiff_t>(target + length));

@@ -103,7 +103,7 @@ class Engine:
         self.process.wait(STOP_SECONDS)
 
     def hang(self) -> None:
-        """Stops the process until go_on(). It keeps its contents."""
+        """Pauses the process until go_on(). It keeps its contents."""
         pause(self.process)
 
     def go_on(self) -> None:
@@ -157,7 +157,7 @@ class Cluster:
         until(lambda: len(self.live()) == count, seconds, f"{count} engines are live")
 
     def wait_for_clients(self, count: int = 1) -> None:
-        """Waits until every live engine has `count` clients."""
+        """Waits until every live engine has at least `count` clients."""
         until(lambda: all(engine["clients"] >= count for engine in self.live()), 10, "the clients have connected to the engines")
 
     def counters(self, volume: str = "disk") -> dict:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real Ceph cluster on this host. Its one monitor and three OSDs, with their data in memory, are children of the test.
 
-Authentication is on, and each object is on two OSDs. The cluster needs neither systemd nor a manager daemon. Every process ends
-with the test, even when the test is killed.
+Authentication is on, and each object is on two OSDs. The cluster needs neither systemd nor a manager daemon.
+Every process that the main thread starts ends with the test, even when the test is killed.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def bench(ceph, image, output):
 
 
 def blocklist(ceph) -> dict[str, float]:
-    """Returns the blocklisted clients, each with the number of days that are left."""
+    """Returns the blocklisted clients, each with its remaining time in days."""
     entries, _ = json.JSONDecoder().raw_decode(ceph.ceph("osd", "blocklist", "ls", "-f", "json").lstrip())
     now = datetime.datetime.now(datetime.timezone.utc)
 

@@ -54,7 +54,7 @@ class Rig:
         return self.target._process is not None
 
     def tidy(self) -> None:
-        """Restores parameters after a behaviour and checks that no session is left."""
+        """Restores parameters after a behaviour, unmaps all disks and checks that no session is left."""
         for name, value in self._parameters.items():
             self.vm.run(f"echo {value} > {PARAMETERS}/{name}")
         self._parameters.clear()

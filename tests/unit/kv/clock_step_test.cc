@@ -113,7 +113,8 @@ TEST(ClockStep, of_a_client_forward_and_back_does_not_end_its_writes) {
     client.wall.step(0);
     const Status status = client.put("three");
     EXPECT_TRUE(status) << status.to_string();
-    // The clock passes the time again for which timestamps of the old id were already issued.
+    // After the step back, the clock shows times again for which timestamps with the old id were already
+    // issued.
     EXPECT_NE(client.timestamp.client(), id);
 }
 

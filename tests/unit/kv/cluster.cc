@@ -18,7 +18,7 @@ namespace wss::kv::test {
 namespace {
 
 // Returns a free port below the ephemeral range, so that no connection can take it before the server starts.
-// Concurrent processes draw from different ranges.
+// Concurrent processes usually draw from different ranges.
 uint16_t free_port() {
     static std::atomic<uint32_t> drawn{0};
     constexpr uint32_t kRange = 100;

@@ -40,7 +40,7 @@ class Cluster {
     // Stops the partition and closes its connections. `before` runs while the partition stands still, before
     // it stops.
     void stop(uint32_t partition, const std::function<void()>& before = {});
-    void start(uint32_t partition);  // without contents, because nothing is durable here
+    void start(uint32_t partition);  // without contents, unless the partition has a log
     // Ends the partition's thread and destroys the service without stopping it.
     void abandon(uint32_t partition);
     // Runs on the partition's thread.

@@ -107,7 +107,7 @@ TEST_F(EndOfAConnection, touches_only_replies_that_are_owed_to_it) {
 
 TEST_F(EndOfAConnection, needs_no_search_for_replies_that_are_returned_later) {
     peer.reset();
-    pool.give(*mine[0]);  // the last reply replaces it in the list: mine[1], which was touched
+    pool.give(*mine[0]);  // the pool moves its last reply, mine[1], to the place of mine[0]
     EXPECT_EQ(CountedPages::instance().touched(), 2u);
     pool.give(*mine[1]);
     EXPECT_LE(CountedPages::instance().touched(), 3u);

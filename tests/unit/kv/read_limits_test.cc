@@ -168,7 +168,7 @@ TEST_F(ColdReads, of_one_peer_alternate_with_those_of_another) {
     ASSERT_TRUE(other.link().call(beside, wire::KvKind::kGet, wire::kKvGetValues, one));
     EXPECT_EQ(other.ask(wire::KvKind::kPing, 0, wire::KvDecision{}), wire::KvStatus::kOk);
     ASSERT_FALSE(here);
-    // The values that the disk was fetching, one of the greedy peer's, and the other peer's.
+    // Complete the fetches that were in progress, one more of the greedy peer, and the one of the other peer.
     cluster.on(0, [&](Service&) { disk.release(first + 2); });
     other.turn_until([&] { return here; });
     cluster.on(0, [&](Service&) { disk.release(1000); });

@@ -18,7 +18,8 @@ inline WorldOptions guarded() {
     return options;
 }
 
-// The initiator's side of the login, written from the protocol's description alone.
+// The initiator's side of the login. It uses only the wire codecs, and shares no code with the initiator
+// library.
 class Prove {
   public:
     using Prover = wire::AuthTranscript::Prover;
@@ -77,7 +78,7 @@ class Prove {
     std::vector<byte> start_, challenge_;
 
   private:
-    // Returns the target's response as it was on the wire; the client kept every field of it.
+    // Returns the target's response as it was on the wire. The client has every field of it.
     std::vector<byte> response() {
         std::vector<byte> bytes(52);
         EXPECT_EQ(wire::encode_login_response(client->login(), bytes), 52u);

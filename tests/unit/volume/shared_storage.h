@@ -30,7 +30,7 @@ struct Shared {
     bool taken = false;                     // the newest backend has lost the storage
     bool elsewhere = false;                 // only another node can shut out the owner
     bool silent = false;                    // resizes time out
-    bool awaits = false, given_up = false;  // for its owner; by the operator
+    bool awaits = false, given_up = false;  // waits for its owner; the operator has given up the wait
     bool slow = false;                      // reports trouble, but is not lost
     std::optional<io::OpenOptions> opened;  // options of the last open
     std::function<void()> meanwhile;        // called once, during an open or a resize

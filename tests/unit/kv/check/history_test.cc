@@ -22,7 +22,7 @@ void expect_caught(const std::string& text, const std::string& word) {
     EXPECT_NE(violations_of(text).find(word), std::string::npos) << "got: " << violations_of(text);
 }
 
-// Session 0 loads keys 1 and 2 at 10.
+// Session 0 writes keys 1 and 2 at timestamp 10.
 const std::string kLoad = "w(1,10,0,0)\nw(2,10,0,0)\n";
 
 TEST(CheckHistory, accepts_read_atomic_histories) {

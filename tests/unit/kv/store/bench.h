@@ -46,7 +46,8 @@ struct Heard {
     }
 };
 
-// The result of a one-sided read of a key, computed from the arena's bytes and the two pure functions.
+// The result of a one-sided read of a key, computed only from the arena's bytes, by parse_slot() and
+// check_record().
 struct RemoteRead {
     SlotStatus slot = SlotStatus::kBad;
     SlotView view;

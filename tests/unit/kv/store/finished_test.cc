@@ -68,7 +68,8 @@ TEST(KvFinishedSet, grows_and_shrinks_in_steps_that_are_as_small_for_many_as_for
         if (!began) {
             ASSERT_LE(left - left_now, Finished::kStep);
         }
-        // The list of blocks, and one block for each that moves.
+        // The size may change by one block for each block that moves and, when a resize begins, by the list
+        // of blocks.
         const size_t blocks = Finished::kStep + 2 + (began ? 2 * kMany / FinishedSlots::kBlock / 1024 : 0);
         ASSERT_LE(std::max(bytes, bytes_now) - std::min(bytes, bytes_now), blocks * kBlockBytes);
     };

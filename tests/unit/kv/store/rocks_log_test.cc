@@ -255,7 +255,7 @@ class KvTornLog : public testing::TestWithParam<size_t> {  // length of a value
     void copy_to(const Directory& directory) const {
         std::filesystem::copy(written_.path(), directory.path(), std::filesystem::copy_options::recursive);
     }
-    // Of the last record, with its headers.
+    // Returns the length of the last record, with its headers.
     uint64_t last_bytes() const { return std::filesystem::file_size(newest_log(written_)) - begins_.back(); }
 
     Directory written_;
@@ -286,7 +286,7 @@ TEST_P(KvTornLog, without_its_last_bytes_keeps_all_transactions_before_them) {
 }
 
 // Each record begins with a checksum of 4 bytes, a length of 2 and a type of 1. A length that is damaged so
-// that the record seems to end behind the file looks like a torn record.
+// that the record seems to end beyond the end of the file looks like a torn record.
 TEST_P(KvTornLog, with_damage_before_its_last_record_is_refused) {
     for (uint64_t offset : {0, 3, 6, 7, 20, 60}) {
         SCOPED_TRACE(testing::Message() << "at byte " << offset << " of the record");

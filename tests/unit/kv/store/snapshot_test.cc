@@ -141,7 +141,8 @@ TEST(KvSnapshotFile, has_values_that_are_only_on_disk) {
         ASSERT_EQ(restored.get("key" + std::to_string(ts)), std::string(5000, 'v')) << ts;
 }
 
-// With 30 million keys or more: each tick does a part, and the time limit applies only to a lack of progress.
+// A snapshot of tens of millions of keys takes many turns. Each turn does a bounded part, and the time limit
+// applies only to a snapshot that makes no progress.
 TEST(KvSnapshotFile, takes_as_long_as_it_makes_progress) {
     Place place;
     Bench bench({}, size_t{32} << 20);
