@@ -120,7 +120,7 @@ def test_target_that_restarts_in_time_fails_no_request(vm: Vm, clean) -> None:
 
 def test_driver_detects_a_hung_target_and_ends_its_requests(vm: Vm, clean) -> None:
     with loaded(vm) as driver, Target(vm, image("hung")) as target:
-        device = driver.map(target, "v", HASTY)
+        device = driver.map(target, "v", f"keepalive_tmo=5 {HASTY}")
         load = start_verifying(vm, driver, device, 120)
         target.process.signal(signal.SIGSTOP)
         try:

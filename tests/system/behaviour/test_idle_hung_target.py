@@ -7,7 +7,7 @@ from tests.system.behaviour.rig import Rig
 
 
 def test_driver_detects_a_hung_target_without_io(rig: Rig) -> None:
-    rig.map("a", "reconnect_delay=1")
+    rig.map("a", "keepalive_tmo=5 reconnect_delay=1")
     rig.target.process.signal(signal.SIGSTOP)
     try:
         # 5 s plus the delay of a loaded machine. Without keep-alive the hang would never be detected.
