@@ -87,7 +87,7 @@ Status SizeNotices::start(uint64_t bytes) {
         std::thread([state = state_] { run(state); }).detach();
     } catch (const std::system_error& error) {
         return Status::from_errno(error.code().value(),
-                                  "cannot start the thread that reports changes of its size");
+                                  "cannot start the thread that reports changes of the storage's size");
     }
     return Status::ok();
 }

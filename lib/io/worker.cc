@@ -43,7 +43,8 @@ Worker::Worker(Run run, void* context, uint32_t threads) : run_(run), context_(c
         try {
             threads_.emplace_back([this] { loop(); });
         } catch (const std::system_error& error) {
-            log::warning("{} storage threads instead of {}: {}", threads_.size(), threads, error.what());
+            log::warning("continuing with {} of {} storage threads: {}", threads_.size(), threads,
+                         error.what());
             break;
         }
     }

@@ -89,12 +89,15 @@ Result<std::unique_ptr<Queue>> AioQueue::open(AioBackend& backend) {
         return failure(Code::kExhausted,
                        "{}: too many asynchronous I/O queues on this machine; raise fs.aio-max-nr (sysctl)",
                        backend.describe());
-    if (result < 0) return Status::from_errno(-result, fmt::format("{}: io_setup", backend.describe()));
+    if (result < 0)
+        return Status::from_errno(
+            -result,
+            fmt::format("{}: cannot create an asynchronous I/O queue (io_setup)", backend.describe()));
     int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (event_fd < 0) {
         int error = errno;
         io_destroy(context);
-        return Status::from_errno(error, fmt::format("{}: eventfd", backend.describe()));
+        return Status::from_errno(error, fmt::format("{}: cannot create an eventfd", backend.describe()));
     }
     return std::unique_ptr<Queue>(new AioQueue(backend, context, depth, event_fd));
 }

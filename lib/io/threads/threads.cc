@@ -65,7 +65,8 @@ int ThreadsBackend::run(void* context, Request& request) noexcept {
 
 Result<std::unique_ptr<Queue>> ThreadsBackend::open_queue(reactor::Reactor&) {
     int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (event_fd < 0) return Status::from_errno(errno, fmt::format("{}: eventfd", describe()));
+    if (event_fd < 0)
+        return Status::from_errno(errno, fmt::format("{}: cannot create an eventfd", describe()));
     return std::unique_ptr<Queue>(std::make_unique<ThreadsQueue>(*this, event_fd));
 }
 

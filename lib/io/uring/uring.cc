@@ -44,16 +44,17 @@ Result<std::unique_ptr<Backend>> UringBackend::open(const std::string& path, con
 Result<std::unique_ptr<Queue>> UringBackend::open_queue(reactor::Reactor&) {
     auto ring = std::make_unique<io_uring>();
     if (int result = io_uring_queue_init(kDepth, ring.get(), 0); result < 0)
-        return Status::from_errno(-result,
-                                  fmt::format("{}: io_uring (kernel.io_uring_disabled, seccomp and "
-                                              "RLIMIT_MEMLOCK can forbid it; aio:PATH does not need it)",
-                                              describe()));
+        return Status::from_errno(
+            -result, fmt::format("{}: cannot create an io_uring (kernel.io_uring_disabled, seccomp and "
+                                 "RLIMIT_MEMLOCK can forbid it; aio:PATH does not need it)",
+                                 describe()));
     int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int result = event_fd < 0 ? -errno : io_uring_register_eventfd(ring.get(), event_fd);
     if (result < 0) {
         io_uring_queue_exit(ring.get());
         if (event_fd >= 0) close(event_fd);
-        return Status::from_errno(-result, fmt::format("{}: eventfd", describe()));
+        return Status::from_errno(-result,
+                                  fmt::format("{}: cannot create or register an eventfd", describe()));
     }
     return std::unique_ptr<Queue>(std::make_unique<UringQueue>(*this, std::move(ring), event_fd));
 }
