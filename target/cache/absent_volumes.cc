@@ -31,11 +31,11 @@ Status AbsentVolumes::may_move(const volume::Volume& volume) const {
     // Older files do not name the storage.
     if (was_elsewhere == is_elsewhere || (!was_elsewhere && name.empty())) return Status::ok();
     // The process that opened the storage is its owner now.
-    const char* undo = is_elsewhere
-                           ? "stop the storage process, undo the change of owner if its log shows one "
-                             "(another owner had it last), then "
-                           : "undo the change of owner if the log shows one (another owner had it "
-                             "last), then ";
+    const char* undo =
+        is_elsewhere
+            ? "stop the storage process, undo the change of owner if its log shows one "
+              "(another owner had the image last), then "
+            : "undo the change of owner if the log shows one (another owner had the image last), then ";
     return failure(
         Code::kRefused,
         "volume {}: cache engines may hold acknowledged writes for {}: {}serve it by that name until "

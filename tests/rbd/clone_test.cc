@@ -340,8 +340,9 @@ TEST_F(Clone, in_doubt_pauses_between_looks_that_are_refused) {
     ASSERT_TRUE(is_in_doubt());
     ceph_.refuse(Kind::kLook, EPERM);
     ceph_.release();
-    ASSERT_TRUE(wait_for(
-        [this] { return backend_->trouble().find("refused to show the image") != std::string::npos; }));
+    ASSERT_TRUE(wait_for([this] {
+        return backend_->trouble().find("reads of the image's header have failed") != std::string::npos;
+    }));
     const Nanoseconds began = SystemClock().now();
     const uint64_t looks = ceph_.answered(Kind::kLook);
     EXPECT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) >= looks + 12; }));

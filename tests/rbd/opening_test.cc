@@ -488,7 +488,7 @@ TEST_F(Chain, of_a_process_that_cannot_record_its_end_keeps_the_lock) {
         close();
         std::exit(ceph_.lock_owner() != 0 ? 3 : 4);
     };
-    EXPECT_EXIT(end(), testing::ExitedWithCode(3), "Its lock is kept");
+    EXPECT_EXIT(end(), testing::ExitedWithCode(3), "The exclusive lock is not released");
 }
 
 TEST_F(Opening, does_not_break_the_lock_of_an_owner_that_cannot_be_blocklisted) {

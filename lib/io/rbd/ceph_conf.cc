@@ -161,7 +161,7 @@ Status check_ceph_file(std::string_view what, const std::string& path) {
         return failure(Code::kInvalid, "the {} {} is {}: name a regular file", what, excerpt(path),
                        kind_of(file.st_mode));
     if (file.st_size > kFileMax)
-        return failure(Code::kInvalid, "the {} {} has {} bytes, at most {} are read: is it the right file?",
+        return failure(Code::kInvalid, "the {} {} has {} bytes, but at most {} are read: name the right file",
                        what, excerpt(path), file.st_size, kFileMax);
     return Status::ok();
 }

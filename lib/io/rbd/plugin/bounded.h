@@ -66,7 +66,7 @@ class BoundedCall {
                 promise->set_value(result_of(call));
             }).detach();
         } catch (const std::system_error& error) {
-            return Status::from_errno(error.code().value(), "no thread for a call of Ceph");
+            return Status::from_errno(error.code().value(), "cannot start a thread for a call to Ceph");
         }
         return Status::ok();
     }

@@ -30,7 +30,7 @@ Status Claim::take(const std::string& image, const std::string& name) {
     if (added) return Status::ok();
     return failure(Code::kRefused,
                    "this program has the image open already, as {}: one image is one volume (wssctl volume "
-                   "list); a volume that was removed or lost gives it up within seconds",
+                   "list); a volume that was removed or lost releases the image within seconds",
                    there->second.name);
 }
 

@@ -205,8 +205,7 @@ Status Client::start_keeper() {
         keeper_ = std::thread([this] { keep(); });
         follower_ = std::thread([this] { follow(); });
     } catch (const std::system_error& error) {
-        return Status::from_errno(error.code().value(),
-                                  "no thread for the keeper or the follower of the image");
+        return Status::from_errno(error.code().value(), "cannot start the threads that monitor the image");
     }
     return Status::ok();
 }
@@ -512,7 +511,7 @@ Status Client::resize(uint64_t bytes) {
     Resizing before = Resizing::kNo;
     if (!resizing_.compare_exchange_strong(before, Resizing::kUnderWay)) return resize_not_over();
     std::lock_guard lock(size_lock_);
-    if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: it is closed", options_.name());
+    if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: the image is closed", options_.name());
     // A resize that fails halfway may leave the object map incomplete (doubt_map()), so this function checks
     // the permission first.
     if (Status changes = check_changes(); !changes) {

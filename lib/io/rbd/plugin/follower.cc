@@ -24,7 +24,7 @@ void Client::follow() {
         });
         const std::string failure = followed ? "" : followed.text();
         if (!followed && failure != follower_failure_)
-            log::error("rbd:{}: the follower of the image: {}", options_.name(), failure);
+            log::error("rbd:{}: updating the state of the image failed: {}", options_.name(), failure);
         follower_failure_ = failure;
         lock.lock();
     }

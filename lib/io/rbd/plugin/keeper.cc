@@ -54,7 +54,7 @@ void Client::keep() {
         });
         std::string failure = kept ? "" : kept.text();
         if (!kept && failure != keeper_failure_)
-            log::error("rbd:{}: the keeper of the image: {}", options_.name(), failure);
+            log::error("rbd:{}: checking the image failed: {}", options_.name(), failure);
         keeper_failure_ = std::move(failure);
         lock.lock();
     }
@@ -221,7 +221,7 @@ std::string Client::trouble() const {
                            throttles_.any() ? fmt::format("Ceph, or for {}", throttles_.text()) : "Ceph",
                            seconds(all.oldest));
     else if (const int error = look_error_.load(); error != 0)
-        text = fmt::format("Ceph has refused to show the image for {} s ({})", seconds(silent),
+        text = fmt::format("reads of the image's header have failed for {} s ({})", seconds(silent),
                            std::generic_category().message(error));
     else if (away || silent >= kWaitWorthAWord)
         text = fmt::format("Ceph has not answered for {} s", seconds(silent));

@@ -203,9 +203,9 @@ bool Client::has_lock() const {
 }
 
 static Status kept(const Status& why) {
-    return Status(why.code(),
-                  fmt::format("{}. Its lock is kept; after this process ends, it is a dead client's lock",
-                              why.to_string()));
+    return Status(why.code(), fmt::format("{}. The exclusive lock is not released; after this process ends, "
+                                          "the next client waits until Ceph considers this client dead",
+                                          why.to_string()));
 }
 
 // Releases the lock so that the next holder continues the chain. librbd first ends what it does for other
@@ -227,7 +227,8 @@ Status Client::release_in_order() {
     }
     if (Status noted = note_release(image_, pool_, header_, client); !noted && keeps_taken_)
         log::warning(
-            "rbd:{}: the release of the lock is not recorded, so the next process is no successor: {}",
+            "rbd:{}: cannot record the release of the lock, so the next process must assume that another "
+            "client had the image: {}",
             options_.name(), noted.to_string());
     return Status::ok();
 }

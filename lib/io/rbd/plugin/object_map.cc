@@ -83,7 +83,7 @@ Status Client::may_resize() {
     // A resize holds size_lock_ until Ceph answers it.
     if (resizing_.load() != Resizing::kNo) return resize_not_over();
     std::lock_guard lock(size_lock_);
-    if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: it is closed", options_.name());
+    if (image_ == nullptr) return failure(Code::kClosed, "rbd:{}: the image is closed", options_.name());
     return check_changes();
 }
 

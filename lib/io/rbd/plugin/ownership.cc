@@ -63,8 +63,9 @@ Result<std::string> note_owner(rbd_image_t image, const std::string& name, const
     // Cache engines of the former owner keep their dirty data, which only that owner can destage.
     if (known)
         log::warning(
-            "rbd:{}: another owner had it last. If this one took it by mistake, has written nothing, and the "
-            "other one was not running: stop it, then rbd image-meta set {} {} '{}'",
+            "rbd:{}: another owner had the image last. If this process took the image by mistake, has "
+            "written nothing, and the former owner was not running: stop this process, then run rbd "
+            "image-meta set {} {} '{}'",
             name, name, kOwnerKey, known->text());
     return fmt::format("{} {}", header, mark.number);
 }
