@@ -37,10 +37,10 @@ Status write_all(const Descriptor& file, const std::string& path, std::string_vi
     while (!text.empty()) {
         const ssize_t written = ::write(file.get(), text.data(), text.size());
         if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return file_error(path, "write it");
+        if (written < 0) return file_error(path, "write the file");
         text.remove_prefix(static_cast<size_t>(written));
     }
-    if (fsync(file.get()) != 0) return file_error(path, "sync it");
+    if (fsync(file.get()) != 0) return file_error(path, "sync the file");
     return Status::ok();
 }
 
@@ -52,16 +52,16 @@ Status keep_owner(const Descriptor& file, const std::string& beside, const std::
     if (lstat(path.c_str(), &old) != 0 || !S_ISREG(old.st_mode)) return Status::ok();
     if (fchown(file.get(), old.st_uid, old.st_gid) != 0) return Status::ok();
     if (fchmod(file.get(), old.st_mode & 07777) != 0)
-        return file_error(beside, "give it the mode of the old file");
+        return file_error(beside, "give the file the mode of the old file");
     return Status::ok();
 }
 
 // Creates a new file. Removes an existing file with that name: a leftover of a crash, or a link that another
 // user placed there.
 Status write_beside(const std::string& beside, const std::string& path, std::string_view text) {
-    if (::unlink(beside.c_str()) != 0 && errno != ENOENT) return file_error(beside, "remove it");
+    if (::unlink(beside.c_str()) != 0 && errno != ENOENT) return file_error(beside, "remove the file");
     Descriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!file) return file_error(beside, "create it");
+    if (!file) return file_error(beside, "create the file");
     WSS_TRY(keep_owner(file, beside, path));
     return write_all(file, beside, text);
 }
@@ -75,7 +75,7 @@ Status read_rest(const Descriptor& file, const std::string& path, size_t max, st
         text.resize(done + 65536);
         const ssize_t got = ::read(file.get(), text.data() + done, text.size() - done);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return file_error(path, "read it");
+        if (got < 0) return file_error(path, "read the file");
         done += static_cast<size_t>(got);
         if (done - before > max) return failure(Code::kInvalid, "{}: larger than {} bytes", path, max);
         if (got == 0) break;
@@ -86,7 +86,7 @@ Status read_rest(const Descriptor& file, const std::string& path, size_t max, st
 
 Result<std::string> read_file(const std::string& path, size_t max) {
     Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file) return file_error(path, "open it");
+    if (!file) return file_error(path, "open the file");
     std::string text;
     WSS_TRY(read_rest(file, path, max, text));
     return text;
@@ -102,7 +102,7 @@ Status replace_file(const std::string& path, std::string_view text) {
         ::unlink(beside.c_str());
         return written;
     }
-    if (std::rename(beside.c_str(), path.c_str()) != 0) return file_error(path, "replace it");
+    if (std::rename(beside.c_str(), path.c_str()) != 0) return file_error(path, "replace the file");
     return fsync(directory.get()) == 0 ? Status::ok() : file_error(path, "sync its folder");
 }
 

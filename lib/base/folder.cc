@@ -27,7 +27,8 @@ Status sync_folder_of(const std::string& path) {
 Status make_folder(const std::string& path) {
     if (::mkdir(path.c_str(), 0755) == 0) return sync_folder_of(path);
     if (errno == EEXIST) return Status::ok();
-    return Status::from_errno(errno, fmt::format("{}: cannot create it{}", path, advice_on_write(errno)));
+    return Status::from_errno(errno,
+                              fmt::format("{}: cannot create the folder{}", path, advice_on_write(errno)));
 }
 
 }  // namespace wss

@@ -37,7 +37,7 @@ Result<std::vector<int>> parse_cpus(std::string_view text) {
     const std::string whole(text);
     std::vector<int> cpus;
     cpu_set_t allowed;
-    if (!usable(allowed)) return Status::from_errno(errno, "processors");
+    if (!usable(allowed)) return Status::from_errno(errno, "cannot read the processors of this process");
     for (;;) {
         int first, last;
         if (!take_range(text, first, last))

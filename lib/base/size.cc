@@ -21,10 +21,10 @@ Result<uint64_t> parse_size(std::string_view text) {
     uint64_t number = 0;
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error == std::errc::result_out_of_range)
-        return failure(Code::kInvalid, "size '{}' is too large: at most 2^63 bytes", text);
+        return failure(Code::kInvalid, "size '{}' is too large: it must be less than 2^63 bytes", text);
     if (error != std::errc())
-        return failure(Code::kInvalid, "'{}' is not a size: write a number and K, M, G or T, for example 64M",
-                       text);
+        return failure(Code::kInvalid,
+                       "'{}' is not a size: write a number and K, M, G, T or P, for example 64M", text);
     int exponent = exponent_of(text.substr(static_cast<size_t>(end - text.data())));
     if (exponent < 0)
         return failure(Code::kInvalid,
@@ -32,7 +32,7 @@ Result<uint64_t> parse_size(std::string_view text) {
     int shift = 10 * exponent;
     // The kernel's file offsets end at 2^63 - 1.
     if (number > (static_cast<uint64_t>(INT64_MAX) >> shift))
-        return failure(Code::kInvalid, "size '{}' is too large: at most 2^63 bytes", text);
+        return failure(Code::kInvalid, "size '{}' is too large: it must be less than 2^63 bytes", text);
     return number << shift;
 }
 

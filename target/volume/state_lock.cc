@@ -36,7 +36,7 @@ static Result<Descriptor> lock(const std::string& path) {
     // The process id is only for the message above.
     if (ftruncate(fd, 0) != 0 || pwrite(fd, self.data(), self.size(), 0) < 0)
         return Status::from_errno(errno,
-                                  fmt::format("{}: cannot write it{}", beside, advice_on_write(errno)));
+                                  fmt::format("{}: cannot write the file{}", beside, advice_on_write(errno)));
     return file;
 }
 
