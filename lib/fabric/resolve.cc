@@ -51,7 +51,7 @@ std::string SocketAddress::to_string() const {
 }
 
 std::string to_string(const sockaddr* address) {
-    if (address == nullptr) return "nobody";
+    if (address == nullptr) return "an unknown peer";
     SocketAddress copy;
     if (address->sa_family == AF_INET)
         copy.length = sizeof(sockaddr_in);

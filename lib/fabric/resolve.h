@@ -35,7 +35,7 @@ struct SocketAddress {
     std::string host() const;       // 10.0.0.1, ::1
     std::string to_string() const;  // 10.0.0.1:4711, [::1]:4711
 };
-std::string to_string(const sockaddr* address);  // "nobody" for nullptr
+std::string to_string(const sockaddr* address);  // "an unknown peer" for nullptr
 
 // A look-up in progress. It is shared with the thread that executes it, because the caller may stop waiting
 // earlier.

@@ -43,7 +43,8 @@ CompletionQueues::~CompletionQueues() = default;
 Status CompletionQueues::set_up() {
     channel_.reset(ibv_create_comp_channel(device_.context()));
     if (channel_ == nullptr)
-        return Status::from_errno(errno, fmt::format("{}: no completion channel", device_.name()));
+        return Status::from_errno(errno,
+                                  fmt::format("{}: cannot create a completion channel", device_.name()));
     return add(kFirstEntries);
 }
 
@@ -52,8 +53,8 @@ Status CompletionQueues::add(uint32_t entries) {
     const uint32_t size = std::min(entries, device_.limits().completions_max);
     queue->cq.reset(ibv_create_cq(device_.context(), static_cast<int>(size), queue.get(), channel_.get(), 0));
     if (queue->cq == nullptr)
-        return Status::from_errno(errno,
-                                  fmt::format("{}: no completion queue of {} entries", device_.name(), size));
+        return Status::from_errno(
+            errno, fmt::format("{}: cannot create a completion queue of {} entries", device_.name(), size));
     queues_.push_back(std::move(queue));
     return Status::ok();
 }

@@ -74,9 +74,10 @@ Status VerbsConnection::create_queues(rdma_cm_id* id) {
     };
     if (int error = create_queue_pair(wanted, create); error != 0)
         return Status::from_errno(
-            error, fmt::format("{}: no queue pair with {} sends of {} segments and {} receives of {}",
-                               poller_.device().name(), options_.send_depth, options_.send_segments,
-                               options_.receive_depth, options_.receive_segments));
+            error,
+            fmt::format("{}: cannot create a queue pair with {} sends of {} segments and {} receives of {}",
+                        poller_.device().name(), options_.send_depth, options_.send_segments,
+                        options_.receive_depth, options_.receive_segments));
     qp_ = id->qp;
     sends_.resize(std::bit_ceil(options_.send_depth + kMarkers));
     receives_.resize(std::bit_ceil(options_.receive_depth));
@@ -193,7 +194,7 @@ Status VerbsConnection::dial() noexcept {
         qp_ = nullptr;  // belongs to the previous address and its id
         rdma_cm_id* id = nullptr;
         if (rdma_create_id(poller_.channel(), &id, static_cast<CmHandler*>(this), RDMA_PS_TCP) != 0)
-            return Status::from_errno(errno, fmt::format("{}: no connection manager id", what_));
+            return Status::from_errno(errno, fmt::format("{}: cannot create a connection manager id", what_));
         id_.reset(id);
         set_ack_timeout(id);
         state_ = State::kResolvingAddress;

@@ -127,7 +127,8 @@ Result<std::shared_ptr<Device>> Device::open(const Address& address) {
     WSS_TRY(device->find(address));
     device->pd_.reset(ibv_alloc_pd(device->context_));
     if (device->pd_ == nullptr)
-        return Status::from_errno(errno, fmt::format("{}: no protection domain", device->name()));
+        return Status::from_errno(errno,
+                                  fmt::format("{}: cannot create a protection domain", device->name()));
     WSS_TRY(device->describe());
     // Device events are read between completions, so the read must not block.
     int flags = fcntl(device->context_->async_fd, F_GETFL);

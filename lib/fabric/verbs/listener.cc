@@ -38,7 +38,7 @@ Status VerbsListener::start() {
     if (!where) return where.status();
     rdma_cm_id* id = nullptr;
     if (rdma_create_id(poller_.channel(), &id, static_cast<CmHandler*>(this), RDMA_PS_TCP) != 0)
-        return Status::from_errno(errno, address_.to_string() + ": no connection manager id");
+        return Status::from_errno(errno, address_.to_string() + ": cannot create a connection manager id");
     id_.reset(id);
     if (rdma_bind_addr(id, where->front().get()) != 0 || rdma_listen(id, kBacklog) != 0)
         return cannot_listen(address_, errno);

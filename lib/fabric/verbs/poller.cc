@@ -55,7 +55,8 @@ Status VerbsPoller::set_up() {
     WSS_TRY(completions_.set_up());
     timer_ = Descriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
     epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
-    if (!timer_ || !epoll_) return Status::from_errno(errno, "no descriptor for a poller (ulimit -n)");
+    if (!timer_ || !epoll_)
+        return Status::from_errno(errno, "cannot create the file descriptors of a poller (ulimit -n)");
     WSS_TRY(set_nonblocking(channel_->fd));
     WSS_TRY(set_nonblocking(completions_.fd()));
     WSS_TRY(watch(channel_->fd, kEventChannel));

@@ -23,10 +23,10 @@ TEST(Sources, ipv6_hosts_of_one_network_are_one_source) {
 }
 
 TEST(Sources, an_invalid_address_is_a_source_of_its_own) {
-    for (const char* peer : {"", "[", "[:", "unknown address", "nobody", "::1", "[nonsense]:1"})
+    for (const char* peer : {"", "[", "[:", "unknown address", "an unknown peer", "::1", "[nonsense]:1"})
         source_of(peer);
     EXPECT_EQ(source_of(""), "");
-    EXPECT_EQ(source_of("nobody"), "nobody");
+    EXPECT_EQ(source_of("an unknown peer"), "an unknown peer");
 }
 
 TEST(Sources, the_source_with_most_places_is_found_as_places_are_taken_and_released) {
