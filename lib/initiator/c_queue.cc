@@ -134,7 +134,8 @@ extern "C" {
 
 int wss_queue_create(wss_client* client, uint32_t depth, wss_queue** queue) {
     constexpr uint32_t kDepthMax = 65536;
-    if (depth == 0 || depth > kDepthMax) return c_fail(EINVAL, "a queue's depth is 1 to 65536");
+    if (depth == 0 || depth > kDepthMax)
+        return c_fail(EINVAL, fmt::format("a queue's depth must be from 1 to {}, not {}", kDepthMax, depth));
     auto created = std::make_unique<wss_queue>(client, depth);
     created->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (created->fd < 0)

@@ -34,7 +34,7 @@ void Channel::auth_message(wire::Bytes bytes) noexcept {
             return close(
                 Status(Code::kUnavailable, "the target closed the session before authentication completed"));
         default:
-            return violation("a message other than authentication");
+            return violation("another message during authentication");
     }
 }
 

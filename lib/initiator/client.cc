@@ -246,7 +246,7 @@ Result<std::byte*> Client::allocate(size_t bytes) {
 }
 
 Status Client::register_memory(std::span<std::byte> memory) {
-    if (memory.empty()) return Status(Code::kInvalid, "there is nothing to register in 0 bytes");
+    if (memory.empty()) return Status(Code::kInvalid, "cannot register 0 bytes of memory");
     const bool copied = copies_registered(*fabric_);
     auto access = copied ? fabric::Access::kLocal : fabric::Access::kRemoteReadWrite;
     return add_region(fabric_->register_memory(memory, access), copied);

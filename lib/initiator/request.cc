@@ -51,7 +51,7 @@ constexpr Words kWords[] = {
     {Outcome::kMediumError, EIO, "the target could not access its medium"},
     {Outcome::kNoSpace, ENOSPC, "the target's medium is full"},
     {Outcome::kRefused, EIO, "the target refused the command"},
-    {Outcome::kShort, EIO, "the target moved less data than requested"},
+    {Outcome::kShort, EIO, "the target transferred less data than requested"},
     {Outcome::kTimedOut, ETIMEDOUT, "no answer in time"},
     {Outcome::kConnectionLost, ENOTCONN, "the connection to the target is lost"},
     {Outcome::kWritesLost, EIO,

@@ -66,7 +66,7 @@ enum class Outcome : uint8_t {
     kMediumError,  // the target could not read or write its medium; see sense
     kNoSpace,      // the target's medium is full
     kRefused,      // the target refused the command; see sense
-    kShort,        // the target moved less data than requested but reported GOOD
+    kShort,        // the target transferred less data than requested but reported GOOD
     kTimedOut,
     kConnectionLost,  // and not restored in time
     kWritesLost,      // kFlush: the target's machine has restarted, and earlier writes may be lost

@@ -35,7 +35,7 @@ enum class ParseError : uint8_t {
     kOpcode,         // not the message that the parser expects
     kFormat,         // a data buffer or login format that is unknown or was not negotiated
     kOutOfBounds,    // descriptors, immediate data, sense or response data reach beyond the message
-    kDescriptors,    // descriptor count or table length contradict each other, or a descriptor is empty
+    kDescriptors,    // descriptor count and table length contradict each other, or a descriptor is empty
     kTotal,          // the descriptors' sum is not the total length
     kAddressWraps,   // address + length passes 2^64
     kTooMany,        // more descriptors than kDescriptorsMax, or an index of an engine that is too large

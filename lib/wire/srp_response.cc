@@ -63,7 +63,7 @@ std::string_view to_string(ParseError error) {
         case ParseError::kOutOfBounds:
             return "descriptors or data reach beyond the message";
         case ParseError::kDescriptors:
-            return "descriptor count, table length or an empty descriptor";
+            return "descriptor count and table length contradict each other, or a descriptor is empty";
         case ParseError::kTotal:
             return "descriptors do not sum up to the total length";
         case ParseError::kAddressWraps:
@@ -257,7 +257,7 @@ std::string_view logout_reason(uint32_t reason) {
         case WSS_SRP_LOGOUT_NOT_AGREED:
             return "a message that was not negotiated";
         case WSS_SRP_LOGOUT_NOT_AUTHENTICATED:
-            return "a message other than authentication";
+            return "another message during authentication";
         default:
             return "no reason given";
     }
