@@ -37,8 +37,10 @@ Status check_options(const KvOptions& options) {
         return failure(Code::kInvalid, "kv: {} partitions exceed the limit of {}", options.map.size(),
                        kPartitionsMax);
     if (options.partition + options.partitions > std::max<size_t>(options.map.size(), 1))
-        return failure(Code::kInvalid, "kv: partition {} of a map of {}: give --kv-map with all partitions",
-                       options.partition + options.partitions - 1, options.map.size());
+        return failure(
+            Code::kInvalid,
+            "kv: partition {} is not in --kv-map, which has {} partitions: name all partitions there",
+            options.partition + options.partitions - 1, options.map.size());
     if (options.partitions > 1 && options.listen.size() != options.partitions)
         return failure(Code::kInvalid, "kv: {} partitions here need as many addresses (--listen), not {}",
                        options.partitions, options.listen.size());

@@ -68,8 +68,8 @@ Result<std::unique_ptr<Engine>> Engine::create(reactor::Reactor& reactor, Random
                                                std::vector<Net> nets, const Options& options) {
     constexpr uint64_t kMemoryMin = 1u << 20;
     if (options.memory < kMemoryMin)
-        return failure(Code::kInvalid, "{} bytes of memory are too few for a cache: at least {}",
-                       options.memory, kMemoryMin);
+        return failure(Code::kInvalid, "a cache engine needs at least {} bytes of memory, not {}", kMemoryMin,
+                       options.memory);
     return std::unique_ptr<Engine>(new Engine(reactor, random, std::move(nets), options));
 }
 
@@ -135,8 +135,8 @@ void Engine::client_requested(size_t net, std::unique_ptr<fabric::ConnectRequest
         ++counters_.clients_refused;
         if (may_log(*request))
             log::warning("{}: refused: {}", request->peer(),
-                         !formed  ? "not a cache client"
-                         : !right ? "no valid token"
+                         !formed  ? "the peer sent no cache login"
+                         : !right ? "the token is not valid"
                                   : "token already used, or client limit reached");
         return request->reject({});
     }

@@ -46,7 +46,7 @@ Status status_of(wire::KvStatus status) {
             return Status(Code::kUnavailable, std::string(kLockedOut));
         case wire::KvStatus::kNotLeased:
             return Status(Code::kUnavailable,
-                          "a restarted partition had given the id of this client to another client");
+                          "a restarted partition has leased the id of this client to another client");
         default:
             return failure(Code::kUnavailable, "a partition answered: {}", wire::to_string(status));
     }
@@ -88,7 +88,7 @@ Status PutJob::check_items() const {
         return failure(Code::kInvalid, "{} keys in one transaction: at most {} are possible",
                        request_->items.size(), kItemsMax);
     if (request_->ttl_ms > kTtlMax_ms)
-        return failure(Code::kInvalid, "keys that expire after {} ms: at most {} are possible",
+        return failure(Code::kInvalid, "a time to live of {} ms: at most {} ms are possible",
                        request_->ttl_ms, kTtlMax_ms);
     if (request_->conditions.size() > kItemsMax)
         return failure(Code::kInvalid, "{} conditions on one transaction: at most {} are possible",

@@ -46,7 +46,7 @@ Status SimpleJob::check() noexcept {
                 return failure(Code::kInvalid, "a value of {} bytes: at most {} are possible",
                                put.value.size(), kValueMax);
             if (put.ttl_ms > kTtlMax_ms)
-                return failure(Code::kInvalid, "a key that expires after {} ms: at most {} are possible",
+                return failure(Code::kInvalid, "a time to live of {} ms: at most {} ms are possible",
                                put.ttl_ms, kTtlMax_ms);
             put.outcome_unknown = false;
             partition_ = partition_of(fingerprint(put.key), session_.partitions());

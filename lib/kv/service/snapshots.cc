@@ -63,7 +63,7 @@ void Snapshots::end(const Status& status) {
         log::info("key-value partition {}: snapshot of {} keys is complete", partition_.options().partition,
                   snapshot_->keys());
     else
-        log::error("key-value partition {}: no snapshot: {}", partition_.options().partition,
+        log::error("key-value partition {}: the snapshot failed: {}", partition_.options().partition,
                    status.to_string());
     snapshot_.reset();
     Peer* peer = waiter_.peer();

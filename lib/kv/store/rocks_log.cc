@@ -147,7 +147,7 @@ void add_to(rocksdb::WriteBatch& all, const LogBatch::Change& change) {
 
 Result<std::unique_ptr<RocksLog>> RocksLog::open(const RocksOptions& options) {
     const int wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (wake < 0) return Status::from_errno(errno, "making an eventfd for the key-value log");
+    if (wake < 0) return Status::from_errno(errno, "cannot create an eventfd for the key-value log");
     std::unique_ptr<RocksLog> log(new RocksLog(options, wake));
     WSS_TRY(log->open_database());
     WSS_TRY(log->check_schema());
