@@ -41,7 +41,8 @@ void SessionTable::connect_requested(size_t fabric_index, std::unique_ptr<fabric
     auto refusal = negotiate(parsed, pending.login, limits, caps, pending.terms);
     if (!refusal && !receives_.has_room(pending.terms))
         refusal = Refusal{WSS_SRP_REJ_INSUFFICIENT_RESOURCES,
-                          "the receive memory of this target is in use by other channels"};
+                          "the target's receive memory is in use by other channels: end sessions (wssctl "
+                          "session list), then try again"};
     if (stopping_) refusal = Refusal{WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "the target is shutting down"};
     if (refusal) return refuse(pending, *refusal);
     if (pending.terms.authenticate()) return begin_authentication(std::move(pending));
@@ -329,7 +330,7 @@ void SessionTable::channel_gone(const std::shared_ptr<ChannelRecord>& record) {
 }
 
 void SessionTable::session_gone(Sessions::iterator session) {
-    if (may_log(session->source)) log::info("initiator {} logged out", to_string(session->initiator));
+    if (may_log(session->source)) log::info("session of initiator {} ended", to_string(session->initiator));
     past_.add(session->past);
     places_.remove_session(session->counted_name(), session->source);
     std::optional<Pending> successor = std::move(session->successor);

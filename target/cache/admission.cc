@@ -132,7 +132,8 @@ std::string Admission::exceeds_index(const wire::CacheJoin& join) const {
 const char* Admission::check_join(const EngineLink::Applicant& applicant,
                                   EngineLink::Identity& identity) noexcept {
     const wire::CacheJoin& join = applicant.join;
-    if (!join.is_storage && join.memory < limits_.line_bytes * 4) return "it lends too little memory";
+    if (!join.is_storage && join.memory < limits_.line_bytes * 4)
+        return "it lends less memory than four lines: raise wss-cache --memory";
     // A new connection of the same engine: the old one is dead. The engine connects again after the old one
     // was closed.
     EngineLink* const former = engines_.find(join.engine);
@@ -140,7 +141,8 @@ const char* Admission::check_join(const EngineLink::Applicant& applicant,
     if (former != nullptr || engines_.retires(join.engine))
         return "its former connection is still being closed";
     const EngineIndex index = engines_.free_index();
-    if (!index.exists()) return "there are too many engines";
+    if (!index.exists())
+        return "the target has the maximum number of cache engines: remove one (wssctl cache remove)";
     // The engine's contents count for a restart until a membership without it is stable. They must not be
     // erased before.
     const bool ours = join.storage == members_.now().storage;

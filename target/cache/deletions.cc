@@ -55,7 +55,7 @@ Status Deletions::refusal(const CachedVolume& volume, const std::string& why) co
         "volume {} was not deleted: its storage does not have the acknowledged writes of {} lines (at most "
         "{}) "
         "in cache engines{}: {}. wssctl cache drain {} tries to write them there, wssctl cache status shows "
-        "what is left; wssctl volume delete {} --give-up-dirty destroys them",
+        "the lines that are left; wssctl volume delete {} --give-up-dirty destroys them",
         name, lines, readable_size(lines * line_bytes_),
         lost > 0 ? fmt::format(", and {} that were lost with engines", readable_size(lost)) : "", why, name,
         name);

@@ -350,7 +350,7 @@ void EngineLink::tick(Nanoseconds now, Nanoseconds limit) noexcept {
     for (Transfer* transfer : by_id_)
         if (transfer != nullptr && transfer->seen == kNever) transfer->seen = now;
     if (std::any_of(by_id_.begin(), by_id_.end(), [now](auto* transfer) { return is_late(transfer, now); }))
-        return close(Status(Code::kTimedOut, "it responds but does not carry out commands"));
+        return close(Status(Code::kTimedOut, "it answers pings but does not complete operations"));
     if (heard_ != link_->messages_received()) asked_since_ = kNever;
     heard_ = link_->messages_received();
     if (asked_since_ != kNever) {

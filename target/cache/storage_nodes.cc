@@ -137,7 +137,8 @@ static std::string misfit(const volume::Volume& here, const Offer& offer) {
             "ro, or create the volume read-only",
             offer.engine->peer());
     std::string why = fmt::format(
-        "not served: its real storage at {} has {} bytes in blocks of {}, the volume {} of {}",
+        "not served: its real storage at {} has {} bytes in blocks of {}, but the volume needs {} bytes in "
+        "blocks of {}",
         offer.engine->peer(), offer.bytes(), offer.volume->logical_block, here.size(), here.block_size());
     if (offer.bytes() < here.size() && here.block_size() % offer.volume->logical_block == 0)
         why += fmt::format("; wssctl volume resize {} {} serves what is left, if it is the right storage",
@@ -273,8 +274,8 @@ void StorageNodes::await_successor(CachedVolume& volume) {
         return volume.remote->state().lose(volume.remote->taken_why() +
                                            "; others may have written it in between");
     if (!volume.remote->awaits_successor()) return volume.remote->state().lose(volume.remote->taken_why());
-    refuse(volume, {.why = fmt::format("waits for a process that took its real storage from the one that "
-                                       "served it, and has lost it ({})",
+    refuse(volume, {.why = fmt::format("waits for the process that took its real storage; the process that "
+                                       "served it has lost the storage ({})",
                                        volume.remote->taken_why()),
                     .suspends = true,
                     .may_give_up = true});

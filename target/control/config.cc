@@ -215,7 +215,7 @@ static Status check_addresses(const TargetConfig& config) {
     std::set<std::string_view> addresses;
     for (const std::string& uri : config.listen) {
         WSS_TRY(fabric::Address::parse(uri, WSS_SRP_DEFAULT_PORT).status().within("--listen"));
-        if (!addresses.insert(uri).second) return failure(Code::kInvalid, "listen: {} is given twice", uri);
+        if (!addresses.insert(uri).second) return failure(Code::kInvalid, "--listen {} is given twice", uri);
     }
     for (const std::string& uri : config.cache_listen)
         WSS_TRY(fabric::Address::parse(uri, kCachePort).status().within("--cache-listen"));

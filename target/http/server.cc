@@ -96,7 +96,8 @@ Result<std::unique_ptr<Server>> Server::start_at_port(const std::string& address
 
 Result<std::unique_ptr<Server>> Server::start(Listener listener, std::string address, const Site& site) {
     Descriptor stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), ended(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!stop || !ended) return Status::from_errno(errno, fmt::format("{}: eventfd", address));
+    if (!stop || !ended)
+        return Status::from_errno(errno, fmt::format("{}: cannot create an eventfd", address));
     return std::unique_ptr<Server>(
         new Server(std::move(listener), std::move(address), std::move(stop), std::move(ended), site));
 }

@@ -332,7 +332,7 @@ def test_volume_is_lost_when_a_program_owned_its_image_between_two_storage_proce
         with bench(ceph, image, tmp_path / "bench"):
             pass
         first.process.send_signal(signal.SIGCONT)
-        until(lambda: "waits for a process that took its real storage" in volume(cluster)["trouble"], 30, "the loss is reported")
+        until(lambda: "waits for the process that took its real storage" in volume(cluster)["trouble"], 30, "the loss is reported")
         with second_storage(ceph, tmp_path, cluster, image):
             until(lambda: "waits for" not in volume(cluster)["trouble"], 90, "the volume is lost")
             time.sleep(2)
