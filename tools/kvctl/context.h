@@ -23,12 +23,12 @@ enum Exit : int {
     kUsage = 2,         // wrong command line
     kNotReachable = 3,  // a target did not answer
     kNotFound = 4,      // a requested key is absent
-    kCondition = 5,     // the condition of a put does not hold, or a lock could not be obtained
+    kCondition = 5,     // a condition does not hold, no lock was obtained, or the transaction was aborted
     kViolation = 6,     // --verify found that isolation was broken
 };
 
 // For a write that failed but may have been carried out.
-constexpr const char* kUnknownOutcome = "unknown: it becomes visible as a whole, or never";
+constexpr const char* kUnknownOutcome = "unknown: either the whole write becomes visible, or nothing";
 
 struct Context {
     kv::Options options;

@@ -276,7 +276,7 @@ CLIENTS_DASHBOARD = Dashboard("wss-clients", "WSS / Clients", "The driver on cli
              f"count(wss_driver_session_live{{{CLIENT}}}) - sum(wss_driver_session_live{{{CLIENT}}})", width=6),
         stat("Disks not live", "Their session is not live, or their target does not have the volume. See wssctl list on the client.",
              f"count(wss_driver_disk_live{{{CLIENT}}}) - sum(wss_driver_disk_live{{{CLIENT}}})", width=6),
-        stat("Pending disks", "Mapped with retry=on, and the target was never reached. wssctl list has the reason.",
+        stat("Pending disks", "Mapped with retry=on, and not mapped yet. wssctl list has the reason.",
              f"sum(wss_driver_pending_maps{{{CLIENT}}})", steps=((None, "green"), (1, "orange")), width=6),
     ],
     [

@@ -47,8 +47,7 @@ void print_engines(const Json& status) {
 }
 
 void print_volumes(const Json& status) {
-    Table table(
-        {"VOLUME", "POLICY", "READS", "HITS", "OUT OF BAND", "FROM STORAGE", "DIRTY", "FOR", "ERROR"});
+    Table table({"VOLUME", "POLICY", "READS", "HITS", "BY ENGINES", "FROM STORAGE", "DIRTY", "FOR", "ERROR"});
     for (const Json& volume : status.value("volumes", Json::array())) {
         const Json counters = volume.value("counters", Json::object());
         const bool unsafe = volume.value("unsafe", false);

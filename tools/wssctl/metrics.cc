@@ -75,9 +75,8 @@ void print_metrics(Context& context) {
         std::vector<Sample> samples;
         add_sessions(samples, context);
         add_disks(samples, context);
-        samples.push_back(gauge("wss_driver_pending_maps",
-                                "maps with retry=on whose target has not been reached yet", {},
-                                static_cast<double>(list_pending(context).size())));
+        samples.push_back(gauge("wss_driver_pending_maps", "maps with retry=on that have not succeeded yet",
+                                {}, static_cast<double>(list_pending(context).size())));
         return samples;
     });
     // Report a failed write, because a partial file would be installed like a complete one.

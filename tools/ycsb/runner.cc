@@ -112,7 +112,7 @@ Status Worker::insert(uint64_t count) {
     // Acknowledge after a failure as well, as YCSB does; otherwise no thread could continue to insert.
     for (uint64_t number : numbers_)
         if (!shared_.workload.insertions().acknowledge(number))
-            return Status(Code::kExhausted, "an insert is stuck; too many others wait for it");
+            return Status(Code::kExhausted, "an insert has not ended, and too many later ones wait for it");
     return written;
 }
 
