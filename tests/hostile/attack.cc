@@ -210,7 +210,7 @@ class Attack {
                 if (Status status = attacker->connect(*poller_, address_); !status) return status.to_string();
             }
             if (!attacker) continue;
-            if (attacker->overdue()) return "a connection that was closed does not end";
+            if (attacker->overdue()) return "a closed connection did not end within 20 s";
             attacker->act();
             if (random_.chance(20000)) attacker->close();
         }

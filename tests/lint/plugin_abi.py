@@ -55,5 +55,5 @@ def check_plugin_abi(root: Path = ROOT):
     # A number that was raised since the commit is already the next one.
     committed = committed_number(root)
     following = number if number > committed > 0 else number + 1
-    yield (f"{HEADER}: what programs and plug-ins share has changed ({', '.join(shared_headers(root))}), and a program would crash in a "
-           f"plug-in of before: write 'constexpr uint32_t kPluginAbi = {following};  // shared: {digest(root, following)}'")
+    yield (f"{HEADER}: what programs and plug-ins share has changed ({', '.join(shared_headers(root))}), and a program would crash "
+           f"with an older plug-in: write 'constexpr uint32_t kPluginAbi = {following};  // shared: {digest(root, following)}'")

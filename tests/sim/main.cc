@@ -87,8 +87,8 @@ int run_one(uint64_t seed) {
 bool held(uint64_t seed) {
     Outcome result = scenario->run(seed);
     if (result.failure.empty()) return true;
-    fmt::print("seed {}: {}\n    again: make sim SCENARIO={} SEED={}\n", seed, result.text, scenario->name,
-               seed);
+    fmt::print("seed {}: {}\n    to repeat: make sim SCENARIO={} SEED={}\n", seed, result.text,
+               scenario->name, seed);
     return false;
 }
 
@@ -97,7 +97,7 @@ int run_many(const wss::sim::SoakOptions& options) {
     const uint64_t failed = wss::sim::soak(options, held);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     fmt::print("{} seeds from {}: {}; {:.0f} s, {:.1f} seeds a second\n", options.count, options.first,
-               failed == 0 ? "all held" : fmt::format("{} FAILED", failed), seconds,
+               failed == 0 ? "all passed" : fmt::format("{} FAILED", failed), seconds,
                static_cast<double>(options.count) / seconds);
     return failed == 0 ? 0 : 1;
 }

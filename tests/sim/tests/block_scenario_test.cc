@@ -31,7 +31,7 @@ TEST(BlockScenario, acknowledged_and_flushed_writes_survive_every_fault) {
     ASSERT_TRUE(log::set_level("error"));
     for (uint64_t seed = 100; seed < 120; ++seed) {
         BlockResult result = run_block(BlockOptions::draw(seed));
-        EXPECT_EQ(result.failure, "") << "again: make sim SEED=" << seed;
+        EXPECT_EQ(result.failure, "") << "to repeat: make sim SEED=" << seed;
     }
 }
 

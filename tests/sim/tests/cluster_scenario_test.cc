@@ -55,7 +55,7 @@ TEST(ClusterScenario, no_write_is_lost_or_undone_by_faults_that_its_policy_promi
     uint64_t fast_path_hits = 0;
     for (uint64_t seed = 100; seed < 125; ++seed) {
         ClusterResult result = run_cluster(ClusterOptions::draw(seed));
-        EXPECT_EQ(result.failure, "") << "again: make sim-cache SEED=" << seed;
+        EXPECT_EQ(result.failure, "") << "to repeat: make sim-cache SEED=" << seed;
         fast_path_hits += result.fast_path_hits;
     }
     EXPECT_GT(fast_path_hits, 100u) << "most reads must take the fast path";
@@ -68,7 +68,7 @@ TEST(ClusterScenario, data_in_engines_that_are_cut_off_is_not_ignored) {
     uint64_t isolations = 0, lost_refusals = 0;
     for (uint64_t seed : {641215, 641230, 641313, 641333, 641347}) {
         ClusterResult result = run_cluster(ClusterOptions::draw(seed));
-        EXPECT_EQ(result.failure, "") << "again: make sim-cache SEED=" << seed;
+        EXPECT_EQ(result.failure, "") << "to repeat: make sim-cache SEED=" << seed;
         isolations += result.isolations;
         lost_refusals += result.lost_refusals;
     }

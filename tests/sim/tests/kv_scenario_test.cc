@@ -39,7 +39,7 @@ TEST(KvScenario, no_reader_sees_half_a_transaction_whatever_fails) {
     ASSERT_TRUE(log::set_level("error"));
     for (uint64_t seed = 200; seed < 225; ++seed) {
         KvResult result = run_kv(KvOptions::draw(seed));
-        EXPECT_EQ(result.failure, "") << "again: make sim SCENARIO=kv SEED=" << seed;
+        EXPECT_EQ(result.failure, "") << "to repeat: make sim SCENARIO=kv SEED=" << seed;
     }
 }
 

@@ -35,7 +35,7 @@ TEST(StorageScenario, no_write_is_lost_when_processes_take_the_image_from_one_an
     StorageResult sum;
     for (uint64_t seed = 100; seed < 130; ++seed) {
         const StorageResult result = run_storage(StorageOptions::draw(seed));
-        EXPECT_EQ(result.failure, "") << "again: make sim SCENARIO=storage SEED=" << seed;
+        EXPECT_EQ(result.failure, "") << "to repeat: make sim SCENARIO=storage SEED=" << seed;
         sum.used += result.used;
         sum.kills += result.kills;
         sum.stops += result.stops;
