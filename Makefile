@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# General targets. The rules of each part are in <part>/part.mk. `make help` prints the menu.
+# General targets. The rules of each part are in <part>/part.mk. `make help` prints the list.
 #
 # MODE selects the flags (release, debug, asan, ubsan, tsan), BUILD the directory. Each mode has its own
 # directory.
@@ -19,11 +19,11 @@ all: programs ## build the programs, the library and the nbdkit plugin (MODE=rel
 include lib/part.mk target/part.mk tools/part.mk tests/part.mk
 -include kernel/part.mk
 
-help: ## this menu
+help: ## print this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps: ## install the Debian packages that are missing (.ci/packages; PURPOSE=build: those of one purpose)
 	@.ci/deps $(PURPOSE)
 
-clean: ## remove all that was built
+clean: ## remove all build results
 	rm -rf build

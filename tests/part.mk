@@ -39,5 +39,5 @@ format: ## format the C++ files in place
 check: deps ## build and run all tests that CI runs (half an hour on two processors, once built)
 	@tests/check
 
-check-all: deps ## everything: check, long fuzzing, many simulation seeds, the comparison with peers, the demo
+check-all: deps ## run all tests: check, long fuzzing, many simulation seeds, the comparison with peers, the demo
 	@tests/check --all

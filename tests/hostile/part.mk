@@ -9,7 +9,7 @@ $(BUILD)/wss-attack: $(HOSTILE_OBJECTS) $(BUILD)/libwss.a
 -include $(HOSTILE_OBJECTS:.o=.d)
 
 .PHONY: check-hostile
-check-hostile: $(BUILD)/wss-target $(BUILD)/wssctl $(BUILD)/wss-attack ## lying initiators against a running target, a good client beside them (MODE=asan)
+check-hostile: $(BUILD)/wss-target $(BUILD)/wssctl $(BUILD)/wss-attack ## hostile initiators against a running target, with a good client at the same time (MODE=asan)
 	$(MAKE) --no-print-directory MODE=release build/release/nbdkit-wss-plugin.so
 	WSS_BUILD=build/release WSS_HOSTILE_BUILD=$(abspath $(BUILD)) WSS_ATTACK_SECONDS=$(ATTACK_SECONDS) \
 		/usr/bin/python3 -B -m pytest -q -p no:cacheprovider tests/hostile

@@ -15,6 +15,6 @@ $(BUILD)/mutation_tests: $(MUTATED_OBJECTS) $(BUILD)/libwss.a
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(TEST_LIBS) $(LDLIBS)
 
 .PHONY: mutations
-mutations: $(BUILD)/mutation_tests ## see that known bugs, switched on in a build of their own, are caught
+mutations: $(BUILD)/mutation_tests ## check that the tests catch known bugs in a separate build
 	$(BUILD)/mutation_tests --gtest_brief=1
 -include $(MUTATED_OBJECTS:.o=.d)

@@ -17,7 +17,7 @@ $(BUILD)/wss-sim: $(BUILD)/tests/sim/main.o $(BUILD)/tests/sim/soak.o $(SIM_LIB)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 .PHONY: sim sim-soak sim-cache sim-cache-soak
-sim: $(BUILD)/wss-sim ## one deterministic simulation, replayed exactly (SCENARIO=block|cache|kv|storage SEED=n; WSS_LOG=info for the target's words)
+sim: $(BUILD)/wss-sim ## one deterministic simulation, replayed exactly (SCENARIO=block|cache|kv|storage SEED=n; WSS_LOG=info: print the target's log)
 	@$(BUILD)/wss-sim $(SCENARIO) $(SEED)
 
 sim-soak: $(BUILD)/wss-sim ## many seeds (SCENARIO=…, SEEDS=n, FIRST_SEED=n)
@@ -26,7 +26,7 @@ sim-soak: $(BUILD)/wss-sim ## many seeds (SCENARIO=…, SEEDS=n, FIRST_SEED=n)
 sim-cache: $(BUILD)/wss-sim ## the simulation of the cache cluster (SEED=n)
 	@$(BUILD)/wss-sim cache $(SEED)
 
-sim-cache-soak: $(BUILD)/wss-sim ## many seeds of it (SEEDS=n, FIRST_SEED=n)
+sim-cache-soak: $(BUILD)/wss-sim ## many seeds of the cache cluster (SEEDS=n, FIRST_SEED=n)
 	@$(BUILD)/wss-sim cache $(FIRST_SEED) $(SEEDS)
 
 -include $(SIM_LIB:.o=.d) $(SIM_TESTS:.o=.d) $(BUILD)/tests/sim/main.d $(BUILD)/tests/sim/soak.d
