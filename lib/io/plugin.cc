@@ -27,10 +27,11 @@ Status check_owner(const std::string& path, uid_t owner) {
     if (stat(path.c_str(), &info) != 0)
         return Status::from_errno(errno, fmt::format("cannot examine {}", path));
     if (info.st_uid != 0 && info.st_uid != owner)
-        return failure(Code::kPermission, "{} belongs to user {}, not to root or to the program's owner ({})",
-                       path, info.st_uid, owner);
+        return failure(Code::kPermission,
+                       "{} belongs to user {}, not to root or to the program's owner ({}): chown root {}",
+                       path, info.st_uid, owner, path);
     if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        return failure(Code::kPermission, "{} is writable by group or others (chmod go-w {})", path, path);
+        return failure(Code::kPermission, "{} is writable by group or others: chmod go-w {}", path, path);
     return Status::ok();
 }
 
@@ -85,8 +86,8 @@ Result<std::string> find_plugin(const std::string& program, const std::string& n
     for (const std::filesystem::path& place : {beside, installed}) {
         const std::filesystem::path path = std::filesystem::canonical(place, error);
         if (error) continue;
-        WSS_TRY(check_owner(path, info.st_uid).within("plug-in " + name));
-        WSS_TRY(check_owner(path.parent_path(), info.st_uid).within("plug-in " + name));
+        WSS_TRY(check_owner(path, info.st_uid).within("cannot load plug-in " + name));
+        WSS_TRY(check_owner(path.parent_path(), info.st_uid).within("cannot load plug-in " + name));
         return path.string();
     }
     return failure(

@@ -20,7 +20,9 @@ class JobMemory {
         line_bytes_ = line_bytes;
         const size_t bytes = size_t{buffers} * line_bytes + kSubBlockBytes;
         memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, bytes)));
-        if (memory_ == nullptr) return failure(Code::kExhausted, "no memory for destaging: {} bytes", bytes);
+        if (memory_ == nullptr)
+            return failure(Code::kExhausted,
+                           "cannot allocate {} bytes for destaging: free memory on this machine", bytes);
         zeroes_ = memory_.get() + bytes - kSubBlockBytes;
         std::memset(zeroes_, 0, kSubBlockBytes);
         auto regions = nets.register_buffers({memory_.get(), bytes});

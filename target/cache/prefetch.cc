@@ -9,7 +9,9 @@ namespace wss::cache {
 Status Prefetch::prepare(const Nets& nets) {
     const size_t bytes = size_t{kBuffers} * geometry_.line_bytes();
     memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, bytes)));
-    if (memory_ == nullptr) return failure(Code::kExhausted, "no memory for read-ahead: {} bytes", bytes);
+    if (memory_ == nullptr)
+        return failure(Code::kExhausted,
+                       "cannot allocate {} bytes for read-ahead: free memory on this machine", bytes);
     auto regions = nets.register_buffers({memory_.get(), bytes});
     if (!regions) return regions.status();
     regions_ = std::move(*regions);

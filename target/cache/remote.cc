@@ -70,7 +70,10 @@ Result<std::unique_ptr<io::Queue>> RemoteQueue::create(StorageNodes& nodes, reac
     constexpr size_t kMemory = size_t{kJobs} * kPartBytes;
     made->memory_.reset(static_cast<std::byte*>(std::aligned_alloc(4096, kMemory)));
     if (made->memory_ == nullptr)
-        return failure(Code::kExhausted, "no {} MiB of memory for volume rs:{}", kMemory >> 20, made->name_);
+        return failure(
+            Code::kExhausted,
+            "cannot allocate {} MiB for volume rs:{}: free memory on this machine, or serve fewer volumes",
+            kMemory >> 20, made->name_);
     auto regions = nodes.register_buffers({made->memory_.get(), kMemory});
     if (!regions) return regions.status();
     made->regions_ = std::move(*regions);

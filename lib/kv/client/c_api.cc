@@ -85,7 +85,9 @@ Status take(const GetAll& request, wss_kv_read* reads) {
         auto* copy = static_cast<char*>(std::malloc(item.value.size() + 1));
         if (copy == nullptr) {
             wss_kv_release(reads, i);
-            return Status(Code::kExhausted, "no memory for the values");
+            return failure(Code::kExhausted,
+                           "cannot allocate {} bytes for a value: read fewer keys at a time",
+                           item.value.size() + 1);
         }
         std::memcpy(copy, item.value.c_str(), item.value.size() + 1);
         reads[i].value = copy;
