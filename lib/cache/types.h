@@ -6,7 +6,7 @@
 //   engine     a cache engine (CE): memory of some node, cut into arena slots
 //   slot       an arena slot: memory for one line in one engine
 //   holder     an engine in which a line has a slot; the first is the primary, a second exists for dirty data
-//   real storage (RS)  the storage of the volume behind the cache
+//   real storage  the storage of the volume behind the cache
 //
 // lib/cache makes the decisions and keeps the state of the cache. It moves no data, sends no messages and
 // reads no clock: the storage engine (SE) in target/cache does that. So `wssbench cache-sim` and the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real storage (RS): the storage behind the cache that holds a volume's data.
+// Real storage: the storage that holds a volume's data, behind the cache.
 //
 // A Backend is one opened file, device, image or memory. A Queue passes the requests of one reactor to it.
 // Requests are intrusive: the caller owns the Request and its buffer, and must keep both until done() is
@@ -7,7 +7,7 @@
 // creates a thread, allocate in submit().
 //
 // Rules
-//  R1  A write is on stable storage when it is done if it has `fua` or the backend has no volatile cache
+//  R1  A completed write is on stable storage if it has `fua`, or if the backend has no volatile cache
 //      (Limits). Otherwise it is stable only after a later flush of the same backend has completed.
 //  R2  done() is called exactly once, from Queue::poll(), never from submit().
 //  R3  `error` is 0 or a positive errno. `done_bytes` counts the bytes from the start that were certainly

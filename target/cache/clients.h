@@ -44,7 +44,7 @@ struct Client {
     // client's channel, which has more spare slots than this.
     static constexpr uint32_t kCoalescedMax = 15;
     uint32_t coalesced = 0;
-    bool is_storage = false;  // real storage on another node (staging.h)
+    bool is_storage = false;  // a storage process (staging.h)
     std::array<Place, kEnginesMax> engines;
 };
 
@@ -58,8 +58,9 @@ class Clients {
     Client* add(std::unique_ptr<Client> client);
     void remove(Client* client);
     const std::list<std::unique_ptr<Client>>& all() const noexcept { return clients_; }
-    // introduce(): every client may use the engine from now on. withdraw(): the engine is lost.
+    // Grants every client access to the engine.
     void introduce(EngineLink& engine) noexcept;
+    // Withdraws the access: the engine is lost. Notifies the clients that could use it.
     void withdraw(EngineIndex engine) noexcept;
     // At each tick: announces engines again. A client whose connection to an engine failed does not report
     // that, and may be able to connect later (its network is cut, the engine is busy). A new notice of the

@@ -33,7 +33,7 @@ struct Transfer : ListNode<> {
 
     Kind kind = Kind::kMove;
     wire::CacheMove move;        // kHeader: arena slot and header; kWipe: arena slot
-    wire::CacheStorage storage;  // kStorage, an operation of real storage (RS)
+    wire::CacheStorage storage;  // kStorage, an operation of a storage process (RS)
     Done done = nullptr;
     void* context = nullptr;
 

@@ -35,7 +35,7 @@ class EngineSet {
         return index.exists() ? links_[index.value].get() : nullptr;
     }
     EngineLink* find(uint64_t identity) noexcept;
-    // The engine with this number, if it is real storage of this incarnation and accepts operations.
+    // The engine with this number, if it is a storage process of this incarnation and accepts operations.
     EngineLink* storage(EngineIndex index, uint32_t incarnation) noexcept;
     // The lowest free number, or none.
     EngineIndex free_index() const noexcept;

@@ -40,7 +40,7 @@ struct EngineInfo {
     uint32_t slots = 0, used_slots = 0, clients = 0;
     uint64_t dirty_lines = 0;
     uint64_t bytes_to_clients = 0;
-    bool reached = false;  // connected to real storage on another node
+    bool reached = false;  // connected to a storage process
     std::string state;
 };
 struct CachedVolumeInfo {

@@ -39,8 +39,8 @@ struct DirtyVolume {
     bool operator==(const DirtyVolume&) const = default;
 };
 
-// The processes (RS) of a volume's real storage on another node. A target that starts again must not use a
-// former process that has not noticed its loss.
+// The storage processes (RS) that have served a volume. A target that starts again must not use a former
+// process that has not noticed its loss.
 struct ServedBy {
     io::Succession last;       // place of the one that served the volume last
     uint64_t latest_term = 0;  // highest term in the series of `last` that any of them has shown

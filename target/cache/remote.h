@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// RemoteQueue: the queue of a volume whose real storage (RS) is on another node. The RS joins the target as
-// an engine without lines (lib/cache/engine/storage.h). Data of this queue passes through a buffer of the
-// target: commands that the cache does not handle, commands of clients that are not connected to the RS,
-// writes with immediate data, and read-ahead and destaging for which there is no staging buffer (staging.h).
-// Other reads that miss, writes of connected clients, fills and destaging bypass it (reads_past.cc,
-// writes.cc, destager.cc).
+// RemoteQueue: the queue of a volume whose real storage is on another node. The storage process (RS) there
+// joins the target as an engine without lines (lib/cache/engine/storage.h). Data of this queue passes through
+// a buffer of the target: commands that the cache does not handle, commands of clients that are not connected
+// to the RS, writes with immediate data, and read-ahead and destaging for which there is no staging buffer
+// (staging.h). Other reads that miss, writes of connected clients, fills and destaging bypass it
+// (reads_past.cc, writes.cc, destager.cc).
 //
 // Requests wait at most kAwayMax for an RS that is away, then fail. A request that was lost on the way is
 // repeated: the RS has ended all earlier operations before it joins again (RS2), and the caller keeps the

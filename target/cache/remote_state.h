@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RemoteState: the state that real storage (RS) on another node reports of a volume, in place of a local
-// backend's state. The cache's reactor writes it. A change of size is passed on like that of a local backend
+// RemoteState: the state of a volume that its storage process (RS) reports, in place of a local backend's
+// state. The cache's reactor writes it. A change of size is passed on like that of a local backend
 // (SizeNotices).
 //
 // Thread-safety: any thread. Only the cache's reactor calls report(), refuse() and lose(), which do not block

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// StagingPool: staging buffers, memory that a real storage (RS) on another node lends to the target. The RS
-// is also a client of the engines: fills and destaging move data directly between the two.
+// StagingPool: staging buffers, memory that a storage process (RS) lends to the target. The RS is also a
+// client of the engines: fills and destaging move data directly between the two.
 //
 //   take ─▶ fill: the RS reads the disk into the buffer, an engine READs from it
 //           destage: an engine WRITEs to the buffer, the RS writes the disk from it      ─▶ give_back
@@ -45,9 +45,9 @@ class StagingPool {
     void give_back(const StagingBuffer& staging) noexcept;
     // The engine that the RS is connected to by `handle` did not report that it is done with the buffer.
     void quarantine(const StagingBuffer& staging, uint64_t handle);
-    // named(): the RS was requested to connect with this handle. gone(): it reports that this connection is
-    // closed.
+    // The target has requested that the RS connect with this handle.
     void named(uint64_t handle) { open_.insert(handle); }
+    // The RS has reported that this connection is closed.
     void gone(uint64_t handle);
 
     // Address for engines of the byte at `offset` in the buffer.

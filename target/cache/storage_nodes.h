@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// StorageNodes: real storage (RS) on other nodes. Each node serves volumes whose queue is a RemoteQueue. If
-// it lends staging buffers (staging.h) it is also a client of the engines: fills and destaging move data
-// directly between the RS and the engines.
+// StorageNodes: the storage processes (RS), which serve real storage on other nodes. The queue of each volume
+// that they serve is a RemoteQueue. An RS that lends staging buffers (staging.h) is also a client of the
+// engines: fills and destaging move data directly between the RS and the engines.
 //
 // It owns the staging buffers and the count of losses. It calls the clients, the links to engines, the index
 // (copies that may show data that storage has lost), and the RemoteQueue of each open volume.

@@ -57,7 +57,7 @@ struct EngineCounters {
     uint64_t storage_flushes = 0, storage_errors = 0;
 };
 
-// A volume of an engine that is real storage (RS).
+// A volume of an engine that is a storage process (RS).
 struct EngineVolume {
     std::string name;
     io::Backend* backend = nullptr;  // outlives the engine
@@ -87,8 +87,8 @@ class Engine final : public reactor::Source {
         // An SE sends pings ten times a second. After a silence of at least this length the engine sends a
         // probe, because the SE may have disappeared without closing the connection.
         Nanoseconds silence = from_s(1);
-        // If not empty, the engine is real storage (RS) of the one SE that it joins, and lends no lines. Its
-        // memory then buffers data between disk and network.
+        // If not empty, the engine is a storage process (RS) of the one SE that it joins, and lends no lines.
+        // Its memory then buffers data between disk and network.
         std::vector<EngineVolume> volumes;
         // The separate fabric by which an RS connects to cache engines (reach.h). Without it, data between
         // them passes through the SE.

@@ -8,7 +8,7 @@
 namespace wss::cache {
 
 constexpr uint32_t kClientDepth = 256;   // outstanding work requests of one client
-constexpr size_t kStageMax = 16u << 20;  // staging memory for atomic moves, in the part of one SE
+constexpr size_t kStageMax = 16u << 20;  // all stages (for atomic moves) in the part of one SE
 constexpr size_t kClientsMax = 4096;
 constexpr size_t kGrantsMax = 8192;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reach: the connections of real storage (RS) to the cache engines that hold lines. For each engine that the
-// SE names, the RS connects as clients do, with a token of its own. The engine WRITEs data to destage into
-// the RS's *staging buffers*, and READs data to cache from there. The staging buffers are one memory range,
-// which the SE manages. The RS only checks that a disk operation stays inside.
+// Reach: the connections of a storage process (RS) to the cache engines that hold lines. For each engine that
+// the SE names, the RS connects as clients do, with a token of its own. The engine WRITEs data to destage
+// into the RS's *staging buffers*, and READs data to cache from there. The staging buffers are one memory
+// range, which the SE manages. The RS only checks that a disk operation stays inside.
 //
 // Rules
 //  RE1  Only these connections reach the staging buffers: they are registered with a separate fabric

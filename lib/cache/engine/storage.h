@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real storage (RS) as an engine: volumes that are read and written as an SE commands, directly between the
-// disk and the memory of a client or of the SE. For lib/cache/engine only.
+// A storage process (RS) as an engine: volumes that are read and written as an SE commands, directly between
+// the disk and the memory of a client or of the SE. For lib/cache/engine only.
 //
 //   read    [wait for a buffer] → disk → RDMA WRITE to the peer, with the immediate; also to the copy → kDone
 //   write   [wait for a buffer] → RDMA READ from the peer → disk → kDone
