@@ -30,9 +30,10 @@ class AbsentVolumes {
     // had its storage meanwhile, or if it moved between storage of the target and a storage process. Also
     // rejects a volume with the storage of another volume of which engines may hold dirty lines.
     Status may_open(const volume::Volume& volume) const;
-    // keep(): recovery also finds lines of absent volumes that may be dirty. settle(): afterwards volumes of
-    // which no lines were found, and none are lost, are no longer recorded as dirty.
+    // Makes recovery also find lines of the absent volumes that may be dirty.
     void keep(Recovery& recovery);
+    // Call it after recovery. Keeps the lines that recovery has found. No longer records a volume as dirty if
+    // recovery found no dirty lines of it, and none are lost.
     void settle();
     bool any_lines() const;
     // Fails if engines, present or away, hold data that storage lacks, of absent volumes with that name

@@ -75,8 +75,8 @@ struct CachedVolume {
     } smaller;
     Nanoseconds opened{};            // start of the waits for data that was lost before
     LostWaiters* waiters = nullptr;  // of the unit, which has a place in the gate; nullptr: removed
-    // loss_told: a flush has reported the loss. fail_next_flush: the next flush must fail, though the lost
-    // data was given up.
+    // Whether a flush has reported the loss, and whether the next flush must fail although the lost data was
+    // given up.
     bool loss_told = true, fail_next_flush = false;
 
     bool removed() const noexcept { return gate.closed(); }

@@ -52,16 +52,18 @@ class Commands {
     // False: the command waits for a line, or has ended because the index had no free line. Some lines may
     // rest.
     bool enter_lines(CacheCommand& command) noexcept;
-    // L3. rest(): the command waits for storage or a buffer. resume(): it is about to change copies; if
-    // false, `then` is called later, after engines have ended their operations.
+    // L3. Lets engines copy the command's lines while it waits for storage or a buffer.
     static void rest(CacheCommand& command) noexcept;
+    // The command is about to change copies. Returns false if engines are still copying its lines. Then calls
+    // `then` when they have finished.
     bool resume(CacheCommand& command, void (*then)(CacheCommand& command) noexcept) noexcept;
     void resume_lines(CacheCommand& command) noexcept;
 
     // ---- Endings
     void end(CacheCommand& command, const CacheOutcome& outcome) noexcept;
-    // Ends a command that has not begun; refuse(): because its volume is being removed.
+    // Ends a command that has not begun.
     void end_unbegun(CacheCommand& command, const CacheOutcome& outcome) noexcept;
+    // Ends a command that has not begun, because its volume is being removed.
     void refuse(CacheCommand& command) noexcept;
     // The cache's part has ended: the command no longer refers to lines, engines or storage. After the owner
     // was notified, part_over() follows.

@@ -51,7 +51,7 @@ class EngineEvents final : public EngineLinkOwner {
 
     // Operator's command: as if the engine had requested to leave.
     Status remove_engine(uint32_t index);
-    // At each tick: releases engines that want to leave and no longer hold dirty lines.
+    // At each tick: releases engines that have requested to leave and no longer hold dirty lines.
     void tick();
 
   private:

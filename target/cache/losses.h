@@ -51,8 +51,9 @@ class Losses {
     void gave_back(const EngineLink& engine);
     // More was lost meanwhile: the engine must join again and send all its headers.
     void ask_again(const EngineLink& engine);
-    // joined(): the engine has erased its contents. none_dirty(): no line is dirty now.
+    // The engine has joined again and has erased its contents: forgets what remember() recorded.
     void joined(uint64_t identity) { departed_.erase(identity); }
+    // No line is dirty now: forgets what remember() recorded of all engines.
     void none_dirty() noexcept { departed_.clear(); }
     // The outcome of a command that needs lost data; see CacheOutcome::Kind::kAwait.
     std::optional<CacheOutcome> refusal(const CacheCommand& command) noexcept;

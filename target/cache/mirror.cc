@@ -17,8 +17,8 @@ constexpr Nanoseconds kNextRound = from_s(1);
 constexpr Nanoseconds kLogAfter = from_s(5);
 
 //   kFetch: the first holder writes the dirty sub-blocks to `buffer` → kPut: the second reads them
-//   → kErase: only if the copy is no longer wanted or failed, for example because the first holder was lost
-//   meanwhile: erases the second holder's header, which may claim dirty data
+//   → kErase: the second holder erases its header, which may mark sub-blocks as dirty. This phase is used
+//   only if the copy failed or is no longer needed, for example because the first holder was lost.
 struct Mirror::Job {
     enum class Phase : uint8_t { kFetch, kPut, kErase };
 

@@ -62,9 +62,10 @@ class RecoveryRun {
     Status begin(uint32_t line_bytes);
     // Engines can join from now on: the grace period begins. Opening the volumes may have taken minutes.
     void engines_may_join() noexcept { began_ = reactor_.clock().now(); }
-    // waiting(): engines are awaited. holding(): that, or their lines are not restored, or losing copies
-    // still claim dirty data.
+    // True while recovery waits for engines.
     bool waiting() const noexcept { return state_ <= State::kWaitingForAll; }
+    // True until recovery is over: it waits for engines, or erases copies that lost and still claim dirty
+    // data.
     bool holding() const noexcept { return state_ != State::kOver; }
     // The volume's commands wait, as recovery may find dirty lines of it. Commands of other volumes go to
     // real storage meanwhile.

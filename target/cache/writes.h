@@ -37,9 +37,9 @@ class Writes {
     // Continues when the command has the buffer that it requested.
     void start(CacheCommand& command) noexcept;
     void give_up(CacheCommand& command, const CacheOutcome& outcome) noexcept;
-    // SE2. membership_saved(): the writes that wait for it are acknowledged. wait_no_more(): those of a
-    // volume that is being removed fail.
+    // SE2. Acknowledges the writes that wait for the membership, which is now on stable storage.
     void membership_saved() noexcept;
+    // Fails those of them that are for `volume`, which is being removed.
     void wait_no_more(const CachedVolume& volume) noexcept;
 
   private:
