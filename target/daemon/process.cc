@@ -53,7 +53,7 @@ sigset_t block_signals() {
     return signals;
 }
 
-// Waits for one of `signals`. Returns 0 at `end`, or after another interruption.
+// Waits for one of `signals`. Returns 0 at `end`, or if the wait is interrupted.
 int next_signal(const sigset_t& signals, Nanoseconds end) {
     if (end == kNever) return std::max(0, sigwaitinfo(&signals, nullptr));
     const int64_t left = std::max<int64_t>(0, (end - SystemClock().now()).count);

@@ -34,7 +34,9 @@ class Connection final : public httplib::Stream {
         deadline_ = clock_.now() + terms_.request_max;
         return true;
     }
-    // Receives the head of the next request, for check_head(). Empty if it did not arrive in time.
+    // Receives the head of the next request, for check_head(). Returns all received bytes if the head does
+    // not fit the buffer, and nothing if the head did not arrive in time, the connection failed or the
+    // program is stopping.
     std::string_view receive_head() {
         constexpr std::string_view kEnd = "\n\r\n";
         for (size_t seen = 0;;) {
