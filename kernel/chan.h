@@ -55,9 +55,9 @@ struct wss_auth {
 /**
  * struct wss_tmf - the task management request, or the keep-alive, of a control slot
  * @busy: the slot is in use, even if the sender has stopped waiting for the response
- * @since: jiffies when the request was sent; valid while @busy
- * @status: enum wss_srp_tsk_mgmt_status of the response; valid when not @busy; meaningless for a
- *	keep-alive
+ * @since: jiffies when the request was sent; valid while @busy is true
+ * @status: enum wss_srp_tsk_mgmt_status of the response; valid while @busy is false; meaningless
+ *	for a keep-alive
  *
  * Each control slot has its own, so that a late response to an ABORT TASK cannot be mistaken for
  * the response to the reset that followed it.

@@ -4,8 +4,8 @@
  * what an older one lacks. Kbuild searches the kernel's headers for each interface (WSS_HAVE_*),
  * because distributions backport newer interfaces, which the version number does not reveal.
  *
- * Built for and run on Debian's 6.1, 6.12 and 7.3. A kernel with an intermediate form of one of
- * these interfaces does not compile.
+ * Built for and run on Debian's 6.1, 6.12 and 7.3. Between two of these kernels, an interface
+ * may have had a third form. The driver does not compile on kernels with that form.
  */
 #ifndef WSS_COMPAT_H
 #define WSS_COMPAT_H
@@ -82,8 +82,8 @@ static inline void wss_free_queue(struct request_queue *q)
 	blk_put_queue(q);
 #else
 	/*
-	 * In 6.1 blk_mq_destroy_queue() puts the queue. Later versions of 6.1.y do not. The
-	 * reference count shows which it is.
+	 * blk_mq_destroy_queue() puts the queue in early versions of 6.1.y and does not in later
+	 * ones. The reference count shows whether it did.
 	 */
 	WARN_ON_ONCE(!blk_get_queue(q));
 	blk_mq_destroy_queue(q);
@@ -104,8 +104,8 @@ static inline void wss_unfreeze(struct request_queue *q)
 }
 
 /*
- * Lists of requests: with a tail pointer in newer kernels, only with the first request in older
- * ones
+ * A list of requests has a tail pointer in newer kernels. In older ones it is a pointer to the
+ * first request.
  */
 #ifdef WSS_HAVE_RQ_LIST
 #define WSS_RQ_LIST struct rq_list

@@ -82,7 +82,7 @@ struct wss_volume {
 	u8 block_shift;
 	bool no_write_same;		/* the target rejected one; reset when its limits change */
 	bool no_unmap;			/* likewise */
-	bool added;			/* the disk exists; valid when @mapped */
+	bool added;			/* the disk exists; valid when @mapped is complete */
 	struct completion mapped;	/* the map that created it has ended, successfully or not */
 	enum wss_volume_state state;	/* also read without a lock */
 	unsigned long absent_since;	/* jiffies; start of the state while unsure or absent */
@@ -96,13 +96,13 @@ struct wss_volume {
 
 /**
  * struct wss_pdu - data of a request, in addition to its slot
- * @retries: how often it was sent again
- * @busy: how often it was delayed because the target was busy or its data could not be mapped, at
- *	most 255
+ * @retries: immediate retries since login @login
+ * @busy: how often it was delayed since login @login, because the target was busy or its data
+ *	could not be mapped; at most 255
  * @losses: how often it was lost with its connection, at most 255
- * @lost_until: jiffies when such losses are no longer tolerated; valid when @losses
- * @login: number of the login that @retries and @busy count from; valid when either is not 0
- * @busy_until: jiffies when such delays are no longer tolerated; valid when @busy
+ * @lost_until: jiffies when such losses are no longer tolerated; valid when @losses is not 0
+ * @login: number of the login since which @retries and @busy count; valid when either is not 0
+ * @busy_until: jiffies when such delays are no longer tolerated; valid when @busy is not 0
  * @aborts: how often it was aborted because the target did not respond
  * @timed_out: not answered in time; abort.c handles it
  * @error: an error that the driver detected, which @sense does not express
