@@ -208,7 +208,7 @@ struct ConnectionOptions {
     Nanoseconds connect_timeout = from_s(5);
 };
 
-// A peer that wants to connect. Destroying the request unanswered rejects it without data.
+// A peer's request to connect. Destroying the request unanswered rejects it without data.
 class ConnectRequest {
   public:
     virtual ~ConnectRequest() = default;

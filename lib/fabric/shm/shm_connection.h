@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A connection of the shm fabric: the engine over rings, with direct access to the peer's memory.
+// A connection of the shm fabric: the stream engine over rings, with direct access to the peer's memory.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,8 @@ namespace wss::fabric::shm {
 
 class ShmPoller;
 
-// A hello carries these descriptors: connect: area, validity page; accept: validity page; reject: none.
+// Sends `hello`. A connect hello carries the descriptors of the area and of the validity page. An accept
+// hello carries that of the validity page, and a reject hello carries none.
 int say(int socket, const stream::Hello& hello, std::span<const int> descriptors) noexcept;
 
 struct Greeting {
@@ -26,7 +27,7 @@ struct Greeting {
 // Fails as receive() does. Returns -EPROTO if the message is not a hello.
 ssize_t hear(int socket, Greeting& greeting) noexcept;
 
-// A peer that wants to connect. Its hello and descriptors have been checked.
+// A peer that has requested a connection. Its hello and descriptors have been checked.
 struct Visitor {
     Descriptor socket;
     stream::Hello hello;

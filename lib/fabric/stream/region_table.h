@@ -46,7 +46,9 @@ class RegionTable {
 
     [[nodiscard]] Guard guard() const { return Guard(lock_); }
 
-    // For the four functions below the caller must hold guard(). Their results are valid as long as it does.
+    // For the four functions below the caller must hold guard(). Their results are valid while the caller
+    // holds the guard.
+    //
     // Returns nullptr unless all of [address, address + length) is in the region and `need` is allowed.
     std::byte* remote(RemoteAddress where, uint32_t length, Access need) const noexcept;
     bool is_local(const Segment& segment, Memo& memo) const noexcept;

@@ -159,7 +159,7 @@ void TcpConnection::hear_greeting() noexcept {
     // After a long certificate chain the socket may have had no room for the hello.
     if (stream_.session() != nullptr) stream_.session()->flush();
     while (greeting_have_ < greeting_.size()) {
-        // This reads no byte beyond the hello: frames follow, which the engine reads.
+        // This reads no byte beyond the hello: frames follow, which the stream engine reads.
         iovec rest{&greeting_[greeting_have_], greeting_.size() - greeting_have_};
         ssize_t got = stream_.read({&rest, 1});
         if (got == -EINTR) continue;

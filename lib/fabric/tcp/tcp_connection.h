@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tcp connection: the engine over a socket, and its setup (name look-up, TCP handshake, TLS handshake for
-// tls://, exchange of hellos).
+// A tcp connection: the stream engine over a socket, and its setup (name look-up, TCP handshake, TLS
+// handshake for tls://, exchange of hellos).
 #pragma once
 
 #include <array>

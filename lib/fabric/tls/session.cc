@@ -14,7 +14,7 @@
 namespace wss::fabric::tls {
 
 constexpr std::string_view kBindingLabel = "EXPORTER-Channel-Binding";  // RFC 9266
-// AES-GCM allows 2^24 full records under one key (RFC 8446, 5.5).
+// RFC 8446, 5.5: AES-GCM allows 2^24.5 full-size records under one key.
 constexpr uint64_t kRecordsPerKey = 1 << 23;
 // A peer that changes its key more often violates TS4: it would keep this process busy.
 constexpr uint64_t kRecordsPerKeyMin = 1 << 16;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Session: TLS over one connected non-blocking socket. It sits between the socket and the engine of the
-// stream fabrics and fails like a socket: a protocol fault of the peer is an error of read().
+// Session: TLS over one connected non-blocking socket. It sits between the socket and the stream engine
+// and fails like a socket: a protocol fault of the peer is an error of read().
 //
 // Invariants
 //  TS1  No user data is sent before the handshake is complete and the peer's identity is verified.

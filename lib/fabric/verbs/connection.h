@@ -39,7 +39,7 @@ class VerbsConnection final : public Connection, public CmHandler, public ListNo
     // Limits of the connecting peer, from its request.
     struct Offer {
         uint8_t initiator_depth = 0;      // READs that it answers
-        uint8_t responder_resources = 0;  // READs that it wants to issue
+        uint8_t responder_resources = 0;  // READs that it has requested to issue
     };
     // Takes `id` only on success.
     static Result<std::unique_ptr<Connection>> accepting(VerbsPoller& poller, CmId& id, const Offer& offer,
