@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Client: a session with a thread of its own, usable from any thread. Base of the C API and the nbdkit
-// plugin.
+// Client: a session with a thread of its own, usable from any thread. Base of the C API, on which
+// the nbdkit plug-in builds, and of wssctl.
 //
 // A request reaches the reactor through a lock-free stack: many threads push, and the reactor takes all
 // entries at once. It returns through `complete`, which the reactor's thread calls. Submitting needs no

@@ -92,8 +92,8 @@ class Reactor {
     size_t step() noexcept;
     // The earliest deadline, or kNever.
     Nanoseconds next_deadline() const noexcept;
-    // Executes one turn. Then sleeps if there was no work for `spin`, or spinning is not useful (may_spin()),
-    // and there is no work now. For loops with their own end condition.
+    // Executes one turn. Then sleeps if there is no work now, and either there was none for `spin` or
+    // spinning is not useful (may_spin()). For callers that have an end condition of their own.
     void turn() noexcept;
     // Executes turns until stop().
     void run() noexcept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of librbd that the plug-in calls, for a FakeCeph. Handles are: rbd_image_t a FakeImage,
-// rbd_completion_t a Completion.
+// The functions of librbd that the plug-in calls, for a FakeCeph. An rbd_image_t is a FakeImage, and an
+// rbd_completion_t is a Completion.
 #include <rbd/features.h>
 #include <rbd/librbd.h>
 

@@ -4,7 +4,7 @@
 //
 // Two such changes of one block must not interleave, nor may a change and a plain write of it. So changes
 // hold the lock `gate` exclusively, and plain writes share it. The lock does not cover other clients of the
-// target: hosts that share a volume must use its block size, which the plugin declares.
+// target: hosts that share a volume must use its block size, which the plug-in declares.
 //
 // Thread-safety: all methods may be called from any thread.
 #pragma once

@@ -248,8 +248,8 @@ class LocalClient {
     size_t poll() noexcept;
     // As poll(), but waits if there is nothing to do. Call it only while a request is in flight.
     void turn() noexcept;
-    // For loops of requests that end within submit(): polls now and then, so that the client notices lost
-    // connections.
+    // For callers that submit requests in a loop, if these end within submit(). Polls now and then, so that
+    // the client notices lost connections.
     void maybe_poll() noexcept;
     void run(Request& request) noexcept;
     uint32_t partitions() const noexcept;

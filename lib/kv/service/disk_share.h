@@ -8,7 +8,7 @@
 // one value of each other peer, and for the fetches already at the disk.
 //
 // Thread-safety: none; belongs to the partition's reactor. Ownership: a Hold returns its share when it is
-// destroyed, which is before its DiskShare; the DiskShare is destroyed before the store.
+// destroyed. Holds must be destroyed before their DiskShare, and the DiskShare before the store.
 #pragma once
 
 #include <array>

@@ -164,8 +164,8 @@ struct Statistics {
     Nanoseconds window_now{};  // S7
 };
 
-// Keeps the versions that a reader of the state at `timestamp` needs. Movable; released when it is
-// destroyed, which must be before the store is destroyed.
+// Keeps the versions that a reader of the state at `timestamp` needs. Movable. Must be destroyed before the
+// store. It then releases the versions.
 class Pin {
   public:
     Pin() = default;
