@@ -248,5 +248,26 @@ TEST_F(ObjectMap, that_was_rebuilt_is_marked_at_the_end_for_later_refusals) {
     EXPECT_TRUE(ceph_.is_map_invalid()) << "the next owner uses a map without the refused objects";
 }
 
+// The second call succeeds without the map, which librbd considers invalid since the first one failed.
+TEST_F(ObjectMap, is_marked_for_a_late_call_that_fails_while_the_client_ends) {
+    open("close_timeout=20");
+    ceph_.hold(0, 2 * kObject);
+    way().write(0, 'a');
+    way().write(kObject, 'b');
+    pass(from_s(3));
+    std::thread end([this] { close(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the end now waits for the two calls
+    const auto held = ceph_.held();
+    ceph_.refuse(Kind::kWrite, EPERM);
+    ceph_.release(held[0]);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    ceph_.refuse(Kind::kWrite, 0);
+    ceph_.release(held[1]);
+    end.join();
+    ASSERT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+    EXPECT_EQ(ceph_.read(kObject, 1), "b");
+    EXPECT_TRUE(ceph_.is_map_invalid()) << "the next owner uses a map without the second object";
+}
+
 }  // namespace
 }  // namespace wss::test

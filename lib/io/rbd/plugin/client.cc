@@ -252,8 +252,9 @@ Status Client::stop() {
         parents_.end_watches();
         if (watch_ != 0) rbd_update_unwatch(image_, watch_);
         questions_.end();
-        end_map();
+        end_map();  // late calls may never end
         while (in_librbd().requests > 0) std::this_thread::sleep_for(kLookAtCalls);
+        end_map();  // the last of them may have failed to record an object
         if (Status released = release_in_order(); !released && keeps_taken_ && !lost()) return released;
         end_without_lock();
         // Waits for what librbd does for other clients, and releases a lock that it still has.
