@@ -183,6 +183,26 @@ TEST_F(Clone, with_a_replaced_parent_blocklists_itself_if_its_lock_cannot_be_rel
 }
 
 // The request itself never reaches osd_timeout, because the clock does not advance.
+TEST_F(Clone, with_a_replaced_parent_whose_lock_is_removed_is_not_closed_before_it_is_blocklisted) {
+    ceph_.clone(kImage, "near");
+    open("close_timeout=2");
+    ceph_.refuse(Kind::kMonitors, EACCES);
+    ceph_.hold(0, kObject);
+    way().write(0, 'a');
+    pass(from_s(3));
+    ceph_.clone(kImage, "other");
+    ASSERT_TRUE(wait_for([this] { return backend_->suspended(); }));
+    ceph_.set_lock_owner(0);
+    std::thread end([this] { close(); });
+    ceph_.release();
+    end.join();
+    EXPECT_EQ(io::rbd::Client::alive(), 1u);
+    EXPECT_EQ(open_other().status().code(), Code::kRefused);
+    ceph_.refuse(Kind::kMonitors, 0);
+    EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+    EXPECT_TRUE(ceph_.is_blocklisted(client()));
+}
+
 TEST_F(Clone, with_a_replaced_parent_does_not_keep_the_lock_for_a_silent_read) {
     open_clone();
     ceph_.hold(0, kObject);

@@ -82,22 +82,6 @@ TEST_F(Loss, lets_no_late_write_reach_the_next_owner) {
     EXPECT_EQ(ceph_.read(0, 1), std::string(1, '\0'));
 }
 
-// The next owner must not take the image while this client still has requests that may succeed.
-TEST_F(Loss, lets_requests_end_before_the_client_blocklists_itself) {
-    open();
-    ceph_.hold(0, kObject);
-    const Io& write = way().write(0, 'a');
-    settle();
-    ceph_.set_lock_owner(kForeign);
-    ASSERT_TRUE(is_lost());
-    const uint64_t looks = ceph_.answered(Kind::kLook);
-    ASSERT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLook) > looks; }));
-    EXPECT_FALSE(ceph_.is_blocklisted(client()));
-    pass(from_s(3));
-    EXPECT_TRUE(write.is_done);
-    EXPECT_TRUE(is_shut_out());
-}
-
 TEST_F(Loss, reserves_the_image_until_the_client_is_blocklisted) {
     open();
     ceph_.refuse(Kind::kMonitors, EACCES);
@@ -202,6 +186,29 @@ TEST_F(Loss, is_detected_by_looks_that_take_longer_than_away_timeout) {
     ceph_.hold(Kind::kLook);
     ceph_.set_lock_owner(kForeign);
     EXPECT_TRUE(wait_with_late_answers(from_s(6), [this] { return backend_->lost(); }));
+}
+
+// A limit of the image may delay requests for hours, and the next owner writes already.
+TEST_F(Loss, of_the_lock_makes_the_client_blocklist_itself_while_librbd_delays_requests) {
+    ceph_.set("rbd_qos_iops_limit", "1");
+    open();
+    ceph_.hold(Kind::kWrite);
+    for (uint64_t i = 0; i < 100; ++i) way().write(i * 4096, 'a');
+    settle();
+    ceph_.set_lock_owner(kForeign);
+    ASSERT_TRUE(is_lost());
+    EXPECT_TRUE(is_shut_out());
+    ceph_.release();
+}
+
+// Without a pool there is neither a lock nor another owner.
+TEST_F(Loss, of_the_pool_just_before_the_end_blocklists_no_client) {
+    open("close_timeout=10");
+    ceph_.delete_pool();
+    ceph_.set_lock_owner(0);
+    close();
+    EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+    EXPECT_FALSE(ceph_.is_blocklisted(client()));
 }
 
 TEST_F(Loss, makes_the_client_blocklist_itself_while_librbd_does_not_respond) {

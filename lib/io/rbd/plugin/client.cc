@@ -82,7 +82,7 @@ Result<std::shared_ptr<Client>> Client::begin(const RbdOptions& options, const O
     if (!started && !client->decide(Opening::kGivenUp))
         started = call.wait_until(in_seconds(options.close_timeout));
     if (!started) {
-        client->claim_.release();
+        if (!client->is_without_lock()) client->claim_.release();
         const bool locks = client->may_have_lock_.load();
         client.reset();
         // If the process ends while this client has the lock, the next opening of the image waits 30 s for a
@@ -108,7 +108,7 @@ Result<std::shared_ptr<Client>> Client::begin(const RbdOptions& options, const O
 Client::Closing Client::begin_close(const std::shared_ptr<Client>& client) {
     Closing closing{.name = client->options_.name(), .limit = client->options_.close_timeout};
     closing.deadline = in_seconds(closing.limit);
-    if (!keeps_lock(client->loss_.load())) client->claim_.release();
+    if (!keeps_lock(client->loss_.load()) && !client->keeps_claim_.load()) client->claim_.release();
     closing.call.emplace();
     Status begun = closing.call->start([client] {
         end(client);
@@ -255,7 +255,8 @@ Status Client::stop() {
         end_map();  // late calls may never end
         while (in_librbd().requests > 0) std::this_thread::sleep_for(kLookAtCalls);
         end_map();  // the last of them may have failed to record an object
-        if (Status released = release_in_order(); !released && keeps_taken_ && !lost()) return released;
+        Status released = release_in_order();
+        if (!released && keeps_taken_ && !lost() && !is_without_lock()) return released;
         end_without_lock();
         // Waits for what librbd does for other clients, and releases a lock that it still has.
         rbd_close(image_);

@@ -226,6 +226,7 @@ class Client {
     Status release_in_order();
     Status lose_lock();
     void end_without_lock();
+    bool is_without_lock() const noexcept { return loss_.load() == Loss::kTaken || lock_is_gone_.load(); }
     Status shut_itself_out();
     Status blocklist(const std::string& address, const std::string& failure_text);
     int ask_monitors(const std::string& command) const;
@@ -333,6 +334,7 @@ class Client {
     std::atomic<bool> may_have_lock_{false};
     std::atomic<Loss> loss_{Loss::kNone};
     std::atomic<bool> parents_moved_{false};  // permanent: librbd does not open parents again
+    std::atomic<bool> lock_is_gone_{false};   // release_in_order() found that another client removed the lock
     Claim claim_;
     // Start of the last look that found the image present and owned (boot_time()), and the time of its answer
     // (SystemClock).

@@ -339,16 +339,18 @@ bool Client::release_lock() const {
 // parents. The last requests must end before another client can take the image. If the parents moved,
 // requests fail anyway, and those that Ceph does not answer delay the release by at most kEndsMax. If the
 // lock was taken away, librbd still has calls, or the release fails, this client blocklists itself, so that
-// OSDs reject its operations.
+// OSDs reject its operations. In the first case it does so at once: another client may write already, and
+// requests that an image's limits delay could overwrite its data hours later.
 void Client::give_up_lock() {
     const Loss loss = loss_.load();
     const bool moved = parents_moved_.load() && options_.is_head();
     if (!(keeps_lock(loss) || moved) || gave_up_lock_) return;
-    if (waiting().requests > 0 && !(moved && boot_time() - moved_at_ >= kEndsMax)) return;
+    if (!is_without_lock() && waiting().requests > 0 && !(moved && boot_time() - moved_at_ >= kEndsMax))
+        return;
     end_marks();
     // If the release cannot be recorded, the next holder must find the lock of a client that is shut out.
     const bool in_order = moved && succession_.is_known();
-    if (loss == Loss::kTaken || in_librbd().requests > 0 ||
+    if (is_without_lock() || in_librbd().requests > 0 ||
         !(in_order ? release_in_order().is_ok() : release_lock())) {
         // The claim is kept until the blocklisting succeeds.
         if (Status shut = shut_itself_out(); !shut) {

@@ -213,8 +213,8 @@ static Status kept(const Status& why) {
 // Fails if the client keeps the lock, because the release failed or check_release() shows that it could not
 // be recorded. Also fails if the client has lost the lock.
 Status Client::release_in_order() {
-    if (lost() || gave_up_lock_ || !succession_.is_known()) return Status::ok();
-    if (!has_lock()) return lose_lock();
+    if (lost() || gave_up_lock_ || lock_is_gone_.load() || !succession_.is_known()) return Status::ok();
+    if (!has_lock()) return pools_exist() ? lose_lock() : Status::ok();  // without a pool there is no lock
     const uint64_t client = rados_get_instance_id(cluster_);
     if (Status may = check_release(image_, client); !may) {
         if (is_blocklisted(may)) return Status::ok();  // it has no lock to keep
@@ -234,7 +234,8 @@ Status Client::release_in_order() {
 }
 
 Status Client::lose_lock() {
-    lose(Loss::kTaken);
+    log::error("rbd:{}: its exclusive lock was taken away before it was released", options_.name());
+    lock_is_gone_.store(true);
     return failure(Code::kClosed, "its exclusive lock is gone");
 }
 
@@ -521,7 +522,7 @@ Status Client::shut_itself_out() {
 
 // Runs before the image is closed, because the closing completes the operations of librbd for other clients.
 void Client::end_without_lock() {
-    for (; loss_.load() == Loss::kTaken && !gave_up_lock_; std::this_thread::sleep_for(kLookAgain)) {
+    for (; is_without_lock() && !gave_up_lock_; std::this_thread::sleep_for(kLookAgain)) {
         const Status shut = shut_itself_out();
         if (!shut && !keeps_claim_.exchange(true))
             log::warning("rbd:{}: {}", options_.name(), shut.to_string());
