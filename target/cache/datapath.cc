@@ -71,10 +71,11 @@ void Datapath::go_on(CacheCommand& command) noexcept {
 }
 
 void Datapath::run(CacheCommand& command) noexcept {
-    // Commands that entered their lines before the volume became smaller hold these lines. Later ones fail.
+    // Commands that entered their lines before the volume became smaller hold these lines. Later ones fail
+    // as they do at storage that has become smaller: storage is not full.
     if (command.offset + command.length > command.volume->open->volume().size())
         return commands_.end(command, {.kind = CacheOutcome::Kind::kStorageFailed,
-                                       .error = ENOSPC,
+                                       .error = EFBIG,
                                        .io_op = command.is_write ? io::Op::kWrite : io::Op::kRead,
                                        .offset = command.offset});
     // Not before: the command may have waited for its lines.

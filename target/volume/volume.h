@@ -19,7 +19,7 @@
 //       its memory(), its queue or its extension. Between turns no pointer to it is kept without a hold,
 //       except by observers until they are notified of kRemoved.
 //  TV2  size() and read_only() may change at any time. Check them once per request. A request that was
-//       admitted before a shrink may fail with EIO or ENOSPC, but never accesses another volume.
+//       admitted before a shrink may fail with EIO or EFBIG, but never accesses another volume.
 #pragma once
 
 #include <atomic>

@@ -213,6 +213,24 @@ TEST_F(ClusterShrink, ends_flushes_that_wait_for_lines_that_it_drops) {
     EXPECT_EQ(run(a_, Operation::kRead, 0, kCut), Outcome::kOk) << "the volume is not frozen";
 }
 
+// The line is free again, but no longer part of the volume.
+TEST_F(ClusterShrink, commands_that_waited_for_a_line_beyond_the_end_are_out_of_range) {
+    set_policy("a", Policy::kThrough);
+    a_.faults.latency_min = a_.faults.latency_max = from_s(1);
+    for (const Operation operation : {Operation::kWrite, Operation::kRead}) {
+        ASSERT_TRUE(a_.client->begin(Operation::kWrite, 3 * kLine, 4));
+        world_.run_for(from_ms(100));
+        ASSERT_TRUE(a_.client->begin(operation, 3 * kLine + 4, 4));
+        world_.run_for(from_ms(100));
+        ASSERT_EQ(a_.client->under_way(), 2u);
+        ASSERT_TRUE(resize(2 * kLineBytes));
+        ASSERT_TRUE(until([&] { return a_.client->under_way() == 0; }));
+        EXPECT_EQ(a_.client->last_outcome(), Outcome::kOutOfRange) << to_string(operation);
+        ASSERT_TRUE(resize(kBytes));
+        world_.run_for(from_ms(100));  // the client gets the new size
+    }
+}
+
 // Storage holds an older write there. Reads may return it or not, but must not change from one to the other.
 TEST_F(ClusterShrink, data_beyond_a_former_end_does_not_change_by_itself) {
     ASSERT_EQ(run(a_, Operation::kFlush), Outcome::kOk);
