@@ -61,7 +61,8 @@ Item& Table::find_or_create(std::string_view key) {
     item.slot = Arena::kNowhere;
     item.cell_bytes = item.incarnation = item.sequence = item.prepared = item.warm = item.held = 0;
     item.cells.fill(nullptr);
-    item.collected = kNoTimestamp;
+    item.collected = item.shown_from = kNoTimestamp;
+    item.grave_at = {};
     item.referenced = true;
     item.indexed = false;
     items_.insert(&item);
@@ -85,6 +86,7 @@ Version& Table::link(Item& item, const RecordView& record, size_t length) {
     version.tombstone = record.tombstone;
     version.offset = Arena::kNowhere;
     version.checksum = 0;
+    version.retired_at = {};
     version.length = static_cast<uint32_t>(length);
     version.state = VersionState::kPreparing;
     version.cell = kNoCell;
@@ -260,6 +262,7 @@ void Table::free_slot(Item& item) {
     arena_.free_extent(item.slot, extent_bytes(item));
     item.slot = Arena::kNowhere;
     item.cell_bytes = 0;
+    item.shown_from = kNoTimestamp;
 }
 
 void Table::free_record(Version& version) {

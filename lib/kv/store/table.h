@@ -78,7 +78,7 @@ struct Item : ListNode<WarmTag>, ListNode<GraveTag> {
     uint32_t held = 0;      // by undecided transactions with conditions (S13); prevents erasure
     std::array<Version*, kInlineCellsMax> cells{};
     Timestamp collected;   // the newest collected version
-    Timestamp shown_from;  // the slot shows no older version
+    Timestamp shown_from;  // the slot shows no older version; none without a slot
     Nanoseconds grave_at{};
     bool referenced = false;
     bool indexed = false;  // its slot is in the index

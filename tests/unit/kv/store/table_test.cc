@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fields of reused objects of the table.
+#include "lib/kv/store/table.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/kv/store/bench.h"
+
+namespace wss::kv::store {
+namespace {
+
+struct TableTest : ::testing::Test {
+    static constexpr uint64_t kVersions = 40;  // more than a slot shows
+
+    Version& commit(Item& item, uint64_t timestamp, bool tombstone = false) {
+        Version* version = table.add(
+            item,
+            {.key = item.key, .value = bytes_of("value"), .timestamp = {timestamp}, .tombstone = tombstone});
+        version->logged = true;
+        table.commit(*version, from_s(static_cast<int64_t>(timestamp)));
+        table.publish(item);
+        return *version;
+    }
+    // An item with a full slot.
+    Item& make_full(std::string_view key) {
+        Item& item = table.find_or_create(key);
+        commit(item, 1);
+        table.show(item);
+        for (uint64_t ts = 2; ts <= kVersions; ts++) commit(item, ts);
+        EXPECT_FALSE(item.shown_from.is_none());
+        return item;
+    }
+
+    std::vector<uint64_t> memory = std::vector<uint64_t>(Bench::kArena / 8);
+    std::vector<uint64_t> index = std::vector<uint64_t>(SlotIndex::bytes_for(Bench::kArena) / 8);
+    Table table{{.epoch = 1, .inline_cells = 2, .inline_max = 256},
+                std::as_writable_bytes(std::span(memory)),
+                std::as_writable_bytes(std::span(index))};
+};
+
+// Collection publishes only what the slot may show. Without a slot it offers one.
+TEST_F(TableTest, item_without_a_slot_shows_nothing) {
+    Item& item = make_full("key");
+    for (Version* at = item.newest; at != nullptr; at = at->older) table.cool(*at);
+    EXPECT_EQ(item.slot, Arena::kNowhere);
+    EXPECT_TRUE(item.shown_from.is_none());
+}
+
+TEST_F(TableTest, new_key_has_nothing_of_the_forgotten_key_whose_memory_it_uses) {
+    Item& old = make_full("old");
+    Version& grave = commit(old, kVersions + 1, true);
+    EXPECT_NE(old.grave_at, Nanoseconds{});
+    EXPECT_NE(grave.older->retired_at, Nanoseconds{});
+    while (old.newest != nullptr) table.erase(*old.newest);
+    table.erase_if_empty(old);
+    Item& item = table.find_or_create("new");
+    ASSERT_EQ(&item, &old);
+    EXPECT_TRUE(item.shown_from.is_none());
+    EXPECT_EQ(item.grave_at, Nanoseconds{});
+    EXPECT_EQ(commit(item, 1).retired_at, Nanoseconds{});
+}
+
+}  // namespace
+}  // namespace wss::kv::store
