@@ -21,29 +21,6 @@ bool DestagePlanner::due(const Index& index, const Line& line, Nanoseconds now) 
            above_ratio(index);
 }
 
-// Adds to `oldest` its neighbours on both sides, up to the first that is not dirty and idle.
-size_t DestagePlanner::gather(Index& index, Line& oldest, std::span<Line*> run) const {
-    size_t most = std::max<size_t>(options_.merge_bytes_max / index.geometry().line_bytes(), 1);
-    most = std::min({most, run.size(), size_t{kDestageRunMax}});
-    auto joins = [&index](LineKey key) -> Line* {
-        Line* line = index.find(key);
-        return line != nullptr && line->state() == LineState::kDirty && line->idle() ? line : nullptr;
-    };
-    LineKey first = oldest.key();
-    size_t count = 1;
-    while (count < most && first.line > 0 && joins({first.volume, first.line - 1}) != nullptr) {
-        --first.line;
-        ++count;
-    }
-    LineKey last = oldest.key();
-    while (count < most && joins({last.volume, last.line + 1}) != nullptr) {
-        ++last.line;
-        ++count;
-    }
-    for (size_t i = 0; i < count; ++i) run[i] = index.find({first.volume, first.line + i});
-    return count;
-}
-
 void DestagePlanner::succeeded(bool again) {
     failures_ = 0;
     suspect_ = false;

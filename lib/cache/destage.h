@@ -17,6 +17,7 @@
 // Index has one planner, which belongs to the thread of the Index.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -52,9 +53,8 @@ class DestagePlanner {
         kSilent,    // storage has not answered for a line near it: the line is deferred
     };
     // The next run to destage: returns the number of adjacent lines, in ascending order, at the start of
-    // `run`; 0 if none is due now. No run begins with a line for which `look(line)` does not return kYes; the
-    // neighbours that join it need only be dirty and idle. The caller must enter the lines before the next
-    // call. While some lines are deferred, a run has one line.
+    // `run`; 0 if none is due now. `look(line)` returns kYes for each of them. The caller must enter the
+    // lines before the next call. While some lines are deferred, a run has one line.
     template <typename LookAt>
     size_t next(Index& index, uint32_t volume, Nanoseconds now, std::span<Line*> run, LookAt&& look);
     // True if the last next() returned a deferred line.
@@ -76,7 +76,8 @@ class DestagePlanner {
     bool due(const Index& index, const Line& line, Nanoseconds now);
     bool above_ratio(const Index& index);
     bool pauses(Nanoseconds now);
-    size_t gather(Index& index, Line& oldest, std::span<Line*> run) const;
+    template <typename LookAt>
+    size_t gather(Index& index, Line& oldest, std::span<Line*> run, LookAt&& look) const;
     void pause(Nanoseconds now);
 
     // Maximum numbers of unsuitable lines that one call of next() examines, in the order of age and among the
@@ -122,11 +123,37 @@ size_t DestagePlanner::next(Index& index, uint32_t volume, Nanoseconds now, std:
         if (line == nullptr || !due(index, *line, now)) return 0;
         if (look(*line) != Look::kSilent) {
             run[0] = line;
-            return dirty.first_deferred() == nullptr ? gather(index, *line, run) : 1;
+            return dirty.first_deferred() == nullptr ? gather(index, *line, run, look) : 1;
         }
         dirty.defer(*line);
     }
     return 0;
+}
+
+// Adds to `oldest` its neighbours on both sides, up to the first that is not dirty and idle, or that may not
+// be destaged now: storage may not answer for a run that extends into a silent part of the volume.
+template <typename LookAt>
+size_t DestagePlanner::gather(Index& index, Line& oldest, std::span<Line*> run, LookAt&& look) const {
+    size_t most = std::max<size_t>(options_.merge_bytes_max / index.geometry().line_bytes(), 1);
+    most = std::min({most, run.size(), size_t{kDestageRunMax}});
+    const auto joins = [&index, &look](LineKey key) {
+        const Line* line = index.find(key);
+        return line != nullptr && line->state() == LineState::kDirty && line->idle() &&
+               look(*line) == Look::kYes;
+    };
+    LineKey first = oldest.key();
+    size_t count = 1;
+    while (count < most && first.line > 0 && joins({first.volume, first.line - 1})) {
+        --first.line;
+        ++count;
+    }
+    LineKey last = oldest.key();
+    while (count < most && joins({last.volume, last.line + 1})) {
+        ++last.line;
+        ++count;
+    }
+    for (size_t i = 0; i < count; ++i) run[i] = index.find({first.volume, first.line + i});
+    return count;
 }
 
 }  // namespace wss::cache

@@ -84,6 +84,17 @@ TEST_F(Planned, an_awaited_line_does_not_hold_up_the_others) {
     EXPECT_EQ(next(from_s(10)), (Lines{20, 21}));
 }
 
+// Storage would not answer for the whole run.
+TEST_F(Planned, a_run_ends_where_storage_is_silent) {
+    for (uint64_t line : {12, 10, 11, 13, 14}) ASSERT_TRUE(bench.write({0, line}, sub_block(0), from_s(1)));
+    silent_first = 13;
+    silent_end = 20;
+    EXPECT_EQ(next(from_s(10)), (Lines{10, 11, 12}));
+    silent_first = 0;
+    silent_end = 12;
+    EXPECT_EQ(next(from_s(10)), (Lines{12, 13, 14}));
+}
+
 TEST_F(Planned, a_run_is_at_most_one_transfer_long) {
     for (uint64_t line = 0; line < 40; ++line) ASSERT_TRUE(bench.write({0, line}, sub_block(0), from_s(1)));
     EXPECT_EQ(next(from_s(10)).size(), 16u) << "1 MiB of 64 KiB lines";
