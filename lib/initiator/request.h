@@ -82,7 +82,7 @@ class Request : public ListNode<> {
 
     // Set by the submitter.
     Operation operation = Operation::kRead;
-    bool fua = false;       // kWrite, kDiscard, kWriteZeroes: on stable storage when done
+    bool fua = false;       // a change: on stable storage when done
     bool may_unmap = true;  // kWriteZeroes: the target may deallocate the space
     Volume* volume = nullptr;
     uint64_t offset = 0;             // bytes, from the volume's start

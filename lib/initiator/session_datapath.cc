@@ -223,6 +223,7 @@ static bool owes_flush(const Request& request) {
     if (!request.fua || !request.volume->info().write_cache) return false;
     switch (request.operation) {
         case Operation::kWrite:
+        case Operation::kCompareAndWrite:
             return !request.volume->info().fua;
         case Operation::kDiscard:
         case Operation::kWriteZeroes:
@@ -311,7 +312,8 @@ void Session::collect_expired(List<Request>& from, List<Request>& expired, bool&
 void Session::sort_after_loss(List<Request>& from, List<Request>& keep, List<Request>& over) noexcept {
     from.for_each([&](Request& request) {
         request.unlink();
-        bool was_on_wire = request.again_;
+        // A request that waits for its flush has had its effect.
+        bool was_on_wire = request.again_ || request.stage_ == Stage::kFlushAfter;
         if (request.outcome == Outcome::kOk && request.deadline_ <= reactor_.now())
             request.outcome = Outcome::kTimedOut;
         if (request.outcome == Outcome::kOk && was_on_wire && request.operation == Operation::kAdmin)

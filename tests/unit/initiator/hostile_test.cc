@@ -35,6 +35,7 @@ class FakeTarget final : public fabric::ListenHandler, public fabric::Connection
     Script script = [](FakeTarget&, const wire::Command&) {};
     bool accepts = true;
     uint64_t naa = 0x3000000000000001;  // of the disk
+    bool write_cache = false;           // of the disk; it then compares and writes, but has no FUA
     size_t closed = 0;
     uint32_t commands = 0;
 
@@ -101,6 +102,7 @@ class FakeTarget final : public fabric::ListenHandler, public fabric::Connection
         connections_.back()->post_receives({&receive, 1});
     }
     void answer(const wire::Command& command, std::vector<byte> data);
+    bool answer_with_cache(const wire::Command& command);
 
     std::unique_ptr<fabric::Fabric> fabric_;
     std::unique_ptr<fabric::Poller> poller_;
@@ -126,7 +128,28 @@ void FakeTarget::answer(const wire::Command& command, std::vector<byte> data) {
     respond(response);
 }
 
+bool FakeTarget::answer_with_cache(const wire::Command& command) {
+    const uint8_t opcode = wire::get8(command.cdb.data());
+    std::vector<byte> data(64);
+    if (opcode == wire::kInquiry && wire::get8(command.cdb.data() + 2) == wire::kVpdBlockLimits) {
+        wire::put8(data.data() + 1, wire::kVpdBlockLimits);
+        wire::put16(data.data() + 2, 60);
+        wire::put8(data.data() + 5, 255);  // blocks of COMPARE AND WRITE
+    } else if (opcode == wire::kModeSense10) {
+        data.resize(8 + 20);
+        wire::put16(data.data(), 26);
+        wire::put8(data.data() + 8, wire::kModeCaching);
+        wire::put8(data.data() + 9, 18);
+        wire::put8(data.data() + 10, 0x04);  // WCE
+    } else {
+        return false;
+    }
+    answer(command, data);
+    return true;
+}
+
 void FakeTarget::be_a_disk(const wire::Command& command) {
+    if (write_cache && answer_with_cache(command)) return;
     const uint8_t opcode = wire::get8(command.cdb.data());
     const bool page = (wire::get8(command.cdb.data() + 1) & 1) != 0;
     if (opcode == wire::kReportLuns) {
@@ -158,9 +181,10 @@ void FakeTarget::be_a_disk(const wire::Command& command) {
         return answer(command, data);
     }
     if (opcode == wire::kInquiry) {
-        std::vector<byte> data(6);
-        wire::put16(data.data() + 2, 2);
+        std::vector<byte> data(write_cache ? 7 : 6);
+        wire::put16(data.data() + 2, static_cast<uint16_t>(data.size() - 4));
         wire::put8(data.data() + 5, wire::kVpdIdentification);
+        if (write_cache) wire::put8(data.data() + 6, wire::kVpdBlockLimits);
         return answer(command, data);
     }
     if (opcode == wire::kServiceActionIn16) {
@@ -522,6 +546,54 @@ TEST_F(RefusingEngines, leave_their_places_to_others) {
         ASSERT_TRUE(bench.until([&] { return refused == index + 1; })) << index;
         for (int i = 0; i < 100; ++i) bench.reactor().step();  // until the session has noticed
     }
+}
+
+class WithoutFua : public HostileTest {
+  protected:
+    WithoutFua() {
+        target.write_cache = true;
+        io_.operation = Operation::kCompareAndWrite;
+        io_.length = 512;
+        io_.vector = {{bytes_.data(), 1024}};
+        io_.buffers = io_.vector;
+        io_.fua = true;
+    }
+    // Counts compares and flushes. Answers all others as a disk does.
+    void open_counted(uint8_t flush_status) {
+        open([this, flush_status](FakeTarget& fake, const wire::Command& command) {
+            const uint8_t opcode = wire::get8(command.cdb.data());
+            if (opcode == wire::kCompareAndWrite) {
+                ++compares_;
+                return fake.respond({.tag = command.tag, .credits = 1});
+            }
+            if (opcode != wire::kSynchronizeCache16) return fake.be_a_disk(command);
+            ++flushes_;
+            fake.respond({.tag = command.tag, .credits = 1, .status = flush_status});
+        });
+        ASSERT_TRUE(disk->info().write_cache && !disk->info().fua);
+        io_.volume = disk;
+    }
+    std::vector<byte> bytes_ = std::vector<byte>(1024);
+    Io io_;
+    uint32_t compares_ = 0, flushes_ = 0;
+};
+
+TEST_F(WithoutFua, a_compare_and_write_is_flushed) {
+    open_counted(wire::kGood);
+    EXPECT_EQ(bench.run(io_), Outcome::kOk);
+    EXPECT_EQ(compares_, 1u);
+    EXPECT_EQ(flushes_, 1u);
+}
+
+TEST_F(WithoutFua, a_compare_and_write_is_not_repeated_when_the_target_is_lost_before_its_flush) {
+    open_counted(wire::kBusy);
+    ASSERT_TRUE(bench.session().submit(io_));
+    ASSERT_TRUE(bench.until([&] { return flushes_ > 0; }));
+    for (int i = 0; i < 3; ++i) bench.reactor().step();  // gets the answer
+    bench.network().cut();
+    ASSERT_TRUE(bench.until([&] { return io_.over; }));
+    EXPECT_EQ(io_.outcome, Outcome::kConnectionLost) << describe(io_);
+    EXPECT_EQ(compares_, 1u);
 }
 
 }  // namespace
