@@ -92,10 +92,13 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
 
     // `name` empty: the only volume of the target. `done` is called once, possibly before this returns.
     void open_volume(std::string name, Opened done);
+    // REQUIRES: no request for it is in flight. The volume may be freed.
     void close_volume(Volume& volume);
     // The result of the latest survey; look_again() starts a new one soon.
     const std::vector<VolumeName>& volumes() const { return names_; }
     void look_again();
+    // Number of volumes that are open, or closed but still in the target's list.
+    size_t kept_volumes() const { return volumes_.size(); }
 
     // Returns true when request.done will be called. False: the request has ended, and `outcome` has its
     // result (kOk: nothing to do).
@@ -139,6 +142,7 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
     // session_volumes.cc
     void run_control();
     void survey();
+    void forget_closed_volumes();
     void survey_next();
     void survey_done(const Status& status);
     void fail_for_gone_volumes();
@@ -201,7 +205,7 @@ class Session final : public reactor::Source, private ChannelOwner, private Admi
 
     Discovery discovery_;
     std::vector<VolumeName> names_;
-    std::vector<std::unique_ptr<Volume>> volumes_;  // all that were ever opened, by name and identity
+    std::vector<std::unique_ptr<Volume>> volumes_;  // that were opened, by name and identity
     size_t survey_at_ = 0;
     bool look_again_ = false;
     bool units_unknown_ = false;  // LUNs may denote other units: commands for volumes wait for a survey

@@ -25,9 +25,19 @@ void Session::survey() {
     discovery_.list([this](const Status& status, std::vector<VolumeName> names) {
         if (!status) return survey_done(status);
         names_ = std::move(names);
+        forget_closed_volumes();
         for (PendingOpen& open : opens_) open.looked = true;
         survey_at_ = 0;
         survey_next();
+    });
+}
+
+// The state of a closed volume is kept for its next open. A volume that the target has deleted does not
+// return.
+void Session::forget_closed_volumes() {
+    std::erase_if(volumes_, [this](const auto& volume) {
+        const VolumeName* found = find_name(volume->info_.name);
+        return volume->users_ == 0 && (found == nullptr || found->naa != volume->info_.naa);
     });
 }
 

@@ -190,5 +190,21 @@ TEST_F(SessionTest, requests_for_a_deleted_volume_fail) {
     EXPECT_EQ(bench.simple(*disk1, Operation::kFlush), Outcome::kVolumeGone);
 }
 
+TEST_F(SessionTest, closed_volumes_that_the_target_has_deleted_are_freed) {
+    ASSERT_NE(bench.open("disk2"), nullptr);
+    for (int i = 0; i < 3; ++i) {
+        both.world.add_volume("brief", "ram:1M", kMiB);
+        Volume* brief = bench.open("brief");
+        ASSERT_NE(brief, nullptr);
+        bench.session().close_volume(*brief);
+        EXPECT_EQ(bench.open("brief"), brief) << "the target still has it";
+        bench.session().close_volume(*brief);
+        bool done = false;
+        both.world.volumes().remove_async("brief", [&](Status) { done = true; });
+        ASSERT_TRUE(bench.until([&] { return done && bench.session().kept_volumes() == 2; })) << i;
+    }
+    EXPECT_EQ(bench.write(*disk1, 0, pattern(512, 1)), Outcome::kOk);
+}
+
 }  // namespace
 }  // namespace wss::initiator::testing
