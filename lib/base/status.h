@@ -2,8 +2,8 @@
 // Status and Result: how functions of WSS report failure.
 //
 // A Status is ok, or a code with an optional errno and a text for people (what failed, on which object, what
-// to do). Functions of lib/ do not throw, except io::open_backend() if no thread can be started. A datapath
-// that cannot afford text returns Code or its own enum.
+// to do). Functions of lib/ do not throw, except io::Worker() if no thread can be started. A datapath that
+// cannot afford text returns Code or its own enum.
 //
 // Thread-safety: a Status and a Result are values.
 #pragma once

@@ -138,7 +138,7 @@ struct OpenOptions {
 };
 // Opens the storage that `specification` names: "aio:PATH" or "/PATH", "uring:PATH", "pool:[THREADS:]PATH",
 // "spawn:PATH", "ram:SIZE" or "rbd:POOL/IMAGE", with test filters before it if wanted (filter/filter.h).
-// Defined in open.cc. Throws std::system_error if a backend of files or devices cannot start a thread.
+// Defined in open.cc.
 Result<std::unique_ptr<Backend>> open_backend(const std::string& specification, const OpenOptions& options);
 // Checks whether the storage can be opened, as far as possible without taking it from an owner or creating
 // it. Waits, as open_backend() would, until dead holders are gone.

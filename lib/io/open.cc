@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <system_error>
 
 #include "lib/base/size.h"
 #include "lib/io/aio/aio.h"
@@ -143,10 +144,16 @@ static_assert(std::ranges::all_of(kKinds,
 Opened open_backend(const std::string& specification, const OpenOptions& options) {
     if (without_filters(specification).filters > kFiltersMax)
         return failure(Code::kInvalid, "at most {} filters on one backend", kFiltersMax);
-    for (const Kind& kind : kKinds)
-        if (specification.starts_with(kind.prefix))
-            return kind.open(specification.substr(kind.prefix.size()), options);
-    if (specification.starts_with('/')) return AioBackend::open(specification, options);
+    try {
+        for (const Kind& kind : kKinds)
+            if (specification.starts_with(kind.prefix))
+                return kind.open(specification.substr(kind.prefix.size()), options);
+        if (specification.starts_with('/')) return AioBackend::open(specification, options);
+    } catch (const std::system_error& error) {
+        return Status::from_errno(
+            error.code().value(),
+            fmt::format("{}: cannot create a thread for it (TasksMax, ulimit -u)", specification));
+    }
     return failure(
         Code::kInvalid,
         "unknown backend '{}': write aio:PATH, uring:PATH, pool:PATH, spawn:PATH, ram:SIZE or rbd:POOL/IMAGE",

@@ -45,7 +45,7 @@ class Worker {
     };
 
     // Starts fewer threads than requested if the system allows no more. Throws std::system_error if it cannot
-    // start even one.
+    // start even one; open_backend() catches it.
     Worker(Run run, void* context, uint32_t threads = 1);
     ~Worker();
     Worker(const Worker&) = delete;

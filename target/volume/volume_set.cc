@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
 
 #include "lib/base/log.h"
 #include "lib/base/size.h"
@@ -15,25 +14,8 @@
 
 namespace wss::volume {
 
-// Storage may create threads, which throws when the system has none left.
-static VolumeSet::Options with_caught_open(VolumeSet::Options options) {
-    options.open = [open = std::move(options.open)](
-                       const std::string& backend,
-                       const io::OpenOptions& how) -> Result<std::unique_ptr<io::Backend>> {
-        try {
-            return open(backend, how);
-        } catch (const std::system_error& error) {
-            return Status::from_errno(error.code().value(),
-                                      "cannot create a thread for its storage (TasksMax, ulimit -u)");
-        }
-    };
-    return options;
-}
-
 VolumeSet::VolumeSet(std::vector<reactor::Reactor*> reactors, Options options)
-    : options_(with_caught_open(std::move(options))),
-      reactors_(std::move(reactors)),
-      notices_(std::make_shared<Notices>()) {
+    : options_(std::move(options)), reactors_(std::move(reactors)), notices_(std::make_shared<Notices>()) {
     for (reactor::Reactor* reactor : reactors_) {
         tables_.push_back(std::make_unique<VolumeTable>(*reactor));
         if (options_.attach) reactor->add(*tables_.back());

@@ -249,6 +249,22 @@ TEST_P(EachBackend, a_reactor_whose_storage_is_idle_again_sleeps) {
     EXPECT_LT(looks.count, wss::test::kLooksWhenIdle) << "in 200 ms without work";
 }
 
+TEST(OpenBackend, reports_that_no_thread_can_be_started) {
+    const TemporaryFolder folder;
+    pthread_attr_t usual, huge;
+    ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+    ASSERT_EQ(pthread_getattr_default_np(&huge), 0);
+    ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 47), 0);  // more than the address space
+    ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+    for (const std::string kind : {"aio:", "uring:", "pool:", "spawn:", "delay:us=1:aio:", ""}) {
+        const auto opened = open_backend(kind + folder.file("disk"), {.size = 1 << 20, .create = true});
+        ASSERT_FALSE(opened) << kind;
+        EXPECT_NE(opened.status().to_string().find("thread"), std::string::npos) << opened.status().text();
+    }
+    EXPECT_EQ(pthread_setattr_default_np(&usual), 0);
+    EXPECT_TRUE(open_backend("aio:" + folder.file("disk"), {}));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, EachBackend,
     testing::Values(Variant{"ram", "ram:", "/tmp"}, Variant{"aio_direct", "aio:", "/tmp"},
