@@ -9,10 +9,7 @@
 #define TOML_ASSERT(expression) static_assert(true)
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <fstream>
 
 // The library's letter tables mark some code as unreachable that letters beyond ASCII do reach. In these
 // tables "unreachable" must return false.
@@ -27,6 +24,7 @@
 #include <toml++/toml.h>
 // clang-format on
 
+#include "lib/base/file.h"
 #include "lib/base/size.h"
 #include "lib/base/suggest.h"
 
@@ -154,16 +152,10 @@ Status ConfigSchema::read_text(std::string_view text, const std::string& path) c
 }
 
 Status ConfigSchema::read_file(const std::string& path) const {
-    struct stat info {};
-    if (stat(path.c_str(), &info) != 0) return Status::from_errno(errno, fmt::format("cannot read {}", path));
-    if (S_ISDIR(info.st_mode)) return Status::from_errno(EISDIR, fmt::format("cannot read {}", path));
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return Status::from_errno(errno, fmt::format("cannot read {}", path));
-    std::string text(kFileMax + 1, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<size_t>(file.gcount()));
-    if (text.size() > kFileMax) return failure(Code::kInvalid, "{} is larger than {} bytes", path, kFileMax);
-    return read_text(text, path);
+    const Result<std::string> text = wss::read_file(path, kFileMax);
+    if (text) return read_text(*text, path);
+    const int error = text.status().sys_errno();
+    return error != 0 ? Status::from_errno(error, fmt::format("cannot read {}", path)) : text.status();
 }
 
 }  // namespace wss

@@ -2,6 +2,7 @@
 #include "lib/base/file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,6 +69,16 @@ Status write_beside(const std::string& beside, const std::string& path, std::str
 
 }  // namespace
 
+// A process that passes text by a pipe writes it at once. This only bounds the wait for one that does not.
+constexpr int kPipeWait_ms = 5000;
+
+static bool wait_for_text(const Descriptor& pipe) {
+    pollfd waited{.fd = pipe.get(), .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&waited, 1, kPipeWait_ms);
+    if (ready == 0) errno = ETIMEDOUT;
+    return ready > 0;
+}
+
 Status read_rest(const Descriptor& file, const std::string& path, size_t max, std::string& text) {
     const size_t before = text.size();
     size_t done = before;
@@ -75,6 +86,7 @@ Status read_rest(const Descriptor& file, const std::string& path, size_t max, st
         text.resize(done + 65536);
         const ssize_t got = ::read(file.get(), text.data() + done, text.size() - done);
         if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && errno == EAGAIN && wait_for_text(file)) continue;
         if (got < 0) return file_error(path, "read the file");
         done += static_cast<size_t>(got);
         if (done - before > max) return failure(Code::kInvalid, "{}: larger than {} bytes", path, max);
@@ -85,10 +97,14 @@ Status read_rest(const Descriptor& file, const std::string& path, size_t max, st
 }
 
 Result<std::string> read_file(const std::string& path, size_t max) {
-    Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    // A blocking open() of a pipe would wait for a writer.
+    Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!file) return file_error(path, "open the file");
     std::string text;
     WSS_TRY(read_rest(file, path, max, text));
+    struct stat facts {};
+    if (text.empty() && fstat(file.get(), &facts) == 0 && S_ISFIFO(facts.st_mode))
+        return failure(Code::kInvalid, "{}: a pipe to which no process has written", path);
     return text;
 }
 

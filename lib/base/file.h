@@ -32,10 +32,12 @@ class Descriptor {
     int fd_ = -1;
 };
 
-// Appends the rest of an open file, from its position. kInvalid when that is more than `max` bytes.
+// Appends the rest of an open file, from its position. kInvalid when that is more than `max` bytes. If it is
+// a pipe that does not block, waits a few seconds for text.
 Status read_rest(const Descriptor& file, const std::string& path, size_t max, std::string& text);
 
-// Returns the content of a file. sys_errno() is ENOENT if there is no such file.
+// Returns the content of a file. sys_errno() is ENOENT if there is no such file. Does not wait for a process
+// to open a pipe.
 Result<std::string> read_file(const std::string& path, size_t max);
 
 // Succeeds only when `text` is on the medium under that name: it was written to a second file and synced, the

@@ -2,10 +2,15 @@
 // A configuration is either accepted as a whole or refused with the file, line and key of the error.
 #include "lib/base/config.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <thread>
 
+#include "lib/base/file.h"
 #include "lib/base/suggest.h"
 
 namespace wss {
@@ -108,6 +113,31 @@ TEST(Config, an_error_names_the_file_that_cannot_be_read) {
     EXPECT_NE(missing.to_string().find("/nonexistent/x.toml"), std::string::npos);
     EXPECT_FALSE(schema.read_file(std::filesystem::temp_directory_path().string()));
     EXPECT_FALSE(schema.read_file("/dev/zero")) << "reads are bounded, whatever the file";
+}
+
+// An operator may pass a configuration by a pipe, as `--config <(…)` does.
+TEST(Config, a_pipe_is_read_but_its_writer_is_not_waited_for) {
+    char folder[] = "/tmp/wss-config-XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    const std::string path = std::string(folder) + "/pipe";
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    uint32_t number = 0;
+    ConfigSchema schema;
+    schema.number("number", number, 2, 100);
+    alarm(60);
+    const Status unwritten = schema.read_file(path);
+    alarm(0);
+    EXPECT_NE(unwritten.to_string().find(path + ": a pipe"), std::string::npos) << unwritten.to_string();
+    Descriptor reader(::open(path.c_str(), O_RDONLY | O_NONBLOCK));  // keeps the text in the pipe
+    Descriptor writer(::open(path.c_str(), O_WRONLY));
+    std::thread other([&writer] {
+        EXPECT_EQ(::write(writer.get(), "number = 9\n", 11), 11);
+        writer.reset();
+    });
+    EXPECT_TRUE(schema.read_file(path));
+    EXPECT_EQ(number, 9u);
+    other.join();
+    std::filesystem::remove_all(folder);
 }
 
 TEST(Suggest, offers_the_closest_word_or_all_words) {
