@@ -137,9 +137,7 @@ Placed Index::place(Line& line, uint32_t copies) {
     if (placement_held_) return Placed::kNoEngine;
     std::array<ArenaSlot, kHoldersMax> taken;
     uint32_t missing = copies - line.holder_count_, found = 0, candidates = 0;
-    // All engines, best first.
-    Ranking ranking = placement_.rank(line.key_, copies + 1);
-    if (ranking.count < placement_.count()) ranking = placement_.rank(line.key_, kEnginesMax);
+    const Ranking ranking = placement_.rank(line.key_, kEnginesMax);
     for (uint32_t i = 0; i < ranking.count && found < missing; ++i) {
         if (line.held_by(ranking.engines[i])) continue;
         ++candidates;
