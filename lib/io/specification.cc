@@ -16,14 +16,12 @@ namespace {
 
 constexpr std::string_view kRbd = "rbd:";
 
-// Identifies the file system by its id, not by its device number (st_dev), because many file systems keep
-// their id when the machine restarts.
 std::string file_of(const char* path) {
     struct stat found {};
     struct statvfs system {};
     if (stat(path, &found) != 0 || statvfs(path, &system) != 0) return {};
     if (S_ISBLK(found.st_mode)) return fmt::format("device:{:x}", found.st_rdev);
-    return fmt::format("{:x}:{:x}", system.f_fsid, found.st_ino);
+    return file_identity(system.f_fsid, found.st_dev, found.st_ino);
 }
 
 StorageName file_name(std::string_view path) {
@@ -33,6 +31,11 @@ StorageName file_name(std::string_view path) {
 }
 
 }  // namespace
+
+std::string file_identity(uint64_t file_system, uint64_t device, uint64_t inode) {
+    if (file_system != 0) return fmt::format("{:x}:{:x}", file_system, inode);
+    return fmt::format("on:{:x}:{:x}", device, inode);
+}
 
 Unfiltered without_filters(std::string_view specification) {
     Unfiltered below{specification, 0};

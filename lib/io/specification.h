@@ -2,6 +2,7 @@
 // Facts that follow from a backend's specification alone. Opens no backend.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -35,6 +36,10 @@ struct StorageName {
     }
     bool operator==(const StorageName&) const = default;
 };
+// The identity of a file. It contains the id of the file system rather than its device number (st_dev),
+// because many file systems keep their id when the machine restarts. Some, such as NFS and FUSE, have none
+// (0).
+std::string file_identity(uint64_t file_system, uint64_t device, uint64_t inode);
 // Calls the file system.
 StorageName storage_name(std::string_view specification);
 

@@ -43,6 +43,14 @@ TEST(Specification, names_its_storage_the_same_whatever_path_leads_to_it) {
         EXPECT_FALSE(storage_name(nobodys).is_same(storage_name(nobodys))) << nobodys;
 }
 
+TEST(Specification, distinguishes_files_of_file_systems_without_an_id) {
+    EXPECT_NE(file_identity(0, 40, 7), file_identity(0, 41, 7));
+    EXPECT_NE(file_identity(0, 40, 7), file_identity(0, 40, 8));
+    EXPECT_EQ(file_identity(5, 40, 7), file_identity(5, 41, 7)) << "after a restart of the machine";
+    EXPECT_NE(file_identity(5, 40, 7), file_identity(6, 40, 7));
+    EXPECT_NE(file_identity(5, 40, 7), file_identity(0, 5, 7));
+}
+
 TEST(Specification, is_checked_without_creating_or_changing_anything) {
     const TemporaryFolder folder;
     const std::string file = folder.file("disk");
