@@ -63,6 +63,9 @@ Result<IoTrace> read_io_trace(const std::string& path, uint64_t span) {
     IoTrace trace{.name = path, .volumes = static_cast<uint32_t>(places.size())};
     for (const Line& line : lines) {
         Access access = line.access;
+        if (access.length > span)
+            return failure(Code::kInvalid, "{}: an access of {} bytes exceeds the storage of {} bytes", path,
+                           access.length, span);
         access.offset = (places[line.volume] + access.offset) % (span - access.length + kSector);
         trace.bytes_max = std::max(trace.bytes_max, access.length);
         trace.accesses.push_back(access);
@@ -70,11 +73,15 @@ Result<IoTrace> read_io_trace(const std::string& path, uint64_t span) {
     return trace;
 }
 
-IoTrace make_q3_trace(uint32_t bytes, uint64_t span, size_t accesses, uint64_t seed) {
+Result<IoTrace> make_q3_trace(uint32_t bytes, uint64_t span, size_t accesses, uint64_t seed) {
     constexpr uint32_t kReaders = 8;  // of the scan
+    constexpr uint64_t kPagesMin = 64;
+    const uint64_t pages = span / bytes;
+    if (pages < kPagesMin)
+        return failure(Code::kInvalid, "the storage has {} pages of {} bytes; a generated trace needs {}",
+                       pages, bytes, kPagesMin);
     IoTrace trace{.name = "q3", .bytes_max = bytes, .volumes = 1};
     Random random(seed);
-    uint64_t pages = std::max<uint64_t>(span / bytes, 64);
     // The order of pages is customer, orders, lineitem, in the proportions of TPC-H.
     uint64_t customer = pages * 25 / 1000 + 1, orders = pages * 190 / 1000 + 1;
     uint64_t lineitem = pages - customer - orders;

@@ -26,11 +26,13 @@ struct IoTrace {
     uint32_t volumes = 0;
 };
 
+// Fails if the storage of `span` bytes is smaller than an access.
 Result<IoTrace> read_io_trace(const std::string& path, uint64_t span);
 
 // Generates a trace like the log of TPC-H Q3 in a database that reads pages of `bytes`: several readers scan
-// customer in parallel; orders are looked up by index; the lineitems of an order are adjacent.
-IoTrace make_q3_trace(uint32_t bytes, uint64_t span, size_t accesses, uint64_t seed);
+// customer in parallel; orders are looked up by index; the lineitems of an order are adjacent. Fails if
+// `span` has fewer than 64 pages.
+Result<IoTrace> make_q3_trace(uint32_t bytes, uint64_t span, size_t accesses, uint64_t seed);
 
 Status write_io_trace(const IoTrace& trace, const std::string& path);
 

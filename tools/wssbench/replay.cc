@@ -72,9 +72,11 @@ Result<std::vector<std::shared_ptr<IoTrace>>> traces_of(const Arguments& argumen
     } else {
         auto sizes = sizes_of(arguments.sizes);
         if (!sizes) return sizes.status();
-        for (uint32_t bytes : *sizes)
-            traces.push_back(
-                std::make_shared<IoTrace>(make_q3_trace(bytes, span, arguments.accesses, arguments.seed)));
+        for (uint32_t bytes : *sizes) {
+            auto trace = make_q3_trace(bytes, span, arguments.accesses, arguments.seed);
+            if (!trace) return trace.status();
+            traces.push_back(std::make_shared<IoTrace>(std::move(*trace)));
+        }
     }
     return traces;
 }
