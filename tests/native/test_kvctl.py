@@ -98,6 +98,8 @@ def test_put_stores_a_value_only_if_its_condition_holds(store):
     store.kvctl("put", "cas", "3", "--if-timestamp", version)
     store.kvctl("put", "cas", "4", "--if-timestamp", version, expect=CONDITION)
     assert store.kvctl("get", "cas") == "3\n"
+    refused = subprocess.run(store.command("put", "cas:none", "5", "--if-timestamp", version), capture_output=True, text=True, timeout=60)
+    assert refused.returncode == CONDITION and "the key is now absent" in refused.stderr
 
 
 def test_transaction_writes_only_if_all_its_conditions_hold(store):

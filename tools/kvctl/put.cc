@@ -20,6 +20,15 @@ void print_written(Context& context, const kv::Request& request, kv::Timestamp t
     if (context.json) return context.print({{"timestamp", timestamp.value}, {"rounds", request.rounds}});
 }
 
+// `key` failed a condition.
+void print_present(const std::string& key, kv::Timestamp present) {
+    if (present.is_none())
+        std::fprintf(stderr, "kvctl: not written: %s is now absent\n", key.c_str());
+    else
+        std::fprintf(stderr, "kvctl: not written: %s now has timestamp %llu\n", key.c_str(),
+                     static_cast<unsigned long long>(present.value));
+}
+
 void put_if(Context& context, const PutArguments& arguments) {
     kv::PutIf request;
     request.key = arguments.key;
@@ -29,9 +38,7 @@ void put_if(Context& context, const PutArguments& arguments) {
         arguments.if_absent ? kv::PutIf::Condition::kAbsent : kv::PutIf::Condition::kTimestamp;
     request.expected = {arguments.if_timestamp};
     if (context.run(request)) return print_written(context, request, request.timestamp);
-    if (request.status.code() != Code::kRefused) return;
-    std::fprintf(stderr, "kvctl: not written: the key now has timestamp %llu\n",
-                 static_cast<unsigned long long>(request.timestamp.value));
+    if (request.status.code() == Code::kRefused) print_present("the key", request.timestamp);
 }
 
 void put_one(Context& context, PutArguments arguments) {
@@ -69,12 +76,7 @@ void put_all(Context& context, const PutAllArguments& arguments) {
     }
     if (context.run(request)) return print_written(context, request, request.timestamp);
     if (!request.failed_condition) return;
-    const std::string key = shown(context, request.conditions[*request.failed_condition].key);
-    if (request.present.is_none())
-        std::fprintf(stderr, "kvctl: not written: %s is now absent\n", key.c_str());
-    else
-        std::fprintf(stderr, "kvctl: not written: %s now has timestamp %llu\n", key.c_str(),
-                     static_cast<unsigned long long>(request.present.value));
+    print_present(shown(context, request.conditions[*request.failed_condition].key), request.present);
 }
 
 void increment(Context& context, kv::Increment& request) {
