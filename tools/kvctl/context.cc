@@ -41,6 +41,12 @@ static bool is_outcome_unknown(const kv::Request& request) {
            static_cast<const kv::PutIf&>(request).outcome_unknown;
 }
 
+static bool is_condition_false(const kv::Request& request) {
+    if (request.kind == kv::Request::Kind::kPutAll)
+        return static_cast<const kv::PutAll&>(request).failed_condition.has_value();
+    return request.kind == kv::Request::Kind::kPutIf && request.status.code() == Code::kRefused;
+}
+
 bool Context::run(kv::Request& request) {
     kv::Client* client_ = client();
     if (client_ == nullptr) return false;
@@ -51,6 +57,7 @@ bool Context::run(kv::Request& request) {
 
 void Context::report(const kv::Request& request) {
     fail(request.status);
+    if (is_condition_false(request)) exit = kCondition;
     if (is_outcome_unknown(request)) std::fprintf(stderr, "kvctl: outcome %s\n", kUnknownOutcome);
 }
 
@@ -61,9 +68,6 @@ void Context::fail(const Status& status) {
         case Code::kTimedOut:
         case Code::kClosed:
             exit = kNotReachable;
-            break;
-        case Code::kRefused:
-            exit = kCondition;
             break;
         default:
             exit = kFailed;

@@ -23,7 +23,7 @@ enum Exit : int {
     kUsage = 2,         // wrong command line
     kNotReachable = 3,  // a target did not answer
     kNotFound = 4,      // a requested key is absent
-    kCondition = 5,     // a condition does not hold, no lock was obtained, or the transaction was aborted
+    kCondition = 5,     // a condition does not hold: nothing was written
     kViolation = 6,     // --verify found that isolation was broken
 };
 
