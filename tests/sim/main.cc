@@ -130,6 +130,7 @@ int main(int argc, char** argv) {
         scenario = &one;
         ++argv;
         --argc;
+        break;
     }
     ok = ok && (argc == 2 || argc == 3) && parse(argv[1], soak.first) &&
          (argc == 2 || parse(argv[2], soak.count));
