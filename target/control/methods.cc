@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -55,8 +56,11 @@ Result<json> Methods::call(const std::string& name, const json& params) const {
 
 void add_basic_methods(Methods& methods, const Program& program) {
     json about = {{"program", program.name}, {"version", program.version}, {"pid", getpid()}};
+    // Differs after a restart even if the pid is the same, as in a container.
+    const auto started = std::chrono::system_clock::now().time_since_epoch();
+    about["started_ms"] = std::chrono::duration_cast<std::chrono::milliseconds>(started).count();
     if (!program.role.empty()) about["role"] = program.role;
-    methods.add("ping", "program, role, version, pid and uptime",
+    methods.add("ping", "program, role, version, pid, time of its start and uptime",
                 [about, begin = SystemClock().now()](const json&) -> Result<json> {
                     json answer = about;
                     answer["uptime_ms"] = (SystemClock().now() - begin).count / 1'000'000;

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """wssctl against a running target and a simulated sysfs of the driver: output, exit status and messages."""
 
+import contextlib
 import json
 import os
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -18,16 +20,25 @@ DONE, FAILED, USAGE, NOT_REACHABLE = 0, 1, 2, 3
 
 
 @pytest.fixture
-def socket(tmp_path):
-    """The control socket of a target with one volume and a state file."""
-    path = tmp_path / "control.sock"
-    # The configuration file sets the control socket, so the --control that Target passes is removed below.
-    config = tmp_path / "wss.toml"
-    config.write_text(f'control = "{path}"\nstate = "{tmp_path}/state.json"\n')
-    target = Target("tcp://127.0.0.1:0", {"first": "ram:1M"}, tmp_path, "--config", str(config))
-    at = target.command.index("--control")
-    del target.command[at:at + 2]
-    with target:
+def socket_of(tmp_path):
+    """A function that runs a target with one volume and a state file. The value of the context is its control socket."""
+    @contextlib.contextmanager
+    def running():
+        path = tmp_path / "control.sock"
+        # The configuration file sets the control socket, so the --control that Target passes is removed below.
+        config = tmp_path / "wss.toml"
+        config.write_text(f'control = "{path}"\nstate = "{tmp_path}/state.json"\n')
+        target = Target("tcp://127.0.0.1:0", {"first": "ram:1M"}, tmp_path, "--config", str(config))
+        at = target.command.index("--control")
+        del target.command[at:at + 2]
+        with target:
+            yield path
+    return running
+
+
+@pytest.fixture
+def socket(socket_of):
+    with socket_of() as path:
         yield path
 
 
@@ -56,6 +67,16 @@ def test_volume_can_be_created_resized_changed_and_deleted(socket, tmp_path):
     assert [volume["name"] for volume in answer(*control, "volume", "list")] == ["first"]
     assert os.path.exists(tmp_path / "disk.img"), "deleting a volume must not delete its data"
     assert answer(*control, "ping")["program"] == "wss-target"
+
+
+def test_ping_distinguishes_a_restarted_target_from_the_former_one(socket_of):
+    """Its pid may be the same, as in a container."""
+    started = []
+    for _ in range(2):
+        with socket_of() as path:
+            started += [answer("--control", path, "ping")["started_ms"] for _ in range(2)]
+    assert started[0] == started[1] < started[2] == started[3]
+    assert abs(started[3] / 1000 - time.time()) < 600
 
 
 @pytest.mark.parametrize("words, said", [

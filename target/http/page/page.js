@@ -30,7 +30,7 @@ const state = {
 // The previous sample, for rates; null after a restart of the program.
 function before(sample) {
   const old = state.sample;
-  if (old === null || old.ping.pid !== sample.ping.pid) return null;
+  if (old === null || old.ping.started_ms !== sample.ping.started_ms) return null;
   return old;
 }
 

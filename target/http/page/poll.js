@@ -77,15 +77,15 @@ async function part(methods, method) {
 // `unanswered()` if it does not answer. A sample: {at, ping, stats, latency, volumes, sessions}; a part that
 // the program does not have is undefined.
 export function pollData(answered, refused, unanswered) {
-  let pid, methods, sessions, round = 0;
+  let started, methods, sessions, round = 0;
   return forever(async () => {
     try {
       const ping = await getJson("ping");
-      if (ping.pid !== pid) {
+      if (ping.started_ms !== started) {
         methods = await getJson("methods");
         round = 0;
       }
-      pid = ping.pid;
+      started = ping.started_ms;
       const stats = await getJson("stats");
       const at = performance.now();
       const latency = await part(methods, "block.latency");
