@@ -100,6 +100,8 @@ def test_put_stores_a_value_only_if_its_condition_holds(store):
     assert store.kvctl("get", "cas") == "3\n"
     refused = subprocess.run(store.command("put", "cas:none", "5", "--if-timestamp", version), capture_output=True, text=True, timeout=60)
     assert refused.returncode == CONDITION and "the key is now absent" in refused.stderr
+    store.kvctl("put", "cas", "6", "--if-timestamp", 0, expect=USAGE)
+    assert store.kvctl("get", "cas") == "3\n"
 
 
 def test_transaction_writes_only_if_all_its_conditions_hold(store):

@@ -115,6 +115,7 @@ void add_put(CLI::App& app, Context& context) {
     command
         ->add_option("--if-timestamp", arguments->if_timestamp,
                      "Only if the key's latest version has this timestamp (get --json prints it)")
+        ->check(CLI::PositiveNumber)
         ->excludes(absent);
     command->add_option("--ttl", arguments->ttl_ms, "Milliseconds after which the key expires; 0: never");
     command->callback([&context, arguments, value, file] {
