@@ -152,7 +152,8 @@ static struct wss_session *wss_session_join(const struct wss_options *opts, stru
 	} else if (pending && pending->gone) {
 		ret = wss_fail(err, -EINTR, "the pending map was removed");
 	} else if (state != WSS_LIVE && state != WSS_CONNECTING) {
-		ret = wss_fail(err, -EAGAIN, "the connection to it is %s: try again later", wss_state_name(state));
+		ret = wss_fail(err, -EAGAIN, "the session with the target is %s: try again later",
+			       wss_state_name(state));
 	} else if (!sess) {
 		sess = wss_session_alloc(opts);
 		if (sess)

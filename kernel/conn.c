@@ -265,7 +265,7 @@ static int wss_on_addr_resolved(struct wss_chan *chan)
 	ret = rdma_resolve_route(chan->cm_id, WSS_CM_TIMEOUT_MS);
 	if (ret) {
 		wss_fail(&chan->connect_error, ret,
-			 "no RDMA route to it (%s): use an address of the RDMA network",
+			 "no RDMA route to the target (%s): use an address of the RDMA network",
 			 wss_reason(ret));
 		return wss_connect_failed(chan, ret);
 	}
@@ -482,7 +482,7 @@ static int wss_on_cm_error(struct wss_chan *chan, struct rdma_cm_event *event)
 	int status = event->status < 0 ? event->status : -EHOSTUNREACH;
 
 	wss_fail(&chan->connect_error, status,
-		 "cannot reach it over RDMA (%s, %s): check the address and `rdma link`",
+		 "cannot reach the target over RDMA (%s, %s): check the address and `rdma link`",
 		 rdma_event_msg(event->event), wss_reason(status));
 	return wss_connect_failed(chan, status);
 }
@@ -613,7 +613,7 @@ static int wss_chan_start(struct wss_chan *chan)
 				WSS_CM_TIMEOUT_MS);
 	if (ret)
 		wss_fail(&chan->connect_error, ret,
-			 "no RDMA device has a route to it (%s): check the address and `rdma link`",
+			 "no RDMA device has a route to the target (%s): check the address and `rdma link`",
 			 wss_reason(ret));
 	return ret;
 }

@@ -28,14 +28,14 @@ static const struct {
 	X(poll_queues, "further queue pairs for polled I/O (0)")                               \
 	X(queue_depth, "commands in flight per queue pair (128)")                              \
 	X(reconnect_delay, "seconds between attempts to reconnect, or off (2)")                \
-	X(fast_io_fail_tmo, "seconds after which requests fail while the target is away (15)") \
-	X(dev_loss_tmo, "seconds after which a lost target is given up (600)")                 \
+	X(fast_io_fail_tmo, "seconds after which requests fail while the target is away, or off (15)") \
+	X(dev_loss_tmo, "seconds after which a lost target is given up, or off (600)")         \
 	X(id_ext, "first half of the target port id, 16 hex digits (0)")                       \
 	X(ioc_guid, "second half of the target port id, 16 hex digits (0)")                    \
 	X(max_imm, "largest write sent along with its command, in bytes (16384)")              \
 	X(keepalive_tmo, "seconds until a dead target is detected, or off (5)")                \
 	X(ack_timeout, "ms until the device sends unacknowledged packets again, 0: default (0)")    \
-	X(retry, "on: keep trying in the background while the target is unreachable (off)")    \
+	X(retry, "on: keep trying in the background while the volume cannot be mapped (off)")      \
 	X(initiator, "name to authenticate as; its secret is the logon key wss:NAME (none)")    \
 	X(caps, "protocol extensions to request, a bit mask (all)")                            \
 	X(mlockv, "off: one region per 4 KiB segment, for comparison (on)")                    \

@@ -142,7 +142,7 @@ static const struct wss_option wss_option_table[] = {
 	{ "ack_timeout", wss_parse_u32, WSS_AT(ack_timeout), 0, WSS_ACK_TIMEOUT_MAX,
 	  "ms until the device sends unacknowledged packets again, 0: default of the network (0)" },
 	{ "retry", wss_parse_switch, WSS_AT(retry), 0, 0,
-	  "on: keep trying in the background while the target is unreachable (off)" },
+	  "on: keep trying in the background while the volume cannot be mapped (off)" },
 	{ "id_ext", wss_parse_id, WSS_AT(id_ext), 0, 0,
 	  "first half of the target port id, 16 hex digits (0)" },
 	{ "ioc_guid", wss_parse_id, WSS_AT(ioc_guid), 0, 0,

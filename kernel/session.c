@@ -189,7 +189,7 @@ int wss_session_connect(struct wss_session *sess, struct wss_error *err)
 	sess->live_since = jiffies - wss_steady_time(sess);
 	if (sess->broken || !wss_set_state(sess, WSS_LIVE))
 		ret = wss_fail(err, -ECONNRESET, "the connection broke right after login: %s",
-			       sess->broken ?: "unmapped");
+			       sess->broken ?: "the session is being removed");
 	spin_unlock_irq(&sess->lock);
 	return ret;
 }

@@ -28,7 +28,7 @@ struct wss_session;
 	X(engines_connected, "connections made to cache engines")                   \
 	X(engine_completions, "reads completed by cache engines")                   \
 	X(engine_bytes, "bytes that cache engines wrote")                           \
-	X(engine_retries, "commands sent again because a cache engine was lost")    \
+	X(engine_retries, "commands sent again because a cache engine did not answer them") \
 	X(remote_invalidations, "regions that the target invalidated")              \
 	X(local_invalidations, "regions that the driver invalidated")               \
 	X(doorbells, "lists of work requests posted")                               \

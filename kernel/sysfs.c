@@ -68,7 +68,7 @@ static ssize_t unmap_store(WSS_CLASS_CONST struct class *class,
 	int ret;
 
 	if (words < 1 || (words == 2 && strcmp(word, "force")))
-		ret = wss_fail(&err, -EINVAL, "write: wssN [force]");
+		ret = wss_fail(&err, -EINVAL, "write: wssN [force], or pendingN");
 	else
 		ret = wss_unmap(!strncmp(name, "/dev/", 5) ? name + 5 : name, words == 2, &err);
 	wss_set_last_error(&err);

@@ -31,8 +31,8 @@ def test_every_driver_command_suggests_loading_a_missing_module(vm: Vm) -> None:
 MAPS = [
     # The first four: no listener, no route, no host with this address, not an RDMA address.
     ("10.87.0.1:5599 v", "10.87.0.1:5599: connection refused (invalid service ID): is a target listening there?"),
-    ("10.99.0.1:5555 v", "10.99.0.1:5555: no RDMA device has a route to it"),
-    ("10.87.0.77:5555 v", "10.87.0.77:5555: cannot reach it over RDMA"),
+    ("10.99.0.1:5555 v", "10.99.0.1:5555: no RDMA device has a route to the target"),
+    ("10.87.0.77:5555 v", "10.87.0.77:5555: cannot reach the target over RDMA"),
     ("127.0.0.1:5555 v", "use an address of the RDMA network"),
     ("10.87.0.1:5555 " + "x" * 200, "too long"),
     ("10.87.0.1:5555 v queues=0", "queues=0: must be a number from 1 to 32"),
@@ -86,6 +86,8 @@ def test_error_for_an_unknown_volume_or_disk_names_it(vm: Vm) -> None:
         refused(vm, f"wssctl map {target.address} two", "volume 'two' is mapped already, as /dev/wss0")
         refused(vm, "wssctl unmap wss7", "'wss7' is not a mapped disk")
         refused(vm, "wssctl unmap 'wss0 force'", "must not be empty or contain blanks, commas", USAGE)
+        assert vm.run("echo wss0 now > /sys/class/wss/unmap", check=False).status != 0
+        assert vm.run("cat /sys/class/wss/last_error").stdout.strip() == "write: wssN [force], or pendingN"
         driver.unmap("wss0")
 
 
