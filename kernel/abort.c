@@ -318,8 +318,8 @@ static bool wss_reset_channels(struct wss_session *sess, const struct wss_victim
 	return true;
 }
 
-/* Context: sess->admin_mutex held. */
-static bool wss_reset_unit(struct wss_session *sess, const struct wss_victim *victim)
+/* @why: for the log, a constant string. Context: sess->admin_mutex held. */
+static bool wss_reset_unit(struct wss_session *sess, const struct wss_victim *victim, const char *why)
 {
 	struct request_queue *q = victim->disk->queue;
 	int doubts = atomic_read(&sess->doubts);
@@ -328,8 +328,7 @@ static bool wss_reset_unit(struct wss_session *sess, const struct wss_victim *vi
 	/* The unit may have another LUN now, and its old one may belong to another disk. */
 	if (!wss_unit_stands(victim->disk->private_data, victim->lun, doubts))
 		return false;
-	wss_warn_rl(sess, "/dev/%s: aborting was not enough: resetting the logical unit",
-		    victim->disk->disk_name);
+	wss_warn_rl(sess, "/dev/%s: %s: resetting the logical unit", victim->disk->disk_name, why);
 	wss_stat_inc(sess, resets);
 	/*
 	 * A command sent between the resets of two channels would be reclaimed while it is active.
@@ -343,15 +342,17 @@ static bool wss_reset_unit(struct wss_session *sess, const struct wss_victim *vi
 /* True: the target no longer executes any of these commands. */
 static bool wss_end_victims(struct wss_session *sess, const struct wss_victims *victims)
 {
+	bool few = victims->all <= WSS_VICTIMS_MAX;
+	const char *why = few ? "ABORT TASK did not end the command" : "many commands were not answered in time";
 	unsigned int i;
 
 	for (i = 0; i < victims->count; i++) {
 		const struct wss_victim *victim = &victims->of[i];
 
-		if (victims->all <= WSS_VICTIMS_MAX && wss_abort_task(sess, victim))
+		if (few && wss_abort_task(sess, victim))
 			continue;
 		/* A reset for one command of the unit ends all of them. */
-		if (READ_ONCE(victim->slot->live) == victim->tag && !wss_reset_unit(sess, victim))
+		if (READ_ONCE(victim->slot->live) == victim->tag && !wss_reset_unit(sess, victim, why))
 			return false;
 	}
 	return true;

@@ -20,6 +20,7 @@ def test_driver_aborts_and_resets_before_it_drops_the_connection_to_a_hung_targe
     counters = rig.counters()
     assert counters["resets"] == 1 and counters["aborts"] == 0 and counters["reconnects"] == 1, counters
     said = rig.said(mark)
-    steps = [said.index(words) for words in ("aborting it", "resetting the logical unit", "neither answers commands nor ends them")]
+    steps = [said.index(words) for words in ("aborting it", "ABORT TASK did not end the command: resetting the logical unit",
+                                             "neither answers commands nor ends them")]
     assert steps == sorted(steps), said
     rig.assert_no_error()
