@@ -224,13 +224,12 @@ static void wss_tear_down(struct wss_session *sess)
  * True when the session is live. False: a volume was added in the meantime, the connection was lost,
  * or the session is being removed.
  */
-static bool wss_go_live(struct wss_session *sess, struct wss_error *err)
+static bool wss_go_live(struct wss_session *sess)
 {
 	bool live = false;
 
 	mutex_lock(&sess->mutex);
 	spin_lock_irq(&sess->lock);
-	wss_fail(err, 0, "the connection broke during login: %s", sess->broken ?: "unmapped");
 	if (!sess->broken && wss_volumes_seen(sess))
 		live = wss_set_state(sess, WSS_LIVE);
 	if (live) {
@@ -247,6 +246,8 @@ static bool wss_go_live(struct wss_session *sess, struct wss_error *err)
 /* True when the session is live again. */
 static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
 {
+	const char *broken;
+
 	spin_lock_irq(&sess->lock);
 	WRITE_ONCE(sess->broken, NULL);
 	spin_unlock_irq(&sess->lock);
@@ -262,10 +263,14 @@ static bool wss_try_reconnect(struct wss_session *sess, struct wss_error *err)
 		 * the next loss delays, which may still wait.
 		 */
 		cancel_delayed_work_sync(&sess->fail_work);
-		if (wss_go_live(sess, err))
+		if (wss_go_live(sess))
 			return true;
-		if (READ_ONCE(sess->broken) || READ_ONCE(sess->state) != WSS_RECOVERING)
+		broken = READ_ONCE(sess->broken);
+		if (broken || READ_ONCE(sess->state) != WSS_RECOVERING) {
+			wss_fail(err, 0, "the connection broke during login: %s",
+				 broken ?: "the session is being removed");
 			break;
+		}
 	}
 	/* Wakes tasks that wait for a response on these channels, for instance a map. */
 	wss_session_error(sess, "the login was cancelled");
