@@ -219,11 +219,11 @@ static int wss_auth_wait(struct wss_chan *chan, struct wss_error *err)
 	return wss_fail(err, -ETIMEDOUT, "the target did not continue the authentication");
 }
 
-static int wss_auth_say(struct wss_chan *chan, const void *message, u32 bytes, u8 awaited,
-			struct wss_error *err)
+static int wss_auth_say(struct wss_chan *chan, enum wss_message which, const void *message, u32 bytes,
+			u8 awaited, struct wss_error *err)
 {
 	WRITE_ONCE(chan->auth.awaited, awaited);
-	if (wss_send_reply(chan, message, bytes))
+	if (wss_send_message(chan, which, message, bytes))
 		return wss_fail(err, -EIO, "cannot send an authentication message");
 	return wss_auth_wait(chan, err);
 }
@@ -265,14 +265,14 @@ static int wss_auth_converse(struct wss_chan *chan, struct crypto_shash *hash,
 	int ret;
 
 	wss_auth_fill_start(chan);
-	ret = wss_auth_say(chan, &chan->auth.start, sizeof(chan->auth.start),
+	ret = wss_auth_say(chan, WSS_MESSAGE_AUTH_START, &chan->auth.start, sizeof(chan->auth.start),
 			   WSS_SRP_AUTH_CHALLENGE, err);
 	if (ret)
 		return ret;
 	ret = wss_auth_proof(hash, &chan->auth, WSS_AUTH_LABEL_INITIATOR, message.proof);
 	if (ret)
 		return wss_fail(err, ret, "the initiator's proof cannot be computed");
-	ret = wss_auth_say(chan, &message, sizeof(message), WSS_SRP_AUTH_RESULT, err);
+	ret = wss_auth_say(chan, WSS_MESSAGE_AUTH_PROOF, &message, sizeof(message), WSS_SRP_AUTH_RESULT, err);
 	return ret ?: wss_auth_verify(chan, hash, err);
 }
 

@@ -175,7 +175,7 @@ void wss_slots_free(struct wss_chan *chan)
 }
 
 /**
- * wss_recvs_alloc - allocate the receives of a channel, and the buffer for replies
+ * wss_recvs_alloc - allocate the receives of a channel, and the buffers of enum wss_message
  * @chan: nr_recvs and ibdev are set
  * Return: 0 or -ENOMEM; call wss_recvs_free() even after a failure.
  */
@@ -188,7 +188,7 @@ int wss_recvs_alloc(struct wss_chan *chan)
 				 WSS_SRP_MAX_TI_IU_LEN, DMA_FROM_DEVICE);
 	if (ret)
 		return ret;
-	ret = wss_iu_array_alloc(&chan->reply_ius, chan->ibdev, 1, WSS_SRP_MAX_TI_IU_LEN,
+	ret = wss_iu_array_alloc(&chan->message_ius, chan->ibdev, WSS_MESSAGES, WSS_SRP_MAX_TI_IU_LEN,
 				 DMA_TO_DEVICE);
 	if (ret)
 		return ret;
@@ -219,6 +219,6 @@ void wss_recvs_free(struct wss_chan *chan)
 {
 	kvfree(chan->recvs);
 	chan->recvs = NULL;
-	wss_iu_array_free(&chan->reply_ius, chan->ibdev);
+	wss_iu_array_free(&chan->message_ius, chan->ibdev);
 	wss_iu_array_free(&chan->recv_ius, chan->ibdev);
 }

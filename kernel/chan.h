@@ -69,6 +69,20 @@ struct wss_tmf {
 };
 
 /**
+ * enum wss_message - messages that are not commands; each has a buffer of its own
+ * @WSS_MESSAGE_REPLY: SRP_CRED_RSP or SRP_AER_RSP; sent again only after its completion
+ * @WSS_MESSAGE_AUTH_START: sent once per connection
+ * @WSS_MESSAGE_AUTH_PROOF: sent once per connection, perhaps before the completion of the previous one
+ * @WSS_MESSAGES: number of buffers
+ */
+enum wss_message {
+	WSS_MESSAGE_REPLY,
+	WSS_MESSAGE_AUTH_START,
+	WSS_MESSAGE_AUTH_PROOF,
+	WSS_MESSAGES,
+};
+
+/**
  * enum wss_chan_state - life of a channel
  * @WSS_CHAN_DOWN: the channel owns no resources
  * @WSS_CHAN_UP: being connected, or connected
@@ -122,7 +136,7 @@ struct wss_chan {
 	u32 received;		/* messages received; a sign of life (keepalive.c) */
 	u32 reposted;		/* messages whose receives were reposted */
 	spinlock_t poll_lock;	    /* polled channels: one poller at a time */
-	bool reply_busy;	    /* @reply_wr is in flight */
+	bool reply_busy;	    /* WSS_MESSAGE_REPLY is in flight */
 	u8 reply_next;		    /* opcode of the next reply; 0: none */
 	u64 reply_next_tag;
 	u64 vain_since;		    /* start (ns) of polls that find nothing; 0: none. Unlocked */
@@ -133,10 +147,8 @@ struct wss_chan {
 	u32 nr_recvs;
 	struct wss_iu_array cmd_ius;
 	struct wss_iu_array recv_ius;
-	struct wss_iu_array reply_ius;
+	struct wss_iu_array message_ius; /* by enum wss_message */
 	struct scatterlist *sgl;
-	struct ib_send_wr reply_wr;
-	struct ib_sge reply_sge;
 	enum wss_chan_state state;  /* changed only by wss_chan_set_state() */
 	atomic_t markers;	    /* outstanding markers of a drain */
 	bool connect_done;	    /* the attempt has ended with @connect_status */
@@ -210,7 +222,7 @@ int wss_auth_channel(struct wss_chan *chan, struct wss_error *err);
 void wss_auth_recv(struct wss_chan *chan, const void *data, u32 bytes);
 
 /* response.c */
-int wss_send_reply(struct wss_chan *chan, const void *message, u32 bytes);
+int wss_send_message(struct wss_chan *chan, enum wss_message which, const void *message, u32 bytes);
 void wss_reply_sent(struct wss_chan *chan);
 void wss_recv_message(struct wss_chan *chan, const struct ib_wc *wc, struct io_comp_batch *iob);
 void wss_late_work(struct work_struct *work);

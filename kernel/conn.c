@@ -23,7 +23,7 @@
 
 /* REG_MR, SEND, LOCAL_INV per command; twice that, because unsignalled entries retire late. */
 #define WSS_WRS_PER_SLOT 6
-/* A reply, the marker of a drain and spares, and the control slots. */
+/* The messages of enum wss_message, the marker of a drain and a spare; and the control slots. */
 #define WSS_WRS_EXTRA (5 + WSS_CONTROL_SLOTS * WSS_WRS_PER_SLOT)
 /* Maximum number of attempts after the peer rejects one as stale (wss_first_chan_start()). */
 #define WSS_STALE_MAX 16

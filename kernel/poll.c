@@ -59,8 +59,9 @@ static void wss_one_completion(struct wss_chan *chan, const struct ib_wc *wc,
 		if (!wss_fault_incomplete(chan))
 			wss_invalidated(chan, slot, iob);
 		return;
-	case WSS_WR_REPLY:
-		wss_reply_sent(chan);
+	case WSS_WR_MESSAGE:
+		if ((u32)wc->wr_id == WSS_MESSAGE_REPLY)
+			wss_reply_sent(chan);
 		return;
 	default:
 		return;

@@ -268,28 +268,28 @@ static void wss_recv_keepalive(struct wss_chan *chan, const struct wss_srp_short
 }
 
 /**
- * wss_send_reply - send a message that is not a command
- * @chan: the channel; no other such message is in flight
+ * wss_send_message - send a message that is not a command
+ * @chan: the channel
+ * @which: its buffer; no earlier message is in flight from there
  * @message: copied
  * @bytes: up to WSS_SRP_MAX_TI_IU_LEN
  * Return: 0 or -errno.
  */
-int wss_send_reply(struct wss_chan *chan, const void *message, u32 bytes)
+int wss_send_message(struct wss_chan *chan, enum wss_message which, const void *message, u32 bytes)
 {
-	struct wss_iu iu = wss_iu_at(&chan->reply_ius, 0);
-
-	chan->reply_busy = true;
-	memcpy(iu.data, message, bytes);
-	ib_dma_sync_single_for_device(chan->ibdev, iu.dma, bytes, DMA_TO_DEVICE);
-	chan->reply_sge = (struct ib_sge){ .addr = iu.dma, .length = bytes, .lkey = chan->lkey };
-	chan->reply_wr = (struct ib_send_wr){
-		.wr_id = WSS_WR_ID(WSS_WR_REPLY, 0),
-		.sg_list = &chan->reply_sge,
+	struct wss_iu iu = wss_iu_at(&chan->message_ius, which);
+	struct ib_sge sge = { .addr = iu.dma, .length = bytes, .lkey = chan->lkey };
+	struct ib_send_wr wr = {
+		.wr_id = WSS_WR_ID(WSS_WR_MESSAGE, which),
+		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = IB_WR_SEND,
 		.send_flags = IB_SEND_SIGNALED,
 	};
-	return ib_post_send(chan->qp, &chan->reply_wr, NULL);
+
+	memcpy(iu.data, message, bytes);
+	ib_dma_sync_single_for_device(chan->ibdev, iu.dma, bytes, DMA_TO_DEVICE);
+	return ib_post_send(chan->qp, &wr, NULL);
 }
 
 /*
@@ -308,7 +308,8 @@ static void wss_reply(struct wss_chan *chan, u8 opcode, u64 tag)
 		chan->reply_next_tag = tag;
 		return;
 	}
-	if (wss_send_reply(chan, &msg, sizeof(msg)))
+	chan->reply_busy = true;
+	if (wss_send_message(chan, WSS_MESSAGE_REPLY, &msg, sizeof(msg)))
 		wss_chan_break(chan, "a reply could not be posted");
 }
 

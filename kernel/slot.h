@@ -117,7 +117,9 @@ enum wss_mapping {
  * @post_next: next slot in the chain to post
  * @inv_next: next slot whose region is invalidated by the same post
  * @inv_group: first slot of such a group; valid in its last slot
- * @cmd: the command IU
+ * @cmd: the command IU. It is used again as soon as the target has answered, even if the device has
+ *	not completed the SEND: the target has the message, and its device ignores the contents of a
+ *	retransmission. The IU stays mapped while the channel is up
  * @sgl: scatterlist, sess->device_limits.segments entries
  * @send_wr: SEND of the command
  * @reg_wr: REG_MR of @mr
@@ -172,7 +174,7 @@ enum wss_wr {
 	WSS_WR_SEND_DATA, /* a command with immediate data: its pages are free afterwards */
 	WSS_WR_REG,
 	WSS_WR_INV,
-	WSS_WR_REPLY,
+	WSS_WR_MESSAGE,	  /* not a command; its index is an enum wss_message */
 	WSS_WR_ENGINE,	  /* a receive of a cache engine's queue pair */
 	WSS_WR_MARKER,	  /* the last one of a queue pair that is drained (teardown.c) */
 };
