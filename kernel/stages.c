@@ -6,8 +6,9 @@
  *   /sys/kernel/debug/wss/sessionN/stages    a table; any write resets it
  *
  * A line of the table is `OP STAGE COUNT NS BUCKETS...`: number of requests and sum of their times.
- * Bucket i counts those that took from 2^i up to 2^(i+1) ns. There is one table per CPU. The CPU
- * that ends the request writes it without atomics, and the reader sums all.
+ * Bucket i counts those that took from 2^i up to 2^(i+1) ns. Only requests whose time stamps are
+ * complete are counted (wss_stages_complete()). There is one table per CPU. The CPU that ends the
+ * request writes it without atomics, and the reader sums all.
  */
 #include <linux/debugfs.h>
 #include <linux/log2.h>
@@ -36,6 +37,12 @@ struct wss_stage_table {
 	u64 bucket[WSS_KINDS][WSS_STAGE_COUNT][WSS_BUCKETS];
 };
 
+/*
+ * When measuring was turned on, in ns; U64_MAX while it is off. A slot may hold stamps of a request
+ * that began earlier: while measuring is off, no stamp is cleared.
+ */
+static u64 wss_measured_since = U64_MAX;
+
 static struct dentry *wss_debugfs;
 static bool wss_measure; /* under the mutex below */
 static DEFINE_MUTEX(wss_measure_mutex);
@@ -63,8 +70,18 @@ static void wss_stage_add(struct wss_session *sess, enum wss_kind kind, enum wss
 	this_cpu_inc(sess->stages->bucket[kind][stage][bucket]);
 }
 
+/*
+ * True if the stamps are those of one request that the target answered. A command that was aborted, or
+ * that is sent again because of RETRY, has no answer.
+ */
+static bool wss_stages_complete(const u64 *at)
+{
+	return at[WSS_AT_QUEUED] >= READ_ONCE(wss_measured_since) && at[WSS_AT_MAPPED] && at[WSS_AT_POSTED] &&
+	       at[WSS_AT_ANSWERED];
+}
+
 /**
- * wss_stages_add - add the times of a request that has ended
+ * wss_stages_add - add the times of a request that has ended, unless it is only partly measured
  * @slot: its time stamps
  * @rq: the request
  */
@@ -76,13 +93,14 @@ void wss_stages_add(struct wss_slot *slot, const struct request *rq)
 	const u64 *at = slot->at;
 	u64 begin = at[WSS_AT_BLOCK] ?: at[WSS_AT_QUEUED];
 
+	if (!wss_stages_complete(at))
+		return;
 	wss_stage_add(sess, kind, WSS_STAGE_block, begin, at[WSS_AT_QUEUED]);
 	wss_stage_add(sess, kind, WSS_STAGE_map, at[WSS_AT_QUEUED], at[WSS_AT_MAPPED]);
 	wss_stage_add(sess, kind, WSS_STAGE_post, at[WSS_AT_MAPPED], at[WSS_AT_POSTED]);
 	wss_stage_add(sess, kind, WSS_STAGE_remote, at[WSS_AT_POSTED], at[WSS_AT_ANSWERED]);
 	wss_stage_add(sess, kind, WSS_STAGE_finish, at[WSS_AT_ANSWERED], now);
 	wss_stage_add(sess, kind, WSS_STAGE_total, begin, now);
-	slot->at[WSS_AT_QUEUED] = 0;
 }
 
 static void wss_show_line(struct seq_file *file, struct wss_session *sess, int kind, int stage)
@@ -154,10 +172,14 @@ static int wss_measure_set(void *data, u64 value)
 {
 	mutex_lock(&wss_measure_mutex);
 	wss_measure = value;
-	if (value)
+	/* Requests that begin or end while the code is patched may lack stamps: they do not count. */
+	if (value) {
 		static_branch_enable(&wss_measuring);
-	else
+		WRITE_ONCE(wss_measured_since, ktime_get_ns());
+	} else {
+		WRITE_ONCE(wss_measured_since, U64_MAX);
 		static_branch_disable(&wss_measuring);
+	}
 	mutex_unlock(&wss_measure_mutex);
 	return 0;
 }

@@ -8,6 +8,7 @@
 
 #include <linux/jump_label.h>
 #include <linux/ktime.h>
+#include <linux/string.h>
 
 struct dentry;
 struct request;
@@ -44,22 +45,20 @@ DECLARE_STATIC_KEY_FALSE(wss_measuring);
 			(slot)->at[WSS_AT_##moment] = ktime_get_ns();     \
 	} while (0)
 
+/* Clears the stamps of the slot's previous request. */
 #define wss_note_begin(slot, rq)                                          \
 	do {                                                              \
 		if (static_branch_unlikely(&wss_measuring)) {             \
+			memset((slot)->at, 0, sizeof((slot)->at));        \
 			(slot)->at[WSS_AT_BLOCK] = (rq)->start_time_ns;   \
 			(slot)->at[WSS_AT_QUEUED] = ktime_get_ns();       \
 		}                                                         \
 	} while (0)
 
-/*
- * A slot that was taken while measuring was off has no first time stamp, and its request is not counted.
- * A stamp may remain, however, from a request that began before measuring was turned off.
- */
-#define wss_note_end(slot, rq)                                                      \
-	do {                                                                        \
-		if (static_branch_unlikely(&wss_measuring) && (slot)->at[WSS_AT_QUEUED]) \
-			wss_stages_add(slot, rq);                                   \
+#define wss_note_end(slot, rq)                                            \
+	do {                                                              \
+		if (static_branch_unlikely(&wss_measuring))               \
+			wss_stages_add(slot, rq);                         \
 	} while (0)
 
 void wss_stages_add(struct wss_slot *slot, const struct request *rq);
