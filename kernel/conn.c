@@ -25,6 +25,8 @@
 #define WSS_WRS_PER_SLOT 6
 /* The messages of enum wss_message, the marker of a drain and a spare; and the control slots. */
 #define WSS_WRS_EXTRA (5 + WSS_CONTROL_SLOTS * WSS_WRS_PER_SLOT)
+/* One for I/O, and one reserved for control slots. */
+#define WSS_LEAST_CREDITS 2U
 /* Maximum number of attempts after the peer rejects one as stale (wss_first_chan_start()). */
 #define WSS_STALE_MAX 16
 
@@ -397,23 +399,44 @@ static int wss_on_route_resolved(struct wss_chan *chan)
 	return 0;
 }
 
+/* Checks that the target granted what every command needs. */
+static int wss_check_grants(struct wss_chan *chan, const struct wss_srp_login_rsp *rsp, u32 credits)
+{
+	u32 iu_len = be32_to_cpu(rsp->max_it_iu_len);
+	bool mlockv = chan->sess->opts.mlockv;
+	u32 least = mlockv ? WSS_CMD_DIRECT_BYTES : WSS_CMD_SEGMENTS_BYTES;
+	u16 formats = WSS_SRP_BUF_FORMAT_DIRECT | (mlockv ? 0 : WSS_SRP_BUF_FORMAT_INDIRECT);
+
+	if (credits < WSS_LEAST_CREDITS)
+		return wss_fail(&chan->connect_error, -EPROTO,
+				"the target grants %u credit%s per channel, the driver needs at least %u",
+				credits, credits == 1 ? "" : "s", WSS_LEAST_CREDITS);
+	if (iu_len < least)
+		return wss_fail(&chan->connect_error, -EPROTO,
+				"the target accepts commands of at most %u bytes, the driver needs %u%s",
+				iu_len, least, mlockv ? "" : ": use mlockv=on");
+	if ((be16_to_cpu(rsp->buf_fmt) & formats) != formats)
+		return wss_fail(&chan->connect_error, -EPROTO, "the target does not support %s descriptors%s",
+				mlockv ? "direct" : "direct and indirect", mlockv ? "" : ": use mlockv=on");
+	return 0;
+}
+
 /* Stores what the target granted. The target chose every number, so each is bounded (I6). */
 static int wss_take_grants(struct wss_chan *chan, const struct wss_srp_login_rsp *rsp)
 {
 	u32 credits = be32_to_cpu(rsp->req_lim_delta);
 	u32 iu_len = be32_to_cpu(rsp->max_it_iu_len);
-	bool mlockv = chan->sess->opts.mlockv;
-	u16 formats = WSS_SRP_BUF_FORMAT_DIRECT | (mlockv ? 0 : WSS_SRP_BUF_FORMAT_INDIRECT);
+	int ret;
 
-	if (rsp->opcode != WSS_SRP_LOGIN_RSP || credits < 2 || credits > INT_MAX / 2 ||
-	    iu_len < (mlockv ? WSS_CMD_DIRECT_BYTES : WSS_CMD_SEGMENTS_BYTES))
+	if (rsp->opcode != WSS_SRP_LOGIN_RSP || credits > INT_MAX / 2)
 		return -EPROTO;
-	if ((be16_to_cpu(rsp->buf_fmt) & formats) != formats)
-		return -EPROTO;
+	if (wss_force_credits)
+		credits = min(credits, wss_force_credits);
+	ret = wss_check_grants(chan, rsp, credits);
+	if (ret)
+		return ret;
 
 	chan->granted = min_t(u32, credits, chan->depth + WSS_CONTROL_SLOTS);
-	if (wss_force_credits)
-		chan->granted = min(chan->granted, max(wss_force_credits, 2U));
 	/*
 	 * Control slots must be able to send when I/O has used all other credits
 	 * (wss_take_control_credit()).
@@ -447,7 +470,7 @@ static int wss_on_established(struct wss_chan *chan, const struct rdma_conn_para
 		ret = wss_take_grants(chan, param->private_data);
 	if (!ret)
 		trace_wss_login(chan);
-	else
+	else if (!chan->connect_error.text[0])
 		wss_fail(&chan->connect_error, ret,
 			 "the peer accepted without a valid SRP login response: check that it is an SRP target");
 	return wss_connect_failed(chan, ret);

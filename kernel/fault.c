@@ -27,7 +27,7 @@ MODULE_PARM_DESC(force_channels, "simulate a target that accepts at most this ma
 
 unsigned int wss_force_credits;
 module_param_named(force_credits, wss_force_credits, uint, 0644);
-MODULE_PARM_DESC(force_credits, "simulate a target that grants at most this many credits to a channel; 0: no limit");
+MODULE_PARM_DESC(force_credits, "simulate a target that grants at most this many credits to a channel, which needs two; 0: no limit");
 
 bool wss_force_no_inline;
 module_param_named(force_no_inline, wss_force_no_inline, bool, 0644);

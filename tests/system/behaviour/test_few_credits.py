@@ -30,3 +30,9 @@ def test_driver_aborts_commands_even_if_no_credits_are_left(rig: Rig) -> None:
     rig.end_verified(load)
     assert rig.counters()["reconnects"] == 0, rig.counters()
     rig.assert_no_error()
+
+
+def test_driver_refuses_a_target_that_grants_a_single_credit(rig: Rig) -> None:
+    rig.set("force_credits", 1)
+    result = rig.vm.run(f"wssctl map rdma://{rig.target.address} a", check=False)
+    assert result.status != 0 and "grants 1 credit per channel, the driver needs at least 2" in result.stderr, result.stderr
