@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-#include "lib/wire/cache_fields.h"
+#include "lib/wire/cache_codec.h"
 #include "lib/wire/srp_bytes.h"
 #include "lib/wire/text.h"
 

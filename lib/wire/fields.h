@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The common parts of the codecs of the cache (cache_fields.h) and of the key-value store (kv.cc). Each
+// The common parts of the codecs of the cache (cache_codec.h) and of the key-value store (kv.cc). Each
 // message has one function fields(io, message) for both directions: `io` is a writer and the message
 // constant, or `io` is a reader that sets the fields.
 #pragma once

@@ -186,7 +186,7 @@ class Client {
     Status check_settings();
     Result<Settings> settings() const;
 
-    // lock.cc
+    // exclusive_lock.cc
     struct Watcher {
         uint64_t client = 0;  // its number, as in rados_get_instance_id()
         uint64_t cookie = 0;  // of the watch
