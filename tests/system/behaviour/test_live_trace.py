@@ -2,13 +2,14 @@
 """wssctl trace shows the stages of requests under load. Afterwards it turns the measurement off."""
 
 import json
+import signal
 
 from tests.system.behaviour.rig import DEBUGFS, Rig
 
 
 def test_wssctl_trace_shows_the_stages_of_requests(rig: Rig) -> None:
     device = rig.map("a")
-    load = rig.start_verifying(device, 12)
+    load = rig.start_verifying(device, 600)  # until both traces are over
     said = rig.vm.run("wssctl --json trace --interval 1 --count 2", 60).stdout.splitlines()
     assert len(said) == 2
     kinds = json.loads(said[-1])["session0"]["kinds"]
@@ -21,4 +22,5 @@ def test_wssctl_trace_shows_the_stages_of_requests(rig: Rig) -> None:
     assert rig.vm.run(f"cat {DEBUGFS}/wss/measure").stdout.strip() == "0"
     table = rig.vm.run("wssctl trace --interval 3 --count 1", 60).stdout
     assert "session0, 3.0 s" in table and "remote" in table, table
-    rig.end_verified(load)
+    load.signal(signal.SIGINT)
+    rig.end_verified(load, interrupted=True)
