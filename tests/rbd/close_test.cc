@@ -10,6 +10,8 @@ namespace {
 
 using Closing = RbdTest;
 
+constexpr uint64_t kForeign = 1;  // the number of another program's client
+
 TEST_F(Closing, releases_the_lock) {
     open();
     way().write(0, 'a');
@@ -52,6 +54,17 @@ TEST_F(Closing, with_a_silent_call_lets_the_next_owner_blocklist_the_client) {
 }
 
 // A notification makes the client read the size. An OSD that has lost its objects drops that operation.
+// A process may only exit when all connections are shut down.
+TEST_F(Closing, counts_a_connection_on_which_a_thread_still_waits_for_monitors) {
+    ceph_.set_lock_owner(kForeign);
+    ceph_.hold(Kind::kOsdMap);
+    EXPECT_FALSE(open_other("steal=true&mon_timeout=1"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the end of the client
+    EXPECT_EQ(io::rbd::Client::alive(), 1u);
+    ceph_.release();
+    EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+}
+
 TEST_F(Closing, does_not_wait_for_an_answer_that_never_comes) {
     open("close_timeout=10");
     ceph_.hold(Kind::kSize);

@@ -45,6 +45,7 @@ enum class Kind : uint8_t {
     kLock,      // acquire, release or break the lock of the image, or read its owner by librbd
     kLocker,    // a read of the lock's holder by librados
     kMonitors,  // commands to monitors
+    kOsdMap,    // a wait for the newest map of the OSDs
     kResize,
     kSettings,  // a read of the image's settings
     kWatchers,  // a read of the image's watchers

@@ -197,7 +197,7 @@ void rados_buffer_free(char* buffer) {
     std::free(buffer);
 }
 int rados_wait_for_latest_osdmap(rados_t) {
-    return 0;
+    return ceph().call(Kind::kOsdMap, nullptr, [] { return 0; });
 }
 
 int rados_mon_command(rados_t, const char** command, size_t, const char*, size_t, char** answer,

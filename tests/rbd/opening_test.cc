@@ -387,6 +387,19 @@ TEST_F(Chain, continues_when_its_last_holder_releases_the_lock_while_a_process_w
     expect_next();
 }
 
+TEST_F(Chain, waits_for_no_dead_watch_after_its_last_holder_has_released_the_lock) {
+    ceph_.add_dead_watcher(kOther);
+    keeps_taken_ = true;
+    std::jthread holder([this] {
+        wait_for([this] { return ceph_.answered(Kind::kWatchers) > 1; });
+        ceph_.set_metadata(kKey, io::HolderMark{kOfDead, kDead, true}.text());
+        ceph_.set_lock_owner(0);
+    });
+    open("open_timeout=30");
+    expect_next();
+    EXPECT_LT(ceph_.answered(Kind::kWatchers), 10u) << "looks once a second";
+}
+
 // A write is never answered, so that the process ends with its lock. A program then breaks the lock.
 TEST_F(Chain, ends_when_a_program_breaks_the_lock_of_a_process_that_could_not_release_it) {
     keeps_taken_ = true;

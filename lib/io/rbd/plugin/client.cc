@@ -276,17 +276,15 @@ Status Client::stop() {
 // librados crashes when a watch is answered during its shutdown. So this function shuts the connection down
 // once no watch operation is in flight.
 void Client::keep_connection() {
-    auto wait = [connection = connection_, watches = watches_]() mutable {
+    auto wait = [kept = KeptConnection{{}, connection_}, watches = watches_]() mutable {
         for (const auto& watch : *watches) watch->wait_for_end();
         watches.reset();
-        connection.reset();
-        --alive_;
+        kept.connection.reset();
         return Status::ok();
     };
-    ++alive_;
     BoundedCall call;
     // Without a thread the connection is leaked.
-    if (!call.start(wait)) new std::shared_ptr<void>(connection_);
+    if (!call.start(wait)) new KeptConnection{{}, connection_};
 }
 
 static Status refused_connection(const RbdOptions& options, int error, bool names_monitor) {

@@ -301,6 +301,18 @@ class Client {
     static Nanoseconds since(const std::atomic<int64_t>& time) noexcept;
 
     static std::atomic<uint32_t> alive_;
+    struct Counted {
+        Counted() { ++alive_; }
+        Counted(const Counted&) : Counted() {}
+        Counted& operator=(const Counted&) = delete;
+        ~Counted() { --alive_; }
+    };
+    // A connection in the hands of a thread that may outlive this client. alive() counts it until it is shut
+    // down: a shutdown while the destructors of Ceph's libraries run would crash.
+    struct KeptConnection {
+        Counted counted;  // destroyed last
+        std::shared_ptr<void> connection;
+    };
 
     // Immutable after start().
     const RbdOptions options_;

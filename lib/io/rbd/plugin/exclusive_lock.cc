@@ -263,6 +263,7 @@ Status Client::wait_until_dead(const std::string& owner, uint32_t looks) const {
         if (!watcher) return watcher.status();
         without = *watcher ? 0 : without + 1;
         if (without == looks) return Status::ok();
+        if (const auto now = lock_owner(); now && *now != owner) return Status::ok();  // it has released it
         if (*watcher && (answers((*watcher)->client) || SystemClock().now() > limit)) return uses_it(owner);
         if (*watcher && !std::exchange(waits, true))
             log::info("rbd:{}: the client at {} does not answer: waiting until Ceph considers it dead",
@@ -291,6 +292,8 @@ Status Client::wait_for_dead_watches(const std::string& owner, Step step) const 
             return std::ranges::find(alive, one.client, &Answer::client) == alive.end();
         });
         if (dead == others->end()) break;
+        // The wait matters only if the lock is broken.
+        if (const auto now = lock_owner(); now && *now != owner) break;
         if (!waits)
             log::info("rbd:{}: waiting until Ceph ends the watch of the client at {}, which does not answer",
                       options_.name(), dead->address);
@@ -428,8 +431,8 @@ Status Client::blocklist(const std::string& address, const std::string& failure_
 Status Client::wait_for_blocklist(const std::string& failure_text) const {
     const uint32_t seconds = std::max<uint32_t>(1, command_limit());
     BoundedCall call;
-    Status begun = call.start([cluster = connection_, failure_text] {
-        const int result = rados_wait_for_latest_osdmap(cluster.get());
+    Status begun = call.start([kept = KeptConnection{{}, connection_}, failure_text] {
+        const int result = rados_wait_for_latest_osdmap(kept.connection.get());
         return result == 0 ? Status::ok() : refusal(-result, failure_text);
     });
     if (!begun) return begun.within(failure_text);
