@@ -12,7 +12,7 @@
 //   published   find() returns it; observers are notified of kAdded
 //   closing     find() no longer returns it; observers are notified of kRemoved and release it soon
 //   gone        users() reached 0 and its queue is idle: queue destroyed. After the last reactor has done
-//               this, the backend is closed.
+//               this, the backend is closed (TV3).
 //
 // Rules
 //  TV1  A request calls hold() before it first accesses an OpenVolume, and release() when it no longer uses
@@ -20,6 +20,9 @@
 //       except by observers until they are notified of kRemoved.
 //  TV2  size() and read_only() may change at any time. Check them once per request. A request that was
 //       admitted before a shrink may fail with EIO or EFBIG, but never accesses another volume.
+//  TV3  Any thread may hold a std::shared_ptr<Volume> and may be the last to release it. No reactor's thread
+//       and no thread of the storage destroys a Volume, because its backend may block until the storage is
+//       closed. Only a Closer creates volumes, and its thread destroys them.
 #pragma once
 
 #include <atomic>
@@ -29,6 +32,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/base/list.h"
@@ -63,11 +67,8 @@ struct Totals {
 };
 
 // Thread-safety: attributes may be read from any thread. Only VolumeSet changes them.
-class Volume {
+class Volume : public ListNode<> {
   public:
-    Volume(VolumeOptions options, Identity identity, std::unique_ptr<io::Backend> backend);
-    ~Volume();
-
     const std::string& name() const { return options_.name; }
     const std::string& backend_name() const { return options_.backend; }
     const io::StorageName& storage_name() const { return storage_name_; }
@@ -106,7 +107,14 @@ class Volume {
     Extension* extension() const { return extension_.get(); }
 
   private:
+    friend class Closer;
     friend class VolumeSet;
+    Volume(VolumeOptions options, Identity identity, std::unique_ptr<io::Backend> backend);
+    ~Volume();  // TV3
+    // Begins to close the backend. Called when the volume has no users, by the thread that then owns it.
+    void begin_close() noexcept {
+        if (!std::exchange(closing_, true)) backend_->begin_close();
+    }
     // How much of the lost storage the volume covered. The backend may no longer report that.
     enum class Loss : uint8_t { kNone, kOfPart, kOfAll };
     // `bytes`: the last known size of its storage. Only the first call has an effect.
@@ -120,6 +128,7 @@ class Volume {
     std::unique_ptr<io::Backend> backend_;
     bool shrinking_ = false;
     bool takes_all_ = false;  // covers all of its storage, whose size is not known yet
+    bool closing_ = false;    // begin_close() was called
     io::Limits limits_;
     std::unique_ptr<Extension> extension_;  // destroyed before the backend
     // Atomic: written by the control thread, read by all.

@@ -21,6 +21,14 @@ namespace wss::volume {
 class VolumeSet::LostVolume {
   public:
     LostVolume(VolumeSet& set, const std::string& name) : set_(set), name_(name) {}
+    // Waits until the volume that was replaced, or a new one that is not served, is closed.
+    ~LostVolume() {
+        record_.reset();
+        volume_.reset();
+        set_.retire();
+    }
+    LostVolume(const LostVolume&) = delete;
+    LostVolume& operator=(const LostVolume&) = delete;
     // Fails unless the volume exists and is lost. With `may_give_up`, trouble of its backend suffices.
     Status find(bool may_give_up);
     // Marks the volume as lost, unless it already is.

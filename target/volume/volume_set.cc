@@ -15,7 +15,10 @@
 namespace wss::volume {
 
 VolumeSet::VolumeSet(std::vector<reactor::Reactor*> reactors, Options options)
-    : options_(std::move(options)), reactors_(std::move(reactors)), notices_(std::make_shared<Notices>()) {
+    : options_(std::move(options)),
+      reactors_(std::move(reactors)),
+      closer_(std::make_shared<Closer>(options_.closing_thread)),
+      notices_(std::make_shared<Notices>()) {
     for (reactor::Reactor* reactor : reactors_) {
         tables_.push_back(std::make_unique<VolumeTable>(*reactor));
         if (options_.attach) reactor->add(*tables_.back());
@@ -26,6 +29,7 @@ VolumeSet::~VolumeSet() {
     late_ends_.stop();
     notices_->end();
     retire();
+    closer_->end();
     for (auto& [name, record] : records_) {
         // The kernel may still use its queues. A leak does less harm than writes to freed memory.
         log::error("volume {}: still in use at shutdown, not closed", name);
@@ -182,9 +186,7 @@ void VolumeSet::retire() {
         std::lock_guard lock(m_);
         retired.swap(retired_);
     }
-    // All closes begin first: each may wait for storage that does not answer. Volumes with users are skipped.
-    for (const auto& volume : retired)
-        if (volume.use_count() == 1) volume->backend().begin_close();
+    closer_->close(std::move(retired));
 }
 
 // --- walking over the reactors ---
@@ -288,7 +290,7 @@ Status VolumeSet::make_volume(Record& record, std::unique_ptr<io::Backend> backe
     const io::Limits limits = backend->limits();
     WSS_TRY(fit_size(options, limits));
     record.storage_bytes = limits.size;
-    record.volume = std::make_shared<Volume>(options, record.identity, std::move(backend));
+    record.volume = closer_->make(options, record.identity, std::move(backend));
     if (record.write_protected) record.volume->read_only_.store(true, std::memory_order_relaxed);
     record.volume->shrinking_ = record.shrinking;
     record.volume->part_ = record.part;

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "target/volume/closer.h"
 #include "target/volume/late_ends.h"
 #include "target/volume/notices.h"
 #include "target/volume/repeater.h"
@@ -90,6 +91,9 @@ class VolumeSet {
         // Adds each table to its reactor at once. Otherwise the owner adds it, at its place among the
         // sources.
         bool attach = true;
+        // False: the thread that releases a volume last closes it. For programs with a single thread, such as
+        // the simulation.
+        bool closing_thread = true;
     };
 
     VolumeSet(std::vector<reactor::Reactor*> reactors, Options options);
@@ -256,7 +260,8 @@ class VolumeSet {
     std::vector<StoredVolume> saved_;  // contents of the file
     bool saved_is_known_ = false;      // false: a save failed, and the file may hold its contents
 
-    std::mutex retire_m_;  // one thread at a time closes the volumes of retired_; taken before m_
+    std::mutex retire_m_;  // one thread at a time releases the volumes of retired_; taken before m_
+    const std::shared_ptr<Closer> closer_;  // ended when all other threads of the set have ended
 
     mutable std::mutex m_;
     std::condition_variable setting_over_;  // of m_
@@ -271,8 +276,7 @@ class VolumeSet {
     // are free: commands that an initiator sent before it was notified of the deletion may arrive at any
     // time, and must not reach another volume. After a restart initiators log in and scan the volumes first.
     std::deque<uint32_t> former_luns_;
-    // Volumes that every reactor has released. The control thread closes them, because closing may take long
-    // (unmapping memory).
+    // Volumes that every reactor has released, until retire() releases them too.
     std::vector<std::shared_ptr<Volume>> retired_;
 
     LateEnds late_ends_;                      // stopped before other members are destroyed

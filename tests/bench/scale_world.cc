@@ -203,6 +203,7 @@ Target::Target(sim::World& world, const fabric::SimNetwork& network, uint64_t by
     regions_ = std::move(*cache_->register_buffers(buffer_));
     volume::VolumeSet::Options set;
     set.identity_salt = "scale";
+    set.closing_thread = false;
     set.open = [this, bytes](const std::string&,
                              const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
         return std::unique_ptr<io::Backend>(new EmptyBackend(bytes, holds_writes));

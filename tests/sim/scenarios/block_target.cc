@@ -16,6 +16,7 @@ BlockTarget::BlockTarget(Node& node, const fabric::SimNetwork& network, io::SimD
     };
     // The service attaches the volume tables, in its own order among the sources.
     options.attach = false;
+    options.closing_thread = false;
     volumes_ = std::make_unique<volume::VolumeSet>(std::vector{&reactor_}, std::move(options));
     node_.run(reactor_);
 }

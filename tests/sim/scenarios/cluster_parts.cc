@@ -68,6 +68,7 @@ ClusterTarget::ClusterTarget(Node& node, const fabric::SimNetwork& network, cons
         return disk_.open(node_);
     };
     volumes.attach = false;
+    volumes.closing_thread = false;
     volumes_ = std::make_unique<volume::VolumeSet>(std::vector{&reactor_}, std::move(volumes));
     node_.run(reactor_);
 }

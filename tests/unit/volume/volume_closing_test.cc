@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Closing storage may block for long. A reactor that releases a volume last must not wait for that.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "target/volume/volume_set.h"
+#include "tests/unit/io/harness.h"
+#include "tests/unit/volume/locked.h"
+
+namespace wss::volume {
+namespace {
+
+constexpr uint64_t kSize = 1 << 20;
+
+// What the storage of the test observes.
+struct Observed {
+    std::mutex m;
+    std::map<std::string, io::Backend::SizeChanged> changed;  // by specification; guarded by m
+    std::atomic<int> open{0};
+    std::promise<std::thread::id> closing;  // of "held"
+    std::shared_future<void> may_close;     // "held" blocks its closing until this is ready
+};
+
+class ObservedBackend final : public io::Backend {
+  public:
+    ObservedBackend(Observed& observed, std::string name)
+        : observed_(observed), name_(std::move(name)), ram_(*io::open_backend("delay:us=1:ram:1M", {})) {
+        ++observed_.open;
+    }
+    ~ObservedBackend() override {
+        if (name_ == "held") {
+            observed_.closing.set_value(std::this_thread::get_id());
+            observed_.may_close.wait_for(std::chrono::nanoseconds(io::test::kPatience.count));
+        }
+        --observed_.open;
+    }
+    io::Limits limits() const noexcept override { return {.size = kSize}; }
+    Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {
+        return ram_->open_queue(reactor);
+    }
+    Status resize(uint64_t) override { return Status::ok(); }
+    void watch_size(SizeChanged changed) override {
+        std::lock_guard lock(observed_.m);
+        observed_.changed[name_] = std::move(changed);
+    }
+    std::string describe() const override { return name_; }
+
+  private:
+    Observed& observed_;
+    const std::string name_;
+    const std::unique_ptr<io::Backend> ram_;
+};
+
+class VolumeClosing : public testing::Test {
+  protected:
+    VolumeClosing() {
+        observed_.may_close = may_close_.get_future().share();
+        set_ = std::make_unique<VolumeSet>(
+            std::vector<reactor::Reactor*>{&reactor_},
+            VolumeSet::Options{
+                .state = locked(folder_.file("state.json")),
+                .open = [this](const std::string& name,
+                               const io::OpenOptions&) -> Result<std::unique_ptr<io::Backend>> {
+                    open_before_ = observed_.open.load();
+                    return std::unique_ptr<io::Backend>(std::make_unique<ObservedBackend>(observed_, name));
+                },
+                .write =
+                    [this](const StateLock&, const std::vector<StoredVolume>&) {
+                        if (auto what = std::exchange(on_write_, {})) what();
+                        return Status::ok();
+                    }});
+        thread_ = std::thread([this] { reactor_.run(); });
+        EXPECT_TRUE(set_->restore());
+    }
+    ~VolumeClosing() override { end(); }
+    void end() {
+        if (!set_) return;
+        EXPECT_TRUE(set_->close_all());
+        reactor_.stop();
+        thread_.join();
+        set_.reset();
+    }
+    Status await(const std::function<void(VolumeSet::Done)>& start) {
+        auto ended = std::make_shared<std::promise<Status>>();
+        start([ended](Status status) { ended->set_value(std::move(status)); });
+        return ended->get_future().get();
+    }
+    Status create(const std::string& name) {
+        return await([&](VolumeSet::Done done) {
+            set_->create_async({.name = name, .backend = name}, std::move(done));
+        });
+    }
+    // The volume is removed while a report of its loss is being recorded. Then the task that passes the loss
+    // to the reactor is the last user of the volume.
+    void release_on_reactor(const std::string& name) {
+        ASSERT_TRUE(create(name));
+        std::promise<void> reported;
+        on_write_ = [&, reported = reported.get_future().share()] {
+            EXPECT_TRUE(await([&](VolumeSet::Done done) { set_->remove_async(name, std::move(done)); }));
+            EXPECT_TRUE(create("other"));  // retires the removed volume
+            reactor_.post([reported] { reported.wait(); });
+        };
+        io::Backend::SizeChanged changed;
+        {
+            std::lock_guard lock(observed_.m);
+            changed = observed_.changed[name];
+        }
+        EXPECT_TRUE(changed(kSize, 0));
+        ASSERT_FALSE(on_write_) << "the loss was recorded";
+        reported.set_value();
+    }
+
+    io::test::TemporaryFolder folder_;
+    SystemClock clock_;
+    reactor::Reactor reactor_{clock_};
+    std::thread thread_;
+    std::promise<void> may_close_;
+    Observed observed_;
+    std::atomic<int> open_before_{0};  // storage that was open when the last volume was opened
+    std::function<void()> on_write_;   // called once
+    std::unique_ptr<VolumeSet> set_;
+};
+
+TEST_F(VolumeClosing, does_not_run_on_the_reactor_that_releases_the_volume_last) {
+    may_close_.set_value();
+    release_on_reactor("held");
+    EXPECT_NE(observed_.closing.get_future().get(), thread_.get_id());
+}
+
+TEST_F(VolumeClosing, that_blocks_does_not_block_the_reactor) {
+    release_on_reactor("held");
+    auto closing = observed_.closing.get_future();
+    const bool elsewhere = closing.get() != thread_.get_id();
+    EXPECT_TRUE(elsewhere);
+    // The closing waits for the reactor here, and would deadlock on it.
+    if (elsewhere)
+        reactor_.post([this] { may_close_.set_value(); });
+    else
+        may_close_.set_value();
+}
+
+TEST_F(VolumeClosing, ends_before_the_next_volume_is_opened) {
+    release_on_reactor("held");
+    observed_.closing.get_future().wait();
+    std::thread next([this] { EXPECT_TRUE(create("next")); });
+    may_close_.set_value();
+    next.join();
+    EXPECT_EQ(open_before_, 1) << "only the storage of \"other\"";
+}
+
+TEST_F(VolumeClosing, ends_before_the_set_is_destroyed) {
+    release_on_reactor("held");
+    observed_.closing.get_future().wait();
+    reactor_.post([this] { may_close_.set_value(); });
+    end();
+    EXPECT_EQ(observed_.open, 0);
+}
+
+}  // namespace
+}  // namespace wss::volume
