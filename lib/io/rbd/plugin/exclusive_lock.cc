@@ -263,7 +263,6 @@ Status Client::wait_until_dead(const std::string& owner, uint32_t looks) const {
         if (!watcher) return watcher.status();
         without = *watcher ? 0 : without + 1;
         if (without == looks) return Status::ok();
-        if (const auto now = lock_owner(); now && *now != owner) return Status::ok();  // it has released it
         if (*watcher && (answers((*watcher)->client) || SystemClock().now() > limit)) return uses_it(owner);
         if (*watcher && !std::exchange(waits, true))
             log::info("rbd:{}: the client at {} does not answer: waiting until Ceph considers it dead",
@@ -278,6 +277,7 @@ Status Client::wait_until_dead(const std::string& owner, uint32_t looks) const {
 // lock between `owner` and this client, so that this client could not continue the chain of `owner`.
 Status Client::wait_for_dead_watches(const std::string& owner, Step step) const {
     const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve - kLookMax;
+    uint32_t without_owner = 0;
     for (bool waits = false; SystemClock().now() < limit; waits = true) {
         auto others = watchers();
         if (!others) return others.status();
@@ -292,8 +292,11 @@ Status Client::wait_for_dead_watches(const std::string& owner, Step step) const 
             return std::ranges::find(alive, one.client, &Answer::client) == alive.end();
         });
         if (dead == others->end()) break;
-        // The wait matters only if the lock is broken.
-        if (const auto now = lock_owner(); now && *now != owner) break;
+        // The wait matters only if the lock is broken. A live owner has no lock for a moment while librbd
+        // renews it, so one look is not enough.
+        const auto now = lock_owner();
+        without_owner = now && *now != owner ? without_owner + 1 : 0;
+        if (without_owner == kLooksWithoutWatch) break;
         if (!waits)
             log::info("rbd:{}: waiting until Ceph ends the watch of the client at {}, which does not answer",
                       options_.name(), dead->address);
