@@ -286,9 +286,10 @@ TEST_F(Chain, continues_with_a_process_that_takes_the_lock_before_its_release_is
     open("close_timeout=30");
     const io::Succession first = in_metadata().succession;
     ceph_.hold(Kind::kLock);
-    const uint64_t looks = ceph_.answered(Kind::kLocker);
+    const uint64_t writes = ceph_.answered(Kind::kMetadata);
     std::thread stop([this] { close(); });
-    EXPECT_TRUE(wait_for([&] { return ceph_.answered(Kind::kLocker) > looks; }));
+    // The client writes the metadata once before it releases the lock.
+    EXPECT_TRUE(wait_for([&] { return ceph_.answered(Kind::kMetadata) > writes; }));
     ceph_.hold(Kind::kMetadata);
     ceph_.release(Kind::kLock);
     EXPECT_TRUE(wait_for([this] { return ceph_.lock_owner() == 0; }));
