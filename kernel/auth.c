@@ -174,6 +174,9 @@ void wss_auth_recv(struct wss_chan *chan, const void *data, u32 bytes)
 		memcpy(&auth->challenge, data, sizeof(auth->challenge));
 	} else if (opcode == WSS_SRP_AUTH_RESULT && bytes >= sizeof(auth->result)) {
 		memcpy(&auth->result, data, sizeof(auth->result));
+		auth->proven = auth->result.status == WSS_AUTH_GRANTED &&
+			       !crypto_memneq(auth->expected, auth->result.proof,
+					      sizeof(auth->expected));
 	} else {
 		wss_chan_protocol_error(chan, "short authentication message");
 		return;
@@ -202,6 +205,7 @@ static int wss_auth_wait(struct wss_chan *chan, struct wss_error *err)
 	/* No task polls a polled channel yet. */
 	unsigned long nap = chan->polled ? msecs_to_jiffies(WSS_AUTH_POLL_MS) :
 					   msecs_to_jiffies(WSS_AUTH_TIMEOUT_MS);
+	const char *broken;
 	long left;
 
 	do {
@@ -214,8 +218,11 @@ static int wss_auth_wait(struct wss_chan *chan, struct wss_error *err)
 		return wss_fail(err, -EINTR, "interrupted");
 	if (!smp_load_acquire(&chan->auth.awaited)) /* pairs with wss_auth_recv() */
 		return 0;
+	broken = READ_ONCE(chan->sess->broken);
+	if (left && !broken)
+		return wss_fail(err, -ECANCELED, "the session is being removed");
 	if (left)
-		return wss_fail(err, -ECONNRESET, "the connection broke during authentication");
+		return wss_fail(err, -ECONNRESET, "the connection broke during authentication: %s", broken);
 	return wss_fail(err, -ETIMEDOUT, "the target did not continue the authentication");
 }
 
@@ -239,19 +246,14 @@ static void wss_auth_fill_start(struct wss_chan *chan)
 	strscpy(start->name, chan->sess->opts.initiator, sizeof(start->name));
 }
 
-static int wss_auth_verify(struct wss_chan *chan, struct crypto_shash *hash, struct wss_error *err)
+static int wss_auth_verify(const struct wss_chan *chan, struct wss_error *err)
 {
 	const struct wss_srp_auth_result *result = &chan->auth.result;
-	u8 proof[WSS_AUTH_PROOF_BYTES];
-	int ret;
 
 	if (result->status != WSS_AUTH_GRANTED)
 		return wss_fail(err, -EACCES, "login rejected by the target: %*pE",
 				(int)strnlen(result->text, sizeof(result->text)), result->text);
-	ret = wss_auth_proof(hash, &chan->auth, WSS_AUTH_LABEL_TARGET, proof);
-	if (ret)
-		return wss_fail(err, ret, "the target's proof cannot be computed");
-	if (crypto_memneq(proof, result->proof, sizeof(proof)))
+	if (!chan->auth.proven)
 		return wss_fail(err, -EACCES,
 				"the target could not prove that it knows the secret of '%s': it is another target, or messages are modified in transit",
 				chan->sess->opts.initiator);
@@ -262,18 +264,21 @@ static int wss_auth_converse(struct wss_chan *chan, struct crypto_shash *hash,
 			     struct wss_error *err)
 {
 	struct wss_srp_auth_proof message = { .opcode = WSS_SRP_AUTH_PROOF };
+	struct wss_auth *auth = &chan->auth;
 	int ret;
 
 	wss_auth_fill_start(chan);
-	ret = wss_auth_say(chan, WSS_MESSAGE_AUTH_START, &chan->auth.start, sizeof(chan->auth.start),
+	ret = wss_auth_say(chan, WSS_MESSAGE_AUTH_START, &auth->start, sizeof(auth->start),
 			   WSS_SRP_AUTH_CHALLENGE, err);
 	if (ret)
 		return ret;
-	ret = wss_auth_proof(hash, &chan->auth, WSS_AUTH_LABEL_INITIATOR, message.proof);
+	ret = wss_auth_proof(hash, auth, WSS_AUTH_LABEL_INITIATOR, message.proof);
+	/* Computed in advance, because the poller compares it. */
+	ret = ret ?: wss_auth_proof(hash, auth, WSS_AUTH_LABEL_TARGET, auth->expected);
 	if (ret)
-		return wss_fail(err, ret, "the initiator's proof cannot be computed");
+		return wss_fail(err, ret, "the proofs cannot be computed");
 	ret = wss_auth_say(chan, WSS_MESSAGE_AUTH_PROOF, &message, sizeof(message), WSS_SRP_AUTH_RESULT, err);
-	return ret ?: wss_auth_verify(chan, hash, err);
+	return ret ?: wss_auth_verify(chan, err);
 }
 
 /**

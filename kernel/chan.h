@@ -38,9 +38,13 @@ struct wss_queue {
  * @start: the driver's AUTH_START
  * @challenge: the target's AUTH_CHALLENGE
  * @result: the target's AUTH_RESULT
+ * @expected: the proof that the result must contain
  * @awaited: opcode of the next message from the target; 0: it has been received, and the receive
  *	side does not write to this structure
  * @granted: WSS_CAP_AUTHENTICATE was negotiated
+ * @proven: the target has proved its identity, or the session has no secret. Until then all messages
+ *	are refused that are not part of the authentication or a logout. Written by the poller when it
+ *	receives the proof, so a message that follows the proof finds it set
  */
 struct wss_auth {
 	struct wss_srp_login_req login_req;
@@ -48,8 +52,10 @@ struct wss_auth {
 	struct wss_srp_auth_start start;
 	struct wss_srp_auth_challenge challenge;
 	struct wss_srp_auth_result result;
+	u8 expected[WSS_AUTH_PROOF_BYTES];
 	u8 awaited;
 	bool granted;
+	bool proven;
 };
 
 /**

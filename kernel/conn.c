@@ -72,9 +72,19 @@ static int wss_create_cq(struct wss_chan *chan, u32 max_send_wr)
 		return PTR_ERR(cq);
 	chan->cq = cq;
 	irq_poll_init(&chan->iop, WSS_POLL_BUDGET, wss_irq_poll);
-	if (!chan->polled)
-		ib_req_notify_cq(cq, IB_CQ_NEXT_COMP);
 	return 0;
+}
+
+/*
+ * Begins to process messages. The target may send some as soon as the connection is established, and
+ * their meaning depends on what it granted. So the driver first takes the grants of the login.
+ */
+static void wss_chan_listen(struct wss_chan *chan)
+{
+	if (chan->polled)
+		return;
+	if (ib_req_notify_cq(chan->cq, IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS) > 0)
+		irq_poll_sched(&chan->iop);
 }
 
 static int wss_create_qp(struct wss_chan *chan, u32 max_send_wr)
@@ -468,11 +478,13 @@ static int wss_on_established(struct wss_chan *chan, const struct rdma_conn_para
 
 	if (param->private_data && param->private_data_len >= sizeof(struct wss_srp_login_rsp))
 		ret = wss_take_grants(chan, param->private_data);
-	if (!ret)
+	if (!ret) {
 		trace_wss_login(chan);
-	else if (!chan->connect_error.text[0])
+		wss_chan_listen(chan);
+	} else if (!chan->connect_error.text[0]) {
 		wss_fail(&chan->connect_error, ret,
 			 "the peer accepted without a valid SRP login response: check that it is an SRP target");
+	}
 	return wss_connect_failed(chan, ret);
 }
 
@@ -604,6 +616,7 @@ static void wss_chan_reset(struct wss_chan *chan)
 	chan->connect_error.text[0] = '\0';
 	chan->auth.awaited = 0;
 	chan->auth.granted = false;
+	chan->auth.proven = !chan->sess->opts.key;
 	chan->depth = 0;
 	memset(chan->tmf, 0, sizeof(chan->tmf));
 	chan->sends = 0;

@@ -334,11 +334,22 @@ static void wss_recv_cred_req(struct wss_chan *chan, const struct wss_srp_cred_r
 	wss_reply(chan, reply, msg->tag);
 }
 
+/* Messages that a target may send before it has proved its identity. */
+static bool wss_needs_no_proof(u8 opcode)
+{
+	return opcode == WSS_SRP_AUTH_CHALLENGE || opcode == WSS_SRP_AUTH_RESULT ||
+	       opcode == WSS_SRP_T_LOGOUT;
+}
+
 static void wss_recv_rare(struct wss_chan *chan, const void *data, u32 bytes,
 			  struct io_comp_batch *iob)
 {
 	const struct wss_srp_short *msg = data;
 
+	if (!chan->auth.proven && !wss_needs_no_proof(msg->opcode)) {
+		wss_chan_protocol_error(chan, "a message before the target has proved its identity");
+		return;
+	}
 	switch (msg->opcode) {
 	case WSS_SRP_KEEPALIVE_RSP:
 		wss_recv_keepalive(chan, msg, bytes, iob);

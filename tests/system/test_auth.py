@@ -4,13 +4,18 @@ leak."""
 
 from __future__ import annotations
 
-from tests.lab.guest import wait_until
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.lab.guest import Process, wait_until
+from tests.lab.lab import Lab
 from tests.lab.vm import Vm
 from tests.system.block_setup import RUN, SESSION, Target, loaded, run_fio
 from tests.system.test_block_bad_use import refused
 
 ALICE = "alice:correct-horse-battery-staple"
 SECRET = ALICE.split(":")[1]
+IMPOSTOR_PORT = 5559
 VOLUMES = {"disk": f"aio:{RUN}/auth.img,size=64M,create"}
 
 
@@ -67,6 +72,38 @@ def test_driver_with_a_secret_refuses_a_target_without_authentication(vm: Vm) ->
     with loaded(vm), Target(vm, VOLUMES) as anyone:
         mine = keep(vm, "alice", ALICE)
         refused(vm, f"wssctl map {anyone.address} disk --secret-file {mine}", "the target does not authenticate")
+
+
+@contextmanager
+def impostor(vm: Vm) -> Iterator[Process]:
+    """A target that does not know the secret, and at once names a cache engine (tests/conformance/verbs_impostor.cc)."""
+    process = vm.start("$BUILD/conformance_tests", env={"WSS_TEST_IMPOSTOR": f"rdma://{vm.address}:{IMPOSTOR_PORT}"})
+    process.wait_for("listening")
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+def test_driver_connects_to_no_engine_of_a_target_that_has_not_authenticated_itself(vm: Vm) -> None:
+    with loaded(vm), impostor(vm) as other:
+        mine = keep(vm, "alice", ALICE)
+        refused(vm, f"wssctl map {vm.address}:{IMPOSTOR_PORT} disk --secret-file {mine}",
+                "the connection broke during authentication: a message before the target has proved its identity")
+        other.wait_for("closed")
+        assert "login" in other.stdout and "engine" not in other.stdout
+
+
+# The impostor names the engine as soon as the connection is established, which the driver notices later.
+def test_driver_takes_the_grants_of_a_login_before_the_messages_that_follow_it(pair: Lab) -> None:
+    vm, target = pair.vms
+    with loaded(vm), impostor(target) as other:
+        vm.run("cd /sys/module/wss/parameters && echo 300 > force_delay_ms && echo 1 > force_event")
+        mapping = vm.start(f"wssctl map {target.address}:{IMPOSTOR_PORT} disk")
+        other.wait_for("^engine")
+        mapping.kill()
+        mapping.wait()
+        assert "invalid CACHE_ENGINE" not in vm.run("cat /sys/class/wss/last_error", check=False).stdout
 
 
 def test_driver_reports_the_reason_if_a_changed_secret_prevents_reconnection(vm: Vm) -> None:
