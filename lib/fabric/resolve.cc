@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric/resolve.h"
+#include "lib/base/thread.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -10,7 +11,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <thread>
 
 namespace wss::fabric {
@@ -110,13 +110,10 @@ Result<std::shared_ptr<Resolution>> start_resolving(const Address& address) {
     auto resolution = std::make_shared<Resolution>();
     resolution->done = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!resolution->done) return Status::from_errno(errno, "cannot create an eventfd for a name look-up");
-    try {
-        // The thread is detached, because getaddrinfo() cannot be cancelled and the caller has its own
-        // deadline.
-        std::thread([resolution, address] { finish(*resolution, address); }).detach();
-    } catch (const std::system_error& error) {
-        return Status::from_errno(error.code().value(), "cannot start a thread for a name look-up");
-    }
+    auto thread = start_thread("a name look-up", [resolution, address] { finish(*resolution, address); });
+    if (!thread) return thread.status();
+    // getaddrinfo() cannot be cancelled, and the caller has its own deadline.
+    thread->detach();
     return resolution;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/base/log.h"
+#include "lib/base/thread.h"
 #include "lib/fabric/open.h"
 
 namespace wss::initiator {
@@ -68,7 +69,9 @@ Result<std::unique_ptr<Client>> Client::connect(const std::string& uri, Options 
     options.address = *address;
     std::unique_ptr<Client> client(new Client(*address));
     if (Status status = client->prepare(std::move(options)); !status) return status;
-    client->thread_ = std::thread([raw = client.get()] { raw->reactor_.run(); });
+    auto thread = start_thread("the connection", [raw = client.get()] { raw->reactor_.run(); });
+    if (!thread) return thread.status();
+    client->thread_ = std::move(*thread);
     if (Status status = client->wait_until_ready(); !status) return status;
     return client;
 }

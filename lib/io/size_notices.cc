@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/io/size_notices.h"
+#include "lib/base/thread.h"
 
 #include <signal.h>
 
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -83,12 +83,9 @@ SizeNotices::~SizeNotices() {
 
 Status SizeNotices::start(uint64_t bytes) {
     begin(bytes);
-    try {
-        std::thread([state = state_] { run(state); }).detach();
-    } catch (const std::system_error& error) {
-        return Status::from_errno(error.code().value(),
-                                  "cannot start the thread that reports changes of the storage's size");
-    }
+    auto thread = start_thread("changes of the storage's size", [state = state_] { run(state); });
+    if (!thread) return thread.status();
+    thread->detach();
     return Status::ok();
 }
 

@@ -13,6 +13,7 @@
 #include "kernel/uapi/wss_version.h"
 #include "lib/base/log.h"
 #include "lib/base/machine.h"
+#include "lib/base/thread.h"
 #include "lib/fabric/open.h"
 #include "lib/fabric/resolve.h"
 #include "lib/io/plugin.h"
@@ -259,12 +260,9 @@ Status Daemon::create_service() {
 
 Status Daemon::start_threads() {
     for (size_t i = 0; i < reactors_.size(); ++i) {
-        try {
-            threads_.emplace_back([reactor = reactors_[i].get()] { reactor->run(); });
-        } catch (const std::system_error& error) {
-            return Status::from_errno(error.code().value(),
-                                      "cannot create a thread for a reactor (TasksMax, ulimit -u)");
-        }
+        auto started = start_thread("a reactor", [reactor = reactors_[i].get()] { reactor->run(); });
+        if (!started) return started.status();
+        threads_.push_back(std::move(*started));
         const pthread_t thread = threads_.back().native_handle();
         pthread_setname_np(thread, fmt::format("reactor-{}", i).c_str());
         if (!cpus_.empty()) WSS_TRY(pin_thread(thread, cpus_[i % cpus_.size()]));

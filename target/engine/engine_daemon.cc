@@ -8,6 +8,7 @@
 
 #include "kernel/uapi/wss_version.h"
 #include "lib/base/log.h"
+#include "lib/base/thread.h"
 #include "lib/fabric/open.h"
 #include "lib/fabric/resolve.h"
 #include "lib/io/plugin.h"
@@ -84,7 +85,9 @@ Status EngineDaemon::run_start(const daemon::Step& next) {
     WSS_TRY(listen_all());
     for (const auto& [address, net] : join_) engine_->join(net, address);
     WSS_TRY(engine_->start());
-    thread_ = std::thread([this] { reactor_.run(); });
+    auto thread = start_thread("the engine", [this] { reactor_.run(); });
+    if (!thread) return thread.status();
+    thread_ = std::move(*thread);
     pthread_setname_np(thread_.native_handle(), "engine");
     add_methods();
     add_metrics();

@@ -12,8 +12,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <system_error>
 
+#include "lib/base/thread.h"
 #include "lib/fabric/resolve.h"
 #include "target/http/loopback.h"
 
@@ -206,13 +206,14 @@ void Server::admit(int fd) {
                       .only_local = listener_.only_local,
                       .idle_max = control ? kControlIdle : kPortIdle};
     Client& client = clients_.emplace_back(Client{fd, terms, false, {}});
-    try {
-        client.thread = std::thread([this, &client] { serve(client); });
-    } catch (const std::system_error&) {  // thread limit of the user or of the service
-        refuse(fd, Status(Code::kExhausted, "cannot create a thread for another client: try again later"));
-        close(fd);
-        clients_.pop_back();
+    auto thread = start_thread("another client", [this, &client] { serve(client); });
+    if (thread) {
+        client.thread = std::move(*thread);
+        return;
     }
+    refuse(fd, Status(Code::kExhausted, "cannot create a thread for another client: try again later"));
+    close(fd);
+    clients_.pop_back();
 }
 
 void Server::serve(Client& client) {

@@ -6,6 +6,7 @@
 
 #include "lib/base/folder.h"
 #include "lib/base/log.h"
+#include "lib/base/thread.h"
 #include "lib/fabric/open.h"
 #include "lib/fabric/resolve.h"
 #include "lib/kv/placement.h"
@@ -129,7 +130,9 @@ Status KvPart::open() {
     WSS_TRY(open_lanes());
     for (uint32_t i = 0; i < options_.partitions; ++i) WSS_TRY(open_part(options_.partition + i));
     WSS_TRY(listen());
-    thread_ = std::thread([this] { reactor_.run(); });
+    auto thread = start_thread("the key-value partitions", [this] { reactor_.run(); });
+    if (!thread) return thread.status();
+    thread_ = std::move(*thread);
     pthread_setname_np(thread_.native_handle(), "kv");
     return Status::ok();
 }

@@ -8,6 +8,7 @@
 
 #include "lib/base/file.h"
 #include "lib/base/log.h"
+#include "lib/base/thread.h"
 
 namespace wss::volume {
 namespace {
@@ -116,7 +117,9 @@ Status ReservationBook::write_file(const StateLock& state, std::string_view text
 Result<std::shared_ptr<ReservationBook>> ReservationBook::open(StateLock::Shared state, Write write) {
     std::shared_ptr<ReservationBook> book(new ReservationBook(std::move(state), std::move(write)));
     WSS_TRY(book->load());
-    book->thread_ = std::thread([raw = book.get()] { raw->run(); });
+    auto thread = start_thread("persistent reservations", [raw = book.get()] { raw->run(); });
+    if (!thread) return thread.status();
+    book->thread_ = std::move(*thread);
     return book;
 }
 

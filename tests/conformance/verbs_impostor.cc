@@ -2,8 +2,8 @@
 // A target that does not know the secret of its initiator, for tests/system/test_auth.py:
 //   WSS_TEST_IMPOSTOR=rdma://HOST:PORT    accepts logins, and at once names itself as a cache engine
 // It grants what the initiator requests, authentication included, but never authenticates itself. It prints
-// "listening", "login" for each login, and "engine" if an initiator connects to it as to a cache engine. Exits
-// after a minute at the latest.
+// "listening", "login" for each login, and "engine" if an initiator connects to it as to a cache engine. It
+// exits after a minute.
 #include <unistd.h>
 
 #include <array>

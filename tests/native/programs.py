@@ -17,6 +17,11 @@ TARGET = BUILD / "wss-target"
 PLUGIN = BUILD / "nbdkit-wss-plugin.so"
 START_SECONDS = 20
 STOP_SECONDS = 20
+# Prefix of a command that root runs as another user, to whom resource limits apply. dac_override is needed if other users cannot
+# access the folder of the build.
+_RIGHTS = "-all,+dac_override"
+AS_USER = ["setpriv", "--reuid", "64321", "--regid", "64321", "--clear-groups", "--inh-caps", _RIGHTS, "--ambient-caps", _RIGHTS,
+           "--bounding-set", _RIGHTS]
 
 
 def run(*command, timeout=60, check=True, **options) -> subprocess.CompletedProcess:

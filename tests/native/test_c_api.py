@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C API as a C programmer uses it: with only the header and the shared library."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from .programs import BUILD, run
+from .programs import AS_USER, BUILD, run
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,6 +25,12 @@ def client(tmp_path_factory):
 def test_every_function_of_libwss_works_from_c(client, target):
     done = run(client, target.address, "ram", env={"LD_LIBRARY_PATH": str(client.parent)}, timeout=60)
     assert done.stdout == f"{1536 * 1024 * 1024} bytes\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_libwss_reports_that_no_thread_can_be_created(client, target):
+    failed = run(*AS_USER, "prlimit", "--nproc=1", client, target.address, "ram", env={"LD_LIBRARY_PATH": str(client.parent)}, check=False)
+    assert failed.returncode == 1 and "cannot create a thread for the connection (TasksMax, ulimit -u)" in failed.stderr, failed
 
 
 def test_library_exports_only_its_api():

@@ -16,7 +16,7 @@ import pytest
 
 from .cache_cluster import READING, Cluster, ControlSocket, ask, until
 from .ports import free_port
-from .programs import BUILD, Target, run, run_under_nbdkit
+from .programs import AS_USER, BUILD, Target, run, run_under_nbdkit
 from .rawnbd import READ, WRITE, RawNbd
 from .test_service import held
 
@@ -178,14 +178,11 @@ def test_target_answers_health_requests_while_a_reactor_stalls_and_clients_poll_
 def test_target_at_its_thread_limit_serves_volumes_and_refuses_new_http_clients(tmp_path, nbd):
     port = free_port()
     target = Target("tcp://127.0.0.1:0", {"a": "ram:1M"}, tmp_path, "--http", str(port), "--auth-off")
-    # The limit does not apply to root. dac_override is needed if other users cannot access the folder of the build.
-    rights = "-all,+dac_override"
-    as_user = ["setpriv", "--reuid", "64321", "--regid", "64321", "--clear-groups", "--inh-caps", rights, "--ambient-caps", rights,
-               "--bounding-set", rights]
-    target.command = [*as_user, *target.command]
+    # The limit does not apply to root.
+    target.command = [*AS_USER, *target.command]
 
     def limit_threads(most):
-        run(*as_user, "prlimit", "--pid", target.process.pid, f"--nproc={most}:")
+        run(*AS_USER, "prlimit", "--pid", target.process.pid, f"--nproc={most}:")
 
     with target:
         with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as early, RawNbd(nbd(target, "a").socket) as disk:

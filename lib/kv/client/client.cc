@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "lib/base/thread.h"
 #include "lib/kv/client/client_engine.h"
 
 namespace wss::kv {
@@ -70,11 +71,12 @@ class Client::Worker final : public reactor::Source {
 
     Status start(const Options& options) {
         wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        WSS_ASSERT(wake_fd_ >= 0, "out of file descriptors: raise the limit (ulimit -n)");
+        if (wake_fd_ < 0) return Status::from_errno(errno, "cannot create an eventfd (ulimit -n)");
         engine_ = std::make_unique<Engine>();
         WSS_TRY(engine_->open(options));
-        engine_->reactor.add(*this);
-        thread_ = std::thread([this] { run(); });
+        auto thread = start_thread("a session", [this] { run(); });
+        if (!thread) return thread.status();
+        thread_ = std::move(*thread);
         std::unique_lock lock(m_);
         changed_.wait(lock, [this] { return answered_; });
         return why_;
@@ -127,6 +129,7 @@ class Client::Worker final : public reactor::Source {
         engine_->reactor.post([this] { engine_->reactor.stop(); });
     }
     void run() {
+        engine_->reactor.add(*this);
         engine_->sessions[0]->start([this](const Status& status) {
             std::lock_guard lock(m_);
             if (std::exchange(answered_, true)) return;

@@ -19,6 +19,7 @@
 #include "lib/base/errno.h"
 #include "lib/base/folder.h"
 #include "lib/base/log.h"
+#include "lib/base/thread.h"
 #include "lib/wire/endian.h"
 
 namespace wss::kv::store {
@@ -151,7 +152,7 @@ Result<std::unique_ptr<RocksLog>> RocksLog::open(const RocksOptions& options) {
     std::unique_ptr<RocksLog> log(new RocksLog(options, wake));
     WSS_TRY(log->open_database());
     WSS_TRY(log->check_schema());
-    log->start();
+    WSS_TRY(log->start());
     return log;
 }
 
@@ -247,9 +248,14 @@ Status RocksLog::check_schema() {
     return Status::ok();
 }
 
-void RocksLog::start() {
-    writer_ = std::thread([this] { write_loop(); });
-    reader_ = std::thread([this] { read_loop(); });
+Status RocksLog::start() {
+    auto writer = start_thread("the key-value log", [this] { write_loop(); });
+    if (!writer) return writer.status();
+    writer_ = std::move(*writer);
+    auto reader = start_thread("the key-value log", [this] { read_loop(); });
+    if (!reader) return reader.status();
+    reader_ = std::move(*reader);
+    return Status::ok();
 }
 
 void RocksLog::append(LogBatch batch, uint64_t ticket) {

@@ -80,7 +80,7 @@ class RocksLog final : public Log {
     Status refuse_durable_data(const rocksdb::Options& options) const;
     std::string schema() const;
     Status check_schema();
-    void start();
+    Status start();
     void write_loop();
     Code write(const std::deque<Queued>& batches);
     void read_loop();
