@@ -38,8 +38,16 @@
  *                                        taken down while it is held
  *   sess->mutex            session.h     list of volumes, and their quiesced flags; never held during
  *                                        a command to the target
+ *   wss_devices_mutex      device.c      the devices, and the sessions of each
+ *   chan->poll_lock        chan.h        one poller of a polled channel at a time
  *   sess->lock             session.h     the state and the fields next to it; taken in softirq
+ *
+ * The driver takes no other lock while it holds one of these
  *   chan->pending_lock     chan.h        requests that wait for commit_rqs
+ *   chan->engine_lock      chan.h        news of cache engines; taken in softirq
+ *   vol->open_lock         volume.h      number of openers of the disk
+ *   wss_measure_mutex      stages.c      whether the times per stage are measured
+ *   wss_last_error_mutex   sysfs.c       text of /sys/class/wss/last_error
  */
 #ifndef WSS_H
 #define WSS_H
