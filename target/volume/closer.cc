@@ -45,12 +45,13 @@ void Closer::run(const std::stop_token& stop) {
     }
 }
 
-void Closer::close(std::vector<std::shared_ptr<Volume>> volumes) {
-    // All closings begin first: each may wait for storage that does not answer. Volumes with users are
-    // skipped.
+void Closer::release(std::vector<std::shared_ptr<Volume>> volumes) {
+    // The thread may be waiting for storage that does not answer.
     for (const auto& volume : volumes)
         if (volume.use_count() == 1) volume->begin_close();
-    volumes.clear();
+}
+
+void Closer::wait() {
     std::unique_lock lock(m_);
     gone_.wait(lock, [this, taken = taken_] { return closed_ >= taken; });
 }

@@ -10,7 +10,7 @@
 //
 // The constructor creates the thread, so that releasing a volume cannot fail.
 //
-// Thread-safety: all methods may be called from any thread. close() and end() block, each as long as the
+// Thread-safety: all methods may be called from any thread. wait() and end() block, each as long as the
 // backends need to close. Their caller must hold nothing that a closing needs.
 // Lifetime: shared by the set and by its volumes, which may outlive the set.
 #pragma once
@@ -38,9 +38,10 @@ class Closer : public std::enable_shared_from_this<Closer> {
 
     std::shared_ptr<Volume> make(VolumeOptions options, Identity identity,
                                  std::unique_ptr<io::Backend> backend);
-    // Releases `volumes`. Returns when those without other users are closed, and all whose last user was gone
-    // before this call.
-    void close(std::vector<std::shared_ptr<Volume>> volumes);
+    // Releases `volumes`. Those without other users begin to close at once.
+    void release(std::vector<std::shared_ptr<Volume>> volumes);
+    // Returns when all volumes are closed whose last user was gone before this call.
+    void wait();
     // Closes the remaining volumes and joins the thread. Later, the last user of a volume closes it.
     void end();
 

@@ -178,15 +178,18 @@ void VolumeSet::forget(const RecordPtr& record, bool identity_too) {
 }
 
 void VolumeSet::retire() {
+    {
+        std::lock_guard retiring(retire_m_);
+        std::vector<std::shared_ptr<Volume>> retired;
+        {
+            std::lock_guard lock(m_);
+            retired.swap(retired_);
+        }
+        closer_->release(std::move(retired));
+    }
     // The storage is closed when this returns, even if another thread began to close it, because the caller
     // may open it again next.
-    std::lock_guard retiring(retire_m_);
-    std::vector<std::shared_ptr<Volume>> retired;
-    {
-        std::lock_guard lock(m_);
-        retired.swap(retired_);
-    }
-    closer_->close(std::move(retired));
+    closer_->wait();
 }
 
 // --- walking over the reactors ---

@@ -25,6 +25,7 @@ struct Observed {
     std::mutex m;
     std::map<std::string, io::Backend::SizeChanged> changed;  // by specification; guarded by m
     std::atomic<int> open{0};
+    std::atomic<int> closings_begun{0};
     std::promise<std::thread::id> closing;  // of "held"
     std::shared_future<void> may_close;     // "held" blocks its closing until this is ready
 };
@@ -42,6 +43,7 @@ class ObservedBackend final : public io::Backend {
         }
         --observed_.open;
     }
+    void begin_close() noexcept override { ++observed_.closings_begun; }
     io::Limits limits() const noexcept override { return {.size = kSize}; }
     Result<std::unique_ptr<io::Queue>> open_queue(reactor::Reactor& reactor) override {
         return ram_->open_queue(reactor);
@@ -154,6 +156,18 @@ TEST_F(VolumeClosing, ends_before_the_next_volume_is_opened) {
     may_close_.set_value();
     next.join();
     EXPECT_EQ(open_before_, 1) << "only the storage of \"other\"";
+}
+
+TEST_F(VolumeClosing, that_blocks_does_not_delay_the_begin_of_others) {
+    ASSERT_TRUE(create("held") && create("other"));
+    std::jthread first([this] { EXPECT_TRUE(set_->remove("held")); });
+    observed_.closing.get_future().wait();
+    std::jthread second([this] { EXPECT_TRUE(set_->remove("other")); });
+    const Nanoseconds limit = clock_.now() + io::test::kPatience;
+    while (observed_.closings_begun < 2 && clock_.now() < limit)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(observed_.closings_begun, 2);
+    may_close_.set_value();
 }
 
 TEST_F(VolumeClosing, ends_before_the_set_is_destroyed) {
