@@ -153,7 +153,7 @@ Status Client::look_for_owner() {
     auto owner = lock_owner();
     if (!owner || owner->empty()) return owner.status();
     if (!options_.steal) WSS_TRY(refuse_live(*owner));
-    WSS_TRY(wait_to_end(*owner, Step::kCheck));
+    if (const auto former = wait_to_end(*owner, Step::kCheck); !former) return former.status();
     if (options_.steal) FormerOwners::add(own_.cluster(), *owner);
     return Status::ok();
 }

@@ -213,8 +213,11 @@ class Client {
     // Returns how the lock became free.
     Result<HolderMark::Taking> end_former_owner(const std::string& owner, uint64_t seen);
     enum class Step : uint8_t { kCheck, kOpening };
-    Status wait_to_end(const std::string& owner, Step step) const;
-    Status wait_until_dead(const std::string& owner, uint32_t looks) const;
+    // How a former owner ended: it may be shut out, or it has released the lock and may be alive.
+    enum class Former : uint8_t { kMayBeShutOut, kReleased };
+    Result<Former> wait_to_end(const std::string& owner, Step step) const;
+    bool has_released(const std::string& owner) const;
+    Result<Former> wait_until_dead(const std::string& owner, uint32_t looks) const;
     Status wait_for_dead_watches(const std::string& owner, Step step) const;
     Status refuse_live(const std::string& owner) const;
     Status uses_it(const std::string& owner) const;

@@ -46,6 +46,7 @@ constexpr auto kRecordLook = std::chrono::milliseconds(100);
 // Number of consecutive looks without a watch after which a client counts as dead. One is not enough: a live
 // client that lost its connection has no watch until it has renewed it.
 constexpr uint32_t kLooksWithoutWatch = 2;
+constexpr uint32_t kLooksWithoutLock = 2;
 constexpr Nanoseconds kReserve =
     from_s(5);  // part of open_timeout for the steps after the wait for a dead owner
 constexpr Nanoseconds kLookMax = from_ms(kNoticeMs + 2000);  // one turn of a wait, with its pause
@@ -130,7 +131,15 @@ Status Client::check_wanted() const {
 }
 
 Result<HolderMark::Taking> Client::end_former_owner(const std::string& owner, uint64_t seen) {
-    WSS_TRY(wait_to_end(owner, Step::kOpening));
+    const auto former = wait_to_end(owner, Step::kOpening);
+    if (!former) return former.status();
+    const HolderMark::Taking released{.was_free = true, .seen = seen};
+    if (*former == Former::kReleased) return released;
+    // A client without a watch may be alive and have closed the image. It must not be blocklisted, because it
+    // may use other images. It has released the lock before its watch ended.
+    auto now = lock_owner();
+    if (!now) return now.status();
+    if (*now != owner) return released;
     if (options_.steal) {
         auto watcher = watcher_of(owner);
         if (watcher && *watcher)
@@ -138,19 +147,14 @@ Result<HolderMark::Taking> Client::end_former_owner(const std::string& owner, ui
                 "rbd:{}: the client at {} has the image and may be alive: shutting it out (steal=true)",
                 options_.name(), owner);
     }
-    // A client without a watch may be alive and have closed the image. It must not be blocklisted, because it
-    // may use other images. It has released the lock before its watch ended.
-    auto now = lock_owner();
-    if (!now) return now.status();
-    if (*now != owner) return HolderMark::Taking{.was_free = true, .seen = seen};
     return shut_out(owner, seen);
 }
 
 // The check looks only once, because the opening looks again.
-Status Client::wait_to_end(const std::string& owner, Step step) const {
+Result<Client::Former> Client::wait_to_end(const std::string& owner, Step step) const {
     // This wait comes first, because an owner that was away may be back when these watches end.
     if (keeps_taken_) WSS_TRY(wait_for_dead_watches(owner, step));
-    if (options_.steal) return Status::ok();
+    if (options_.steal) return Former::kMayBeShutOut;
     return wait_until_dead(owner, step == Step::kCheck ? 1 : kLooksWithoutWatch);
 }
 
@@ -254,16 +258,31 @@ Result<bool> Client::is_open_elsewhere(uint64_t besides) const {
     });
 }
 
+// Returns true if consecutive looks find that `owner` does not have the lock. One is not enough: a live owner
+// has no lock for a moment while librbd renews it.
+bool Client::has_released(const std::string& owner) const {
+    for (uint32_t look = 1;; ++look) {
+        const auto now = lock_owner();
+        if (!now || *now == owner) return false;
+        if (look == kLooksWithoutLock) return true;
+        std::this_thread::sleep_for(kLookAgain);
+    }
+}
+
 // `looks`: number of consecutive looks that must find no watch of the owner.
-Status Client::wait_until_dead(const std::string& owner, uint32_t looks) const {
+Result<Client::Former> Client::wait_until_dead(const std::string& owner, uint32_t looks) const {
     const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve;
     bool waits = false;
     for (uint32_t without = 0;;) {
         auto watcher = watcher_of(owner);
         if (!watcher) return watcher.status();
         without = *watcher ? 0 : without + 1;
-        if (without == looks) return Status::ok();
-        if (*watcher && (answers((*watcher)->client) || SystemClock().now() > limit)) return uses_it(owner);
+        if (without == looks) return Former::kMayBeShutOut;
+        if (*watcher && (answers((*watcher)->client) || SystemClock().now() > limit)) {
+            // A client that is being closed releases the lock before its watch ends.
+            if (has_released(owner)) return Former::kReleased;
+            return uses_it(owner);
+        }
         if (*watcher && !std::exchange(waits, true))
             log::info("rbd:{}: the client at {} does not answer: waiting until Ceph considers it dead",
                       options_.name(), owner);
@@ -277,7 +296,6 @@ Status Client::wait_until_dead(const std::string& owner, uint32_t looks) const {
 // lock between `owner` and this client, so that this client could not continue the chain of `owner`.
 Status Client::wait_for_dead_watches(const std::string& owner, Step step) const {
     const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve - kLookMax;
-    uint32_t without_owner = 0;
     for (bool waits = false; SystemClock().now() < limit; waits = true) {
         auto others = watchers();
         if (!others) return others.status();
@@ -292,11 +310,8 @@ Status Client::wait_for_dead_watches(const std::string& owner, Step step) const 
             return std::ranges::find(alive, one.client, &Answer::client) == alive.end();
         });
         if (dead == others->end()) break;
-        // The wait matters only if the lock is broken. A live owner has no lock for a moment while librbd
-        // renews it, so one look is not enough.
-        const auto now = lock_owner();
-        without_owner = now && *now != owner ? without_owner + 1 : 0;
-        if (without_owner == kLooksWithoutWatch) break;
+        // The wait matters only if the lock is broken.
+        if (has_released(owner)) break;
         if (!waits)
             log::info("rbd:{}: waiting until Ceph ends the watch of the client at {}, which does not answer",
                       options_.name(), dead->address);
@@ -452,7 +467,8 @@ uint32_t Client::command_limit() const {
 }
 
 Status Client::command_monitors(const std::string& failure_text, const std::function<int()>& command) {
-    if (!lost()) WSS_TRY(check_wanted());  // a lost client blocklists itself in any case
+    // A client that lost the image or its lock blocklists itself in any case.
+    if (!lost() && !is_without_lock()) WSS_TRY(check_wanted());
     const uint32_t limit = command_limit();
     if (limit == 0) return failure(Code::kTimedOut, "{}: too little time is left for it", failure_text);
     if (int result = rados_conf_set(cluster_, kCommandLimit, std::to_string(limit).c_str()); result < 0)
