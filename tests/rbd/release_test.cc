@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Clients that give up the lock, and openings that meet such a client.
 #include <cerrno>
+#include <cstdlib>
 #include <thread>
 
 #include "lib/io/rbd/holder_mark.h"
@@ -56,6 +57,25 @@ TEST_F(Release, for_a_moment_does_not_let_an_opening_shut_out_the_owner) {
     });
     EXPECT_EQ(open_other().status().code(), Code::kBusy);
     EXPECT_FALSE(ceph_.is_blocklisted(kOwner));
+}
+
+// Otherwise the next client waits at each of its notifications for the dead one.
+TEST_F(Release, of_the_image_ends_before_a_program_that_is_stopped_during_an_opening) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    const auto end = [this] {
+        ceph_.hold_returns(Kind::kSettings);
+        std::thread time([this] {
+            wait_for([this] { return ceph_.answered(Kind::kSettings) > 0; });
+            io::rbd::program_ends.store(true);
+            std::this_thread::sleep_for(std::chrono::milliseconds(500));
+            ceph_.release();
+        });
+        const bool opened = open_other().is_ok();
+        const bool closed = ceph_.with([this] { return ceph_.alive().empty(); });
+        time.join();
+        std::exit(opened ? 5 : closed ? 3 : 4);
+    };
+    EXPECT_EXIT(end(), testing::ExitedWithCode(3), "");
 }
 
 TEST_F(Release, by_removal_ends_an_opening_that_was_given_up) {

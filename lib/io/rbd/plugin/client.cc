@@ -83,13 +83,13 @@ Result<std::shared_ptr<Client>> Client::begin(const RbdOptions& options, const O
         started = call.wait_until(in_seconds(options.close_timeout));
     if (!started) {
         if (!client->is_without_lock()) client->claim_.release();
-        const bool locks = client->may_have_lock_.load();
+        const bool locks = client->may_have_lock_.load(), watches = client->may_watch_.load();
         client.reset();
         // If the process ends while this client has the lock, the next opening of the image waits 30 s for a
-        // dead client. An opening by another storage process also waits if the image is merely open, and has
-        // no chain to continue if a lock was broken but not taken. A storage process exits when an opening
-        // fails.
-        const uint32_t wait = locks ? options.close_timeout : how.keeps_taken ? kWatchSeconds : 0;
+        // dead client. If the image is merely open, librbd waits for that client at each notification, and an
+        // opening by a storage process waits, too. If a lock was broken but not taken, the chain ends. A
+        // storage process exits when an opening fails.
+        const uint32_t wait = locks ? options.close_timeout : watches ? kWatchSeconds : 0;
         const bool ends = program_ends.load() || how.keeps_taken;
         if (wait > 0 && ends && !call.wait_until(in_seconds(wait)) && locks)
             log::warning(
@@ -397,6 +397,7 @@ std::string Client::metadata_of(const std::string& header, std::string_view key)
 Status Client::open_image() {
     const char* snapshot = options_.snapshot.empty() ? nullptr : options_.snapshot.c_str();
     const char* name = options_.image.c_str();
+    may_watch_.store(true);
     const int result = -(options_.is_head() ? rbd_open(pool_, name, &image_, snapshot)
                                             : rbd_open_read_only(pool_, name, &image_, snapshot));
     if (result == 0) return Status::ok();

@@ -346,6 +346,7 @@ class Client {
     enum class Opening : uint8_t { kGoesOn, kDone, kGivenUp };
     bool decide(Opening how) noexcept;
     std::atomic<Opening> opening_{Opening::kGoesOn};
+    std::atomic<bool> may_watch_{false};
     std::atomic<bool> may_have_lock_{false};
     std::atomic<Loss> loss_{Loss::kNone};
     std::atomic<bool> parents_moved_{false};  // permanent: librbd does not open parents again
