@@ -177,7 +177,7 @@ void VolumeSet::forget(const RecordPtr& record, bool identity_too) {
     for (const Done& done : over) done(Status::ok());
 }
 
-void VolumeSet::retire() {
+void VolumeSet::retire(Until until) {
     {
         std::lock_guard retiring(retire_m_);
         std::vector<std::shared_ptr<Volume>> retired;
@@ -187,9 +187,9 @@ void VolumeSet::retire() {
         }
         closer_->release(std::move(retired));
     }
-    // The storage is closed when this returns, even if another thread began to close it, because the caller
-    // may open it again next.
-    closer_->wait();
+    // With kClosed the storage is closed when this returns, even if another thread began to close it, because
+    // the caller may open it again next.
+    if (until == Until::kClosed) closer_->wait();
 }
 
 // --- walking over the reactors ---
@@ -502,7 +502,7 @@ Status VolumeSet::wait_for(const std::string& what, const std::function<void(Don
         retire();
     else
         (void)late_ends_.begin([this, begun](const std::stop_token& stop) {
-            if (begun->wait(stop)) retire();
+            if (begun->wait(stop)) retire(Until::kBegun);  // a stop waits for this task
         });
     return status;
 }
@@ -570,7 +570,7 @@ Status VolumeSet::close_all() {
     // Each notice holds its volume, which then could not be retired.
     notices_->end();
     retire();
-    if (in_time) {
+    if (in_time || begun->wait_for({})) {
         std::lock_guard lock(begun->m);
         return begun->status;
     }

@@ -207,7 +207,8 @@ class VolumeSet {
     void notify_reactors(const std::shared_ptr<Volume>& volume, const News& news, Done done);
     void forget(const RecordPtr& record, bool identity_too);
     void forget_unserved(const RecordPtr& record, const Status& why);
-    void retire();
+    enum class Until : uint8_t { kBegun, kClosed };
+    void retire(Until until = Until::kClosed);
     // False: storage must repeat the notice.
     bool follow_backend(const std::string& name, const Volume* volume, uint64_t before, uint64_t after);
     bool storage_lost(const std::string& name, const Volume* volume, uint64_t bytes);

@@ -63,7 +63,7 @@ class ObservedBackend final : public io::Backend {
 
 class VolumeClosing : public testing::Test {
   protected:
-    VolumeClosing() {
+    explicit VolumeClosing(Nanoseconds wait = io::test::kPatience) {
         observed_.may_close = may_close_.get_future().share();
         set_ = std::make_unique<VolumeSet>(
             std::vector<reactor::Reactor*>{&reactor_},
@@ -78,7 +78,8 @@ class VolumeClosing : public testing::Test {
                     [this](const StateLock&, const std::vector<StoredVolume>&) {
                         if (auto what = std::exchange(on_write_, {})) what();
                         return Status::ok();
-                    }});
+                    },
+                .wait = wait});
         thread_ = std::thread([this] { reactor_.run(); });
         EXPECT_TRUE(set_->restore());
     }
@@ -99,6 +100,12 @@ class VolumeClosing : public testing::Test {
         return await([&](VolumeSet::Done done) {
             set_->create_async({.name = name, .backend = name}, std::move(done));
         });
+    }
+    bool begun_closings_reach(int count) {
+        const Nanoseconds limit = clock_.now() + from_s(15);  // before a blocked closing continues
+        while (observed_.closings_begun < count && clock_.now() < limit)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return observed_.closings_begun == count;
     }
     // The volume is removed while a report of its loss is being recorded. Then the task that passes the loss
     // to the reactor is the last user of the volume.
@@ -163,10 +170,24 @@ TEST_F(VolumeClosing, that_blocks_does_not_delay_the_begin_of_others) {
     std::jthread first([this] { EXPECT_TRUE(set_->remove("held")); });
     observed_.closing.get_future().wait();
     std::jthread second([this] { EXPECT_TRUE(set_->remove("other")); });
-    const Nanoseconds limit = clock_.now() + io::test::kPatience;
-    while (observed_.closings_begun < 2 && clock_.now() < limit)
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    EXPECT_EQ(observed_.closings_begun, 2);
+    EXPECT_TRUE(begun_closings_reach(2));
+    may_close_.set_value();
+}
+
+class VolumeClosingInBackground : public VolumeClosing {
+  protected:
+    VolumeClosingInBackground() : VolumeClosing(from_s(2)) {}
+};
+
+TEST_F(VolumeClosingInBackground, does_not_delay_the_begin_of_others_at_a_stop) {
+    ASSERT_TRUE(create("held") && create("other"));
+    std::promise<void> tried;
+    reactor_.post([over = tried.get_future().share()] { over.wait(); });
+    EXPECT_EQ(set_->remove("held").code(), Code::kTimedOut);
+    tried.set_value();
+    observed_.closing.get_future().wait();
+    std::jthread stop([this] { end(); });
+    EXPECT_TRUE(begun_closings_reach(2));
     may_close_.set_value();
 }
 
