@@ -44,11 +44,13 @@ enum class Kind : uint8_t {
     kMark,      // set_flags on the header
     kLock,      // acquire, release or break the lock of the image, or read its owner by librbd
     kLocker,    // a read of the lock's holder by librados
+    kConnect,   // a connection to the monitors
     kMonitors,  // commands to monitors
     kOsdMap,    // a wait for the newest map of the OSDs
     kResize,
     kSettings,  // a read of the image's settings
     kWatchers,  // a read of the image's watchers
+    kNotify,    // a notification of the clients that watch the image
     kMetadata,  // a write to the image's metadata
     kCount,
 };

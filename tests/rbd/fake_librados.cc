@@ -178,7 +178,7 @@ int rados_conf_read_file(rados_t, const char*) {
     return 0;
 }
 int rados_connect(rados_t) {
-    return 0;
+    return ceph().call(Kind::kConnect, nullptr, [] { return 0; });
 }
 int rados_cluster_fsid(rados_t, char* id, size_t space) {
     constexpr const char kId[] = "00000000-0000-0000-0000-000000000000";
@@ -243,7 +243,11 @@ int rados_stat(rados_ioctx_t, const char*, uint64_t*, time_t*) {
 // ---- Notifications: each client that has the image open acknowledges
 
 int rados_notify2(rados_ioctx_t, const char*, const char*, int, uint64_t, char** reply, size_t* bytes) {
-    const std::vector<FakeCeph::Watcher> watches = ceph().with([] { return ceph().alive(); });
+    std::vector<FakeCeph::Watcher> watches;
+    ceph().call(Kind::kNotify, nullptr, [&] {
+        watches = ceph().alive();
+        return 0;
+    });
     *bytes = watches.size() * sizeof(FakeCeph::Watcher);
     *reply = static_cast<char*>(std::malloc(*bytes + 1));
     if (!watches.empty()) std::memcpy(*reply, watches.data(), *bytes);

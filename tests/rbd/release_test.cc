@@ -39,6 +39,44 @@ TEST_F(Release, is_noticed_by_an_opening_while_the_former_owner_still_watches) {
     }
 }
 
+TEST_F(Release, is_noticed_by_a_check_while_the_former_owner_still_watches) {
+    ceph_.set_lock_owner(kOwner);
+    ceph_.add_watcher(kOwner);
+    ceph_.hold_returns(Kind::kWatchers);
+    std::jthread owner([&] {
+        wait_for([&] { return ceph_.answered(Kind::kWatchers) > 0; });
+        ceph_.set_lock_owner(0);
+        ceph_.release();
+    });
+    EXPECT_TRUE(check());
+}
+
+TEST_F(Release, ends_the_wait_for_an_owner_that_was_killed_after_it) {
+    ceph_.set_lock_owner(kOwner);
+    ceph_.add_dead_watcher(kOwner);
+    std::jthread owner([&] {
+        wait_for([&] { return ceph_.answered(Kind::kWatchers) > 1; });
+        ceph_.set_lock_owner(0);
+    });
+    EXPECT_TRUE(open_other());
+    EXPECT_FALSE(ceph_.is_blocklisted(kOwner));
+    EXPECT_LT(ceph_.answered(Kind::kWatchers), 10u) << "looks once a second";
+}
+
+// The answers of live clients take seconds beside a dead one.
+TEST_F(Release, is_noticed_by_an_opening_that_waited_for_answers) {
+    ceph_.set_lock_owner(kOwner);
+    ceph_.add_watcher(kOwner);
+    ceph_.hold_returns(Kind::kNotify);
+    std::jthread owner([&] {
+        wait_for([&] { return ceph_.answered(Kind::kNotify) > 0; });
+        ceph_.set_lock_owner(0);
+        ceph_.release();
+    });
+    EXPECT_TRUE(open_other());
+    EXPECT_FALSE(ceph_.is_blocklisted(kOwner));
+}
+
 // librbd renews the lock with the watch of the image, and has none meanwhile.
 TEST_F(Release, for_a_moment_does_not_let_an_opening_shut_out_the_owner) {
     ceph_.set_lock_owner(kOwner);
@@ -76,6 +114,14 @@ TEST_F(Release, of_the_image_ends_before_a_program_that_is_stopped_during_an_ope
         std::exit(opened ? 5 : closed ? 3 : 4);
     };
     EXPECT_EXIT(end(), testing::ExitedWithCode(3), "");
+}
+
+TEST_F(Release, is_not_needed_by_an_opening_that_was_given_up_while_it_connected) {
+    ceph_.hold(Kind::kConnect);
+    EXPECT_FALSE(open_other("open_timeout=1"));
+    ceph_.release();
+    EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+    EXPECT_EQ(ceph_.answered(Kind::kSettings), 0u) << "the image was opened";
 }
 
 TEST_F(Release, by_removal_ends_an_opening_that_was_given_up) {

@@ -18,7 +18,6 @@ namespace wss::io::rbd {
 namespace {
 
 constexpr uint32_t kBlock = 512;
-constexpr uint32_t kWatchSeconds = 6;  // how long an ending program waits for the end of its watch
 constexpr auto kLookAtCalls = std::chrono::milliseconds(10);
 constexpr uint64_t kObjectMapMax = 256'000'000;  // objects (MAX_OBJECT_MAP_OBJECT_COUNT of Ceph)
 
@@ -43,95 +42,6 @@ Client::~Client() {
     late_calls_.clear();
     for (Calls* calls = calls_.load(); calls != nullptr;) delete std::exchange(calls, calls->next);
     --alive_;
-}
-
-Result<std::shared_ptr<Client>> Client::open(const RbdOptions& options, const OpenOptions& how) {
-    return begin(options, how, &Client::start);
-}
-
-Result<uint64_t> Client::check(const RbdOptions& options, const OpenOptions& how) {
-    auto client = begin(options, how, &Client::look_for_owner);
-    if (!client) return client.status();
-    const uint64_t bytes = (*client)->found_bytes_;
-    Closing closing = begin_close(*client);
-    end_close(closing);
-    return bytes;
-}
-
-Result<std::shared_ptr<Client>> Client::begin(const RbdOptions& options, const OpenOptions& how,
-                                              Status (Client::*step)()) {
-    const std::string name = "rbd:" + options.name();
-    WSS_TRY(check_room().within(name));
-    if (leaks.load() >= kLeaksMax)
-        return failure(
-            Code::kExhausted,
-            "{}: {} openings and other calls to Ceph failed because descriptors, threads or memory "
-            "ran out, and the resources that they had taken cannot be released: restart the target",
-            name, kLeaksMax);
-    std::shared_ptr<Client> client(new Client(options, how), [](Client* one) { delete one; });
-    BoundedCall call;
-    Status begun = call.start([client, step] {
-        Status status = (client.get()->*step)();
-        if (status && !client->decide(Opening::kDone)) status = client->check_wanted();
-        if (!status) end(client);
-        return status;
-    });
-    if (!begun) return begun.within(name);
-    auto started = call.wait_while_program_runs(in_seconds(options.open_timeout));
-    // The opening may be succeeding at this moment.
-    if (!started && !client->decide(Opening::kGivenUp))
-        started = call.wait_until(in_seconds(options.close_timeout));
-    if (!started) {
-        if (!client->is_without_lock()) client->claim_.release();
-        const bool locks = client->may_have_lock_.load(), watches = client->may_watch_.load();
-        client.reset();
-        // If the process ends while this client has the lock, the next opening of the image waits 30 s for a
-        // dead client. If the image is merely open, librbd waits for that client at each notification, and an
-        // opening by a storage process waits, too. If a lock was broken but not taken, the chain ends. A
-        // storage process exits when an opening fails.
-        const uint32_t wait = locks ? options.close_timeout : watches ? kWatchSeconds : 0;
-        const bool ends = program_ends.load() || how.keeps_taken;
-        if (wait > 0 && ends && !call.wait_until(in_seconds(wait)) && locks)
-            log::warning(
-                "{}: Ceph does not answer; the exclusive lock may be left behind after {} s (close_timeout)",
-                name, options.close_timeout);
-        return abandoned(fmt::format("the image could not be opened within {} s (open_timeout): see ceph -s",
-                                     options.open_timeout))
-            .within(name);
-    }
-    if (*started) return client;
-    // Others may try again. A client whose opening threw is leaked, and keeps a lock that it had taken.
-    client->claim_.release();
-    return started->within(name);
-}
-
-Client::Closing Client::begin_close(const std::shared_ptr<Client>& client) {
-    Closing closing{.name = client->options_.name(), .limit = client->options_.close_timeout};
-    closing.deadline = in_seconds(closing.limit);
-    if (!keeps_lock(client->loss_.load()) && !client->keeps_claim_.load()) client->claim_.release();
-    closing.call.emplace();
-    Status begun = closing.call->start([client] {
-        end(client);
-        return Status::ok();
-    });
-    if (begun) return closing;
-    closing.call.reset();
-    log::warning("rbd:{}: {}; its client is abandoned", closing.name, begun.to_string());
-    // Its end may block, and there is no thread for it: the client is leaked.
-    new std::shared_ptr<Client>(client);
-    return closing;
-}
-
-void Client::end_close(Closing& closing) {
-    if (!closing.call) return;
-    const auto closed = closing.call->wait_until(closing.deadline);
-    if (!closed)
-        log::warning(
-            "rbd:{}: Ceph, or another client of the image, does not answer; its client is abandoned after "
-            "{} s (close_timeout)",
-            closing.name, closing.limit);
-    else if (!*closed)
-        log::warning("rbd:{}: {}; its client is abandoned", closing.name, closed->to_string());
 }
 
 // Opens and checks the image without taking it from another client.
@@ -208,24 +118,6 @@ Status Client::start_keeper() {
         return Status::from_errno(error.code().value(), "cannot start the threads that monitor the image");
     }
     return Status::ok();
-}
-
-// Returns false if the other thread has already decided.
-bool Client::decide(Opening how) noexcept {
-    Opening goes_on = Opening::kGoesOn;
-    return opening_.compare_exchange_strong(goes_on, how);
-}
-
-void Client::end(const std::shared_ptr<Client>& client) {
-    const Status released = client->stop();
-    if (released) return;
-    log::warning("rbd:{}: {}", client->options_.name(), released.text());
-    client->claim_.release();
-    // The client lives until the process ends.
-    static auto* const all = new std::vector<std::shared_ptr<Client>>;
-    static std::mutex guards_all;
-    std::lock_guard lock(guards_all);
-    all->push_back(client);
 }
 
 void Client::end_keeper() {
@@ -397,10 +289,14 @@ std::string Client::metadata_of(const std::string& header, std::string_view key)
 Status Client::open_image() {
     const char* snapshot = options_.snapshot.empty() ? nullptr : options_.snapshot.c_str();
     const char* name = options_.image.c_str();
-    may_watch_.store(true);
+    image_is_->store(Image::kOpening);
+    WSS_TRY(check_wanted());  // begin() reads image_is_ after it has given up the opening
     const int result = -(options_.is_head() ? rbd_open(pool_, name, &image_, snapshot)
                                             : rbd_open_read_only(pool_, name, &image_, snapshot));
-    if (result == 0) return Status::ok();
+    if (result == 0) {
+        image_is_->store(Image::kOpen);
+        return Status::ok();
+    }
     image_ = nullptr;
     if (result == ENOENT && snapshot != nullptr)
         return failure(Code::kNotFound,

@@ -171,6 +171,10 @@ class Client {
     Status claim();
     Status start_keeper();
     static void end(const std::shared_ptr<Client>& client);
+    // How much of the image librbd has opened. Decides how long a program that ends waits for a closing.
+    enum class Image : uint8_t { kNone, kOpening, kOpen };
+    static void wait_for_end(BoundedCall& call, bool locks, const std::atomic<Image>& image,
+                             const RbdOptions& options);
     void end_keeper();
     Status stop();
 
@@ -340,13 +344,14 @@ class Client {
     std::array<char, 8> look_input_{};  // id of the snapshot, encoded
 
     // How the opening ended. The thread that opens the image and the caller, which may give up, race to set
-    // it. A caller that gives up sets opening_ and then reads may_have_lock_. The opening thread sets
-    // may_have_lock_ and then reads opening_, before it breaks or takes the lock. So a caller that gives up
-    // always detects a lock that is taken later.
+    // it. A caller that gives up sets opening_ and then reads image_is_ and may_have_lock_. The opening
+    // thread sets these and then reads opening_, before it opens the image, and before it breaks or takes the
+    // lock. So a caller that gives up always detects an image that is opened, or a lock that is taken, later.
     enum class Opening : uint8_t { kGoesOn, kDone, kGivenUp };
     bool decide(Opening how) noexcept;
     std::atomic<Opening> opening_{Opening::kGoesOn};
-    std::atomic<bool> may_watch_{false};
+    // Shared with a caller that gives up, so that it does not keep the client.
+    const std::shared_ptr<std::atomic<Image>> image_is_ = std::make_shared<std::atomic<Image>>(Image::kNone);
     std::atomic<bool> may_have_lock_{false};
     std::atomic<Loss> loss_{Loss::kNone};
     std::atomic<bool> parents_moved_{false};  // permanent: librbd does not open parents again

@@ -274,19 +274,21 @@ Result<Client::Former> Client::wait_until_dead(const std::string& owner, uint32_
     const Nanoseconds limit = opened_at_ + from_s(options_.open_timeout) - kReserve;
     bool waits = false;
     for (uint32_t without = 0;;) {
+        WSS_TRY(check_wanted());
         auto watcher = watcher_of(owner);
         if (!watcher) return watcher.status();
         without = *watcher ? 0 : without + 1;
         if (without == looks) return Former::kMayBeShutOut;
-        if (*watcher && (answers((*watcher)->client) || SystemClock().now() > limit)) {
-            // A client that is being closed releases the lock before its watch ends.
+        if (*watcher) {
+            const bool lives = answers((*watcher)->client);
+            // A client that is being closed releases the lock before its watch ends. The look follows the
+            // answers, for which this client may wait for seconds.
             if (has_released(owner)) return Former::kReleased;
-            return uses_it(owner);
+            if (lives || SystemClock().now() > limit) return uses_it(owner);
+            if (!std::exchange(waits, true))
+                log::info("rbd:{}: the client at {} does not answer: waiting until Ceph considers it dead",
+                          options_.name(), owner);
         }
-        if (*watcher && !std::exchange(waits, true))
-            log::info("rbd:{}: the client at {} does not answer: waiting until Ceph considers it dead",
-                      options_.name(), owner);
-        WSS_TRY(check_wanted());
         std::this_thread::sleep_for(kLookAgain);
     }
 }
@@ -332,7 +334,8 @@ Status Client::uses_it(const std::string& owner) const {
 Status Client::refuse_live(const std::string& owner) const {
     auto watcher = watcher_of(owner);
     if (!watcher) return watcher.status();
-    return *watcher && answers((*watcher)->client) ? uses_it(owner) : Status::ok();
+    if (!*watcher || !answers((*watcher)->client) || has_released(owner)) return Status::ok();
+    return uses_it(owner);
 }
 
 Status Client::check_primary() const {
