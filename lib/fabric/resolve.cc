@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/fabric/resolve.h"
-#include "lib/base/thread.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -12,6 +11,8 @@
 #include <cerrno>
 #include <cstring>
 #include <thread>
+
+#include "lib/base/thread.h"
 
 namespace wss::fabric {
 

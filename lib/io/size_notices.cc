@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/io/size_notices.h"
-#include "lib/base/thread.h"
 
 #include <signal.h>
 
@@ -9,6 +8,8 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+
+#include "lib/base/thread.h"
 
 namespace wss::io {
 

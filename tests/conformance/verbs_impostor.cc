@@ -11,9 +11,9 @@
 #include <cstdlib>
 #include <vector>
 
-#include "lib/fabric/open.h"
 #include "lib/wire/cache.h"
 #include "lib/wire/srp.h"
+#include "tests/conformance/verbs_process.h"
 
 namespace wss::fabric {
 namespace {
@@ -33,7 +33,7 @@ class Impostor final : public ConnectionHandler, public ListenHandler {
         }
         std::printf("listening\n");
         const Nanoseconds limit = SystemClock().now() + from_s(60);
-        while (SystemClock().now() < limit) poller_->poll();
+        while (SystemClock().now() < limit) own_.poller->poll();
         return 0;
     }
 
@@ -54,9 +54,9 @@ class Impostor final : public ConnectionHandler, public ListenHandler {
                                            .caps = login.caps};
         std::array<std::byte, 196> data{};
         const size_t length = wire::encode_login_response(response, data);
-        auto made = request->create(*poller_, {}, *this);
+        auto made = request->create(*own_.poller, {}, *this);
         if (!made) return;
-        Segment segment{memory_->bytes().data(), kReceiveBytes, memory_->lkey()};
+        Segment segment{own_.memory->bytes().data(), kReceiveBytes, own_.memory->lkey()};
         const Receive receive{.segments = {&segment, 1}};
         for (uint32_t i = 0; i < kCredits; ++i) (void)(*made)->post_receives({&receive, 1});
         if (Status accepted = (*made)->accept({data.data(), length}); !accepted)
@@ -66,9 +66,9 @@ class Impostor final : public ConnectionHandler, public ListenHandler {
     void on_established(Connection& connection, std::span<const std::byte>) noexcept override {
         wire::CacheEngineNotice notice{.handle = 1};
         notice.set_uri(where_.to_string());
-        const std::span<std::byte> bytes = memory_->bytes().subspan(kReceiveBytes, kNoticeBytes);
+        const std::span<std::byte> bytes = own_.memory->bytes().subspan(kReceiveBytes, kNoticeBytes);
         Segment segment{bytes.data(), static_cast<uint32_t>(wire::encode_cache_engine(notice, bytes)),
-                        memory_->lkey()};
+                        own_.memory->lkey()};
         const WorkRequest work{.op = Op::kSend, .segments = {&segment, 1}};
         (void)connection.post({&work, 1});
     }
@@ -80,25 +80,15 @@ class Impostor final : public ConnectionHandler, public ListenHandler {
 
   private:
     Status start() {
-        auto fabric = open(where_);
-        if (!fabric) return fabric.status();
-        fabric_ = std::move(*fabric);
-        auto poller = fabric_->create_poller();
-        if (!poller) return poller.status();
-        poller_ = std::move(*poller);
-        auto memory = fabric_->allocate(kReceiveBytes + kNoticeBytes, Access::kLocal);
-        if (!memory) return memory.status();
-        memory_ = std::move(*memory);
-        auto listening = poller_->listen(where_, *this);
+        WSS_TRY(own_.start(where_, kReceiveBytes + kNoticeBytes));
+        auto listening = own_.poller->listen(where_, *this);
         if (!listening) return listening.status();
         listener_ = std::move(*listening);
         return Status::ok();
     }
 
     const Address where_;
-    std::unique_ptr<Fabric> fabric_;
-    std::unique_ptr<Poller> poller_;
-    std::unique_ptr<Region> memory_;
+    VerbsProcess own_;
     std::unique_ptr<Listener> listener_;
     std::vector<std::unique_ptr<Connection>> connections_;  // kept until the process ends
 };

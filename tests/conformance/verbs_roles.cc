@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "lib/fabric/open.h"
+#include "tests/conformance/verbs_process.h"
 
 namespace wss::fabric {
 namespace {
@@ -31,13 +31,13 @@ class Role final : public ConnectionHandler, public ListenHandler {
             return 1;
         }
         Nanoseconds bound = SystemClock().now() + from_s(60);
-        while (!over_ && SystemClock().now() < bound) poller_->poll();
+        while (!over_ && SystemClock().now() < bound) own_.poller->poll();
         connection_.reset();
         return over_ ? status_ : 2;
     }
 
     void on_connect_request(std::unique_ptr<ConnectRequest> request) noexcept override {
-        auto made = request->create(*poller_, {}, *this);
+        auto made = request->create(*own_.poller, {}, *this);
         if (!made) return;
         connection_ = std::move(*made);
         for (uint64_t i = 0; i < kReceives; ++i) receive(i);
@@ -67,29 +67,21 @@ class Role final : public ConnectionHandler, public ListenHandler {
 
   private:
     Status start() {
-        auto fabric = open(where_);
-        if (!fabric) return fabric.status();
-        fabric_ = std::move(*fabric);
-        auto poller = fabric_->create_poller();
-        if (!poller) return poller.status();
-        poller_ = std::move(*poller);
-        auto memory = fabric_->allocate(kMessage * kReceives, Access::kLocal);
-        if (!memory) return memory.status();
-        memory_ = std::move(*memory);
+        WSS_TRY(own_.start(where_, kMessage * kReceives));
         if (name_ == "serve") {
-            auto listening = poller_->listen(where_, *this);
+            auto listening = own_.poller->listen(where_, *this);
             if (!listening) return listening.status();
             listener_ = std::move(*listening);
             std::printf("listening\n");
             return Status::ok();
         }
-        auto made = poller_->connect(where_, {}, {}, *this);
+        auto made = own_.poller->connect(where_, {}, {}, *this);
         if (!made) return made.status();
         connection_ = std::move(*made);
         return Status::ok();
     }
     Segment segment(uint64_t i) const {
-        return {memory_->bytes().data() + i * kMessage, kMessage, memory_->lkey()};
+        return {own_.memory->bytes().data() + i * kMessage, kMessage, own_.memory->lkey()};
     }
     void receive(uint64_t i) {
         Segment one = segment(i);
@@ -105,9 +97,7 @@ class Role final : public ConnectionHandler, public ListenHandler {
 
     const std::string_view name_;
     const Address where_;
-    std::unique_ptr<Fabric> fabric_;
-    std::unique_ptr<Poller> poller_;
-    std::unique_ptr<Region> memory_;
+    VerbsProcess own_;
     std::unique_ptr<Listener> listener_;
     std::unique_ptr<Connection> connection_;
     bool ready_ = false;

@@ -330,7 +330,7 @@ Status Client::uses_it(const std::string& owner) const {
         owner, options_.name());
 }
 
-// Fails if one look shows that the owner is alive.
+// Fails if the owner is alive and still has the lock.
 Status Client::refuse_live(const std::string& owner) const {
     auto watcher = watcher_of(owner);
     if (!watcher) return watcher.status();
