@@ -135,6 +135,21 @@ TEST_F(Release, by_removal_ends_an_opening_that_was_given_up) {
     EXPECT_TRUE(ceph_.is_blocklisted(owner));
 }
 
+TEST_F(Release, by_removal_ends_an_opening_that_failed_to_record_its_lock) {
+    ceph_.hold(Kind::kMetadata);
+    uint64_t owner = 0;
+    std::jthread other([&] {
+        wait_for([&] { return (owner = ceph_.lock_owner()) != 0; });
+        ceph_.refuse(Kind::kMetadata, EIO);
+        ceph_.set_lock_owner(0);
+        ceph_.release();
+    });
+    EXPECT_FALSE(open_other());
+    other.join();
+    EXPECT_TRUE(wait_for([] { return io::rbd::Client::alive() == 0; }));
+    EXPECT_TRUE(ceph_.is_blocklisted(owner));
+}
+
 TEST_F(Release, by_removal_during_silent_monitors_lets_a_later_opening_have_the_image) {
     ceph_.hold_returns(Kind::kMetadata);
     uint64_t owner = 0;

@@ -380,6 +380,7 @@ class Client {
     Throttles throttles_;
     LateCalls late_calls_;
     std::atomic<Calls*> calls_{nullptr};     // linked by `next`; owned
+    bool took_lock_ = false;                 // the opening took the lock; it may have failed after that
     bool found_map_ = false;                 // the image had an object map before this client took the lock
     std::atomic<bool> maps_objects_{false};  // the image has an object map, and this client owns the image
     // doubts_ counts failures that may have left an entry out of the object map. settled_ is the value of

@@ -105,6 +105,7 @@ Status Client::take_lock() {
         // A client that takes the lock between these two calls does get a request for it.
         const int result = -rbd_lock_acquire(image_, RBD_LOCK_MODE_EXCLUSIVE);
         if (result == 0) {
+            took_lock_ = true;
             // Only the owner marks the object map.
             maps_objects_.store(found_map_);
             return note_succession(taking);
@@ -217,8 +218,9 @@ static Status kept(const Status& why) {
 // Fails if the client keeps the lock, because the release failed or check_release() shows that it could not
 // be recorded. Also fails if the client has lost the lock.
 Status Client::release_in_order() {
-    if (lost() || gave_up_lock_ || lock_is_gone_.load() || !succession_.is_known()) return Status::ok();
+    if (lost() || gave_up_lock_ || lock_is_gone_.load() || !took_lock_) return Status::ok();
     if (!has_lock()) return pools_exist() ? lose_lock() : Status::ok();  // without a pool there is no lock
+    if (!succession_.is_known()) return Status::ok();                    // there is nothing to record
     const uint64_t client = rados_get_instance_id(cluster_);
     if (Status may = check_release(image_, client); !may) {
         if (is_blocklisted(may)) return Status::ok();  // it has no lock to keep
