@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "lib/base/log.h"
@@ -15,13 +16,11 @@ namespace wss::initiator {
 
 // --- SubmitStack ---
 
-SubmitStack::SubmitStack(Session& session)
-    : session_(session), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    WSS_ASSERT(wake_fd_ >= 0, "out of file descriptors: raise the limit (ulimit -n)");
-}
-
-SubmitStack::~SubmitStack() {
-    ::close(wake_fd_);
+Result<std::unique_ptr<SubmitStack>> SubmitStack::create(Session& session) {
+    std::unique_ptr<SubmitStack> stack(new SubmitStack(session));
+    stack->wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!stack->wake_) return Status::from_errno(errno, "cannot create an eventfd (ulimit -n)");
+    return stack;
 }
 
 void SubmitStack::push(ClientRequest& request) noexcept {
@@ -33,14 +32,14 @@ void SubmitStack::push(ClientRequest& request) noexcept {
     // The request may have ended by now.
     if (!sleeping_.load(std::memory_order_seq_cst)) return;
     uint64_t one = 1;
-    [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof one);  // full: already awake
+    [[maybe_unused]] ssize_t written = write(wake_.get(), &one, sizeof one);  // full: already awake
 }
 
 size_t SubmitStack::poll() noexcept {
     if (sleeping_.load(std::memory_order_relaxed)) {
         sleeping_.store(false, std::memory_order_seq_cst);
         uint64_t pushes;
-        [[maybe_unused]] ssize_t drained = read(wake_fd_, &pushes, sizeof pushes);
+        [[maybe_unused]] ssize_t drained = read(wake_.get(), &pushes, sizeof pushes);
     }
     ClientRequest* newest = head_.exchange(nullptr, std::memory_order_seq_cst);
     ClientRequest* oldest = nullptr;
@@ -77,6 +76,7 @@ Result<std::unique_ptr<Client>> Client::connect(const std::string& uri, Options 
 }
 
 Status Client::prepare(Options options) {
+    WSS_TRY(reactor_.ready());
     fabric::tls::Credentials credentials{.files = options.tls, .identity = {}, .known = {}};
     if (!options.identity.secret.empty()) credentials.identity = options.identity;
     auto fabric = fabric::open(address_, credentials);
@@ -89,7 +89,9 @@ Status Client::prepare(Options options) {
     auto session = Session::create(reactor_, *fabric_, *poller_, random_, std::move(options), *this);
     if (!session) return session.status();
     session_ = std::move(*session);
-    stack_ = std::make_unique<SubmitStack>(*session_);
+    auto stack = SubmitStack::create(*session_);
+    if (!stack) return stack.status();
+    stack_ = std::move(*stack);
     // Polling the stack before the session would be better, but a submit marks the session as busy, so that
     // the next turn follows at once.
     reactor_.add(*stack_);

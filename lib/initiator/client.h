@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/file.h"
 #include "lib/initiator/session.h"
 
 namespace wss::initiator {
@@ -34,17 +35,17 @@ struct ClientRequest : Request {
 // Many producers, one consumer.
 class SubmitStack final : public reactor::Source {
   public:
-    explicit SubmitStack(Session& session);
-    ~SubmitStack() override;
+    static Result<std::unique_ptr<SubmitStack>> create(Session& session);
     void push(ClientRequest& request) noexcept;
 
     size_t poll() noexcept override;
     bool arm() noexcept override;
-    int fd() const noexcept override { return wake_fd_; }
+    int fd() const noexcept override { return wake_.get(); }
 
   private:
+    explicit SubmitStack(Session& session) : session_(session) {}
     Session& session_;
-    int wake_fd_;
+    Descriptor wake_;
     // Dekker's pattern, hence sequentially consistent: a thread checks after its push whether the reactor
     // sleeps, and the reactor checks for entries after it has set `sleeping_`.
     std::atomic<ClientRequest*> head_{nullptr};

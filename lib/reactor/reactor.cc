@@ -29,30 +29,34 @@ Nanoseconds Reactor::default_spin() noexcept {
 
 Reactor::Reactor(Clock& clock, Options options) : clock_(clock), options_(options), now_(clock.now()) {
     if (options.spin == kNever) return;
-    epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
-    wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    WSS_ASSERT(epoll_fd_ >= 0 && wake_fd_ >= 0, "out of file descriptors: raise the limit (ulimit -n)");
+    epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+    wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
-    WSS_ASSERT(epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, wake_fd_, &event) == 0, "a fresh eventfd can be watched");
+    if (epoll_ && wake_ && epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) == 0) return;
+    error_ = errno;
+    epoll_.reset();
+    wake_.reset();
+}
+
+Status Reactor::ready() const {
+    if (error_ == 0) return Status::ok();
+    return Status::from_errno(error_, "cannot create the file descriptors of a reactor (ulimit -n)");
 }
 
 Reactor::~Reactor() {
     for (Timer* timer : heap_) timer->heap_index_ = Timer::kUnset;
-    if (epoll_fd_ < 0) return;
-    close(wake_fd_);
-    close(epoll_fd_);
 }
 
 void Reactor::watch(Source& source) {
-    if (source.fd() < 0 || epoll_fd_ < 0) return;
+    if (source.fd() < 0 || !epoll_) return;
     // Level-triggered: a source that does not drain its descriptor is reported again.
     epoll_event event{.events = EPOLLIN, .data = {.ptr = &source}};
-    int result = epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, source.fd(), &event);
+    int result = epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, source.fd(), &event);
     WSS_ASSERT(result == 0 || errno == EEXIST, "a source's descriptor can be watched");
 }
 
 void Reactor::forget(Source& source) {
-    if (source.fd() >= 0 && epoll_fd_ >= 0) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, source.fd(), nullptr);
+    if (source.fd() >= 0 && epoll_) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, source.fd(), nullptr);
 }
 
 void Reactor::add(Source& source) {
@@ -106,16 +110,16 @@ void Reactor::post(std::function<void()> task) {
         posted_.push_back(std::move(task));
         has_posted_.store(true, std::memory_order_release);
     }
-    if (wake_fd_ < 0) return;
+    if (!wake_) return;
     uint64_t one = 1;
-    [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof one);  // full: already awake
+    [[maybe_unused]] ssize_t written = write(wake_.get(), &one, sizeof one);  // full: already awake
 }
 
 void Reactor::stop() noexcept {
     stopping_.store(true, std::memory_order_release);
-    if (wake_fd_ < 0) return;
+    if (!wake_) return;
     uint64_t one = 1;
-    [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof one);
+    [[maybe_unused]] ssize_t written = write(wake_.get(), &one, sizeof one);
 }
 
 bool Reactor::arm_sources() noexcept {
@@ -132,11 +136,11 @@ void Reactor::sleep() noexcept {
         timeout_ms = static_cast<int>(std::min<int64_t>((wait_ns + 999'999) / 1'000'000, 1'000'000));
     }
     epoll_event events[8];
-    int count = epoll_wait(epoll_fd_, events, 8, timeout_ms);
+    int count = epoll_wait(epoll_.get(), events, 8, timeout_ms);
     for (int i = 0; i < count; ++i) {
         if (events[i].data.ptr != nullptr) continue;
         uint64_t posts;
-        [[maybe_unused]] ssize_t drained = read(wake_fd_, &posts, sizeof posts);
+        [[maybe_unused]] ssize_t drained = read(wake_.get(), &posts, sizeof posts);
     }
 }
 
@@ -154,7 +158,7 @@ void Reactor::turn() noexcept {
 }
 
 void Reactor::run() noexcept {
-    WSS_ASSERT(epoll_fd_ >= 0, "a reactor that runs can sleep");
+    WSS_ASSERT(epoll_, "its owner has checked ready()");
     while (!stopping_.load(std::memory_order_acquire)) turn();
     stopping_.store(false, std::memory_order_relaxed);
 }

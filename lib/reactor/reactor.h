@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/file.h"
 #include "lib/base/status.h"
 
 namespace wss::reactor {
@@ -73,6 +74,9 @@ class Reactor {
     ~Reactor();
     Reactor(const Reactor&) = delete;
     Reactor& operator=(const Reactor&) = delete;
+    // kExhausted if no descriptors were left for the reactor. It then only polls (step()): the owner must not
+    // call turn() or run().
+    Status ready() const;
 
     // Sources are polled in the order in which they were added. May be called from within a poll() or a
     // timer.
@@ -121,8 +125,8 @@ class Reactor {
     Clock& clock_;
     const Options options_;
     Nanoseconds now_{};
-    int epoll_fd_ = -1;
-    int wake_fd_ = -1;
+    Descriptor epoll_, wake_;
+    int error_ = 0;                 // errno of their creation
     std::vector<Source*> sources_;  // nullptr: removed during this turn
     std::vector<Timer*> heap_;      // earliest deadline first
     uint64_t timers_set_ = 0;

@@ -215,6 +215,7 @@ Status Daemon::create_service() {
     std::vector<reactor::Reactor*> reactors;
     for (size_t i = 0; i < count; ++i) {
         reactors_.push_back(std::make_unique<reactor::Reactor>(clock_));
+        WSS_TRY(reactors_.back()->ready());
         reactors.push_back(reactors_.back().get());
     }
     if (cached) {

@@ -60,6 +60,7 @@ Result<size_t> EngineDaemon::net_for(const fabric::Address& address) {
 }
 
 Status EngineDaemon::run_start(const daemon::Step& next) {
+    WSS_TRY(reactor_.ready());
     WSS_TRY(http_.listen(config_.http, config_.control));
     if (!config_.secret_file.empty()) {
         auto secret = read_own_secret(config_.secret_file);

@@ -91,6 +91,7 @@ Status KvPart::open_log(Part& part, store::Options& store) {
 
 // One lane per address. Several partitions share one lane, so their addresses must be of one fabric.
 Status KvPart::open_lanes() {
+    WSS_TRY(reactor_.ready());
     for (const std::string& uri : options_.listen) {
         auto address = fabric::parse_local(uri, kDefaultPort);
         if (!address) return address.status().within("--kv-listen");

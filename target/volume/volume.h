@@ -35,6 +35,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/file.h"
 #include "lib/base/list.h"
 #include "lib/base/status.h"
 #include "lib/io/backend.h"
@@ -333,7 +334,7 @@ class VolumeTable final : public reactor::Source {
 
     size_t poll() noexcept override;
     bool arm() noexcept override;
-    int fd() const noexcept override { return epoll_fd_; }
+    int fd() const noexcept override { return epoll_.get(); }
 
   private:
     friend class VolumeSet;
@@ -349,7 +350,7 @@ class VolumeTable final : public reactor::Source {
     size_t reap_closing() noexcept;
 
     reactor::Reactor& reactor_;
-    int epoll_fd_;  // holds every queue's descriptor
+    Descriptor epoll_;  // holds every queue's descriptor; none if no descriptors were left: open() fails then
     std::vector<OpenVolume*> by_lun_;
     std::vector<OpenVolume*> polled_;  // published or closing
     List<OpenVolume> closing_;

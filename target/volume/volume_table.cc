@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One reactor's table of volumes.
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -22,13 +21,10 @@ void end_queue(int epoll_fd, std::unique_ptr<io::Queue>& queue) noexcept {
 }  // namespace
 
 VolumeTable::VolumeTable(reactor::Reactor& reactor)
-    : reactor_(reactor), epoll_fd_(epoll_create1(EPOLL_CLOEXEC)) {
-    WSS_ASSERT(epoll_fd_ >= 0, "out of file descriptors: raise the limit (ulimit -n)");
-}
+    : reactor_(reactor), epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
 
 VolumeTable::~VolumeTable() {
     reactor_.remove(*this);
-    ::close(epoll_fd_);
 }
 
 size_t VolumeTable::poll() noexcept {
@@ -55,8 +51,12 @@ Status VolumeTable::open(OpenVolume& volume) {
     auto queue = volume.volume().backend().open_queue(reactor_);
     if (!queue) return queue.status();
     int fd = (*queue)->fd();
+    if (fd >= 0 && !epoll_)
+        return failure(Code::kExhausted,
+                       "volume {}: no descriptor was left at the start to watch its queue (ulimit -n)",
+                       volume.volume().name());
     epoll_event event{.events = EPOLLIN, .data = {.ptr = &volume}};
-    if (fd >= 0 && epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0)
+    if (fd >= 0 && epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
         return Status::from_errno(errno,
                                   fmt::format("volume {}: cannot watch its queue", volume.volume().name()));
     volume.queue_ = std::move(*queue);
@@ -79,7 +79,7 @@ void VolumeTable::close(OpenVolume& volume, std::function<void()> gone) {
     uint32_t lun = volume.volume().lun();
     bool published = lun < by_lun_.size() && by_lun_[lun] == &volume;
     if (!published) {
-        end_queue(epoll_fd_, volume.queue_);
+        end_queue(epoll_.get(), volume.queue_);
         return gone();
     }
     volume.gone_ = std::move(gone);
@@ -95,7 +95,7 @@ size_t VolumeTable::reap_closing() noexcept {
         if (!volume.idle()) return;
         volume.unlink();
         std::erase(polled_, &volume);
-        end_queue(epoll_fd_, volume.queue_);
+        end_queue(epoll_.get(), volume.queue_);
         // `volume` may be freed as soon as this is called.
         std::function<void()> gone = std::move(volume.gone_);
         gone();

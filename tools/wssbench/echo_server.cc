@@ -170,6 +170,7 @@ Result<std::unique_ptr<Server>> Server::start(const std::string& uri) {
     auto address = fabric::parse_local(uri, kEchoPort);
     if (!address) return address.status();
     std::unique_ptr<Server> server(new Server);
+    WSS_TRY(server->reactor_.ready());
     auto opened = fabric::open(*address, echo_credentials());
     if (!opened) return opened.status();
     server->fabric_ = std::move(*opened);

@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 #include <utility>
 
+#include "lib/base/file.h"
 #include "lib/base/thread.h"
 #include "lib/kv/client/client_engine.h"
 
@@ -65,13 +67,12 @@ class Client::Worker final : public reactor::Source {
             push_stop();
             thread_.join();
         }
-        ::close(wake_fd_);
         if (engine_ && !shut_ && !engine_->shut()) leak(std::move(engine_));
     }
 
     Status start(const Options& options) {
-        wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (wake_fd_ < 0) return Status::from_errno(errno, "cannot create an eventfd (ulimit -n)");
+        wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        if (!wake_) return Status::from_errno(errno, "cannot create an eventfd (ulimit -n)");
         engine_ = std::make_unique<Engine>();
         WSS_TRY(engine_->open(options));
         auto thread = start_thread("a session", [this] { run(); });
@@ -96,7 +97,7 @@ class Client::Worker final : public reactor::Source {
     size_t poll() noexcept override {
         if (sleeping_.exchange(false, std::memory_order_seq_cst)) {
             uint64_t count;
-            [[maybe_unused]] ssize_t drained = read(wake_fd_, &count, sizeof count);
+            [[maybe_unused]] ssize_t drained = read(wake_.get(), &count, sizeof count);
         }
         Request* newest = head_.exchange(nullptr, std::memory_order_seq_cst);
         Request* oldest = nullptr;
@@ -115,7 +116,7 @@ class Client::Worker final : public reactor::Source {
         sleeping_.store(true, std::memory_order_seq_cst);
         return head_.load(std::memory_order_seq_cst) == nullptr;
     }
-    int fd() const noexcept override { return wake_fd_; }
+    int fd() const noexcept override { return wake_.get(); }
 
     Engine& engine() { return *engine_; }
     uint32_t partitions() const { return partitions_; }
@@ -123,7 +124,7 @@ class Client::Worker final : public reactor::Source {
   private:
     void wake() noexcept {
         uint64_t one = 1;
-        [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof one);  // full: it is awake
+        [[maybe_unused]] ssize_t written = write(wake_.get(), &one, sizeof one);  // full: it is awake
     }
     void push_stop() {
         engine_->reactor.post([this] { engine_->reactor.stop(); });
@@ -146,7 +147,7 @@ class Client::Worker final : public reactor::Source {
     }
 
     std::unique_ptr<Engine> engine_;
-    int wake_fd_ = -1;
+    Descriptor wake_;
     std::atomic<Request*> head_{nullptr};
     std::atomic<bool> sleeping_{false};
     std::thread thread_;

@@ -27,6 +27,7 @@ struct Engine {
     Status open(const Options& options) {
         if (options.partitions.empty())
             return Status(Code::kInvalid, "the address of a partition is missing");
+        WSS_TRY(reactor.ready());
         auto address = fabric::Address::parse(options.partitions[0], kDefaultPort);
         if (!address) return address.status();
         auto opened =
