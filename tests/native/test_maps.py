@@ -286,9 +286,15 @@ def test_list_warns_that_more_maps_may_be_pending(driver):
 
 def test_maps_refuses_an_endless_file(driver, tmp_path):
     done = run("bash", "-c", f"ulimit -v 4000000; exec {WSSCTL} maps --file /dev/zero check", check=False)
-    assert done.returncode == USAGE and "/dev/zero: more than 1048576 bytes" in done.stderr
+    assert done.returncode == USAGE and "/dev/zero: larger than 1048576 bytes" in done.stderr
     done = run(WSSCTL, "maps", "--file", tmp_path, "check", check=False)
-    assert done.returncode == USAGE and f"cannot read {tmp_path}" in done.stderr
+    assert done.returncode == USAGE and f"{tmp_path}: cannot read the file" in done.stderr
+
+
+def test_maps_does_not_wait_for_a_pipe_that_no_process_writes(tmp_path):
+    os.mkfifo(tmp_path / "maps")
+    done = run(WSSCTL, "maps", "--file", tmp_path / "maps", "check", check=False)
+    assert done.returncode == USAGE and "a pipe to which no process has written" in done.stderr
 
 
 def test_second_up_changes_nothing(driver, tmp_path):
@@ -383,7 +389,7 @@ def test_up_with_an_empty_list_succeeds_even_without_the_module(tmp_path):
     assert "no volumes" in maps(None, tmp_path, "# TARGET VOLUME\n", "up").stdout
     assert "modprobe wss" in maps(None, tmp_path, f"{TARGET} disk0\n", "up", status=NOT_REACHABLE).stderr
     done = run(WSSCTL, "maps", "--file", tmp_path / "none", "up", check=False)
-    assert done.returncode == USAGE and "cannot read" in done.stderr
+    assert done.returncode == USAGE and "cannot open the file" in done.stderr
 
 
 def test_unsafe_secret_file_fails_only_its_own_line(driver, tmp_path):

@@ -2,6 +2,7 @@
 """tls:// addresses of volumes, cache engines and the key-value store: traffic is encrypted, and peers are accepted or refused."""
 
 import json
+import os
 import re
 import select
 import signal
@@ -235,6 +236,16 @@ def test_target_refuses_tls_files_without_a_tls_address(authority, tmp_path):
     done = run(BUILD / "wss-target", "--listen", "tcp://127.0.0.1:0", "--volume", "disk=ram:32M", "--control", "", "--tls-cert",
                certificate, "--tls-key", key, check=False)
     assert done.returncode == 2 and "no address is tls://" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("option", ["--tls-cert", "--tls-key", "--tls-client-ca"])
+def test_target_does_not_wait_for_a_pipe_as_tls_file(option, authority, tmp_path):
+    certificate, key = authority.issue("target")
+    os.mkfifo(tmp_path / "pipe")
+    files = {"--tls-cert": certificate, "--tls-key": key, option: tmp_path / "pipe"}
+    done = run(BUILD / "wss-target", "--listen", "tls://127.0.0.1:0", "--volume", "disk=ram:32M", "--control", "",
+               *(word for pair in files.items() for word in pair), check=False)
+    assert done.returncode == 1 and f"{option} {tmp_path}/pipe: not a regular file" in done.stderr, done.stderr
 
 
 def test_key_value_store_serves_only_clients_with_a_known_secret(alice, tmp_path):

@@ -2,13 +2,13 @@
 #include "tools/wssctl/maps_file.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
 #include <sstream>
+
+#include "lib/base/file.h"
 
 namespace wss::wssctl {
 
-// A longer file is not a list of volumes, and a device file would never end.
+// A longer file is not a list of volumes.
 constexpr size_t kBytesMax = 1 << 20;
 constexpr size_t kLinesMax = 4096;
 constexpr size_t kLineBytesMax = 4096;
@@ -28,21 +28,8 @@ static Status parse(const std::string& line, Mapping& mapping) {
     return check(mapping);
 }
 
-static Result<std::string> read_text(const std::string& path) {
-    std::ifstream file(path);
-    if (!file) return Status::from_errno(errno, "cannot read " + path);
-    std::string text(kBytesMax + 1, '\0');
-    errno = 0;
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    if (file.bad()) return Status::from_errno(errno != 0 ? errno : EIO, "cannot read " + path);
-    text.resize(static_cast<size_t>(file.gcount()));
-    if (text.size() > kBytesMax)
-        return failure(Code::kInvalid, "{}: more than {} bytes: not a list of volumes", path, kBytesMax);
-    return text;
-}
-
 Result<std::vector<MapsLine>> read_maps(const std::string& path) {
-    auto all = read_text(path);
+    auto all = read_file(path, kBytesMax);
     if (!all) return all.status();
     std::istringstream file(*all);
     std::vector<MapsLine> lines;

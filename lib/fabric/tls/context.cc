@@ -3,6 +3,7 @@
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <vector>
@@ -96,8 +97,19 @@ static bool restrict(SSL_CTX* context) {
            SSL_CTX_set1_groups_list(context, kGroups) == 1;
 }
 
-static Status unusable(std::string_view option, const std::string& path) {
+// `load` returns 1 if it succeeds. libssl would wait forever for a pipe to which no process writes.
+static Status use_file(std::string_view option, const std::string& path, SSL_CTX* context,
+                       int (*load)(SSL_CTX* context, const char* path)) {
+    struct stat facts {};
+    if (stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode))
+        return failure(Code::kInvalid, "{} {}: not a regular file", option, path);
+    if (load(context, path.c_str()) == 1) return Status::ok();
     return failure(Code::kInvalid, "{} {}: cannot be used: {}", option, path, last_error());
+}
+
+static int use_key(SSL_CTX* context, const char* path) {
+    const int used = SSL_CTX_use_PrivateKey_file(context, path, SSL_FILETYPE_PEM);
+    return used == 1 ? SSL_CTX_check_private_key(context) : used;
 }
 
 // All contexts of this process, for reload_all().
@@ -182,20 +194,15 @@ static void warn_if_expired(SSL_CTX* context, const std::string& path) {
 Status Context::use_certificate(SSL_CTX* context) const {
     const Files& files = credentials_.files;
     if (files.certificate.empty()) return Status::ok();
-    if (SSL_CTX_use_certificate_chain_file(context, files.certificate.c_str()) != 1)
-        return unusable("--tls-cert", files.certificate);
-    if (SSL_CTX_use_PrivateKey_file(context, files.key.c_str(), SSL_FILETYPE_PEM) != 1 ||
-        SSL_CTX_check_private_key(context) != 1)
-        return unusable("--tls-key", files.key);
-    return Status::ok();
+    WSS_TRY(use_file("--tls-cert", files.certificate, context, SSL_CTX_use_certificate_chain_file));
+    return use_file("--tls-key", files.key, context, use_key);
 }
 
 Status Context::set_up_client(SSL_CTX* context) const {
     // Without authorities no certificate is valid.
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
     const std::string& authorities = credentials_.files.authorities;
-    if (!authorities.empty() && SSL_CTX_load_verify_file(context, authorities.c_str()) != 1)
-        return unusable("--tls-ca", authorities);
+    if (!authorities.empty()) WSS_TRY(use_file("--tls-ca", authorities, context, SSL_CTX_load_verify_file));
     if (credentials_.identity) SSL_CTX_set_psk_use_session_callback(context, offer_psk);
     WSS_TRY(use_certificate(context));
     if (!credentials_.files.certificate.empty()) warn_if_expired(context, credentials_.files.certificate);
@@ -206,8 +213,7 @@ Status Context::set_up_server(SSL_CTX* context) const {
     const std::string& authorities = credentials_.files.client_authorities;
     if (credentials_.known != nullptr) SSL_CTX_set_psk_find_session_callback(context, find_psk);
     if (!authorities.empty()) {
-        if (SSL_CTX_load_verify_file(context, authorities.c_str()) != 1)
-            return unusable("--tls-client-ca", authorities);
+        WSS_TRY(use_file("--tls-client-ca", authorities, context, SSL_CTX_load_verify_file));
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
         // Without a session id context, libssl accepts no pre-shared key while it verifies certificates.
         static constexpr unsigned char kSessions[] = {'w', 's', 's'};
