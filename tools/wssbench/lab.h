@@ -34,7 +34,7 @@ class LabParts {
     explicit LabParts(size_t wanted) : wanted_(wanted) {}
     void take(const Json& part);
     // All parts of a figure as one. Bound and ratio are those of the first part. "interrupted": a part is
-    // missing. Null if there is no part.
+    // missing. If a part has an error, that part alone. Null if there is no part.
     Json joined(const std::string& figure) const;
 
   private:

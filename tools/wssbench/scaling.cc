@@ -46,10 +46,10 @@ RemotePoint point_of(const char* fabric, uint32_t connections, uint32_t depth) {
             .connections = connections};
 }
 
-// Each connection has the same load: many connections with one request each cannot share system calls as
-// one connection with 64 requests can, and their number is not the reason for that. The fabric is tcp,
-// because shared memory would need more descriptors than CI allows. The target has one reactor per 64
-// connections.
+// Each connection has the same number of requests in flight. With a fixed total, many connections with one
+// request each would cost more than one connection with 64 requests, only because they share fewer system
+// calls. The fabric is tcp, because shared memory would need more descriptors than CI allows. The target has
+// one reactor per 64 connections.
 Result<Sample> connections(const Context& context, uint32_t count, const Window& window) {
     auto storage = storage_of(context, 64 << 20);
     if (!storage) return storage.status();

@@ -13,7 +13,7 @@ namespace wss::wssbench {
 std::string cell(const Json& value);
 // The keys of all rows, in the order of their first appearance, without those of lists and objects.
 std::vector<std::string> columns_of(const Json& rows);
-// The rows as text, one column for each key that any row has.
+// The rows as text, with the columns of columns_of() except "error".
 std::string table(const Json& rows);
 // The text below the table: method, bound, ratio, doubts, the paper's values.
 std::string notes(const Json& figure);
