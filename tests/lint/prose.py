@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules about text: commit subjects, rule names, documents (Documentation/CONTRIBUTING.md). Each function is one rule and
-yields findings; tests/lint/check runs them."""
+"""Rules about text: commit subjects, rule names, comments, documents (Documentation/CONTRIBUTING.md). Each
+function check_…() is one rule and yields findings; tests/lint/check runs them."""
 
 import re
 import subprocess
@@ -117,7 +117,8 @@ COMMENT_COLUMNS = 110  # clang-format does not wrap comments (.clang-format), so
 
 
 def check_comments(paths: list[Path]):
-    """Comments of C++ files fit the column limit, and each rule of a header begins on its own line."""
+    """In C++ files, comments on lines of their own fit the column limit, and each rule of a header begins on
+    its own line."""
     for path in paths:
         if path.suffix not in (".h", ".cc") or str(path).startswith("kernel/"):
             continue
@@ -196,7 +197,8 @@ def check_decisions(paths: list[Path]):
 
 
 def check_metrics(paths: list[Path]):
-    """metrics.md names every metric that the programs export, and no other."""
+    """metrics.md names every exported metric whose name begins with one of these prefixes, and no other such
+    metric."""
     page = (ROOT / "Documentation/metrics.md").read_text()
     exported = set()
     for path in paths:
