@@ -58,8 +58,9 @@ class Report:
             self.state.write_text(json.dumps(self.as_dict(), indent=1))
 
     def shortfalls(self, actions: list[str]) -> list[str]:
-        """Returns the actions that took effect too rarely for the length of the run. The total is checked as well, for runs that
-        are too short for one effect of each action."""
+        """Returns what was too rare for the length of the run: effects of an action, or verified operations.
+        The total of all effects is checked as well, for runs that are too short for one effect of each
+        action."""
         share = self.seconds / 180 / limits.SLOW
         short = [f"{name}: took effect {self.effects[name]} times ({self.tried[name]} tries), {int(EFFECTS * share)} required"
                  for name in sorted(actions) if self.effects[name] < int(EFFECTS * share)]

@@ -26,7 +26,7 @@ class Where(Protocol):
 
     def kvctl(self, *words: str) -> str: ...
     def start_kvctl(self, *words: str) -> Callable[[], None]:
-        """Starts a target and returns a function that kills it."""
+        """Starts kvctl and returns a function that kills it."""
 
 
 def bench_words(**more: object) -> list[str]:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// wss-attack URI SECONDS SEED: several lying initiators at a time against a running target.
+// wss-attack URI SECONDS SEED: several hostile initiators at a time against a running target.
 //
 // They log in correctly or not, send valid, damaged and random messages, exceed their credits, revoke memory
 // while the target uses it, and vanish. Exit status 0: every connection ended after it was closed. 1: a

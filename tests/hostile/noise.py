@@ -38,8 +38,8 @@ def requests(chance: random.Random) -> bytes:
 
 
 def noise(address: str, until: float, chance: random.Random) -> int:
-    """Repeatedly connects to tcp://, tls:// or http://HOST:PORT and sends random bytes. Returns the number of
-    connections."""
+    """Repeatedly connects to tcp://, tls:// or http://HOST:PORT and sends random bytes, often after the start
+    of a TLS handshake or parts of HTTP requests. Returns the number of connections."""
     scheme, host, port = re.fullmatch(r"(tcp|tls|http)://(.+):(\d+)", address).groups()
     count = 0
     while time.monotonic() < until:

@@ -80,7 +80,7 @@ class HostGuest(Guest):
                 continue  # records were overwritten; the next read returns the oldest remaining one
 
     def close(self) -> None:
-        """Kills started processes that still run, as there is no VM whose end would end them."""
+        """Kills the started processes that still run. (In a virtual machine, the power-off ends them.)"""
         for process in self._processes:
             process.kill()
         os.close(self._kmsg)

@@ -147,7 +147,7 @@ def test_page_shows_volumes_whose_storage_fails(page, nbd, tmp_path):
 
 def test_page_renders_no_markup_that_the_program_sends(page, tmp_path):
     port = free_port()
-    # This name can be a path. The proxy below adds the remaining characters.
+    # A file name may contain this markup, but no slash. The proxy below sends markup with a slash as well.
     path = tmp_path / "<img src=x onerror=document.title='markup'>.img"
     with Target("tcp://127.0.0.1:0", {"disk": f"aio:{path},size=1M,create"}, tmp_path, "--http", str(port)):
         shown = page(address(port))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The deterministic simulation: tests of a few seeds, and a program for one seed or many.
 SIM_LIB := $(patsubst %.cc,$(BUILD)/%.o,$(sort $(wildcard tests/sim/checkers/*.cc tests/sim/scenarios/*.cc)))
-# The tests use the scripted initiator of the unit tests.
+# The tests use the raw initiator of the unit tests.
 SIM_TESTS := $(patsubst %.cc,$(BUILD)/%.o,$(sort $(wildcard tests/sim/tests/*.cc)) tests/unit/target/world.cc)
 SCENARIO ?= block
 SEED ?= 1

@@ -3,8 +3,8 @@
 //
 // Product code: target/block, target/volume, lib/initiator, lib/reactor. Simulated: time, random numbers,
 // network, disk. The first phase injects faults: late messages, broken connections, cut links, target
-// crashes, disk errors. Then all faults are removed and every client must make progress. SectorModel checks
-// every sector.
+// crashes, disk errors. Then all faults are removed: requests in flight must end, and new ones must succeed.
+// SectorModel checks every read.
 #pragma once
 
 #include <cstdint>

@@ -4,8 +4,8 @@
 // Product code: lib/kv (service, store, session, termination), lib/reactor. Simulated: time, random numbers,
 // network, the log's disk. The first phase injects faults: late messages, broken connections, cut links,
 // partitions that lose power, logs that cannot be written, clients that die in the middle of a commit, clocks
-// that differ by seconds. Then all faults are removed: prepared transactions must be terminated and every
-// client must make progress. The history checker (lib/kv/check) checks every read.
+// that differ by seconds. Then all faults are removed: prepared transactions must be terminated and new
+// transactions must succeed. The history checker (lib/kv/check) checks every read.
 #pragma once
 
 #include <cstdint>

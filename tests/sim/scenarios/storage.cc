@@ -21,7 +21,7 @@ using cache::Policy;
 constexpr Nanoseconds kTurn = from_ms(20);
 constexpr Nanoseconds kHealedLimit = from_s(120);
 constexpr uint64_t kEngineMemory = 2 * 1024 * 1024;
-// If the holder has not reached the target for this time, the injector lets it do so, which is before
+// The injector lets the holder reach the target after it has not done so for this time. It is shorter than
 // kTakenMax.
 constexpr Nanoseconds kRescueAfter = from_s(25);
 // Time within which every part of the target receives the state of the storage process.

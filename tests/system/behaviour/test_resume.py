@@ -9,7 +9,8 @@ def test_driver_checks_its_connections_after_a_resume(rig: Rig) -> None:
     device = rig.map("a")
     mark = rig.vm.klog.mark()
     rig.vm.run("echo freezer > /sys/power/pm_test && echo mem > /sys/power/state", 60)
-    # The kernel busy-waits on one processor. If that processor should handle the response to a keep-alive, the connection is lost.
+    # The kernel busy-waits on one processor. The connection is lost if that processor has to handle the
+    # response to a keep-alive.
     wait_until(lambda: any(f"resumed: {what}" in rig.said(mark) for what in ("checking the connection", "reconnecting")), "the driver checks the connection", 20)
     rig.wait_live()
     rig.verify(device)

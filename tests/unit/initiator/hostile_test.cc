@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Targets that lie, are silent or send malformed messages. The session closes the connection, fails its
+// Targets that send false or malformed messages, or nothing. The session closes the connection, fails its
 // requests in bounded time, and never touches memory outside the request's buffers.
 #include "tests/unit/initiator/bench.h"
 

@@ -126,7 +126,7 @@ bool lease_and_close(MessageChannel& channel, const wire::KvHello& hello, wire::
 
 }  // namespace
 
-// While a write to the lying partition waits, writes to the other one continue over one connection.
+// While a write to the hostile partition waits, writes to the other one continue over one connection.
 void expect_others_undisturbed(FakePartition::Greet greet, uint64_t reconnects_max) {
     Cluster cluster({.partitions = 2});
     cluster.stop(1);
