@@ -129,8 +129,8 @@ class CephCluster:
         until(lambda: json.loads(self.ceph("osd", "stat", "-f", "json"))["num_up_osds"] == count, seconds, f"{count} OSDs are up")
 
     def wait_until_clean(self, seconds: float = 120) -> None:
-        """Waits until every object of the pool rbd is on two OSDs again. A killed OSD has lost its data, which
-        was in memory."""
+        """Waits until every object of the pool rbd is on two OSDs again. A killed OSD has lost its data,
+        which was in memory."""
         def clean() -> bool:
             states = [json.loads(self.ceph("tell", f"1.{group:x}", "query", check=False) or "{}").get("state") for group in range(GROUPS)]
             return states == ["active+clean"] * GROUPS

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the lab's debug kernel from Debian's sources with the options in debug.config, once for each set of options and version of
-# the source package. Prints its directory:
+# Builds the lab's debug kernel from Debian's sources with the options in debug.config, once for each set of
+# options, version of the source package and version of gcc. Prints its directory:
 #   bzImage            the image
 #   lib/modules/…      its modules
 #   build/             the prepared tree that modules are built against (KDIR)

@@ -63,7 +63,7 @@ class StorageElsewhere : public ::testing::Test {
         ASSERT_TRUE(storage_->start());
         ASSERT_TRUE(until([&] { return joined(); }));
     }
-    // Another process that has a volume of the same name.
+    // Starts another process that has a volume of the same name.
     void start_other_storage() {
         start_other_storage_alone();
         ASSERT_TRUE(until([&] { return joined(); }));
@@ -75,7 +75,7 @@ class StorageElsewhere : public ::testing::Test {
                                                  &other_disk_, &network_);
         ASSERT_TRUE(other_->start());
     }
-    // A process that had the volume and has lost it to the one that serves it.
+    // Starts a process that had the volume and has lost it to the one that serves it.
     void start_former_storage() {
         other_disk_.take_away();
         start_other_storage();
