@@ -195,7 +195,7 @@ static bool wss_unit_stands(struct wss_volume *vol, const u8 lun[8], int doubts)
 	struct wss_session *sess = vol->sess;
 	bool stands;
 
-	/* The LUN changes under this mutex, and only after sess->doubts was incremented. */
+	/* The LUN changes only under this mutex. */
 	mutex_lock(&sess->mutex);
 	stands = vol->state != WSS_VOLUME_UNSURE && !memcmp(vol->id.lun, lun, sizeof(vol->id.lun)) &&
 		 atomic_read(&sess->doubts) == doubts;

@@ -205,7 +205,7 @@ static int wss_admin_run(struct wss_session *sess, const struct wss_admin_comman
 }
 
 /**
- * wss_admin_command - execute a command, whose data is then in sess->admin.buffer
+ * wss_admin_command - execute a command; its data is then in sess->admin.buffer
  * @sess: its channel 0 is up
  * @lun: logical unit
  * @cdb: the command

@@ -12,8 +12,9 @@
  * waited for it start again with a new session.
  *
  * With `retry=on` the driver keeps a map that fails for a reason that may pass, such as an
- * unreachable target, as a pending map. It tries the map again every reconnect_delay seconds until
- * the map succeeds, fails for good or is removed.
+ * unreachable target, as a pending map. It tries the map again every reconnect_delay seconds, or
+ * less often after -EBUSY (wss_pending_delay()), until the map succeeds, fails for good or is
+ * removed.
  */
 #include <linux/idr.h>
 #include <linux/nsproxy.h>

@@ -3,20 +3,21 @@
  * Cache engines: processes, usually on other machines, that answer reads for the target and fetch the
  * data of writes (Documentation/protocol.md, 5.6).
  *
- * A channel has one queue pair to each engine that the target names. It uses the session's
- * protection domain, so that the engine can reach the regions of commands, and the channel's
- * completion queue, so that one context polls all. An engine WRITEs parts of a read's data with the
- * low bits of the command's tag in the immediate value. The read has ended when all its bytes have
- * arrived.
+ * A channel has one queue pair to each engine that the target names, at most WSS_ENGINES. The queue
+ * pair uses the session's protection domain, so that the engine can reach the regions of commands,
+ * and the channel's completion queue, so that one context polls all. An engine WRITEs parts of a
+ * read's data with the low bits of the command's tag in the immediate value. The read has ended
+ * when all its bytes have arrived.
  *
  * When the target sends RETRY, because an engine will not answer a command, the queue pair to the
  * engine is flushed first. Every part that the engine wrote has then been counted, and no further
  * part can arrive. Only then is the command sent again. The same fence precedes the end of a
  * channel.
  *
- * Creating and closing queue pairs sleeps. One work item of each channel does this, and nothing
- * else closes connections. Events and completions only mark their connections as failed. Recovery
- * waits for the work and for the events, so their allocations may not start I/O.
+ * One work item of each channel starts and closes the connections, because both can sleep. Events
+ * of the connection manager create the queue pairs. On a failure, events and completions only mark
+ * their connection as failed, and the work item closes it. Recovery waits for the work and for the
+ * events, so their allocations may not start I/O.
  */
 #include <linux/delay.h>
 #include <linux/inet.h>

@@ -172,7 +172,7 @@ struct wss_chan {
 	struct wss_auth auth;
 	struct llist_head late;	    /* slots whose responses a fault delays */
 	struct delayed_work late_work;
-	struct wss_engine engines[WSS_ENGINES]; /* for engine_work; others only mark them failed */
+	struct wss_engine engines[WSS_ENGINES]; /* started and closed by engine_work */
 	struct work_struct engine_work;
 	spinlock_t engine_lock;	    /* protects the next two */
 	struct wss_srp_cache_engine news[WSS_ENGINE_NEWS];

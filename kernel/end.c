@@ -187,7 +187,10 @@ void wss_admin_finish(struct wss_slot *slot)
 	wake_up_all(&sess->wait);
 }
 
-/* Unmaps the slot's pages, which the peer can no longer reach, and ends the request. */
+/*
+ * Unmaps the slot's pages, which the peer can no longer reach except in lazy mode, and ends the
+ * request.
+ */
 static void wss_slot_finish(struct wss_slot *slot, struct io_comp_batch *iob)
 {
 	struct request *rq = slot->rq;

@@ -56,7 +56,7 @@ enum wss_control_slot {
 #define WSS_TMF_SLOTS (WSS_CONTROL_SLOTS - WSS_SLOT_ABORT)
 /*
  * A tag consists of the slot (16 bits), the channel (8 bits) and the slot's use count (40 bits). It
- * is unique within its session.
+ * is unique within its session until the next login, which allocates new slots.
  */
 #define WSS_TAG_CHANNEL_SHIFT 16
 #define WSS_TAG_USE_SHIFT 24
@@ -115,7 +115,7 @@ static_assert((WSS_MAX_CHANNELS + WSS_MAX_CHANNELS / 2) * WSS_MAX_DEPTH + WSS_CO
  * shorter) does not restart the timers: they keep counting from the previous loss.
  */
 #define WSS_STEADY_S 5
-/* Maximum number of aborts per command, which is sent again after each. */
+/* Maximum number of times that a command is sent again after an abort. */
 #define WSS_MAX_ABORTS 2
 #define WSS_IO_TIMEOUT_MS 30000
 

@@ -129,7 +129,10 @@ static bool wss_volume_is_present(struct wss_volume *vol, int doubts)
 	return true;
 }
 
-/* Quiesces the queue, because submitters read the LUN. Other code reads it under sess->lock. */
+/*
+ * Quiesces the queue, because submitters read the LUN. Other code that uses it holds look_mutex,
+ * sess->mutex or sess->lock.
+ */
 static void wss_volume_renumber(struct wss_volume *vol, const u8 lun[8])
 {
 	bool stop = !vol->quiesced;

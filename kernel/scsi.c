@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Conversion of block requests to SCSI commands, and of SCSI status and sense to block statuses.
- * Pure functions: no I/O, no state.
+ * No function here does I/O or keeps state.
  */
 #include <linux/mm.h>
 

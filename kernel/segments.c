@@ -5,7 +5,7 @@
  * With mlockv=off a request's segments of at most 4 KiB are registered one by one, and the command
  * describes each. The target then needs one RDMA operation for each. The last segment uses the
  * slot's own region, so that invalidation and teardown work as for one region. The other segments
- * have regions of their own here, which are invalidated before it.
+ * use the regions in slot->segments, which are invalidated before the slot's own region.
  *
  * This mode is for measurements only. Such a channel has many more regions and work requests, sends
  * no command with more than one descriptor inline, and requests no remote invalidation, which would

@@ -11,7 +11,7 @@
 #include "session.h"
 
 /*
- * struct wss_limits - limits and features of a volume, from the target's VPD and mode pages
+ * struct wss_limits - limits and features of a volume, as wss_read_limits() reads them
  */
 struct wss_limits {
 	u64 blocks;

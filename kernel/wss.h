@@ -15,15 +15,17 @@
  *   volume    one logical unit as a disk, /dev/wssN
  *
  * Invariants
- *   I1  A request has at most one memory region, whatever its segments (map.c).
+ *   I1  A request has at most one memory region, whatever its segments (map.c). With mlockv=off it
+ *       has one per segment (segments.c).
  *   I2  A page goes back to the block layer only when the peer can no longer reach it: its region
  *       is invalidated, or the queue pair and the region are destroyed (end.c, teardown.c).
+ *       invalidate=lazy gives this up.
  *   I3  A request ends once. The context that changes slot->live from the wire tag to zero owns
  *       that end (end.c, response.c).
  *   I4  Commands in flight on a channel never exceed the credits that the target granted (submit.c).
  *   I5  Only wss_set_state() changes the state (state.c).
- *   I6  The driver checks everything that the target sends before it uses it. An invalid value ends
- *       the connection.
+ *   I6  The driver checks everything that the target sends before it uses it. An invalid message
+ *       ends the connection. Invalid data of an administrative command fails only that command.
  *
  * Lock order (outer first)
  *   wss_maps_sem           attach.c      maps in progress; module exit waits for them
@@ -32,8 +34,8 @@
  *                                        for requests
  *   sess->look_mutex       revalidate.c  one walk over the volumes at a time; held during commands to
  *                                        the target
- *   sess->ping_mutex       session.h     the one keep-alive in flight, and sess->up; takes admin_mutex
- *                                        only by trylock
+ *   sess->ping_mutex       session.h     the one keep-alive in flight, and sess->up; its holder
+ *                                        takes admin_mutex only by trylock
  *   sess->admin_mutex      session.h     the one administrative command in flight; channels are not
  *                                        taken down while it is held
  *   sess->mutex            session.h     list of volumes, and their quiesced flags; never held during
