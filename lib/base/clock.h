@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seams of time and randomness. Code above the fabric uses these, never the operating system directly, so
-// that the deterministic simulation can drive that code: the simulated code is the shipped code.
+// The seams of time and randomness. Code that runs in the deterministic simulation takes the time, and all
+// random numbers that decide its course, from here and not from the operating system. So the simulated code
+// is the shipped code. Nonces come from fill_unpredictable() (hmac.h).
 //
 // Thread-safety: SystemClock is stateless. A Random belongs to one thread.
 #pragma once

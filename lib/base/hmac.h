@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HMAC-SHA-256, comparison in constant time, unpredictable bytes, wiped secrets.
 //
-// Thread-safety: the functions are pure. A Secret is a value.
+// Thread-safety: all functions may be called from any thread. A Secret is a value.
 #pragma once
 
 #include <array>

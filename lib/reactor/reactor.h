@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reactor: the poll loop of one core.
+// Reactor: the poll loop of one thread.
 //
 // A reactor polls its sources (completion queues, disk queues, sockets), fires due timers and runs tasks that
 // other threads posted. While there is work, it never sleeps. After `spin` without work, it arms every source

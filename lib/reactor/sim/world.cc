@@ -9,7 +9,7 @@ namespace wss::sim {
 
 // Greater than any skew, so that no clock of a node is negative.
 constexpr Nanoseconds kEpoch = from_s(1000);
-// Number of turns before a livelock in which busy nodes are recorded.
+// Busy nodes are recorded during this number of turns before a livelock.
 constexpr uint32_t kTurnsNamed = 100;
 
 Nanoseconds NodeClock::now() noexcept {
