@@ -6,9 +6,9 @@
 // processes. A *region* is registered memory. The pair {remote_address, rkey} lets a connected peer read or
 // write it without the local CPU.
 //
-// There are five implementations: `verbs` (RDMA hardware or soft RoCE), `tcp` (the peer's progress thread
-// executes one-sided operations), `tls` (tcp under TLS 1.3), `shm` (same host) and `sim` (one thread,
-// simulated time, random numbers from a seed). Code outside lib/fabric includes no header of an
+// There are five implementations: `verbs` (RDMA hardware or soft RoCE), `tcp` (the peer's poller executes
+// one-sided operations), `tls` (tcp under TLS 1.3), `shm` (same host) and `sim` (one thread, simulated time,
+// random numbers from a seed). Code outside lib/fabric includes no header of an
 // implementation, except those of tls for credentials and contexts. Only tests include other ones.
 // Differences between implementations are data (Caps). The conformance suite (tests/conformance) tests the
 // rules below.

@@ -181,8 +181,8 @@ static void deliver_front(const EndpointPtr& from) {
         return;
     }
     bool needs_receive = operation->op == Op::kSend || operation->op == Op::kWriteImmediate;
-    // F3: the operation waits for a receive without a limit. post_receives() restarts the transmission. An
-    // accepting end whose connection is not open yet waits as well.
+    // F3: the operation waits for a receive without a limit, and post_receives() restarts the transmission.
+    // The operation also waits until the accepting end has opened, which restarts the transmission too.
     if (to->state != SimState::kOpen || (needs_receive && to->receives.empty())) {
         from->delivering = false;
         return;

@@ -4,9 +4,8 @@
 //
 // Life of a WRITE: post() copies the request into the send queue and activates the connection. The next turn
 // of the poller places its frame in the outbox, and one gathering write sends all frames of the turn. The
-// peer's engine reads the payload directly into the region and counts the request as executed. The count
-// returns with the next frame of the peer, or in a frame of its own if the WRITE is signalled, and completes
-// the request.
+// peer's engine places the payload in the region and counts the request as executed. The count returns with
+// the next frame of the peer, or in a frame of its own if the WRITE is signalled, and completes the request.
 //
 // Invariants
 //  E1  A request is complete only when the peer has counted it, a READ when the peer has confirmed its last
@@ -16,8 +15,8 @@
 //  E3  Every length, offset, key and count from the peer is checked before use. An invalid value closes the
 //      connection as a protocol violation. A forbidden request is refused (F4): neither it nor any later
 //      request is executed, and the peer receives the number of the refused request.
-//  E4  One-sided operations access region memory only under the region table's guard, and no handler is
-//      called under it.
+//  E4  The engine executes one-sided operations of the peer only under the region table's guard, and calls no
+//      handler under it.
 //  E5  No handler is called after on_closed() or on_refused(). Each is the last step of a turn, because the
 //      handler may destroy the connection.
 //

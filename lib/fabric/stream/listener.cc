@@ -14,7 +14,7 @@ namespace wss::fabric::stream {
 
 constexpr Nanoseconds kMessageWithin = from_s(5);
 // The number of sockets whose hello is due. A hello directly follows the handshake, so a correct peer needs
-// its place for only one round trip. Each place costs a descriptor.
+// its place for only one round trip, or a few under TLS. Each place costs a descriptor.
 constexpr size_t kArrivalsMax = 512;
 constexpr size_t kArrivalsPerSource = 256;
 constexpr size_t kAcceptsPerTurn = 64;

@@ -4,11 +4,11 @@
 // Keys are random, and a revoked key is not reused for a long while, so that a peer with an old key accesses
 // nothing. One key serves as lkey and rkey.
 //
-// Thread-safety: all functions may be called from any thread. Code that moves data to or from a region holds
-// guard() from the look-up to the last byte of this turn. remove() waits for the guard, so that memory is
-// never accessed after its region is gone. A guard is held for one system call, one copy, or one
-// Engine::build(), which copies the data of direct transfers (shm). It is never held while a handler is
-// called.
+// Thread-safety: all functions may be called from any thread. Code that moves data for a READ or WRITE of a
+// peer holds guard() from the look-up to the last byte of this turn. remove() waits for the guard, so that
+// these transfers never access memory after its region is gone. A guard is held for one read or write of the
+// stream (under TLS several system calls), one grant (shm), one copy, or one Engine::build(), which copies
+// the data of direct transfers (shm). It is never held while a handler is called.
 #pragma once
 
 #include <atomic>

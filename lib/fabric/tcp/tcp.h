@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tcp fabric: RDMA's semantics without RDMA hardware. One-sided operations travel as frames, which the
-// peer's progress thread executes as an iWARP NIC would. With a context it is the tls fabric: the same under
-// TLS 1.3, only for tls:// addresses.
+// peer's poller executes as an iWARP NIC would. With a context it is the tls fabric: the same under TLS 1.3,
+// only for tls:// addresses.
 #pragma once
 
 #include <memory>

@@ -42,8 +42,8 @@ class Linger final : public stream::Watched, public ListNode<UnreadTag> {
     size_t discarded_ = 0;
 };
 
-// A socket that was accepted under TLS and whose peer has sent data. Its handshake continues in the poller's
-// turn, because each step may take most of a millisecond.
+// A socket that was accepted under TLS and whose peer has sent data. The poller continues handshakes for a
+// bounded time per turn, because each step may take most of a millisecond.
 class Handshake : public ListNode<HandshakeTag> {
   public:
     virtual ~Handshake() { unlink(); }

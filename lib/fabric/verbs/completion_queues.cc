@@ -10,7 +10,7 @@ namespace wss::fabric::verbs {
 constexpr uint32_t kFirstEntries = 8192;
 // The limit of soft RoCE. Such a queue takes two megabytes of a device's pinned memory.
 constexpr uint32_t kFurtherEntries = 32767;
-// Acknowledging notifications takes a lock, so this number is acknowledged at once.
+// Acknowledging notifications takes a lock, so they are acknowledged in batches of this size.
 constexpr uint32_t kAckBatch = 64;
 
 struct CompletionQueues::Queue {

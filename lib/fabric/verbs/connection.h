@@ -10,8 +10,8 @@
 // flushed. Each receive has a completion of its own. The send queue, in which unsignalled requests may have
 // none, gets a *marker* after all other requests: its completion shows that the queue is drained. If a device
 // does not flush within kDrainMax, the queue pair is destroyed and the remaining entries of the rings are
-// reported as flushed. Then the connection waits up to kGoodbyeMax for the peer's disconnect message, because
-// our disconnect message, if lost, is repeated only while the id lives.
+// reported as flushed. A connection that has been drained in time then waits up to kGoodbyeMax for the peer's
+// disconnect message, because our disconnect message, if lost, is repeated only while the id lives.
 //
 // Thread-safety: a connection belongs to the poller's thread. Ownership: the user destroys it after the last
 // call.

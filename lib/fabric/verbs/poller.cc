@@ -208,7 +208,7 @@ size_t VerbsPoller::take_cm_events() noexcept {
     return events;
 }
 
-// Each event of a device goes to the one of its pollers that reads first.
+// All pollers of a device read its events. Each event goes only to the poller that reads it first.
 size_t VerbsPoller::take_device_events() noexcept {
     size_t events = 0;
     ibv_async_event event;

@@ -6,7 +6,7 @@
 // epoll descriptor, which is also fd(). Polling it costs a system call, so a turn does it only after a sleep
 // and every kTurnsPerCheck turns.
 //
-// Finding the connection of a completion: the upper half of wr_id, its *tag*, holds an index into entries_
+// Finding the connection of a completion: the upper 31 bits of wr_id, its *tag*, hold an index into entries_
 // and a generation. So a completion that outlives its connection is recognised and dropped.
 //
 // Thread-safety: none. A poller belongs to one thread. ConnectRequest::create(), which is called on this
