@@ -3,8 +3,8 @@
 //
 // A Backend is one opened file, device, image or memory. A Queue passes the requests of one reactor to it.
 // Requests are intrusive: the caller owns the Request and its buffer, and must keep both until done() is
-// called. submit() never fails: errors are reported through done(). Only the test filters and `spawn:`, which
-// creates a thread, allocate in submit().
+// called. submit() never fails: errors are reported through done(). Only the test filters, simulated storage
+// and `spawn:`, which creates a thread, allocate in submit().
 //
 // Rules
 //  R1  A completed write is on stable storage if it has `fua`, or if the backend has no volatile cache
@@ -57,8 +57,8 @@ struct Request : ListNode<> {
 
 class Queue : public reactor::Source {
   public:
-    // Queues the request. The requests of one reactor turn reach the device in one batch at its end: poll()
-    // starts the queued requests, then reports the finished ones.
+    // Queues the request. In most backends poll() starts the queued requests in one batch, then reports the
+    // finished ones. `pool:` and `spawn:` pass each request to a thread at once.
     virtual void submit(Request& request) noexcept = 0;
     // Requests submitted and not done. A Queue may be destroyed only when this is 0.
     virtual size_t in_flight() const noexcept = 0;

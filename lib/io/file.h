@@ -2,8 +2,8 @@
 // File: an open backing file or block device, with its lock, block sizes and size. All backends on files or
 // devices share this class.
 //
-// It is opened with O_DIRECT if the file system supports that. A regular file is locked (flock) and a block
-// device is opened exclusively, so that two targets, or a target and a mount, cannot share it by mistake.
+// It is opened with O_DIRECT if the file system supports that. It is locked (flock), and a block device is
+// also opened with O_EXCL, so that two targets, or a target and a mount, cannot share it by mistake.
 // Read-only users can share it with each other. They do not exclude mounts.
 //
 // Thread-safety: immutable after open(), except resize(), whose callers must not overlap. The calls named

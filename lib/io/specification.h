@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts that follow from a backend's specification alone. Opens no backend.
+// Facts about the storage that a specification names, found without opening a backend.
 #pragma once
 
 #include <cstdint>

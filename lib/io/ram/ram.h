@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ram: a volume in this process's memory. The target moves data directly between it and the client
-// (memory()), so the queue serves only commands that need the processor: discard, write zeroes, and callers
-// without RDMA.
+// (memory()), so the queue serves only discards, write zeroes, and callers that do not use memory().
 //
 // The address never changes: a large range of address space is reserved at creation and made accessible as
 // the volume grows. Discard stores zeroes and frees no pages: the memory may be registered with a NIC, which

@@ -39,7 +39,7 @@ class SimImageClient final : public SimDevice {
     // A read-only client writes the mark of the holder, but reports neither a succession nor an owner.
     Succession succession() const noexcept override { return owner_ == 0 ? Succession{} : mark_.succession; }
 
-    // The process ends in order, with no request in flight. The client releases the lock, unless it cannot
+    // The process ends normally, with no request in flight. The client releases the lock, unless it cannot
     // reach the image. In both cases the next holder continues the chain.
     void close();
     // The process was killed. The client keeps the lock. Each request in flight is dropped, executed in part,
