@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tracepoints: one per stage of a request, and one per event of a session. The stages of a request
- * share its wire tag; wss_queue and wss_map share its blk-mq tag.
+ * Tracepoints: one per stage of a request, and one per event of a session. All stages of a request
+ * except wss_queue show its wire tag. wss_queue and wss_map show its blk-mq tag.
  *
  *   wss_queue -> wss_map -> wss_post -> wss_response -> wss_end
  */
