@@ -26,7 +26,7 @@ class SizeNotices {
     static constexpr auto kAgain = std::chrono::seconds(1);
 
     SizeNotices();
-    // No notice starts after this. The destructor does not wait for a notice in progress.
+    // Does not wait for a notice in progress, which may still reach the user unless watch({}) was called.
     ~SizeNotices();
     SizeNotices(const SizeNotices&) = delete;
     SizeNotices& operator=(const SizeNotices&) = delete;

@@ -2,9 +2,10 @@
 // The simulated world: one thread, virtual time, and random numbers from a seed.
 //
 // A World holds virtual time, a heap of events and the nodes. Each node has its own clock (with skew and
-// drift) and the reactors that run on it. World::step() steps every reactor, in a random order. Only when
-// none has work does it advance time, to the next event or timer. So a run of hours takes seconds, and the
-// same seed gives the same run. trace() is a hash of all events that note() recorded, for tests to compare.
+// drift) and the reactors that run on it. World::step() steps every reactor that is not asleep, in a random
+// order. Only when none has work does it advance time, to the next event or timer. So a run of hours takes
+// seconds, and the same seed gives the same run. trace() is a hash of all events that note() recorded, for
+// tests to compare.
 //
 // A reactor that reports work in every turn would stop simulated time and so hang the run. In production it
 // would keep a core busy. The world counts the turns of one instant and aborts the process with a message
