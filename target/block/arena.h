@@ -89,7 +89,7 @@ struct Account {
 
 class Arena {
   public:
-    // `bytes` of I/O buffers in total, rounded up to at least kArenaMin.
+    // `bytes` of I/O buffers in total, but at least kArenaMin.
     static Result<std::unique_ptr<Arena>> create(fabric::Fabric& fabric, size_t bytes);
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;

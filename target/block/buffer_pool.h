@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // BufferPool: registered, page-aligned data buffers of one reactor and one fabric.
 //
-// A buddy allocator over one region, registered once: blocks of 4 KiB · 2^k, naturally aligned. Free
-// neighbours are merged. All bookkeeping is allocated at the start, so take() and give() cost a few loads and
-// stores, and take() fails only when no free block is large enough.
+// A buddy allocator over one region, registered once: blocks of 4 KiB · 2^k, at multiples of their size from
+// the start of the region. Free neighbours are merged. All bookkeeping is allocated at the start, so take()
+// and give() cost a few loads and stores, and take() fails only when no free block is large enough.
 //
 // Thread-safety: belongs to its reactor.
 // Lifetime: destroyed after every block was returned and no fabric operation refers to the memory.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands of cached volumes. Reads, writes and flushes go through cache::Cache. Commands that the cache does
-// not support (UNMAP, WRITE SAME, COMPARE AND WRITE, VERIFY) freeze their range in the cache and go to real
-// storage.
+// not support (UNMAP, WRITE SAME, COMPARE AND WRITE, VERIFY) freeze the volume in the cache, which destages
+// its dirty lines if necessary and drops the range of the command. Then they go to real storage.
 //
 // While the cache owns a request, its state is kStorage. The cache returns it by calling need_buffer(),
-// answered() or ended().
+// answered() or ended(), or the function passed to flush() or freeze().
 #include <algorithm>
 #include <cstring>
 
@@ -30,7 +30,7 @@ bool Channel::take_back(Request& request) noexcept {
     return false;
 }
 
-// ---- Flush, and what freezes -----------------------------------------------------------------------------
+// ---- Flushes and freezes ---------------------------------------------------------------------------------
 
 // Whether unflushed writes of this initiator to remote storage may be lost. True once per loss, channel and
 // volume: the loss must be reported to the initiator once.
@@ -306,7 +306,7 @@ uint64_t Unit::count() noexcept {
     return count;
 }
 
-// Thaws the range and ends the cache command of the request, if any.
+// Thaws the volume if the request froze it. Ends the cache command of the request, if any.
 void Channel::leave_cache(Request& request) noexcept {
     if (std::exchange(request.froze, false)) worker_.service().cache()->thaw(*request.unit->cached);
     cache::CacheCommand* command = std::exchange(request.cache_command, nullptr);

@@ -145,9 +145,9 @@ void Channel::finish_drain_if_idle() noexcept {
     if (sends_outstanding_ == since_signal_) close(drain_reason_);
 }
 
-// The peer receives the reason in a T_LOGOUT, because its operator searches for the fault there first, and
-// its messages may have been damaged in transit. Commands received before are completed. Commands received
-// later are dropped.
+// A T_LOGOUT gives the peer the reason, because the peer's operator searches for the fault there first. The
+// fault may also be in the network: it may have damaged the peer's messages. Commands received before are
+// completed. Commands received later are dropped.
 void Channel::violation(wss_srp_logout_reason reason) noexcept {
     if (life_ == Life::kDraining) return;
     counters_.violations.add();

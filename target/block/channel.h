@@ -2,7 +2,7 @@
 // Channel: one connection of an initiator. Receives commands, executes them, responds.
 //
 // Slots, send queue and lists are allocated with the channel. Reads and writes allocate nothing. Messages are
-// built during a turn of the reactor and posted together at its end (flush()).
+// queued during a turn of the reactor, and built and posted together at its end (flush()).
 //
 //   channel.cc           life: open, close, drain, completions
 //   request_datapath.cc  a command before and after its storage operations (the states: request.h)

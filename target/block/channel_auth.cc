@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Authentication of a channel. Until it has ended, the channel accepts only START and PROOF.
 //
-//   START → CHALLENGE      PROOF → session table → admit() → RESULT, and commands may come
-//                                              └→ refuse_authentication() → RESULT with the reason, and the
-//                                              end
+//   START → CHALLENGE      PROOF → session table → admit() → RESULT, then commands may follow
+//                                              └→ refuse_authentication() → RESULT with the reason, then the
+//                                              channel drains and closes
 #include "lib/base/log.h"
 #include "lib/base/source_limiter.h"
 #include "target/block/channel.h"
@@ -45,7 +45,8 @@ void Channel::received_auth(Request& request) noexcept {
         });
 }
 
-// Logs an audit event, one line per failure, in a form that programs can search.
+// Logs an audit event in a form that programs can search: one line per failure, up to the limit of the
+// source.
 void Channel::proof_failed() noexcept {
     auto outcome = worker_.service().sessions().auth_failures().failed(record_->source, auth_->name(),
                                                                        worker_.reactor().now());

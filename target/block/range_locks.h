@@ -15,7 +15,7 @@
 //   lock_granted <---------- all quiet
 //   read, compare, write
 //   release(id) -----------> lift(id) -------------------> held writes begin
-//                            grant the next that overlaps
+//                            hold for the next that overlaps
 //
 // Tasks posted from one reactor to another keep their order, so a lift arrives before the next hold. A lock
 // waits for every earlier lock that overlaps it, granted or not, so none starves.

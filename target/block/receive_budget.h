@@ -3,7 +3,7 @@
 //
 // Each credit costs a receive buffer of one IU in registered memory, whether the initiator uses it or not. A
 // channel is granted the credits that fit in a sixty-fourth of the remaining part of kReceiveBytes. With the
-// default credits and the driver's IU length, about ninety channels get all credits that they request. Later
+// default credits and the driver's IU length, a hundred channels get all credits that they request. Later
 // ones get fewer, but at least kCreditsFloor. At kReceiveBytesMax there is no room for another channel.
 //
 // Thread-safety: belongs to the session table's reactor.

@@ -175,7 +175,7 @@ struct alignas(64) Request : ListNode<>, ListNode<WriterTag> {
     bool is_charged = false;                       // has passed the limits
     cache::CacheCommand* cache_command = nullptr;  // its cache command
     bool waited = false;                           // has waited for cache engines
-    bool froze = false;  // froze its range of the cached volume, until the end of the command
+    bool froze = false;                            // froze the cached volume, until the end of the command
     io::Request io;
 
     std::byte* iu() const { return slot + kSlotIu; }

@@ -66,7 +66,7 @@ void Channel::reserved(const ReserveJob& job) noexcept {
     WSS_ASSERT(request.state == State::kReserving,
                "a reservation is reported to a request that waits for it");
     --busy_;
-    // The volume was deleted meanwhile, so this change came after forget().
+    // The volume was deleted meanwhile, so this change may have come after forget().
     if (request.unit->removed && !request.unit->open->reopening())
         worker_.service().reservations().forget(job.wwid);
     if (!running()) {

@@ -30,7 +30,7 @@ class Service {
     struct Options {
         LoginLimits limits;
         size_t arena_bytes = kArenaDefault;  // I/O buffers per reactor and fabric
-        // The first session epoch minus one; must grow across restarts (the daemon uses the time of day).
+        // The first session epoch minus one; must grow across restarts (the daemon uses the system time).
         uint64_t epoch_base = 0;
         Nanoseconds fence_timeout = kFenceTimeout;
         Nanoseconds drain_timeout = kDrainTimeout;

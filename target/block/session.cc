@@ -197,8 +197,8 @@ void SessionTable::fence(Session& session, Pending pending) {
     if (pending.record && pending.record->epoch < session.epoch)
         return refuse(
             pending, {WSS_SRP_REJ_UNABLE_TO_ESTABLISH, "a newer login of the same initiator took its place"});
-    // The end of the old session frees a place of its source only. So a login from another source needs a
-    // place there before the old session is ended.
+    // The end of the old session frees a place of its own source only. So a login from another source needs a
+    // free place of that source before the old session is ended.
     const std::string source = source_of(pending);
     const bool moves = source != session.source;
     std::optional<Refusal> refusal = moves ? places_.refuse_move(source) : std::nullopt;

@@ -193,8 +193,8 @@ void Throttle::end_all() noexcept {
     drop_reservation();
 }
 
-// The command holds resources that others wait for: a range, a buffer, a frozen range of the cache. So its
-// steps do not wait.
+// The command holds resources that others wait for: a range lock, a buffer, a freeze of the cached volume. So
+// its steps do not wait.
 void Throttle::charge_step(const Request& request, uint64_t bytes) noexcept {
     const std::shared_ptr<volume::RateLimiter>& limiter = volume_.limiter();
     if (limiter == nullptr) return;

@@ -252,7 +252,7 @@ void Channel::build_message(Request& request) noexcept {
 }
 
 // Sends the complete message in the slot. It carries no credits: authentication uses none, and a RETRY
-// implies the one of its command.
+// implicitly returns the credit of its command.
 void Channel::build_ready(Request& request) noexcept {
     signal(add(fabric::Op::kSend, request.slot + kSlotAnswer, request.ready_bytes, arena_->lkey()),
            reinterpret_cast<uint64_t>(&request));

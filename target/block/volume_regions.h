@@ -20,7 +20,7 @@
 
 namespace wss::block {
 
-constexpr size_t kFabricsMax = 8;  // listen addresses of different devices or kinds in one process
+constexpr size_t kFabricsMax = 8;  // a target opens one for each listen address
 
 class VolumeRegions final : public volume::Extension {
   public:

@@ -303,7 +303,7 @@ void Worker::hold_is_quiet(uint64_t lock_id) noexcept {
 
 void Worker::writer_ended(Unit& unit, const ByteRange& range) noexcept {
     unit.holds.for_each([&](Hold& hold) {
-        // writers_left is 0 if there were no writers at the start of the hold: later ones waited for its end.
+        // writers_left is 0 if no writers had begun at the start of the hold. Later ones wait for its end.
         if (hold.writers_left > 0 && hold.range.overlaps(range) && --hold.writers_left == 0)
             hold_is_quiet(hold.lock_id);
     });
