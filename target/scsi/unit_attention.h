@@ -20,7 +20,7 @@ enum class Attention : uint8_t {
     kLunsChanged,             // 3F/0E: the answer of REPORT LUNS has changed
     kInquiryChanged,          // 3F/03
     kCapacityChanged,         // 2A/09
-    kModeChanged,             // 2A/01: write protection or cache policy changed
+    kModeChanged,             // 2A/01: write protection changed
     kReservationsPreempted,   // 2A/03
     kReservationsReleased,    // 2A/04
     kRegistrationsPreempted,  // 2A/05

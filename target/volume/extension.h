@@ -3,8 +3,8 @@
 // volumes independent of fabrics.
 //
 // Lifetime: created on the control thread before any reactor uses the volume. Destroyed after the last
-// reactor has released the volume and before its backend is destroyed, on the thread that drops the last
-// reference.
+// reactor has released the volume and before its backend is destroyed, on the thread that destroys the volume
+// (TV3).
 #pragma once
 
 #include <cstddef>

@@ -29,7 +29,7 @@ enum class ReservationType : uint8_t {
     kWriteExclusiveAll = 7,
     kExclusiveAccessAll = 8,
 };
-bool is_reservation_type(uint8_t type);  // kNone is none
+bool is_reservation_type(uint8_t type);  // false for kNone
 // Every registrant is a holder.
 inline bool is_for_all(ReservationType type) {
     return type == ReservationType::kWriteExclusiveAll || type == ReservationType::kExclusiveAccessAll;

@@ -82,9 +82,9 @@ class Volume : public ListNode<> {
     bool read_only() const { return read_only_.load(std::memory_order_relaxed); }
     // True: it stays read-only while it is open.
     bool opened_read_only() const { return options_.read_only; }
-    // Its storage is gone or has another owner. Nobody may use the volume.
+    // Its storage is gone or has another owner. No initiator may use the volume.
     bool lost() const { return loss_.load(std::memory_order_acquire) != Loss::kNone; }
-    // Grows with each change that initiators must be notified of.
+    // Grows with each change of the size or of the write protection.
     uint32_t generation() const { return generation_.load(std::memory_order_relaxed); }
 
     // discard, volatile_cache, rotational and physical block of the backend, logical block of the volume. Its

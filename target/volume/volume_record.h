@@ -15,7 +15,7 @@ namespace wss::volume {
 // emptied when all have released it.
 struct VolumeSet::Record {
     enum class State : uint8_t { kOpening, kLive, kRemoving };
-    // Immutable.
+    // Immutable once the volume is live, unless noted.
     VolumeOptions options;         // as requested; `volume` has the results. `limits` guarded by m_
     bool write_protected = false;  // by an earlier set_read_only()
     bool grow = true;              // extend a file that is too short

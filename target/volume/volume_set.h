@@ -10,8 +10,8 @@
 // Options::wait. Never call it on a reactor's thread. The state file is written before anything is destroyed,
 // so if the state disk is full the change fails and everything stays as it was.
 //
-// Thread-safety: all methods may be called from any thread. Files are opened and resized on the caller's
-// thread.
+// Thread-safety: all methods may be called from any thread. The plain forms open and resize files on the
+// caller's thread. A resize that times out ends on a background thread.
 // Lifetime: the reactors outlive the set. Stop it by close_all() while the reactors still run, then stop the
 // reactors, then destroy it. Volumes whose I/O does not end are leaked and logged, not freed, because devices
 // may still access their memory.
@@ -103,8 +103,8 @@ class VolumeSet {
 
     // Reads the state file and opens its run-time volumes. A damaged file is an error and is not changed. A
     // volume that cannot be opened is logged, listed and kept in the file, and reopen() tries again. Also
-    // fails, with nothing open, if one of `declared`, which the caller creates next, cannot be opened
-    // (try_volumes()). Call once, before create(); the reactors must run.
+    // fails, with nothing open, if try_volumes() finds that one of `declared`, which the caller creates next,
+    // cannot be opened. Call once, before create(); the reactors must run.
     Status restore(const std::vector<VolumeOptions>& declared = {});
 
     // Gives each of these volumes its former LUN, or else a new one, in this order. Call after restore() and
@@ -121,8 +121,8 @@ class VolumeSet {
     Status resize(const std::string& name, uint64_t bytes);
     // Opens a volume again after another owner had its storage. It keeps its name, identity, size (unless it
     // covered all of its storage), access and settings. Copies of its contents are dropped, because others
-    // have written them. Refuses when the storage has another owner, or when acknowledged data is not in
-    // storage. Also opens a volume that could not be opened before, as a start would.
+    // may have written to the storage. Refuses when the storage has another owner, or when acknowledged data
+    // is not in storage. Also opens a volume that could not be opened before, as a start would.
     struct ReopenOptions {
         bool steal = false;          // shut out the present owner
         bool give_up_dirty = false;  // lose acknowledged data that is not in storage
@@ -163,8 +163,8 @@ class VolumeSet {
     // The state of a volume that is kept even while it is not open.
     struct Known {
         Identity identity;
-        // Set by the operator at run time; overrides the configuration.
-        uint64_t resized = 0;  // 0: never
+        // Set at run time; overrides the configuration.
+        uint64_t resized = 0;  // by the operator, or to follow the storage; 0: never
         bool write_protected = false;
         std::optional<std::vector<std::string>> access;  // nullopt: never
         std::optional<RateLimits> limits;                // nullopt: never
