@@ -28,7 +28,7 @@ Status AbsentVolumes::may_move(const volume::Volume& volume) const {
     const std::string& name = known->second.storage.name;
     const bool was_elsewhere = known->second.process != 0 || name.starts_with("rs:");
     const bool is_elsewhere = dynamic_cast<const RemoteBackend*>(&volume.backend()) != nullptr;
-    // Older files do not name the storage.
+    // Older files of the membership do not name the storage.
     if (was_elsewhere == is_elsewhere || (!was_elsewhere && name.empty())) return Status::ok();
     // The process that opened the storage is its owner now.
     const char* undo =
@@ -75,8 +75,6 @@ void AbsentVolumes::keep(Recovery& recovery) {
     }
 }
 
-// Keeps the lines that were found. A volume of which no lines were found, and none are lost, is no longer
-// recorded as dirty.
 void AbsentVolumes::settle() {
     const auto absent = volumes_.absent();
     for (const auto& [wwid, number] : absent) {

@@ -6,7 +6,8 @@
 //
 // Rules
 //  SE1  Every operation enters a line before it accesses the line. Where it may write a header that claims
-//       dirty data, it names all sub-blocks of the line, so that its headers are written in one order.
+//       dirty data, it names all sub-blocks of the line, so that the headers of a line are written in one
+//       order.
 //  SE2  A write is acknowledged when its data is where its policy requires and no copy that missed it still
 //       counts. If an engine joined or left meanwhile and lines may be dirty, the membership is saved first.
 //  SE3  An operation of a frozen volume waits. The operation that freezes the volume (a discard, a change of
@@ -15,8 +16,9 @@
 //  SE5  Acknowledged data that cannot be reached is lost (losses.h). It is not read from real storage
 //       instead. Commands that read it wait with their owner for a while (awaits()), then fail.
 //  SE6  Only dirty data may wait indefinitely, until its storage is usable again. The operator is notified.
-//  SE7  Engines report most hits late, several in one message. flush_completions() is called at each tick,
-//       and by an operation that waits for a line, volume or request slot that such a hit holds.
+//  SE7  Engines report most hits late, several in one message. A ping makes an engine report them. Each tick
+//       sends one, and so does flush_completions(), which an operation calls when it waits for a line, volume
+//       or request that such a hit holds.
 //
 // Thread-safety: belongs to one reactor, on which all channels live (a target with a cache has one reactor).
 // Lifetime: the reactor and the fabrics outlive it. stop() comes before the volumes close.

@@ -72,7 +72,7 @@ void Datapath::go_on(CacheCommand& command) noexcept {
 
 void Datapath::run(CacheCommand& command) noexcept {
     // Commands that entered their lines before the volume became smaller hold these lines. Later ones fail
-    // as they do at storage that has become smaller: storage is not full.
+    // with EFBIG, as at storage that has become smaller, not with ENOSPC: storage is not full.
     if (command.offset + command.length > command.volume->open->volume().size())
         return commands_.end(command, {.kind = CacheOutcome::Kind::kStorageFailed,
                                        .error = EFBIG,

@@ -22,8 +22,8 @@ constexpr uint64_t kLinesMax = uint64_t{64} << 20;
 // Divisor: the index takes at most this part of the machine's memory.
 constexpr uint64_t kIndexMemoryShare = 2;  // one half
 
-// Grants that an engine has not confirmed. A reactor's completion queue has room for a few dozen channels
-// with one grant each, and few are granted again meanwhile.
+// Grants that an engine has not confirmed. An engine that joins gets one for each channel (at most
+// block::kChannelsMax) and each RS, and few are granted again meanwhile.
 constexpr size_t kGrantsUnconfirmedMax = 4096;
 // Addresses that one engine listens on.
 constexpr size_t kAddressesMax = 16;

@@ -59,7 +59,7 @@ struct ServedBy {
     bool operator==(const ServedBy&) const = default;
 };
 
-// The most lost lines that are saved individually, because each save writes all of them. Volumes whose lost
+// Maximum number of lost lines that are saved individually. Each save writes all of them. Volumes whose lost
 // lines exceed the rest of this limit are saved as lost as a whole until fewer are lost. A restart meanwhile
 // finds only that.
 constexpr size_t kLostLinesSaved = 1u << 17;
@@ -86,7 +86,7 @@ struct Membership {
     std::map<uint64_t, ServedBy> served;
     // By WWID: the operator gave up acknowledged writes of the volume, and no flush has failed for that yet.
     std::set<uint64_t> given_up;
-    // By WWID, each also in `dirty`: the storage has another owner, who may have written to it. Lines in
+    // By WWID, each also in `dirty`: the storage has another owner, which may have written to it. Lines in
     // engines are older and must not be destaged, regardless of the owner after a restart.
     std::set<uint64_t> storage_lost;
 

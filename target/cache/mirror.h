@@ -5,10 +5,10 @@
 // data.
 //
 // The first holder writes the dirty sub-blocks to a buffer of the target. The second holder reads them from
-// there together with a header that claims them, in one step. Copying runs concurrently with reads, destaging
-// and operations that wait for storage, and ahead of operations that wait for these (lib/cache/line.h, L3).
-// An operation that is about to change copies waits until engines have copied the line. A line whose copies
-// are being changed is left for the next round.
+// there and stores them in one step with a header that claims them. Copying runs concurrently with reads,
+// destaging and operations that wait for storage, and ahead of operations that wait for these
+// (lib/cache/line.h, L3). An operation that is about to change copies waits until engines have copied the
+// line. A line whose copies are being changed is left for the next round.
 //
 // It owns SingleCopies, the jobs with their buffers, and the current round. It calls the lines, the links to
 // engines and the members.

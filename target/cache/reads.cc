@@ -114,7 +114,7 @@ void Reads::gather(CacheCommand& command) noexcept {
     if (--command.outstanding == 0) part_over(command);
 }
 
-// Real storage has been read. Sub-blocks that are newer in an engine overwrite it in the buffer, one
+// Real storage has been read. Sub-blocks that are newer in an engine overwrite that data in the buffer, one
 // contiguous run of each line at a time.
 void Reads::overlay(CacheCommand& command) noexcept {
     command.phase = CacheCommand::Phase::kOverlay;

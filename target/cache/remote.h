@@ -17,7 +17,7 @@
 // the storage is lost for good (RemoteState::is_lost()), the target sends no more requests to any RS: the
 // volume must be reopened or created again.
 //
-// Thread-safety: belongs to the cache's reactor, but for RemoteBackend. StorageNodes outlives both.
+// Thread-safety: belongs to the cache's reactor, except for RemoteBackend. StorageNodes outlives both.
 #pragma once
 
 #include <memory>
@@ -59,7 +59,7 @@ class RemoteQueue final : public io::Queue {
     const io::Succession& succession() const noexcept { return server_.places.last; }
     // An RS with this place is or was connected.
     void note_seen(const io::Succession& place) noexcept { server_.places.see(place); }
-    // This RS has the volume, whether it serves it or does not fit. If another process had the volume before,
+    // This RS has the volume, whether or not its storage fits. If another process had the volume before,
     // others may have had the storage in between (StorageNodes::changes()).
     void note_process(const EngineLink& engine);
     // No RS serves the volume, until attach().

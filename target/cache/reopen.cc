@@ -3,7 +3,8 @@
 // longer match the storage and are wiped. Acknowledged data that only engines have is given up only by the
 // operator's command.
 //
-// The volume must have no users when this begins, so that no new commands arrive.
+// The volume must admit no new commands when this begins, unless it only looks. Commands that were admitted
+// earlier may be in flight.
 #include "lib/base/log.h"
 #include "target/cache/remote.h"
 #include "target/cache/volume_control.h"
@@ -47,7 +48,8 @@ void VolumeControl::drop_contents(CachedVolume& volume, const std::shared_ptr<vo
                     "storage since; wssctl volume reopen {} --give-up-dirty drops that data",
                     name, unsaved, name));
     }
-    // The awaited owner has been given up before, which cannot be undone (VolumeSet::reopen).
+    // Only checked while it looks: before the drop the awaited owner is given up, which cannot be undone
+    // (VolumeSet::reopen).
     if (volume.remote != nullptr && reopening->look_only()) {
         if (Status served = uses_.nodes.may_reopen(volume); !served) return reopening->end(std::move(served));
     }

@@ -327,8 +327,8 @@ bool VolumeControl::freeze(CachedVolume& volume, uint64_t offset, uint64_t lengt
     return true;
 }
 
-// Destages all of the volume if a line of the range is dirty, else nothing, so that a discard works while the
-// storage is full.
+// Destages all of the volume if the range is empty or a line of it is dirty, else nothing, so that a discard
+// works while the storage is full.
 void VolumeControl::destage_range(CachedVolume& volume, Stretch range, std::function<void(int error)> done,
                                   Asker asker) {
     const bool known = range.length > 0 && !uses_.recovery.holds(volume) &&
