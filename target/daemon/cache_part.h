@@ -33,7 +33,8 @@ class CachePart {
     // Adds backends "rs:NAME", each for one volume. Makes the identity of the cache the owner of all other
     // storage.
     void add_remote_storage(volume::VolumeSet::Options& options);
-    // Refuses to delete a volume while only engines have some of its data, unless that data is given up.
+    // Before a volume is deleted, destages the data that only engines have. Refuses the deletion if that
+    // fails, unless the data is given up.
     void follow_deletions(volume::VolumeSet::Options& options);
     Status listen();
     // Reloads --cache-secrets, for engines that join later.

@@ -27,7 +27,7 @@
 
 namespace wss::daemon {
 
-// The most reactors by default. The operator may configure more.
+// Maximum number of reactors by default. The operator may configure more.
 static constexpr int kReactorsByDefault = 4;
 
 // Leaves one CPU to other programs; at least one reactor.

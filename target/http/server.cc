@@ -108,7 +108,7 @@ Server::Server(Listener listener, std::string address, Descriptor stop, Descript
       stop_(std::move(stop)),
       ended_(std::move(ended)),
       site_(site) {
-    // Only the main thread receives signals. Threads inherit the signal mask of their creator.
+    // The threads of the server receive no signals: each inherits the signal mask of its creator.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
