@@ -110,7 +110,8 @@ class Channel final : public fabric::ConnectionHandler,
         return marked;
     }
     Rights& rights() noexcept { return rights_; }
-    // Queues unit attentions for what other initiators did to the registration or reservation of this one.
+    // Queues unit attentions for what other initiators did to the registration or reservation of this
+    // channel's initiator.
     void reservations_changed(const Unit& unit, const volume::Reservations& change) noexcept;
     void reserved(const ReserveJob& job) noexcept;
     void look_again(Request& request) noexcept;

@@ -321,7 +321,7 @@ void SessionTable::channel_gone(const std::shared_ptr<ChannelRecord>& record) {
     session->past.add(record->counters);
     if (session->channels.empty()) return session_gone(session);
     if (!record->speaks.exchange(false)) return;
-    // No channel has reported the changes since the old speaker ended. The new one requests a rescan.
+    // No channel has sent notifications since the one that did so ended. Its successor requests a rescan.
     const auto& heir = session->channels.front();
     heir->speaks = true;
     service_.worker(heir->worker).reactor().post([heir] {

@@ -19,8 +19,9 @@
 // another node each line has its own staging buffer and is stored alone. If the common write fails, each line
 // is written alone.
 //
-// It owns the jobs with their buffers, and the queues of lines to be salvaged. It calls the lines, the links
-// to engines, the storage nodes, the losses and the volumes' storage. Flushes end through their callbacks.
+// It owns the jobs, whose buffers are in JobMemory, and the queues of lines to be salvaged. It calls the
+// lines, the links to engines, the storage nodes, the losses and the volumes' storage. Flushes end through
+// their callbacks.
 //
 // Thread-safety: belongs to the cache's reactor. Allocates nothing per job.
 #pragma once

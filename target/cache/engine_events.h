@@ -2,8 +2,8 @@
 // EngineEvents: receives the reports of engines. It passes each report to the owners concerned, in the order
 // of rule SE4: an engine that is lost is removed from the index before its outstanding transfers end.
 //
-// It owns nothing. The owners that it calls have no reference to it. Links refer to it as their
-// EngineLinkOwner.
+// It owns nothing. Of the owners that it calls, only the admission refers to it, to pass it to new links as
+// their EngineLinkOwner.
 //
 // Thread-safety: belongs to the cache's reactor.
 #pragma once

@@ -62,7 +62,7 @@ class EngineLinkOwner {
     virtual void engine_gone(EngineLink& storage, uint64_t handle) noexcept = 0;
     // state_of() has changed since the storage became ready.
     virtual void volume_state_changed(EngineLink& storage) noexcept = 0;
-    // The link is lost. The transfers that it owes are reported after this call returns. This is the last
+    // The link is lost. Its outstanding transfers are reported after this call returns. This is the last
     // call. The link is destroyed when it has reported them.
     virtual void engine_over(EngineLink& engine, const Status& why) noexcept = 0;
 
@@ -111,7 +111,7 @@ class EngineLink final : private RecordLinkOwner {
     // soon as they complete.
     void flush_completions() noexcept;
     void close(Status why) noexcept { link_->close(std::move(why)); }
-    // True if real storage owes answers to requests for this volume of it.
+    // True if requests for this volume of real storage are unanswered.
     bool has_requests_of(uint32_t volume) noexcept;
     size_t turn() noexcept;
     // Pings the engine. Closes the link if the engine is silent for longer than `limit` while an answer is

@@ -75,7 +75,7 @@ class Losses {
     uint64_t checks() const noexcept { return checks_; }
 
     // ---- Data that is known again
-    // True: the sub-blocks were lost, and are still recorded as lost on stable storage.
+    // True: some of the sub-blocks were lost, and stable storage may still record this.
     bool known_again(uint64_t wwid, uint64_t line, SubBlocks sub_blocks);
     void written_anew(const CachedVolume& volume, uint64_t line, SubBlocks sub_blocks);
     void destaged(const CachedVolume& volume, uint64_t line, SubBlocks sub_blocks);

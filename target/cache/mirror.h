@@ -10,8 +10,8 @@
 // (lib/cache/line.h, L3). An operation that is about to change copies waits until engines have copied the
 // line. A line whose copies are being changed is left for the next round.
 //
-// It owns SingleCopies, the jobs with their buffers, and the current round. It calls the lines, the links to
-// engines and the members.
+// It owns SingleCopies, the jobs, whose buffers are in JobMemory, and the current round. It calls the lines,
+// the links to engines and the members.
 //
 // Thread-safety: belongs to the cache's reactor. Control plane: allocates.
 #pragma once

@@ -2,8 +2,8 @@
 // Shutdown: the end of the cache (life.h). Dirty lines are destaged, the links to engines are closed, and the
 // membership is saved a last time.
 //
-// It owns the deadline and the results. It calls the volume control (drain), the engines, the admission and
-// the members.
+// It owns the deadline and the results. It calls the volume control (destage_all()), the engines, the
+// admission and the members.
 //
 // Thread-safety: belongs to the cache's reactor. Control plane: allocates.
 #pragma once

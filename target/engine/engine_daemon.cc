@@ -48,7 +48,7 @@ Result<EngineDaemon::Net> EngineDaemon::open_net(std::string key, const fabric::
 }
 
 Result<size_t> EngineDaemon::net_for(const fabric::Address& address) {
-    // An RDMA address selects a device. Addresses of another scheme share one net per scheme.
+    // An RDMA address selects a device. Addresses of any other scheme share one net per scheme.
     const std::string key = address.scheme == fabric::Scheme::kRdma ? address.host : std::string();
     const std::string name = fmt::format("{}/{}", static_cast<int>(address.scheme), key);
     for (size_t i = 0; i < nets_.size(); ++i)

@@ -4,7 +4,7 @@
 // Creates, resizes and removes volumes while I/O continues, keeps each reactor's VolumeTable up to date by
 // tasks posted to it, and remembers identities (LUN, WWID) and run-time volumes in a state file.
 //
-// Each change has two forms. The *_async form does not wait for reactors and calls `done` exactly once: on
+// Most changes have two forms. The *_async form does not wait for reactors and calls `done` exactly once: on
 // the thread of some reactor, or before it returns when it fails early or there is no reactor. So the
 // single-threaded simulation can use it (call, then step). The plain form waits for the change, at most
 // Options::wait. Never call it on a reactor's thread. The state file is written before anything is destroyed,

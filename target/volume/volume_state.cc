@@ -8,7 +8,7 @@
 
 namespace wss::volume {
 
-// The declared volumes, as recorded in the state file.
+// The declared volumes, with what the state file records of them.
 static std::vector<VolumeOptions> as_opened(std::vector<VolumeOptions> declared, const auto& known_volumes,
                                             TryOptions& how) {
     for (VolumeOptions& volume : declared) {
