@@ -32,8 +32,8 @@ function keep(parent, items, keyOf, make, fill) {
   for (const child of old.values()) child.remove();
 }
 
-// A column: {title, text(item), kind}. `text(item)` is a string, or {severity, text}. `kind` is the class of the
-// cells; "number" is right-aligned.
+// A column: {title, text(item), kind}. `text(item)` is a string, or {severity, text}. `kind` is the class of
+// the cells; "number" is right-aligned.
 export class Table {
   constructor(table, columns, keyOf) {
     this.columns = columns;
