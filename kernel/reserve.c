@@ -208,9 +208,11 @@ static int wss_reserve_read(struct wss_volume *vol, enum wss_reserve_in action, 
 	ret = wss_reserve_run(vol, cdb, NULL, bytes, &locked);
 	if (ret >= 8 || !locked)
 		return ret;
-	ret = ret < 0 ? wss_reserve_result(sess, ret) : -EPROTO;
+	/* The result of a refusal may be a SCSI status, which is positive, but no target may refuse to read. */
+	if (ret < 0)
+		ret = min(wss_reserve_result(sess, ret), 0);
 	mutex_unlock(&sess->admin_mutex);
-	return ret ?: -EPROTO;
+	return ret < 0 ? ret : -EPROTO;
 }
 
 static int __maybe_unused wss_pr_read_keys(struct block_device *bdev, struct pr_keys *keys)
