@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 
 namespace wss {
 
@@ -30,8 +31,9 @@ uint64_t descriptor_reserve() noexcept {
 
 uint64_t descriptors_left() noexcept {
     const uint64_t limit = limit_of_descriptors();
-    DIR* directory = limit == RLIM_INFINITY ? nullptr : opendir("/proc/self/fd");
-    if (directory == nullptr) return RLIM_INFINITY;
+    if (limit == RLIM_INFINITY) return RLIM_INFINITY;
+    DIR* directory = opendir("/proc/self/fd");
+    if (directory == nullptr) return errno == EMFILE || errno == ENFILE ? 0 : RLIM_INFINITY;
     uint64_t open = 0;
     while (const dirent* entry = readdir(directory)) open += entry->d_name[0] != '.';
     closedir(directory);

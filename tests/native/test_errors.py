@@ -2,6 +2,7 @@
 """Wrong use: each mistake yields a message that names the problem and its location, and a nonzero exit status."""
 
 import os
+import re
 import socket
 import subprocess
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .programs import PLUGIN, TARGET, Target, run, run_under_nbdkit
+from .programs import BUILD, PLUGIN, TARGET, Target, run, run_under_nbdkit
 
 
 def plugin(*words, timeout=30):
@@ -103,6 +104,24 @@ def test_target_names_a_port_that_is_in_use():
         status, text = target_fails("--listen", f"tcp://127.0.0.1:{port}", "--control", "", "--volume", "v=ram:1M")
     assert status == 1
     assert str(port) in text and "in use" in text, text
+
+
+@pytest.mark.parametrize("words", [
+    ["wss-target", "--listen", "tcp://127.0.0.1:0", "--kv-listen", "tcp://127.0.0.1:0", "--volume", "v=ram:1M"],
+    ["wss-target", "--listen", "tcp://127.0.0.1:0", "--cache-listen", "tcp://127.0.0.1:0", "--volume", "v=ram:1M"],
+    ["wss-cache", "--join", "tcp://127.0.0.1:1", "--listen", "tcp://127.0.0.1:0", "--memory", "16M"],
+], ids=["target", "cached", "engine"])
+def test_program_that_runs_out_of_descriptors_in_its_start_says_so(words, tmp_path):
+    for limit in range(4, 64):
+        command = ["prlimit", f"--nofile={limit}", BUILD / words[0], *words[1:], "--control", tmp_path / "control.sock"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:
+            ready = process.stdout.readline()
+            process.terminate()
+            log = process.communicate(timeout=60)[1]
+        if ready:
+            break
+        assert process.returncode > 0 and re.search("ulimit -n|Too many open files", log), (limit, process.returncode, log)
+    assert ready and process.returncode == 0 and limit > 8, log
 
 
 def test_target_names_a_socket_that_is_in_use(tmp_path):

@@ -4,7 +4,6 @@
 #include "target/http/server.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -15,6 +14,7 @@
 #include <thread>
 
 #include "target/volume/volume_set.h"
+#include "tests/support/no_descriptors.h"
 #include "tests/unit/http/client.h"
 #include "tests/unit/io/harness.h"
 
@@ -366,22 +366,6 @@ TEST_F(HttpSite, input_that_is_not_http_ends_its_conversation) {
     }
 }
 
-// No descriptor can be opened while this object lives.
-class NoDescriptors {
-  public:
-    NoDescriptors() {
-        getrlimit(RLIMIT_NOFILE, &before_);
-        int lowest_free = dup(0);
-        close(lowest_free);
-        rlimit none{static_cast<rlim_t>(lowest_free), before_.rlim_max};
-        EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-    }
-    ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
-
-  private:
-    rlimit before_{};
-};
-
 static double cpu_seconds() {
     timespec used{};
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
@@ -396,7 +380,7 @@ TEST_F(HttpSite, the_acceptor_sleeps_while_the_process_has_no_free_descriptors_a
         ASSERT_TRUE(waiting->connected());
         ASSERT_EQ(waiting->get(kPing).status, 200);
         int spare = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        NoDescriptors none;
+        const wss::test::NoDescriptors none;
         sockaddr_un address{};
         address.sun_family = AF_UNIX;
         std::strcpy(address.sun_path, path().c_str());

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/support/looks.h"
+#include "tests/support/no_descriptors.h"
 
 namespace wss::reactor {
 namespace {
@@ -28,6 +29,17 @@ struct Firing {
         self->log->push_back(self->id);
     }
 };
+
+TEST(Reactor, without_descriptors_reports_that_and_only_polls) {
+    ManualClock clock;
+    const test::NoDescriptors none;
+    Reactor reactor(clock);
+    EXPECT_EQ(reactor.ready().code(), Code::kExhausted);
+    bool ran = false;
+    reactor.post([&] { ran = true; });
+    reactor.step();
+    EXPECT_TRUE(ran);
+}
 
 TEST(Reactor, timers_fire_in_order_of_their_deadlines_and_never_early) {
     ManualClock clock;
