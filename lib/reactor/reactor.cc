@@ -98,7 +98,9 @@ size_t Reactor::run_posted() noexcept {
 size_t Reactor::step() noexcept {
     now_ = clock_.now();
     in_turn_ = true;
-    size_t events = poll_sources() + fire_timers() + run_posted();
+    size_t events = poll_sources();
+    events += fire_timers();
+    events += run_posted();
     in_turn_ = false;
     std::erase(sources_, nullptr);
     return events;

@@ -107,9 +107,11 @@ size_t Engine::progress() noexcept {
         ++events;
     }
     if (state_ == State::kOpen && readable_) events += receive();
-    events += reap() + deliver();
+    events += reap();
+    events += deliver();
     if (state_ == State::kOpen) events += transmit();
-    events += reap() + deliver();
+    events += reap();
+    events += deliver();
     if (state_ == State::kClosing) {
         finish();  // may destroy this connection
         return events + 1;

@@ -101,7 +101,8 @@ size_t TcpPoller::shake_hands() noexcept {
 // --- the poller ---
 
 size_t TcpPoller::poll() noexcept {
-    size_t events = EventPoller::poll() + shake_hands();
+    size_t events = EventPoller::poll();
+    events += shake_hands();
     for (size_t budget = kLingerBytesPerTurn; budget > 0; ++events) {
         Linger* next = unread_.pop_front();
         if (next == nullptr) break;

@@ -103,7 +103,10 @@ void RbdQueue::submit(Request& request) noexcept {
 
 size_t RbdQueue::poll() noexcept {
     if (in_flight_ == 0 && calls_.taken() == 0) return 0;
-    const size_t events = start_waiting() + reap() + confirm() + end_late();
+    size_t events = start_waiting();
+    events += reap();
+    events += confirm();
+    events += end_late();
     if (events > 0) note_progress();
     wake_up_later();
     return events;
