@@ -84,8 +84,8 @@ struct IndexCounters {
     uint64_t destaging_lines = 0;
     uint64_t single_lines = 0;  // mark_single()
     uint64_t operations = 0;    // entered and not left
-    uint64_t evictions = 0;     // since the start, as below
-    uint64_t no_room = 0;
+    uint64_t evictions = 0;     // since the start
+    uint64_t no_room = 0;       // since the start: calls of place() that found too few slots
 };
 
 enum class Placed : uint8_t {
@@ -113,8 +113,9 @@ class Index {
     // The engine receives no new lines. Its lines stay until they are moved or evicted.
     void drain_engine(EngineIndex engine);
     // The engine's memory is gone or may no longer be used. Operations on its lines stay entered; the fabric
-    // reports failures to their owners. A line whose last copy was there becomes absent. Before end_copy() it
-    // keeps the slot of the second holder instead, without valid data. Walks the whole index.
+    // reports failures to their owners. A line whose last copy was there becomes absent. If that copy was
+    // being copied (begin_copy()), the line keeps the slot of the second holder, without valid data. Walks
+    // the whole index.
     Loss lose_engine(EngineIndex engine);
     // While held, no line is placed, because the slots in use are not known yet (recovery.h), and open() does
     // not use the entries that are reserved for lines with slots.
@@ -211,9 +212,9 @@ class Index {
     // if the line has lost its last holder.
     void end_destage(Line& line, const Destage& destage, Destaged result);
 
-    // --- erasing every copy, for a policy change, a discard or a deleted volume. The operation is exclusive
-    // and names all sub-blocks. No part of the line is valid after begin_erase(). Its slots are free
-    // after erased().
+    // --- erasing every copy: of a volume that is removed or reopened, or beyond the end of a volume. The
+    // operation is exclusive and names all sub-blocks. No part of the line is valid after begin_erase(). Its
+    // slots are free after erased().
     void begin_erase(Line& line, LineState how);  // kEvicting or kWiping
     void erased(Line& line);
 

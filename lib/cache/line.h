@@ -8,12 +8,12 @@
 //   dirty       some sub-blocks are newer than real storage; every copy (copies()) has them
 //   destaging   dirty, and some of the dirty sub-blocks are being written to real storage
 //   evicting    its copies are being erased and no part of it is valid; absent once the erasure is confirmed
-//   wiping      as evicting, for a deleted volume: the contents are zeroed too
+//   wiping      as evicting, and the contents are zeroed too, for example because the volume was deleted
 // "Partly valid" is not a state: the bitmap shows it. Only Index::set_state() changes the state, by the table
 // in line.cc.
 //
 // Operations
-//   Every access to a line (serving a read from it, write, fill, destage, evict) is a LineOp. It names its
+//   Every access to a line (serving a read from it, write, fill, destage, erase) is a LineOp. It names its
 //   sub-blocks and its access mode. An operation waits for every earlier one that has a sub-block in common
 //   with it, unless both are shared. So operations on a sub-block run in the order of their arrival, and a
 //   read that arrives after the acknowledgement of a write returns the written data. A line with operations
@@ -28,9 +28,9 @@
 //       entered. This prevents deadlock.
 //   L2  A LineOp does not move in memory between enter() and leave(). leave() is called exactly once for
 //       each, granted or not (an aborted request leaves the queue).
-//   L3  A resting operation must resume before it changes anything, and so must a shared one before it
-//       changes the dirty bits of copies. After that nothing copies the line, and no copying begins while the
-//       operation is exclusive or the line is clearing().
+//   L3  A resting operation must resume before it changes anything. Any shared operation must resume before
+//       it changes the dirty bits of copies. Once it has resumed, nothing copies the line, and no copying
+//       begins while the operation is exclusive or the line is clearing().
 //
 // Thread-safety: a line and its operations belong to the thread of their Index.
 #pragma once
@@ -51,7 +51,7 @@ class Line;
 
 enum class Access : uint8_t {
     kShared,     // reads: of the copies (hit, destage) or of real storage (miss)
-    kExclusive,  // changes the state of the sub-blocks: write, fill, evict, wipe
+    kExclusive,  // changes the state of the sub-blocks: write, fill, erase
 };
 
 struct GrantOrder;
@@ -151,7 +151,7 @@ class Line : public ListNode<DirtyOrder>, public ListNode<DestageOrder> {
     friend class DirtyLines;
     friend class Index;
     friend class LineTable;
-    // They implement the functions of Index with similar names.
+    // These implement the functions of Index with similar names.
     bool admit(LineOp& op);
     bool admit_beside(LineOp& op);
     bool readmit(LineOp& op);

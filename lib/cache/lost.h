@@ -5,6 +5,7 @@
 //
 //   - it is overwritten as a whole,
 //   - an engine returns with a copy that is not older than the acknowledged data, and the copy is destaged,
+//   - the volume is truncated before it or deleted,
 //   - or the operator gives up the volume's lost sub-blocks.
 //
 // What a copy may restore is limited by what a reader may have seen since:

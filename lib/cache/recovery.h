@@ -47,7 +47,7 @@ struct RecoveryReport {
     uint64_t refused = 0;         // damaged or invalid, or of another line size
     uint64_t foreign = 0;         // of an old incarnation
     uint64_t unknown_volume = 0;  // dirty copies of a deleted volume or beyond a volume's end
-    uint64_t older = 0;           // dirty copies that a newer copy beat
+    uint64_t older = 0;           // dirty copies that lost to another copy of their line
     uint64_t dirty_lines = 0;     // restored
 };
 

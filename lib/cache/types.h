@@ -8,9 +8,9 @@
 //   holder     an engine in which a line has a slot; the first is the primary, a second exists for dirty data
 //   real storage  the storage of the volume behind the cache
 //
-// lib/cache makes the decisions and keeps the state of the cache. It moves no data, sends no messages and
-// reads no clock: the storage engine (SE) in target/cache does that. So `wssbench cache-sim` and the
-// simulation run the same code.
+// lib/cache makes the decisions and keeps the state of the cache. Except for engine/, which is the cache
+// engine, it moves no data, sends no messages and reads no clock: the storage engine (SE) in target/cache
+// does that. So `wssbench cache-sim` and the simulation run the same code.
 #pragma once
 
 #include <bit>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engine: a cache engine (CE). It lends memory to storage engines (SE) and moves data between that memory and
 // clients, as the SE commands. It has no notion of volumes, makes no decisions and keeps no map: a slot is a
-// number, a header is 64 bytes that the SE wrote. It reads headers only to count the dirty lines that would
-// be lost with it. A storage process is an Engine too; it has volumes and lends no lines (storage.h).
+// number, a header is 64 bytes that the SE supplies. It reads headers only to count the dirty lines that
+// would be lost with it. A storage process is an Engine too; it has volumes and lends no lines (storage.h).
 //
 //   arena       one mapping, registered once with every fabric, for local access: peers reach it only by
 //               messages to this engine. Each SE has an equal part of it, cut into slots of its line size.
 //   SeLink      the link to one SE: connects, joins, and after a loss reconnects with growing pauses. Its
 //               part of the arena and the headers outlive the connection.
-//   Client      one channel of an initiator. Accepted once, and only with a handle and the token that an SE
-//               granted for it. Ends with its grant.
+//   Client      a connection of an initiator's channel or of a storage process (reach.h). Accepted once, and
+//               only with a handle and the token that an SE granted for it. Ends with its grant.
 //   Operation   one kMove; see engine_datapath.cc.
 //
 // Rules
@@ -108,9 +108,9 @@ class Engine final : public reactor::Source {
     Status start();
     // Rejoins the storage engines that have released this engine.
     void join_again();
-    // Requests each SE to drain this engine, and ends when all have sent GOODBYE or after the time `limit`.
-    // Calls `done` once; a failure reports the number of lines that are lost with this engine and may not be
-    // in real storage.
+    // Requests that each SE drain this engine. Calls `done` once, when no SE needs this engine any longer, or
+    // after the time `limit`. A failure then reports how many lines with acknowledged writes, at most, are
+    // not in real storage; those without a copy in another engine are lost.
     void leave(Nanoseconds limit, std::function<void(Status)> done);
     // Closes all connections and then calls `done`. After that the engine may be destroyed.
     void stop(std::function<void()> done);

@@ -14,8 +14,8 @@ constexpr size_t kGrantsMax = 8192;
 
 using HeaderBytes = std::array<std::byte, wire::kCacheHeaderBytes>;
 
-// One kMove, from its record to its kDone. For a kStorage (storage.h) it is the RDMA in progress, or both if
-// there are two.
+// One kMove, from its record to its kDone. For a kStorage (storage.h) it is the RDMA operation in progress,
+// or both if there are two.
 //   kFree ─▶ [kWaiting: for a stage, or for room at the client] ─▶ kMoving ─▶ kFree
 struct alignas(8) Engine::Operation : ListNode<> {
     enum class State : uint8_t { kFree, kWaiting, kMoving };
@@ -28,7 +28,7 @@ struct alignas(8) Engine::Operation : ListNode<> {
     State state = State::kFree;
     uint32_t asked = 0;  // the link's `asked_` when the operation began
     wire::CacheMove move;
-    std::byte* buffer = nullptr;  // of real storage: the memory to move, instead of a slot
+    std::byte* buffer = nullptr;  // for real storage: the memory that is used instead of a slot
 };
 
 // The SE's permission for one client to connect.

@@ -82,8 +82,8 @@ Engine::Storage::~Storage() {
     }
 }
 
-// True if acknowledged writes survive a restart of the machine. RAM has no volatile cache either, but only
-// storage that others may take has an ownership.
+// True if acknowledged writes are known to survive a restart of the machine. RAM has no volatile cache
+// either, but only storage that others may take has an ownership.
 static bool outlasts_machine(const io::Backend& backend) {
     return !backend.limits().volatile_cache && !backend.ownership().empty();
 }
