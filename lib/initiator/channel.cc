@@ -103,7 +103,7 @@ void Channel::set_up() noexcept {
     owner_.channel_up(*this);
 }
 
-// Checks every value of the target's response against the login request.
+// Checks the values of the target's response on which this side depends, and stores them.
 Status Channel::take_login(std::span<const std::byte> data) {
     wire::ParseError error = wire::parse_login_response(data, login_);
     if (error != wire::ParseError::kNone)

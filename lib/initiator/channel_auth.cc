@@ -58,7 +58,7 @@ void Channel::take_result(wire::Bytes bytes) {
     if (!result.granted)
         return close(failure(Code::kRefused, "{}: the target refused the login: {}",
                              options_.address.to_string(), result.text));
-    // A target that grants without a challenge proves nothing: its proof covers no proof of this side.
+    // A grant without a challenge violates the exchange: this side has not sent its proof yet.
     const bool proven =
         challenged_ &&
         equal_in_constant_time(result.proof, transcript_.proof(options_.identity.secret, Prover::kTarget));

@@ -92,8 +92,8 @@ Status Client::prepare(Options options) {
     auto stack = SubmitStack::create(*session_);
     if (!stack) return stack.status();
     stack_ = std::move(*stack);
-    // Polling the stack before the session would be better, but a submit marks the session as busy, so that
-    // the next turn follows at once.
+    // The reactor polls the stack after the session, so a request is sent one turn later. That turn follows
+    // at once, because submit() marks the session as busy.
     reactor_.add(*stack_);
     return Status::ok();
 }
@@ -220,7 +220,7 @@ void Client::run(ClientRequest& request) noexcept {
     Waiter waiter;
     request.context = &waiter;
     request.complete = [](ClientRequest& over) noexcept {
-        // Notify under the lock: the waiter is destroyed as soon as it gets the lock.
+        // Notify under the lock: the waiter is destroyed as soon as run() gets the lock.
         Waiter& who = *static_cast<Waiter*>(over.context);
         std::lock_guard lock(who.m);
         who.done = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Client: a session with a thread of its own, usable from any thread. Base of the C API, on which
-// the nbdkit plug-in builds, and of wssctl.
+// Client: a session with a thread of its own, usable from any thread. The C API is built on it, and the
+// nbdkit plug-in on the C API. wssctl uses it directly.
 //
 // A request reaches the reactor through a lock-free stack: many threads push, and the reactor takes all
 // entries at once. It returns through `complete`, which the reactor's thread calls. Submitting needs no

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cursor: a position in a list of buffers. Starting there, parts of a request are copied from and to the
-// user's buffers, or enumerated.
+// Cursor: a position in a list of buffers. Its functions copy data from or to the buffers, or visit them,
+// beginning there.
 //
 // Invariant: `offset` is less than the length of the current buffer, or the cursor is at the end. Buffers of
 // length zero are skipped.

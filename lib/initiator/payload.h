@@ -4,7 +4,7 @@
 //   kImmediate  in the command itself: small writes, no registration, no extra round trip
 //   kRegions    in registered memory of the user: the target accesses it, nothing is copied
 //               (over shm: in allocated memory of the user)
-//   kBounce     in the bounce arena: DataMemory copies it before or after
+//   kBounce     in the bounce arena: DataMemory copies the data before a write or after a read
 //
 // DataMemory chooses, in this order; see plan().
 #pragma once

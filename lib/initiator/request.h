@@ -125,7 +125,7 @@ class Request : public ListNode<> {
     uint32_t outstanding_ = 0;  // commands on the wire
     uint64_t issued_ = 0;       // bytes of `total_` that commands cover so far
     uint64_t total_ = 0;
-    uint64_t covers_ = 0;  // kFlush: number of writes of the volume that had ended at submission
+    uint64_t covers_ = 0;  // kFlush: number of changes (Volume::written_) that the flush covers
     Cursor cursor_;        // position in `buffers` of the next command
     Nanoseconds deadline_{};
 };

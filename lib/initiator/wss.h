@@ -17,7 +17,8 @@
  *                 volume; times are milliseconds.
  *   Threads       any thread may call any function at any time, even on the same objects. Exception: no
  *                 thread may use an object during or after the call that destroys it.
- *   Blocking      functions block for a bounded time: the connect timeout, or the request timeout.
+ *   Blocking      functions block for a bounded time: the connect timeout, the request timeout, or the
+ *                 timeout passed.
  *   Order         requests in flight at the same time may be executed in any order. A flush covers every
  *                 write that completed before the flush was submitted, through any handle and thread.
  *   Losses        when the target is lost, requests wait for its return (reconnect_timeout_ms) and are then
