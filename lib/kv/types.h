@@ -36,8 +36,9 @@ constexpr uint64_t kTicksMax = (uint64_t{1} << (63 - Timestamp::kClientBits)) - 
 // Start of the ticks: 2025-01-01T00:00:00Z in microseconds of Unix time.
 constexpr uint64_t kTicksEpoch_us = 1'735'689'600'000'000;
 
-// Names a key in metadata and in slots. Two keys with the same fingerprint cost an unnecessary second round,
-// never a wrong value: the full key is compared before a value is returned.
+// Names a key in metadata and in slots. Two keys with the same fingerprint never lead to a wrong value,
+// because the full key is compared before a value is returned. They can cause an unnecessary second round,
+// and with RAMP-Fast the failure of a read (GetJob::take_reply()).
 inline uint64_t fingerprint(std::string_view key) noexcept {
     return XXH3_64bits(key.data(), key.size());
 }

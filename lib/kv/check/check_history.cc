@@ -108,7 +108,7 @@ const KeyValue* HistoryChecker::written_by(size_t transaction, uint64_t key) con
     return nullptr;
 }
 
-// Reports reads of values that were never written, or by an aborted write, and transactions that read two
+// Reports reads of values that were never written or whose write was aborted, and transactions that read two
 // values of one key. Removes reads without a known writer.
 void HistoryChecker::resolve_reads() {
     for (Transaction& reader : transactions_) {

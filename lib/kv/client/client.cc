@@ -188,7 +188,7 @@ void Client::run(Request& request) noexcept {
         bool over = false;
     } waiter;
     auto* done = std::exchange(request.done, [](Request& finished) noexcept {
-        // Notify under the lock: the waiter is destroyed as soon as it can take the lock.
+        // Notify under the lock: the waiter is destroyed as soon as run() can take the lock.
         Waiter& who = *static_cast<Waiter*>(finished.context);
         std::lock_guard lock(who.m);
         who.over = true;

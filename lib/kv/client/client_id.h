@@ -3,7 +3,7 @@
 // leased the id to another client, or the session's clock was set back so far that the id's timestamps are
 // used up.
 //
-// All partitions know a client by one id. The links change it together, and only when no message in flight
+// A client uses one id with all partitions. The links change it together, and only when no message in flight
 // carries the old one. A partition that reports wrong ids, or forgets them, disturbs the other links only
 // rarely (kLeaseAgain) and briefly (kAdoptLimit).
 //

@@ -227,9 +227,8 @@ void GetJob::take_reply(uint32_t index, const wire::KvGetReply::Item& reply) noe
     item.explain.path = Path::kMessage;
     bool exists = reply.found == wire::KvFound::kExact || reply.found == wire::KvFound::kNewer;
     if (round_ > 1 && !exists) {
-        // With RAMP-Fast the version was certainly written, so it has been lost. The other algorithms guessed
-        // from a set and keep the version that they have. So does a reader that met two keys with one
-        // fingerprint.
+        // With RAMP-Fast the version was written (unless two keys have one fingerprint), so its partition has
+        // lost it. The other algorithms guessed from a set and keep the version that they have.
         key.settled = true;
         // A version that this session has seen may have been collected since, if the key was deleted.
         bool owed = key.required > key.timestamp && key.required > key.floor;

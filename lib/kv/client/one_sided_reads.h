@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OneSidedReads: the one-sided reads of a session in flight, and their receive memory.
+// OneSidedReads: the one-sided reads that a session has in flight, and their receive memory.
 //
 // A job may give up while its read is in flight. The fabric still writes to the chunk, which is returned when
 // the read completes.

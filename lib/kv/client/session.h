@@ -7,7 +7,7 @@
 //
 // Life: start() → `ready` → submit() … → close() → closed(). close() ends requests in flight with kClosed.
 //
-// Links are created on demand. One partition suffices to start: it sends the map and leases the client's id.
+// Links connect on demand. One partition suffices to start: it sends the map and leases the client's id.
 // A partition that is down fails only the requests that touch it.
 //
 // Thread-safety: none; belongs to the lane's reactor. The SharedState may be shared with other threads.

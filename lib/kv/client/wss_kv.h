@@ -18,6 +18,7 @@
  * Threads    Every function may be called from any thread, even on the same store, except
  *            wss_kv_disconnect(): no other thread may use the store during the call or afterwards.
  * Blocking   Functions without _submit_ in their name block until they are done, at most for the time-out.
+ *            wss_kv_scan() and wss_kv_increment() send several requests, each with this time-out.
  * fork       Connect after fork(), not before.
  */
 #ifndef WSS_KV_H
@@ -76,7 +77,7 @@ struct wss_kv_read {
     const void* key; /* in */
     size_t key_length;
     int found;          /* out */
-    uint64_t timestamp; /* of the version, even if it is a deletion; 0: never written */
+    uint64_t timestamp; /* of the version, even if it is a deletion; 0: never written, or forgotten */
     void* value;        /* free it with wss_kv_release(); a zero byte follows it */
     size_t value_length;
 };

@@ -2,9 +2,9 @@
 // LeaseTable: the leases of client ids at one partition.
 //
 // Every partition leases ids from its own range, so that a client needs only one partition to get an id. Each
-// partition decides separately which client may use an id there: the one whose nonce presents it first. An id
-// becomes free when Options::lease has passed since its client's last connection ended, or at once if the
-// client sent a goodbye.
+// partition decides separately which client may use an id there: the one that presents it first, with its
+// nonce. An id becomes free when Options::lease has passed since its client's last connection ended, or at
+// once if the client sent a goodbye.
 //
 // A client that gets a former client's id must not issue that client's timestamps again: the partition
 // refuses them as too old. Timestamps at or below `after` were used by former clients. If they are ahead of
@@ -67,8 +67,8 @@ class LeaseTable {
     static void use(Lease& lease, Timestamp timestamp);
     // If `timestamp` belongs to a former client: the end of that client's timestamps. Otherwise none.
     static Timestamp former_until(const Lease& lease, Timestamp timestamp);
-    // The lower bound for timestamps from `from` to `ticks` later, so that they do not meet those of former
-    // clients.
+    // The timestamp that a write between `from` and `ticks` later must exceed, so that it does not meet the
+    // timestamps of former clients.
     static Timestamp former_within(const Lease& lease, Timestamp from, uint64_t ticks);
     // True if the current client would soon meet former clients' timestamps, because the clock is close to
     // them.

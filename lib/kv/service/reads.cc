@@ -196,7 +196,7 @@ void Reads::cold_arrived(void* context, const store::Found& found) noexcept {
         item.value = copy_of(found.version.value);
         item.reply.is_deleted = found.version.tombstone;
     } else {
-        item.reply.found = wire::KvFound::kGone;  // collected meanwhile: the reader starts over
+        item.reply.found = wire::KvFound::kGone;  // collected meanwhile, or the disk failed
     }
     if (--job.outstanding == 0) job.reads->send_cold(job);
 }

@@ -8,10 +8,10 @@
 // as prepared ones. If very many wait, no further transactions of the unreachable partition are accepted.
 //
 // A participant that has forgotten transactions of that age refuses this one for ever. Had it committed, it
-// would have done so only after our prepare. It remembers commits for decision_window, in its log or in
-// memory, and refuses writes rather than forget one early. So it has not committed: abort. If this partition
-// itself has waited longer than that, the outcome is unknown everywhere. That is an abort as well, counted
-// separately and logged.
+// would have done so only after this partition's prepare. It remembers commits for decision_window, in its
+// log or in memory, and refuses writes rather than forget one early. So it has not committed: abort. If this
+// partition itself has waited longer than that, the outcome is unknown everywhere. That is an abort as well,
+// counted separately and logged.
 //
 // Partitions connect to each other as clients without an id, at the first inquiry.
 //

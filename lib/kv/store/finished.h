@@ -33,8 +33,8 @@ inline uint64_t hash_of(Timestamp timestamp) noexcept {
     return h ^ h >> 33;
 }
 
-// A hash set of values other than 0, with linear probing, in blocks that exist only while they hold values.
-// So an empty set costs nothing, and memory is freed block by block. It does not grow.
+// A hash set of values other than 0, with linear probing, in blocks. A block is allocated when it gets its
+// first value, and freed only by free_block(). It does not grow.
 class FinishedSlots {
   public:
     static constexpr size_t kBlock = 1024;

@@ -47,8 +47,8 @@
 //      (conditions.cc).
 //
 // Life of a write: prepare → (log) → continuation kOk → commit. put is both in one, for a transaction on this
-// partition alone. The caller inquires of the participants about transactions in overdue() and decides: any
-// committed → commit; any aborted → abort; all prepared → commit.
+// partition alone, or one without atomicity. The caller inquires of the participants about transactions in
+// overdue() and decides: any committed → commit; any aborted → abort; all prepared → commit.
 //
 // The caller bounds timestamps from above. A timestamp far ahead would win for years, and raise the floor
 // with it.
@@ -165,7 +165,7 @@ struct Statistics {
 };
 
 // Keeps the versions that a reader of the state at `timestamp` needs. Movable. Must be destroyed before the
-// store. It then releases the versions.
+// store; its destruction releases the versions.
 class Pin {
   public:
     Pin() = default;

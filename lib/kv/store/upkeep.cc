@@ -142,7 +142,7 @@ size_t Store::Parts::collect(size_t budget) {
 }
 
 // Collects early, because recently written cells are in the processor's cache and the next writes need cells.
-// Versions with a slot stay for the window: each early collection would rewrite their slot. The budget is
+// Versions with a slot stay for window_alone: each early collection would rewrite their slot. The budget is
 // twice the number of written versions, because more are written per turn of maintain() than it collects.
 void Store::Parts::recycle(size_t written, Nanoseconds now) {
     const Nanoseconds keep = std::min(window, options.window_alone);

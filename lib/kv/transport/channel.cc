@@ -400,7 +400,7 @@ size_t MessageChannel::poll_ring() noexcept {
     // A writer that waits for room may be asleep.
     if (writes_under_way_ < kRingWrites && ring_.credit(post, false) && write_ring({&post, 1})) wake_peer();
     if (ring_.wake_up_owed) wake_peer();
-    // The peer's credit causes no event of its own, so retry here.
+    // Without announcements, the peer's credit causes no event, so retry here.
     if (backlog() > 0) {
         size_t before = backlog();
         flush();

@@ -50,8 +50,8 @@ class Ring {
   public:
     bool offer(fabric::Fabric& fabric, bool by_announcement);  // allocates; false: no memory
     wire::KvRing ours() const;
-    // `seed`: a secret of this connection, so that no value can imitate a frame. False: `theirs` is not a
-    // usable ring.
+    // `seed`: a secret of the client (its nonce), so that no value can imitate a frame. False: `theirs` is
+    // not a usable ring.
     bool begin(const wire::KvRing& theirs, uint64_t seed);
     bool active() const { return active_; }
 
