@@ -48,7 +48,7 @@ struct CacheWelcome {
     bool keep = false;        // true: the contents count, send the inventory; false: discard them
     bool states = false;      // an RS must send kVolumeState
     bool owners = false;      // … with the owner
-    bool terms = false;       // … and with its place among the holders
+    bool terms = false;       // … and with its term (io::Succession)
     bool operator==(const CacheWelcome&) const = default;
 };
 ParseError parse_cache_welcome(Bytes data, CacheWelcome& out);

@@ -61,14 +61,14 @@ enum class KvStatus : uint8_t {
     kAborted = 3,
     kUnknown = 4,      // transaction not known here
     kNoMemory = 5,     // writes are refused until old versions are collected
-    kTooOld = 6,       // at or below the floor, or a timestamp of a former client with this id
+    kTooOld = 6,       // at or below the floor, below a key's version, or used by a former client of this id
     kTooFarAhead = 7,  // the client's clock is too far ahead
     kNotLeased = 8,    // the timestamp's client id is not leased to this connection
     kConditionFailed = 9,
     kLockConflict = 10,
-    kWrongPartition = 11,  // the key belongs to another partition: the map has changed
+    kWrongPartition = 11,  // the key belongs to another partition, or the client has another map
     kMalformed = 12,
-    kNotReady = 13,  // recovering
+    kNotReady = 13,  // recovering, or busy: repeat the request later
     kIo = 14,        // the log could not be written
     kUnsupported = 15,
     kIdTaken = 16,  // hello: another client has the id
@@ -132,7 +132,7 @@ enum class KvSelect : uint8_t { kLatest = 0, kExact = 1, kAmong = 2 };
 constexpr uint8_t kKvGetValues = 1;     // flag of a get: return values, not only timestamps
 constexpr uint8_t kKvGetAddresses = 2;  // return the address for one-sided reads of the key
 constexpr uint8_t kKvFallbackShift =
-    4;  // above it: why the key is not read one-sidedly (kv::Fallback), for statistics
+    4;  // the bits above it: why the key is not read one-sidedly (kv::Fallback), for statistics
 constexpr uint8_t kKvGetLocked = 4;  // take a shared lock on each key first, as `owner`
 struct KvGet {
     struct Item {
@@ -163,8 +163,8 @@ struct KvGetReply {
     std::vector<Item> items;
 };
 
-constexpr uint8_t kKvPrepareCommit = 1;  // no other participant: commit at once
-constexpr uint8_t kKvPrepareUnlock = 2;  // … and release the locks of this owner
+constexpr uint8_t kKvPrepareCommit = 1;  // commit at once: no other participant, or no atomicity
+constexpr uint8_t kKvPrepareUnlock = 2;  // a write under the locks of `owner`, which end with it
 // The transaction has conditions, here or on another partition. Only for a partition whose hello reply has
 // kKvHelloConditions.
 constexpr uint8_t kKvPrepareIf = 4;
@@ -197,7 +197,8 @@ struct KvPutIf {
     uint64_t expected = 0;  // 0: the key must be absent
     KvPrepare::Item item;
 };
-// For prepare, commit, abort, inquiry and put-if. The state is in the header's status.
+// Request of commit, abort and inquiry. Reply to these, and to prepare, put-if and lock. The state is in the
+// header's status. A goodbye has the client's latest timestamp here, a ping the number of one-sided reads.
 struct KvDecision {
     // In a request: the timestamp of the transaction. In a reply: a timestamp that the client's clock must
     // pass. This is the partition's time or the timestamp of the conflicting version. If the condition of a
