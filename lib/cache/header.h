@@ -36,7 +36,7 @@ namespace wss::cache {
 constexpr size_t kHeaderBytes = 64;
 
 struct LineHeader {
-    uint64_t volume = 0;  // WWID: unlike a LUN, never reused for another volume
+    uint64_t volume = 0;  // WWID: unlike LineKey::volume, never reused for another volume
     uint64_t line = 0;
     uint64_t generation = 0;   // of the newest write in the slot; grows with each write
     uint64_t incarnation = 0;  // the engine's, assigned when it joins; older ones do not count

@@ -19,14 +19,16 @@
 //
 // Rules
 //  X1  Only an operation that has entered a line may place it or report changes to its data, and only to the
-//      sub-blocks that it names. filled(), written() and invalidate() need exclusive access.
+//      sub-blocks that it names. filled() and written() need exclusive access. So does invalidate(), except
+//      for sub-blocks that are not dirty, of a clean, dirty or destaging line: these need no operation.
 //  X2  A pointer to a Line is valid while an operation is on the line, or until the next call that could
 //      evict it: place(), lose_engine(), leave() of its last operation.
 //  X3  Memory is allocated in blocks, as lines and slots are first used. No call takes longer with a larger
 //      cache, except those documented to walk the index.
 //
-// Thread-safety: an Index and everything in it belong to one thread. In a target with several reactors, each
-// has its own lines (shard_of()) and its own range of every engine's slots.
+// Thread-safety: an Index and everything in it belong to one thread. A target with a cache has one reactor
+// and one Index. Several indexes could share the engines: each would own the lines of a shard (shard_of())
+// and a range of every engine's slots.
 #pragma once
 
 #include <array>
@@ -193,8 +195,8 @@ class Index {
     // The sub-blocks are no longer valid or dirty: they were discarded, or a copy of them failed. A line
     // without valid sub-blocks keeps its slots until it is evicted.
     void invalidate(Line& line, SubBlocks sub_blocks);
-    // The dirty sub-blocks were written to real storage by other means (write-through), and the holders have
-    // cleared their dirty bits (H3).
+    // The sub-blocks are no longer dirty, although no destaging has ended: the holders have cleared their
+    // dirty bits (H3).
     void cleaned(Line& line, SubBlocks sub_blocks);
 
     // --- destaging; the operation is shared and names at least dirty()

@@ -20,8 +20,8 @@ constexpr std::array<uint8_t, 7> kNext = {
         bit(LineState::kWiping),
     // clean: an evicted clean line needs no erasure (header.h, H3)
     bit(LineState::kDirty) | bit(LineState::kAbsent) | bit(LineState::kEvicting) | bit(LineState::kWiping),
-    // dirty: becomes clean without destaging by a discard or a write-through, or if the only copy is lost
-    // while a second one is being made
+    // dirty: becomes clean without destaging by Index::invalidate(), or if the only copy is lost while a
+    // second one is being made
     bit(LineState::kDestaging) | bit(LineState::kClean) | bit(LineState::kAbsent) | bit(LineState::kWiping) |
         bit(LineState::kEvicting),
     // destaging: succeeds, or leaves sub-blocks that are still (or again) dirty, or the last holder is lost

@@ -55,8 +55,8 @@ struct SubBlocks {
     bool operator==(const SubBlocks&) const = default;
 };
 
-// Identifies a line. `volume` is the target's small number of the volume (its LUN), not the WWID that headers
-// contain.
+// Identifies a line. `volume` is the cache's number of the volume, which is reused, unlike the WWID that
+// headers contain.
 struct LineKey {
     uint32_t volume = 0;
     uint64_t line = 0;

@@ -4,8 +4,8 @@
 // number, a header is 64 bytes that the SE supplies. It reads headers only to count the dirty lines that
 // would be lost with it. A storage process is an Engine too; it has volumes and lends no lines (storage.h).
 //
-//   arena       one mapping, registered once with every fabric, for local access: peers reach it only by
-//               messages to this engine. Each SE has an equal part of it, cut into slots of its line size.
+//   arena       one mapping, registered once with every fabric. Peers reach it only by messages to this
+//               engine. Each SE has an equal part of it, cut into slots of its line size.
 //   SeLink      the link to one SE: connects, joins, and after a loss reconnects with growing pauses. Its
 //               part of the arena and the headers outlive the connection.
 //   Client      a connection of an initiator's channel or of a storage process (reach.h). Accepted once, and
