@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SCSI block commands as bytes: names of codes (SPC-4, SBC-3), builders of commands and parsers of answers
-// for an initiator, sense data in both directions. target/scsi/scsi.h executes commands on volumes.
+// for an initiator, sense data in both directions. target/scsi/scsi.h interprets commands for a target.
 //
 // Parsers read untrusted bytes. They return false if the bytes are not valid. `out` must then not be used.
 // Answers may be truncated (an allocation length was too short): a missing field is an error only where the

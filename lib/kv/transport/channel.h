@@ -3,8 +3,9 @@
 // fabric.
 //
 // Messages that are queued on a channel during one turn of the reactor are packed into frames (kFrameBytes)
-// and posted together at its end: many requests in flight cost one doorbell. The receiver handles messages in
-// place in the receive buffer; only those that span frames are copied.
+// and posted together, at the end of a batch of completions or of the turn: many requests in flight cost one
+// doorbell. The receiver handles messages in place in the receive buffer; only those that span frames are
+// copied.
 //
 // There are two ways to carry frames; the greeting selects one:
 //   message  SEND and receive. F3 of the fabric is the flow control: a peer that does not read blocks the
