@@ -83,8 +83,8 @@ struct wss_options {
 /*
  * Connects to rdma://HOST:PORT, tcp://HOST:PORT, tls://HOST:PORT or shm:///PATH. `options` may be NULL.
  * -EINVAL: the address is malformed; -EACCES: a secret file that others can read, or a target that cannot
- * prove its identity; -ECONNREFUSED: no process listens there, or the target refused; -ETIMEDOUT; -ENODEV: no
- * such device.
+ * prove its identity; -ECONNREFUSED: no process listens there, or the target refused; -ETIMEDOUT; -ENOENT: no
+ * RDMA device.
  */
 int wss_connect(const char* uri, const struct wss_options* options, struct wss_client** client);
 /* REQUIRES: every volume and queue of the client is closed. Frees memory from wss_allocate(). */
