@@ -66,10 +66,10 @@ enum class Algorithm : uint8_t {
 std::string_view to_string(Algorithm algorithm);
 
 enum class Transport : uint8_t {
-    kMessage,  // send and receive ("tcp", "verbs")
-    // GET+/PUT+: messages are RDMA-written into rings ("rdma"). If the device guarantees the order of bytes,
-    // or no device is involved, the receiver polls. Otherwise each write carries an immediate value that
-    // notifies it. kRingPolled and kRingAnnounced force one of the two.
+    kMessage,  // send and receive
+    // GET+/PUT+: messages are RDMA-written into rings. If the device guarantees the order of bytes, or no
+    // device is involved, the receiver polls. Otherwise each write carries an immediate value that notifies
+    // it. kRingPolled and kRingAnnounced force one of the two.
     kRing,
     kRingPolled,
     kRingAnnounced,

@@ -84,7 +84,7 @@ struct KvHeader {
     uint32_t id = 0;
     uint32_t epoch = 0;  // of the sender's partition map
 };
-// The ring into which the peer writes messages with RDMA WRITEs (transport "rdma"). If `bytes` is 0, there is
+// The ring into which the peer writes messages with RDMA WRITEs (transport "ring"). If `bytes` is 0, there is
 // none.
 struct KvRing {
     uint64_t address = 0;
