@@ -3,7 +3,7 @@
 //
 // A read is complete when all its bytes have arrived, from any number of engines; each part carries its
 // length. When the target reports that an engine will not answer a command (RETRY), the link to the engine is
-// closed first and the command is repeated afterwards. So nothing can write to the buffers of a command that
+// closed first and the command is repeated afterwards. So nothing can write to the buffers of a request that
 // was returned to the user.
 #include <algorithm>
 

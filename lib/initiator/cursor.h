@@ -2,7 +2,7 @@
 // Cursor: a position in a list of buffers. Its functions copy data from or to the buffers, or visit them,
 // beginning there.
 //
-// Invariant: `offset` is less than the length of the current buffer, or the cursor is at the end. Buffers of
+// Invariant: `offset_` is less than the length of the current buffer, or the cursor is at the end. Buffers of
 // length zero are skipped.
 #pragma once
 
