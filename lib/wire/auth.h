@@ -55,7 +55,7 @@ struct AuthResult {
 ParseError parse_auth_result(Bytes message, AuthResult& out);
 size_t encode_auth_result(const AuthResult& result, MutableBytes out);
 
-// The data that both proofs cover. The user passes each part once.
+// The data that both proofs cover. The caller passes each part once.
 class AuthTranscript {
   public:
     // The private data may be longer, but only its fixed length is used. Returns false if a part is too

@@ -82,10 +82,10 @@ enum class RecordType : uint8_t {
     // SE → CE; answered by kDone with the same id
     kMove = 1,  // CacheMove
     kHeader,    // CacheHeader: store it, or erase
-    kWipe,      // CacheSlot: zero the contents, erase the header
+    kWipe,      // a slot: zero the contents, erase the header
     // SE → CE; not answered
     kGrant,    // CacheLogin: this client may connect
-    kRevoke,   // CacheHandle: this client may no longer connect
+    kRevoke,   // handle: this client may no longer connect
     kPing,     // answered by kPong
     kGoodbye,  // the CE may leave: its contents are no longer needed
     // SE → CE, in a join with authentication: a message of lib/wire/auth.h, or an encoded CacheWelcome
@@ -100,8 +100,8 @@ enum class RecordType : uint8_t {
     kEngine,
     // CE → SE
     kDone = 32,     // id, status in flags
-    kAttached,      // CacheHandle: the client is connected
-    kDetached,      // CacheHandle: the client is no longer connected; all its operations were answered before
+    kAttached,      // handle: the client is connected
+    kDetached,      // handle: the client is no longer connected; all its operations were answered before
     kItem,          // CacheHeader: a slot that is not empty
     kInventoryEnd,  // end of the inventory
     kAddress,       // text: URI where clients connect
@@ -114,7 +114,7 @@ enum class RecordType : uint8_t {
     kVolume,      // CacheVolume, before kReady
     kFailed,      // instead of kDone: storage failed, errno; of a read, no data has reached the client
     kStaging,     // CacheStaging (staging buffers), before kReady
-    kEngineGone,  // CacheHandle: the connection to the engine has ended or was never established
+    kEngineGone,  // handle: the connection to the engine has ended or was never established
     // CacheVolumeState, if CacheWelcome::states: of each volume before kReady, and at each change.
     kVolumeState,
 };
