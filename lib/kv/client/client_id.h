@@ -26,7 +26,7 @@ class ClientId {
 
     // False: there is no id yet, or it is about to change; messages that carry one must wait.
     bool is_usable() noexcept;
-    // `link` has received a greeting with the id that its partition knows. False: the partition has leased
+    // `link` has received a greeting with the id that its partition leases. False: the partition has leased
     // a second id; the link reconnects.
     bool greeted(Link& link, Nanoseconds now) noexcept;
     void refused(Link& link, Nanoseconds now) noexcept;

@@ -61,8 +61,8 @@ void ReadSet::require_by_keys() noexcept {
     }
 }
 
-// Round 2 sends all timestamps of round 1 as the set: any of them that this key has is a version whose
-// sibling was returned.
+// Round 2 sends all timestamps of round 1 as the set. A version of this key with one of them is a sibling of
+// a version that was returned.
 void ReadSet::require_by_filters() noexcept {
     for (size_t i = 0; i < count_; ++i)
         for (size_t j = 0; j < count_; ++j) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Locks: handles lock and unlock messages (two-phase locking).
 //
-// Thread-safety: none; belongs to the partition's reactor. Ownership: must be destroyed before the store. It
-// then removes its waits from the store's lock table.
+// Thread-safety: none; belongs to the partition's reactor. Ownership: must be destroyed before the store. Its
+// destructor removes its waits from the store's lock table.
 #pragma once
 
 #include <span>

@@ -65,8 +65,7 @@ class OwedPool {
         free_.push_back(std::move(busy_.back()));
         busy_.pop_back();
     }
-    // `forget` withdraws a reply's context from the component that holds it. That may return other
-    // replies.
+    // `forget` withdraws a reply's context from the component that holds it. This may give() other replies.
     template <typename Forget>
     void clear(Forget&& forget) {
         while (!busy_.empty()) {

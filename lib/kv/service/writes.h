@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes: handles prepares, decisions and conditional puts.
 //
-// Thread-safety: none; belongs to the partition's reactor. Ownership: must be destroyed before the store. It
-// then withdraws its continuations from the store.
+// Thread-safety: none; belongs to the partition's reactor. Ownership: must be destroyed before the store. Its
+// destructor withdraws its continuations from the store.
 #pragma once
 
 #include <span>
