@@ -23,7 +23,8 @@ AddressCache::AddressCache(uint32_t entries) {
 bool AddressCache::take(Bucket& bucket, uint32_t& sequence) noexcept {
     sequence = bucket.sequence.load(kRelaxed);
     if (sequence & 1) return false;
-    // Acquire: the stores below stay after it. Pairs with the second load in find().
+    // Acquire: the stores of the last writer come first. The fence below orders the odd sequence before the
+    // stores of this writer. It pairs with the fence in find().
     if (!bucket.sequence.compare_exchange_strong(sequence, sequence + 1, std::memory_order_acquire, kRelaxed))
         return false;
     std::atomic_thread_fence(std::memory_order_release);
