@@ -4,8 +4,8 @@
 // moves no data: its caller does that and reports the result.
 //
 // Life of a line, in the calls of this class:
-//   read that misses  open, enter(shared) … storage answers the client … leave;
-//                     then open, enter(exclusive), place, fill the copy, filled(), leave
+//   read that misses  open, enter(exclusive), rest … storage has read the data … resume, place, fill the copy
+//                     and answer the client, filled(), leave
 //   read that hits    find, enter(shared), touch … the primary answers the client … leave
 //   write-back        open, enter(exclusive), place(2), stamp … both holders have the data … written(), leave
 //   destaging         enter(shared, the dirty sub-blocks), begin_destage … storage has them, begin_clear,

@@ -50,8 +50,8 @@ namespace wss::cache {
 class Line;
 
 enum class Access : uint8_t {
-    kShared,     // reads: of the copies (hit, destage) or of real storage (miss)
-    kExclusive,  // changes the state of the sub-blocks: write, fill, erase
+    kShared,     // keeps the contents of the copies: hit, destage, copying to a second holder
+    kExclusive,  // may change the contents of the sub-blocks, or which are valid: write, miss, erase
 };
 
 struct GrantOrder;

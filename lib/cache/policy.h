@@ -62,7 +62,7 @@ struct WritePlan {
     // afterwards.
     SubBlocks dirty_after;
     // Sub-blocks to read from real storage into the line first: the write covers only a part of each, and the
-    // rest must be valid.
+    // rest must be valid. target/cache uses the plan of without_room() instead, which needs no such read.
     SubBlocks fetch;
     // Sub-blocks to invalidate before the acknowledgement.
     SubBlocks invalidate;
@@ -85,7 +85,7 @@ enum class ReadFrom : uint8_t {
 };
 struct ReadPlan {
     ReadFrom from = ReadFrom::kStorage;
-    SubBlocks fill_afterwards;  // after the answer, outside the critical path
+    SubBlocks fill_afterwards;  // from the data of the answer, outside the critical path
     bool operator==(const ReadPlan&) const = default;
 };
 ReadPlan plan_read(const ReadFacts& facts);
