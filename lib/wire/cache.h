@@ -103,7 +103,7 @@ enum class RecordType : uint8_t {
     kAttached,      // handle: the client is connected
     kDetached,      // handle: the client is no longer connected; all its operations were answered before
     kItem,          // CacheHeader: a slot that is not empty
-    kInventoryEnd,  // end of the inventory
+    kInventoryEnd,  // number of slots: end of the inventory
     kAddress,       // text: URI where clients connect
     kReady,         // all addresses were sent
     kLeave,         // the CE requests to be drained, in order to leave
