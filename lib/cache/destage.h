@@ -80,8 +80,8 @@ class DestagePlanner {
     size_t gather(Index& index, Line& oldest, std::span<Line*> run, LookAt&& look) const;
     void pause(Nanoseconds now);
 
-    // Maximum numbers of unsuitable lines that one call of next() examines, in the order of age and among the
-    // deferred lines. They take less than 0.1 ms.
+    // Bounds of the number of lines that one call of next() defers: in the order of age, and again among the
+    // deferred lines. They take less than 0.1 ms. Lines that do not delay others are not counted.
     static constexpr size_t kLooks = 256, kLooksDeferred = 32;
 
     const DestageOptions options_;
