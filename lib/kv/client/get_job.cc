@@ -210,7 +210,9 @@ void GetJob::refused(const Ask& ask, wire::KvStatus status, wire::Bytes message)
             "the partitions disagree about which partition holds a key: check the addresses and their order";
     else if (status == wire::KvStatus::kNoMemory)
         failure_ = "a partition has no room for more locks";
-    if (status != wire::KvStatus::kMalformed && status != wire::KvStatus::kUnsupported) return;
+    if (status != wire::KvStatus::kMalformed && status != wire::KvStatus::kUnsupported &&
+        status != wire::KvStatus::kIo)
+        return;
     wire::KvText text;
     const bool says_why = wire::parse(message, text) && !text.text.empty();
     refusal_ = fmt::format("{} refuses the request: {}", session_.link(ask.partition).name(),

@@ -17,11 +17,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "lib/kv/store/store.h"
 
 namespace wss::kv {
+
+// The reason of a refusal with KvStatus::kIo. The client tries again, because the version may also have been
+// replaced and collected meanwhile.
+constexpr std::string_view kUnreadable = "a value cannot be read from disk";
 
 class DiskShare {
   public:

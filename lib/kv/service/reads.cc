@@ -60,6 +60,7 @@ struct Reads::ColdGet : Owed {
     DiskShare::Hold hold;
     uint32_t outstanding = 0;
     bool is_over = false;
+    bool failed = false;
     Nanoseconds began{};
 };
 
@@ -196,7 +197,7 @@ void Reads::cold_arrived(void* context, const store::Found& found) noexcept {
         item.value = copy_of(found.version.value);
         item.reply.is_deleted = found.version.tombstone;
     } else {
-        item.reply.found = wire::KvFound::kGone;  // collected meanwhile, or the disk failed
+        job.failed = true;  // replaced and collected meanwhile, or the disk failed
     }
     if (--job.outstanding == 0) job.reads->send_cold(job);
 }
@@ -205,6 +206,7 @@ void Reads::send_cold(ColdGet& job) {
     job.is_over = true;
     Peer* peer = job.peer();
     if (peer == nullptr) return;
+    if (job.failed) return partition_.refuse(*peer, job.header(), wire::KvStatus::kIo, kUnreadable);
     wire::KvGetReply reply;
     auto bytes_of = [](const std::string& text) {
         return std::as_bytes(std::span(text.data(), text.size()));

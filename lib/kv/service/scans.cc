@@ -141,9 +141,7 @@ void Scans::send_cold(ColdScan& job) {
     job.is_over = true;
     Peer* peer = job.peer();
     if (peer == nullptr) return;
-    if (job.failed)
-        return partition_.refuse(*peer, job.header(), wire::KvStatus::kIo,
-                                 "a value cannot be read from disk");
+    if (job.failed) return partition_.refuse(*peer, job.header(), wire::KvStatus::kIo, kUnreadable);
     wire::KvScanReply reply;
     for (const ColdRow& row : job.rows)
         if (!row.is_gone)

@@ -51,7 +51,7 @@ TEST(ReadLimits, many_small_requests_for_large_values_accumulate_a_bounded_numbe
     EXPECT_EQ(cluster.counters(0).refused_backlog, put_off);
 }
 
-// A log whose disk is slow: fetches complete only when release() allows it.
+// A log whose disk is slow: fetches complete only when release() allows it. They fail while fail() holds.
 class SlowDisk final : public store::Log {
   public:
     Status load(store::LogVisitor& visitor) override { return log_.load(visitor); }
@@ -64,12 +64,21 @@ class SlowDisk final : public store::Log {
     void release(size_t more) {
         released_ += more;
         for (; brought_ < std::min(released_, asked_.size()); ++brought_)
-            log_.fetch(asked_[brought_].key, asked_[brought_].timestamp, asked_[brought_].ticket);
+            if (failing_ == 0)
+                log_.fetch(asked_[brought_].key, asked_[brought_].timestamp, asked_[brought_].ticket);
+            else
+                --failing_, failed_.push_back({.ticket = asked_[brought_].ticket, .code = Code::kIo});
     }
+    void fail(size_t fetches) { failing_ = fetches; }
     Result<bool> find_transaction(Timestamp timestamp, store::LoggedTransaction& found) override {
         return log_.find_transaction(timestamp, found);
     }
-    size_t poll(std::vector<store::LogCompletion>& done) override { return log_.poll(done); }
+    size_t poll(std::vector<store::LogCompletion>& done) override {
+        const size_t count = failed_.size() + log_.poll(done);
+        std::move(failed_.begin(), failed_.end(), std::back_inserter(done));
+        failed_.clear();
+        return count;
+    }
     bool arm() noexcept override { return log_.arm(); }
     size_t fetches() const { return asked_.size(); }
     // The keys in the order of their fetches.
@@ -83,7 +92,8 @@ class SlowDisk final : public store::Log {
     };
     store::MemoryLog log_;
     std::vector<Fetch> asked_;  // used on the partition's thread
-    size_t released_ = 0, brought_ = 0;
+    size_t released_ = 0, brought_ = 0, failing_ = 0;
+    std::vector<store::LogCompletion> failed_;
 };
 
 class ColdReads : public testing::Test {
@@ -182,6 +192,27 @@ TEST_F(ColdReads, of_more_than_a_message_holds_fetch_nothing) {
     RawClient reader(cluster.addresses()[0]);
     EXPECT_EQ(reader.ask(wire::KvKind::kGet, wire::kKvGetValues, get), wire::KvStatus::kUnsupported);
     EXPECT_EQ(fetches(), before);
+}
+
+TEST_F(ColdReads, that_the_disk_fails_are_repeated_and_then_reported_instead_of_finding_nothing) {
+    ASSERT_EQ(get.items.size(), kCold);
+    cluster.on(0, [&](Service&) { disk.release(1000); });
+    for (const Algorithm algorithm : {Algorithm::kRampFast, Algorithm::kRampSmall, Algorithm::kRampHybrid}) {
+        Options options = cluster.client_options();
+        options.algorithm = algorithm;
+        auto reader = LocalClient::connect(options);
+        ASSERT_TRUE(reader) << reader.status().to_string();
+        GetAll request;
+        // A value that was read may stay in memory.
+        const std::string& key = keys[static_cast<size_t>(algorithm)];
+        request.items.emplace_back().key = key;
+        cluster.on(0, [&](Service&) { disk.fail(SIZE_MAX); });
+        (*reader)->run(request);
+        EXPECT_NE(request.status.to_string().find("cannot be read from disk"), std::string::npos)
+            << request.status.to_string();
+        cluster.on(0, [&](Service&) { disk.fail(1); });
+        EXPECT_EQ(test::get(**reader, {key})[0].size(), kValueMax);
+    }
 }
 
 }  // namespace wss::kv::test
