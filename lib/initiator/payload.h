@@ -31,7 +31,8 @@ struct Payload {
     uint8_t count = 0;    // entries held
     uint32_t length = 0;  // bytes of data
     Bounce bounce;
-    Cursor where;  // the user's buffers, from the first byte of this command's data
+    Cursor where;            // the user's buffers, from the first byte of this command's data
+    bool transient = false;  // this data exists only until plan() returns and the command is built
     std::array<RegionTable::Entry*, kDescriptorsMax> entries;
 };
 

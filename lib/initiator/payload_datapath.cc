@@ -12,7 +12,7 @@ bool DataMemory::plan(Payload& payload, uint32_t immediate_room, Descriptors& de
         payload.kind = Payload::Kind::kImmediate;
         return true;
     }
-    if (use_regions(payload, descriptors)) return true;
+    if (!payload.transient && use_regions(payload, descriptors)) return true;
     std::optional<Bounce> bounce = bounce_->take(payload.length);
     if (!bounce) {
         release(payload);

@@ -142,6 +142,7 @@ bool Session::issue(Request& request, Channel& channel) noexcept {
     command.payload.where = request.cursor_;
     command.payload.length = 0;
     command.payload.direction = Direction::kNone;
+    command.payload.transient = request.operation == Operation::kDiscard;
     if (!flush) shape(request, bytes, command.payload);
 
     // The data of a discard is a list of one range, which is copied before this function returns.

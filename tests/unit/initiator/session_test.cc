@@ -126,6 +126,20 @@ TEST_F(SessionTest, discard_changes_no_other_blocks) {
     EXPECT_EQ(data, expected);
 }
 
+// The list of a discard is shorter than the memory that is pinned for a user's data.
+TEST(PinningSession, discards_only_its_range_on_a_target_without_immediate_data) {
+    TargetAndBench both({.immediate_max = 0, .pin_at_least = 1});
+    both.world.add_volume("disk", "ram:16M", 16 * kMiB);
+    ASSERT_TRUE(both.bench.start()) << both.bench.why.to_string();
+    Volume* disk = both.bench.open("disk");
+    ASSERT_NE(disk, nullptr);
+    auto expected = pattern(kMiB, 1);
+    ASSERT_EQ(both.bench.write(*disk, 0, expected), Outcome::kOk);
+    ASSERT_EQ(both.bench.simple(*disk, Operation::kDiscard, 64 * 1024, 128 * 1024), Outcome::kOk);
+    std::fill_n(expected.begin() + 64 * 1024, 128 * 1024, byte{});
+    EXPECT_EQ(both.bench.read(*disk, 0, kMiB), expected);
+}
+
 TEST_F(SessionTest, compare_and_write_writes_only_on_a_match) {
     auto old_data = pattern(512, 1), new_data = pattern(512, 2), other = pattern(512, 3);
     ASSERT_EQ(bench.write(*disk1, 8192, old_data), Outcome::kOk);
