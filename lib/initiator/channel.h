@@ -105,8 +105,6 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
     Nanoseconds keepalive() const noexcept { return keepalive_; }
     const wire::LoginResponse& login() const noexcept { return login_; }
     uint32_t outstanding() const noexcept { return outstanding_; }
-    // Number of commands that cache engines have answered.
-    uint64_t engine_answers() const noexcept { return engine_answers_; }
 
   private:
     enum class State : uint8_t { kIdle, kConnecting, kProving, kUp, kClosing, kOver };
@@ -216,7 +214,6 @@ class Channel final : private fabric::ConnectionHandler, private EngineLinkOwner
     std::vector<std::unique_ptr<EngineLink>> engines_;  // connected or connecting
     std::vector<std::unique_ptr<EngineLink>> retired_;  // closing
     bool finishing_ = false;  // the target's connection has ended, not those to engines
-    uint64_t engine_answers_ = 0;
 
     bool heard_ = false;  // a message arrived since the last tick
     bool sent_ = false;

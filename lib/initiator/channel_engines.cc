@@ -49,7 +49,6 @@ bool Channel::part_arrived(EngineLink&, uint32_t immediate, uint32_t bytes) noex
     if (!reads || bytes > command->payload.length - command->arrived) return false;
     command->arrived += bytes;
     if (command->arrived < command->payload.length) return true;
-    ++engine_answers_;
     wire::Response good;
     good.credits = 1;
     answered(command, good);

@@ -50,11 +50,6 @@ inline void put16(std::byte* at, uint16_t value) {
     std::memcpy(at, &value, sizeof(value));
 }
 
-inline void put24(std::byte* at, uint32_t value) {
-    put8(at, uint8_t(value >> 16));
-    put16(at + 1, uint16_t(value));
-}
-
 inline void put32(std::byte* at, uint32_t value) {
     value = __builtin_bswap32(value);
     std::memcpy(at, &value, sizeof(value));

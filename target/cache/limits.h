@@ -24,7 +24,7 @@ constexpr uint64_t kIndexMemoryShare = 2;  // one half
 
 // Grants that an engine has not confirmed. An engine that joins gets one for each channel (at most
 // block::kChannelsMax) and each RS, and few are granted again meanwhile.
-constexpr size_t kGrantsUnconfirmedMax = 4096;
+constexpr size_t kGrantsUnconfirmedMax = 8192;
 // Addresses that one engine listens on.
 constexpr size_t kAddressesMax = 16;
 // Connections pending authentication as engines. Each holds the memory of a link. One more evicts another

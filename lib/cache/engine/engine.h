@@ -140,7 +140,6 @@ class Engine final : public reactor::Source {
     Status map_arena();
     void client_requested(size_t net, std::unique_ptr<fabric::ConnectRequest> request) noexcept;
     void client_over(Client& client) noexcept;
-    void link_is_over() noexcept;
     void check_stopped() noexcept;
     void check_left() noexcept;
     void leave_anyway() noexcept;

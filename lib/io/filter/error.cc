@@ -27,7 +27,7 @@ class ErrorQueue final : public WrapperQueue {
         ++failing_;
         if (good == 0 || request.op == Op::kFlush) return struck_.push_back(request);
         // The part before the bad range is executed, as a disk would do.
-        auto* cut = new Cut{{}, this, &request, request.length};
+        auto* cut = new Cut{{}, this, &request};
         cut->part.op = request.op;
         cut->part.fua = request.fua;
         cut->part.offset = request.offset;
@@ -64,7 +64,6 @@ class ErrorQueue final : public WrapperQueue {
         Request part;
         ErrorQueue* queue;
         Request* whole;
-        uint64_t length;
     };
     uint32_t inner_block() const { return backend_.limits().logical_block; }
 

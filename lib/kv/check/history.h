@@ -77,7 +77,6 @@ class HistorySession {
     size_t write_unknown(std::span<const Item> items);
     void resolve(size_t unknown, bool committed);
     Status flush();
-    bool has_unknown() const { return !unknown_.empty(); }
 
   private:
     struct Unknown {

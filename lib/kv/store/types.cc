@@ -29,8 +29,6 @@ std::string_view to_string(Answer answer) {
             return "invalid";
         case Answer::kIo:
             return "log failed";
-        case Answer::kClosed:
-            return "closed";
     }
     return "?";
 }

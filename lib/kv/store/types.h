@@ -68,7 +68,6 @@ enum class Answer : uint8_t {
     kInvalid,    // a limit above, neither writes nor conditions, no timestamp, a repeated key, an expiry not
                  // after the timestamp, a tombstone with a value or an expiry
     kIo,         // the log failed: nothing is visible now, but a restart may find it committed
-    kClosed,
 };
 std::string_view to_string(Answer answer);
 

@@ -70,7 +70,6 @@ class Ring {
     uint64_t written() const { return written_; }
     // Staging memory up to this position is free again.
     void posted_done(uint64_t position) { staged_done_ = position; }
-    uint64_t staged_done() const { return staged_done_; }
 
     // --- reading
     // The body of the next frame if all of it has arrived; empty: not yet. Valid until consumed().
