@@ -282,12 +282,38 @@ Status EngineDaemon::stop(const daemon::Step& next) {
     if (!home) first = std::move(home);  // lost acknowledged writes matter more
     next("connections", kCloseMax);
     reactor_.post([this, stopped] { engine_->stop([stopped] { stopped->set_value(); }); });
-    if (stopped_future.wait_for(std::chrono::nanoseconds(kCloseMax.count)) != std::future_status::ready)
-        return failure(Code::kTimedOut, "connections did not close; exiting without them");
+    const bool quiet =
+        stopped_future.wait_for(std::chrono::nanoseconds(kCloseMax.count)) == std::future_status::ready;
+    close_volumes();
+    if (!quiet) {
+        if (!first) log::error("{}", first.to_string());
+        return failure(Code::kTimedOut, "connections did not close within {} s; exiting without them",
+                       kCloseMax.count / from_s(1).count);
+    }
     reactor_.stop();
     thread_.join();
     return first;
 }
+
+// Closes the storage of the volumes, also after a failed step of a stop, because the process then exits
+// without destructors. Storage that does not answer a request cannot be closed.
+void EngineDaemon::close_volumes() {
+    if (backends_.empty()) return;
+    const auto released = daemon::ask_reactor<std::vector<const io::Backend*>>(
+        [this](auto take) { reactor_.post([this, take] { take(engine_->release_storage()); }); });
+    if (!released) return log::error("the volumes are not closed: {}", released.status().to_string());
+    std::vector<std::unique_ptr<io::Backend>> closing;
+    for (size_t i = 0; i < backends_.size(); ++i)
+        if (std::ranges::find(*released, backends_[i].get()) != released->end())
+            closing.push_back(std::move(backends_[i]));
+        else
+            log::error(
+                "volume {}: its storage ({}) has not answered all requests and is not closed: an exclusive "
+                "lock stays behind",
+                config_.volumes[i].name, backends_[i]->describe());
+    std::erase(backends_, nullptr);
+    for (auto& backend : closing) backend->begin_close();
+}  // the destructors of `closing` wait for all of them
 
 EngineDaemon::~EngineDaemon() {
     WSS_ASSERT(!thread_.joinable(), "stop() comes first");

@@ -47,6 +47,7 @@ class EngineDaemon final : public daemon::Service {
     Status reserve_places();
     Status open_volumes(cache::Engine::Options& options, const daemon::Step& next);
     Status listen_all();
+    void close_volumes();
     void add_methods();
     void add_metrics();
 

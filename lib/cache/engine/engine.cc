@@ -242,6 +242,16 @@ void Engine::check_stopped() noexcept {
     std::exchange(stopped_, nullptr)();
 }
 
+std::vector<const io::Backend*> Engine::release_storage() {
+    std::vector<const io::Backend*> released;
+    for (const EngineVolume& volume : options_.volumes) {
+        bool all = true;
+        for (Storage* storage : real_storages_) all &= storage->release(*volume.backend);
+        if (all) released.push_back(volume.backend);
+    }
+    return released;
+}
+
 std::vector<EngineStorageInfo> Engine::storages() const {
     std::vector<EngineStorageInfo> all;
     for (const auto& link : links_) all.push_back(link->info());

@@ -114,6 +114,9 @@ class Engine final : public reactor::Source {
     void leave(Nanoseconds limit, std::function<void(Status)> done);
     // Closes all connections and then calls `done`. After that the engine may be destroyed.
     void stop(std::function<void()> done);
+    // Call after stop(), whether that is done or not. The volumes that have no request in flight are used no
+    // longer. Returns their backends, which may then be closed.
+    std::vector<const io::Backend*> release_storage();
 
     uint64_t identity() const noexcept { return options_.identity; }
     const EngineCounters& counters() const noexcept { return counters_; }
@@ -161,6 +164,7 @@ class Engine final : public reactor::Source {
     std::vector<std::unique_ptr<fabric::Region>> regions_;  // of the arena, by net
 
     std::vector<std::unique_ptr<Port>> ports_;
+    std::vector<Storage*> real_storages_;  // of the links
     std::vector<std::unique_ptr<SeLink>> links_;
     std::unordered_map<uint64_t, std::unique_ptr<Grant>> grants_;  // by handle, of all SEs
     std::list<std::unique_ptr<Client>> clients_;

@@ -26,7 +26,9 @@ struct Engine::Storage::Job : Operation {
 };
 
 Engine::Storage::Storage(Engine& engine, SeLink& link)
-    : engine_(engine), link_(link), look_(&Storage::look, this) {}
+    : engine_(engine), link_(link), look_(&Storage::look, this) {
+    engine_.real_storages_.push_back(this);
+}
 
 Result<std::unique_ptr<Engine::Storage>> Engine::Storage::create(Engine& engine, SeLink& link,
                                                                  std::span<std::byte> memory) {
@@ -76,10 +78,25 @@ Status Engine::Storage::divide(std::span<std::byte> memory) {
 
 Engine::Storage::~Storage() {
     engine_.reactor_.cancel(look_);
+    for (Volume& volume : volumes_) end_use(volume);
+    std::erase(engine_.real_storages_, this);
+}
+
+void Engine::Storage::end_use(Volume& volume) noexcept {
+    if (volume.queue == nullptr) return;
+    volume.backend->watch_size({});
+    engine_.reactor_.remove(*volume.queue);
+    volume.queue.reset();
+}
+
+bool Engine::Storage::release(io::Backend& backend) noexcept {
+    engine_.reactor_.cancel(look_);  // it reports all volumes
     for (Volume& volume : volumes_) {
-        volume.backend->watch_size({});
-        engine_.reactor_.remove(*volume.queue);
+        if (volume.backend != &backend) continue;
+        if (volume.queue != nullptr && volume.queue->in_flight() > 0) return false;
+        end_use(volume);
     }
+    return true;
 }
 
 // True if acknowledged writes are known to survive a restart of the machine. RAM has no volatile cache
@@ -252,6 +269,7 @@ static io::Op io_op(Op op) {
 
 void Engine::Storage::submit(Job& job) noexcept {
     Volume& volume = volumes_[job.what.volume];
+    if (volume.queue == nullptr) return end(job, CacheStatus::kFailed, 0);
     if (job.what.op == Op::kDiscard && !volume.backend->limits().discard)
         return end(job, CacheStatus::kOk, 0);
     job.io.op = io_op(job.what.op);

@@ -48,6 +48,8 @@ class Engine::Storage {
     void link_over() noexcept;
     size_t turn() noexcept;
     bool is_quiet() const noexcept;
+    // Ends the use of this storage. False: requests of it are in flight. The link does not join again.
+    bool release(io::Backend& backend) noexcept;
 
   private:
     struct Job;
@@ -55,13 +57,14 @@ class Engine::Storage {
         std::string name;
         io::Backend* backend = nullptr;
         bool read_only = false;
-        std::unique_ptr<io::Queue> queue;
+        std::unique_ptr<io::Queue> queue;  // nullptr: the backend is released, and may be closed
         wire::CacheVolumeState reported;
         std::shared_ptr<std::atomic<uint64_t>> lowest;  // size since `reported`; set by the backend's thread
     };
 
     Storage(Engine& engine, SeLink& link);
     Status divide(std::span<std::byte> memory);
+    void end_use(Volume& volume) noexcept;
     bool needs_buffer(const Job& job) const noexcept;
     void start(Job& job) noexcept;
     void pull(Job& job) noexcept;

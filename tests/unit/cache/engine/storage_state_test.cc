@@ -50,9 +50,8 @@ class StorageState : public ::testing::Test, public fabric::ListenHandler, publi
         poller_ = std::move(*fabric_->create_poller());
         reactor_.add(*poller_);
         listener_ = std::move(*poller_->listen(address, *this));
-        storage_ = std::move(
-            *Engine::create(reactor_, random_, {{fabric_.get(), poller_.get()}},
-                            {.memory = 4u << 20, .identity = 42, .volumes = {{"disk", &backend_}}}));
+        storage_ = std::move(*Engine::create(reactor_, random_, {{fabric_.get(), poller_.get()}},
+                                             {.memory = 4u << 20, .identity = 42, .volumes = volumes_}));
         storage_->join(0, listener_->address());
         ASSERT_TRUE(storage_->start());
         before_it_joins();
@@ -110,6 +109,8 @@ class StorageState : public ::testing::Test, public fabric::ListenHandler, publi
     Random random_{3};
     reactor::Reactor reactor_{clock_, {.spin = Nanoseconds{}}};
     SharedBackend backend_;
+    const std::unique_ptr<io::Backend> slow_ = *io::open_backend("delay:us=1000000:ram:4M", {});
+    std::vector<EngineVolume> volumes_ = {{"disk", &backend_}};
     std::unique_ptr<fabric::Fabric> fabric_;
     std::unique_ptr<fabric::Poller> poller_;
     std::unique_ptr<fabric::Listener> listener_;
@@ -214,6 +215,25 @@ TEST_F(StorageState, a_storage_engine_that_does_not_support_states_receives_none
     link_->wrote(wire::put_storage(1, read, link_->room()));
     ASSERT_TRUE(until([this] { return answered_; }));
     EXPECT_TRUE(states_.empty());
+}
+
+TEST_F(StorageState, storage_without_requests_is_released_while_a_stop_waits_for_other_storage) {
+    volumes_.push_back({"slow", slow_.get()});
+    start(false);
+    wire::CacheStorage flush{.op = wire::CacheStorage::Op::kFlush, .volume = 1};
+    link_->wrote(wire::put_storage(1, flush, link_->room()));
+    const auto pass = [this](Nanoseconds time) {
+        ASSERT_TRUE(until([this, limit = clock_.now() + time] { return clock_.now() > limit; }));
+    };
+    pass(from_ms(200));
+    bool stopped = false;
+    storage_->stop([&] { stopped = true; });
+    pass(from_ms(200));
+    EXPECT_FALSE(stopped);
+    EXPECT_EQ(storage_->release_storage(), std::vector<const io::Backend*>{&backend_});
+    EXPECT_FALSE(backend_.changed) << "it may be closed";
+    ASSERT_TRUE(until([&] { return stopped; }));
+    EXPECT_EQ(storage_->release_storage().size(), 2u);
 }
 
 }  // namespace
